@@ -1,0 +1,83 @@
+/**
+ * One read of ClickHouse: parameterised SQL in, rows proved by a zod schema out. Every read has a
+ * time limit on the server and a slightly longer one here, and ends when its client goes away, so
+ * a dead or slow ClickHouse costs a 503 and never a hang. It does not retry: the client knows
+ * better whether it still wants the answer.
+ */
+import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
+import type { Response } from 'express';
+import type { z } from 'zod';
+import { unavailable } from '../problems.ts';
+
+/** What a handler of an analytics endpoint works with. */
+export type Analytics = {
+  readonly clickhouse: ClickHouseClient;
+  /** Longest time of one read, milliseconds. */
+  readonly queryMsMax: number;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+};
+
+export const QUERY_MS_MAX = 5_000;
+
+/** The server should stop by itself, with an error that says so, before we hang up on it. */
+const HANG_UP_MS = 500;
+const RESULT_BYTES_MAX = 256 * 1024 * 1024;
+
+/** ClickHouse error codes of a server that cannot answer now; any other is a fault of the query. */
+const BUSY_CODES = new Set([
+  '159', // TIMEOUT_EXCEEDED
+  '160', // TOO_SLOW
+  '202', // TOO_MANY_SIMULTANEOUS_QUERIES
+  '209', // SOCKET_TIMEOUT
+  '210', // NETWORK_ERROR
+  '241', // MEMORY_LIMIT_EXCEEDED
+  '279', // ALL_CONNECTION_TRIES_FAILED
+  '394', // QUERY_WAS_CANCELLED
+]);
+
+/**
+ * Runs one SELECT and parses its rows. Throws Problem 503 when ClickHouse is gone, too slow or out
+ * of memory; throws what it gets otherwise (a wrong statement or row is a fault of ours).
+ */
+export async function read<Row>(
+  analytics: Analytics,
+  response: Response,
+  select: {
+    readonly sql: string;
+    readonly parameters: Record<string, unknown>;
+    readonly row: z.ZodType<Row>;
+  },
+): Promise<readonly Row[]> {
+  const gone = new AbortController();
+  const onClose = () => gone.abort();
+  response.once('close', onClose);
+  const late = AbortSignal.timeout(analytics.queryMsMax + HANG_UP_MS);
+  try {
+    const result = await analytics.clickhouse.query({
+      query: select.sql,
+      query_params: select.parameters,
+      format: 'JSONEachRow',
+      abort_signal: AbortSignal.any([gone.signal, late]),
+      clickhouse_settings: {
+        max_execution_time: analytics.queryMsMax / 1000,
+        max_result_bytes: String(RESULT_BYTES_MAX),
+      },
+    });
+    const rows = await result.json();
+    return rows.map((row) => select.row.parse(row));
+  } catch (error) {
+    if (isOutage(error) || late.aborted || gone.signal.aborted) {
+      throw unavailable('the analytics store cannot answer now', error);
+    }
+    throw error;
+  } finally {
+    response.off('close', onClose);
+  }
+}
+
+function isOutage(error: unknown): boolean {
+  if (error instanceof ClickHouseError) return BUSY_CODES.has(error.code);
+  // Node's network errors carry a code (ECONNREFUSED, ECONNRESET, EPIPE …); ours and zod's do not.
+  return error instanceof Error && 'code' in error && typeof error.code === 'string';
+}

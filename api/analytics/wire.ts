@@ -1,0 +1,42 @@
+/**
+ * How values are written on the wire and read from ClickHouse rows: amounts, ratios and times.
+ * Amounts stay bigint from the row to the decimal text; only a ratio becomes a double, at the end.
+ */
+import { z } from 'zod';
+
+/** An Int64 or UInt64 as ClickHouse quotes it. */
+export const Int = z
+  .string()
+  .regex(/^-?\d{1,20}$/)
+  .transform((text) => BigInt(text));
+
+/** A count that fits a JSON number; ClickHouse quotes UInt64. */
+export const Count = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+/** Seconds since the epoch; 0 = never. */
+export const Seconds = z.int().min(0).max(4_294_967_295);
+
+/** 100 · part / whole as a double, 0 where the whole is 0: ROI and win rate. */
+export function percent(part: bigint, whole: bigint): number {
+  return whole === 0n ? 0 : Number(100n * part) / Number(whole);
+}
+
+/** Price of a fill in micro-USDC a share, rounded down; 0 where no share was traded. */
+export function price(usdc: bigint, shares: bigint): bigint {
+  return shares === 0n ? 0n : (usdc * 1_000_000n) / shares;
+}
+
+/** `YYYY-MM-DDTHH:MM:SSZ`, '' for 0. */
+export function isoSecond(seconds: number): string {
+  return seconds === 0 ? '' : `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`;
+}
+
+/** `YYYY-MM-DD HH:MM:SS`, '' for 0. */
+export function hourText(seconds: number): string {
+  return isoSecond(seconds).replace('T', ' ').replace('Z', '');
+}
+
+/** An ISO 8601 time with a space in place of T: the form of the v1 trader profile. */
+export function spaced(iso: string): string {
+  return iso.replace('T', ' ');
+}

@@ -1,0 +1,147 @@
+/**
+ * The express application: what every request passes (id, security fields, admission), the routes,
+ * and the answers for what is none. It opens nothing and closes nothing: main.ts hands it its
+ * connections, and tests hand it theirs. Middleware order is the contract: probes are never counted,
+ * everything else is, and an unknown route or method answers so with or without a key.
+ */
+import { randomUUID } from 'node:crypto';
+import type { ClickHouseClient } from '@clickhouse/client';
+import express, { type Express, type RequestHandler, type Router } from 'express';
+import helmet from 'helmet';
+import type { Logger } from 'pino';
+import { admit, requireKey, uncounted } from './admission.ts';
+import { hourlyStats } from './analytics/hourly.ts';
+import { leaderboard } from './analytics/leaderboard.ts';
+import { market } from './analytics/market.ts';
+import { orders } from './analytics/orders.ts';
+import { QUERY_MS_MAX } from './analytics/query.ts';
+import { traderProfile } from './analytics/trader.ts';
+import type { Feed } from './feed/feed.ts';
+import { livenessHandler, readinessHandler } from './health.ts';
+import { callerOf, type Keys } from './keys.ts';
+import { createLimits } from './limits.ts';
+import { Problem, problemHandler } from './problems.ts';
+
+export type AppOptions = {
+  readonly clickhouse: ClickHouseClient;
+  readonly keys: Keys;
+  readonly nats: { readonly connected: boolean };
+  readonly feed: Pick<Feed, 'handler' | 'status' | 'endSessionsOf'>;
+  readonly logger: Logger;
+  /** Longest time of one read of ClickHouse, milliseconds; 5,000 by default. */
+  readonly queryMsMax?: number;
+  /** Milliseconds since the epoch; the wall clock by default. */
+  readonly now?: () => number;
+};
+
+const REQUEST_ID_FORM = /^[\w.-]{1,64}$/;
+const REVOKED_CUT_MS = 500;
+
+/** Builds the application; the caller listens. */
+export function createApp(options: AppOptions): Express {
+  const { clickhouse, feed, keys, logger } = options;
+  const limits = createLimits();
+  const app = express();
+  app.disable('x-powered-by');
+  app.disable('etag');
+  app.set('trust proxy', false);
+  app.use(identify(logger), helmet(), noStore);
+
+  app.get('/healthz', uncounted(limits), livenessHandler);
+  app.get('/readyz', uncounted(limits), readinessHandler(options));
+
+  app.use(admit(keys, limits));
+  const analytics = {
+    clickhouse,
+    queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
+    now: options.now ?? Date.now,
+  };
+  app.use('/v1/analytics', routes({ '/leaderboard': leaderboard(analytics) }));
+  app.use(
+    '/v1/traders',
+    routes({
+      '/:address': traderProfile(analytics),
+      '/:address/markets/:id/orders': orders(analytics),
+      '/:address/hourly_stats': hourlyStats(analytics),
+    }),
+  );
+  app.use('/v1/markets', routes({ '/:id': market(analytics) }));
+  app.use('/v1/stream', routes({ '/orders': [endWhenRevoked(keys, feed), feed.handler] }));
+
+  app.use(() => {
+    throw new Problem({ status: 404, error: 'not_found', detail: 'no such route' });
+  });
+  app.use(problemHandler(logger));
+  return app;
+}
+
+/** Routes that are read with a key: GET and HEAD; any other method is 405. */
+function routes(
+  handlers: Readonly<Record<string, RequestHandler | readonly RequestHandler[]>>,
+): Router {
+  const router = express.Router();
+  for (const [path, handler] of Object.entries(handlers)) {
+    router
+      .route(path)
+      .get(requireKey, ...[handler].flat())
+      .all(refuseMethod('GET, HEAD'));
+  }
+  return router;
+}
+
+/**
+ * Ends an event stream when its key stops being valid: by the feed, which knows how, and, where a
+ * client does not even read its end, by cutting the connection.
+ */
+function endWhenRevoked(keys: Keys, feed: Pick<Feed, 'endSessionsOf'>): RequestHandler {
+  return (_request, response, next) => {
+    const { keyHash } = callerOf(response);
+    const forget = keys.onRevoked(keyHash, () => {
+      feed.endSessionsOf(keyHash);
+      setTimeout(() => response.destroy(), REVOKED_CUT_MS).unref();
+    });
+    response.once('close', forget);
+    next();
+  };
+}
+
+function refuseMethod(allow: string): RequestHandler {
+  return (request) => {
+    throw new Problem({
+      status: 405,
+      error: 'method_not_allowed',
+      detail: `${request.method} is not allowed here; allowed is ${allow}`,
+      headers: { Allow: allow },
+    });
+  };
+}
+
+/** Names the request, taking over a client's id where it is harmless, and logs its end. */
+function identify(logger: Logger): RequestHandler {
+  return (request, response, next) => {
+    const given = request.get('X-Request-Id') ?? '';
+    const requestId = REQUEST_ID_FORM.test(given) ? given : randomUUID();
+    const startMs = performance.now();
+    response.locals.requestId = requestId;
+    response.set('X-Request-Id', requestId);
+    response.once('close', () => {
+      logger.info({
+        request_id: requestId,
+        method: request.method,
+        // Without the query: it may hold anything.
+        path: request.originalUrl.split('?', 1)[0],
+        status: response.statusCode,
+        // The end of an event stream too: it has no last byte.
+        complete: response.writableFinished,
+        ms: Math.round(performance.now() - startMs),
+        account: response.locals.caller === undefined ? undefined : callerOf(response).account,
+      });
+    });
+    next();
+  };
+}
+
+const noStore: RequestHandler = (_request, response, next) => {
+  response.set('Cache-Control', 'no-store');
+  next();
+};

@@ -1,0 +1,123 @@
+/**
+ * Reads of the FEED stream for listeners that are behind the ring: aligned chunks, kept for all of
+ * them, each read once however many wait for it. Invariant: a chunk holds every message that the
+ * stream has in its range; a read that ends early is not kept. Events that retention removed are
+ * missing at the front: who reads compares sequences.
+ */
+import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats.ts';
+import { readRange } from '../../infra/nats-read.ts';
+import { FeedEvent } from './event.ts';
+
+/** All events that the stream holds from `start` to `end`, both included, in stream order. */
+export type Chunk = {
+  readonly start: number;
+  readonly end: number;
+  readonly events: readonly FeedEvent[];
+  readonly bytes: number;
+};
+
+const CHUNK_MESSAGES = 1_024;
+const LOADS_MAX = 4;
+
+export class ChunkCache {
+  readonly #nats: Nats;
+  readonly #stream: string;
+  readonly #bytesMax: number;
+  /** Least recently used first. */
+  readonly #chunks = new Map<number, Chunk>();
+  readonly #loads = new Map<number, Promise<Chunk>>();
+  readonly #waiting: (() => void)[] = [];
+  #bytes = 0;
+  #loading = 0;
+  #epoch = 0;
+
+  constructor(nats: Nats, stream: string, bytesMax: number) {
+    this.#nats = nats;
+    this.#stream = stream;
+    this.#bytesMax = bytesMax;
+  }
+
+  /**
+   * The chunk that covers `sequence`, which must not be after `head`, the newest known sequence.
+   *
+   * Rejects with NatsUnavailableError and StreamMissingError.
+   */
+  async covering(sequence: number, head: number): Promise<Chunk> {
+    // Rounds down to the start of the aligned chunk; sequences count from 1.
+    const start = sequence - ((sequence - 1) % CHUNK_MESSAGES);
+    for (;;) {
+      const cached = this.#chunks.get(start);
+      if (cached !== undefined && cached.end >= sequence) {
+        this.#chunks.delete(start);
+        this.#chunks.set(start, cached);
+        return cached;
+      }
+      const underway = this.#loads.get(start);
+      if (underway === undefined) return this.#begin(start, head);
+      // A load that began when the feed was shorter may end before what is wanted.
+      const chunk = await underway;
+      if (chunk.end >= sequence) return chunk;
+    }
+  }
+
+  /** Forgets everything: the stream is not the one that was read. */
+  clear(): void {
+    this.#chunks.clear();
+    this.#loads.clear();
+    this.#bytes = 0;
+    this.#epoch += 1;
+  }
+
+  #begin(start: number, head: number): Promise<Chunk> {
+    const epoch = this.#epoch;
+    const end = Math.min(start + CHUNK_MESSAGES - 1, head);
+    const load = this.#load(start, end).finally(() => {
+      if (this.#loads.get(start) === load) this.#loads.delete(start);
+    });
+    this.#loads.set(start, load);
+    load.then(
+      (chunk) => {
+        if (epoch === this.#epoch) this.#keep(chunk);
+      },
+      // Whoever waits for the load handles the error.
+      () => undefined,
+    );
+    return load;
+  }
+
+  async #load(start: number, end: number): Promise<Chunk> {
+    if (this.#loading >= LOADS_MAX) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    } else this.#loading += 1;
+    try {
+      const messages = await readRange(this.#nats, this.#stream, start, end - start + 1);
+      const reached = messages.at(-1)?.sequence ?? 0;
+      // A lagging replica may have served the read: only the leader's word that the rest was
+      // removed makes a short answer a complete one.
+      if (reached < end && (await streamState(this.#nats, this.#stream)).firstSequence <= end) {
+        throw new NatsUnavailableError(`${this.#stream} was read to ${reached} instead of ${end}`);
+      }
+      const events = messages
+        .filter((message) => message.sequence <= end)
+        .map((message) => new FeedEvent(message));
+      const bytes = events.reduce((sum, event) => sum + event.bytes, 0);
+      return { start, end, events, bytes };
+    } finally {
+      const next = this.#waiting.shift();
+      // The place passes to who waits; nobody else can take it in between.
+      if (next === undefined) this.#loading -= 1;
+      else next();
+    }
+  }
+
+  #keep(chunk: Chunk): void {
+    this.#bytes += chunk.bytes - (this.#chunks.get(chunk.start)?.bytes ?? 0);
+    this.#chunks.delete(chunk.start);
+    this.#chunks.set(chunk.start, chunk);
+    for (const [start, { bytes }] of this.#chunks) {
+      if (this.#bytes <= this.#bytesMax || start === chunk.start) break;
+      this.#chunks.delete(start);
+      this.#bytes -= bytes;
+    }
+  }
+}

@@ -1,0 +1,72 @@
+/**
+ * One message of the FEED stream as the feed holds it: its position, and, each made when first
+ * needed and then shared by all listeners, what filters look at and the bytes to send.
+ * Measured for a match of two makers (2.3 KB of JSON): decoding 9 µs, encoding 2 µs a form; so the
+ * compact form is made with the decoding, and the labelled one decodes again when it is asked for.
+ */
+import { z } from 'zod';
+import type { TailMessage } from '../../infra/nats-tail.ts';
+import { decodeFeedMatch, type FeedMatch } from '../../ingest/contract.ts';
+import { encodeMatch, type Format, orderBlock } from './encode.ts';
+import { type Facts, factsOf } from './filter.ts';
+import { type Position, position } from './position.ts';
+
+type Readable = { readonly facts: Facts; readonly compact: Buffer };
+
+export class FeedEvent {
+  readonly sequence: number;
+  readonly position: Position;
+  /** When the stream stored it, milliseconds since the epoch. */
+  readonly storedAtMs: number;
+  /** Size of the message. Facts and both forms come to at most about three times as much. */
+  readonly bytes: number;
+  readonly #data: Buffer;
+  #readable: Readable | 'unreadable' | undefined;
+  #labelled: Buffer | undefined;
+
+  constructor(message: TailMessage) {
+    this.sequence = message.sequence;
+    this.position = position(message.sequence, message.messageId);
+    this.storedAtMs = message.timestampMs;
+    this.bytes = message.data.length;
+    // A copy: the message's data is a view of a much larger network buffer.
+    this.#data = Buffer.from(message.data);
+  }
+
+  /** Undefined where the message is not a match: it is passed over. */
+  get facts(): Facts | undefined {
+    const readable = this.#decoded();
+    return readable === 'unreadable' ? undefined : readable.facts;
+  }
+
+  /** The `order` block in the given form. Throws where `facts` is undefined. */
+  frame(format: Format): Buffer {
+    if (format === 'json') {
+      this.#labelled ??= this.#encode(decodeFeedMatch(this.#data), 'json');
+      return this.#labelled;
+    }
+    const readable = this.#decoded();
+    if (readable === 'unreadable') throw new Error(`message ${this.sequence} is not a match`);
+    return readable.compact;
+  }
+
+  #decoded(): Readable | 'unreadable' {
+    this.#readable ??= this.#decode();
+    return this.#readable;
+  }
+
+  #decode(): Readable | 'unreadable' {
+    let match: FeedMatch;
+    try {
+      match = decodeFeedMatch(this.#data);
+    } catch (error) {
+      if (error instanceof SyntaxError || error instanceof z.ZodError) return 'unreadable';
+      throw error;
+    }
+    return { facts: factsOf(match), compact: this.#encode(match, 'compact') };
+  }
+
+  #encode(match: FeedMatch, format: Format): Buffer {
+    return Buffer.from(orderBlock(this.position, encodeMatch(match, format)));
+  }
+}

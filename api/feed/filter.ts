@@ -1,0 +1,71 @@
+/**
+ * Which matches a listener wants: lists combined with AND, the entries of one with OR, inclusive
+ * bounds on the taker's order. Invariant: no float touches an amount. Lists hold lower-case text,
+ * and so do the facts they are compared with. Pure.
+ */
+import type { FeedMatch } from '../../ingest/contract.ts';
+
+/** A rational, `numerator / denominator` with a denominator > 0. */
+export type Fraction = { readonly numerator: bigint; readonly denominator: bigint };
+
+export type Filter = {
+  /** An empty set does not filter. */
+  readonly traders: ReadonlySet<string>;
+  readonly tags: ReadonlySet<string>;
+  readonly series: ReadonlySet<string>;
+  /** Micro-USDC and micro-shares of the taker's order; null = no bound. */
+  readonly usdcMin: bigint | null;
+  readonly usdcMax: bigint | null;
+  readonly sharesMin: bigint | null;
+  readonly sharesMax: bigint | null;
+  /** Of the taker's price · 100, 0 … 100; exact, as a price need not be a whole micro-unit. */
+  readonly priceMin: Fraction | null;
+  readonly priceMax: Fraction | null;
+};
+
+/** What a filter looks at, taken from a match once. */
+export type Facts = {
+  /** Every participant, each once. */
+  readonly traders: readonly string[];
+  readonly tags: readonly string[];
+  /** '' where the market is in no series. */
+  readonly series: string;
+  readonly usdc: bigint;
+  readonly shares: bigint;
+};
+
+export function factsOf(match: FeedMatch): Facts {
+  const addresses = [match.taker, ...match.makers].map((fill) => fill.trader.address);
+  return {
+    traders: [...new Set(addresses)],
+    tags: match.market.tags.map((tag) => tag.toLowerCase()),
+    series: match.market.seriesSlug.toLowerCase(),
+    usdc: match.taker.usdc,
+    shares: match.taker.shares,
+  };
+}
+
+/** True when the match passes every list and every bound. */
+export function matches(filter: Filter, facts: Facts): boolean {
+  return (
+    (filter.traders.size === 0 || facts.traders.some((trader) => filter.traders.has(trader))) &&
+    (filter.series.size === 0 || filter.series.has(facts.series)) &&
+    (filter.tags.size === 0 || facts.tags.some((tag) => filter.tags.has(tag))) &&
+    within(facts.usdc, filter.usdcMin, filter.usdcMax) &&
+    within(facts.shares, filter.sharesMin, filter.sharesMax) &&
+    (filter.priceMin === null || comparePrice(facts, filter.priceMin) >= 0n) &&
+    (filter.priceMax === null || comparePrice(facts, filter.priceMax) <= 0n)
+  );
+}
+
+function within(amount: bigint, min: bigint | null, max: bigint | null): boolean {
+  return (min === null || amount >= min) && (max === null || amount <= max);
+}
+
+/**
+ * The sign of price · 100 − bound, by cross multiplication: nothing is rounded. A fill of no shares
+ * has no price: it compares as infinite, or as equal where it moved no money either.
+ */
+function comparePrice({ usdc, shares }: Facts, bound: Fraction): bigint {
+  return usdc * 100n * bound.denominator - bound.numerator * shares;
+}

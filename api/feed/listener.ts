@@ -1,0 +1,103 @@
+/**
+ * One listener of the feed: a cursor in it, a filter and a connection. What waits for a listener
+ * that is behind is its cursor, never a queue. Invariant: every matching event up to `cursor` was
+ * written or told as a gap, in order; `position` is that of the newest event looked at.
+ */
+import type { FeedConnection } from './connection.ts';
+import { type Format, gapBlock, HEARTBEAT_BLOCK, positionBlock } from './encode.ts';
+import type { FeedEvent } from './event.ts';
+import { type Filter, matches } from './filter.ts';
+import type { Start } from './log.ts';
+import { NO_POSITION, type Position } from './position.ts';
+
+export class Listener {
+  readonly connection: FeedConnection;
+  readonly filter: Filter;
+  readonly format: Format;
+  readonly keyHash: string;
+  /** Live listeners get events as they come, others read up to the head first. */
+  live = false;
+  /** The cursor stands for `claim`, which must be located in the feed before it counts. */
+  unlocated = true;
+  #requested: bigint;
+  #cursor = 0;
+  #position: Position = NO_POSITION;
+  /** The newest position that the client knows. */
+  #told: Position = NO_POSITION;
+
+  constructor(options: {
+    readonly connection: FeedConnection;
+    readonly filter: Filter;
+    readonly format: Format;
+    readonly keyHash: string;
+    /** The position that the client came with; 0 = from now on. */
+    readonly requested: bigint;
+  }) {
+    this.connection = options.connection;
+    this.filter = options.filter;
+    this.format = options.format;
+    this.keyHash = options.keyHash;
+    this.#requested = options.requested;
+  }
+
+  get cursor(): number {
+    return this.#cursor;
+  }
+
+  /** What the client has seen of the feed, as a position. */
+  get claim(): bigint {
+    return this.#position === NO_POSITION ? this.#requested : BigInt(this.#position);
+  }
+
+  /** Puts the cursor where the claim was located. */
+  startAt(start: Start): void {
+    const { sequence, position, gap } = start;
+    const claim = this.claim;
+    const fromNow = claim === 0n;
+    this.unlocated = false;
+    this.#cursor = sequence;
+    this.#position = position;
+    if (gap !== undefined) {
+      // The claim stays that of the client until an event replaces it.
+      this.#requested = claim;
+      this.#told = position;
+      this.connection.send(gapBlock(claim, gap.firstAvailable, position));
+      return;
+    }
+    // A client that is cut before its first event must not lose what comes meanwhile.
+    if (fromNow && position !== NO_POSITION) this.connection.send(positionBlock(position));
+    this.#told = position;
+  }
+
+  /** Writes an event that comes after the cursor if the filter wants it. */
+  offer(event: FeedEvent): 'open' | 'cut' {
+    const { facts } = event;
+    if (facts !== undefined && matches(this.filter, facts)) {
+      if (this.connection.send(event.frame(this.format)) === 'cut') return 'cut';
+      this.#told = event.position;
+    }
+    this.pass(event.sequence, event.position);
+    return 'open';
+  }
+
+  /** Moves on to an event that was looked at, here or in the index. */
+  pass(sequence: number, position: Position): void {
+    this.#cursor = sequence;
+    if (position !== NO_POSITION) this.#position = position;
+  }
+
+  /** Tells that events between the cursor and the given one were removed unseen. */
+  tellGap(firstAvailable: Position, resumeAt?: Position): 'open' | 'cut' {
+    const sent = this.connection.send(gapBlock(this.claim, firstAvailable, resumeAt));
+    return sent === 'sent' ? 'open' : 'cut';
+  }
+
+  /** Keeps the connection alive, and the client's position young where events were filtered out. */
+  beat(): void {
+    const moved = !this.unlocated && this.#position > this.#told;
+    const block = moved ? positionBlock(this.#position) : '';
+    if (this.connection.send(HEARTBEAT_BLOCK + block) === 'sent' && moved) {
+      this.#told = this.#position;
+    }
+  }
+}

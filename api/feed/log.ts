@@ -1,0 +1,273 @@
+/**
+ * The FEED stream as this process sees it: one tail that fills the ring, reads of what is older,
+ * and the finding of a client's position. Invariant: events come in stream order, each once; what
+ * is skipped, and a stream that is not the one that was followed, is told. It knows no listeners.
+ */
+import { setImmediate } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { type Nats, streamState } from '../../infra/nats.ts';
+import { firstMessageAtOrAfter, getMessage } from '../../infra/nats-read.ts';
+import { type TailMessage, tailBatches } from '../../infra/nats-tail.ts';
+import { ChunkCache } from './chunks.ts';
+import { FeedEvent } from './event.ts';
+import { attainable, NO_POSITION, type Position, position, sequenceOf } from './position.ts';
+import { Ring } from './ring.ts';
+
+/** The newest message of the feed; its position is unknown where it was removed before we came. */
+export type Head = {
+  readonly sequence: number;
+  readonly position: Position;
+  readonly storedAtMs: number;
+};
+
+export type LogSink = {
+  /** An event that is now in the ring; `skippedAfter` where it does not follow the last one. */
+  event(event: FeedEvent, skippedAfter: Head | undefined): void;
+  /** The stream lost messages or was made anew: no position holds unless it is located again. */
+  replaced(last: Head): void;
+};
+
+/** Where delivery starts: after `sequence`. */
+export type Start = {
+  readonly sequence: number;
+  /** Of the message at `sequence`; NO_POSITION where that is not known. */
+  readonly position: Position;
+  /** Set where the requested position is not part of this feed any more. */
+  readonly gap?: { readonly firstAvailable: Position };
+};
+
+export type LogOptions = {
+  readonly nats: Nats;
+  readonly logger: Logger;
+  readonly stream: string;
+  readonly ringEventsMax: number;
+  readonly ringBytesMax: number;
+  readonly chunkBytesMax: number;
+  readonly sink: LogSink;
+};
+
+const PAGE_EVENTS_MAX = 256;
+/**
+ * A burst gives way to sockets and new requests after this much. Nothing reaches a socket before,
+ * so the bytes must stay far below what may wait for a live listener.
+ */
+const SLICE_MS_MAX = 10;
+const SLICE_BYTES_MAX = 65_536;
+
+export class FeedLog {
+  readonly #options: LogOptions;
+  readonly #ring: Ring;
+  readonly #chunks: ChunkCache;
+  #head: Head | undefined;
+  /** First sequence of a session of the tail whose connection to what came before is unproven. */
+  #doubts: number[] = [];
+  #continuation: number | undefined;
+  #generation = 0;
+
+  constructor(options: LogOptions) {
+    this.#options = options;
+    this.#ring = new Ring(options.ringEventsMax, options.ringBytesMax);
+    this.#chunks = new ChunkCache(options.nats, options.stream, options.chunkBytesMax);
+  }
+
+  /** Undefined until the stream was reached for the first time. */
+  get head(): Head | undefined {
+    return this.#head;
+  }
+
+  /** Grows each time the stream turns out to be another one. */
+  get generation(): number {
+    return this.#generation;
+  }
+
+  /**
+   * Finds the head, or proves that the stream still continues the one that was followed.
+   *
+   * Rejects with NatsUnavailableError and StreamMissingError.
+   */
+  async attach(): Promise<void> {
+    if (this.#head === undefined) {
+      const { lastSequence } = await streamState(this.#options.nats, this.#options.stream);
+      this.#head = await this.#headAt(lastSequence);
+    } else if (!(await this.#continues(this.#head))) await this.#replace(this.#head);
+  }
+
+  /**
+   * Takes in what is stored after the head until the signal ends it, or until the stream turns out
+   * to be another one: then attach again. Rejects as `attach` and `tailBatches` do.
+   */
+  async follow(signal: AbortSignal): Promise<void> {
+    const { nats, stream, logger } = this.#options;
+    const fromSequence = (this.#head?.sequence ?? 0) + 1;
+    // Proven again with the first message: the server may be gone since `attach`.
+    this.#doubts = [fromSequence];
+    const batches = tailBatches(nats, {
+      stream,
+      fromSequence,
+      signal,
+      onRestart: ({ next, reason }) => {
+        logger.info({ stream, next, reason }, 'the tail of the feed started again');
+        this.#doubts.push(next);
+      },
+    });
+    for await (const batch of batches) {
+      let endsAt = performance.now() + SLICE_MS_MAX;
+      let bytes = 0;
+      for (const message of batch) {
+        const [doubt] = this.#doubts;
+        if (doubt !== undefined && message.sequence >= doubt) {
+          if (this.#head !== undefined && !(await this.#continues(this.#head))) return;
+          this.#doubts.shift();
+        }
+        this.#take(message);
+        bytes += message.data.length;
+        if (bytes < SLICE_BYTES_MAX && performance.now() < endsAt) continue;
+        await setImmediate();
+        endsAt = performance.now() + SLICE_MS_MAX;
+        bytes = 0;
+      }
+    }
+  }
+
+  /**
+   * Events after a sequence, in order, from the ring or the stream; the first does not follow it
+   * where some were removed. Empty when nothing up to the head is left.
+   *
+   * Rejects as `attach` does.
+   */
+  async after(sequence: number): Promise<readonly FeedEvent[]> {
+    const { nats, stream } = this.#options;
+    const head = this.#head?.sequence ?? 0;
+    let at = sequence;
+    while (at < head) {
+      const held = this.#ringAfter(at);
+      if (held.length > 0) return held;
+      const chunk = await this.#chunks.covering(at + 1, head);
+      const events = chunk.events.filter((event) => event.sequence > at);
+      if (events.length > 0) return events;
+      const { firstSequence } = await streamState(nats, stream);
+      const first = Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
+      at = first > at + 1 ? first - 1 : chunk.end;
+    }
+    return [];
+  }
+
+  /** True when `locate` answers from memory. */
+  knows(requested: bigint): boolean {
+    const at = attainable(requested);
+    if (requested === 0n) return true;
+    return at !== undefined && this.#remembered(sequenceOf(at)) !== undefined;
+  }
+
+  /**
+   * Where delivery starts for a client that has seen `requested`; 0 is from now on.
+   *
+   * A position of another feed goes on where this process saw the feed replaced; else at the
+   * message that has its sequence now, which is later than the one meant; else live.
+   * Rejects as `attach` does.
+   */
+  async locate(requested: bigint): Promise<Start> {
+    if (requested === 0n) return this.#live();
+    const at = attainable(requested);
+    const sequence = at === undefined ? Number.POSITIVE_INFINITY : sequenceOf(at);
+    const found = await this.#positionAt(sequence);
+    if (at !== undefined && found === at) return { sequence, position: at };
+    if (found === 'removed') return this.#from(0);
+    if (this.#continuation !== undefined && sequence >= this.#continuation) {
+      return this.#from(this.#continuation);
+    }
+    return found === 'ahead' ? this.#from(Number.POSITIVE_INFINITY) : this.#from(sequence);
+  }
+
+  /** Delivery from the first event at or after `sequence`, or live where there is none. */
+  async #from(sequence: number): Promise<Start> {
+    const { firstSequence } = await streamState(this.#options.nats, this.#options.stream);
+    const kept = Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
+    const [first] = await this.after(Math.max(kept, sequence) - 1);
+    if (first !== undefined) {
+      const gap = { firstAvailable: first.position };
+      return { sequence: first.sequence - 1, position: NO_POSITION, gap };
+    }
+    const live = this.#live();
+    return { ...live, gap: { firstAvailable: live.position } };
+  }
+
+  #live(): Start {
+    return this.#head ?? { sequence: 0, position: NO_POSITION };
+  }
+
+  #ringAfter(sequence: number): FeedEvent[] {
+    const events: FeedEvent[] = [];
+    for (let next = sequence + 1; events.length < PAGE_EVENTS_MAX; next += 1) {
+      const event = this.#ring.at(next);
+      if (event === undefined) break;
+      events.push(event);
+    }
+    return events;
+  }
+
+  #remembered(sequence: number): Position | undefined {
+    const head = this.#head;
+    if (head?.sequence === sequence && head.position !== NO_POSITION) return head.position;
+    return this.#ring.at(sequence)?.position;
+  }
+
+  async #positionAt(sequence: number): Promise<Position | 'removed' | 'ahead'> {
+    const { nats, stream } = this.#options;
+    const remembered = this.#remembered(sequence);
+    if (remembered !== undefined) return remembered;
+    const { firstSequence, lastSequence } = await streamState(nats, stream);
+    if (sequence > lastSequence) return 'ahead';
+    if (sequence < firstSequence) return 'removed';
+    const head = this.#head?.sequence ?? 0;
+    // Another process may be ahead of this one's tail: then the stream itself is asked.
+    if (sequence > head) {
+      const message = await getMessage(nats, stream, sequence);
+      return message === undefined ? 'removed' : position(sequence, message.messageId);
+    }
+    const { events } = await this.#chunks.covering(sequence, head);
+    return events.find((event) => event.sequence === sequence)?.position ?? 'removed';
+  }
+
+  #take(message: TailMessage): void {
+    const event = new FeedEvent(message);
+    const last = this.#head;
+    this.#ring.push(event);
+    this.#head = event;
+    const follows = last === undefined || event.sequence === last.sequence + 1;
+    this.#options.sink.event(event, follows ? undefined : last);
+  }
+
+  /** Whether the stream holds, or has removed, the very message that is the head. */
+  async #continues(head: Head): Promise<boolean> {
+    const { nats, stream } = this.#options;
+    const { lastSequence } = await streamState(nats, stream);
+    if (lastSequence < head.sequence) return false;
+    if (head.position === NO_POSITION) return true;
+    const message = await getMessage(nats, stream, head.sequence);
+    return message === undefined || position(head.sequence, message.messageId) === head.position;
+  }
+
+  /** Goes on in a stream that lost messages or was made anew, at what was stored after our last. */
+  async #replace(last: Head): Promise<void> {
+    const { nats, stream, logger, sink } = this.#options;
+    const later = await firstMessageAtOrAfter(nats, stream, last.storedAtMs + 1);
+    const { lastSequence } = await streamState(nats, stream);
+    const continuation = later?.sequence ?? lastSequence + 1;
+    this.#head = await this.#headAt(continuation - 1);
+    this.#continuation = continuation;
+    this.#ring.clear();
+    this.#chunks.clear();
+    this.#generation += 1;
+    logger.warn({ stream, position: last.position, continuation }, 'the feed was replaced');
+    sink.replaced(last);
+  }
+
+  async #headAt(sequence: number): Promise<Head> {
+    const { nats, stream } = this.#options;
+    const message = sequence === 0 ? undefined : await getMessage(nats, stream, sequence);
+    if (message === undefined) return { sequence, position: NO_POSITION, storedAtMs: 0 };
+    const at = position(sequence, message.messageId);
+    return { sequence, position: at, storedAtMs: message.timestampMs };
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * The probes: /healthz says that the process answers, /readyz that it can serve. Neither needs a
+ * key. Readiness asks ClickHouse at most once a second however often it is probed.
+ */
+import type { ClickHouseClient } from '@clickhouse/client';
+import type { RequestHandler } from 'express';
+
+const CHECK_MS_MAX = 2_000;
+const CHECK_AGE_MS_MAX = 1_000;
+const RETRY_AFTER_SECONDS = 2;
+
+type Check = { readonly ready: boolean; readonly detail: string };
+
+export const livenessHandler: RequestHandler = (_request, response) => {
+  response.json({ status: 'alive' });
+};
+
+/** 200 when ClickHouse, NATS and the feed are ready, else 503; the body tells which is not. */
+export function readinessHandler(options: {
+  readonly clickhouse: ClickHouseClient;
+  readonly nats: { readonly connected: boolean };
+  readonly feed: { status(): Check };
+}): RequestHandler {
+  const { clickhouse, nats, feed } = options;
+  let last: { readonly atMs: number; readonly check: Promise<Check> } | undefined;
+
+  function checkClickHouse(): Promise<Check> {
+    const atMs = performance.now();
+    if (last === undefined || atMs - last.atMs > CHECK_AGE_MS_MAX) {
+      last = { atMs, check: ask(clickhouse) };
+    }
+    return last.check;
+  }
+
+  return async (_request, response) => {
+    const checks = {
+      clickhouse: await checkClickHouse(),
+      nats: { ready: nats.connected, detail: nats.connected ? 'connected' : 'disconnected' },
+      feed: feed.status(),
+    };
+    const ready = Object.values(checks).every((check) => check.ready);
+    if (!ready) response.set('Retry-After', String(RETRY_AFTER_SECONDS));
+    response.status(ready ? 200 : 503).json({ status: ready ? 'ready' : 'not ready', checks });
+  };
+}
+
+/** Reads a table: a server that answers /ping may still lack its database. */
+async function ask(clickhouse: ClickHouseClient): Promise<Check> {
+  try {
+    const result = await clickhouse.query({
+      query: 'SELECT 1 FROM migrations LIMIT 1',
+      format: 'JSONEachRow',
+      abort_signal: AbortSignal.timeout(CHECK_MS_MAX),
+    });
+    const rows = await result.json();
+    return rows.length === 1
+      ? { ready: true, detail: 'answers' }
+      : { ready: false, detail: 'not migrated' };
+  } catch {
+    // Whatever the reason, the answer to a probe is the same; requests log theirs.
+    return { ready: false, detail: 'does not answer' };
+  }
+}

@@ -1,0 +1,218 @@
+/**
+ * API keys: making, storing and looking them up. The bucket holds the SHA-256 of a key, never the
+ * key. Every process watches the bucket, so a lookup is a read of a map and a revocation holds
+ * everywhere as soon as the bucket tells of it; what the map lacks is asked of the bucket once.
+ * Timing tells nothing of use: what is compared is a hash that the client cannot steer.
+ * It does not count requests (limits.ts) and does not answer them (admission.ts).
+ */
+import { createHash, randomBytes } from 'node:crypto';
+import type { Response } from 'express';
+import type { Logger } from 'pino';
+import { z } from 'zod';
+import type { Kv } from '../infra/nats-kv.ts';
+import { Tier } from './tiers.ts';
+
+/** Who calls: what an admitted request has in `response.locals.caller`. */
+export type Caller = {
+  /** Hex SHA-256 of the API key; safe to log and to store. */
+  readonly keyHash: string;
+  /** Owner of streams and quotas; several keys may share one. */
+  readonly account: string;
+  readonly tier: Tier;
+};
+
+const Instant = z.iso.datetime();
+
+/** Value of a bucket entry, as JSON. */
+export const KeyRecord = z.object({
+  label: z.string().max(200),
+  tier: Tier,
+  account: z.string().min(1).max(200),
+  created_at: Instant,
+  expires_at: Instant.optional(),
+  revoked_at: Instant.optional(),
+});
+export type KeyRecord = z.infer<typeof KeyRecord>;
+
+type Known = { readonly revision: number; readonly record: KeyRecord | undefined };
+
+export type Lookup =
+  | { readonly kind: 'valid'; readonly caller: Caller }
+  | { readonly kind: 'unknown' | 'revoked' | 'expired' };
+
+export type Keys = {
+  /** The key as this process knows it; undefined where it does not: ask `fetch`. */
+  find(keyHash: string): Lookup | undefined;
+  /** Asks the bucket. Rejects when it cannot be reached. */
+  fetch(keyHash: string): Promise<Lookup>;
+  /** Calls back once when the key stops being valid; the returned function takes that back. */
+  onRevoked(keyHash: string, callback: () => void): () => void;
+  /** Settles when the bucket is no longer watched; rejects where that was not asked for. */
+  readonly watching: Promise<void>;
+  close(): Promise<void>;
+};
+
+const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
+const SECRET_BYTES = 32;
+const KEY_FORM = /^fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32,44}$/;
+const EXPIRY_CHECK_MS = 500;
+const FETCH_MS_MAX = 2_000;
+
+/** A new key: `fs_<tier>_<32 random bytes, base58>`. Show it once; store its record. */
+export function generateKey(tier: Tier): string {
+  return `fs_${tier}_${base58(randomBytes(SECRET_BYTES))}`;
+}
+
+/** Whether a text can be a key at all; what cannot is refused without a lookup. */
+export function hasKeyForm(text: string): boolean {
+  return KEY_FORM.test(text);
+}
+
+/** Hex SHA-256 of a key: its name in the bucket. */
+export function hashKey(key: string): string {
+  return createHash('sha256').update(key).digest('hex');
+}
+
+/** Writes the record of a key; the key itself is not stored. Returns the key's hash. */
+export async function storeKey(
+  bucket: Pick<Kv, 'put'>,
+  key: string,
+  record: KeyRecord,
+): Promise<string> {
+  const keyHash = hashKey(key);
+  await bucket.put(keyHash, JSON.stringify(KeyRecord.parse(record)));
+  return keyHash;
+}
+
+/** The caller of an admitted request. Throws when the route does not require a key. */
+export function callerOf(response: Response): Caller {
+  const caller: Caller | undefined = response.locals.caller;
+  if (caller === undefined) throw new Error('callerOf: the route does not require a key');
+  return caller;
+}
+
+/** Watches the bucket; resolves once every present key is known. `now` is in milliseconds. */
+export async function openKeys(options: {
+  readonly bucket: Pick<Kv, 'get' | 'watch'>;
+  readonly logger: Logger;
+  readonly now?: () => number;
+}): Promise<Keys> {
+  const { bucket, logger, now = Date.now } = options;
+  const known = new Map<string, Known>();
+  const callbacks = new Map<string, Set<() => void>>();
+  const stop = new AbortController();
+  const initialised = Promise.withResolvers<void>();
+
+  /** A deleted key stays known, so that an answer that was under way cannot bring it back. */
+  function learn(keyHash: string, revision: number, value: Uint8Array | undefined): void {
+    if (revision < (known.get(keyHash)?.revision ?? 0)) return;
+    const record = value === undefined ? undefined : parseRecord(value);
+    // A record that cannot be read admits nobody: the operator sees it in the log.
+    if (value !== undefined && record === undefined) {
+      logger.error({ key_hash: keyHash }, 'unreadable record in the bucket of keys');
+    }
+    known.set(keyHash, { revision, record });
+    if (lookup(keyHash, record, now()).kind !== 'valid') fire(keyHash);
+  }
+
+  function fire(keyHash: string): void {
+    const waiting = callbacks.get(keyHash);
+    callbacks.delete(keyHash);
+    for (const callback of waiting ?? []) callback();
+  }
+
+  async function follow(): Promise<void> {
+    for await (const event of bucket.watch(stop.signal)) {
+      if (event.type === 'initialised') initialised.resolve();
+      else learn(event.key, event.revision, event.type === 'put' ? event.value : undefined);
+    }
+  }
+  // A process that cannot see revocations must not go on: main ends when this rejects.
+  const watching = follow();
+  watching.catch(initialised.reject);
+  await initialised.promise;
+
+  const expiry = setInterval(() => {
+    for (const keyHash of callbacks.keys()) {
+      if (lookup(keyHash, known.get(keyHash)?.record, now()).kind !== 'valid') fire(keyHash);
+    }
+  }, EXPIRY_CHECK_MS);
+  expiry.unref();
+
+  return {
+    find(keyHash) {
+      const found = known.get(keyHash);
+      return found === undefined ? undefined : lookup(keyHash, found.record, now());
+    },
+    async fetch(keyHash) {
+      const entry = await within(FETCH_MS_MAX, bucket.get(keyHash));
+      if (entry !== undefined) learn(keyHash, entry.revision, entry.value);
+      return lookup(keyHash, known.get(keyHash)?.record, now());
+    },
+    onRevoked(keyHash, callback) {
+      const waiting = callbacks.get(keyHash) ?? new Set();
+      callbacks.set(keyHash, waiting.add(callback));
+      return () => {
+        waiting.delete(callback);
+        if (waiting.size === 0 && callbacks.get(keyHash) === waiting) callbacks.delete(keyHash);
+      };
+    },
+    watching,
+    async close() {
+      clearInterval(expiry);
+      stop.abort();
+      await watching;
+    },
+  };
+}
+
+/** Thrown by `fetch` when the bucket did not answer in time. */
+class KeysUnavailableError extends Error {
+  override readonly name = 'KeysUnavailableError';
+}
+
+async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => {
+    late.reject(new KeysUnavailableError(`no answer from the bucket of keys in ${ms} ms`));
+  }, ms);
+  try {
+    return await Promise.race([promise, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function lookup(keyHash: string, record: KeyRecord | undefined, nowMs: number): Lookup {
+  if (record === undefined) return { kind: 'unknown' };
+  if (record.revoked_at !== undefined && Date.parse(record.revoked_at) <= nowMs) {
+    return { kind: 'revoked' };
+  }
+  if (record.expires_at !== undefined && Date.parse(record.expires_at) <= nowMs) {
+    return { kind: 'expired' };
+  }
+  return { kind: 'valid', caller: { keyHash, account: record.account, tier: record.tier } };
+}
+
+function parseRecord(value: Uint8Array): KeyRecord | undefined {
+  let json: unknown;
+  try {
+    json = JSON.parse(new TextDecoder().decode(value));
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+  const parsed = KeyRecord.safeParse(json);
+  return parsed.success ? parsed.data : undefined;
+}
+
+function base58(bytes: Uint8Array): string {
+  let rest = BigInt(`0x${Buffer.from(bytes).toString('hex')}`);
+  let text = '';
+  while (rest > 0n) {
+    text = ALPHABET.charAt(Number(rest % 58n)) + text;
+    rest /= 58n;
+  }
+  const leadingZeros = bytes.findIndex((byte) => byte !== 0);
+  return '1'.repeat(leadingZeros === -1 ? bytes.length : leadingZeros) + text;
+}

@@ -1,0 +1,135 @@
+/**
+ * Every error answer of the api: RFC 9457 `application/problem+json`, with `error` and `message`
+ * beside it for existing clients. A handler throws a Problem; anything else that is thrown is a
+ * fault of ours, answered with 500 `internal` and logged once. No answer carries a stack trace,
+ * a key, or the text of a foreign error.
+ */
+import type { ErrorRequestHandler, Response } from 'express';
+import type { Logger } from 'pino';
+
+const TITLES = {
+  invalid_request: 'The request is not valid',
+  unauthorized: 'A valid API key is required',
+  tier_required: 'The tier of this key does not include this',
+  quota_exceeded: 'A quota of this account is used up',
+  stream_disabled: 'The stream is disabled',
+  not_found: 'Not found',
+  method_not_allowed: 'The method is not allowed here',
+  payload_too_large: 'The body is too large',
+  unsupported_media_type: 'The media type of the body is not supported',
+  rate_limited: 'Too many requests',
+  internal: 'Internal error',
+  unavailable: 'Temporarily unavailable',
+} as const;
+
+/** Stable codes of the member `error`. */
+export type ProblemCode = keyof typeof TITLES;
+
+export type Issue = { readonly path: string; readonly message: string };
+
+/** Thrown by a handler to answer with this status and code; `detail` is shown to the client. */
+export class Problem extends Error {
+  readonly status: number;
+  readonly error: ProblemCode;
+  readonly detail: string;
+  readonly issues: readonly Issue[] | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(
+    init: {
+      readonly status: number;
+      readonly error: ProblemCode;
+      readonly detail: string;
+      readonly issues?: readonly Issue[];
+      readonly headers?: Readonly<Record<string, string>>;
+    },
+    options?: ErrorOptions,
+  ) {
+    super(init.detail, options);
+    this.name = 'Problem';
+    this.status = init.status;
+    this.error = init.error;
+    this.detail = init.detail;
+    this.issues = init.issues;
+    this.headers = init.headers ?? {};
+  }
+}
+
+const RETRY_AFTER_SECONDS = 2;
+
+/** 503 with Retry-After: what the request needs cannot be reached, or did not answer in time. */
+export function unavailable(detail: string, cause?: unknown): Problem {
+  return new Problem(
+    {
+      status: 503,
+      error: 'unavailable',
+      detail,
+      headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) },
+    },
+    { cause },
+  );
+}
+
+/** Express error middleware; mount it last. */
+export function problemHandler(logger: Logger): ErrorRequestHandler {
+  return (error: unknown, request, response, next) => {
+    // The client went away, which is why the request failed: nobody is left to answer.
+    if (request.socket.destroyed) return;
+    const problem = toProblem(error);
+    const requestId = requestIdOf(response);
+    if (problem.status >= 500) {
+      logger.error({ err: error, request_id: requestId, path: request.path }, problem.detail);
+    }
+    if (response.headersSent) {
+      // A stream that has begun cannot change its status: express ends the connection.
+      next(error);
+      return;
+    }
+    response
+      .status(problem.status)
+      .set(problem.headers)
+      .type('application/problem+json')
+      .send(
+        JSON.stringify({
+          type: `urn:fillstream:problem:${problem.error}`,
+          title: TITLES[problem.error],
+          status: problem.status,
+          detail: problem.detail,
+          instance: request.originalUrl.split('?', 1)[0],
+          error: problem.error,
+          message: problem.detail,
+          request_id: requestId,
+          ...(problem.issues === undefined ? {} : { issues: problem.issues }),
+        }),
+      );
+  };
+}
+
+/** The id of this request, as in the X-Request-Id field of its answer. */
+function requestIdOf(response: Response): string {
+  return String(response.locals.requestId ?? '');
+}
+
+function toProblem(error: unknown): Problem {
+  if (error instanceof Problem) return error;
+  const status = httpStatusOf(error);
+  // express and its body parser throw http-errors: their status is right, their text is not ours.
+  if (status === 413) {
+    return new Problem({ status, error: 'payload_too_large', detail: 'the body is too large' });
+  }
+  if (status === 415) {
+    const detail = 'the body must be application/json in UTF-8';
+    return new Problem({ status, error: 'unsupported_media_type', detail });
+  }
+  if (status !== undefined && status >= 400 && status < 500) {
+    const detail = 'the request cannot be read: malformed URL, header or JSON';
+    return new Problem({ status: 400, error: 'invalid_request', detail });
+  }
+  const detail = 'the request failed for a reason that is logged under its request_id';
+  return new Problem({ status: 500, error: 'internal', detail });
+}
+
+function httpStatusOf(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('status' in error)) return undefined;
+  return typeof error.status === 'number' ? error.status : undefined;
+}

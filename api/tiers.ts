@@ -1,0 +1,78 @@
+/**
+ * The tiers and every number that depends on one: the single configuration file of quotas
+ * (docs: decisions, "Streams and the order feed"; specification parts 5 and 8). A limit that a tier
+ * does not have is null, never 0 or Infinity.
+ */
+import { z } from 'zod';
+
+export const Tier = z.enum(['demo', 'individual', 'pro']);
+export type Tier = z.infer<typeof Tier>;
+
+export type TierLimits = {
+  /** Requests a second of one key; a burst of as many is allowed. */
+  readonly requestsPerSecond: number;
+  /** Open event streams of one account at a time. */
+  readonly sessionsMax: number;
+  readonly streamsMax: number;
+  /** Streams without any filter. */
+  readonly nakedStreamsMax: number;
+  readonly filterAddressesMax: number;
+  readonly filterTagsMax: number;
+  readonly filterSeriesMax: number;
+  /** Seconds of open event streams of one account in a UTC day; null = no limit. */
+  readonly streamSecondsPerDayMax: number | null;
+  readonly leaderboardLimitMax: number;
+  readonly leaderboardLimitDefault: number;
+  /** null = any offset. */
+  readonly leaderboardOffsetMax: number | null;
+  /** `include_orders` of a trader's markets. */
+  readonly includeOrders: boolean;
+};
+
+export const TIERS: Readonly<Record<Tier, TierLimits>> = {
+  demo: {
+    requestsPerSecond: 5,
+    sessionsMax: 2,
+    streamsMax: 2,
+    nakedStreamsMax: 0,
+    filterAddressesMax: 10,
+    filterTagsMax: 5,
+    filterSeriesMax: 5,
+    streamSecondsPerDayMax: 10_800,
+    leaderboardLimitMax: 20,
+    leaderboardLimitDefault: 20,
+    leaderboardOffsetMax: 0,
+    includeOrders: false,
+  },
+  individual: {
+    requestsPerSecond: 20,
+    sessionsMax: 10,
+    streamsMax: 20,
+    nakedStreamsMax: 2,
+    filterAddressesMax: 200,
+    filterTagsMax: 20,
+    filterSeriesMax: 20,
+    streamSecondsPerDayMax: null,
+    leaderboardLimitMax: 100,
+    leaderboardLimitDefault: 50,
+    leaderboardOffsetMax: null,
+    includeOrders: true,
+  },
+  pro: {
+    requestsPerSecond: 100,
+    sessionsMax: 100,
+    streamsMax: 200,
+    nakedStreamsMax: 20,
+    filterAddressesMax: 5_000,
+    filterTagsMax: 100,
+    filterSeriesMax: 100,
+    streamSecondsPerDayMax: null,
+    leaderboardLimitMax: 100,
+    leaderboardLimitDefault: 50,
+    leaderboardOffsetMax: null,
+    includeOrders: true,
+  },
+};
+
+/** Requests a second of one remote address without a valid key. */
+export const ANONYMOUS_REQUESTS_PER_SECOND = 20;

@@ -1,0 +1,77 @@
+/**
+ * The configuration of every process: environment variables, read once in `main` through one
+ * schema. README lists the same variables. A bad value is named, never printed: it may be a secret.
+ */
+import { z } from 'zod';
+
+const Port = z.coerce.number().int().min(0).max(65_535);
+const Url = (protocols: RegExp) => z.url({ protocol: protocols });
+const NatsUrls = z
+  .string()
+  .refine((text) => text.split(',').every((url) => /^(nats|tls):\/\/[^\s]+$/.test(url)), {
+    message: 'must be nats:// or tls:// URLs, separated by commas',
+  });
+
+export const Config = z.object({
+  NATS_URL: NatsUrls.default('nats://127.0.0.1:4222').describe('JetStream servers, by comma'),
+  NATS_REPLICAS: z.coerce.number().int().min(1).max(5).default(1).describe('copies of each stream'),
+  CLICKHOUSE_URL: Url(/^https?$/)
+    .default('http://127.0.0.1:8123')
+    .describe('ClickHouse over HTTP, user and password in the URL'),
+  CLICKHOUSE_DATABASE: z
+    .string()
+    .regex(/^[A-Za-z_][A-Za-z0-9_]{0,62}$/)
+    .default('fillstream')
+    .describe('database of all tables'),
+  CHAIN: z.enum(['polygon', 'devnet']).default('devnet').describe('which contracts to watch'),
+  RPC_URL: Url(/^https?$/)
+    .default('http://127.0.0.1:8545')
+    .describe('chain node, JSON-RPC over HTTP'),
+  RPC_WS_URL: Url(/^wss?$/)
+    .optional()
+    .describe('chain node, WebSocket; default: RPC_URL with ws:// in place of http://'),
+  GAMMA_URL: Url(/^https?$/)
+    .default('http://127.0.0.1:8546')
+    .describe('metadata API (markets, tags, profiles)'),
+  START_BLOCK: z.coerce
+    .number()
+    .int()
+    .nonnegative()
+    .default(0)
+    .describe('first block of an empty LEDGER'),
+  FINALITY: z
+    .union([z.literal('finalized'), z.coerce.number().int().min(0).max(1_000)])
+    .default('finalized')
+    .describe('the finalized tag, or a depth in blocks'),
+  OPERATORS: z
+    .string()
+    .default('')
+    .transform((text) => text.split(',').filter((part) => part !== ''))
+    .pipe(z.array(z.string().regex(/^0x[0-9a-fA-F]{40}$/)))
+    .describe('operators to trust before any was learned, by comma'),
+  HTTP_HOST: z.string().min(1).default('127.0.0.1').describe('address the api listens on'),
+  HTTP_PORT: Port.default(8080).describe('port the api listens on; 0 = a free one'),
+  LOG_LEVEL: z
+    .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal'])
+    .default('info')
+    .describe('least level that is logged'),
+});
+export type Config = z.infer<typeof Config>;
+
+/** Thrown by `readConfig`; the message names each bad variable and what is allowed. */
+export class ConfigError extends Error {}
+
+/** Parses the environment. Throws ConfigError that names every bad variable, without its value. */
+export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config {
+  // An empty variable is an unset one: compose files and shells make no difference between them.
+  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+  const parsed = Config.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const lines = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+  throw new ConfigError(`bad configuration\n  ${lines.join('\n  ')}`);
+}
+
+/** WebSocket endpoint of the chain node: RPC_WS_URL, or RPC_URL with its protocol changed. */
+export function rpcWebSocketUrl(config: Config): string {
+  return config.RPC_WS_URL ?? config.RPC_URL.replace(/^http/, 'ws');
+}

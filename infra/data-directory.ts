@@ -1,0 +1,64 @@
+/** The data directory of `infra/up`: one service at a time, and the API keys that it shows. */
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import { generateKey } from '../api/keys.ts';
+
+/** Another service runs on this data directory. */
+export class DataDirectoryInUseError extends Error {}
+
+export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
+export type ShownKeys = z.infer<typeof ShownKeys>;
+
+/**
+ * Takes the directory, creating it; returns the function that gives it back. A lock whose process
+ * is gone, or is another program by now, does not block. Throws DataDirectoryInUseError.
+ */
+export function lockDataDirectory(directory: string): () => void {
+  mkdirSync(join(directory, 'logs'), { recursive: true });
+  const lock = join(directory, 'up.pid');
+  const pid = Number(readText(lock));
+  if (pid > 0 && pid !== process.pid && isService(pid)) {
+    throw new DataDirectoryInUseError(
+      `${directory} is in use by process ${pid}: stop that service, or choose another --data DIR`,
+    );
+  }
+  writeFileSync(lock, String(process.pid));
+  return () => rmSync(lock, { force: true });
+}
+
+/**
+ * The keys of this directory, one for each tier, made at the first start. They are kept in clear text
+ * (mode 0600) because they open a demonstration on loopback; the service itself stores hashes only.
+ */
+export function readShownKeys(directory: string): ShownKeys {
+  const file = join(directory, 'keys.json');
+  const text = readText(file);
+  if (text !== '') return ShownKeys.parse(JSON.parse(text));
+  const keys = {
+    demo: generateKey('demo'),
+    individual: generateKey('individual'),
+    pro: generateKey('pro'),
+  };
+  writeFileSync(file, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
+  return keys;
+}
+
+function isService(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+  const command = readText(`/proc/${pid}/cmdline`);
+  return command === '' || command.includes('infra/up');
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
+    throw error;
+  }
+}

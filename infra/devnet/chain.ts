@@ -1,0 +1,176 @@
+/**
+ * Starts anvil as the embedded chain, on loopback, and owns its life. Blocks are never mined by
+ * anvil on its own until `mineEvery` says so: history is mined by hand with set timestamps.
+ * The chain is kept in one file, written every STATE_INTERVAL_SECONDS and at a stop; blocks,
+ * transactions and logs are never pruned, only the account states of old blocks are (`eth_call` works at
+ * the newest STATES_KEPT blocks). A small shell stands between: when this process dies in whatever way,
+ * its pipe closes and anvil is told to stop, so that no orphan keeps the port and the file.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { createServer } from 'node:net';
+import { dirname, join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { CHAIN_ID } from './addresses.ts';
+import { Rpc } from './rpc.ts';
+
+export type ChainOptions = {
+  readonly stateFile: string;
+  /** 0: any free port. */
+  readonly port: number;
+  /** Unix seconds of block 0 when the state file does not exist yet. */
+  readonly genesisTime: number;
+  readonly stateIntervalSeconds?: number;
+};
+
+export type Chain = {
+  readonly rpc: Rpc;
+  readonly url: string;
+  readonly webSocketUrl: string;
+  readonly pid: number;
+  /** Settles when anvil is gone, wanted or not, with its exit code. */
+  readonly exited: Promise<number>;
+  /** Mines a block every so many seconds from now on, at the wall clock's time. */
+  mineEvery(seconds: number): Promise<void>;
+  /** Writes the state file, ends anvil and waits for it. */
+  stop(): Promise<void>;
+};
+
+/** A dump is about 23 KB a match: 0.6 s for 6,000 matches, and it grows with the chain. */
+export const STATE_INTERVAL_SECONDS = 20;
+/**
+ * Every kept state is a full copy of the accounts: 6,000 matches took 318 MB with 4, 534 MB with 32.
+ * A reader of balances may lag this many blocks behind the head.
+ */
+const STATES_KEPT = 16;
+/** Far above any block, so that the base fee stays 0 and packing is ours to decide. */
+const BLOCK_GAS_LIMIT = 30_000_000_000_000;
+const START_MS_MAX = 20_000;
+const POLL_MS = 25;
+/** How long an anvil of a killed predecessor gets to write its state and go. */
+const PREDECESSOR_MS_MAX = 10_000;
+
+// Runs anvil ("$@") with its pid in $PID_FILE, and sends it SIGTERM when stdin closes.
+const GUARD_SCRIPT = `
+exec 3<&0
+"$@" </dev/null 3<&- & child=$!
+echo "$child" > "$PID_FILE"
+trap 'kill -TERM "$child" 2>/dev/null' TERM INT
+(cat <&3 >/dev/null; kill -TERM "$child" 2>/dev/null) & reader=$!
+wait "$child"; code=$?
+while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
+rm -f "$PID_FILE"
+kill "$reader" 2>/dev/null
+exit "$code"
+`;
+
+/** Starts anvil and waits until it answers. Throws when it does not within START_MS_MAX. */
+export async function startChain(options: ChainOptions): Promise<Chain> {
+  const pidFile = `${options.stateFile}.pid`;
+  await waitForPredecessor(pidFile);
+  const port = options.port === 0 ? await freePort() : options.port;
+  const child = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'sh', anvilPath(), ...flags(options, port)], {
+    env: { ...process.env, PID_FILE: pidFile },
+    stdio: ['pipe', 'ignore', 'inherit'],
+    // Its own process group: Ctrl-C reaches this process only, which then stops anvil in order.
+    detached: true,
+  });
+  const exited = new Promise<number>((resolve) => {
+    child.once('exit', (code) => resolve(code ?? 1));
+    child.once('error', () => resolve(1));
+  });
+  child.stdin.on('error', () => {});
+  const rpc = new Rpc(`http://127.0.0.1:${port}`);
+  await untilReady(rpc, exited);
+  return {
+    rpc,
+    url: rpc.url,
+    webSocketUrl: `ws://127.0.0.1:${port}`,
+    pid: Number(readFileSync(pidFile, 'utf8')),
+    exited,
+    async mineEvery(seconds) {
+      await rpc.call('evm_setTime', Math.floor(Date.now() / 1000));
+      await rpc.call('evm_setIntervalMining', seconds);
+    },
+    async stop() {
+      child.stdin.end();
+      await exited;
+    },
+  };
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  server.close();
+  await once(server, 'close');
+  return address.port;
+}
+
+function flags(options: ChainOptions, port: number): string[] {
+  const interval = options.stateIntervalSeconds ?? STATE_INTERVAL_SECONDS;
+  return [
+    ...['--host', '127.0.0.1', '--port', String(port), '--chain-id', String(CHAIN_ID)],
+    ...['--no-mining', '--order', 'fifo', '--slots-in-an-epoch', '1'],
+    ...['--hardfork', 'prague', '--gas-limit', String(BLOCK_GAS_LIMIT)],
+    ...['--base-fee', '0', '--gas-price', '0', '--disable-min-priority-fee'],
+    ...['--disable-pool-balance-checks', '--disable-console-log'],
+    ...['--no-request-size-limit', '--prune-history', String(STATES_KEPT)],
+    ...['--state', options.stateFile, '--state-interval', String(interval)],
+    ...(existsSync(options.stateFile) ? [] : ['--timestamp', String(options.genesisTime)]),
+    '--quiet',
+  ];
+}
+
+/** The binary inside the platform package of @foundry-rs/anvil: its launcher would add a process. */
+function anvilPath(): string {
+  const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
+  const name = `@foundry-rs/anvil-${process.platform}-${architecture}`;
+  const require = createRequire(import.meta.url);
+  return join(dirname(require.resolve(`${name}/package.json`)), 'bin', 'anvil');
+}
+
+async function untilReady(rpc: Rpc, exited: Promise<number>): Promise<void> {
+  let exitCode: number | undefined;
+  void exited.then((code) => {
+    exitCode = code;
+  });
+  const deadline = Date.now() + START_MS_MAX;
+  for (;;) {
+    if (exitCode !== undefined) throw new Error(`anvil did not start: exit code ${exitCode}`);
+    try {
+      await rpc.call('eth_chainId');
+      return;
+    } catch (error) {
+      // fetch reports a refused connection as a TypeError; anything else is a real answer.
+      if (!(error instanceof TypeError) || Date.now() > deadline) throw error;
+      await sleep(POLL_MS);
+    }
+  }
+}
+
+async function waitForPredecessor(pidFile: string): Promise<void> {
+  if (!existsSync(pidFile)) return;
+  const pid = Number(readFileSync(pidFile, 'utf8'));
+  const deadline = Date.now() + PREDECESSOR_MS_MAX;
+  while (isAnvil(pid)) {
+    if (Date.now() > deadline) process.kill(pid, 'SIGKILL');
+    await sleep(POLL_MS);
+  }
+  rmSync(pidFile, { force: true });
+}
+
+/** Whether that pid still is an anvil: pids are used again, so the name is checked where it can be. */
+function isAnvil(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'anvil';
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,200 @@
+/**
+ * Opens a devnet in a directory: a new one is deployed and gets its history, an old one is taken up where
+ * it stands. `devnet.json` says what the chain was made from; a chain that is shorter than its history (it
+ * was killed meanwhile) is thrown away and made again from the same facts, so it comes out the same.
+ */
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Hex } from 'viem';
+import { z } from 'zod';
+import { type Chain, STATE_INTERVAL_SECONDS, startChain } from './chain.ts';
+import { keepStateFile, removeStateFile, restoreStateFile } from './chain-file.ts';
+import { deploy } from './deploy.ts';
+import { startGamma } from './gamma.ts';
+import { writeHistory } from './history.ts';
+import { tradeLive } from './live.ts';
+import { recallWorld } from './recall.ts';
+import type { Rpc } from './rpc.ts';
+import { World } from './world.ts';
+
+export type DevnetOptions = {
+  readonly directory: string;
+  /** 0: any free port. */
+  readonly rpcPort: number;
+  /** 0: any free port. */
+  readonly gammaPort: number;
+  readonly seed: number;
+  readonly traders: number;
+  readonly historyDays: number;
+  readonly historyMatches: number;
+  /** Seconds between blocks after the history; 0: none are mined. */
+  readonly blockTimeSeconds: number;
+  /** 0: no live trading. */
+  readonly matchesPerSecond: number;
+  readonly stateIntervalSeconds?: number;
+  /** Unix milliseconds. */
+  readonly now: () => number;
+  readonly report: (line: Readonly<Record<string, unknown>>) => void;
+};
+
+export type Devnet = {
+  readonly chain: Chain;
+  readonly world: World;
+  readonly gammaUrl: string;
+  /** Settles with the reason when the devnet cannot go on. */
+  readonly ended: Promise<string>;
+  close(): Promise<void>;
+};
+
+/** What the chain in a directory was made from. */
+const Origin = z.object({
+  seed: z.number(),
+  traders: z.number(),
+  /** Unix seconds. */
+  genesisTime: z.number(),
+  historyEnd: z.number(),
+  historyMatches: z.number(),
+  /** The last block of the history, once it is written. */
+  historyBlock: z.number().optional(),
+});
+type Origin = z.infer<typeof Origin>;
+
+const DAY_SECONDS = 86_400;
+const PROGRESS_STEPS = 40;
+/** How long a failed call waits for the news that anvil is gone, which explains it. */
+const EXIT_NEWS_MS = 500;
+
+/** Starts everything and reports `ready`. The directory must exist. */
+export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
+  const origin = readOrigin(options);
+  const chain = await openChain(origin, options);
+  const world = await recallWorld(chain.rpc, origin);
+  const { seed } = origin;
+  const gamma = await startGamma({ world, seed, port: options.gammaPort, now: options.now });
+  const stopping = new AbortController();
+  const live = startLive(chain, world, options, stopping.signal);
+  const keeping = setInterval(
+    () => void keepStateFile(stateFileOf(options)).catch(() => {}),
+    STATE_INTERVAL_SECONDS * 1000,
+  );
+  options.report({
+    event: 'ready',
+    rpc_url: chain.url,
+    ws_url: chain.webSocketUrl,
+    gamma_url: gamma.url,
+  });
+  const died = chain.exited.then((code) => `anvil ended with exit code ${code}`);
+  return {
+    chain,
+    world,
+    gammaUrl: gamma.url,
+    ended: Promise.race([died, live]),
+    async close() {
+      stopping.abort();
+      clearInterval(keeping);
+      await live;
+      await Promise.all([chain.stop(), gamma.close()]);
+    },
+  };
+}
+
+/** A chain with its whole history. */
+async function openChain(origin: Origin, options: DevnetOptions): Promise<Chain> {
+  const stateFile = stateFileOf(options);
+  const start = () =>
+    startChain({
+      stateFile,
+      port: options.rpcPort,
+      genesisTime: origin.genesisTime,
+      ...(options.stateIntervalSeconds === undefined
+        ? {}
+        : { stateIntervalSeconds: options.stateIntervalSeconds }),
+    });
+  await restoreStateFile(stateFile);
+  let chain = await start();
+  const head = await headOf(chain.rpc);
+  if (origin.historyBlock !== undefined && head >= origin.historyBlock) return chain;
+  if (head > 0) {
+    await chain.stop();
+    removeStateFile(stateFile);
+    chain = await start();
+  }
+  await makeHistory(chain.rpc, origin, options);
+  writeOrigin(options, { ...origin, historyBlock: await headOf(chain.rpc) });
+  return chain;
+}
+
+async function makeHistory(rpc: Rpc, origin: Origin, options: DevnetOptions): Promise<void> {
+  await deploy(rpc, origin.genesisTime + 1);
+  let step = 0;
+  await writeHistory(rpc, new World(origin, 'history'), {
+    seed: origin.seed,
+    startTime: origin.genesisTime + 1,
+    endTime: origin.historyEnd,
+    matches: origin.historyMatches,
+    onProgress(done) {
+      const total = origin.historyMatches;
+      if (done * PROGRESS_STEPS < step * total) return;
+      step = Math.floor((done * PROGRESS_STEPS) / total) + 1;
+      options.report({ event: 'progress', done, total });
+    },
+  });
+}
+
+/** Never rejects: settles with the reason of the end. */
+async function startLive(
+  chain: Chain,
+  world: World,
+  options: DevnetOptions,
+  signal: AbortSignal,
+): Promise<string> {
+  try {
+    if (options.blockTimeSeconds > 0) await chain.mineEvery(options.blockTimeSeconds);
+    if (options.matchesPerSecond === 0) {
+      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+    } else {
+      await tradeLive(chain.rpc, world, {
+        seed: options.seed,
+        matchesPerSecond: options.matchesPerSecond,
+        signal,
+        onRevert: (hash) => options.report({ event: 'unexpected-revert', hash }),
+      });
+    }
+    return 'stopped';
+  } catch (error) {
+    const code = await Promise.race([chain.exited, sleep(EXIT_NEWS_MS)]);
+    if (code !== undefined) return `anvil ended with exit code ${code}`;
+    return `live trading failed: ${error instanceof Error ? error.message : String(error)}`;
+  }
+}
+
+async function headOf(rpc: Rpc): Promise<number> {
+  return Number(await rpc.call<Hex>('eth_blockNumber'));
+}
+
+function stateFileOf({ directory }: DevnetOptions): string {
+  return join(directory, 'chain.json');
+}
+
+/** What the directory's chain is made from; written down first when the directory is new. */
+function readOrigin(options: DevnetOptions): Origin {
+  const file = join(options.directory, 'devnet.json');
+  if (existsSync(file)) return Origin.parse(JSON.parse(readFileSync(file, 'utf8')));
+  const historyEnd = Math.floor(options.now() / 1000);
+  const origin: Origin = {
+    seed: options.seed,
+    traders: options.traders,
+    genesisTime: historyEnd - Math.round(options.historyDays * DAY_SECONDS),
+    historyEnd,
+    historyMatches: options.historyMatches,
+  };
+  writeOrigin(options, origin);
+  return origin;
+}
+
+function writeOrigin({ directory }: DevnetOptions, origin: Origin): void {
+  const file = join(directory, 'devnet.json');
+  writeFileSync(`${file}.new`, `${JSON.stringify(origin)}\n`);
+  renameSync(`${file}.new`, file);
+}

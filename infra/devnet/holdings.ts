@@ -1,0 +1,156 @@
+/**
+ * Who owns what on the devnet, as the traders see it when they decide: pUSD per wallet, shares per
+ * market and outcome. The chain is the truth; this is a copy that is read from it at a start and moved
+ * along with every match that is sent, so that no order is ever sent that the chain would refuse.
+ */
+import { decodeFunctionResult, encodeFunctionData, type Hex } from 'viem';
+import { conditionalTokensAbi, pusdAbi } from './abi.ts';
+import { CONDITIONAL_TOKENS, FEE_RECEIVER, PUSD } from './addresses.ts';
+import type { Market } from './markets.ts';
+import { BUY, type Match, type OutcomeIndex, settle } from './match.ts';
+import type { Rpc } from './rpc.ts';
+
+type Shares = readonly [Map<Hex, bigint>, Map<Hex, bigint>];
+
+/** A match would take more than a wallet has. */
+export class InsufficientHoldingsError extends Error {
+  override readonly name = 'InsufficientHoldingsError';
+}
+
+/** Balances asked for in one eth_call: 10 markets of 150 wallets with two outcomes. */
+const MARKETS_PER_CALL = 10;
+
+export class Holdings {
+  readonly #cash = new Map<Hex, bigint>();
+  readonly #shares = new Map<Hex, Shares>();
+
+  /** pUSD of a wallet in micro-USDC. */
+  cash(owner: Hex): bigint {
+    return this.#cash.get(owner) ?? 0n;
+  }
+
+  /** Shares of a wallet in micro-shares. */
+  shares(market: Market, outcome: OutcomeIndex, owner: Hex): bigint {
+    return this.#shares.get(market.conditionId)?.[outcome].get(owner) ?? 0n;
+  }
+
+  /** Wallets that hold something of a market. */
+  owners(market: Market): readonly Hex[] {
+    const shares = this.#shares.get(market.conditionId);
+    if (shares === undefined) return [];
+    return [...new Set([...shares[0].keys(), ...shares[1].keys()])];
+  }
+
+  /** Wallets that hold shares of an outcome. */
+  holders(market: Market, outcome: OutcomeIndex): readonly Hex[] {
+    return [...(this.#shares.get(market.conditionId)?.[outcome].keys() ?? [])];
+  }
+
+  deposit(owner: Hex, amount: bigint): void {
+    this.#addCash(owner, amount);
+  }
+
+  /** Whether every wallet of a match has what it gives, fee included; no wallet may be in it twice. */
+  affords(match: Match): boolean {
+    return settle(match).every(({ order, making, fee }) => {
+      if (order.side === BUY) return this.cash(order.maker) >= making + fee;
+      const outcome = match.market.tokenIds[0] === order.tokenId ? 0 : 1;
+      return this.shares(match.market, outcome, order.maker) >= making;
+    });
+  }
+
+  /** Books a match. Throws InsufficientHoldingsError when it is not one that `affords` allows. */
+  apply(match: Match): void {
+    if (!this.affords(match)) throw new InsufficientHoldingsError(match.market.slug);
+    const executions = settle(match);
+    for (const { order, making } of executions) {
+      if (order.side === BUY) this.#addCash(order.maker, -making);
+      else this.#addShares(match.market, order.tokenId, order.maker, -making);
+    }
+    for (const { order, taking, fee, refund } of executions) {
+      if (order.side === BUY) {
+        this.#addShares(match.market, order.tokenId, order.maker, taking);
+        this.#addCash(order.maker, refund - fee);
+      } else {
+        this.#addCash(order.maker, taking - fee);
+        this.#addShares(match.market, order.tokenId, order.maker, refund);
+      }
+      this.#addCash(FEE_RECEIVER, fee);
+    }
+  }
+
+  /** Pays out a resolved market and forgets its shares. Rounds down per outcome, as the contract does. */
+  redeem(market: Market): void {
+    const shares = this.#shares.get(market.conditionId);
+    if (shares === undefined) return;
+    const denominator = BigInt(market.payouts[0] + market.payouts[1]);
+    for (const outcome of [0, 1] as const) {
+      for (const [owner, held] of shares[outcome]) {
+        this.#addCash(owner, (held * BigInt(market.payouts[outcome])) / denominator);
+      }
+    }
+    this.#shares.delete(market.conditionId);
+  }
+
+  /** Replaces everything known by what the chain says at its head. */
+  async load(rpc: Rpc, owners: readonly Hex[], markets: readonly Market[]): Promise<void> {
+    this.#cash.clear();
+    this.#shares.clear();
+    const wallets = [...owners, FEE_RECEIVER] as const;
+    const balances = await rpc.batch<Hex>(
+      wallets.map((owner) => ({
+        method: 'eth_call',
+        params: [
+          {
+            to: PUSD,
+            data: encodeFunctionData({ abi: pusdAbi, functionName: 'balanceOf', args: [owner] }),
+          },
+          'latest',
+        ],
+      })),
+    );
+    for (const [i, owner] of wallets.entries()) this.#cash.set(owner, BigInt(balances[i] ?? '0x'));
+    for (let i = 0; i < markets.length; i += MARKETS_PER_CALL) {
+      await this.#loadShares(rpc, owners, markets.slice(i, i + MARKETS_PER_CALL));
+    }
+  }
+
+  async #loadShares(rpc: Rpc, owners: readonly Hex[], markets: readonly Market[]): Promise<void> {
+    const asked = markets.flatMap((market) =>
+      owners.flatMap((owner) => market.tokenIds.map((id) => ({ market, owner, id }))),
+    );
+    const data = encodeFunctionData({
+      abi: conditionalTokensAbi,
+      functionName: 'balanceOfBatch',
+      args: [asked.map(({ owner }) => owner), asked.map(({ id }) => id)],
+    });
+    const answer = await rpc.call<Hex>('eth_call', { to: CONDITIONAL_TOKENS, data }, 'latest');
+    const held = decodeFunctionResult({
+      abi: conditionalTokensAbi,
+      functionName: 'balanceOfBatch',
+      data: answer,
+    });
+    for (const [i, { market, owner, id }] of asked.entries()) {
+      const amount = held[i] ?? 0n;
+      if (amount > 0n) this.#addShares(market, id, owner, amount);
+    }
+  }
+
+  #addCash(owner: Hex, amount: bigint): void {
+    if (amount === 0n) return;
+    const total = this.cash(owner) + amount;
+    if (total < 0n) throw new InsufficientHoldingsError(`${owner} lacks ${-total} micro-USDC`);
+    this.#cash.set(owner, total);
+  }
+
+  #addShares(market: Market, tokenId: bigint, owner: Hex, amount: bigint): void {
+    if (amount === 0n) return;
+    const shares = this.#shares.get(market.conditionId) ?? ([new Map(), new Map()] as const);
+    this.#shares.set(market.conditionId, shares);
+    const byOwner = shares[market.tokenIds[0] === tokenId ? 0 : 1];
+    const total = (byOwner.get(owner) ?? 0n) + amount;
+    if (total < 0n) throw new InsufficientHoldingsError(`${owner} lacks ${-total} shares`);
+    if (total === 0n) byOwner.delete(owner);
+    else byOwner.set(owner, total);
+  }
+}

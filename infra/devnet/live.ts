@@ -1,0 +1,159 @@
+/**
+ * Trades live: about so many matches a second go into the mempool and wait for the next block, markets are
+ * listed shortly before they open and resolved when they end. A few calls revert on purpose: an operator's
+ * match that cannot be paid, and a stranger's match that nobody asked for.
+ * Invariant: a match is sent only when the holdings allow it. Should one revert all the same, it is counted,
+ * and the holdings are read again from the chain.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Hex } from 'viem';
+import { STRANGER } from './addresses.ts';
+import { encodeMatch } from './match.ts';
+import { Random } from './random.ts';
+import type { Rpc } from './rpc.ts';
+import { Sender, type Transaction } from './sender.ts';
+import type { PlannedMatch, World } from './world.ts';
+
+export type LiveOptions = {
+  readonly seed: number;
+  readonly matchesPerSecond: number;
+  readonly signal: AbortSignal;
+  readonly onRevert: (hash: Hex) => void;
+};
+
+/** Markets are listed this long before they open, so that their metadata can be there in time. */
+export const LIST_AHEAD_SECONDS = 60;
+const UPKEEP_MS = 1_000;
+const DEPOSIT_MS = 20_000;
+const REVIEW_MS = 4_000;
+const UNPAYABLE_CHANCE = 1 / 400;
+const SPOOF_CHANCE = 1 / 600;
+/** After a pause (a sleeping machine, a stopped process) no burst makes up for what was missed. */
+const BACKLOG_MS_MAX = 2_000;
+const RECENT_REVERTS_MAX = 1_000;
+
+/** Runs until the signal; throws when the chain no longer answers. */
+export async function tradeLive(rpc: Rpc, world: World, options: LiveOptions): Promise<void> {
+  const sender = new Sender(rpc);
+  const review = new Review(rpc, world, options.onRevert);
+  const random = new Random(`live:${options.seed}:${await review.start()}`);
+  const due = { upkeep: 0, deposit: 0, review: 0, match: Date.now() };
+  while (!options.signal.aborted) {
+    const now = Date.now();
+    if (now >= due.upkeep) {
+      due.upkeep = now + UPKEEP_MS;
+      const seconds = Math.floor(now / 1000);
+      const upcoming = world.calendar.between(seconds, seconds + LIST_AHEAD_SECONDS);
+      await sender.send([...world.list(upcoming), ...world.resolve(seconds)]);
+    }
+    if (now >= due.deposit) {
+      due.deposit = now + DEPOSIT_MS;
+      await sender.send(world.deposit());
+    }
+    if (now >= due.review) {
+      due.review = now + REVIEW_MS;
+      await review.check();
+    }
+    if (now >= due.match) {
+      const gap = (-Math.log(1 - random.unit()) * 1000) / options.matchesPerSecond;
+      due.match = Math.max(due.match + gap, now - BACKLOG_MS_MAX);
+      await sendMatch(world, sender, random, review);
+    }
+    const next = Math.min(due.upkeep, due.match, due.review);
+    // The signal ends the wait; that is the wanted end, not an error.
+    const wait = Math.max(0, next - Date.now());
+    if (wait > 0) await sleep(wait, undefined, { signal: options.signal }).catch(() => {});
+  }
+}
+
+async function sendMatch(world: World, sender: Sender, random: Random, review: Review) {
+  const now = Date.now();
+  const market = world.chooseMarket(world.chooseTopic(), Math.floor(now / 1000));
+  if (market === undefined) return;
+  const listing = world.list([market]);
+  const planned = world.match(market, now);
+  const wanted = planned === undefined ? [] : [planned.transaction];
+  const broken = planned === undefined ? [] : brokenCopies(planned, random);
+  const hashes = await sender.send([...listing, ...wanted, ...broken]);
+  review.expect(hashes.slice(listing.length + wanted.length));
+}
+
+/** Calls made from a good match that the exchange will refuse. */
+function brokenCopies(
+  { match, transaction }: PlannedMatch,
+  random: Random,
+): readonly Transaction[] {
+  const copies: Transaction[] = [];
+  if (random.chance(UNPAYABLE_CHANCE)) {
+    const poor = random.hex(20);
+    const takerOrder = {
+      ...match.takerOrder,
+      maker: poor,
+      signer: poor,
+      salt: BigInt(random.hex(8)),
+    };
+    // The makers' orders may be used up by now; either way the exchange refuses.
+    copies.push({ ...transaction, data: encodeMatch({ ...match, takerOrder }) });
+  }
+  if (random.chance(SPOOF_CHANCE)) copies.push({ ...transaction, from: STRANGER });
+  return copies;
+}
+
+/** Looks at the receipts of new blocks for reverts that nobody planned. */
+class Review {
+  readonly #rpc: Rpc;
+  readonly #world: World;
+  readonly #onRevert: (hash: Hex) => void;
+  readonly #expected = new Set<Hex>();
+  #nextBlock = 0;
+
+  constructor(rpc: Rpc, world: World, onRevert: (hash: Hex) => void) {
+    this.#rpc = rpc;
+    this.#world = world;
+    this.#onRevert = onRevert;
+  }
+
+  /** Begins after the present head; gives its number. */
+  async start(): Promise<number> {
+    const head = Number(await this.#rpc.call<Hex>('eth_blockNumber'));
+    this.#nextBlock = head + 1;
+    return head;
+  }
+
+  expect(hashes: readonly Hex[]): void {
+    for (const hash of hashes) this.#expected.add(hash);
+    while (this.#expected.size > RECENT_REVERTS_MAX) {
+      const [oldest] = this.#expected;
+      if (oldest !== undefined) this.#expected.delete(oldest);
+    }
+  }
+
+  async check(): Promise<void> {
+    const head = Number(await this.#rpc.call<Hex>('eth_blockNumber'));
+    let surprised = false;
+    for (; this.#nextBlock <= head; this.#nextBlock++) {
+      const block = `0x${this.#nextBlock.toString(16)}`;
+      const receipts = await this.#rpc.call<readonly { status: Hex; transactionHash: Hex }[]>(
+        'eth_getBlockReceipts',
+        block,
+      );
+      for (const { status, transactionHash } of receipts) {
+        if (status === '0x1' || this.#expected.delete(transactionHash)) continue;
+        surprised = true;
+        this.#onRevert(transactionHash);
+      }
+    }
+    if (surprised) await this.#reload();
+  }
+
+  /** Waits until nothing is pending, so that the chain's balances are the whole truth. */
+  async #reload(): Promise<void> {
+    while ((await this.#pendingCount()) > 0) await sleep(UPKEEP_MS / 4);
+    const wallets = this.#world.traders.map((trader) => trader.address);
+    await this.#world.holdings.load(this.#rpc, wallets, this.#world.unresolved);
+  }
+
+  async #pendingCount(): Promise<number> {
+    return Number((await this.#rpc.call<{ pending: Hex }>('txpool_status')).pending);
+  }
+}

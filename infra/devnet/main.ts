@@ -1,0 +1,79 @@
+/**
+ * The devnet as a process: chain, contracts, history, metadata API, live traders. Prints one JSON line
+ * per step on stdout, `ready` with the URLs at last. Started again on the same directory it goes on
+ * with the same chain: no second deployment, no second history. Ends on SIGTERM, SIGINT, or when its parent
+ * disconnects; ends with code 1 when the chain dies, for the supervisor to start it again.
+ */
+import { mkdirSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { z } from 'zod';
+import { openDevnet } from './devnet.ts';
+
+const Options = z.object({
+  data: z.string().min(1),
+  'rpc-port': z.coerce.number().int().min(0).max(65_535).default(0),
+  'gamma-port': z.coerce.number().int().min(0).max(65_535).default(0),
+  seed: z.coerce.number().int().min(0).default(1),
+  'demo-rate': z.coerce.number().positive().max(500).default(5),
+  'history-days': z.coerce.number().positive().max(365).default(30),
+  'history-matches': z.coerce.number().int().min(1).max(200_000).default(4_000),
+  'block-time': z.coerce.number().int().min(1).max(60).default(2),
+  traders: z.coerce.number().int().min(40).max(5_000).default(150),
+  'no-live': z.boolean().default(false),
+});
+
+const text = { type: 'string' } as const;
+
+async function main(): Promise<void> {
+  const { values } = parseArgs({
+    options: {
+      data: text,
+      'rpc-port': text,
+      'gamma-port': text,
+      seed: text,
+      'demo-rate': text,
+      'history-days': text,
+      'history-matches': text,
+      'block-time': text,
+      traders: text,
+      'no-live': { type: 'boolean' },
+    },
+  });
+  const options = Options.parse(values);
+  mkdirSync(options.data, { recursive: true });
+  const ending = new AbortController();
+  const end = () => ending.abort();
+  process.once('SIGTERM', end).once('SIGINT', end).once('disconnect', end);
+
+  const devnet = await openDevnet({
+    directory: options.data,
+    rpcPort: options['rpc-port'],
+    gammaPort: options['gamma-port'],
+    seed: options.seed,
+    traders: options.traders,
+    historyDays: options['history-days'],
+    historyMatches: options['history-matches'],
+    blockTimeSeconds: options['block-time'],
+    matchesPerSecond: options['no-live'] ? 0 : options['demo-rate'],
+    now: Date.now,
+    report: (line) => process.stdout.write(`${JSON.stringify(line)}\n`),
+  });
+  const chainDied = devnet.ended.then((reason) => {
+    if (ending.signal.aborted) return;
+    process.stderr.write(`devnet: ${reason}\n`);
+    process.exitCode = 1;
+    ending.abort();
+  });
+  await Promise.race([chainDied, aborted(ending.signal)]);
+  await devnet.close();
+  if (process.connected) process.disconnect();
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+await main();

@@ -1,0 +1,176 @@
+/**
+ * The devnet's calendar of markets, a pure function of the seed: every topic has an event for every
+ * slot of its rhythm, counted from the unix epoch, so that a restart finds the same events with the same
+ * ids, words, odds and results, without anything being stored. What of it is on the chain is not known here.
+ */
+import { concat, encodePacked, type Hex, keccak256, toHex } from 'viem';
+import { positionIds } from '../../ingest/token-ids.ts';
+import { EXCHANGE, NEG_RISK_EXCHANGE, ORACLE, PUSD } from './addresses.ts';
+import { writeEvent } from './questions.ts';
+import { Random } from './random.ts';
+import { TOPICS, type Topic } from './topics.ts';
+
+export type MarketEvent = {
+  readonly id: number;
+  readonly slug: string;
+  readonly title: string;
+  readonly topic: Topic;
+  readonly negRisk: boolean;
+  readonly startTime: number;
+  readonly endTime: number;
+};
+
+export type Market = {
+  /** Unique text of the market; also what its prices are drawn from. */
+  readonly key: string;
+  readonly id: number;
+  readonly event: MarketEvent;
+  readonly questionId: Hex;
+  readonly conditionId: Hex;
+  readonly tokenIds: readonly [bigint, bigint];
+  readonly exchange: Hex;
+  readonly question: string;
+  readonly slug: string;
+  readonly outcomes: readonly [string, string];
+  readonly groupItemTitle: string;
+  readonly sportsMarketType: string | undefined;
+  /** Probability of outcome 0 at the opening. */
+  readonly odds: number;
+  /** Smallest price step in thousandths of a USDC: 10 or 1. */
+  readonly tick: number;
+  readonly startTime: number;
+  /** No trade from this second on. */
+  readonly endTime: number;
+  /** When the oracle reports; the delay is seconds for short markets, minutes for others. */
+  readonly resolveTime: number;
+  readonly payouts: readonly [0 | 1, 0 | 1];
+};
+
+const HOUR_SECONDS = 3600;
+const TOPIC_IDS = 4_000_000;
+const SLOT_IDS = 16;
+/** Slots are counted from a little before the genesis: the first events opened before it. */
+const SLOTS_BEFORE = 100;
+const CACHED_EVENTS_MAX = 5_000;
+const EVEN_SPLIT_CHANCE = 0.03;
+
+export class Calendar {
+  readonly #seed: string;
+  readonly #genesisTime: number;
+  readonly #cache = new Map<string, readonly Market[]>();
+
+  constructor(seed: number, genesisTime: number) {
+    this.#seed = String(seed);
+    this.#genesisTime = genesisTime;
+  }
+
+  /** Markets of a topic that trade at `time` (unix seconds), the ones that end first first. */
+  open(topic: Topic, time: number): readonly Market[] {
+    return this.#ending(topic, time + 1, time + topic.openHours * HOUR_SECONDS).filter(
+      (market) => market.startTime <= time,
+    );
+  }
+
+  /** Every market whose event is open at some moment of [from, to]. */
+  between(from: number, to: number): readonly Market[] {
+    return TOPICS.flatMap((topic) =>
+      this.#ending(topic, from + 1, to + topic.openHours * HOUR_SECONDS).filter(
+        (market) => market.startTime <= to,
+      ),
+    );
+  }
+
+  #ending(topic: Topic, from: number, to: number): readonly Market[] {
+    const period = topic.periodHours * HOUR_SECONDS;
+    const offset = this.#offset(topic);
+    const markets: Market[] = [];
+    const last = Math.floor((to - offset) / period);
+    for (let slot = Math.ceil((from - offset) / period); slot <= last; slot++) {
+      markets.push(...this.#event(topic, slot));
+    }
+    return markets;
+  }
+
+  /** Seconds by which a topic's slots lie off the epoch's grid; windows of minutes lie on it. */
+  #offset(topic: Topic): number {
+    if (topic.shape.kind === 'up-or-down') return 0;
+    const minutes = new Random(`offset:${this.#seed}:${topic.key}`).below(topic.periodHours * 60);
+    return minutes * 60;
+  }
+
+  #event(topic: Topic, slot: number): readonly Market[] {
+    const cacheKey = `${topic.key}:${slot}`;
+    const cached = this.#cache.get(cacheKey);
+    if (cached !== undefined) return cached;
+    const markets = this.#makeEvent(topic, slot);
+    this.#cache.set(cacheKey, markets);
+    const [oldest] = this.#cache.keys();
+    if (this.#cache.size > CACHED_EVENTS_MAX && oldest !== undefined) this.#cache.delete(oldest);
+    return markets;
+  }
+
+  #makeEvent(topic: Topic, slot: number): readonly Market[] {
+    const period = topic.periodHours * HOUR_SECONDS;
+    const endTime = slot * period + this.#offset(topic);
+    const startTime = endTime - topic.openHours * HOUR_SECONDS;
+    const random = new Random(`event:${this.#seed}:${topic.key}:${slot}`);
+    const text = writeEvent(topic, startTime, endTime, random);
+    const place = TOPICS.indexOf(topic) * TOPIC_IDS;
+    const slotsAtGenesis = Math.floor(this.#genesisTime / period);
+    const id = TOPIC_IDS + place + (slot - slotsAtGenesis + SLOTS_BEFORE) * SLOT_IDS;
+    const event: MarketEvent = {
+      id,
+      slug: text.slugStart,
+      title: text.title,
+      topic,
+      negRisk: text.exclusive,
+      startTime,
+      endTime,
+    };
+    const winner = text.exclusive ? random.weighted(text.questions.map((q) => q.odds)) : -1;
+    const split = !text.exclusive && random.chance(EVEN_SPLIT_CHANCE);
+    return text.questions.map((question, index): Market => {
+      const key = `${this.#seed}:${topic.key}:${slot}:${index}`;
+      const first = text.exclusive ? index === winner : random.chance(question.odds);
+      const ids = deriveIds(key);
+      return {
+        key,
+        id: id + index,
+        event,
+        ...ids,
+        exchange: text.exclusive ? NEG_RISK_EXCHANGE : EXCHANGE,
+        question: question.question,
+        slug: [text.slugStart, question.slugEnd].filter((part) => part !== '').join('-'),
+        outcomes: question.outcomes,
+        groupItemTitle: question.groupItemTitle,
+        sportsMarketType: question.sportsMarketType,
+        odds: question.odds,
+        tick: topic.shape.kind === 'one-of-many' ? 1 : 10,
+        startTime,
+        endTime,
+        resolveTime: endTime + random.below(Math.min(600, period / 20)) + 2,
+        payouts: split ? [1, 1] : first ? [1, 0] : [0, 1],
+        get tokenIds() {
+          return tokenIdsOf(ids.conditionId);
+        },
+      };
+    });
+  }
+}
+
+const tokenIds = new Map<Hex, readonly [bigint, bigint]>();
+
+/** Square roots over a large field are slow, so they wait until somebody asks, and are kept. */
+function tokenIdsOf(conditionId: Hex): readonly [bigint, bigint] {
+  const known = tokenIds.get(conditionId);
+  if (known !== undefined) return known;
+  const made = positionIds(PUSD, conditionId);
+  tokenIds.set(conditionId, made);
+  return made;
+}
+
+function deriveIds(key: string): { readonly questionId: Hex; readonly conditionId: Hex } {
+  const questionId = keccak256(toHex(`question:${key}`));
+  const slots = encodePacked(['uint256'], [2n]);
+  return { questionId, conditionId: keccak256(concat([ORACLE, questionId, slots])) };
+}

@@ -1,0 +1,103 @@
+/**
+ * Who trades on the devnet: wallets with a habit each, drawn from the seed. A habit says how often a
+ * wallet takes or makes, how large, in which topics, and how often it is right about the outcome, so that
+ * leaderboards have steady winners and losers. Wallets have no keys: the exchange checks no signatures.
+ */
+import { type Hex, keccak256, toHex } from 'viem';
+import { Random } from './random.ts';
+import { TOPICS, type Topic } from './topics.ts';
+
+export type HabitName =
+  | 'market-maker'
+  | 'whale'
+  | 'sharp'
+  | 'loser'
+  | 'arbitrageur'
+  | 'bot'
+  | 'casual';
+
+type Habit = {
+  readonly name: HabitName;
+  /** Share of the wallets. */
+  readonly share: number;
+  readonly takes: number;
+  readonly makes: number;
+  /** Size of a trade in whole USDC. */
+  readonly sizeMin: number;
+  readonly sizeMax: number;
+  /** How often a bought outcome is the one that will win. */
+  readonly insight: number;
+  /** Chance to sell what is held instead of buying. */
+  readonly sells: number;
+  readonly bankroll: number;
+  readonly topicsMax: number;
+};
+
+export type Trader = {
+  readonly address: Hex;
+  readonly signer: Hex;
+  /** 0 EOA, 1 proxy wallet, 2 Safe, 3 deposit wallet. */
+  readonly signatureType: 0 | 1 | 2 | 3;
+  readonly habit: Habit;
+  readonly topics: ReadonlySet<Topic>;
+};
+
+const HABITS: readonly Habit[] = [
+  habit('market-maker', 0.1, 0.3, 14, [40, 1_500], 0.5, 0.4, 3_000_000, 99),
+  habit('whale', 0.05, 1.5, 1, [2_000, 30_000], 0.57, 0.2, 2_000_000, 12),
+  habit('sharp', 0.1, 2, 1, [100, 3_000], 0.68, 0.3, 200_000, 9),
+  habit('loser', 0.2, 2, 0.6, [10, 900], 0.34, 0.25, 40_000, 9),
+  habit('arbitrageur', 0.05, 2.5, 2, [50, 800], 0.5, 0.15, 300_000, 12),
+  habit('bot', 0.12, 5, 2, [5, 250], 0.53, 0.45, 60_000, 7),
+  habit('casual', 0.38, 0.9, 0.5, [1, 120], 0.49, 0.2, 5_000, 7),
+];
+
+/** `count` wallets of the seed; the same seed and count give the same wallets. */
+export function makeTraders(seed: number, count: number): readonly Trader[] {
+  const traders: Trader[] = [];
+  let until = 0;
+  for (const one of HABITS) {
+    until += one.share;
+    while (traders.length < Math.round(until * count)) {
+      traders.push(makeTrader(seed, traders.length, one));
+    }
+  }
+  return traders;
+}
+
+function makeTrader(seed: number, index: number, one: Habit): Trader {
+  const random = new Random(`trader:${seed}:${index}`);
+  const signer = accountOf(`signer:${seed}:${index}`);
+  const signatureType = random.weighted([0.15, 0.3, 0.4, 0.15]) as 0 | 1 | 2 | 3;
+  const address = signatureType === 0 ? signer : accountOf(`wallet:${seed}:${index}`);
+  return { address, signer, signatureType, habit: one, topics: chooseTopics(one, random) };
+}
+
+function chooseTopics(one: Habit, random: Random): ReadonlySet<Topic> {
+  if (one.topicsMax >= TOPICS.length) return new Set(TOPICS);
+  // Bots live in the windows of minutes; everybody else takes what the dice give.
+  const pool =
+    one.name === 'bot' ? TOPICS.filter((topic) => topic.shape.kind === 'up-or-down') : TOPICS;
+  const topics = new Set<Topic>();
+  const wanted = Math.min(pool.length, 1 + random.below(one.topicsMax));
+  while (topics.size < wanted) topics.add(random.pick(pool));
+  return topics;
+}
+
+function accountOf(text: string): Hex {
+  return `0x${keccak256(toHex(`fillstream devnet ${text}`)).slice(26)}`;
+}
+
+function habit(
+  name: HabitName,
+  share: number,
+  takes: number,
+  makes: number,
+  [sizeMin, sizeMax]: readonly [number, number],
+  insight: number,
+  sells: number,
+  bankroll: number,
+  topicsMax: number,
+): Habit {
+  return { name, share, takes, makes, sizeMin, sizeMax, insight, sells, bankroll, topicsMax };
+}

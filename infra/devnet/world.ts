@@ -1,0 +1,161 @@
+/**
+ * The devnet's world at a moment: which markets are on the chain, who holds what, and the transactions
+ * that move it on: listings, resolutions with redemptions, deposits, matches. It decides and books; it
+ * sends nothing. History and live trading share it, so that both obey the same rules.
+ */
+import { encodeFunctionData, type Hex } from 'viem';
+import { conditionalTokensAbi, pusdAbi } from './abi.ts';
+import { CONDITIONAL_TOKENS, DEPLOYER, OPERATORS, ORACLE, PUSD } from './addresses.ts';
+import { Holdings } from './holdings.ts';
+import { Calendar, type Market } from './markets.ts';
+import { encodeMatch, type Match } from './match.ts';
+import { Random } from './random.ts';
+import type { Transaction } from './sender.ts';
+import { TOPICS, type Topic } from './topics.ts';
+import { makeTraders, type Trader } from './traders.ts';
+import { Trading } from './trading.ts';
+
+export type WorldOptions = {
+  readonly seed: number;
+  /** Unix seconds of the first block. */
+  readonly genesisTime: number;
+  readonly traders: number;
+};
+
+export type PlannedMatch = { readonly match: Match; readonly transaction: Transaction };
+
+const OWNERS_PER_REDEMPTION = 60;
+const MICRO = 1_000_000;
+/** A wallet below this part of its bankroll deposits again up to the whole. */
+const DEPOSIT_BELOW = 0.3;
+const PROPOSALS_MAX = 6;
+
+export class World {
+  readonly traders: readonly Trader[];
+  readonly calendar: Calendar;
+  readonly holdings = new Holdings();
+  readonly listed = new Map<Hex, Market>();
+  readonly resolved = new Set<Hex>();
+  #unresolved: readonly Market[] = [];
+  readonly #random: Random;
+  readonly #trading: Trading;
+  readonly #topicWeights = TOPICS.map((topic) => topic.weight);
+  #matchCount = 0;
+
+  /** `phase` starts the dice: two phases of one seed decide differently. */
+  constructor(options: WorldOptions, phase: string) {
+    this.traders = makeTraders(options.seed, options.traders);
+    this.calendar = new Calendar(options.seed, options.genesisTime);
+    this.#random = new Random(`world:${options.seed}:${phase}`);
+    this.#trading = new Trading(this.traders, this.holdings, this.#random);
+  }
+
+  /** Listed markets without a resolution. */
+  get unresolved(): readonly Market[] {
+    return this.#unresolved;
+  }
+
+  /** Notes what the chain already has. */
+  recall(listed: readonly Market[], resolved: ReadonlySet<Hex>): void {
+    for (const market of listed) this.listed.set(market.conditionId, market);
+    for (const conditionId of resolved) this.resolved.add(conditionId);
+    this.#unresolved = listed.filter((market) => !resolved.has(market.conditionId));
+  }
+
+  /** Puts markets on the chain that are not there yet. */
+  list(markets: readonly Market[]): readonly Transaction[] {
+    const fresh = markets.filter((market) => !this.listed.has(market.conditionId));
+    for (const market of fresh) this.listed.set(market.conditionId, market);
+    this.#unresolved = [...this.#unresolved, ...fresh];
+    return fresh.map((market) => ({
+      from: DEPLOYER,
+      to: CONDITIONAL_TOKENS,
+      data: encodeFunctionData({
+        abi: conditionalTokensAbi,
+        functionName: 'prepareCondition',
+        args: [ORACLE, market.questionId, 2n],
+      }),
+    }));
+  }
+
+  /** Reports every listed market that is due by `time` (unix seconds), and pays its holders. */
+  resolve(time: number): readonly Transaction[] {
+    const due = this.#unresolved.filter((market) => market.resolveTime <= time);
+    if (due.length === 0) return [];
+    this.#unresolved = this.#unresolved.filter((market) => market.resolveTime > time);
+    return due.flatMap((market) => {
+      this.resolved.add(market.conditionId);
+      this.#trading.close(market);
+      const owners = this.holdings.owners(market);
+      this.holdings.redeem(market);
+      return [report(market), ...redemptions(market, owners)];
+    });
+  }
+
+  /** One transaction that gives money to every wallet that runs low; none when nobody does. */
+  deposit(): readonly Transaction[] {
+    const low = this.traders.filter(
+      ({ address, habit }) =>
+        this.holdings.cash(address) < BigInt(Math.floor(habit.bankroll * DEPOSIT_BELOW * MICRO)),
+    );
+    if (low.length === 0) return [];
+    const values = low.map(({ address, habit }) => {
+      const amount = BigInt(habit.bankroll * MICRO) - this.holdings.cash(address);
+      this.holdings.deposit(address, amount);
+      return amount;
+    });
+    const args = [low.map(({ address }) => address), values] as const;
+    const data = encodeFunctionData({ abi: pusdAbi, functionName: 'mint', args });
+    return [{ from: DEPLOYER, to: PUSD, data }];
+  }
+
+  /** A topic, as often as its share of the trading says. */
+  chooseTopic(): Topic {
+    const topic = TOPICS[this.#random.weighted(this.#topicWeights)];
+    if (topic === undefined) throw new RangeError('there are topics');
+    return topic;
+  }
+
+  /** A market of the topic that trades at `time` (unix seconds); the first of an event is the favourite. */
+  chooseMarket(topic: Topic, time: number): Market | undefined {
+    const open = this.calendar.open(topic, time);
+    if (open.length === 0) return undefined;
+    return open[Math.floor(open.length * this.#random.unit() ** 2.6)];
+  }
+
+  /** Books the next match in a market; none when the dice find nobody who can. */
+  match(market: Market, timeMs: number): PlannedMatch | undefined {
+    for (let i = 0; i < PROPOSALS_MAX; i++) {
+      const match = this.#trading.propose(market, timeMs);
+      if (match === undefined) continue;
+      const from = OPERATORS[this.#matchCount++ % OPERATORS.length] ?? OPERATORS[0];
+      return { match, transaction: { from, to: market.exchange, data: encodeMatch(match) } };
+    }
+    return undefined;
+  }
+}
+
+/** Redeems for every owner given, whatever they hold. */
+export function redemptions(market: Market, owners: readonly Hex[]): readonly Transaction[] {
+  const transactions: Transaction[] = [];
+  for (let i = 0; i < owners.length; i += OWNERS_PER_REDEMPTION) {
+    const args = [market.conditionId, owners.slice(i, i + OWNERS_PER_REDEMPTION)] as const;
+    const data = encodeFunctionData({
+      abi: conditionalTokensAbi,
+      functionName: 'redeemPositions',
+      args,
+    });
+    transactions.push({ from: DEPLOYER, to: CONDITIONAL_TOKENS, data });
+  }
+  return transactions;
+}
+
+function report(market: Market): Transaction {
+  const payouts = market.payouts.map(BigInt);
+  const data = encodeFunctionData({
+    abi: conditionalTokensAbi,
+    functionName: 'reportPayouts',
+    args: [market.questionId, payouts],
+  });
+  return { from: DEPLOYER, to: CONDITIONAL_TOKENS, data };
+}

@@ -1,0 +1,152 @@
+// Key-value buckets: small shared state with compare-and-set, e.g. leases and managed streams.
+// Invariant: a resolved write is stored; a watch tells every key's newest value, through server
+// restarts too, and never an older one after a newer. Watching is built on the tail, not on the
+// library's watcher, whose ordered consumer does not survive a restart in time.
+// A bucket's ttl counts from the last write of a key; what expires is not announced by watch.
+import { DiscardPolicy, JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
+import { Kvm } from '@nats-io/kv';
+import { answered, ensureStream, type Nats, streamState } from './nats.ts';
+import type { TailMessage } from './nats-pull.ts';
+import { lastMessage, lastPerSubject } from './nats-read.ts';
+import { tail } from './nats-tail.ts';
+
+export type KvOptions = {
+  /** How long a key lives after its last write; 0, the default, for ever. */
+  readonly ttlMs?: number;
+  /** Values kept for each key; 1 by default. */
+  readonly history?: number;
+  /** 1 by default; 3 in a cluster. */
+  readonly replicas?: number;
+};
+
+export type KvEntry = {
+  readonly key: string;
+  readonly value: Uint8Array;
+  /** Grows with every write in the bucket: usable as a fencing token. */
+  readonly revision: number;
+  readonly timestampMs: number;
+};
+
+export type KvEvent =
+  | ({ readonly type: 'put' } & KvEntry)
+  | { readonly type: 'delete'; readonly key: string; readonly revision: number }
+  /** All values that the bucket held at the start have been told. Comes once. */
+  | { readonly type: 'initialised' };
+
+/** The key exists (create), or its revision is another one (update, delete). */
+export class KvConflictError extends Error {
+  override readonly name = 'KvConflictError';
+  constructor(key: string, options?: ErrorOptions) {
+    super(`another write of ${key} came first`, options);
+  }
+}
+
+/** Writes reject with NatsUnavailableError when no answer came: they may have happened. */
+export type Kv = {
+  /** Undefined when the key never existed, was deleted or expired. */
+  get(key: string): Promise<KvEntry | undefined>;
+  /** Resolves with the new revision. */
+  put(key: string, value: Uint8Array | string): Promise<number>;
+  /** Writes only if the key does not exist. Throws KvConflictError otherwise. */
+  create(key: string, value: Uint8Array | string): Promise<number>;
+  /** Writes only over this revision. Throws KvConflictError otherwise. */
+  update(key: string, value: Uint8Array | string, revision: number): Promise<number>;
+  /** With a revision, deletes only that one. Throws KvConflictError otherwise. */
+  delete(key: string, revision?: number): Promise<void>;
+  /**
+   * Current values, 'initialised', then changes until the signal aborts. Where `history` is 1, of
+   * several quick changes of a key only the last may be told.
+   */
+  watch(signal: AbortSignal): AsyncIterable<KvEvent>;
+};
+
+const DUPLICATE_WINDOW_MS = 120_000;
+
+/** Opens a bucket, creating it or bringing its settings to the given ones. */
+export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}): Promise<Kv> {
+  const stream = `KV_${bucket}`;
+  await ensureStream(nats, {
+    name: stream,
+    subjects: [`$KV.${bucket}.>`],
+    maxAgeMs: options.ttlMs ?? 0,
+    duplicateWindowMs: DUPLICATE_WINDOW_MS,
+    maxMessageBytes: -1,
+    maxMessagesPerSubject: options.history ?? 1,
+    replicas: options.replicas ?? 1,
+    extra: { discard: DiscardPolicy.New, allow_rollup_hdrs: true, deny_delete: true },
+  });
+  const kv = await new Kvm(nats.js).open(bucket, { allow_direct: true });
+  const write = async <T>(key: string, call: () => Promise<T>): Promise<T> => {
+    assertKey(key);
+    try {
+      return await answered(nats, stream, call);
+    } catch (error) {
+      if (isConflict(error)) throw new KvConflictError(key, { cause: error });
+      throw error;
+    }
+  };
+
+  return {
+    get: async (key) => {
+      assertKey(key);
+      const prefix = `$KV.${bucket}.`;
+      const message = await lastMessage(nats, stream, `${prefix}${key}`);
+      const event = message === undefined ? undefined : toEvent(message, prefix);
+      return event?.type === 'put' ? event : undefined;
+    },
+    put: (key, value) => write(key, () => kv.put(key, value)),
+    create: (key, value) => write(key, () => kv.create(key, value)),
+    update: (key, value, revision) => write(key, () => kv.update(key, value, revision)),
+    delete: (key, revision) =>
+      write(key, () => kv.delete(key, revision === undefined ? {} : { previousSeq: revision })),
+    watch: (signal) => watch(nats, bucket, stream, signal),
+  };
+}
+
+function isConflict(error: unknown): boolean {
+  return (
+    error instanceof JetStreamApiError &&
+    (error.code === JetStreamApiCodes.StreamWrongLastSequence ||
+      error.code === JetStreamApiCodes.StreamWrongLastSequenceUnknown)
+  );
+}
+
+// Narrower than the server: no wildcard can turn a key into a pattern.
+const KEY = /^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$/;
+
+function assertKey(key: string): void {
+  if (!KEY.test(key)) throw new RangeError('a key is letters, digits, - / _ = and single dots');
+}
+
+async function* watch(
+  nats: Nats,
+  bucket: string,
+  stream: string,
+  signal: AbortSignal,
+): AsyncGenerator<KvEvent> {
+  const prefix = `$KV.${bucket}.`;
+  const { lastSequence } = await streamState(nats, stream);
+  // What is written while the initial values are read may come twice, and the newer copy first:
+  // remembered here until the tail has passed it.
+  const ahead = new Map<string, number>();
+  for (const message of await lastPerSubject(nats, stream, `${prefix}>`)) {
+    if (message.sequence > lastSequence) ahead.set(message.subject, message.sequence);
+    const event = toEvent(message, prefix);
+    if (event.type === 'put') yield event;
+  }
+  yield { type: 'initialised' };
+  for await (const message of tail(nats, { stream, fromSequence: lastSequence + 1, signal })) {
+    const known = ahead.get(message.subject);
+    if (known !== undefined && message.sequence <= known) continue;
+    ahead.delete(message.subject);
+    yield toEvent(message, prefix);
+  }
+}
+
+function toEvent(message: TailMessage, prefix: string): Exclude<KvEvent, { type: 'initialised' }> {
+  const key = message.subject.slice(prefix.length);
+  const revision = message.sequence;
+  // DEL or PURGE; a put has no operation.
+  if (message.header('KV-Operation') !== '') return { type: 'delete', key, revision };
+  return { type: 'put', key, value: message.data, revision, timestampMs: message.timestampMs };
+}

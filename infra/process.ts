@@ -1,0 +1,49 @@
+/**
+ * The frame of every process of the service: a logger, a signal that aborts on SIGTERM, SIGINT or the
+ * death of the supervisor, named errors instead of stack traces for bad configuration, and a deadline
+ * after which a stop is forced.
+ */
+import { type Logger, pino } from 'pino';
+import { ConfigError } from './config.ts';
+
+const STOP_MAX_MS = 4_000;
+
+export type ProcessContext = {
+  readonly logger: Logger;
+  /** Aborts when the process has been asked to stop. */
+  readonly signal: AbortSignal;
+  /** Tells the supervisor, where there is one. */
+  readonly report: (message: Readonly<Record<string, unknown>>) => void;
+};
+
+/** Runs `main` to its end and exits: 0 after a stop that was asked for, 1 after an error. */
+export async function runProcess(
+  name: string,
+  main: (context: ProcessContext) => Promise<void>,
+): Promise<void> {
+  const logger = pino({ name, level: process.env.LOG_LEVEL || 'info' });
+  const stop = new AbortController();
+  const onStop = () => {
+    if (stop.signal.aborted) return;
+    stop.abort();
+    setTimeout(() => {
+      logger.error({ STOP_MAX_MS }, 'stop took too long, forced');
+      process.exit(1);
+    }, STOP_MAX_MS).unref();
+  };
+  process.on('SIGTERM', onStop);
+  process.on('SIGINT', onStop);
+  if (process.channel !== undefined) process.on('disconnect', onStop);
+  const report = (message: Readonly<Record<string, unknown>>) => {
+    if (process.connected) process.send?.(message);
+  };
+  try {
+    await main({ logger, signal: stop.signal, report });
+    process.exit(0);
+  } catch (error) {
+    if (stop.signal.aborted) process.exit(0);
+    if (error instanceof ConfigError) process.stderr.write(`${name}: ${error.message}\n`);
+    else logger.fatal({ err: error }, 'stopped by an error');
+    process.exit(1);
+  }
+}

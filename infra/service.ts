@@ -1,0 +1,245 @@
+/**
+ * The parts of the service and the order in which they start: stores and chain side by side, then the
+ * schema and the keys, then projector and api, then ingest; ready when the final blocks of the chain
+ * are in ClickHouse and in the leaderboards. Knows the parts only as processes with URLs.
+ */
+import { createServer } from 'node:net';
+import { join, resolve } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { storeKey } from '../api/keys.ts';
+import { migrate } from '../sql/migrate.ts';
+import { connectClickHouse } from './clickhouse.ts';
+import type { Config } from './config.ts';
+import { readShownKeys, type ShownKeys } from './data-directory.ts';
+import { connectNats } from './nats.ts';
+import { openKv } from './nats-kv.ts';
+import { KEYS_BUCKET } from './streams.ts';
+import { Child, type Message } from './supervise.ts';
+
+/** Everything is down within this time, or killed. */
+const STOP_MS_MAX = 4_500;
+const STOP_PROCESSES_MS = 2_500;
+const STOP_STORES_MS = 1_800;
+const POLL_MS = 50;
+const LEADERBOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
+
+export type Report = (message: Message) => void;
+
+export type ServiceOptions = {
+  readonly port: number;
+  readonly data: string;
+  readonly demoRate: number;
+  readonly historyDays: number;
+  readonly report: Report;
+};
+
+/** The port of the API is used by another program. */
+export class PortTakenError extends Error {}
+
+type Urls = {
+  readonly NATS_URL: string;
+  readonly CLICKHOUSE_URL: string;
+  readonly RPC_URL: string;
+  readonly GAMMA_URL: string;
+};
+
+export class Service {
+  readonly #options: ServiceOptions;
+  readonly #config: Config;
+  readonly #given: Readonly<Record<string, string | undefined>>;
+  readonly #stores: Child[] = [];
+  readonly #processes: Child[] = [];
+  #stopping: Promise<void> | undefined;
+  #storedSequence = 0;
+
+  constructor(options: ServiceOptions, config: Config, environment: NodeJS.ProcessEnv) {
+    this.#options = { ...options, data: resolve(options.data) };
+    this.#config = config;
+    this.#given = environment;
+  }
+
+  /** Resolves when the service answers with all of history. Throws named errors that tell what to do. */
+  async start(): Promise<void> {
+    const { port, report, data } = this.#options;
+    await refuseTakenPort(port);
+    const keys = readShownKeys(data);
+    const [NATS_URL, CLICKHOUSE_URL, chain] = await Promise.all([
+      this.#startNats(keys),
+      this.#startClickHouse(),
+      this.#startChain(),
+    ]);
+    const urls = { NATS_URL, CLICKHOUSE_URL, ...chain };
+    const env = { ...urls, CHAIN: this.#chain(), HTTP_PORT: String(port) };
+    const [api] = await Promise.all([
+      this.#start('api', 'api/main.ts', [], env, 'listening'),
+      this.#start('projector', 'projector/main.ts', [], env, 'projecting'),
+    ]);
+    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], env, 'caught_up');
+    await this.#stored(Number(caughtUp.sequence));
+    await this.#refreshLeaderboards(urls);
+    report({
+      event: 'ready',
+      url: `http://${this.#config.HTTP_HOST}:${api.port}`,
+      key: keys.pro,
+      keys,
+      clickhouse_url: CLICKHOUSE_URL,
+      nats_url: NATS_URL,
+      rpc_url: urls.RPC_URL,
+    });
+  }
+
+  /** Stops every part, the stores last; later calls wait for the first. */
+  stop(): Promise<void> {
+    this.#stopping ??= this.#stopAll();
+    return this.#stopping;
+  }
+
+  async #stopAll(): Promise<void> {
+    await Promise.all(this.#processes.map((child) => child.stop(STOP_PROCESSES_MS)));
+    const left = Math.min(STOP_STORES_MS, STOP_MS_MAX - STOP_PROCESSES_MS);
+    await Promise.all(this.#stores.map((child) => child.stop(left)));
+  }
+
+  async #startNats(keys: ShownKeys): Promise<string> {
+    const url = this.#given.NATS_URL || (await this.#startEmbeddedNats());
+    const nats = await connectNats({ url, name: 'up' });
+    try {
+      const bucket = await openKv(nats, KEYS_BUCKET, { replicas: this.#config.NATS_REPLICAS });
+      for (const tier of ['demo', 'individual', 'pro'] as const) {
+        await storeKey(bucket, keys[tier], {
+          label: 'shown by npm start',
+          tier,
+          account: `local-${tier}`,
+          created_at: new Date().toISOString(),
+        });
+      }
+    } finally {
+      await nats.close();
+    }
+    return url;
+  }
+
+  async #startEmbeddedNats(): Promise<string> {
+    const port = await freePort();
+    const args = ['--data', join(this.#options.data, 'nats'), '--port', String(port)];
+    const module = 'infra/embedded/nats-server.ts';
+    await this.#start('nats', module, args, {}, 'listening', this.#stores);
+    return `nats://127.0.0.1:${port}`;
+  }
+
+  async #startClickHouse(): Promise<string> {
+    let url = this.#given.CLICKHOUSE_URL || '';
+    if (url === '') {
+      const port = await freePort();
+      const args = ['--data', join(this.#options.data, 'clickhouse'), '--port', String(port)];
+      const module = 'infra/embedded/clickhouse.ts';
+      await this.#start('clickhouse', module, args, {}, 'listening', this.#stores);
+      url = `http://127.0.0.1:${port}`;
+    }
+    const applied = await migrate({ url, database: this.#config.CLICKHOUSE_DATABASE });
+    this.#options.report({ event: 'migrated', applied: applied.length });
+    return url;
+  }
+
+  async #startChain(): Promise<Pick<Urls, 'RPC_URL' | 'GAMMA_URL'>> {
+    if (this.#given.RPC_URL) {
+      return { RPC_URL: this.#config.RPC_URL, GAMMA_URL: this.#config.GAMMA_URL };
+    }
+    const { data, demoRate, historyDays } = this.#options;
+    const [rpcPort, gammaPort] = [await freePort(), await freePort()];
+    const args = ['--data', join(data, 'devnet'), '--rpc-port', String(rpcPort)];
+    args.push('--gamma-port', String(gammaPort), '--demo-rate', String(demoRate));
+    args.push('--history-days', String(historyDays));
+    await this.#start('devnet', 'infra/devnet/main.ts', args, {}, 'ready');
+    return {
+      RPC_URL: `http://127.0.0.1:${rpcPort}`,
+      GAMMA_URL: this.#given.GAMMA_URL || `http://127.0.0.1:${gammaPort}`,
+    };
+  }
+
+  /** A node of one's own is Polygon's unless CHAIN says otherwise; the embedded one is the devnet. */
+  #chain(): string {
+    if (this.#given.CHAIN) return this.#config.CHAIN;
+    return this.#given.RPC_URL ? 'polygon' : 'devnet';
+  }
+
+  async #start(
+    name: string,
+    module: string,
+    args: readonly string[],
+    env: Readonly<Record<string, string>>,
+    ready: string,
+    group: Child[] = this.#processes,
+  ): Promise<Message> {
+    const { report, data } = this.#options;
+    report({ event: 'starting', name });
+    const child = new Child({
+      name,
+      module,
+      args,
+      env,
+      logs: join(data, 'logs'),
+      onMessage: (message) => this.#hear(name, message),
+      onRestart: (reason, waitMs) => report({ event: 'restarting', name, reason, wait_ms: waitMs }),
+    });
+    group.push(child);
+    const message = await child.start(ready);
+    report({ event: 'started', name, pid: child.pid });
+    return message;
+  }
+
+  #hear(name: string, message: Message): void {
+    if (message.event === 'stored') this.#storedSequence = Number(message.sequence);
+    if (message.event === 'progress') this.#options.report({ ...message, name });
+  }
+
+  /** Waits until ClickHouse holds LEDGER up to `sequence`. */
+  async #stored(sequence: number): Promise<void> {
+    while (this.#storedSequence < sequence && this.#stopping === undefined) await delay(POLL_MS);
+  }
+
+  /** The long frames refresh every few minutes: not worth waiting for after a start. */
+  async #refreshLeaderboards(urls: Urls): Promise<void> {
+    const client = connectClickHouse({
+      url: urls.CLICKHOUSE_URL,
+      database: this.#config.CLICKHOUSE_DATABASE,
+      name: 'up',
+    });
+    try {
+      for (const frame of LEADERBOARDS) {
+        await client.command({ query: `SYSTEM REFRESH VIEW leaderboard_${frame}_mv` });
+        await client.command({ query: `SYSTEM WAIT VIEW leaderboard_${frame}_mv` });
+      }
+    } finally {
+      await client.close();
+    }
+  }
+}
+
+async function refuseTakenPort(port: number): Promise<void> {
+  if (port === 0) return;
+  if (await canListen(port)) return;
+  throw new PortTakenError(
+    `port ${port} is taken: stop the program that uses it, or choose another with --port N (0 = a free port)`,
+  );
+}
+
+function canListen(port: number): Promise<boolean> {
+  const server = createServer();
+  return new Promise((done) => {
+    server.once('error', () => done(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => done(true)));
+  });
+}
+
+function freePort(): Promise<number> {
+  const server = createServer();
+  return new Promise((done, failed) => {
+    server.once('error', failed);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      const port = typeof address === 'object' && address !== null ? address.port : 0;
+      server.close(() => done(port));
+    });
+  });
+}

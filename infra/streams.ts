@@ -1,0 +1,25 @@
+/**
+ * The JetStream streams and buckets that the service needs, created by whichever process comes
+ * first. Sizes: a match is about 2 KB in FEED and 1 KB in LEDGER; Polygon has about 10 a second.
+ */
+import { FEED_STREAM, FEED_SUBJECTS, LEDGER_STREAM, LEDGER_SUBJECTS } from '../ingest/contract.ts';
+import { ensureStream, type Nats } from './nats.ts';
+
+/** How far back a feed position can be resumed. */
+const FEED_AGE_MAX_MS = 72 * 3_600_000;
+
+/** API keys by SHA-256 of the key. */
+export const KEYS_BUCKET = 'keys';
+/** What ingest must remember beside the streams: operators, the first block of the feed. */
+export const INGEST_BUCKET = 'ingest';
+
+/** Creates LEDGER (kept for ever) and FEED (72 hours), or checks that they are as asked for. */
+export async function ensureStreams(nats: Nats, replicas: number): Promise<void> {
+  await ensureStream(nats, { name: LEDGER_STREAM, subjects: [LEDGER_SUBJECTS], replicas });
+  await ensureStream(nats, {
+    name: FEED_STREAM,
+    subjects: [FEED_SUBJECTS],
+    maxAgeMs: FEED_AGE_MAX_MS,
+    replicas,
+  });
+}

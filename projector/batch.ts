@@ -1,0 +1,64 @@
+/**
+ * Cuts the stream of booking rows into insert batches. A batch holds whole events of one month, so
+ * that it becomes one part of the table, written or not written as a whole; its identity is a hash of
+ * what it holds, because a deduplication token belongs to one set of rows for ever.
+ */
+import { createHash } from 'node:crypto';
+import type { Booking } from './contract.ts';
+
+/** Rows after which a batch is closed; one event may exceed it, as it is never split. */
+export const BATCH_ROWS_MAX = 10_000;
+
+/** What one LEDGER event became. */
+export type BookedEvent = {
+  readonly sequence: number;
+  readonly messageId: string;
+  readonly rows: readonly Booking[];
+};
+
+export type Batch = {
+  /** Decimal UInt64, also the deduplication token. */
+  readonly id: string;
+  readonly rows: readonly Booking[];
+};
+
+/** Cuts events, in stream order, into batches; events without rows vanish. */
+export function batchesOf(events: readonly BookedEvent[]): readonly Batch[] {
+  const batches: Batch[] = [];
+  let open: BookedEvent[] = [];
+  let rows = 0;
+  const close = () => {
+    if (open.length > 0) batches.push(batchOf(open));
+    open = [];
+    rows = 0;
+  };
+  for (const event of events) {
+    const row = event.rows[0];
+    if (row === undefined) continue;
+    const sameMonth = open.length === 0 || monthOf(open[0]?.rows[0]) === monthOf(row);
+    if (!sameMonth || (rows > 0 && rows + event.rows.length > BATCH_ROWS_MAX)) close();
+    open.push(event);
+    rows += event.rows.length;
+  }
+  close();
+  return batches;
+}
+
+function batchOf(events: readonly BookedEvent[]): Batch {
+  const rows = events.flatMap((event) => event.rows);
+  const first = events[0];
+  const last = events.at(-1);
+  const identity = JSON.stringify([
+    first?.sequence,
+    first?.messageId,
+    last?.sequence,
+    last?.messageId,
+    rows.length,
+  ]);
+  const hash = createHash('sha256').update(identity).digest();
+  return { id: hash.readBigUInt64BE(0).toString(), rows };
+}
+
+function monthOf(row: Booking | undefined): string {
+  return row === undefined ? '' : new Date(row.blockTime * 1_000).toISOString().slice(0, 7);
+}

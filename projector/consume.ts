@@ -1,0 +1,325 @@
+/**
+ * The projector's loop: LEDGER → book → batches → ClickHouse. A reader folds events as they come and
+ * a writer stores what they became; the reader is at most QUEUE_ROWS_MAX rows ahead. Metadata is
+ * stored before the batch of the same events, progress after it. A dead ClickHouse is waited for.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { type Nats, streamState } from '../infra/nats.ts';
+import { firstMessageAtOrAfter, getMessage } from '../infra/nats-read.ts';
+import { type TailMessage, tailBatches } from '../infra/nats-tail.ts';
+import {
+  decodeLedgerEvent,
+  LEDGER_STREAM,
+  type LedgerEvent,
+  PARTITIONS,
+} from '../ingest/contract.ts';
+import { BATCH_ROWS_MAX, type BookedEvent, batchesOf } from './batch.ts';
+import { Book } from './book.ts';
+import type { Fact, Progress, Store } from './store.ts';
+
+const QUEUE_ROWS_MAX = 50_000;
+/** Longest time that a row waits for others to share its insert. */
+const FLUSH_MS = 250;
+const PROGRESS_MS = 10_000;
+const DICTIONARY_MS = 2_000;
+const RETRY_MIN_MS = 200;
+const RETRY_MAX_MS = 5_000;
+/** How far before the checkpoint to read when the stream is not the one it was taken from. */
+const REWIND_MS = 600_000;
+
+export type ProjectorOptions = {
+  readonly nats: Nats;
+  readonly store: Store;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Called when everything up to a LEDGER sequence is stored. */
+  readonly onStored: (sequence: number) => void;
+  /** Called once, when the state is restored and reading begins. */
+  readonly onStart: () => void;
+};
+
+type Start = { readonly fromSequence: number; readonly done: Map<number, Progress> };
+
+/** Runs until the signal aborts. Throws on what a restart with a fresh state must handle. */
+export async function runProjector(options: ProjectorOptions): Promise<void> {
+  const { store, logger, signal } = options;
+  const book = new Book();
+  const healed = await patiently(options, 'heal', () => store.heal());
+  const progress = await patiently(options, 'restore', () => store.restore(book));
+  const start = await findStart(options, progress);
+  logger.info(
+    { ...healed, openPositions: book.openPositions(), fromSequence: start.fromSequence },
+    'projecting',
+  );
+  options.onStart();
+  const stop = new AbortController();
+  const both = AbortSignal.any([signal, stop.signal]);
+  const queue = new Queue();
+  const reader = read(options, book, start, queue, both).finally(() => queue.close());
+  const writer = write(options, start.done, queue, both);
+  try {
+    await Promise.all([reader, writer]);
+  } finally {
+    stop.abort();
+    await Promise.allSettled([reader, writer]);
+  }
+}
+
+async function read(
+  { nats, logger }: ProjectorOptions,
+  book: Book,
+  start: Start,
+  queue: Queue,
+  signal: AbortSignal,
+): Promise<void> {
+  const tail = tailBatches(nats, {
+    stream: LEDGER_STREAM,
+    fromSequence: start.fromSequence,
+    signal,
+    onRestart: (restart) => logger.warn(restart, 'LEDGER reader restarted'),
+  });
+  for await (const messages of tail) {
+    for (const message of messages) {
+      const partition = Number(message.subject.split('.')[1]);
+      if (message.sequence <= (start.done.get(partition)?.sequence ?? 0)) continue;
+      queue.push(message, project(book, message, logger));
+    }
+    await queue.room();
+  }
+}
+
+type Projected = { readonly booked?: BookedEvent; readonly fact?: Fact };
+
+function project(book: Book, message: TailMessage, logger: Logger): Projected {
+  const { sequence, messageId } = message;
+  let event: LedgerEvent;
+  try {
+    event = decodeLedgerEvent(message.data);
+  } catch (error) {
+    // Only ingest writes here, so this is a fault of ours: kept and shown, and the rest goes on.
+    logger.error({ sequence, err: error }, 'LEDGER message cannot be read');
+    return { fact: { sequence, event: unreadable(message) } };
+  }
+  switch (event.kind) {
+    case 'match':
+      return { booked: { sequence, messageId, rows: book.applyMatch(event, sequence) } };
+    case 'resolution':
+      return {
+        booked: { sequence, messageId, rows: book.applyResolution(event, sequence) },
+        fact: { sequence, event },
+      };
+    case 'block':
+      return {};
+    default:
+      return { fact: { sequence, event } };
+  }
+}
+
+function unreadable(message: TailMessage): Fact['event'] {
+  return {
+    kind: 'refused',
+    reason: 'unreadable_ledger_message',
+    blockNumber: 0,
+    txHash: `0x${'0'.repeat(64)}`,
+    logIndex: message.sequence % 2 ** 32,
+    detail: new TextDecoder().decode(message.data),
+  };
+}
+
+async function write(
+  options: ProjectorOptions,
+  done: Map<number, Progress>,
+  queue: Queue,
+  signal: AbortSignal,
+): Promise<void> {
+  const { store, onStored } = options;
+  let progressAt = 0;
+  let dictionaryAt = 0;
+  let newListings = false;
+  let last: TailMessage | undefined;
+  for (;;) {
+    const chunk = await queue.take(signal, newListings ? DICTIONARY_MS : undefined);
+    if (chunk === 'closed') break;
+    if (chunk.facts.length > 0) {
+      const listings = await patiently(options, 'metadata', () => store.writeFacts(chunk.facts));
+      newListings ||= listings;
+    }
+    for (const batch of batchesOf(chunk.events)) {
+      await patiently(options, 'batch', () => store.writeBatch(batch));
+    }
+    if (newListings && Date.now() - dictionaryAt >= DICTIONARY_MS) {
+      await patiently(options, 'dictionary', () => store.reloadDictionary());
+      dictionaryAt = Date.now();
+      newListings = false;
+    }
+    if (chunk.last === undefined) continue;
+    last = chunk.last;
+    advance(done, last, chunk.lasts);
+    if (Date.now() - progressAt >= PROGRESS_MS) {
+      await patiently(options, 'progress', () => store.writeProgress([...done.values()]));
+      progressAt = Date.now();
+    }
+    onStored(last.sequence);
+  }
+  if (last !== undefined) await store.writeProgress([...done.values()]);
+}
+
+/** Moves every partition to `last`: a chunk is all of LEDGER up to there. */
+function advance(
+  done: Map<number, Progress>,
+  last: TailMessage,
+  lasts: ReadonlyMap<number, BookedEvent>,
+): void {
+  for (let partition = 0; partition < PARTITIONS; partition++) {
+    const before = done.get(partition);
+    if (before !== undefined && before.sequence >= last.sequence) continue;
+    const row = lasts.get(partition)?.rows[0];
+    done.set(partition, {
+      partition,
+      sequence: last.sequence,
+      messageId: last.messageId,
+      timeMs: last.timestampMs,
+      lastBlock: row?.blockNumber ?? before?.lastBlock ?? 0,
+      lastLog: row?.eventLogIndex ?? before?.lastLog ?? 0,
+    });
+  }
+}
+
+/** First sequence to read; checks that the stream is the one that the checkpoint was taken from. */
+async function findStart(options: ProjectorOptions, progress: readonly Progress[]): Promise<Start> {
+  const { nats, logger } = options;
+  const done = new Map(progress.map((row) => [row.partition, row]));
+  const newest = progress.toSorted((a, b) => b.sequence - a.sequence)[0];
+  if (newest === undefined) return { fromSequence: 1, done };
+  const state = await streamState(nats, LEDGER_STREAM);
+  const message = await getMessage(nats, LEDGER_STREAM, newest.sequence);
+  const expired = message === undefined && newest.sequence < state.firstSequence;
+  if (expired || message?.messageId === newest.messageId) {
+    const oldest =
+      progress.length < PARTITIONS ? 0 : Math.min(...progress.map((row) => row.sequence));
+    return { fromSequence: oldest + 1, done };
+  }
+  // Another stream, or one that lost its end: sequences mean nothing, time and chain order do.
+  const sinceMs = Math.min(...progress.map((row) => row.timeMs)) - REWIND_MS;
+  const first = await firstMessageAtOrAfter(nats, LEDGER_STREAM, sinceMs);
+  const fromSequence = first?.sequence ?? state.lastSequence + 1;
+  logger.error(
+    { checkpoint: newest.sequence, lastSequence: state.lastSequence, fromSequence },
+    'LEDGER is not the stream of the checkpoint: reading again from before it',
+  );
+  const before = await getMessage(nats, LEDGER_STREAM, Math.max(1, fromSequence - 1));
+  const rewound = progress.map((row) => ({
+    ...row,
+    sequence: fromSequence - 1,
+    messageId: before?.messageId ?? '',
+  }));
+  await options.store.writeProgress(rewound);
+  return { fromSequence, done: new Map(rewound.map((row) => [row.partition, row])) };
+}
+
+/** Tries until it works or the signal aborts; errors are logged and waited out. */
+async function patiently<T>(
+  { logger, signal }: ProjectorOptions,
+  what: string,
+  attempt: () => Promise<T>,
+): Promise<T> {
+  for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (signal.aborted) throw error;
+      logger.warn({ err: error, what, waitMs }, 'ClickHouse did not take it, trying again');
+      await delay(waitMs, undefined, { signal });
+    }
+  }
+}
+
+type Chunk = {
+  readonly events: readonly BookedEvent[];
+  readonly facts: readonly Fact[];
+  /** Newest event with rows of each partition in this chunk. */
+  readonly lasts: ReadonlyMap<number, BookedEvent>;
+  readonly last: TailMessage | undefined;
+};
+
+/** What the reader has folded and the writer has not stored yet. One of each uses it. */
+class Queue {
+  #events: BookedEvent[] = [];
+  #facts: Fact[] = [];
+  #lasts = new Map<number, BookedEvent>();
+  #last: TailMessage | undefined;
+  #rows = 0;
+  #closed = false;
+  #changed = Promise.withResolvers<void>();
+
+  push(message: TailMessage, { booked, fact }: Projected): void {
+    this.#last = message;
+    if (fact !== undefined) {
+      this.#facts.push(fact);
+      this.#rows += 1;
+    }
+    const row = booked?.rows[0];
+    if (booked !== undefined && row !== undefined) {
+      this.#events.push(booked);
+      this.#rows += booked.rows.length;
+      this.#lasts.set(row.partition, booked);
+    }
+    this.#notify();
+  }
+
+  /** Resolves when the reader may go on. */
+  async room(): Promise<void> {
+    while (this.#rows >= QUEUE_ROWS_MAX && !this.#closed) await this.#changed.promise;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#notify();
+  }
+
+  /** All that waits, once it is a full batch or FLUSH_MS passed; an empty chunk after `idleMs`. */
+  async take(signal: AbortSignal, idleMs: number | undefined): Promise<Chunk | 'closed'> {
+    const idleUntil = idleMs === undefined ? Number.POSITIVE_INFINITY : Date.now() + idleMs;
+    while (this.#last === undefined && !this.#closed) {
+      const leftMs = idleUntil - Date.now();
+      if (leftMs <= 0) break;
+      await this.#wait(leftMs);
+    }
+    const flushAt = Date.now() + FLUSH_MS;
+    while (this.#last !== undefined && this.#rows < BATCH_ROWS_MAX && !this.#closed) {
+      const leftMs = flushAt - Date.now();
+      if (leftMs <= 0) break;
+      await this.#wait(leftMs);
+    }
+    if (this.#closed && (this.#last === undefined || signal.aborted)) return 'closed';
+    const chunk = {
+      events: this.#events,
+      facts: this.#facts,
+      lasts: this.#lasts,
+      last: this.#last,
+    };
+    this.#events = [];
+    this.#facts = [];
+    this.#lasts = new Map();
+    this.#last = undefined;
+    this.#rows = 0;
+    this.#notify();
+    return chunk;
+  }
+
+  #notify(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers<void>();
+  }
+
+  async #wait(milliseconds: number): Promise<void> {
+    if (!Number.isFinite(milliseconds)) return this.#changed.promise;
+    const timer = new AbortController();
+    await Promise.race([
+      this.#changed.promise,
+      delay(milliseconds, undefined, { signal: timer.signal }).catch(() => undefined),
+    ]);
+    timer.abort();
+  }
+}

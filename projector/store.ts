@@ -1,0 +1,411 @@
+/**
+ * ClickHouse as the projector sees it: batches written exactly once, and what is needed to go on
+ * after a restart. The table `bookings` is the checkpoint: an event is done when its rows are in it.
+ * Every write may be repeated; a repeated batch has the same rows and the same token and adds only
+ * what a crash had left out of the views. Deliberately knows nothing of NATS.
+ */
+import type { ClickHouseClient } from '@clickhouse/client';
+import { z } from 'zod';
+import {
+  type Balance,
+  type Hash,
+  type Listing,
+  type Profile,
+  partitionOf,
+  type Refused,
+  type Resolution,
+} from '../ingest/contract.ts';
+import type { Batch } from './batch.ts';
+import type { Book } from './book.ts';
+import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
+
+/** Marks the projector's inserts in system.processes, so that a successor can end them. */
+const INSERT_MARK = 'fillstream-projector';
+const FENCE_POLL_MS = 50;
+const HEX = (column: string) => `concat('0x', lower(hex(${column})))`;
+
+const UInt = z.union([z.number(), z.string()]).transform(Number).pipe(z.int().nonnegative());
+const Amount = z.union([z.number(), z.string()]).transform((value) => BigInt(value));
+
+const Tip = z.object({
+  partition: UInt,
+  sequence: UInt,
+  kind: z.enum(['fill', 'settlement']),
+  tx_hash: z.string(),
+  block_number: UInt,
+  block_time: UInt,
+  event_log_index: UInt,
+  batch_id: z.string(),
+});
+const Checkpoint = z.object({
+  partition: UInt,
+  sequence: UInt,
+  message_id: z.string(),
+  message_time_ms: UInt,
+  last_block: UInt,
+  last_log: UInt,
+});
+
+const StoredResolution = z.object({
+  condition_id: z.string(),
+  payout_0: Amount,
+  payout_1: Amount,
+  block_number: UInt,
+  log_index: UInt,
+  sequence: UInt,
+});
+
+/** Up to where a partition is stored, and how to recognise that message in the stream. */
+export type Progress = {
+  readonly partition: number;
+  readonly sequence: number;
+  readonly messageId: string;
+  readonly timeMs: number;
+  /** Chain position of the partition's newest booking; 0, 0 where it has none. */
+  readonly lastBlock: number;
+  readonly lastLog: number;
+};
+
+/** A metadata event with the sequence that makes the newest one win. */
+export type Fact = {
+  readonly sequence: number;
+  readonly event: Listing | Profile | Balance | Refused | Resolution;
+};
+
+export class Store {
+  readonly #client: ClickHouseClient;
+
+  constructor(client: ClickHouseClient) {
+    this.#client = client;
+  }
+
+  /**
+   * Ends inserts that a killed predecessor left running, then inserts the newest batch of each
+   * partition again from its own rows: a crash between the table and its views is healed by that.
+   */
+  async heal(): Promise<{ readonly healedBatches: number }> {
+    await this.#fence();
+    const batches = new Set((await this.#tips()).map((tip) => tip.batch_id));
+    const columns = STORED_COLUMNS.join(', ');
+    for (const batch of batches) {
+      await this.#client.command({
+        query: `INSERT INTO bookings (${columns}) SELECT ${columns} FROM bookings
+          WHERE batch_id = {batch:UInt64} ORDER BY sequence, leg`,
+        query_params: { batch },
+        clickhouse_settings: {
+          insert_deduplication_token: batch,
+          insert_deduplicate: 1,
+          deduplicate_insert_select: 'force_enable',
+          max_insert_threads: '1',
+          log_comment: INSERT_MARK,
+        },
+      });
+    }
+    return { healedBatches: batches.size };
+  }
+
+  /** Puts every open position, resolution and last event back into `book`; returns the progress. */
+  async restore(book: Book): Promise<readonly Progress[]> {
+    const tips = await this.#tips();
+    for (const tip of tips) {
+      book.restoreLast(tip.partition, {
+        blockNumber: tip.block_number,
+        logIndex: tip.event_log_index,
+      });
+    }
+    const progress = new Map<number, Progress>();
+    for (const row of await this.#checkpoints()) progress.set(row.partition, row);
+    for (const tip of tips) {
+      const stored = progress.get(tip.partition);
+      if (stored === undefined || isBefore(stored, tip))
+        progress.set(tip.partition, tipProgress(tip));
+    }
+    await this.#restorePositions(book);
+    await this.#restoreResolutions(book, progress);
+    return [...progress.values()];
+  }
+
+  async writeBatch(batch: Batch): Promise<void> {
+    await this.#client.insert({
+      table: 'bookings',
+      columns: [...BOOKING_COLUMNS],
+      values: batch.rows.map((row) => bookingValues(row, batch.id)),
+      format: 'JSONCompactEachRow',
+      clickhouse_settings: { insert_deduplication_token: batch.id, log_comment: INSERT_MARK },
+    });
+  }
+
+  /** Upserts metadata; the order among `facts` does not matter. True if a listing was among them. */
+  async writeFacts(facts: readonly Fact[]): Promise<boolean> {
+    const rows = new Map<string, { columns: readonly string[]; values: unknown[][] }>();
+    for (const fact of facts) {
+      const { table, columns, values } = factRow(fact);
+      const entry = rows.get(table) ?? { columns, values: [] };
+      entry.values.push(values);
+      rows.set(table, entry);
+    }
+    for (const [table, { columns, values }] of rows) {
+      await this.#client.insert({
+        table,
+        columns: [...columns] as [string, ...string[]],
+        values,
+        format: 'JSONCompactEachRow',
+      });
+    }
+    return rows.has('markets');
+  }
+
+  /** Records that everything up to `progress` is stored; only ever after it is. */
+  async writeProgress(progress: readonly Progress[]): Promise<void> {
+    await this.#client.insert({
+      table: 'projector_checkpoints',
+      columns: ['partition', 'sequence', 'message_id', 'message_time', 'last_block', 'last_log'],
+      values: progress.map((row) => [
+        row.partition,
+        row.sequence,
+        row.messageId,
+        (row.timeMs / 1_000).toFixed(3),
+        row.lastBlock,
+        row.lastLog,
+      ]),
+      format: 'JSONCompactEachRow',
+    });
+  }
+
+  /** Makes new tags and series visible to queries; the embedded engine does not do it by itself. */
+  async reloadDictionary(): Promise<void> {
+    await this.#client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
+  }
+
+  async #fence(): Promise<void> {
+    // The embedded engine appends its own id to the comment.
+    const mine = `startsWith(Settings['log_comment'], '${INSERT_MARK}')`;
+    for (;;) {
+      const [row] = await this.#rows(
+        `SELECT count() AS running FROM system.processes WHERE ${mine}`,
+        z.object({ running: UInt }),
+      );
+      if (row === undefined || row.running === 0) return;
+      await this.#client.command({ query: `KILL QUERY WHERE ${mine} ASYNC` });
+      await new Promise((resolve) => setTimeout(resolve, FENCE_POLL_MS));
+    }
+  }
+
+  #tips() {
+    return this.#rows(
+      `SELECT partition, tip.1 AS sequence, tip.2 AS kind, ${HEX('tip.3')} AS tx_hash,
+         tip.4 AS block_number, tip.5 AS block_time, tip.6 AS event_log_index,
+         toString(tip.7) AS batch_id
+       FROM (SELECT partition, argMax((sequence, kind, tx_hash, block_number,
+           toUnixTimestamp(block_time), event_log_index, batch_id),
+           (block_number, event_log_index)) AS tip
+         FROM bookings GROUP BY partition)`,
+      Tip,
+    );
+  }
+
+  async #checkpoints(): Promise<readonly Progress[]> {
+    const rows = await this.#rows(
+      `SELECT partition, sequence, message_id, toUnixTimestamp64Milli(message_time) AS message_time_ms,
+         last_block, last_log
+       FROM projector_checkpoints FINAL`,
+      Checkpoint,
+    );
+    return rows.map((row) => ({
+      partition: row.partition,
+      sequence: row.sequence,
+      messageId: row.message_id,
+      timeMs: row.message_time_ms,
+      lastBlock: row.last_block,
+      lastLog: row.last_log,
+    }));
+  }
+
+  async #restorePositions(book: Book): Promise<void> {
+    const result = await this.#client.query({
+      query: `SELECT ${HEX('condition_id')}, ${HEX('trader')}, outcome, shares, cost_basis, open_fees
+        FROM positions FINAL WHERE shares > 0`,
+      format: 'JSONCompactEachRow',
+    });
+    const Row = z.tuple([z.string(), z.string(), UInt, Amount, Amount, Amount]);
+    for await (const rows of result.stream()) {
+      for (const row of rows) {
+        const [condition, trader, outcome, shares, costBasis, openFees] = Row.parse(row.json());
+        const position = { outcome: outcome === 0 ? 0 : 1, shares, costBasis, openFees } as const;
+        book.restorePosition(condition, trader, position);
+      }
+    }
+  }
+
+  /** Only resolutions that were applied: one that was stored before its settlements is read again. */
+  async #restoreResolutions(book: Book, progress: ReadonlyMap<number, Progress>): Promise<void> {
+    const rows = await this.#rows(
+      `SELECT ${HEX('condition_id')} AS condition_id, payout_0, payout_1, block_number, log_index,
+         sequence
+       FROM resolutions FINAL`,
+      StoredResolution,
+    );
+    for (const row of rows) {
+      const stored = progress.get(partitionOf(row.condition_id));
+      if (stored === undefined) continue;
+      const booked =
+        row.block_number < stored.lastBlock ||
+        (row.block_number === stored.lastBlock && row.log_index <= stored.lastLog);
+      if (!booked && row.sequence > stored.sequence) continue;
+      book.restoreResolution(row.condition_id, [row.payout_0, row.payout_1]);
+    }
+  }
+
+  async #rows<Row>(query: string, schema: z.ZodType<Row>): Promise<readonly Row[]> {
+    const result = await this.#client.query({ query, format: 'JSONEachRow' });
+    return z.array(schema).parse(await result.json());
+  }
+}
+
+function isBefore(stored: Progress, tip: z.infer<typeof Tip>): boolean {
+  return (
+    stored.lastBlock < tip.block_number ||
+    (stored.lastBlock === tip.block_number && stored.lastLog < tip.event_log_index)
+  );
+}
+
+function tipProgress(tip: z.infer<typeof Tip>): Progress {
+  const kind = tip.kind === 'fill' ? 'match' : 'resolution';
+  return {
+    partition: tip.partition,
+    sequence: tip.sequence,
+    messageId: `${kind}:${tip.tx_hash}:${tip.event_log_index}`,
+    timeMs: tip.block_time * 1_000,
+    lastBlock: tip.block_number,
+    lastLog: tip.event_log_index,
+  };
+}
+
+function factRow({ sequence, event }: Fact) {
+  switch (event.kind) {
+    case 'listing':
+      return {
+        table: 'markets',
+        columns: MARKET_COLUMNS,
+        values: [
+          bare(event.conditionId),
+          event.marketId,
+          event.question,
+          event.slug,
+          event.startDate,
+          event.endDate,
+          event.icon,
+          event.negRisk,
+          event.eventSlug,
+          event.eventTitle,
+          event.eventIcon,
+          event.seriesSlug,
+          event.tags,
+          event.outcomes,
+          event.tokenIds,
+          event.groupItemTitle,
+          event.sportsMarketType,
+          sequence,
+        ],
+      };
+    case 'profile':
+      return {
+        table: 'traders',
+        columns: TRADER_COLUMNS,
+        values: [
+          bare(event.address),
+          event.name,
+          event.profileImage,
+          event.xUsername,
+          event.createdAt,
+          event.takerTier,
+          event.takerTierName,
+          event.weightedVolumeUsd ?? 0,
+          event.weightedVolumeUsd !== null,
+          sequence,
+        ],
+      };
+    case 'balance':
+      return {
+        table: 'balances',
+        columns: ['trader_hex', 'balance', 'block_number'],
+        values: [bare(event.address), event.balance.toString(), event.blockNumber],
+      };
+    case 'resolution':
+      return {
+        table: 'resolutions',
+        columns: RESOLUTION_COLUMNS,
+        values: [
+          bare(event.conditionId),
+          event.payouts[0].toString(),
+          event.payouts[1].toString(),
+          event.blockTime,
+          event.blockNumber,
+          event.logIndex,
+          sequence,
+        ],
+      };
+    case 'refused':
+      return {
+        table: 'refused_events',
+        columns: ['block_number', 'log_index', 'tx_hash_hex', 'reason', 'detail', 'sequence'],
+        values: [
+          event.blockNumber,
+          event.logIndex,
+          bare(event.txHash),
+          event.reason,
+          event.detail,
+          sequence,
+        ],
+      };
+  }
+}
+
+const MARKET_COLUMNS = [
+  'condition_id_hex',
+  'market_id',
+  'question',
+  'slug',
+  'start_date',
+  'end_date',
+  'icon',
+  'neg_risk',
+  'event_slug',
+  'event_title',
+  'event_icon',
+  'series_slug',
+  'tags',
+  'outcomes',
+  'token_ids',
+  'group_item_title',
+  'sports_market_type',
+  'sequence',
+] as const;
+
+const TRADER_COLUMNS = [
+  'trader_hex',
+  'name',
+  'profile_image',
+  'x_username',
+  'profile_created_at',
+  'taker_tier',
+  'taker_tier_name',
+  'weighted_volume_usd',
+  'has_weighted_volume',
+  'sequence',
+] as const;
+
+const RESOLUTION_COLUMNS = [
+  'condition_id_hex',
+  'payout_0',
+  'payout_1',
+  'resolved_at',
+  'block_number',
+  'log_index',
+  'sequence',
+] as const;
+
+/** Hex without 0x, as the *_hex columns take it. */
+function bare(hex: Hash | `0x${string}`): string {
+  return hex.slice(2);
+}

@@ -1,0 +1,15 @@
+-- Feeds market_traders from every insert into bookings.
+CREATE MATERIALIZED VIEW IF NOT EXISTS market_traders_mv TO market_traders AS
+SELECT
+    trader,
+    condition_id,
+    sum(realised_pnl) AS realised_pnl,
+    sum(realised_cost) AS realised_cost,
+    sum(fee) AS fee,
+    sumIf(usdc, kind = 'fill' AND NOT is_taker) AS maker_volume,
+    sumIf(usdc, kind = 'fill' AND is_taker) AS taker_volume,
+    countIf(kind = 'fill') AS fills,
+    countIf(kind = 'settlement') AS settlements,
+    maxIf(block_time, kind = 'fill') AS last_trade_at
+FROM bookings
+GROUP BY trader, condition_id

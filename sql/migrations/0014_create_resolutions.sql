@@ -1,0 +1,17 @@
+-- The resolution of each condition. Serves: resolved_at and winning_outcome of market objects, the
+-- projector's knowledge of closed markets. ORDER BY condition_id: point reads.
+-- Rows: one per resolved condition. Retention: unlimited.
+CREATE TABLE IF NOT EXISTS resolutions
+(
+    condition_id FixedString(32) DEFAULT unhex(condition_id_hex),
+    payout_0 UInt64 COMMENT 'payout numerator of outcome 0',
+    payout_1 UInt64 COMMENT 'payout numerator of outcome 1',
+    resolved_at DateTime('UTC') COMMENT 'time of the block',
+    block_number UInt64,
+    log_index UInt32,
+    sequence UInt64 COMMENT 'LEDGER sequence',
+    condition_id_hex String EPHEMERAL
+)
+ENGINE = ReplacingMergeTree(sequence)
+ORDER BY condition_id
+SETTINGS non_replicated_deduplication_window = 1000

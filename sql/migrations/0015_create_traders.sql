@@ -1,0 +1,19 @@
+-- The newest public profile of each trader. Serves: profile objects of every endpoint.
+-- ORDER BY trader: point reads. Rows: one per trader with a public profile. Retention: unlimited.
+CREATE TABLE IF NOT EXISTS traders
+(
+    trader FixedString(20) DEFAULT unhex(trader_hex),
+    name String,
+    profile_image String,
+    x_username String,
+    profile_created_at String COMMENT 'ISO 8601 UTC, or empty',
+    taker_tier UInt8 COMMENT '0 to 6',
+    taker_tier_name String,
+    weighted_volume_usd Float64 COMMENT '30 days, USD, as the public profile gave it',
+    has_weighted_volume Bool COMMENT 'false until the public profile gave one',
+    sequence UInt64 COMMENT 'LEDGER sequence of the profile',
+    trader_hex String EPHEMERAL
+)
+ENGINE = ReplacingMergeTree(sequence)
+ORDER BY trader
+SETTINGS non_replicated_deduplication_window = 1000

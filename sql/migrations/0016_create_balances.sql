@@ -1,0 +1,12 @@
+-- The newest pUSD balance of each trader. Serves: pusd_balance of the v2 profile.
+-- ORDER BY trader: point reads. Rows: one per trader. Retention: unlimited.
+CREATE TABLE IF NOT EXISTS balances
+(
+    trader FixedString(20) DEFAULT unhex(trader_hex),
+    balance Int64 COMMENT 'micro-pUSD',
+    block_number UInt64 COMMENT 'block at whose end the balance was read',
+    trader_hex String EPHEMERAL
+)
+ENGINE = ReplacingMergeTree(block_number)
+ORDER BY trader
+SETTINGS non_replicated_deduplication_window = 1000

@@ -1,0 +1,15 @@
+-- For each partition a LEDGER sequence up to which everything is stored, with the id of the message
+-- there. Serves: a projector's start, so that a quiet partition is not read again from far back.
+-- Never ahead of bookings: written after them. Rows: 16. Retention: unlimited.
+CREATE TABLE IF NOT EXISTS projector_checkpoints
+(
+    partition UInt8,
+    sequence UInt64,
+    message_id String COMMENT 'Nats-Msg-Id of that sequence, to prove that the stream is the same',
+    message_time DateTime64(3, 'UTC') COMMENT 'when JetStream stored it',
+    last_block UInt64 COMMENT 'chain position of the newest booking of the partition then',
+    last_log UInt32 COMMENT 'its event_log_index'
+)
+ENGINE = ReplacingMergeTree
+ORDER BY partition
+SETTINGS non_replicated_deduplication_window = 1000

@@ -1,0 +1,16 @@
+-- The leaderboard of the last 30d of every tag, replaced whole at each refresh.
+-- Serves: the leaderboard endpoint. ORDER BY tag: one page reads one tag.
+-- Rows: traders of the window times their tags. Retention: until the next refresh.
+CREATE TABLE IF NOT EXISTS leaderboard_30d
+(
+    tag LowCardinality(String),
+    trader FixedString(20),
+    realised_pnl Int64 COMMENT 'micro-USDC, net of fees',
+    realised_cost Int64 COMMENT 'micro-USDC',
+    volume Int64 COMMENT 'micro-USDC, maker and taker',
+    markets_count UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    wins_count UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    refreshed_at DateTime64(3, 'UTC')
+)
+ENGINE = MergeTree
+ORDER BY (tag, trader)

@@ -1,0 +1,253 @@
+/**
+ * A small exchange of made-up bookings, the same for the same seed, and plain sums over them: what
+ * the api's answers are compared with. Nothing of the api or of the SQL is used here.
+ */
+import type { ClickHouseClient } from '@clickhouse/client';
+
+export type Booking = {
+  readonly kind: 'fill' | 'settlement';
+  /** Epoch seconds. */
+  readonly time: number;
+  readonly block: number;
+  readonly log: number;
+  readonly market: number;
+  readonly trader: string;
+  readonly isTaker: boolean;
+  readonly side: 'BUY' | 'SELL' | 'NONE';
+  readonly outcome: 0 | 1;
+  readonly shares: bigint;
+  readonly usdc: bigint;
+  readonly fee: bigint;
+  readonly pnl: bigint;
+  readonly cost: bigint;
+};
+
+export type Market = {
+  readonly id: string;
+  readonly conditionId: string;
+  readonly tags: readonly string[];
+  readonly tokens: readonly [string, string];
+};
+
+export const MARKETS: readonly Market[] = [
+  ['sports', 'basketball', 'nba'],
+  ['sports', 'esports', 'counter-strike-2'],
+  ['crypto', '5M'],
+  ['crypto', '15M', 'crypto'],
+  ['politics', 'elections', 'geopolitics'],
+  ['tweets-markets', 'pop-culture'],
+  [],
+].map((tags, index) => ({
+  id: String(1_000 + index),
+  conditionId: (index + 1).toString(16).padStart(64, 'a'),
+  tags,
+  tokens: [`${index + 1}${'7'.repeat(70)}`, `${index + 1}${'8'.repeat(70)}`],
+}));
+
+/** A market that no listing describes: the last number, without an entry in MARKETS. */
+export const UNLISTED_MARKET = MARKETS.length;
+
+export function conditionOf(market: number): string {
+  return MARKETS[market]?.conditionId ?? (market + 1).toString(16).padStart(64, 'b');
+}
+
+export function addressOf(trader: number): string {
+  return `0x${(trader + 1).toString(16).padStart(40, 'c0ffee')}`.slice(0, 42);
+}
+
+/** Mulberry32: a seeded generator of numbers in [0, 1). */
+export function generator(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let t = Math.imul(state ^ (state >>> 15), 1 | state);
+    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
+    return ((t ^ (t >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+const FRAMES_SECONDS = [3_600, 14_400, 86_400, 259_200, 604_800, 2_592_000];
+/** Boards are cut when they are refreshed, so their rows stay this far from every edge. */
+const EDGE_SECONDS = 900;
+
+/** Random bookings of the 40 days before `now`, none near the edge of a window, newest last. */
+export function makeBookings(seed: number, now: number, count: number, traders: number): Booking[] {
+  const random = generator(seed);
+  const below = (limit: number) => Math.floor(random() * limit);
+  const rows: Booking[] = [];
+  while (rows.length < count) {
+    // More of them in the recent past, so that each window has some.
+    const age = 60 + Math.floor(random() ** 4 * 40 * 86_400);
+    if (FRAMES_SECONDS.some((edge) => Math.abs(age - edge) < EDGE_SECONDS)) continue;
+    const isFill = random() < 0.85;
+    const shares = BigInt(1 + below(500_000_000));
+    const usdc = (shares * BigInt(1 + below(999_999))) / 1_000_000n;
+    const closes = !isFill || random() < 0.5;
+    rows.push({
+      kind: isFill ? 'fill' : 'settlement',
+      time: now - age,
+      block: 0,
+      log: below(900),
+      market: below(UNLISTED_MARKET + 1),
+      trader: addressOf(below(traders)),
+      isTaker: isFill && random() < 0.4,
+      side: isFill ? (random() < 0.5 ? 'BUY' : 'SELL') : 'NONE',
+      outcome: random() < 0.5 ? 0 : 1,
+      shares,
+      usdc,
+      fee: isFill ? BigInt(below(1_000_000)) : 0n,
+      pnl: closes ? BigInt(below(400_000_000)) - 200_000_000n : 0n,
+      cost: closes ? usdc : 0n,
+    });
+  }
+  rows.sort((a, b) => a.time - b.time);
+  return rows.map((row, index) => ({ ...row, block: 80_000_000 + Math.floor(index / 3) }));
+}
+
+/** Inserts bookings as the projector does; `first` is the LEDGER sequence of the first. */
+export async function insertBookings(client: ClickHouseClient, rows: Booking[], first: number) {
+  await client.insert({
+    table: 'bookings',
+    format: 'JSONEachRow',
+    values: rows.map((row, index) => ({
+      kind: row.kind,
+      block_number: row.block,
+      block_time: row.time,
+      log_index: row.log,
+      event_log_index: row.log,
+      tx_hash_hex: row.block.toString(16).padStart(64, '0'),
+      condition_id_hex: conditionOf(row.market),
+      trader_hex: row.trader.slice(2),
+      order_hash_hex: row.kind === 'fill' ? orderHashOf(row).slice(2) : '0'.repeat(64),
+      is_taker: row.isTaker,
+      side: row.side,
+      outcome_index: row.outcome,
+      token_id: row.kind === 'fill' ? tokenOf(row) : '0',
+      shares: String(row.shares),
+      usdc: String(row.usdc),
+      fee: String(row.fee),
+      realised_pnl: String(row.pnl),
+      realised_cost: String(row.cost),
+      position_outcome: row.outcome,
+      position_shares: '0',
+      position_cost: '0',
+      position_fees: '0',
+      partition: 0,
+      sequence: first + index,
+      leg: 0,
+      batch_id: first,
+    })),
+    columns: COLUMNS,
+  });
+}
+
+const COLUMNS: [string, ...string[]] = [
+  ...(['kind', 'block_number', 'block_time', 'log_index', 'event_log_index'] as const),
+  ...['tx_hash_hex', 'condition_id_hex', 'trader_hex', 'order_hash_hex', 'is_taker', 'side'],
+  ...['outcome_index', 'token_id', 'shares', 'usdc', 'fee', 'realised_pnl', 'realised_cost'],
+  ...['position_outcome', 'position_shares', 'position_cost', 'position_fees', 'partition'],
+  ...['sequence', 'leg', 'batch_id'],
+];
+
+export function orderHashOf(row: Booking): string {
+  return `0x${(BigInt(row.block) * 1_000n + BigInt(row.log)).toString(16).padStart(64, 'e')}`;
+}
+
+export function tokenOf(row: Booking): string {
+  return MARKETS[row.market]?.tokens[row.outcome] ?? '12345';
+}
+
+/** Inserts the listings of MARKETS; market 1000 is resolved to outcome 0, 1002 is split. */
+export async function insertListings(client: ClickHouseClient, resolvedAt: number) {
+  await client.insert({
+    table: 'markets',
+    format: 'JSONEachRow',
+    columns: [
+      ...(['condition_id_hex', 'market_id', 'question', 'slug', 'start_date', 'end_date'] as const),
+      ...['icon', 'neg_risk', 'event_slug', 'event_title', 'event_icon', 'series_slug', 'tags'],
+      ...['outcomes', 'token_ids', 'group_item_title', 'sports_market_type', 'sequence'],
+    ],
+    values: MARKETS.map((market, index) => ({
+      condition_id_hex: market.conditionId,
+      market_id: market.id,
+      ...listingOf(market),
+      neg_risk: index % 2 === 1,
+      tags: market.tags,
+      outcomes: ['Yes', `No ${index}`],
+      token_ids: market.tokens,
+      sports_market_type: '',
+      sequence: index + 1,
+    })),
+  });
+  await client.insert({
+    table: 'resolutions',
+    format: 'JSONEachRow',
+    columns: [
+      ...(['condition_id_hex', 'payout_0', 'payout_1', 'resolved_at', 'block_number'] as const),
+      ...['log_index', 'sequence'],
+    ],
+    values: [
+      { condition_id_hex: conditionOf(0), payout_0: 1, payout_1: 0 },
+      { condition_id_hex: conditionOf(2), payout_0: 1, payout_1: 1 },
+    ].map((row) => ({
+      ...row,
+      resolved_at: resolvedAt,
+      block_number: 1,
+      log_index: 1,
+      sequence: 1,
+    })),
+  });
+  await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
+}
+
+/** The texts of a listing, by the names that the api answers with. */
+export function listingOf(market: Market) {
+  return {
+    question: `Question of ${market.id}?`,
+    slug: `market-${market.id}`,
+    start_date: '2026-05-01T00:00:00Z',
+    end_date: '2026-06-01T00:00:00Z',
+    icon: `https://example.com/${market.id}.png`,
+    event_slug: `event-${market.id}`,
+    series_slug: 'series-x',
+    group_item_title: '',
+    event_title: `Event of ${market.id}`,
+    event_icon: '',
+  };
+}
+
+export type Totals = {
+  pnl: bigint;
+  cost: bigint;
+  maker: bigint;
+  taker: bigint;
+  markets: number;
+  wins: number;
+};
+
+/** The rule of facts/pnl.md over plain rows: sums, markets, and markets with a gain. */
+export function totalsOf(rows: readonly Booking[]): Totals {
+  const totals = { pnl: 0n, cost: 0n, maker: 0n, taker: 0n, markets: 0, wins: 0 };
+  const byMarket = new Map<number, bigint>();
+  for (const row of rows) {
+    totals.pnl += row.pnl;
+    totals.cost += row.cost;
+    if (row.kind === 'fill' && row.isTaker) totals.taker += row.usdc;
+    if (row.kind === 'fill' && !row.isTaker) totals.maker += row.usdc;
+    byMarket.set(row.market, (byMarket.get(row.market) ?? 0n) + row.pnl);
+  }
+  totals.markets = byMarket.size;
+  totals.wins = [...byMarket.values()].filter((pnl) => pnl > 0n).length;
+  return totals;
+}
+
+/** Whether a market counts under a tag: `sports` leaves out esports, `all` takes everything. */
+export function countsUnder(market: number, tag: string): boolean {
+  const tags = MARKETS[market]?.tags ?? [];
+  if (tag === 'all') return true;
+  return tags.includes(tag) && !(tag === 'sports' && tags.includes('esports'));
+}
+
+export function ratio(part: bigint, whole: bigint): number {
+  return whole === 0n ? 0 : (100 * Number(part)) / Number(whole);
+}

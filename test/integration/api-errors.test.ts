@@ -1,0 +1,355 @@
+/**
+ * Every error answer over real HTTP: what a client may rely on when something is wrong with its
+ * request, its key, or our stores.
+ */
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { generateKey } from '../../api/keys.ts';
+import {
+  get,
+  issueKey,
+  startApi,
+  startClickHouse,
+  startNats,
+  temporaryDirectory,
+} from './api-harness.ts';
+
+const ADDRESS = `0x${'1'.repeat(40)}`;
+const QUERY_MS_MAX = 700;
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
+let nats: Awaited<ReturnType<typeof startNats>>;
+let api: Awaited<ReturnType<typeof startApi>>;
+let key: string;
+let demoKey: string;
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
+  nats = await startNats(`${directory.path}/nats`);
+  api = await startApi({ clickhouseUrl: clickhouse.url, nats });
+  key = await issueKey(nats.bucket, 'pro');
+  demoKey = await issueKey(nats.bucket, 'demo');
+});
+
+afterAll(async () => {
+  await api?.stop();
+  await nats?.stop();
+  await clickhouse?.stop();
+  await directory?.remove();
+});
+
+const ROUTES = [
+  '/v1/analytics/leaderboard',
+  `/v1/traders/${ADDRESS}`,
+  `/v1/traders/${ADDRESS}/markets/1/orders`,
+  `/v1/traders/${ADDRESS}/hourly_stats`,
+  '/v1/markets/1',
+  '/v1/stream/orders',
+];
+
+describe('a problem', () => {
+  test('has the members of RFC 9457 and those of existing clients, and nothing else', async () => {
+    const { status, headers, body } = await get(`${api.url}/v1/traders/0x1?x=secret`, key);
+    expect(status).toBe(400);
+    expect(headers.get('content-type')).toMatch(/^application\/problem\+json/);
+    expect(body).toEqual({
+      type: 'urn:fillstream:problem:invalid_request',
+      title: 'The request is not valid',
+      status: 400,
+      detail: 'address: given "0x1", allowed is 0x and 40 hexadecimal digits',
+      instance: '/v1/traders/0x1',
+      error: 'invalid_request',
+      message: body.detail,
+      request_id: headers.get('x-request-id'),
+      issues: [
+        { path: 'address', message: 'given "0x1", allowed is 0x and 40 hexadecimal digits' },
+      ],
+    });
+  });
+
+  test('keeps the request id of the client, or makes one where it is none', async () => {
+    const own = await get(`${api.url}/nope`, key, { headers: { 'X-Request-Id': 'trace-7.a' } });
+    expect([own.headers.get('x-request-id'), own.body.request_id]).toEqual([
+      'trace-7.a',
+      'trace-7.a',
+    ]);
+    const bad = await get(`${api.url}/nope`, key, { headers: { 'X-Request-Id': 'a b"c' } });
+    expect(bad.body.request_id).toMatch(/^[0-9a-f-]{36}$/);
+  });
+});
+
+describe('400 invalid_request', () => {
+  test.each([
+    ['limit', '0'],
+    ['limit', '101'],
+    ['limit', 'ten'],
+    ['offset', '-1'],
+    ['time_frame', '2H'],
+    ['time_frame', '1h'],
+    ['sort_by', 'volume'],
+    ['tag', 'SPORTS'],
+    ['min_win_rate', '101'],
+    ['max_win_rate', '-1'],
+    ['min_roi', 'x'],
+    ['max_roi', '1e9'],
+    ['last_active_hours', '0'],
+    ['min_market_count', '1.5'],
+    ['max_market_count', ''],
+    ['min_pnl', '0.5'],
+  ])('refuses the leaderboard with %s = %j', async (name, value) => {
+    const query = new URLSearchParams({ [name]: value });
+    const { status, body } = await get(`${api.url}/v1/analytics/leaderboard?${query}`, key);
+    expect([status, body.error]).toEqual([400, 'invalid_request']);
+    expect(body.issues).toEqual([{ path: name, message: expect.stringMatching(/allowed is/) }]);
+    expect(body.issues[0].message).toContain(JSON.stringify(value));
+  });
+
+  test.each([
+    ['/v1/traders/1234', 'address'],
+    ['/v1/traders/0xzz/hourly_stats', 'address'],
+    [`/v1/traders/${ADDRESS}/hourly_stats?from=never`, 'from'],
+    [`/v1/traders/${ADDRESS}/hourly_stats?limit=0`, 'limit'],
+    [`/v1/traders/${ADDRESS}/hourly_stats?tag=`, 'tag'],
+    [`/v1/traders/${ADDRESS}/markets/abc/orders`, 'id'],
+    [`/v1/traders/nobody/markets/1/orders`, 'address'],
+    ['/v1/markets/-1', 'id'],
+    ['/v1/markets/9223372036854775808', 'id'],
+    ['/v1/markets/1%27%20OR%201=1', 'id'],
+  ])('refuses %s by %s', async (path, name) => {
+    const { status, body } = await get(api.url + path, key);
+    expect([status, body.error, body.issues[0].path]).toEqual([400, 'invalid_request', name]);
+  });
+
+  test('names every bad parameter at once', async () => {
+    const { body } = await get(`${api.url}/v1/analytics/leaderboard?limit=x&offset=y&tag=z`, key);
+    expect(body.issues.map((issue: { path: string }) => issue.path)).toEqual([
+      ...['limit', 'offset', 'tag'],
+    ]);
+  });
+
+  test('answers a malformed path', async () => {
+    const { status, body } = await get(`${api.url}/v1/traders/%E0%A4%A`, key);
+    expect([status, body.error]).toEqual([400, 'invalid_request']);
+  });
+
+  test('ignores unknown parameters', async () => {
+    expect((await get(`${api.url}/v1/analytics/leaderboard?colour=red`, key)).status).toBe(200);
+  });
+});
+
+describe('401 unauthorized', () => {
+  test.each(ROUTES)('is what %s answers without a key', async (path) => {
+    const { status, body, headers } = await get(api.url + path, undefined);
+    expect([status, body.error]).toEqual([401, 'unauthorized']);
+    expect(headers.get('www-authenticate')).toBe('ApiKey header="X-Service-Key"');
+  });
+
+  test.each(['', 'x', 'fs_pro_0OIl', generateKey('pro')])('refuses the key %j', async (wrong) => {
+    const { status, body, text } = await get(`${api.url}/v1/markets/1`, wrong);
+    expect([status, body.error]).toEqual([401, 'unauthorized']);
+    if (wrong.length > 1) expect(text).not.toContain(wrong);
+  });
+
+  test('comes before the parameters are looked at', async () => {
+    expect((await get(`${api.url}/v1/markets/abc`, undefined)).status).toBe(401);
+  });
+
+  test('takes no key from the URL', async () => {
+    const { status } = await get(`${api.url}/v1/markets/1?X-Service-Key=${key}`, undefined);
+    expect(status).toBe(401);
+  });
+});
+
+describe('403 tier_required', () => {
+  test.each(['limit=21', 'offset=1', 'limit=20&offset=20'])('refuses demo %s', async (query) => {
+    const url = `${api.url}/v1/analytics/leaderboard?${query}`;
+    const { status, body } = await get(url, await issueKey(nats.bucket, 'demo'));
+    expect([status, body.error]).toEqual([403, 'tier_required']);
+    expect(body.detail).toMatch(/the tier demo allows at most (20|0)$/);
+    expect((await get(url, key)).status).toBe(200);
+  });
+});
+
+describe('404 and 405', () => {
+  test.each(['/', '/v1', '/v1/nope', '/v2/traders', `/v1/traders/${ADDRESS}/nope`])(
+    '%s is no route, with or without a key',
+    async (path) => {
+      for (const caller of [key, undefined]) {
+        const { status, body } = await get(api.url + path, caller);
+        expect([status, body.error]).toEqual([404, 'not_found']);
+      }
+    },
+  );
+
+  test.each(ROUTES)('%s allows GET and HEAD only', async (path) => {
+    for (const method of ['POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']) {
+      const { status, body, headers } = await get(api.url + path, key, { method });
+      expect([method, status, body.error]).toEqual([method, 405, 'method_not_allowed']);
+      expect(headers.get('allow')).toBe('GET, HEAD');
+    }
+  });
+
+  test('HEAD answers the fields of GET without a body', async () => {
+    const url = `${api.url}/v1/analytics/leaderboard`;
+    const head = await fetch(url, { method: 'HEAD', headers: { 'X-Service-Key': key } });
+    expect([head.status, await head.text()]).toEqual([200, '']);
+  });
+});
+
+describe('429 rate_limited', () => {
+  test('comes with Retry-After when a demo key sends more than 5 a second', async () => {
+    const own = await issueKey(nats.bucket, 'demo');
+    const answers = await Promise.all(
+      Array.from({ length: 12 }, () => get(`${api.url}/v1/markets/abc`, own)),
+    );
+    const refused = answers.filter((answer) => answer.status === 429);
+    expect(refused.length).toBeGreaterThanOrEqual(5);
+    for (const { headers, body } of refused) {
+      expect(body.error).toBe('rate_limited');
+      expect(headers.get('retry-after')).toBe('1');
+      expect(headers.get('ratelimit')).toBe('"demo";r=0;t=1');
+    }
+    // Another key of the same tier is not touched.
+    expect((await get(`${api.url}/v1/markets/abc`, demoKey)).status).toBe(400);
+  });
+
+  test('stops a guesser of keys, by address', async () => {
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => get(`${api.url}/v1/markets/1`, generateKey('pro'))),
+    );
+    expect(answers.some((answer) => answer.status === 429)).toBe(true);
+    expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([401, 429]));
+    expect((await get(`${api.url}/v1/analytics/leaderboard`, key)).status).toBe(200);
+  });
+});
+
+describe('every response', () => {
+  test('carries the rate fields of the draft and a request id, and does not name its software', async () => {
+    for (const path of [...ROUTES, '/healthz', '/readyz', '/nope']) {
+      for (const caller of [key, undefined]) {
+        const { headers } = await get(api.url + path, caller);
+        const policy = headers.get('ratelimit-policy');
+        expect(policy, path).toMatch(/^"(pro|anonymous)";q=\d+;w=1$/);
+        expect(headers.get('ratelimit'), path).toMatch(/^"(pro|anonymous)";r=\d+;t=1$/);
+        expect(headers.get('x-request-id'), path).toMatch(/^[\w.-]+$/);
+        expect(headers.get('x-powered-by')).toBeNull();
+        expect(headers.get('x-content-type-options')).toBe('nosniff');
+      }
+    }
+  });
+});
+
+describe('503 unavailable', () => {
+  test('is the answer when ClickHouse is not there, and /readyz says so', async () => {
+    const closed = await startApi({ clickhouseUrl: await unusedUrl(), nats });
+    await expectUnavailable(closed.url, 1_000);
+    await closed.stop();
+  });
+
+  test('is the answer when ClickHouse takes connections and never answers', async () => {
+    const { url, stop } = await blackHole();
+    const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
+    await expectUnavailable(slow.url, QUERY_MS_MAX + 1_500);
+    await slow.stop();
+    await stop();
+  });
+
+  test('holds for more requests than there are connections to ClickHouse', async () => {
+    const { url, stop } = await blackHole();
+    const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
+    const startMs = performance.now();
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => get(`${slow.url}/v1/markets/1`, key)),
+    );
+    expect(performance.now() - startMs).toBeLessThan(QUERY_MS_MAX + 3_000);
+    expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([503]));
+    await slow.stop();
+    await stop();
+  });
+
+  test('is the answer to a query that takes too long on a live server', async () => {
+    const hurried = await startApi({ clickhouseUrl: clickhouse.url, nats, queryMsMax: 1 });
+    const { status, body } = await get(`${hurried.url}/v1/analytics/leaderboard`, key);
+    expect([status, body.error]).toEqual([503, 'unavailable']);
+    await hurried.stop();
+  });
+
+  test('is the answer to a key that only NATS could tell of, while known keys go on', async () => {
+    const own = await startNats(`${directory.path}/nats-2`);
+    const known = await issueKey(own.bucket, 'pro');
+    const cut = await startApi({ clickhouseUrl: clickhouse.url, nats: own });
+    await own.server.stop();
+    const startMs = performance.now();
+    const { status, body, headers } = await get(`${cut.url}/v1/markets/1`, generateKey('pro'));
+    expect([status, body.error, headers.get('retry-after')]).toEqual([503, 'unavailable', '2']);
+    expect(performance.now() - startMs).toBeLessThan(3_000);
+    expect((await get(`${cut.url}/v1/markets/1`, known)).status).toBe(404);
+    const ready = await get(`${cut.url}/readyz`, undefined);
+    expect([ready.status, ready.body.checks.nats.ready]).toEqual([503, false]);
+    await cut.stop();
+    await own.nats.close();
+  });
+
+  test('makes /readyz 503 when the feed is not ready, while /healthz stays 200', async () => {
+    const feed = {
+      handler: () => undefined,
+      status: () => ({ ready: false, detail: 'cannot be read' }),
+      endSessionsOf: () => undefined,
+    };
+    const unready = await startApi({ clickhouseUrl: clickhouse.url, nats, feed });
+    const { status, body } = await get(`${unready.url}/readyz`, undefined);
+    expect(status).toBe(503);
+    expect(body.checks.feed).toEqual({ ready: false, detail: 'cannot be read' });
+    expect(body.checks.clickhouse.ready).toBe(true);
+    expect((await get(`${unready.url}/healthz`, undefined)).status).toBe(200);
+    await unready.stop();
+  });
+});
+
+async function expectUnavailable(url: string, msMax: number) {
+  for (const path of ROUTES.filter((route) => !route.includes('stream'))) {
+    const startMs = performance.now();
+    const { status, body, headers, text } = await get(url + path, key);
+    expect([path, status, body.error]).toEqual([path, 503, 'unavailable']);
+    expect(headers.get('retry-after')).toBe('2');
+    expect(text).not.toMatch(/ECONN|at .*\.ts/);
+    expect(performance.now() - startMs).toBeLessThan(msMax);
+  }
+  const ready = await get(`${url}/readyz`, undefined);
+  expect([ready.status, ready.body.checks.clickhouse.ready]).toEqual([503, false]);
+}
+
+/** A server that accepts and stays silent. */
+async function blackHole() {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+  });
+  const url = await listen(server);
+  return {
+    url,
+    async stop() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+async function unusedUrl(): Promise<string> {
+  const server = createServer();
+  const url = await listen(server);
+  server.close();
+  await once(server, 'close');
+  return url;
+}
+
+async function listen(server: Server): Promise<string> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}

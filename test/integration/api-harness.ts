@@ -1,0 +1,151 @@
+/**
+ * What the api's integration tests share: the real embedded ClickHouse with all migrations, a real
+ * nats-server, and the application on a free port. Each test file has its own of each, in a
+ * directory that goes away with it.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import pino from 'pino';
+import { type AppOptions, createApp } from '../../api/app.ts';
+import { generateKey, openKeys, storeKey } from '../../api/keys.ts';
+import type { Tier } from '../../api/tiers.ts';
+import { connectClickHouse } from '../../infra/clickhouse.ts';
+import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { connectNats } from '../../infra/nats.ts';
+import { openKv } from '../../infra/nats-kv.ts';
+import { KEYS_BUCKET } from '../../infra/streams.ts';
+import { migrate } from '../../sql/migrate.ts';
+
+const CLICKHOUSE_MAIN = fileURLToPath(
+  new URL('../../infra/embedded/clickhouse.ts', import.meta.url),
+);
+export const DATABASE = 'api_test';
+export const silent = pino({ level: 'silent' });
+
+/** A directory for one test file. */
+export async function temporaryDirectory() {
+  const path = await mkdtemp(join(tmpdir(), 'fillstream-api-'));
+  return { path, remove: () => rm(path, { recursive: true, force: true }) };
+}
+
+/** The embedded ClickHouse with every migration applied. */
+export async function startClickHouse(dataDir: string) {
+  const child = spawn(process.execPath, [CLICKHOUSE_MAIN, '--data', dataDir, '--port', '0'], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  if (child.stdout === null) throw new Error('the child has no stdout');
+  const exited = once(child, 'exit').then(([code]) => {
+    throw new Error(`the embedded ClickHouse ended with ${code} before it listened`);
+  });
+  const [line] = await Promise.race([once(child.stdout, 'data'), exited]);
+  exited.catch(() => undefined);
+  const { url } = JSON.parse(String(line));
+  await migrate({ url, database: DATABASE });
+  const client = connectClickHouse({ url, database: DATABASE, name: 'test' });
+  return {
+    url: String(url),
+    client,
+    async stop() {
+      await client.close();
+      if (child.exitCode !== null) return;
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+/** A real nats-server and the bucket of keys in it. */
+export async function startNats(dataDir: string) {
+  const server = await startNatsServer({ dataDir });
+  const nats = await connectNats({ url: server.url, name: 'test' });
+  const bucket = await openKv(nats, KEYS_BUCKET);
+  return {
+    server,
+    nats,
+    bucket,
+    async stop() {
+      await nats.close();
+      await server.stop();
+    },
+  };
+}
+
+/** Stores a new key and returns it. */
+export async function issueKey(
+  bucket: Parameters<typeof storeKey>[0],
+  tier: Tier,
+  more: { readonly expires_at?: string; readonly revoked_at?: string } = {},
+): Promise<string> {
+  const key = generateKey(tier);
+  await storeKey(bucket, key, {
+    label: `test ${tier}`,
+    tier,
+    account: `account-${tier}`,
+    created_at: new Date().toISOString(),
+    ...more,
+  });
+  return key;
+}
+
+/** The application over these connections, listening on a free port of loopback. */
+export async function startApi(options: {
+  readonly clickhouseUrl: string;
+  readonly nats: Awaited<ReturnType<typeof startNats>>;
+  readonly queryMsMax?: number;
+  readonly now?: () => number;
+  readonly feed?: AppOptions['feed'];
+}) {
+  const clickhouse = connectClickHouse({
+    url: options.clickhouseUrl,
+    database: DATABASE,
+    name: 'api-test',
+  });
+  const keys = await openKeys({ bucket: options.nats.bucket, logger: silent });
+  const app = createApp({
+    clickhouse,
+    keys,
+    nats: options.nats.nats,
+    feed: options.feed ?? {
+      handler: (_request, response) => void response.json({ feed: true }),
+      status: () => ({ ready: true, detail: 'test' }),
+      endSessionsOf: () => undefined,
+    },
+    logger: silent,
+    ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
+    ...(options.now === undefined ? {} : { now: options.now }),
+  });
+  const server = createServer(app);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    keys,
+    async stop() {
+      server.close();
+      server.closeAllConnections();
+      await keys.close();
+      await clickhouse.close();
+    },
+  };
+}
+
+/** GET with a key; the answer's status, fields and JSON body. */
+export async function get(url: string, key: string | undefined, init: RequestInit = {}) {
+  const headers = { ...(key === undefined ? {} : { 'X-Service-Key': key }), ...init.headers };
+  const response = await fetch(url, { ...init, headers });
+  const text = await response.text();
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: text === '' ? undefined : JSON.parse(text),
+  };
+}

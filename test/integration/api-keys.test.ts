@@ -1,0 +1,107 @@
+/** API keys against a real nats-server: what a process knows of the bucket, and how fast. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hashKey, KeyRecord, openKeys, storeKey } from '../../api/keys.ts';
+import { issueKey, silent, startNats, temporaryDirectory } from './api-harness.ts';
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let nats: Awaited<ReturnType<typeof startNats>>;
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  nats = await startNats(`${directory.path}/nats`);
+});
+
+afterAll(async () => {
+  await nats?.stop();
+  await directory?.remove();
+});
+
+/** Milliseconds until `holds` does, looked at every 5 ms; fails after a second. */
+async function msUntil(holds: () => boolean): Promise<number> {
+  const startMs = performance.now();
+  while (!holds()) {
+    expect(performance.now() - startMs, 'took more than a second').toBeLessThan(1_000);
+    await delay(5);
+  }
+  return performance.now() - startMs;
+}
+
+async function revoke(key: string): Promise<void> {
+  const entry = await nats.bucket.get(hashKey(key));
+  if (entry === undefined) throw new Error('no such key');
+  const record = KeyRecord.parse(JSON.parse(new TextDecoder().decode(entry.value)));
+  await storeKey(nats.bucket, key, { ...record, revoked_at: new Date().toISOString() });
+}
+
+describe('openKeys', () => {
+  test('knows every key of the bucket at once, and a new one within a second', async () => {
+    const before = await issueKey(nats.bucket, 'demo');
+    const keys = await openKeys({ bucket: nats.bucket, logger: silent });
+    expect(keys.find(hashKey(before))).toEqual({
+      kind: 'valid',
+      caller: { keyHash: hashKey(before), account: 'account-demo', tier: 'demo' },
+    });
+    const after = await issueKey(nats.bucket, 'pro');
+    await msUntil(() => keys.find(hashKey(after))?.kind === 'valid');
+    await keys.close();
+  });
+
+  test('asks the bucket for a key that it does not know yet', async () => {
+    const keys = await openKeys({ bucket: nats.bucket, logger: silent });
+    const key = await issueKey(nats.bucket, 'pro');
+    expect((await keys.fetch(hashKey(key))).kind).toBe('valid');
+    expect((await keys.fetch(hashKey('fs_pro_unknown'))).kind).toBe('unknown');
+    await keys.close();
+  });
+
+  test('tells of a revocation and of a deletion within a second, once', async () => {
+    const keys = await openKeys({ bucket: nats.bucket, logger: silent });
+    for (const end of [revoke, (key: string) => nats.bucket.delete(hashKey(key))]) {
+      const key = await issueKey(nats.bucket, 'pro');
+      await msUntil(() => keys.find(hashKey(key))?.kind === 'valid');
+      let told = 0;
+      let forgotten = 0;
+      keys.onRevoked(hashKey(key), () => told++);
+      keys.onRevoked(hashKey(key), () => forgotten++)();
+      await end(key);
+      console.log(`told after ${Math.round(await msUntil(() => told > 0))} ms`);
+      expect(keys.find(hashKey(key))?.kind).not.toBe('valid');
+      expect((await keys.fetch(hashKey(key))).kind).not.toBe('valid');
+      await end(key).catch(() => undefined);
+      expect([told, forgotten]).toEqual([1, 0]);
+    }
+    await keys.close();
+  });
+
+  test('ends a key when it expires, by the clock that it is given', async () => {
+    let nowMs = Date.parse('2026-05-01T00:00:00Z');
+    const keys = await openKeys({ bucket: nats.bucket, logger: silent, now: () => nowMs });
+    const key = await issueKey(nats.bucket, 'pro', { expires_at: '2026-05-01T00:00:10Z' });
+    expect((await keys.fetch(hashKey(key))).kind).toBe('valid');
+    let told = false;
+    keys.onRevoked(hashKey(key), () => {
+      told = true;
+    });
+    nowMs += 10_000;
+    expect(keys.find(hashKey(key))).toEqual({ kind: 'expired' });
+    await msUntil(() => told);
+    await keys.close();
+  });
+
+  test('admits nobody by a record that cannot be read', async () => {
+    const keys = await openKeys({ bucket: nats.bucket, logger: silent });
+    for (const [index, value] of ['no json', '{}', '{"tier":"root"}'].entries()) {
+      const keyHash = hashKey(`broken ${index}`);
+      await nats.bucket.put(keyHash, value);
+      expect((await keys.fetch(keyHash)).kind).toBe('unknown');
+    }
+    await keys.close();
+  });
+
+  test('stores no key, only its hash', async () => {
+    const key = await issueKey(nats.bucket, 'pro');
+    const entry = await nats.bucket.get(hashKey(key));
+    expect(new TextDecoder().decode(entry?.value)).not.toContain(key.slice(8));
+  });
+});

@@ -1,0 +1,525 @@
+// The embedded ClickHouse through its protocol, as the other processes use it: a real child on a
+// temporary directory and a free port. Faults are real too: kill −9, aborted requests, a second
+// process on the same directory.
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import {
+  type ClickHouseClient,
+  type ClickHouseClientConfigOptions,
+  ClickHouseError,
+  ClickHouseLogLevel,
+  createClient,
+} from '@clickhouse/client';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+
+const ENTRY = fileURLToPath(new URL('../../infra/embedded/clickhouse.ts', import.meta.url));
+const SECRET = 'top,secret\n1,2\n';
+const SLOW =
+  'SELECT count() FROM numbers(1000) WHERE sleepEachRow(0.02) = 0 SETTINGS max_block_size = 5';
+/** As many calls as run at once. */
+const CALLS = 8;
+
+const root = mkdtempSync(join(tmpdir(), 'embedded-clickhouse-'));
+const children = new Set<ChildProcess>();
+let url: string;
+let client: ClickHouseClient;
+
+beforeAll(async () => {
+  writeFileSync(join(root, 'secret.csv'), SECRET);
+  ({ url } = await start(join(root, 'shared')));
+  client = connect({ url, max_open_connections: 32 });
+});
+
+afterAll(async () => {
+  await client.close();
+  for (const child of children) await stop(child, 'SIGTERM');
+  rmSync(root, { recursive: true, force: true });
+});
+
+describe('client round trips', () => {
+  test('answers ping, health checks and the identity of a server', async () => {
+    expect(await client.ping()).toEqual({ success: true });
+    expect(await client.ping({ select: true })).toEqual({ success: true });
+    expect(await (await fetch(`${url}/replicas_status`)).text()).toBe('Ok.\n');
+    const response = await fetch(`${url}/?query_id=q-7`, { method: 'POST', body: 'SELECT 1' });
+    expect(await response.text()).toBe('1\n');
+    expect(response.headers.get('x-clickhouse-query-id')).toBe('q-7');
+    expect(response.headers.get('x-clickhouse-format')).toBe('TabSeparated');
+    expect(response.headers.get('x-clickhouse-timezone')).toMatch(/\w/);
+    expect(JSON.parse(response.headers.get('x-clickhouse-summary') ?? '')).toMatchObject({
+      read_rows: '1',
+    });
+  });
+
+  test('keeps every digit and byte', async () => {
+    await client.command({
+      query: `CREATE TABLE exact (id UInt8, u64 UInt64, i64 Int64, u256 UInt256,
+        trader_hex String EPHEMERAL, trader FixedString(20) DEFAULT unhex(trader_hex))
+        ENGINE = MergeTree ORDER BY id`,
+    });
+    const u64 = (2n ** 64n - 1n).toString();
+    const i64 = (-(2n ** 63n)).toString();
+    const u256 = (2n ** 256n - 1n).toString();
+    const trader = '00ff0a0d5c27'.padEnd(40, 'e9');
+    const { summary } = await client.insert({
+      table: 'exact',
+      columns: ['id', 'u64', 'i64', 'u256', 'trader_hex'],
+      values: [[1, u64, i64, u256, trader]],
+      format: 'JSONCompactEachRow',
+    });
+    expect(summary?.written_rows).toBe('1');
+    expect(
+      await rows(
+        'SELECT u64, i64, toString(u256) AS u256, lower(hex(trader)) AS trader FROM exact',
+      ),
+    ).toEqual([{ u64, i64, u256, trader }]);
+  });
+
+  test('binds any string, alone and in an array', async () => {
+    const query = 'SELECT {one:String} AS one, {many:Array(String)} AS many';
+    const any = fc.oneof(
+      fc.string({ unit: 'binary' }),
+      fc.string({
+        unit: fc.constantFrom("'", '"', '\\', '\t', '\n', '\r', '\0', '`', '{', 'N', ';'),
+      }),
+    );
+    await fc.assert(
+      fc.asyncProperty(any, fc.array(any, { maxLength: 4 }), async (one, many) => {
+        expect(await rows(query, { one, many })).toEqual([{ one, many }]);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('takes parameters in a multipart body, long lists, identifiers and a database', async () => {
+    const list = Array.from({ length: 5_000 }, (_, i) => `0x${i.toString(16).padStart(40, '0')}`);
+    for (const use_multipart_params of [false, true]) {
+      const found = await client.query({
+        query: 'SELECT length({list:Array(String)}) AS n FROM system.{t:Identifier}',
+        query_params: { list, t: 'one' },
+        format: 'JSONEachRow',
+        use_multipart_params,
+      });
+      expect(await found.json()).toEqual([{ n: '5000' }]);
+    }
+    await client.command({ query: 'CREATE DATABASE other' });
+    const other = connect({ url, database: 'other' });
+    const current = await other.query({ query: 'SELECT currentDatabase() AS d' });
+    expect((await current.json()).data).toEqual([{ d: 'other' }]);
+    await other.close();
+  });
+
+  test('takes and streams more than fits in memory limits', async () => {
+    await client.command({ query: 'CREATE TABLE wide (n UInt32, s String) ORDER BY n' });
+    const values = Array.from({ length: 10_000 }, (_, n) => [n, String(n).padEnd(390, 'x')]);
+    await client.insert({ table: 'wide', values, format: 'JSONCompactEachRow' });
+    expect(await rows('SELECT sum(n) AS n, uniqExact(s) AS s FROM wide')).toEqual([
+      { n: '49995000', s: '10000' },
+    ]);
+    const query = 'SELECT n, repeat(s, 12) AS s FROM wide ORDER BY n';
+    const stream = (await client.query({ query, format: 'JSONEachRow' })).stream<{ n: number }>();
+    let next = 0;
+    for await (const batch of stream) {
+      for (const row of batch) expect(row.json().n).toBe(next++);
+    }
+    expect(next).toBe(10_000);
+  });
+
+  test('takes rows in any format, with empty lines, and never runs them as SQL', async () => {
+    await client.command({ query: 'CREATE TABLE lines (n UInt8, s String) ORDER BY n' });
+    const bodies = {
+      JSONEachRow: '{"n":1,"s":"a"}\n\n{"n":2,"s":"b"}\n',
+      TabSeparated: '3\t\n4\t;\n5\tDROP TABLE lines;\n',
+      'CSV SETTINGS': '6,"\n\nDROP TABLE lines;\n"\n',
+      RowBinary: Buffer.from([7, 2, 10, 10]),
+      Values: "(8, 'a''b')",
+    };
+    for (const [name, body] of Object.entries(bodies)) {
+      const [format, settings] = name.split(' ');
+      const clause = settings === undefined ? '' : 'SETTINGS max_threads = 1 ';
+      const query = `INSERT INTO lines (n, s) ${clause}FORMAT ${format}`;
+      const inUrl = new URLSearchParams({ query }).toString();
+      const response = await fetch(`${url}/?${inUrl}`, { method: 'POST', body });
+      expect([response.status, await response.text()]).toEqual([200, '']);
+    }
+    const inline = 'INSERT INTO lines FORMAT TSV\n9\t\n\n10\tx\n';
+    expect((await fetch(url, { method: 'POST', body: inline })).status).toBe(400);
+    await client.command({ query: "INSERT INTO lines VALUES (11, 'it''s')" });
+    const found = await client.exec({
+      query: 'SELECT groupArray(n) FROM (SELECT n FROM lines ORDER BY n)',
+    });
+    expect(await text(found.stream)).toBe('[1,2,3,4,5,6,7,8,11]\n');
+  });
+
+  test('compresses both ways', async () => {
+    const gzip = connect({ url, compression: { request: true, response: true } });
+    await client.command({ query: 'CREATE TABLE packed (n UInt32) ORDER BY n' });
+    const values = Array.from({ length: 1_000 }, (_, n) => ({ n }));
+    await gzip.insert({ table: 'packed', values, format: 'JSONEachRow' });
+    const found = await gzip.query({
+      query: 'SELECT n FROM packed ORDER BY n',
+      format: 'JSONEachRow',
+    });
+    expect(found.response_headers['content-encoding']).toBe('gzip');
+    expect(await found.json()).toEqual(values);
+    await expect(gzip.query({ query: 'SELECT x' })).rejects.toBeInstanceOf(ClickHouseError);
+    await gzip.close();
+  });
+});
+
+describe('errors', () => {
+  test.each([
+    ['SELECT * FROM nowhere', 404, '60', 'UNKNOWN_TABLE'],
+    // The client takes the first capitals in parentheses for the type.
+    ['SELECT FROM WHERE', 400, '62', ''],
+    ['SELECT 1; SELECT 2', 400, '62', 'SYNTAX_ERROR'],
+    ['SELECT throwIf(1)', 500, '395', 'FUNCTION_THROW_IF_VALUE_IS_NON_ZERO'],
+    ['SELECT throwIf(number = 2999999) FROM numbers(3000000)', 500, '395', 'FUNCTION_THROW_IF'],
+  ])('of %s are a ClickHouseError and a status', async (query, status, code, type) => {
+    const failed = client.query({ query });
+    await expect(failed).rejects.toBeInstanceOf(ClickHouseError);
+    await expect(failed).rejects.toMatchObject({ code, type: expect.stringContaining(type) });
+    const response = await fetch(url, { method: 'POST', body: query });
+    expect(response.status).toBe(status);
+    expect(response.headers.get('x-clickhouse-exception-code')).toBe(code);
+    expect(await response.text()).toMatch(new RegExp(`^Code: ${code}\\. DB::Exception: `));
+  });
+
+  test.each([
+    ['compress=1', 501],
+    ['session_id=s', 501],
+    ['no_such_setting=1', 404],
+    ['max_threads=many', 400],
+    ['user=stranger', 403],
+    ['password=guess', 403],
+    [`query=${encodeURIComponent('INSERT INTO exact SELECT 1')}`, 501],
+  ])('refuse the URL argument %s', async (argument, status) => {
+    const response = await fetch(`${url}/?${argument}`, { method: 'POST', body: 'SELECT 1' });
+    expect(response.status).toBe(status);
+    expect(await response.text()).toMatch(/^Code: \d+\. DB::Exception: /);
+  });
+
+  test('refuse a GET that writes, a page of another site, and a body over the limit', async () => {
+    const drop = encodeURIComponent('DROP TABLE exact');
+    expect((await fetch(`${url}/?query=${drop}`)).status).toBe(500);
+    expect((await fetch(url, { method: 'POST', headers: { origin: 'http://x' } })).status).toBe(
+      403,
+    );
+    const body = Buffer.alloc(33 * 2 ** 20, ' ');
+    const large = await fetch(url, { method: 'POST', body });
+    expect(large.status).toBe(413);
+    expect(await rows('SELECT count() AS n FROM exact')).toEqual([{ n: '1' }]);
+  });
+});
+
+describe('exactly once', () => {
+  test('counts a batch once however often it is sent, and no setting stays behind', async () => {
+    await createLedger(client);
+    for (let attempt = 0; attempt < 3; attempt++) await insertBatch(client, 1);
+    expect(await ledger(client)).toEqual({ source: '100', target: '100' });
+    for (let n = 0; n < 2; n++) {
+      const values = [[1, n]];
+      await client.insert({ table: 'ledger', values, format: 'JSONCompactEachRow' });
+    }
+    expect(await ledger(client)).toEqual({ source: '102', target: '102' });
+  });
+
+  test('never runs a request that its client gave up while it waited', async () => {
+    await client.command({ query: 'CREATE TABLE late (n UInt8) ORDER BY n' });
+    const busy = Array.from({ length: CALLS }, () => abortable(SLOW));
+    await until(async () => (await running(SLOW)) === CALLS);
+    // Its rows are spooled: so it has been received, and waits.
+    const spooled = () => readdirSync(join(root, 'shared', 'spool')).length;
+    const waiting = abortable('INSERT INTO late FORMAT CSV\n1\n');
+    await until(async () => spooled() === 1);
+    const behind = rows('SELECT count() AS n FROM late');
+    waiting.abort();
+    await waiting.ended;
+    await until(async () => spooled() === 0);
+    for (const one of busy) one.abort();
+    await Promise.all(busy.map((one) => one.ended));
+    expect(await behind).toEqual([{ n: '0' }]);
+    expect(await rows('SELECT count() AS n FROM late')).toEqual([{ n: '0' }]);
+  });
+
+  test('loses no acknowledged row to kill −9, and a re-sent batch fills the views', async () => {
+    const directory = join(root, 'killed');
+    let batch = 0;
+    for (let round = 0; round < 3; round++) {
+      const { child, url } = await start(directory);
+      const own = connect({ url, keep_alive: { enabled: false } });
+      if (round === 0) await createLedger(own);
+      // The batch that the last round's kill met.
+      if (round > 0) await insertBatch(own, batch);
+      expect(await ledger(own)).toEqual(bothOf(100 * batch));
+      for (let n = 0; n < 4; n++) await insertBatch(own, ++batch);
+      const unacknowledged = insertBatch(own, ++batch).catch(() => undefined);
+      setTimeout(() => child.kill('SIGKILL'), 2 * round);
+      await Promise.all([unacknowledged, once(child, 'exit')]);
+      await own.close();
+    }
+    const { url } = await start(directory);
+    const own = connect({ url });
+    await insertBatch(own, batch);
+    expect(await ledger(own)).toEqual(bothOf(100 * batch));
+    await own.close();
+  });
+});
+
+describe('cancelling', () => {
+  test('kills the query of an aborted request', async () => {
+    const one = abortable(SLOW);
+    await until(async () => (await running(SLOW)) === 1);
+    one.abort();
+    await one.ended;
+    await until(async () => (await running(SLOW)) === 0);
+  });
+
+  test('kills by KILL QUERY, by the id that is its log_comment', async () => {
+    const failed = client.query({ query: SLOW, query_id: 'to-be-killed' });
+    const checked = expect(failed).rejects.toMatchObject({ code: '394' });
+    await until(async () => (await running(SLOW)) === 1);
+    const where = "Settings['log_comment'] = 'to-be-killed'";
+    await client.command({ query: `KILL QUERY WHERE ${where} ASYNC` });
+    await checked;
+  });
+
+  test('runs as many calls at once as it promises', async () => {
+    const started = performance.now();
+    await Promise.all(Array.from({ length: CALLS }, () => rows('SELECT sleep(1)')));
+    // libuv's four threads would need two seconds.
+    expect(performance.now() - started).toBeLessThan(1_900);
+  });
+});
+
+describe('the analyst', () => {
+  const ask = async (query: string, more = '') => {
+    const headers = { 'X-ClickHouse-User': 'analyst' };
+    const response = await fetch(`${url}/?${more}`, { method: 'POST', body: query, headers });
+    return { status: response.status, text: await response.text() };
+  };
+  const secret = join(root, 'secret.csv');
+
+  test.each([
+    'SELECT count() > 0 FROM exact',
+    '-- a question\nWITH 1 AS one SELECT one = 1',
+    'EXISTS TABLE exact',
+    "SELECT {word:String} = concat('fi', 'le')",
+  ])('may ask: %s', async (query) => {
+    expect(await ask(query, 'param_word=file')).toEqual({
+      status: 200,
+      text: expect.stringMatching(/^(1|true)\n$/),
+    });
+    const basic = connect({ url, username: 'analyst', password: '' });
+    expect(
+      (await basic.query({ query: 'SHOW TABLES', format: 'JSONEachRow' })).query_id,
+    ).toBeTruthy();
+    await basic.close();
+  });
+
+  test.each([
+    'INSERT INTO exact (id) VALUES (9)',
+    'INSERT INTO exact (id) FORMAT CSV\n9',
+    'CREATE TABLE x (n UInt8) ORDER BY n',
+    'DROP TABLE exact',
+    'KILL QUERY WHERE 1',
+    'SYSTEM RELOAD DICTIONARIES',
+    'SET readonly = 0',
+    'SELECT 1; DROP TABLE exact',
+    'SELECT 1 SETTINGS readonly = 0',
+    'SELECT 1 SETTINGS max_memory_usage = 0',
+    `SELECT * FROM exact INTO OUTFILE '${join(root, 'leak')}'`,
+    `SELECT * FROM file('${secret}')`,
+    `SELECT file('${secret}')`,
+    `SELECT \`f\\x69le\`('${secret}')`,
+    `SELECT * APPLY file FROM (SELECT '${secret}')`,
+    `SELECT * FROM \`${secret}\``,
+    `DESCRIBE file('${secret}')`,
+    `DESCRIBE \`${secret}\``,
+    `/**/ DESCRIBE file('${secret}')`,
+    `EXPLAIN DESCRIBE file('${secret}')`,
+    `EXPLAIN TABLE OVERRIDE file('${secret}') COLUMNS (a Int8)`,
+    "SELECT * FROM url('http://127.0.0.1:1/', CSV)",
+    "DESC url('http://127.0.0.1:1/x.csv')",
+    "DESCRIBE s3('http://127.0.0.1:1/bucket/x.csv')",
+    "SELECT * FROM remote('127.0.0.1', system.one)",
+    "SELECT * FROM executable('true', CSV, 'a Int8')",
+    'SELECT * FROM numbers(2000000)',
+    'SELECT 1 FROM',
+  ])('may not: %s', async (query) => {
+    const { status, text } = await ask(query);
+    expect(status).toBeGreaterThanOrEqual(400);
+    expect(text).toMatch(/^Code: \d+\. DB::Exception: /);
+    expect(text).not.toContain('secret"');
+    expect(await rows('SELECT count() AS n FROM exact')).toEqual([{ n: '1' }]);
+  });
+
+  test.each(['readonly=0', 'max_memory_usage=0', 'max_execution_time=0', 'max_execution_time=99'])(
+    'may not set %s',
+    async (setting) => {
+      expect((await ask('SELECT 1', setting)).text).toMatch(/^Code: 164\. /);
+      expect((await ask('SELECT 1', 'max_execution_time=5')).text).toBe('1\n');
+    },
+  );
+});
+
+describe('the engine in the background', () => {
+  test('refreshes views by itself, and reloads dictionaries when told', async () => {
+    // chdb's own `default` database is an overlay, in which no view can be refreshable.
+    await client.command({ query: 'CREATE DATABASE views' });
+    const views = connect({ url, database: 'views' });
+    await views.command({ query: 'CREATE TABLE tags (id UInt64, tag String) ORDER BY id' });
+    await views.command({ query: 'CREATE TABLE totals (n UInt64) ORDER BY n' });
+    await views.command({
+      query: `CREATE MATERIALIZED VIEW totals_mv REFRESH EVERY 1 SECOND TO totals
+        AS SELECT count() AS n FROM tags`,
+    });
+    await views.command({
+      query: `CREATE DICTIONARY tag_of (id UInt64, tag String) PRIMARY KEY id
+        SOURCE(CLICKHOUSE(TABLE 'tags' DB 'views')) LAYOUT(FLAT()) LIFETIME(0)`,
+    });
+    const tag = () => rows("SELECT dictGetOrDefault('tag_of', 'tag', 1, '-') AS tag", {}, views);
+    expect(await tag()).toEqual([{ tag: '-' }]);
+    await views.command({ query: "INSERT INTO tags VALUES (1, 'politics')" });
+    await views.command({ query: 'SYSTEM RELOAD DICTIONARY tag_of' });
+    expect(await tag()).toEqual([{ tag: 'politics' }]);
+    await until(
+      async () => JSON.stringify(await rows('SELECT n FROM totals', {}, views)) === '[{"n":"1"}]',
+    );
+    await views.close();
+  });
+});
+
+describe('the process', () => {
+  test('refuses a directory in use, a taken port and bad arguments in one line', async () => {
+    const taken = ['--data', join(root, 'other'), '--port', new URL(url).port];
+    expect(await refusal(['--data', join(root, 'shared'), '--port', '0'])).toEqual([
+      3,
+      expect.stringMatching(/ is in use by process \d+: stop it, or give another directory\.\n$/),
+    ]);
+    expect(await refusal(taken)).toEqual([5, expect.stringMatching(/^Port \d+ is taken: .+\n$/)]);
+    // A pattern for the engine: rows spooled below it would be lost.
+    expect(await refusal(['--data', join(root, 'a*'), '--port', '0'])).toEqual([
+      2,
+      expect.stringMatching(/^The path .+ may not have .+\n$/),
+    ]);
+    expect(await refusal(['--port', '0'])).toEqual([2, expect.stringMatching(/^Usage: .+\n$/)]);
+    expect(await rows('SELECT 1 AS n')).toEqual([{ n: 1 }]);
+  });
+
+  test.each(['SIGTERM', 'disconnect'] as const)('stops a running query on %s', async (how) => {
+    const { child, url } = await start(join(root, how));
+    const failed = fetch(url, { method: 'POST', body: SLOW }).then((response) => response.text());
+    const checked = expect(failed).resolves.toMatch(/^Code: 394\. /);
+    const own = connect({ url });
+    await until(async () => (await running(SLOW, own)) === 1);
+    await own.close();
+    const started = performance.now();
+    await stop(child, how);
+    expect(child.exitCode).toBe(0);
+    expect(performance.now() - started).toBeLessThan(3_000);
+    await checked;
+  });
+});
+
+async function start(data: string): Promise<{ child: ChildProcess; url: string }> {
+  const child = spawn(process.execPath, [ENTRY, '--data', data, '--port', '0'], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  children.add(child);
+  child.once('exit', () => children.delete(child));
+  if (child.stdout === null) throw new Error('The child has no stdout.');
+  const [line] = await once(createInterface(child.stdout), 'line');
+  return { child, url: JSON.parse(line).url };
+}
+
+function connect(options: ClickHouseClientConfigOptions): ClickHouseClient {
+  // Errors are what many of these tests ask for.
+  return createClient({ log: { level: ClickHouseLogLevel.OFF }, ...options });
+}
+
+async function stop(child: ChildProcess, how: NodeJS.Signals | 'disconnect'): Promise<void> {
+  const exit = once(child, 'exit');
+  if (how === 'disconnect') child.disconnect();
+  else child.kill(how);
+  await exit;
+}
+
+/** Exit code and the last line on stderr of a start that fails. */
+async function refusal(args: readonly string[]): Promise<[number | null, string]> {
+  const child = spawn(process.execPath, [ENTRY, ...args], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const [errors] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+  return [child.exitCode, errors];
+}
+
+async function rows(query: string, query_params = {}, from = client): Promise<unknown[]> {
+  return (await from.query({ query, query_params, format: 'JSONEachRow' })).json();
+}
+
+async function running(query: string, from = client): Promise<number> {
+  // KILL's slot is free when all others are taken; a SELECT would wait behind them.
+  const found = await from.query({
+    query: `KILL QUERY WHERE startsWith(query, {query:String}) TEST`,
+    query_params: { query },
+    format: 'JSONEachRow',
+  });
+  return (await found.json()).length;
+}
+
+function abortable(query: string): {
+  readonly abort: () => void;
+  readonly ended: Promise<unknown>;
+} {
+  const controller = new AbortController();
+  const { signal } = controller;
+  const ended = fetch(url, { method: 'POST', body: query, signal }).catch(() => undefined);
+  return { abort: () => controller.abort(), ended };
+}
+
+async function until(holds: () => Promise<boolean>): Promise<void> {
+  const deadline = performance.now() + 15_000;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error(`It never happened: ${holds}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+async function createLedger(on: ClickHouseClient): Promise<void> {
+  const engine = 'ORDER BY batch SETTINGS non_replicated_deduplication_window = 100';
+  await on.command({ query: `CREATE TABLE ledger (batch UInt32, n UInt32) ${engine}` });
+  await on.command({
+    query: `CREATE TABLE ledger_counts (batch UInt32, n UInt64)
+      ENGINE = SummingMergeTree ${engine}`,
+  });
+  await on.command({
+    query: `CREATE MATERIALIZED VIEW ledger_counts_mv TO ledger_counts
+      AS SELECT batch, count() AS n FROM ledger GROUP BY batch`,
+  });
+}
+
+async function insertBatch(on: ClickHouseClient, batch: number): Promise<void> {
+  await on.insert({
+    table: 'ledger',
+    columns: ['batch', 'n'],
+    values: Array.from({ length: 100 }, (_, n) => [batch, n]),
+    format: 'JSONCompactEachRow',
+    clickhouse_settings: { insert_deduplication_token: `batch-${batch}` },
+  });
+}
+
+async function ledger(on: ClickHouseClient): Promise<unknown> {
+  const query =
+    'SELECT (SELECT count() FROM ledger) AS source, (SELECT sum(n) FROM ledger_counts) AS target';
+  return (await rows(query, {}, on))[0];
+}
+
+function bothOf(count: number): { readonly source: string; readonly target: string } {
+  return { source: String(count), target: String(count) };
+}

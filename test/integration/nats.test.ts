@@ -1,0 +1,365 @@
+// The use of NATS against a real server: streams, the publisher, tails, finite reads, buckets.
+// Throughput is printed and never asserted. What happens while servers die is in nats-faults.
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  NatsPortTakenError,
+  type NatsServer,
+  startNatsServer,
+} from '../../infra/embedded/nats-server.ts';
+import {
+  connectNats,
+  ensureStream,
+  type Nats,
+  NatsRefusedError,
+  NatsUnavailableError,
+  StreamConfigError,
+  StreamMissingError,
+  streamState,
+} from '../../infra/nats.ts';
+import { KvConflictError, type KvEvent, openKv } from '../../infra/nats-kv.ts';
+import {
+  OrderedPublisher,
+  PublisherClosedError,
+  PublishRejectedError,
+} from '../../infra/nats-publisher.ts';
+import {
+  firstMessageAtOrAfter,
+  getMessage,
+  lastMessage,
+  readRange,
+} from '../../infra/nats-read.ts';
+import { tail, tailBatches } from '../../infra/nats-tail.ts';
+
+let dataDir: string;
+let server: NatsServer;
+let nats: Nats;
+
+beforeAll(async () => {
+  dataDir = mkdtempSync(join(tmpdir(), 'fillstream-nats-'));
+  server = await startNatsServer({ dataDir });
+  nats = await connectNats({ url: server.url, name: 'test' });
+});
+
+afterAll(async () => {
+  await nats.close();
+  await server.stop();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+/** A stream `name` with subjects `<name>.*`, filled with `count` messages over subjects a and b. */
+async function filled(name: string, count: number): Promise<void> {
+  await ensureStream(nats, { name, subjects: [`${name}.*`] });
+  const publisher = new OrderedPublisher(nats, { stream: name });
+  for (let number = 1; number <= count; number += 1) {
+    const subject = `${name}.${number % 2 === 1 ? 'a' : 'b'}`;
+    await publisher.publish(subject, `id-${number}`, String(number));
+  }
+  await publisher.flush();
+  publisher.close();
+}
+
+const text = (data: Uint8Array) => Buffer.from(data).toString();
+
+describe('ensureStream', () => {
+  test('creates, accepts what is there, and updates', async () => {
+    const spec = { name: 'spec', subjects: ['spec.>'], maxAgeMs: 3_600_000 };
+    await ensureStream(nats, spec);
+    await ensureStream(nats, spec);
+    await ensureStream(nats, { ...spec, maxAgeMs: 7_200_000, subjects: ['spec.>', 'more.>'] });
+    const { config } = await nats.jsm.streams.info('spec');
+    expect(config.max_age).toBe(7_200_000_000_000);
+    expect(config.subjects).toEqual(['spec.>', 'more.>']);
+  });
+
+  test('refuses a field that the server silently ignores', async () => {
+    const [major = 0, minor = 0] = (nats.connection.info?.version ?? '').split('.').map(Number);
+    // The field came with 2.11; before, it vanishes without an error.
+    const isKnown = major > 2 || minor >= 11;
+    const spec = { name: 'ignored', subjects: ['ignored.>'], extra: { allow_msg_ttl: true } };
+    const answer = ensureStream(nats, spec);
+    if (isKnown) await answer;
+    else await expect(answer).rejects.toThrow(StreamConfigError);
+  });
+
+  test('refuses a change that the server does not allow', async () => {
+    await ensureStream(nats, { name: 'kept', subjects: ['kept.>'] });
+    const overlapping = { name: 'overlapping', subjects: ['kept.x'] };
+    await expect(ensureStream(nats, overlapping)).rejects.toThrow(StreamConfigError);
+  });
+});
+
+describe('OrderedPublisher', () => {
+  test('drops a second message with the same id and says so in order', async () => {
+    await ensureStream(nats, { name: 'twice', subjects: ['twice.>'] });
+    const acks: [string, number, boolean][] = [];
+    const publisher = new OrderedPublisher(nats, {
+      stream: 'twice',
+      windowMax: 2,
+      onAck: ({ messageId, sequence, duplicate }) => acks.push([messageId, sequence, duplicate]),
+    });
+    for (const id of ['a', 'b', 'a', 'c']) await publisher.publish('twice.x', id, id);
+    expect(await publisher.flush()).toEqual({ lastSequence: 3 });
+    expect(acks).toEqual([
+      ['a', 1, false],
+      ['b', 2, false],
+      ['a', 1, true],
+      ['c', 3, false],
+    ]);
+    expect(publisher.stats).toEqual({
+      published: 4,
+      acked: 4,
+      resent: 0,
+      duplicates: 1,
+      reordered: 0,
+    });
+    publisher.close();
+    await expect(publisher.publish('twice.x', 'd', 'd')).rejects.toThrow(PublisherClosedError);
+  });
+
+  test('stops at a message that the stream refuses', async () => {
+    await ensureStream(nats, { name: 'small', subjects: ['small.>'], maxMessageBytes: 100 });
+    const publisher = new OrderedPublisher(nats, { stream: 'small' });
+    await publisher.publish('small.x', 'large', 'x'.repeat(1_000));
+    await expect(publisher.flush()).rejects.toThrow(PublishRejectedError);
+    await expect(publisher.publish('small.x', 'next', 'x')).rejects.toThrow(PublishRejectedError);
+  });
+});
+
+describe('tail', () => {
+  test('waits beyond the end and never delivers an older message', async () => {
+    await filled('beyond', 3);
+    const stop = new AbortController();
+    const messages = tail(nats, { stream: 'beyond', fromSequence: 6, signal: stop.signal });
+    const next = messages.next();
+    const publisher = new OrderedPublisher(nats, { stream: 'beyond' });
+    for (const number of [4, 5, 6]) {
+      await publisher.publish('beyond.a', `id-${number}`, String(number));
+      await publisher.flush();
+    }
+    publisher.close();
+    const { value: message } = await next;
+    expect(message).toMatchObject({ sequence: 6, subject: 'beyond.a', messageId: 'id-6' });
+    stop.abort();
+    expect(await messages.next()).toEqual({ done: true, value: undefined });
+  });
+
+  test('tells what retention removed, and filters', async () => {
+    await filled('purged', 10);
+    await nats.jsm.streams.purge('purged', { seq: 5 });
+    const gaps: unknown[] = [];
+    const sequences: number[] = [];
+    const options = {
+      stream: 'purged',
+      fromSequence: 2,
+      filterSubject: 'purged.b',
+      signal: new AbortController().signal,
+      maxMessages: 3,
+      onGap: (gap: unknown) => gaps.push(gap),
+    };
+    for await (const message of tail(nats, options)) sequences.push(message.sequence);
+    expect(sequences).toEqual([6, 8, 10]);
+    expect(gaps).toEqual([{ wanted: 2, first: 5 }]);
+  });
+
+  test('throws when there is no stream, and ends at an abort that came before', async () => {
+    const { signal } = new AbortController();
+    const missing = tail(nats, { stream: 'missing', fromSequence: 1, signal });
+    await expect(missing.next()).rejects.toThrow(StreamMissingError);
+    const aborted = tail(nats, { stream: 'x', fromSequence: 1, signal: AbortSignal.abort() });
+    expect(await aborted.next()).toMatchObject({ done: true });
+  });
+
+  test('delivers a slow reader everything, in bounded memory', async () => {
+    const count = 30_000;
+    await filled('slow', count);
+    const { signal } = new AbortController();
+    let next = 1;
+    let largest = 0;
+    const options = { stream: 'slow', fromSequence: 1, signal, maxMessages: count };
+    for await (const batch of tailBatches(nats, options)) {
+      largest = Math.max(largest, batch.length);
+      for (const message of batch) {
+        expect(message.sequence).toBe(next);
+        next += 1;
+      }
+      // Lets the network deliver all that was asked for before the next batch is taken.
+      await nats.connection.flush();
+    }
+    expect(next).toBe(count + 1);
+    expect(largest).toBeLessThanOrEqual(8_192);
+  });
+});
+
+describe('finite reads', () => {
+  test('of an empty stream find nothing', async () => {
+    await ensureStream(nats, { name: 'empty', subjects: ['empty.>'] });
+    expect(await streamState(nats, 'empty')).toEqual({
+      firstSequence: 1,
+      lastSequence: 0,
+      messages: 0,
+    });
+    expect(await getMessage(nats, 'empty', 1)).toBeUndefined();
+    expect(await lastMessage(nats, 'empty', 'empty.>')).toBeUndefined();
+    expect(await firstMessageAtOrAfter(nats, 'empty', 0)).toBeUndefined();
+    expect(await readRange(nats, 'empty', 1, 10)).toEqual([]);
+  });
+
+  test('find one message by sequence and by subject', async () => {
+    await filled('single', 5);
+    const message = await getMessage(nats, 'single', 4);
+    expect(message).toMatchObject({ sequence: 4, subject: 'single.b', messageId: 'id-4' });
+    expect(text(message?.data ?? new Uint8Array())).toBe('4');
+    expect(Math.abs((message?.timestampMs ?? 0) - Date.now())).toBeLessThan(60_000);
+    expect((await lastMessage(nats, 'single', 'single.b'))?.sequence).toBe(4);
+    expect((await lastMessage(nats, 'single', 'single.*'))?.sequence).toBe(5);
+    await nats.jsm.streams.deleteMessage('single', 3);
+    expect(await getMessage(nats, 'single', 3)).toBeUndefined();
+    expect(await getMessage(nats, 'single', 99)).toBeUndefined();
+    await nats.jsm.streams.purge('single', { seq: 5 });
+    expect(await lastMessage(nats, 'single', 'single.b')).toBeUndefined();
+  });
+
+  test('find the first message at or after a time', async () => {
+    await filled('timed', 50);
+    const all = await readRange(nats, 'timed', 1, 50);
+    const timeMs = all[30]?.timestampMs ?? 0;
+    const expected = all.find((message) => message.timestampMs >= timeMs);
+    expect((await firstMessageAtOrAfter(nats, 'timed', timeMs))?.sequence).toBe(expected?.sequence);
+    expect((await firstMessageAtOrAfter(nats, 'timed', 0))?.sequence).toBe(1);
+    expect(await firstMessageAtOrAfter(nats, 'timed', Date.now() + 60_000)).toBeUndefined();
+  });
+
+  test('of a range stop at its end, skip what was purged, and filter', async () => {
+    await filled('range', 20);
+    await nats.jsm.streams.purge('range', { seq: 6 });
+    const sequences = async (from: number, count: number, filter?: string) =>
+      (await readRange(nats, 'range', from, count, filter)).map((message) => message.sequence);
+    expect(await sequences(1, 3)).toEqual([6, 7, 8]);
+    expect(await sequences(10, 2)).toEqual([10, 11]);
+    expect(await sequences(19, 100)).toEqual([19, 20]);
+    expect(await sequences(21, 100)).toEqual([]);
+    expect(await sequences(1_000, 1)).toEqual([]);
+    expect(await sequences(7, 3, 'range.b')).toEqual([8, 10, 12]);
+    expect(await sequences(7, 3, 'range.none')).toEqual([]);
+  });
+
+  test('reject for a stream that does not exist', async () => {
+    await expect(readRange(nats, 'missing', 1, 1)).rejects.toThrow(StreamMissingError);
+    await expect(streamState(nats, 'missing')).rejects.toThrow(StreamMissingError);
+  });
+});
+
+describe('openKv', () => {
+  test('creates once, updates by revision, deletes', async () => {
+    const kv = await openKv(nats, 'cas');
+    expect(await kv.get('lease.1')).toBeUndefined();
+    const created = await kv.create('lease.1', 'a');
+    await expect(kv.create('lease.1', 'b')).rejects.toThrow(KvConflictError);
+    const updated = await kv.update('lease.1', 'c', created);
+    await expect(kv.update('lease.1', 'd', created)).rejects.toThrow(KvConflictError);
+    const entry = await kv.get('lease.1');
+    expect(entry).toMatchObject({ key: 'lease.1', revision: updated });
+    expect(text(entry?.value ?? new Uint8Array())).toBe('c');
+    await expect(kv.delete('lease.1', created)).rejects.toThrow(KvConflictError);
+    await kv.delete('lease.1', updated);
+    expect(await kv.get('lease.1')).toBeUndefined();
+    expect(await kv.create('lease.1', 'e')).toBeGreaterThan(updated);
+    await expect(kv.get('lease.*')).rejects.toThrow(RangeError);
+  });
+
+  test('watch tells current values, the end of them, and every change', async () => {
+    const kv = await openKv(nats, 'watched');
+    await kv.put('a', '1');
+    await kv.put('b', '2');
+    await kv.delete('b');
+    const stop = new AbortController();
+    const seen: string[] = [];
+    for await (const event of kv.watch(stop.signal)) {
+      seen.push(describeEvent(event));
+      if (event.type === 'initialised') {
+        await kv.put('c', '3');
+        await kv.delete('a');
+      }
+      // One value is kept for each key: written at once, this would replace the deletion.
+      if (event.type === 'delete') await kv.put('a', '4');
+      if (seen.length === 5) stop.abort();
+    }
+    expect(seen).toEqual(['a=1', 'initialised', 'c=3', 'a deleted', 'a=4']);
+  });
+
+  test('a key expires after the ttl, and can be created again', async () => {
+    const kv = await openKv(nats, 'expiring', { ttlMs: 300 });
+    await kv.create('lease', 'a');
+    await expect.poll(() => kv.get('lease'), { timeout: 10_000, interval: 50 }).toBeUndefined();
+    await kv.create('lease', 'b');
+  });
+});
+
+function describeEvent(event: KvEvent): string {
+  if (event.type === 'put') return `${event.key}=${text(event.value)}`;
+  return event.type === 'delete' ? `${event.key} deleted` : event.type;
+}
+
+describe('startNatsServer', () => {
+  test('names a port that is taken', async () => {
+    const otherDir = join(dataDir, 'other');
+    const start = startNatsServer({ dataDir: otherDir, port: server.port });
+    await expect(start).rejects.toThrow(NatsPortTakenError);
+  });
+});
+
+describe('connectNats', () => {
+  test('throws when the server refuses the credentials, and connects with the right ones', async () => {
+    const guarded = await startNatsServer({
+      dataDir: join(dataDir, 'guarded'),
+      configExtra: 'authorization { user: "ingest", password: "right" }',
+    });
+    const options = { url: guarded.url, name: 'guarded', user: 'ingest' };
+    await expect(connectNats({ ...options, password: 'wrong' })).rejects.toThrow(NatsRefusedError);
+    const accepted = await connectNats({ ...options, password: 'right' });
+    await accepted.close();
+    await guarded.stop();
+  });
+
+  test('waits for the first server, and answers NatsUnavailableError while there is none', async () => {
+    const lateDir = join(dataDir, 'late');
+    const first = await startNatsServer({ dataDir: lateDir });
+    await first.stop();
+    const connecting = connectNats({ url: `${first.url},${first.url}`, name: 'late' });
+    const second = await startNatsServer({ dataDir: lateDir, port: first.port });
+    const late = await connecting;
+    expect(late.connected).toBe(true);
+    const gone = Promise.withResolvers<void>();
+    late.onStatus(({ type }) => type === 'disconnect' && gone.resolve());
+    await second.stop();
+    await gone.promise;
+    expect(late.connected).toBe(false);
+    await expect(streamState(late, 'any')).rejects.toThrow(NatsUnavailableError);
+    await late.close();
+  });
+});
+
+test('throughput (printed only)', async () => {
+  const count = 200_000;
+  const data = 'x'.repeat(300);
+  await ensureStream(nats, { name: 'rate', subjects: ['rate.>'] });
+  const publisher = new OrderedPublisher(nats, { stream: 'rate' });
+  const perSecond = (since: number) => Math.round((count * 1_000) / (performance.now() - since));
+  const publishing = performance.now();
+  for (let number = 1; number <= count; number += 1) {
+    await publisher.publish('rate.x', `id-${number}`, data);
+  }
+  await publisher.flush();
+  console.log(`published ${perSecond(publishing)}/s of 300 B`);
+  publisher.close();
+  const { signal } = new AbortController();
+  const options = { stream: 'rate', fromSequence: 1, signal, maxMessages: count };
+  const tailing = performance.now();
+  let read = 0;
+  for await (const batch of tailBatches(nats, options)) read += batch.length;
+  console.log(`tailBatches ${perSecond(tailing)}/s`);
+  expect(read).toBe(count);
+});

@@ -1,0 +1,70 @@
+import express from 'express';
+import { describe, expect, test } from 'vitest';
+import { createLimits } from '../../api/limits.ts';
+import { Problem } from '../../api/problems.ts';
+
+/** A response of express that was never sent: enough to hold header fields. */
+function response() {
+  const fields = new Map<string, string>();
+  const answer = Object.create(express.response);
+  answer.set = (all: Record<string, string>) => {
+    for (const [name, value] of Object.entries(all)) fields.set(name, value);
+    return answer;
+  };
+  return { answer, fields };
+}
+
+describe('createLimits', () => {
+  const demo = { name: 'key', policy: 'demo' } as const;
+
+  test('allows a burst of one second, then refuses, then refills evenly', () => {
+    let nowMs = 0;
+    const limits = createLimits(() => nowMs);
+    const take = () => limits.charge(response().answer, demo);
+    for (let i = 0; i < 5; i++) take();
+    expect(take).toThrow(Problem);
+    nowMs = 199;
+    expect(take).toThrow(Problem);
+    nowMs = 200;
+    take();
+    expect(take).toThrow(Problem);
+    nowMs = 60_000;
+    for (let i = 0; i < 5; i++) take();
+    expect(take).toThrow(Problem);
+  });
+
+  test('tells the policy and what is left in the fields of the draft', () => {
+    const limits = createLimits(() => 0);
+    const { answer, fields } = response();
+    limits.charge(answer, demo);
+    expect(Object.fromEntries(fields)).toEqual({
+      'RateLimit-Policy': '"demo";q=5;w=1',
+      RateLimit: '"demo";r=4;t=1',
+    });
+    limits.show(answer, demo);
+    expect(fields.get('RateLimit')).toBe('"demo";r=4;t=1');
+  });
+
+  test('refuses with 429 and Retry-After', () => {
+    const limits = createLimits(() => 0);
+    for (let i = 0; i < 5; i++) limits.charge(response().answer, demo);
+    const refused = (() => {
+      try {
+        return limits.charge(response().answer, demo);
+      } catch (error) {
+        return error;
+      }
+    })();
+    expect(refused).toMatchObject({
+      status: 429,
+      error: 'rate_limited',
+      headers: { 'Retry-After': '1' },
+    });
+  });
+
+  test('counts each key by itself', () => {
+    const limits = createLimits(() => 0);
+    for (let i = 0; i < 5; i++) limits.charge(response().answer, demo);
+    limits.charge(response().answer, { name: 'other', policy: 'demo' });
+  });
+});

@@ -1,0 +1,130 @@
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import {
+  address,
+  decimal,
+  instant,
+  integer,
+  marketId,
+  oneOf,
+  parseParameters,
+} from '../../api/parameters.ts';
+import { Problem } from '../../api/problems.ts';
+
+/** What the schema makes of a text; its message where it refuses. */
+function parsed(schema: z.ZodType, text: unknown): unknown {
+  const result = schema.safeParse(text);
+  return result.success ? result.data : result.error.issues.map((issue) => issue.message).join();
+}
+
+describe('integer', () => {
+  test('takes whole numbers between its bounds, bounds included', () => {
+    expect(['1', '100', '050'].map((text) => parsed(integer(1, 100), text))).toEqual([1, 100, 50]);
+    expect(parsed(integer(-5, 5), '-5')).toBe(-5);
+  });
+
+  test.each(['0', '101', '', ' 1', '1.0', '1e2', '0x10', 'ten', '--1', '٣', '9'.repeat(30)])(
+    'refuses %j and says what is allowed',
+    (text) => {
+      const shown = JSON.stringify(text);
+      expect(parsed(integer(1, 100), text)).toBe(
+        `given ${shown}, allowed is a whole number from 1 to 100`,
+      );
+    },
+  );
+
+  test('refuses a parameter that is given twice', () => {
+    expect(parsed(integer(1, 100), ['1', '2'])).toMatch(/^given 2 values, /);
+  });
+});
+
+describe('decimal', () => {
+  test('takes decimals between its bounds', () => {
+    expect(['0', '100', '62.5', '-0'].map((text) => parsed(decimal(0, 100), text))).toEqual([
+      0, 100, 62.5, -0,
+    ]);
+  });
+
+  test.each(['-0.1', '100.01', 'NaN', 'Infinity', '1e1', '.5', '5.', ''])('refuses %j', (text) => {
+    expect(parsed(decimal(0, 100), text)).toMatch(/allowed is a number from 0 to 100$/);
+  });
+});
+
+describe('oneOf', () => {
+  test('takes exactly the listed texts, letter case included', () => {
+    expect(parsed(oneOf(['1H', '5M']), '5M')).toBe('5M');
+    expect(parsed(oneOf(['1H', '5M']), '5m')).toBe('given "5m", allowed is one of 1H, 5M');
+  });
+});
+
+describe('address', () => {
+  test('takes any letter case and gives lower case', () => {
+    const mixed = `0x${'aB'.repeat(20)}`;
+    expect(parsed(address, mixed)).toBe(mixed.toLowerCase());
+  });
+
+  test.each(['', '0x', `0X${'a'.repeat(40)}`, `0x${'g'.repeat(40)}`, `0x${'a'.repeat(41)}`])(
+    'refuses %j',
+    (text) => expect(parsed(address, text)).toMatch(/allowed is 0x and 40 hexadecimal digits$/),
+  );
+});
+
+describe('marketId', () => {
+  test('takes an int64 and drops leading zeros', () => {
+    expect(parsed(marketId, '9223372036854775807')).toBe('9223372036854775807');
+    expect(parsed(marketId, '007')).toBe('7');
+  });
+
+  test.each(['9223372036854775808', '-1', '1.5', 'abc'])('refuses %j', (text) => {
+    expect(parsed(marketId, text)).toMatch(/allowed is a whole number from 0 to/);
+  });
+});
+
+describe('instant', () => {
+  test('takes epoch seconds and ISO 8601, UTC where no zone is given', () => {
+    const texts = [
+      '1777593600',
+      '2026-05-01',
+      '2026-05-01 00:00:00',
+      '2026-05-01T00:00:00Z',
+      '2026-05-01T00:00:00.999Z',
+      '2026-05-01T02:00:00+02:00',
+    ];
+    expect(texts.map((text) => parsed(instant, text))).toEqual(texts.map(() => 1_777_593_600));
+  });
+
+  test.each(['yesterday', '2026-13-01', '2026-05-01T25:00:00Z', '-5', '99999999999', '2200-01-01'])(
+    'refuses %j',
+    (text) => expect(parsed(instant, text)).toMatch(/allowed is an ISO 8601 time/),
+  );
+});
+
+describe('parseParameters', () => {
+  const schema = z.object({ limit: integer(1, 100).default(50), offset: integer(0, 9).optional() });
+  const parse = (query: Record<string, unknown>) =>
+    // Only these two members of a request are read.
+    parseParameters(schema, { query, params: {} } as never);
+
+  test('fills defaults and ignores unknown parameters', () => {
+    expect(parse({ colour: 'red' })).toEqual({ limit: 50 });
+  });
+
+  test('names every bad parameter in its issues', () => {
+    const error = (() => {
+      try {
+        return parse({ limit: '0', offset: 'x' });
+      } catch (thrown) {
+        return thrown;
+      }
+    })();
+    expect(error).toBeInstanceOf(Problem);
+    expect(error).toMatchObject({
+      status: 400,
+      error: 'invalid_request',
+      issues: [
+        { path: 'limit', message: 'given "0", allowed is a whole number from 1 to 100' },
+        { path: 'offset', message: 'given "x", allowed is a whole number from 0 to 9' },
+      ],
+    });
+  });
+});

@@ -1,0 +1,46 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { hourText, isoSecond, percent, price, spaced } from '../../api/analytics/wire.ts';
+
+describe('percent', () => {
+  test('gives the published ROI of real positions', () => {
+    // facts/pnl.md: (shares − usdc − fees) over usdc of four buy-and-hold positions.
+    expect(percent(247_303_086_429n, 176_045_224_398n)).toBe(140.47702076251807);
+    expect(percent(19_724_647_360n, 19_151_800_800n)).toBe(102.99108457727903);
+    expect(percent(-3_409_387_030n, 3_360_988_800n)).toBe(-101.43999974055254);
+  });
+
+  test('is 0 where the whole is 0', () => {
+    expect(percent(5n, 0n)).toBe(0);
+  });
+});
+
+describe('price', () => {
+  test('rounds down', () => {
+    expect(price(2n, 3n)).toBe(666_666n);
+    expect(price(154_171_171n, 249_012_600n)).toBe(619_129n);
+  });
+
+  test('is the greatest price whose cost is not above what was paid', () => {
+    const amount = fc.bigInt({ min: 1n, max: 9_007_199_254_740_991n });
+    fc.assert(
+      fc.property(amount, amount, (usdc, shares) => {
+        const micro = price(usdc, shares);
+        expect(micro * shares <= usdc * 1_000_000n).toBe(true);
+        expect((micro + 1n) * shares > usdc * 1_000_000n).toBe(true);
+      }),
+    );
+  });
+});
+
+describe('times', () => {
+  test('are written in the three forms of the specification', () => {
+    expect(isoSecond(1_777_593_661)).toBe('2026-05-01T00:01:01Z');
+    expect(spaced(isoSecond(1_777_593_661))).toBe('2026-05-01 00:01:01Z');
+    expect(hourText(1_777_593_600)).toBe('2026-05-01 00:00:00');
+  });
+
+  test('are empty where something never happened', () => {
+    expect([isoSecond(0), spaced(''), hourText(0)]).toEqual(['', '', '']);
+  });
+});

@@ -1,0 +1,144 @@
+import { describe, expect, test } from 'vitest';
+import { type Fill, type Match, partitionOf, type Resolution } from '../../ingest/contract.ts';
+import { BATCH_ROWS_MAX, batchesOf } from '../../projector/batch.ts';
+import { Book } from '../../projector/book.ts';
+
+const CONDITION = `0x${'c0'.repeat(32)}` as const;
+const TX = `0x${'aa'.repeat(32)}` as const;
+const trader = (n: number) => `0x${n.toString(16).padStart(40, '0')}` as const;
+
+function match(blockNumber: number, fills: readonly Partial<Fill>[], blockTime = 1_000): Match {
+  return {
+    kind: 'match',
+    blockNumber,
+    blockTime,
+    txHash: TX,
+    logIndex: 10,
+    exchange: trader(99),
+    conditionId: CONDITION,
+    fills: fills.map((fill, i) => ({
+      logIndex: i,
+      orderHash: TX,
+      trader: trader(1),
+      isTaker: i === fills.length - 1,
+      side: 'BUY',
+      outcomeIndex: 0,
+      tokenId: '1',
+      shares: 100n,
+      usdc: 40n,
+      fee: 1n,
+      ...fill,
+    })),
+  };
+}
+
+const resolved = (blockNumber: number, payouts: [bigint, bigint] = [1n, 0n]): Resolution => ({
+  kind: 'resolution',
+  blockNumber,
+  blockTime: 2_000,
+  txHash: TX,
+  logIndex: 3,
+  conditionId: CONDITION,
+  payouts,
+});
+
+describe('Book', () => {
+  test('books every fill of a match in log order, a trader on both sides included', () => {
+    const book = new Book();
+    const rows = book.applyMatch(match(1, [{}, { side: 'SELL', usdc: 60n }]), 7);
+    expect(
+      rows.map(({ leg, positionShares, realisedPnl }) => [leg, positionShares, realisedPnl]),
+    ).toEqual([
+      [0, 100n, 0n],
+      [1, 0n, 60n - 40n - 1n - 1n],
+    ]);
+    expect(
+      rows.every((row) => row.sequence === 7 && row.partition === partitionOf(CONDITION)),
+    ).toBe(true);
+  });
+
+  test('drops an event that is not after the last one of its partition', () => {
+    const book = new Book();
+    book.applyMatch(match(5, [{}]), 1);
+    expect(book.applyMatch(match(5, [{}]), 2)).toEqual([]);
+    expect(book.applyMatch(match(4, [{}]), 3)).toEqual([]);
+    expect(book.droppedDuplicates).toBe(2);
+    expect(book.applyMatch(match(6, [{}]), 4)).toHaveLength(1);
+  });
+
+  test('a resolution settles every open position once; a second one changes nothing', () => {
+    const book = new Book();
+    book.applyMatch(match(1, [{}, { trader: trader(2), outcomeIndex: 1, usdc: 60n }]), 1);
+    const rows = book.applyResolution(resolved(2), 2);
+    expect(rows.map((row) => [row.kind, row.trader, row.usdc, row.realisedPnl])).toEqual([
+      ['settlement', trader(1), 100n, 59n],
+      ['settlement', trader(2), 0n, -61n],
+    ]);
+    expect(book.openPositions()).toBe(0);
+    expect(book.applyResolution(resolved(3, [0n, 1n]), 3)).toEqual([]);
+    expect(book.droppedResolutions).toBe(1);
+  });
+
+  test('a fill after the resolution settles at once at the known payout', () => {
+    const book = new Book();
+    book.applyResolution(resolved(1), 1);
+    const rows = book.applyMatch(match(2, [{}]), 2);
+    expect(rows.map((row) => [row.kind, row.leg, row.realisedPnl, row.positionShares])).toEqual([
+      ['fill', 0, 0n, 100n],
+      ['settlement', 1, 59n, 0n],
+    ]);
+  });
+
+  test('goes on from a restored state as if it had never stopped', () => {
+    const [first, second] = [match(1, [{}]), match(2, [{ side: 'SELL', usdc: 55n }])];
+    const whole = new Book();
+    whole.applyMatch(first, 1);
+    const restored = new Book();
+    restored.restorePosition(CONDITION, trader(1), {
+      outcome: 0,
+      shares: 100n,
+      costBasis: 40n,
+      openFees: 1n,
+    });
+    restored.restoreLast(partitionOf(CONDITION), { blockNumber: 1, logIndex: 10 });
+    expect(restored.applyMatch(first, 1)).toEqual([]);
+    expect(restored.applyMatch(second, 2)).toEqual(whole.applyMatch(second, 2));
+  });
+});
+
+describe('batchesOf', () => {
+  const booked = (sequence: number, blockTime: number, fills: number) => ({
+    sequence,
+    messageId: `m${sequence}`,
+    rows: new Book().applyMatch(
+      match(
+        1,
+        Array.from({ length: fills }, () => ({})),
+        blockTime,
+      ),
+      sequence,
+    ),
+  });
+  const JULY = Date.parse('2026-07-31T23:59:59Z') / 1_000;
+
+  test('never splits an event and never mixes months', () => {
+    const events = [booked(1, JULY, 3), booked(2, JULY, 2), booked(3, JULY + 1, 1)];
+    const batches = batchesOf([...events, { sequence: 4, messageId: 'm4', rows: [] }]);
+    expect(batches.map(({ rows }) => rows.length)).toEqual([5, 1]);
+  });
+
+  test('closes a batch before it exceeds the limit', () => {
+    const half = Math.ceil(BATCH_ROWS_MAX / 2) + 1;
+    const batches = batchesOf([booked(1, JULY, half), booked(2, JULY, half)]);
+    expect(batches.map(({ rows }) => rows.length)).toEqual([half, half]);
+  });
+
+  test('gives the same rows the same identity and other rows another', () => {
+    const [one, two] = [booked(1, JULY, 2), booked(2, JULY, 2)];
+    const id = (events: Parameters<typeof batchesOf>[0]) =>
+      batchesOf(events).map((batch) => batch.id);
+    expect(id([one, two])).toEqual(id([one, two]));
+    expect(id([one])).not.toEqual(id([one, two]));
+    expect(id([one])[0]).toMatch(/^\d{1,20}$/);
+  });
+});

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest';
+import { ConfigError, readConfig, rpcWebSocketUrl } from '../../infra/config.ts';
+
+test('has a default for every variable, and an empty variable is an unset one', () => {
+  expect(readConfig({ NATS_URL: '' })).toEqual(readConfig({}));
+  expect(readConfig({}).NATS_URL).toBe('nats://127.0.0.1:4222');
+});
+
+test('names every bad variable and never prints its value', () => {
+  const environment = { NATS_URL: 'http://secret@host', HTTP_PORT: '99999', CHAIN: 'secretchain' };
+  try {
+    readConfig(environment);
+    expect.unreachable();
+  } catch (error) {
+    expect(error).toBeInstanceOf(ConfigError);
+    const { message } = error as ConfigError;
+    expect(message).toMatch(/NATS_URL: .*\n.*CHAIN: .*\n.*HTTP_PORT: /s);
+    expect(message).not.toContain('secret');
+  }
+});
+
+test('derives the WebSocket endpoint from the HTTP one', () => {
+  expect(rpcWebSocketUrl(readConfig({ RPC_URL: 'https://node.example/key' }))).toBe(
+    'wss://node.example/key',
+  );
+});

@@ -1,0 +1,57 @@
+import { describe, expect, test } from 'vitest';
+import {
+  decodeLedgerEvent,
+  encodeEvent,
+  feedMessageId,
+  type LedgerEvent,
+  ledgerSubject,
+  PARTITIONS,
+  partitionOf,
+  winningOutcome,
+} from '../../ingest/contract.ts';
+
+describe('partitionOf', () => {
+  test('is FNV-1a 32 of the text, the hash of the NATS server', () => {
+    // Published test values of FNV-1a 32: "" 0x811c9dc5, "a" 0xe40c292c, "foobar" 0xbf9cf968.
+    expect(partitionOf('')).toBe(0x811c9dc5 % PARTITIONS);
+    expect(partitionOf('a')).toBe(0xe40c292c % PARTITIONS);
+    expect(partitionOf('foobar')).toBe(0xbf9cf968 % PARTITIONS);
+  });
+});
+
+describe('the codec', () => {
+  const event: LedgerEvent = {
+    kind: 'resolution',
+    blockNumber: 5,
+    blockTime: 6,
+    txHash: `0x${'ab'.repeat(32)}`,
+    logIndex: 7,
+    conditionId: `0x${'cd'.repeat(32)}`,
+    payouts: [1n, 0n],
+  };
+
+  test('carries amounts as decimal strings and gives the same event back', () => {
+    const json = encodeEvent(event);
+    expect(JSON.parse(json).payouts).toEqual(['1', '0']);
+    expect(decodeLedgerEvent(new TextEncoder().encode(json))).toEqual(event);
+    expect(ledgerSubject(event)).toBe(`ledger.${partitionOf(event.conditionId)}.resolution`);
+  });
+
+  test('refuses an event with a missing amount, a negative one, or an unknown kind', () => {
+    for (const bad of [{ payouts: ['1'] }, { payouts: ['-1', '2'] }, { kind: 'other' }]) {
+      const json = JSON.stringify({ ...event, payouts: ['1', '0'], ...bad });
+      expect(() => decodeLedgerEvent(new TextEncoder().encode(json))).toThrow();
+    }
+  });
+});
+
+test('a second match of the same order in one transaction has an id of its own', () => {
+  expect(feedMessageId('0xa', '0xb', 0)).toBe('0xa:0xb');
+  expect(feedMessageId('0xa', '0xb', 1)).toBe('0xa:0xb:2');
+});
+
+test('the winning outcome is the label that is paid more, or 50-50', () => {
+  expect(winningOutcome(['Yes', 'No'], [1n, 0n])).toBe('Yes');
+  expect(winningOutcome(['Yes', 'No'], [0n, 1n])).toBe('No');
+  expect(winningOutcome(['Yes', 'No'], [1n, 1n])).toBe('50-50');
+});

@@ -1,0 +1,268 @@
+import fc from 'fast-check';
+import { encodeFunctionData, type Hex, hashTypedData } from 'viem';
+import { describe, expect, test } from 'vitest';
+import { type CalledMatch, decodeMatchCall } from '../../ingest/decode-call.ts';
+import { DecodeError } from '../../ingest/decode-error.ts';
+import { decodeLogs } from '../../ingest/decode-logs.ts';
+import { MATCH_ORDERS_ABI } from '../../ingest/exchange-abi.ts';
+import { orderHash } from '../../ingest/order-hash.ts';
+import { atlas, EXCHANGE, POLYGON, WATCHED } from './fixtures.ts';
+
+const BUY = 0;
+const SELL = 1;
+const YES = 1001n;
+const NO = 1002n;
+
+type OrderGiven = {
+  readonly side: number;
+  readonly tokenId: bigint;
+  readonly makerAmount: bigint;
+  readonly takerAmount: bigint;
+  readonly timestamp?: bigint;
+};
+
+function order(given: OrderGiven) {
+  return {
+    salt: 7n,
+    maker: '0x00000000000000000000000000000000000000aa',
+    signer: '0x00000000000000000000000000000000000000bb',
+    signatureType: 2,
+    timestamp: 1_776_463_011_256n,
+    metadata: `0x${'0'.repeat(64)}`,
+    builder: `0x${'0'.repeat(64)}`,
+    signature: '0x',
+    ...given,
+  } as const;
+}
+
+type CallGiven = {
+  readonly taker: OrderGiven;
+  readonly makers: readonly (OrderGiven & { readonly fill: bigint; readonly fee?: bigint })[];
+  readonly takerFill: bigint;
+  readonly takerFee?: bigint;
+};
+
+function encode({ taker, makers, takerFill, takerFee = 0n }: CallGiven): Hex {
+  return encodeFunctionData({
+    abi: MATCH_ORDERS_ABI,
+    args: [
+      `0x${'11'.repeat(32)}`,
+      order(taker),
+      makers.map(({ fill: _fill, fee: _fee, ...maker }) => order(maker)),
+      takerFill,
+      makers.map((maker) => maker.fill),
+      takerFee,
+      makers.map((maker) => maker.fee ?? 0n),
+    ],
+  });
+}
+
+const decode = (given: CallGiven) => decodeMatchCall(encode(given), EXCHANGE, POLYGON);
+const amounts = ({ taker, makers }: CalledMatch) =>
+  [taker, ...makers].map(({ shares, usdc, fee }) => ({ shares, usdc, fee }));
+
+function reasonOf(decoding: () => unknown): string {
+  try {
+    decoding();
+  } catch (error) {
+    if (error instanceof DecodeError) return error.reason;
+    throw error;
+  }
+  return 'decoded';
+}
+
+describe('decodeMatchCall', () => {
+  test('foretells of the real transaction what its receipt says', () => {
+    const call = decodeMatchCall(atlas.input, EXCHANGE, POLYGON);
+    const logs = atlas.logs.filter((log) => log.address === EXCHANGE);
+    const [match] = decodeLogs(logs, WATCHED).matches;
+    const common = (fill: Omit<CalledMatch['taker'], 'order'>) => ({
+      orderHash: fill.orderHash,
+      trader: fill.trader,
+      side: fill.side,
+      tokenId: fill.tokenId,
+      shares: fill.shares,
+      usdc: fill.usdc,
+      fee: fill.fee,
+    });
+    expect([...call.makers, call.taker].map(common)).toEqual(match?.fills.map(common));
+    expect(call.conditionId).toBe(
+      '0x182390641d3b1b47cc64274b9da290efd04221c586651ba190880713da6347d9',
+    );
+    expect(call.taker.order).toEqual({
+      shares: 2_040_000n,
+      usdc: 1_000_000n,
+      signatureType: 2,
+      timestampMs: 1_776_463_011_256,
+    });
+  });
+
+  test('gives a buying taker of complementary makers what they give, price improvement included', () => {
+    const call = decode({
+      taker: { side: BUY, tokenId: YES, makerAmount: 600n, takerAmount: 1_000n },
+      makers: [
+        { side: SELL, tokenId: YES, makerAmount: 400n, takerAmount: 200n, fill: 400n },
+        { side: SELL, tokenId: YES, makerAmount: 600n, takerAmount: 330n, fill: 600n, fee: 3n },
+      ],
+      takerFill: 600n,
+      takerFee: 9n,
+    });
+    expect(amounts(call)).toEqual([
+      { shares: 1_000n, usdc: 530n, fee: 9n },
+      { shares: 400n, usdc: 200n, fee: 0n },
+      { shares: 600n, usdc: 330n, fee: 3n },
+    ]);
+  });
+
+  test('rounds what a maker takes down', () => {
+    const call = decode({
+      taker: { side: SELL, tokenId: YES, makerAmount: 10n, takerAmount: 1n },
+      makers: [{ side: BUY, tokenId: YES, makerAmount: 3n, takerAmount: 10n, fill: 2n }],
+      takerFill: 10n,
+    });
+    expect(amounts(call)).toEqual([
+      { shares: 6n, usdc: 2n, fee: 0n },
+      { shares: 6n, usdc: 2n, fee: 0n },
+    ]);
+  });
+
+  test('synthetic mixed mint: selling makers give shares, buying makers of the other token mint them', () => {
+    const call = decode({
+      taker: { side: BUY, tokenId: YES, makerAmount: 700n, takerAmount: 1_000n },
+      makers: [
+        { side: SELL, tokenId: YES, makerAmount: 400n, takerAmount: 240n, fill: 400n },
+        { side: BUY, tokenId: NO, makerAmount: 210n, takerAmount: 600n, fill: 210n },
+      ],
+      takerFill: 630n,
+    });
+    expect(amounts(call)[0]).toEqual({ shares: 1_000n, usdc: 630n, fee: 0n });
+  });
+
+  test('synthetic mixed merge: makers of the other token leave one minus their price', () => {
+    const call = decode({
+      taker: { side: SELL, tokenId: YES, makerAmount: 1_000n, takerAmount: 500n },
+      makers: [
+        { side: BUY, tokenId: YES, makerAmount: 240n, takerAmount: 400n, fill: 240n },
+        { side: SELL, tokenId: NO, makerAmount: 600n, takerAmount: 210n, fill: 600n },
+      ],
+      takerFill: 1_000n,
+    });
+    expect(amounts(call)[0]).toEqual({ shares: 1_000n, usdc: 240n + 390n, fee: 0n });
+  });
+
+  test('shows an order without a timestamp, or with one that is no date, as 0', () => {
+    for (const timestamp of [0n, 2n ** 200n]) {
+      const call = decode({
+        taker: { side: BUY, tokenId: YES, makerAmount: 5n, takerAmount: 10n, timestamp },
+        makers: [{ side: SELL, tokenId: YES, makerAmount: 10n, takerAmount: 5n, fill: 10n }],
+        takerFill: 5n,
+      });
+      expect(call.taker.order.timestampMs).toBe(0);
+    }
+  });
+
+  test('refuses, each under its own reason, what is no well-formed match', () => {
+    const maker = { side: SELL, tokenId: YES, makerAmount: 10n, takerAmount: 5n, fill: 10n };
+    const taker = { side: BUY, tokenId: YES, makerAmount: 5n, takerAmount: 10n };
+    const reason = (given: CallGiven) => reasonOf(() => decode(given));
+    expect(reason({ taker, makers: [], takerFill: 1n })).toBe('no_makers');
+    expect(reason({ taker, makers: [{ ...maker, makerAmount: 0n }], takerFill: 1n })).toBe(
+      'zero_maker_amount',
+    );
+    expect(reason({ taker: { ...taker, side: 2 }, makers: [maker], takerFill: 1n })).toBe(
+      'bad_side',
+    );
+    expect(reason({ taker, makers: [{ ...maker, fill: 2n ** 60n }], takerFill: 1n })).toBe(
+      'amount_too_large',
+    );
+    expect(reasonOf(() => decodeMatchCall('0x2287e350', EXCHANGE, POLYGON))).toBe(
+      'not_match_orders',
+    );
+  });
+
+  test('refuses every truncation of the real call, and never throws anything else', () => {
+    const bytes = (atlas.input.length - 2) / 2;
+    for (let length = 4; length < bytes; length += 7) {
+      const cut = atlas.input.slice(0, 2 + length * 2) as Hex;
+      // The padding after the last signature may be cut without changing the meaning.
+      const reason = reasonOf(() => decodeMatchCall(cut, EXCHANGE, POLYGON));
+      expect(['bad_calldata', 'decoded']).toContain(reason);
+      if (length < bytes - 32 * 6) expect(reason).toBe('bad_calldata');
+    }
+  });
+
+  test('survives garbage behind the selector', () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 2_000 }), (bytes) => {
+        const data: Hex = `0x3c2b4399${Buffer.from(bytes).toString('hex')}`;
+        expect(reasonOf(() => decodeMatchCall(data, EXCHANGE, POLYGON))).not.toBe('decoded');
+      }),
+    );
+  });
+
+  test('survives any flipped byte of the real call', () => {
+    const bytes = (atlas.input.length - 2) / 2;
+    fc.assert(
+      fc.property(fc.nat(bytes - 5), fc.integer({ min: 1, max: 255 }), (index, flip) => {
+        const buffer = Buffer.from(atlas.input.slice(2), 'hex');
+        buffer[index + 4] = (buffer[index + 4] ?? 0) ^ flip;
+        reasonOf(() => decodeMatchCall(`0x${buffer.toString('hex')}`, EXCHANGE, POLYGON));
+      }),
+    );
+  });
+});
+
+describe('orderHash', () => {
+  const uint = fc.bigInt({ min: 0n, max: 2n ** 256n - 1n });
+  const bytes = (length: number) =>
+    fc
+      .uint8Array({ minLength: length, maxLength: length })
+      .map((array): Hex => `0x${Buffer.from(array).toString('hex')}`);
+  const field = (name: string, type: string) => ({ name, type });
+
+  test('equals the general EIP-712 encoder for any order', () => {
+    const anyOrder = fc.record({
+      salt: uint,
+      maker: bytes(20),
+      signer: bytes(20),
+      tokenId: uint,
+      makerAmount: uint,
+      takerAmount: uint,
+      side: fc.nat(1),
+      signatureType: fc.nat(3),
+      timestamp: uint,
+      metadata: bytes(32),
+      builder: bytes(32),
+    });
+    fc.assert(
+      fc.property(anyOrder, (message) => {
+        const expected = hashTypedData({
+          domain: {
+            name: 'Polymarket CTF Exchange',
+            version: '2',
+            chainId: POLYGON,
+            verifyingContract: EXCHANGE,
+          },
+          types: {
+            Order: [
+              field('salt', 'uint256'),
+              field('maker', 'address'),
+              field('signer', 'address'),
+              field('tokenId', 'uint256'),
+              field('makerAmount', 'uint256'),
+              field('takerAmount', 'uint256'),
+              field('side', 'uint8'),
+              field('signatureType', 'uint8'),
+              field('timestamp', 'uint256'),
+              field('metadata', 'bytes32'),
+              field('builder', 'bytes32'),
+            ],
+          },
+          primaryType: 'Order',
+          message,
+        });
+        expect(orderHash(message, EXCHANGE, POLYGON)).toBe(expected);
+      }),
+    );
+  });
+});

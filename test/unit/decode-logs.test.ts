@@ -1,0 +1,141 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { RefusalReason } from '../../ingest/decode-error.ts';
+import { type ChainLog, decodeLogs, decodeOrderFilled } from '../../ingest/decode-logs.ts';
+import { TOPICS } from '../../ingest/exchange-abi.ts';
+import ctf from '../fixtures/ctf-and-negrisk-logs.json' with { type: 'json' };
+import single from '../fixtures/single-orderfilled-logs.json' with { type: 'json' };
+import { atlas, CONDITIONAL_TOKENS, chainLog, EXCHANGE, WATCHED } from './fixtures.ts';
+
+const atlasLogs = atlas.logs.filter((log) => log.address === EXCHANGE);
+const [makerFilled, takerFilled, ordersMatched] = atlasLogs as [ChainLog, ChainLog, ChainLog];
+const reasons = (logs: readonly ChainLog[]): RefusalReason[] =>
+  decodeLogs(logs, WATCHED).refused.map(({ error }) => error.reason);
+
+describe('the topics of the V2 events', () => {
+  test('are those of the deployed contracts', () => {
+    expect(TOPICS).toEqual({
+      orderFilled: '0xd543adfd945773f1a62f74f0ee55a5e3b9b1a28262980ba90b1a89f2ea84d8ee',
+      ordersMatched: '0x174b3811690657c217184f89418266767c87e4805d09680c39fc9c031c0cab7c',
+      feeCharged: '0x55bb3cade9d43b798a4fe5ffdd05024b2d7870df53920673bfc7e68047cd0ab1',
+      newOperator: '0xf1e04d73c4304b5ff164f9d10c7473e2a1593b740674a6107975e2a7001c1e5c',
+      removedOperator: '0xf7262ed0443cc211121ceb1a80d69004f319245615a7488f951f1437fd91642c',
+      conditionResolution: '0xb44d84d3289691f71497564b85d4233648d9dbae8cbdbb4329f301c3a0185894',
+    });
+  });
+});
+
+describe('decodeOrderFilled', () => {
+  test('decodes the real logs: owner, role, side, price terms and fee', () => {
+    const fills = single.logs.map((log) => decodeOrderFilled(chainLog(log)));
+    expect(
+      fills.map(({ trader, isTaker, side, shares, usdc, fee }) => {
+        return { trader, isTaker, side, shares, usdc, fee };
+      }),
+    ).toEqual([
+      {
+        trader: '0x2f633efb75256a2f2445110c8978684ab8936643',
+        isTaker: true,
+        side: 'BUY',
+        shares: 261_000_000n,
+        usdc: 234_660_000n,
+        fee: 1_184_080n,
+      },
+      {
+        trader: '0x2f633efb75256a2f2445110c8978684ab8936643',
+        isTaker: true,
+        side: 'SELL',
+        shares: 260_430_000n,
+        usdc: 247_483_630n,
+        fee: 492_110n,
+      },
+      {
+        trader: '0xa253d75c2dfb2c6650291d5e8d54076d2fb40181',
+        isTaker: false,
+        side: 'SELL',
+        shares: 4_180_000n,
+        usdc: 3_929_200n,
+        fee: 0n,
+      },
+      {
+        trader: '0xf418d3a1a941292f9c8707d62a14980c5beb95a3',
+        isTaker: true,
+        side: 'BUY',
+        shares: 50_000_000n,
+        usdc: 37_500_000n,
+        fee: 656_250n,
+      },
+    ]);
+  });
+});
+
+describe('decodeLogs', () => {
+  test('makes one match of the real receipt and counts the closing OrdersMatched as no fill', () => {
+    const { matches, refused } = decodeLogs(atlasLogs, WATCHED);
+    expect(refused).toEqual([]);
+    expect(matches).toHaveLength(1);
+    expect(matches[0]?.fills.map((fill) => fill.isTaker)).toEqual([false, true]);
+    expect(matches[0]?.logIndex).toBe(ordersMatched.logIndex);
+  });
+
+  test('keeps two identical matches of one transaction apart', () => {
+    const again = atlasLogs.map((log) => ({ ...log, logIndex: log.logIndex + 10 }));
+    expect(decodeLogs([...atlasLogs, ...again], WATCHED).matches).toHaveLength(2);
+  });
+
+  test('reads the real resolution of two outcomes, and ignores other events of that contract', () => {
+    const { resolutions, refused } = decodeLogs(
+      Object.values(ctf.logs)
+        .filter((log) => log.address === CONDITIONAL_TOKENS)
+        .map(chainLog),
+      WATCHED,
+    );
+    expect(refused).toEqual([]);
+    expect(resolutions.map(({ conditionId, payouts }) => ({ conditionId, payouts }))).toEqual([
+      {
+        conditionId: '0xda4bfca4a2f26cce689ac3e2b89cc60a17fb0b994ee79f61ec8beb65f6886236',
+        payouts: [1n, 0n],
+      },
+    ]);
+  });
+
+  test('refuses V1 topics, other contracts, bad topics, bad data and orphans by reason', () => {
+    const v1 = `0xd0a08e8c${'0'.repeat(56)}` as const;
+    const cut = takerFilled.data.slice(0, -2) as `0x${string}`;
+    expect(reasons([{ ...takerFilled, topics: [v1] }])).toEqual(['unknown_topic']);
+    expect(
+      reasons([{ ...takerFilled, address: '0xc011a7e12a19f7b1f670d46f03b03f3342e82dfb' }]),
+    ).toEqual(['not_watched']);
+    expect(reasons([{ ...takerFilled, data: cut }])).toEqual(['bad_data']);
+    expect(reasons([{ ...takerFilled, topics: takerFilled.topics.slice(0, 3) }])).toEqual([
+      'bad_topics',
+    ]);
+    expect(reasons([takerFilled])).toEqual(['orphan_fill']);
+    expect(reasons([makerFilled, ordersMatched])).toEqual(['taker_mismatch', 'orphan_fill']);
+    expect(reasons([{ ...takerFilled, data: `0x${'f'.repeat(448)}` }])).toEqual(['bad_side']);
+  });
+
+  test('refuses an amount above 2^53 − 1 micro-units', () => {
+    const words = takerFilled.data.slice(2).match(/.{64}/g) ?? [];
+    words[2] = (2n ** 53n).toString(16).padStart(64, '0');
+    expect(reasons([{ ...takerFilled, data: `0x${words.join('')}` }])).toEqual([
+      'amount_too_large',
+    ]);
+  });
+
+  test('survives any data and any topics', () => {
+    const hex = (max: number) =>
+      fc
+        .uint8Array({ maxLength: max })
+        .map((bytes) => `0x${Buffer.from(bytes).toString('hex')}` as const);
+    const topics = fc.array(fc.oneof(fc.constantFrom(...Object.values(TOPICS)), hex(32)), {
+      maxLength: 4,
+    });
+    fc.assert(
+      fc.property(topics, hex(300), fc.boolean(), (given, data, isTokens) => {
+        const address = isTokens ? CONDITIONAL_TOKENS : EXCHANGE;
+        decodeLogs([{ ...takerFilled, address, topics: given, data }], WATCHED);
+      }),
+    );
+  });
+});

@@ -1,0 +1,191 @@
+/**
+ * The pure parts of the devnet: its committed artifacts, the interface it shares with Polymarket V2, the
+ * arithmetic of a match, and the calendar and wallets that a seed gives.
+ */
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { toEventSelector, toFunctionSelector } from 'viem';
+import { describe, expect, test } from 'vitest';
+import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/devnet/abi.ts';
+import artifacts from '../../infra/devnet/artifacts.json' with { type: 'json' };
+import { restoreStateFile } from '../../infra/devnet/chain-file.ts';
+import { compileContracts, formatArtifacts } from '../../infra/devnet/compile.ts';
+import { Calendar } from '../../infra/devnet/markets.ts';
+import { fairPrice } from '../../infra/devnet/prices.ts';
+import { Random } from '../../infra/devnet/random.ts';
+import { TOPICS } from '../../infra/devnet/topics.ts';
+import { makeTraders } from '../../infra/devnet/traders.ts';
+import { takerFee } from '../../infra/devnet/trading.ts';
+
+/** facts/exchange.md. */
+const TOPICS_OF_V2 = {
+  OrderFilled: '0xd543adfd945773f1a62f74f0ee55a5e3b9b1a28262980ba90b1a89f2ea84d8ee',
+  OrdersMatched: '0x174b3811690657c217184f89418266767c87e4805d09680c39fc9c031c0cab7c',
+  FeeCharged: '0x55bb3cade9d43b798a4fe5ffdd05024b2d7870df53920673bfc7e68047cd0ab1',
+  NewOperator: '0xf1e04d73c4304b5ff164f9d10c7473e2a1593b740674a6107975e2a7001c1e5c',
+  RemovedOperator: '0xf7262ed0443cc211121ceb1a80d69004f319245615a7488f951f1437fd91642c',
+  ConditionPreparation: '0xab3760c3bd2bb38b5bcf54dc79802ed67338b4cf29f3054ded67ed24661e4177',
+  ConditionResolution: '0xb44d84d3289691f71497564b85d4233648d9dbae8cbdbb4329f301c3a0185894',
+  Transfer: '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef',
+};
+
+/** The leaderboard's `tag` values, without `all` (interface specification). */
+const LEADERBOARD_TAGS = [
+  ...['sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech'],
+  ...['economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer'],
+  ...['tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'],
+];
+
+const NOW = 1_790_000_000;
+
+describe('artifacts.json', () => {
+  test('is what the contracts compile to (renew: node infra/devnet/compile.ts)', () => {
+    const file = new URL('../../infra/devnet/artifacts.json', import.meta.url);
+    expect(formatArtifacts(compileContracts())).toBe(readFileSync(file, 'utf8'));
+  });
+});
+
+describe('the interface', () => {
+  test('has the event topics of Polymarket V2', () => {
+    const events = [...exchangeAbi, ...conditionalTokensAbi, ...pusdAbi].filter(
+      (item) => item.type === 'event',
+    );
+    const topics = Object.fromEntries(events.map((item) => [item.name, toEventSelector(item)]));
+    expect(topics).toEqual(TOPICS_OF_V2);
+  });
+
+  test('is what the compiled contracts have', () => {
+    const compiled = Object.values(artifacts)
+      .flatMap(({ abi }) => abi as { type: string; name?: string }[])
+      .filter((item) => item.type === 'event')
+      .map((item) => [item.name, toEventSelector(item as never)]);
+    expect(Object.fromEntries(compiled)).toMatchObject(TOPICS_OF_V2);
+  });
+
+  test('has the matchOrders selector of Polymarket V2', () => {
+    const item = exchangeAbi.find((one) => one.type === 'function' && one.name === 'matchOrders');
+    expect(item?.type === 'function' && toFunctionSelector(item)).toBe('0x3c2b4399');
+  });
+});
+
+describe('Calendar', () => {
+  const calendar = new Calendar(7, NOW - 30 * 86_400);
+
+  test('has an open market for every leaderboard tag at any time', () => {
+    fc.assert(
+      fc.property(fc.integer({ min: NOW - 30 * 86_400, max: NOW + 30 * 86_400 }), (time) => {
+        const open = TOPICS.filter((topic) => calendar.open(topic, time).length > 0);
+        const tags = new Set(open.flatMap((topic) => topic.tags.map((tag) => tag.slug)));
+        expect(LEADERBOARD_TAGS.filter((tag) => !tags.has(tag as never))).toEqual([]);
+      }),
+      { numRuns: 20 },
+    );
+  });
+
+  test('gives the same markets again, with ids and slugs that never repeat', () => {
+    const again = new Calendar(7, NOW - 30 * 86_400);
+    const markets = calendar.between(NOW - 5 * 86_400, NOW);
+    const facts = (market: (typeof markets)[number]) => [
+      market.id,
+      market.conditionId,
+      market.slug,
+    ];
+    expect(again.between(NOW - 5 * 86_400, NOW).map(facts)).toEqual(markets.map(facts));
+    expect(new Set(markets.map((market) => market.id)).size).toBe(markets.length);
+    expect(new Set(markets.map((market) => market.conditionId)).size).toBe(markets.length);
+  });
+
+  test('lets exactly one market of an exclusive event win', () => {
+    const events = Map.groupBy(calendar.between(NOW - 86_400, NOW), (market) => market.event.id);
+    for (const markets of events.values()) {
+      if (!markets[0]?.event.negRisk) continue;
+      expect(markets.filter((market) => market.payouts[0] === 1)).toHaveLength(1);
+    }
+  });
+
+  test('has windows of five minutes on the grid of the clock, in their series', () => {
+    const topic = TOPICS.find((one) => one.key === 'btc-5m');
+    const [market] = topic === undefined ? [] : calendar.open(topic, NOW);
+    expect(market?.endTime).toBe(Math.ceil((NOW + 1) / 300) * 300);
+    expect(market?.event.topic.series?.slug).toBe('btc-up-or-down-5m');
+  });
+});
+
+describe('TOPICS', () => {
+  test('have series with ids of their own', () => {
+    const series = TOPICS.flatMap((topic) => topic.series ?? []);
+    expect(new Set(series.map((one) => one.id)).size).toBe(series.length);
+  });
+});
+
+describe('fairPrice', () => {
+  test('stays inside the exchange’s range and on the tick', () => {
+    const markets = new Calendar(3, NOW).between(NOW - 3_600, NOW);
+    for (const market of markets) {
+      for (const part of [0, 0.2, 0.5, 0.9, 1]) {
+        const time = market.startTime + part * (market.endTime - market.startTime);
+        const price = fairPrice(market, Math.floor(time));
+        expect(price).toBeGreaterThanOrEqual(8);
+        expect(price).toBeLessThanOrEqual(992);
+        expect(price % market.tick).toBe(0);
+      }
+    }
+  });
+});
+
+describe('makeTraders', () => {
+  test('gives the same distinct wallets for the same seed', () => {
+    const traders = makeTraders(1, 150);
+    expect(new Set(traders.map((one) => one.address)).size).toBe(150);
+    expect(makeTraders(1, 150).map((one) => one.address)).toEqual(
+      traders.map((one) => one.address),
+    );
+    expect(new Set(traders.map((one) => one.signatureType))).toEqual(new Set([0, 1, 2, 3]));
+  });
+
+  test('leaves no topic without takers and makers', () => {
+    const traders = makeTraders(1, 40);
+    for (const topic of TOPICS) {
+      expect(traders.filter((one) => one.topics.has(topic)).length).toBeGreaterThan(1);
+    }
+  });
+});
+
+describe('takerFee', () => {
+  test('is shares · rate · p(1−p), truncated to 5 decimals of a USDC', () => {
+    // 100 shares at 0.40 and 7 %: 100 · 0.07 · 0.24 = 1.68.
+    expect(takerFee(70_000n, 40_000_000n, 100_000_000n)).toBe(1_680_000n);
+    // 1.23 shares at 0.3333… and 3 %: 0.0082 exactly is cut after the fifth decimal.
+    expect(takerFee(30_000n, 410_001n, 1_230_000n) % 10n).toBe(0n);
+    expect(takerFee(0n, 1n, 2n)).toBe(0n);
+  });
+});
+
+describe('Random', () => {
+  test('repeats for the same key and differs for another', () => {
+    const sequence = (key: string) => Array.from({ length: 5 }, (_, i) => [i, draw(key)(i)]);
+    expect(sequence('a')).toEqual(sequence('a'));
+    expect(sequence('a')).not.toEqual(sequence('b'));
+  });
+});
+
+describe('restoreStateFile', () => {
+  test('replaces a torn state by the last whole one', async () => {
+    const file = join(mkdtempSync(join(tmpdir(), 'devnet-')), 'chain.json');
+    const whole = '{"block":1,"historical_states":null}';
+    writeFileSync(file, whole.slice(0, 12));
+    writeFileSync(`${file}.previous`, whole);
+    await restoreStateFile(file);
+    expect(readFileSync(file, 'utf8')).toBe(whole);
+  });
+});
+
+function draw(key: string): (count: number) => number {
+  const random = new Random(key);
+  return (count) => {
+    for (let i = 0; i < count; i++) random.word();
+    return random.word();
+  };
+}

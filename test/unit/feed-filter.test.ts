@@ -1,0 +1,176 @@
+// Filters of the order feed: the query, the predicate and the index, each against a naive twin.
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { factsOf, matches } from '../../api/feed/filter.ts';
+import { FilterIndex } from '../../api/feed/filter-index.ts';
+import { type FeedQuery, parseFeedQuery } from '../../api/feed/query.ts';
+import { Problem } from '../../api/problems.ts';
+import {
+  address,
+  fill,
+  market,
+  match,
+  naivelyPasses,
+  newSeed,
+  randomMatch,
+  seeded,
+} from './feed-matches.ts';
+
+function parse(query: string): FeedQuery {
+  return parseFeedQuery(Object.fromEntries(new URLSearchParams(query)), undefined);
+}
+
+function passes(query: string, taker: { usdc: bigint; shares: bigint }): boolean {
+  return matches(parse(query).filter, factsOf(match(1, { taker: fill(1, taker) })));
+}
+
+function issuesOf(query: string, header?: string): readonly string[] {
+  try {
+    parseFeedQuery(Object.fromEntries(new URLSearchParams(query)), header);
+  } catch (error) {
+    if (error instanceof Problem) return (error.issues ?? []).map(({ path }) => path);
+    throw error;
+  }
+  return [];
+}
+
+const tags = fc.subarray(['SPORTS', 'crypto', '5m', 'politics', 'absent']);
+const series = fc.subarray(['btc-HOURLY', 'nfl', 'absent']);
+const traders = fc.subarray(Array.from({ length: 14 }, (_, n) => address(n)));
+const decimal = (max: number) =>
+  fc
+    .integer({ min: 0, max: max * 10_000 })
+    .map((tenThousandths) => String(tenThousandths / 10_000));
+const bounds = (name: string, max: number) =>
+  fc
+    .tuple(fc.option(decimal(max)), fc.option(decimal(max)))
+    .filter(([min, max]) => min === null || max === null || Number(min) <= Number(max))
+    .map(([min, max]) => [
+      ...(min === null ? [] : [`min_${name}=${min}`]),
+      ...(max === null ? [] : [`max_${name}=${max}`]),
+    ]);
+const query = fc
+  .tuple(
+    fc
+      .tuple(traders, tags, series)
+      .map(([some, slugs, names]) => [
+        `traders=${some.join(',')}`,
+        `tags=${slugs.join(',')}`,
+        `series=${names.join(',')}`,
+      ]),
+    bounds('usdc', 50),
+    bounds('shares', 50),
+    bounds('price', 100),
+  )
+  .map((parts) => parts.flat().join('&'));
+
+describe('matches', () => {
+  test('agrees with the naive predicate', () => {
+    const seed = newSeed();
+    console.info(`seed ${seed}`);
+    const random = seeded(seed);
+    const stored = Array.from({ length: 60 }, (_, n) => randomMatch(n, random));
+    fc.assert(
+      fc.property(query, (text) => {
+        const { filter } = parse(text);
+        for (const one of stored) {
+          expect(matches(filter, factsOf(one))).toBe(naivelyPasses(text, one));
+        }
+      }),
+      { seed, numRuns: 300 },
+    );
+  });
+
+  test('includes the bounds themselves, exactly', () => {
+    const third = { usdc: 3_333_333n, shares: 10_000_000n };
+    expect(passes('min_price=33.33333', third)).toBe(true);
+    expect(passes('max_price=33.33333', third)).toBe(true);
+    expect(passes('min_price=33.333330000000000000000000000001', third)).toBe(false);
+    expect(passes('max_price=33.333329999999999999999999999999', third)).toBe(false);
+    expect(passes('min_usdc=3.333333&max_usdc=3.333333', third)).toBe(true);
+    expect(passes('min_usdc=3.3333330001', third)).toBe(false);
+    expect(passes('max_usdc=3.3333329999', third)).toBe(false);
+    expect(passes('max_usdc=3.3333339999', third)).toBe(true);
+    expect(passes('min_shares=10&max_shares=1e1', third)).toBe(true);
+  });
+
+  test('is exact for the largest amounts', () => {
+    const largest = { usdc: 9_007_199_254_740_990n, shares: 9_007_199_254_740_991n };
+    // 100 − 1.1·10^-14: between bounds of 13 and of 14 nines after the point.
+    expect(passes('max_price=99.99999999999999', largest)).toBe(true);
+    expect(passes('max_price=99.9999999999999', largest)).toBe(false);
+    expect(passes('min_price=100', largest)).toBe(false);
+    expect(passes('min_usdc=9007199254.740991', largest)).toBe(false);
+  });
+
+  test('compares a fill without shares as an infinite price', () => {
+    expect(passes('min_price=100', { usdc: 1n, shares: 0n })).toBe(true);
+    expect(passes('max_price=100', { usdc: 1n, shares: 0n })).toBe(false);
+  });
+
+  test('finds a trader among the makers, and slugs in any letter case', () => {
+    const one = factsOf(match(1, { market: market({ tags: ['5M'], seriesSlug: 'NFL' }) }));
+    expect(matches(parse(`traders=${address(2)}`).filter, one)).toBe(true);
+    expect(matches(parse('tags=5m&series=nfl').filter, one)).toBe(true);
+    expect(matches(parse('tags=15M').filter, one)).toBe(false);
+  });
+});
+
+describe('FilterIndex', () => {
+  test('finds everyone who matches, and nobody who was removed', () => {
+    const seed = newSeed();
+    console.info(`seed ${seed}`);
+    const random = seeded(seed);
+    fc.assert(
+      fc.property(fc.array(query, { maxLength: 12 }), fc.nat(11), (texts, removed) => {
+        const index = new FilterIndex<FeedQuery>();
+        const members = texts.map(parse);
+        for (const member of members) index.add(member);
+        const gone = members[removed];
+        if (gone !== undefined) index.delete(gone);
+        for (let n = 0; n < 10; n += 1) {
+          const facts = factsOf(randomMatch(n, random));
+          const found = new Set<FeedQuery>();
+          index.forEachCandidate(facts, (member) => found.add(member));
+          const wanted = members.filter((one) => one !== gone && matches(one.filter, facts));
+          expect([...found].filter(({ filter }) => matches(filter, facts)).length).toBe(
+            wanted.length,
+          );
+          expect(gone === undefined || !found.has(gone)).toBe(true);
+        }
+      }),
+      { seed, numRuns: 200 },
+    );
+  });
+});
+
+describe('parseFeedQuery', () => {
+  test('takes empty lists as no filter, repeated ones as one, and drops blanks', () => {
+    const { filter, format, requested } = parse('traders=&tags=,%20,&series=');
+    expect([filter.traders.size, filter.tags.size, filter.series.size]).toEqual([0, 0, 0]);
+    expect([format, requested]).toEqual(['compact', 0n]);
+    const { filter: two } = parseFeedQuery({ tags: ['a, B', 'b'] }, undefined);
+    expect([...two.tags]).toEqual(['a', 'b']);
+  });
+
+  test.each([
+    ['traders=0x12,0x13', ['traders.0', 'traders.1']],
+    ['min_usdc=&max_usdc=NaN&min_shares=Infinity', ['min_usdc', 'max_usdc', 'min_shares']],
+    ['min_usdc=1,5', ['min_usdc']],
+    ['min_usdc=.', ['min_usdc']],
+    ['min_usdc=1e99', ['min_usdc']],
+    ['min_price=-0.1&max_price=100.0000001', ['min_price', 'max_price']],
+    ['min_shares=2&max_shares=1.999', ['min_shares']],
+    ['format=', ['format']],
+    ['format=JSON', ['format']],
+    ['lastEventId=x', ['lastEventId']],
+  ])('refuses %s', (text, paths) => {
+    expect(issuesOf(text)).toEqual(paths);
+  });
+
+  test('reads the header before the parameter', () => {
+    expect(parseFeedQuery({ lastEventId: '7' }, '8').requested).toBe(8n);
+    expect(parseFeedQuery({ lastEventId: '7' }, '').requested).toBe(7n);
+    expect(issuesOf('lastEventId=7', 'x')).toEqual(['Last-Event-ID']);
+  });
+});
