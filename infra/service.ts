@@ -6,7 +6,7 @@
 import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { storeKey } from '../api/keys.ts';
+import { hashKey, storeKey } from '../api/keys.ts';
 import { migrate } from '../sql/migrate.ts';
 import { connectClickHouse } from './clickhouse.ts';
 import type { Config } from './config.ts';
@@ -21,6 +21,7 @@ const STOP_MS_MAX = 4_500;
 const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
 const POLL_MS = 50;
+const HISTORY_MATCHES_PER_DAY = 130;
 const LEADERBOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
 
 export type Report = (message: Message) => void;
@@ -106,6 +107,8 @@ export class Service {
     try {
       const bucket = await openKv(nats, KEYS_BUCKET, { replicas: this.#config.NATS_REPLICAS });
       for (const tier of ['demo', 'individual', 'pro'] as const) {
+        // Never written again: a key that was revoked stays revoked.
+        if ((await bucket.get(hashKey(keys[tier]))) !== undefined) continue;
         await storeKey(bucket, keys[tier], {
           label: 'shown by npm start',
           tier,
@@ -150,6 +153,7 @@ export class Service {
     const args = ['--data', join(data, 'devnet'), '--rpc-port', String(rpcPort)];
     args.push('--gamma-port', String(gammaPort), '--demo-rate', String(demoRate));
     args.push('--history-days', String(historyDays));
+    args.push('--history-matches', String(Math.ceil(historyDays * HISTORY_MATCHES_PER_DAY)));
     await this.#start('devnet', 'infra/devnet/main.ts', args, {}, 'ready');
     return {
       RPC_URL: `http://127.0.0.1:${rpcPort}`,
@@ -172,7 +176,6 @@ export class Service {
     group: Child[] = this.#processes,
   ): Promise<Message> {
     const { report, data } = this.#options;
-    report({ event: 'starting', name });
     const child = new Child({
       name,
       module,
@@ -180,11 +183,12 @@ export class Service {
       env,
       logs: join(data, 'logs'),
       onMessage: (message) => this.#hear(name, message),
+      onSpawn: (pid) => report({ event: 'starting', name, pid }),
       onRestart: (reason, waitMs) => report({ event: 'restarting', name, reason, wait_ms: waitMs }),
     });
     group.push(child);
     const message = await child.start(ready);
-    report({ event: 'started', name, pid: child.pid });
+    report({ event: 'started', name });
     return message;
   }
 

@@ -26,6 +26,8 @@ export type ChildOptions = {
   readonly logs: string;
   readonly onMessage: (message: Message) => void;
   readonly onRestart: (reason: string, waitMs: number) => void;
+  /** Called for each process that is started, the first included. */
+  readonly onSpawn?: (pid: number) => void;
 };
 
 /** A child ended before it had become ready for the first time; the message is its own last words. */
@@ -38,17 +40,12 @@ export class Child {
   #process: ChildProcess | undefined;
   #ended = Promise.withResolvers<string>();
   #stopping = false;
-  #restarts = 0;
   #errors: string[] = [];
 
   constructor(options: ChildOptions) {
     this.name = options.name;
     this.#options = options;
     this.#log = createWriteStream(join(options.logs, `${options.name}.log`), { flags: 'a' });
-  }
-
-  get pid(): number | undefined {
-    return this.#process?.pid;
   }
 
   /**
@@ -87,7 +84,6 @@ export class Child {
       const reason = await this.#ended.promise;
       if (this.#stopping) return;
       if (performance.now() - startedAt > STEADY_MS) waitMs = RESTART_MIN_MS;
-      this.#restarts += 1;
       this.#options.onRestart(reason, waitMs);
       await delay(waitMs);
       if (this.#stopping) return;
@@ -107,6 +103,7 @@ export class Child {
       detached: true,
     });
     this.#process = child;
+    if (child.pid !== undefined) this.#options.onSpawn?.(child.pid);
     const hear = (message: Message) => {
       onFirst(message);
       onMessage(message);

@@ -24,9 +24,9 @@ export function consoleReporter(): Report {
   return (message) => {
     switch (message.event) {
       case 'starting':
-        return say(`starting ${message.name}`);
+        return say(`starting ${message.name} (pid ${message.pid})`);
       case 'started':
-        return say(`${message.name} is up (pid ${message.pid})`);
+        return say(`${message.name} is up`);
       case 'migrated':
         return say(`schema is current (${message.applied} migrations applied)`);
       case 'progress': {

@@ -61,12 +61,12 @@ export class FanOut implements LogSink {
 
   replaced(last: Head): void {
     for (const listener of this.listeners) {
-      if (listener.live) {
-        this.#catchUp(listener, last);
-        this.#unlist(listener);
-        void this.#read(listener);
-      }
+      const { live } = listener;
+      if (live) this.#catchUp(listener, last);
+      this.#unlist(listener);
       listener.unlocated = true;
+      // One that reads already finds that out by itself.
+      if (live) void this.#read(listener);
     }
   }
 

@@ -3,10 +3,15 @@
  * and the finding of a client's position. Invariant: events come in stream order, each once; what
  * is skipped, and a stream that is not the one that was followed, is told. It knows no listeners.
  */
-import { setImmediate } from 'node:timers/promises';
+import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type Nats, streamState } from '../../infra/nats.ts';
-import { firstMessageAtOrAfter, getMessage } from '../../infra/nats-read.ts';
+import {
+  type Nats,
+  NatsUnavailableError,
+  StreamMissingError,
+  streamState,
+} from '../../infra/nats.ts';
+import { firstMessageAtOrAfter, getMessage, readRange } from '../../infra/nats-read.ts';
 import { type TailMessage, tailBatches } from '../../infra/nats-tail.ts';
 import { ChunkCache } from './chunks.ts';
 import { FeedEvent } from './event.ts';
@@ -51,8 +56,9 @@ const PAGE_EVENTS_MAX = 256;
  * A burst gives way to sockets and new requests after this much. Nothing reaches a socket before,
  * so the bytes must stay far below what may wait for a live listener.
  */
-const SLICE_MS_MAX = 10;
+const SLICE_MS_MAX = 40;
 const SLICE_BYTES_MAX = 65_536;
+const PROOF_RETRY_MS = 200;
 
 export class FeedLog {
   readonly #options: LogOptions;
@@ -98,34 +104,28 @@ export class FeedLog {
    */
   async follow(signal: AbortSignal): Promise<void> {
     const { nats, stream, logger } = this.#options;
+    const tail = new AbortController();
     const fromSequence = (this.#head?.sequence ?? 0) + 1;
     // Proven again with the first message: the server may be gone since `attach`.
     this.#doubts = [fromSequence];
     const batches = tailBatches(nats, {
       stream,
       fromSequence,
-      signal,
+      signal: AbortSignal.any([signal, tail.signal]),
       onRestart: ({ next, reason }) => {
         logger.info({ stream, next, reason }, 'the tail of the feed started again');
         this.#doubts.push(next);
+        // At once as well: a stream that lost messages may bring none from `next` on for long.
+        void this.#proveHead(tail);
       },
     });
-    for await (const batch of batches) {
-      let endsAt = performance.now() + SLICE_MS_MAX;
-      let bytes = 0;
-      for (const message of batch) {
-        const [doubt] = this.#doubts;
-        if (doubt !== undefined && message.sequence >= doubt) {
-          if (this.#head !== undefined && !(await this.#continues(this.#head))) return;
-          this.#doubts.shift();
-        }
-        this.#take(message);
-        bytes += message.data.length;
-        if (bytes < SLICE_BYTES_MAX && performance.now() < endsAt) continue;
-        await setImmediate();
-        endsAt = performance.now() + SLICE_MS_MAX;
-        bytes = 0;
+    void this.#proveHead(tail);
+    try {
+      for await (const batch of batches) {
+        if (!(await this.#takeAll(batch))) return;
       }
+    } finally {
+      tail.abort();
     }
   }
 
@@ -181,19 +181,26 @@ export class FeedLog {
 
   /** Delivery from the first event at or after `sequence`, or live where there is none. */
   async #from(sequence: number): Promise<Start> {
-    const { firstSequence } = await streamState(this.#options.nats, this.#options.stream);
-    const kept = Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
-    const [first] = await this.after(Math.max(kept, sequence) - 1);
-    if (first !== undefined) {
-      const gap = { firstAvailable: first.position };
-      return { sequence: first.sequence - 1, position: NO_POSITION, gap };
-    }
+    const { nats, stream } = this.#options;
     const live = this.#live();
-    return { ...live, gap: { firstAvailable: live.position } };
+    const { firstSequence, lastSequence } = await streamState(nats, stream);
+    const kept = Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
+    const wanted = Math.max(kept, sequence);
+    let [first] = await this.after(wanted - 1);
+    if (first === undefined && lastSequence > live.sequence && wanted <= lastSequence) {
+      // The tail has yet to bring it.
+      const next = Math.max(wanted, live.sequence + 1);
+      const [message] = await readRange(nats, stream, next, 1);
+      first = message === undefined ? undefined : new FeedEvent(message);
+    }
+    if (first === undefined) return { ...live, gap: { firstAvailable: live.position } };
+    const gap = { firstAvailable: first.position };
+    return { sequence: first.sequence - 1, position: NO_POSITION, gap };
   }
 
   #live(): Start {
-    return this.#head ?? { sequence: 0, position: NO_POSITION };
+    const { sequence = 0, position = NO_POSITION } = this.#head ?? {};
+    return { sequence, position };
   }
 
   #ringAfter(sequence: number): FeedEvent[] {
@@ -229,6 +236,26 @@ export class FeedLog {
     return events.find((event) => event.sequence === sequence)?.position ?? 'removed';
   }
 
+  /** False where a message is not of the stream that was followed. */
+  async #takeAll(batch: readonly TailMessage[]): Promise<boolean> {
+    let endsAt = performance.now() + SLICE_MS_MAX;
+    let bytes = 0;
+    for (const message of batch) {
+      const [doubt] = this.#doubts;
+      if (doubt !== undefined && message.sequence >= doubt) {
+        if (this.#head !== undefined && !(await this.#continues(this.#head))) return false;
+        this.#doubts.shift();
+      }
+      this.#take(message);
+      bytes += message.data.length;
+      if (bytes < SLICE_BYTES_MAX && performance.now() < endsAt) continue;
+      await setImmediate();
+      endsAt = performance.now() + SLICE_MS_MAX;
+      bytes = 0;
+    }
+    return true;
+  }
+
   #take(message: TailMessage): void {
     const event = new FeedEvent(message);
     const last = this.#head;
@@ -236,6 +263,20 @@ export class FeedLog {
     this.#head = event;
     const follows = last === undefined || event.sequence === last.sequence + 1;
     this.#options.sink.event(event, follows ? undefined : last);
+  }
+
+  /** Ends the tail when the stream turns out to be another one; asks until it is answered. */
+  async #proveHead(tail: AbortController): Promise<void> {
+    while (!tail.signal.aborted) {
+      try {
+        if (this.#head !== undefined && !(await this.#continues(this.#head))) tail.abort();
+        return;
+      } catch (error) {
+        const passes = error instanceof NatsUnavailableError || error instanceof StreamMissingError;
+        if (!passes) throw error;
+        await setTimeout(PROOF_RETRY_MS, undefined, { ref: false });
+      }
+    }
   }
 
   /** Whether the stream holds, or has removed, the very message that is the head. */

@@ -39,7 +39,7 @@ export type Chain = {
 };
 
 /** A dump is about 23 KB a match: 0.6 s for 6,000 matches, and it grows with the chain. */
-export const STATE_INTERVAL_SECONDS = 20;
+const STATE_INTERVAL_SECONDS = 30;
 /**
  * Every kept state is a full copy of the accounts: 6,000 matches took 318 MB with 4, 534 MB with 32.
  * A reader of balances may lag this many blocks behind the head.

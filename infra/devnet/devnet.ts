@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hex } from 'viem';
 import { z } from 'zod';
-import { type Chain, STATE_INTERVAL_SECONDS, startChain } from './chain.ts';
+import { type Chain, startChain } from './chain.ts';
 import { keepStateFile, removeStateFile, restoreStateFile } from './chain-file.ts';
 import { deploy } from './deploy.ts';
 import { startGamma } from './gamma.ts';
@@ -62,6 +62,8 @@ type Origin = z.infer<typeof Origin>;
 
 const DAY_SECONDS = 86_400;
 const PROGRESS_STEPS = 40;
+/** The copy is for a machine that dies while anvil writes; it costs as much disk as the chain. */
+const KEEP_INTERVAL_MS = 300_000;
 /** How long a failed call waits for the news that anvil is gone, which explains it. */
 const EXIT_NEWS_MS = 500;
 
@@ -76,7 +78,7 @@ export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
   const live = startLive(chain, world, options, stopping.signal);
   const keeping = setInterval(
     () => void keepStateFile(stateFileOf(options)).catch(() => {}),
-    STATE_INTERVAL_SECONDS * 1000,
+    KEEP_INTERVAL_MS,
   );
   options.report({
     event: 'ready',
@@ -94,6 +96,8 @@ export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
       stopping.abort();
       clearInterval(keeping);
       await live;
+      // What is still pending would be lost with the pool. A dead anvil has no pool either.
+      if (options.blockTimeSeconds > 0) await chain.rpc.call('evm_mine').catch(() => {});
       await Promise.all([chain.stop(), gamma.close()]);
     },
   };

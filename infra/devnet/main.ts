@@ -45,7 +45,7 @@ async function main(): Promise<void> {
   const end = () => ending.abort();
   process.once('SIGTERM', end).once('SIGINT', end).once('disconnect', end);
 
-  const devnet = await openDevnet({
+  const opening = openDevnet({
     directory: options.data,
     rpcPort: options['rpc-port'],
     gammaPort: options['gamma-port'],
@@ -58,6 +58,10 @@ async function main(): Promise<void> {
     now: Date.now,
     report: (line) => process.stdout.write(`${JSON.stringify(line)}\n`),
   });
+  const devnet = await Promise.race([opening, aborted(ending.signal)]);
+  // In the middle of a history nothing is worth waiting for: anvil ends with this process, and the next
+  // start makes the history again.
+  if (devnet === undefined) process.exit(0);
   const chainDied = devnet.ended.then((reason) => {
     if (ending.signal.aborted) return;
     process.stderr.write(`devnet: ${reason}\n`);
@@ -69,10 +73,10 @@ async function main(): Promise<void> {
   if (process.connected) process.disconnect();
 }
 
-function aborted(signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
+function aborted(signal: AbortSignal): Promise<undefined> {
+  if (signal.aborted) return Promise.resolve(undefined);
   return new Promise((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
+    signal.addEventListener('abort', () => resolve(undefined), { once: true });
   });
 }
 

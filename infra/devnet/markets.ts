@@ -158,6 +158,11 @@ export class Calendar {
   }
 }
 
+/** Spares the square roots: the contract has computed the same ids. */
+export function rememberTokenIds(conditionId: Hex, ids: readonly [bigint, bigint]): void {
+  tokenIds.set(conditionId, ids);
+}
+
 const tokenIds = new Map<Hex, readonly [bigint, bigint]>();
 
 /** Square roots over a large field are slow, so they wait until somebody asks, and are kept. */

@@ -2,11 +2,17 @@
  * Finds out from the chain what the devnet's world looks like: which markets are listed and resolved, who
  * holds what. Nothing else remembers it, so a chain that lost its last blocks is simply an earlier world.
  */
-import { decodeEventLog, type Hex, toEventSelector } from 'viem';
+import {
+  decodeEventLog,
+  decodeFunctionResult,
+  encodeFunctionData,
+  type Hex,
+  toEventSelector,
+} from 'viem';
 import { conditionalTokensAbi } from './abi.ts';
 import { CONDITIONAL_TOKENS } from './addresses.ts';
 import { LIST_AHEAD_SECONDS } from './live.ts';
-import type { Market } from './markets.ts';
+import { type Market, rememberTokenIds } from './markets.ts';
 import type { Rpc } from './rpc.ts';
 import { Sender } from './sender.ts';
 import { redemptions, World, type WorldOptions } from './world.ts';
@@ -29,6 +35,7 @@ export async function recallWorld(rpc: Rpc, options: WorldOptions): Promise<Worl
   const resolved = await conditionLogs(rpc, 'ConditionResolution');
   const listed = findMarkets(world, prepared);
   world.recall(listed, new Set(resolved.map((log) => log.conditionId)));
+  await readTokenIds(rpc, listed);
   const wallets = world.traders.map((trader) => trader.address);
   await payForgotten(rpc, world, listed, wallets);
   await world.holdings.load(rpc, wallets, world.unresolved);
@@ -50,6 +57,31 @@ function findMarkets(
     }
   }
   return [...found.values()];
+}
+
+async function readTokenIds(rpc: Rpc, markets: readonly Market[]): Promise<void> {
+  const functionName = 'positionIds';
+  const answers = await rpc.batch<Hex>(
+    markets.map(({ conditionId }) => ({
+      method: 'eth_call',
+      params: [
+        {
+          to: CONDITIONAL_TOKENS,
+          data: encodeFunctionData({
+            abi: conditionalTokensAbi,
+            functionName,
+            args: [conditionId],
+          }),
+        },
+        'latest',
+      ],
+    })),
+  );
+  for (const [i, { conditionId }] of markets.entries()) {
+    const data = answers[i] ?? '0x';
+    const ids = decodeFunctionResult({ abi: conditionalTokensAbi, functionName, data });
+    rememberTokenIds(conditionId, ids);
+  }
 }
 
 async function payForgotten(

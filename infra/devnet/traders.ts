@@ -25,7 +25,7 @@ type Habit = {
   /** Size of a trade in whole USDC. */
   readonly sizeMin: number;
   readonly sizeMax: number;
-  /** How often a bought outcome is the one that will win. */
+  /** How often a bought outcome is the one that will win, at even odds. */
   readonly insight: number;
   /** Chance to sell what is held instead of buying. */
   readonly sells: number;
@@ -40,6 +40,8 @@ export type Trader = {
   readonly signatureType: 0 | 1 | 2 | 3;
   readonly habit: Habit;
   readonly topics: ReadonlySet<Topic>;
+  /** The habit's insight, a little more or less. */
+  readonly insight: number;
 };
 
 const HABITS: readonly Habit[] = [
@@ -51,6 +53,8 @@ const HABITS: readonly Habit[] = [
   habit('bot', 0.12, 5, 2, [5, 250], 0.53, 0.45, 60_000, 7),
   habit('casual', 0.38, 0.9, 0.5, [1, 120], 0.49, 0.2, 5_000, 7),
 ];
+
+const INSIGHT_SPREAD = 0.08;
 
 /** `count` wallets of the seed; the same seed and count give the same wallets. */
 export function makeTraders(seed: number, count: number): readonly Trader[] {
@@ -70,7 +74,9 @@ function makeTrader(seed: number, index: number, one: Habit): Trader {
   const signer = accountOf(`signer:${seed}:${index}`);
   const signatureType = random.weighted([0.15, 0.3, 0.4, 0.15]) as 0 | 1 | 2 | 3;
   const address = signatureType === 0 ? signer : accountOf(`wallet:${seed}:${index}`);
-  return { address, signer, signatureType, habit: one, topics: chooseTopics(one, random) };
+  const insight = one.insight + random.between(-INSIGHT_SPREAD, INSIGHT_SPREAD);
+  const topics = chooseTopics(one, random);
+  return { address, signer, signatureType, habit: one, topics, insight };
 }
 
 function chooseTopics(one: Habit, random: Random): ReadonlySet<Topic> {

@@ -108,7 +108,7 @@ export class Trading {
       if (shares < SHARES_MIN) return undefined;
       return { market, trader, side: SELL, outcome: most, price: inRange(price, market), shares };
     }
-    const outcome = this.#chooseOutcome(market, trader, held0, held1);
+    const outcome = this.#chooseOutcome(market, trader, fair, held0, held1);
     const base = outcome === 0 ? fair : PRICE_UNIT - fair;
     const price = inRange(base + market.tick * random.below(2), market);
     const size = habit.sizeMin * (habit.sizeMax / habit.sizeMin) ** random.unit();
@@ -120,10 +120,19 @@ export class Trading {
     return { market, trader, side: BUY, outcome, price, shares };
   }
 
-  #chooseOutcome(market: Market, trader: Trader, held0: bigint, held1: bigint): OutcomeIndex {
+  /** As often right as the price says, shifted by the trader's insight; without it nobody gains. */
+  #chooseOutcome(
+    market: Market,
+    trader: Trader,
+    fair: number,
+    held0: bigint,
+    held1: bigint,
+  ): OutcomeIndex {
     if (trader.habit.name === 'arbitrageur' && held0 !== held1) return held0 < held1 ? 0 : 1;
     const right: OutcomeIndex = market.payouts[0] >= market.payouts[1] ? 0 : 1;
-    if (this.#random.chance(trader.habit.insight)) return right;
+    const price = (right === 0 ? fair : PRICE_UNIT - fair) / PRICE_UNIT;
+    const edge = (price * trader.insight) / (1 - trader.insight);
+    if (this.#random.chance(edge / (edge + 1 - price))) return right;
     return right === 0 ? 1 : 0;
   }
 

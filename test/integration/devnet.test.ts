@@ -2,9 +2,11 @@
  * The devnet on a real anvil: what the exchange does with every type of match, to the micro-unit; that a
  * seed gives the same chain; that a chain outlives its processes.
  */
+import { type ChildProcess, fork } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 import {
   decodeFunctionResult,
   encodeFunctionData,
@@ -38,7 +40,7 @@ import {
   SELL,
   settle,
 } from '../../infra/devnet/match.ts';
-import type { Rpc } from '../../infra/devnet/rpc.ts';
+import { Rpc } from '../../infra/devnet/rpc.ts';
 import { Sender } from '../../infra/devnet/sender.ts';
 import { TOPICS } from '../../infra/devnet/topics.ts';
 import { positionIds } from '../../ingest/token-ids.ts';
@@ -478,6 +480,77 @@ describe('openDevnet', () => {
     expect(reports.filter((line) => line.event === 'unexpected-revert')).toEqual([]);
   });
 });
+
+describe('the devnet process', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'devnet-'));
+  const pidOfAnvil = () => Number(readFileSync(join(directory, 'chain.json.pid'), 'utf8'));
+
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
+
+  test('ends in time with everything it started, and goes on with the same chain', async () => {
+    const first = await startProcess(directory);
+    const head = await blockNumber(first.rpcUrl);
+    const anvil = pidOfAnvil();
+    const begun = Date.now();
+    first.child.kill('SIGTERM');
+    expect(await first.exitCode).toBe(0);
+    expect(Date.now() - begun).toBeLessThan(3_000);
+    expect(isAlive(anvil)).toBe(false);
+
+    const second = await startProcess(directory);
+    expect(await blockNumber(second.rpcUrl)).toBeGreaterThanOrEqual(head);
+    second.child.disconnect();
+    expect(await second.exitCode).toBe(0);
+  });
+
+  test('leaves no anvil behind when it is killed, and fails when anvil is', async () => {
+    const first = await startProcess(directory);
+    const anvil = pidOfAnvil();
+    first.child.kill('SIGKILL');
+    await first.exitCode;
+    await expect.poll(() => isAlive(anvil), { timeout: 5_000 }).toBe(false);
+
+    const second = await startProcess(directory);
+    process.kill(pidOfAnvil(), 'SIGKILL');
+    expect(await second.exitCode).toBe(1);
+  });
+});
+
+type DevnetProcess = {
+  readonly child: ChildProcess;
+  readonly rpcUrl: string;
+  readonly exitCode: Promise<number | null>;
+};
+
+/** Runs main.ts until it says that it is ready. */
+async function startProcess(directory: string): Promise<DevnetProcess> {
+  const entry = new URL('../../infra/devnet/main.ts', import.meta.url);
+  const size = ['--history-matches', '40', '--history-days', '1', '--traders', '60'];
+  const child = fork(entry, ['--data', directory, ...size, '--block-time', '1'], {
+    stdio: ['ignore', 'pipe', 'ignore', 'ipc'],
+  });
+  const exitCode = new Promise<number | null>((resolve) => {
+    child.once('exit', (code) => resolve(code));
+  });
+  if (child.stdout === null) throw new TypeError('stdout is a pipe');
+  for await (const line of createInterface({ input: child.stdout })) {
+    const message = JSON.parse(line) as { readonly event: string; readonly rpc_url: string };
+    if (message.event === 'ready') return { child, rpcUrl: message.rpc_url, exitCode };
+  }
+  throw new Error(`the devnet ended before it was ready: exit code ${await exitCode}`);
+}
+
+async function blockNumber(url: string): Promise<number> {
+  return Number(await new Rpc(url).call<Hex>('eth_blockNumber'));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
 
 function pickMarket(markets: readonly Market[], exchange: Hex): Market {
   const market = markets.find((one) => one.exchange === exchange);

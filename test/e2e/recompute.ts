@@ -1,0 +1,218 @@
+/**
+ * An independent account of a devnet: volumes, PnL, fees and counts of every trader and market from the
+ * chain's own logs and resolutions. Written from facts/pnl.md and the ABI alone, without the project's
+ * decoder or fold: two implementations that agree to the micro-unit.
+ */
+import { decodeEventLog, type Hex, parseAbi } from 'viem';
+import {
+  CONDITIONAL_TOKENS,
+  EXCHANGE,
+  NEG_RISK_EXCHANGE,
+  PUSD,
+} from '../../infra/devnet/addresses.ts';
+import { rpc } from './service.ts';
+
+const ABI = parseAbi([
+  'event OrderFilled(bytes32 indexed orderHash, address indexed maker, address indexed taker, uint8 side, uint256 tokenId, uint256 makerAmountFilled, uint256 takerAmountFilled, uint256 fee, bytes32 builder, bytes32 metadata)',
+  'event ConditionResolution(bytes32 indexed conditionId, address indexed oracle, bytes32 indexed questionId, uint256 outcomeSlotCount, uint256[] payoutNumerators)',
+  'event Transfer(address indexed from, address indexed to, uint256 value)',
+]);
+
+type RawLog = {
+  readonly address: Hex;
+  readonly topics: [Hex, ...Hex[]];
+  readonly data: Hex;
+  readonly blockNumber: Hex;
+  readonly logIndex: Hex;
+  readonly transactionHash: Hex;
+};
+
+export type Account = {
+  pnl: bigint;
+  cost: bigint;
+  fee: bigint;
+  makerVolume: bigint;
+  takerVolume: bigint;
+  fills: number;
+  settlements: number;
+};
+
+/** What a trader holds of one market, as the two outcomes' net: at most one of them is above 0. */
+type Holding = { shares: [bigint, bigint]; cost: bigint; fees: bigint };
+
+export type Chain = {
+  /** By `trader condition`. */
+  readonly accounts: Map<string, Account>;
+  /** By `trader hour` (epoch seconds of the hour's start). */
+  readonly hours: Map<string, Account & { readonly conditions: Set<string> }>;
+  readonly lastFillBlock: number;
+  readonly totalSupply: bigint;
+  readonly balances: Map<string, bigint>;
+};
+
+/** `tokens` maps a token id to its condition and outcome: the only fact that logs do not carry. */
+export async function recompute(
+  rpcUrl: string,
+  tokens: ReadonlyMap<string, { readonly condition: string; readonly outcome: 0 | 1 }>,
+): Promise<Chain> {
+  const logs = await chainLogs(rpcUrl, [EXCHANGE, NEG_RISK_EXCHANGE, CONDITIONAL_TOKENS]);
+  const times = await blockTimes(rpcUrl, logs);
+  const accounts = new Map<string, Account>();
+  const hours: Chain['hours'] = new Map();
+  const holdings = new Map<string, Map<string, Holding>>();
+  let lastFillBlock = 0;
+  for (const log of logs) {
+    const event = decoded(log);
+    if (event === undefined || event.eventName === 'Transfer') continue;
+    const hour = Math.floor((times.get(log.blockNumber) ?? 0) / 3_600) * 3_600;
+    const book = (trader: string, condition: string, change: Partial<Account>) => {
+      add(at(accounts, `${trader} ${condition}`, empty), change);
+      const inHour = at(hours, `${trader} ${hour}`, () => ({
+        ...empty(),
+        conditions: new Set<string>(),
+      }));
+      add(inHour, change);
+      inHour.conditions.add(condition);
+    };
+    if (event.eventName === 'ConditionResolution') {
+      const { conditionId, payoutNumerators } = event.args;
+      for (const [trader, holding] of holdings.get(conditionId) ?? []) {
+        const change = payOut(holding, payoutNumerators);
+        if (change !== undefined) book(trader, conditionId, change);
+      }
+      holdings.delete(conditionId);
+      continue;
+    }
+    const { maker, taker, side, tokenId, makerAmountFilled, takerAmountFilled, fee } = event.args;
+    const token = tokens.get(tokenId.toString());
+    if (token === undefined) throw new Error(`no market of token ${tokenId}`);
+    const trader = maker.toLowerCase();
+    const [usdc, shares] =
+      side === 0 ? [makerAmountFilled, takerAmountFilled] : [takerAmountFilled, makerAmountFilled];
+    const isTaker = taker.toLowerCase() === log.address.toLowerCase();
+    const market = at(holdings, token.condition, () => new Map<string, Holding>());
+    const holding = at(market, trader, flat);
+    book(trader, token.condition, {
+      ...trade(holding, side === 0, token.outcome, shares, usdc, fee),
+      fee,
+      [isTaker ? 'takerVolume' : 'makerVolume']: usdc,
+      fills: 1,
+    });
+    lastFillBlock = Number(log.blockNumber);
+  }
+  return { accounts, hours, lastFillBlock, ...(await pusd(rpcUrl)) };
+}
+
+/** The rule of facts/pnl.md for one fill; returns what it realised. */
+function trade(
+  holding: Holding,
+  isBuy: boolean,
+  outcome: 0 | 1,
+  shares: bigint,
+  usdc: bigint,
+  fee: bigint,
+): Pick<Account, 'pnl' | 'cost'> {
+  const bought = isBuy ? outcome : ((1 - outcome) as 0 | 1);
+  const paid = isBuy ? usdc : shares - usdc;
+  const opposite = (1 - bought) as 0 | 1;
+  const held = holding.shares[opposite];
+  const closing = held < shares ? held : shares;
+  let [pnl, cost, closingPaid, closingFee] = [0n, 0n, 0n, 0n];
+  if (closing > 0n) {
+    closingPaid = (paid * closing) / shares;
+    closingFee = (fee * closing) / shares;
+    cost = (holding.cost * closing) / held;
+    const fees = (holding.fees * closing) / held;
+    pnl = closing - closingPaid - closingFee - cost - fees;
+    holding.cost -= cost;
+    holding.fees -= fees;
+    holding.shares[opposite] -= closing;
+  }
+  if (shares > closing) {
+    holding.shares[bought] += shares - closing;
+    holding.cost += paid - closingPaid;
+    holding.fees += fee - closingFee;
+  }
+  return { pnl, cost };
+}
+
+function payOut(holding: Holding, payouts: readonly bigint[]): Partial<Account> | undefined {
+  const outcome = holding.shares[0] > 0n ? 0 : 1;
+  if (holding.shares[outcome] === 0n) return undefined;
+  const total = payouts.reduce((sum, one) => sum + one, 0n);
+  const payout = (holding.shares[outcome] * (payouts[outcome] ?? 0n)) / total;
+  return { pnl: payout - holding.cost - holding.fees, cost: holding.cost, settlements: 1 };
+}
+
+/** Balances from every Transfer since the first block, beside what the token itself says. */
+async function pusd(rpcUrl: string): Promise<Pick<Chain, 'totalSupply' | 'balances'>> {
+  const balances = new Map<string, bigint>();
+  for (const log of await chainLogs(rpcUrl, [PUSD])) {
+    const event = decoded(log);
+    if (event?.eventName !== 'Transfer') continue;
+    const { from, to, value } = event.args;
+    balances.set(from, (balances.get(from) ?? 0n) - value);
+    balances.set(to, (balances.get(to) ?? 0n) + value);
+  }
+  balances.delete(`0x${'0'.repeat(40)}`);
+  const supply = await rpc<Hex>(rpcUrl, 'eth_call', [{ to: PUSD, data: '0x18160ddd' }, 'latest']);
+  return { totalSupply: BigInt(supply), balances };
+}
+
+async function chainLogs(rpcUrl: string, address: readonly string[]): Promise<RawLog[]> {
+  const filter = { fromBlock: '0x0', toBlock: 'latest', address };
+  return rpc<RawLog[]>(rpcUrl, 'eth_getLogs', [filter]);
+}
+
+async function blockTimes(rpcUrl: string, logs: readonly RawLog[]): Promise<Map<Hex, number>> {
+  const times = new Map<Hex, number>();
+  for (const number of new Set(logs.map((log) => log.blockNumber))) {
+    const params = [number, false];
+    const block = await rpc<{ timestamp: Hex }>(rpcUrl, 'eth_getBlockByNumber', params);
+    times.set(number, Number(block.timestamp));
+  }
+  return times;
+}
+
+function decoded(log: RawLog) {
+  try {
+    return decodeEventLog({ abi: ABI, topics: log.topics, data: log.data });
+  } catch {
+    return undefined;
+  }
+}
+
+function flat(): Holding {
+  return { shares: [0n, 0n], cost: 0n, fees: 0n };
+}
+
+function empty(): Account {
+  return {
+    pnl: 0n,
+    cost: 0n,
+    fee: 0n,
+    makerVolume: 0n,
+    takerVolume: 0n,
+    fills: 0,
+    settlements: 0,
+  };
+}
+
+function add(account: Account, change: Partial<Account>): void {
+  account.pnl += change.pnl ?? 0n;
+  account.cost += change.cost ?? 0n;
+  account.fee += change.fee ?? 0n;
+  account.makerVolume += change.makerVolume ?? 0n;
+  account.takerVolume += change.takerVolume ?? 0n;
+  account.fills += change.fills ?? 0;
+  account.settlements += change.settlements ?? 0;
+}
+
+function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+  let value = map.get(key);
+  if (value === undefined) {
+    value = make();
+    map.set(key, value);
+  }
+  return value;
+}

@@ -1,0 +1,217 @@
+/**
+ * What the end-to-end tests share: the service as a user starts it (`infra/up --json`), a devnet of
+ * their own that outlives it, and typed access to what both answer. Everything runs in a temporary
+ * directory and on free ports.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
+
+const POLL_MS = 100;
+
+export type JsonLine = Readonly<Record<string, unknown>>;
+
+/** A directory that `remove` deletes. */
+export function temporaryDirectory(): { readonly path: string; readonly remove: () => void } {
+  const path = mkdtempSync(join(tmpdir(), 'fillstream-e2e-'));
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
+}
+
+/** Repeats `probe` until it gives a value; the test's own time limit is the only one. */
+export async function until<T>(probe: () => Promise<T | undefined>): Promise<T> {
+  for (;;) {
+    const value = await probe();
+    if (value !== undefined) return value;
+    await delay(POLL_MS);
+  }
+}
+
+/** A module of the project as a child that tells its state in JSON lines. */
+export function start(module: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [module, ...args], {
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+  });
+  const lines: JsonLine[] = [];
+  let errors = '';
+  const waiting = new Set<() => void>();
+  const { stdout, stderr } = child;
+  if (stdout === null || stderr === null) throw new Error('the child has no pipes');
+  createInterface({ input: stdout }).on('line', (line) => {
+    if (!line.startsWith('{')) return;
+    lines.push(JSON.parse(line));
+    for (const wake of waiting) wake();
+  });
+  stderr.on('data', (chunk) => {
+    errors += chunk;
+  });
+  const exit = once(child, 'close').then(([code]) => Number(code));
+  return {
+    pid: child.pid ?? 0,
+    lines,
+    exit,
+    errors: () => errors,
+    kill: (signal: NodeJS.Signals) => child.kill(signal),
+    /** The first line with this event. Throws with the child's own words when it ends before. */
+    async event(name: string): Promise<JsonLine> {
+      for (;;) {
+        const line = lines.find((one) => one.event === name);
+        if (line !== undefined) return line;
+        const { promise, resolve } = Promise.withResolvers<void>();
+        waiting.add(resolve);
+        const code = await Promise.race([promise, exit]);
+        waiting.delete(resolve);
+        if (typeof code === 'number') throw new Error(`${module} ended with ${code}: ${errors}`);
+      }
+    },
+    async stop(): Promise<number> {
+      if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
+      return exit;
+    },
+  };
+}
+
+export type Ready = {
+  readonly url: string;
+  readonly key: string;
+  readonly clickhouse_url: string;
+  readonly nats_url: string;
+  readonly rpc_url: string;
+};
+
+/** The whole service on a free port; resolves when it is ready. */
+export async function startService(
+  data: string,
+  options: { readonly args?: readonly string[]; readonly env?: NodeJS.ProcessEnv } = {},
+) {
+  const args = ['--json', '--port', '0', '--data', data, ...(options.args ?? [])];
+  const up = start('infra/up.ts', args, options.env);
+  const ready = (await up.event('ready')) as Ready;
+  return {
+    up,
+    ready,
+    /** Answer of the API as JSON. Throws on any status but 200. */
+    async get<T>(path: string): Promise<T> {
+      const response = await fetch(`${ready.url}${path}`, {
+        headers: { 'X-Service-Key': ready.key },
+      });
+      const text = await response.text();
+      if (response.status !== 200) throw new Error(`${path}: ${response.status} ${text}`);
+      return JSON.parse(text) as T;
+    },
+    /** Rows of a query, 64-bit numbers as strings. */
+    query: <Row>(sql: string) => query<Row>(ready.clickhouse_url, sql),
+    /** Newest process id of a part. */
+    pidOf(name: string): number {
+      const line = up.lines.findLast((one) => one.event === 'starting' && one.name === name);
+      return Number(line?.pid);
+    },
+  };
+}
+export type Service = Awaited<ReturnType<typeof startService>>;
+
+async function query<Row>(url: string, sql: string): Promise<readonly Row[]> {
+  const response = await fetch(`${url}/?database=fillstream&default_format=JSONEachRow`, {
+    method: 'POST',
+    body: sql,
+  });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(text);
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+}
+
+export type DevnetOptions = {
+  readonly matches: number;
+  readonly days: number;
+  /** Matches per second; 0 mines empty blocks only. */
+  readonly rate: number;
+  readonly rpcPort?: number;
+  readonly gammaPort?: number;
+};
+
+/** A devnet of the test's own, for services that are started and stopped against it. */
+export async function startDevnet(data: string, options: DevnetOptions) {
+  const { matches, days, rate, rpcPort = 0, gammaPort = 0 } = options;
+  const args = ['--data', data, '--history-matches', String(matches), '--history-days', `${days}`];
+  args.push('--rpc-port', String(rpcPort), '--gamma-port', String(gammaPort));
+  args.push(...(rate === 0 ? ['--no-live'] : ['--demo-rate', String(rate)]));
+  const process = start('infra/devnet/main.ts', args);
+  const ready = await process.event('ready');
+  const env = {
+    RPC_URL: String(ready.rpc_url),
+    GAMMA_URL: String(ready.gamma_url),
+    CHAIN: 'devnet',
+  };
+  return { process, env, rpcUrl: env.RPC_URL };
+}
+export type Devnet = Awaited<ReturnType<typeof startDevnet>>;
+
+/** One JSON-RPC call. Throws on an error answer. */
+export async function rpc<T>(url: string, method: string, params: readonly unknown[]): Promise<T> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }),
+  });
+  const answer = (await response.json()) as { result?: T; error?: { message: string } };
+  if (answer.error !== undefined) throw new Error(`${method}: ${answer.error.message}`);
+  return answer.result as T;
+}
+
+/** The markets of a devnet from its metadata API, by condition id. */
+export async function gammaMarkets(gammaUrl: string): Promise<readonly GammaMarket[]> {
+  const markets: GammaMarket[] = [];
+  let cursor = '';
+  do {
+    const response = await fetch(`${gammaUrl}/markets/keyset?limit=500${cursor}`);
+    const page = (await response.json()) as { markets: GammaMarket[]; next_cursor?: string };
+    markets.push(...page.markets);
+    cursor = page.next_cursor ? `&after_cursor=${page.next_cursor}` : '';
+  } while (cursor !== '');
+  return markets;
+}
+export type GammaMarket = {
+  readonly id: string;
+  readonly conditionId: string;
+  readonly clobTokenIds: string;
+};
+
+/**
+ * The devnet again on the same ports, mining empty blocks only: the chain stands still. Resolves with
+ * it once every block that holds a match is final.
+ */
+export async function freeze(devnet: Devnet, data: string): Promise<Devnet> {
+  const port = (url: string | undefined) => Number(new URL(url ?? '').port);
+  await devnet.process.stop();
+  const frozen = await startDevnet(data, {
+    matches: 1,
+    days: 1,
+    rate: 0,
+    rpcPort: port(devnet.env.RPC_URL),
+    gammaPort: port(devnet.env.GAMMA_URL),
+  });
+  const number = async (tag: string) =>
+    Number(
+      (await rpc<{ number: string }>(frozen.rpcUrl, 'eth_getBlockByNumber', [tag, false])).number,
+    );
+  const head = await number('latest');
+  await until(async () => ((await number('finalized')) >= head ? true : undefined));
+  return frozen;
+}
+
+/** Waits until LEDGER up to `block` is in ClickHouse. */
+export async function projectedTo(service: Service, block: number): Promise<void> {
+  await until(async () => {
+    const [row] = await service.query<{ block: string }>(
+      'SELECT toString(max(block_number)) AS block FROM bookings',
+    );
+    return Number(row?.block) >= block ? true : undefined;
+  });
+}
