@@ -46,6 +46,11 @@ export function start(module: string, args: readonly string[], env: NodeJS.Proce
     lines.push(JSON.parse(line));
     for (const wake of waiting) wake();
   });
+  // Over IPC, as the supervisor hears it.
+  child.on('message', (message) => {
+    lines.push(message as JsonLine);
+    for (const wake of waiting) wake();
+  });
   stderr.on('data', (chunk) => {
     errors += chunk;
   });
@@ -95,14 +100,7 @@ export async function startService(
     up,
     ready,
     /** Answer of the API as JSON. Throws on any status but 200. */
-    async get<T>(path: string): Promise<T> {
-      const response = await fetch(`${ready.url}${path}`, {
-        headers: { 'X-Service-Key': ready.key },
-      });
-      const text = await response.text();
-      if (response.status !== 200) throw new Error(`${path}: ${response.status} ${text}`);
-      return JSON.parse(text) as T;
-    },
+    get: <T>(path: string): Promise<T> => answerOf<T>(ready.url, ready.key, path),
     /** Rows of a query, 64-bit numbers as strings. */
     query: <Row>(sql: string) => query<Row>(ready.clickhouse_url, sql),
     /** Newest process id of a part. */
@@ -114,7 +112,16 @@ export async function startService(
 }
 export type Service = Awaited<ReturnType<typeof startService>>;
 
-async function query<Row>(url: string, sql: string): Promise<readonly Row[]> {
+/** Answer of an API as JSON. Throws on any status but 200. */
+export async function answerOf<T>(url: string, key: string, path: string): Promise<T> {
+  const response = await fetch(`${url}${path}`, { headers: { 'X-Service-Key': key } });
+  const text = await response.text();
+  if (response.status !== 200) throw new Error(`${path}: ${response.status} ${text}`);
+  return JSON.parse(text) as T;
+}
+
+/** Rows of a query, 64-bit numbers as strings. */
+export async function query<Row>(url: string, sql: string): Promise<readonly Row[]> {
   const response = await fetch(`${url}/?database=fillstream&default_format=JSONEachRow`, {
     method: 'POST',
     body: sql,

@@ -1,0 +1,56 @@
+/**
+ * Parts of the service without the supervisor: real NATS and ClickHouse, and the processes that a test
+ * asks for, each started alone from environment variables as in production.
+ */
+import { join } from 'node:path';
+import { generateKey, storeKey } from '../../api/keys.ts';
+import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { connectNats } from '../../infra/nats.ts';
+import { openKv } from '../../infra/nats-kv.ts';
+import { KEYS_BUCKET } from '../../infra/streams.ts';
+import { migrate } from '../../sql/migrate.ts';
+import { answerOf, query, start } from './service.ts';
+
+const READY = { ingest: 'caught_up', projector: 'projecting', api: 'listening' } as const;
+type PartName = keyof typeof READY;
+
+export async function startParts(
+  directory: string,
+  names: readonly PartName[],
+  extra: Readonly<Record<string, string>> = {},
+) {
+  const nats = await startNatsServer({ dataDir: join(directory, 'nats') });
+  const clickhouse = start('infra/embedded/clickhouse.ts', [
+    '--data',
+    join(directory, 'clickhouse'),
+    '--port',
+    '0',
+  ]);
+  const { url } = await clickhouse.event('listening');
+  const env = { NATS_URL: nats.url, CLICKHOUSE_URL: String(url), HTTP_PORT: '0', ...extra };
+  await migrate({ url: env.CLICKHOUSE_URL, database: 'fillstream' });
+  const key = generateKey('pro');
+  const client = await connectNats({ url: nats.url, name: 'test' });
+  await storeKey(await openKv(client, KEYS_BUCKET), key, {
+    label: 'test',
+    tier: 'pro',
+    account: 'test',
+    created_at: new Date().toISOString(),
+  });
+  await client.close();
+  const parts = new Map(names.map((name) => [name, start(`${name}/main.ts`, [], env)]));
+  for (const [name, part] of parts) await part.event(READY[name]);
+  const api = await parts.get('api')?.event('listening');
+  return {
+    env,
+    key,
+    get: <T>(path: string): Promise<T> => answerOf<T>(`http://127.0.0.1:${api?.port}`, key, path),
+    query: <Row>(sql: string) => query<Row>(env.CLICKHOUSE_URL, sql),
+    async stop() {
+      await Promise.all([...parts.values()].map((part) => part.stop()));
+      await clickhouse.stop();
+      await nats.stop();
+    },
+  };
+}
+export type Parts = Awaited<ReturnType<typeof startParts>>;
