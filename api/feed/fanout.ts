@@ -11,6 +11,7 @@ import { RETRY_BLOCK } from './encode.ts';
 import type { FeedEvent } from './event.ts';
 import { FilterIndex } from './filter-index.ts';
 import type { Listener } from './listener.ts';
+import type { Locator } from './locate.ts';
 import type { FeedLog, Head, LogSink } from './log.ts';
 
 /** A listener that reads what is stored has at most about this much waiting in its socket. */
@@ -20,15 +21,24 @@ const READ_SLICE_MS_MAX = 5;
 const READ_STRIDE = 32;
 const RETRY_MS = 200;
 
+/** Where listeners read; the log in turn brings its events here, so the two are joined later. */
+export type Source = { readonly log: FeedLog; readonly locator: Locator };
+
 export class FanOut implements LogSink {
   readonly listeners = new Set<Listener>();
   readonly #logger: Logger;
-  readonly #log: () => FeedLog;
+  readonly #stalledMsMax: number;
   readonly #index = new FilterIndex<Listener>();
+  #source: Source | undefined;
 
-  constructor(logger: Logger, log: () => FeedLog) {
+  constructor(logger: Logger, stalledMsMax: number) {
     this.#logger = logger;
-    this.#log = log;
+    this.#stalledMsMax = stalledMsMax;
+  }
+
+  /** Says where to read from; must be called before the first listener is added. */
+  readFrom(source: Source): void {
+    this.#source = source;
   }
 
   /** Serves the listener until its connection is over. Resolves once the head is on its way. */
@@ -72,9 +82,14 @@ export class FanOut implements LogSink {
 
   /** Sends the heartbeat, and the position of a listener that is at the head. */
   beat(listener: Listener): void {
-    const { head } = this.#log();
+    const { head } = this.#joined.log;
     if (listener.live && head !== undefined) this.#catchUp(listener, head);
     listener.beat();
+  }
+
+  get #joined(): Source {
+    if (this.#source === undefined) throw new Error('the listeners have nowhere to read from');
+    return this.#source;
   }
 
   /** Everything up to the head was offered to a live listener, through the index. */
@@ -104,18 +119,18 @@ export class FanOut implements LogSink {
   }
 
   #atHead(listener: Listener): boolean {
-    return listener.cursor >= (this.#log().head?.sequence ?? 0);
+    return listener.cursor >= (this.#joined.log.head?.sequence ?? 0);
   }
 
   async #locate(listener: Listener): Promise<void> {
-    const log = this.#log();
+    const { log, locator } = this.#joined;
     const { generation } = log;
-    const start = await log.locate(listener.claim);
+    const start = await locator.locate(listener.claim);
     if (generation === log.generation) listener.startAt(start);
   }
 
   async #readPage(listener: Listener): Promise<void> {
-    const log = this.#log();
+    const { log } = this.#joined;
     const { head } = log;
     const events = await log.after(listener.cursor);
     // The feed was replaced meanwhile: what was read belongs to the former one.
@@ -132,7 +147,7 @@ export class FanOut implements LogSink {
     // The page is given up while the socket drains: only the cursor waits for a slow client.
     await setImmediate();
     if (listener.connection.unsentBytes > READ_UNSENT_BYTES_MAX)
-      await listener.connection.drained();
+      await listener.connection.drained(this.#stalledMsMax);
   }
 
   /** Offers events until time or room is used up. False when the connection is over. */

@@ -7,15 +7,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
-import { type Nats, NatsUnavailableError, StreamMissingError } from '../../infra/nats.ts';
-import { StreamRewoundError } from '../../infra/nats-tail.ts';
+import type { Nats } from '../../infra/nats.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { callerOf } from '../keys.ts';
 import { unavailable } from '../problems.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';
 import { FanOut } from './fanout.ts';
+import { Follower } from './follower.ts';
 import { Heartbeats } from './heartbeat.ts';
 import { Listener } from './listener.ts';
+import { Locator } from './locate.ts';
 import { FeedLog } from './log.ts';
 import { type FeedQuery, parseFeedQuery } from './query.ts';
 import { Sessions } from './sessions.ts';
@@ -46,6 +47,8 @@ export type FeedOptions = {
   readonly heartbeatMs?: number;
   /** Bytes that may wait for a live listener before it is cut. */
   readonly unsentBytesMax?: number;
+  /** How long a listener that reads what is stored may take for what was written to it. */
+  readonly stalledMsMax?: number;
 };
 
 const RING_EVENTS_MAX = 65_536;
@@ -54,13 +57,13 @@ const RING_BYTES_MAX = 96 * 1_048_576;
 const CHUNK_BYTES_MAX = 32 * 1_048_576;
 const HEARTBEAT_MS = 30_000;
 const UNSENT_BYTES_MAX = 1_048_576;
-const ATTACH_RETRY_MS = 250;
+const STALLED_MS_MAX = 60_000;
 const STOP_SPREAD_MS_MAX = 5_000;
 
 /** Starts to follow the stream; where that is not possible yet it goes on trying. */
 export async function createFeed(options: FeedOptions): Promise<Feed> {
   const { nats, logger, stream = FEED_STREAM, sessions = new Sessions() } = options;
-  const fanOut: FanOut = new FanOut(logger, () => log);
+  const fanOut = new FanOut(logger, options.stalledMsMax ?? STALLED_MS_MAX);
   const log = new FeedLog({
     nats,
     logger,
@@ -70,10 +73,12 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
     chunkBytesMax: options.chunkBytesMax ?? CHUNK_BYTES_MAX,
     sink: fanOut,
   });
+  const locator = new Locator(nats, stream, log);
+  fanOut.readFrom({ log, locator });
   const heartbeats = new Heartbeats<Listener>(options.heartbeatMs ?? HEARTBEAT_MS, (listener) =>
     fanOut.beat(listener),
   );
-  const follower = new Follower(log, logger);
+  const follower = new Follower({ log, nats, stream, logger });
   await follower.attached;
   let stopping = false;
 
@@ -90,7 +95,7 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
     const { ready, detail } = status();
     if (ready) return;
     // Through a short outage of NATS, what memory can answer goes on.
-    if (stopping || log.head === undefined || !log.knows(query.requested)) {
+    if (stopping || log.head === undefined || !locator.knows(query.requested)) {
       throw unavailable(`the order feed cannot be read now: ${detail}`);
     }
   }
@@ -135,59 +140,4 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
       await follower.stop();
     },
   };
-}
-
-/** Keeps the log attached to the stream, for ever. */
-class Follower {
-  /** Resolves after the first attempt, whatever came of it. */
-  readonly attached: Promise<void>;
-  /** Why the stream is not being read; undefined while it is. */
-  trouble: string | undefined = 'the feed is starting';
-  readonly #log: FeedLog;
-  readonly #logger: Logger;
-  readonly #abort = new AbortController();
-  readonly #done: Promise<void>;
-
-  constructor(log: FeedLog, logger: Logger) {
-    this.#log = log;
-    this.#logger = logger;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    this.attached = promise;
-    this.#done = this.#run(resolve);
-  }
-
-  async stop(): Promise<void> {
-    this.#abort.abort();
-    await this.#done;
-  }
-
-  async #run(firstAttempt: () => void): Promise<void> {
-    const { signal } = this.#abort;
-    while (!signal.aborted) {
-      try {
-        await this.#log.attach();
-        this.trouble = undefined;
-        firstAttempt();
-        await this.#log.follow(signal);
-      } catch (error) {
-        this.#note(error);
-        firstAttempt();
-        await delay(ATTACH_RETRY_MS, undefined, { signal }).catch(() => undefined);
-      }
-    }
-  }
-
-  /**
-   * What passes by itself is logged once and tried again. Anything else is a fault of ours: it
-   * stays an unhandled rejection, which ends the process, and a new one starts clean.
-   */
-  #note(error: unknown): void {
-    const passes =
-      error instanceof NatsUnavailableError ||
-      error instanceof StreamMissingError ||
-      error instanceof StreamRewoundError;
-    if (!passes) throw error;
-    if (this.trouble !== error.message) this.#logger.warn({ err: error }, 'the feed is not read');
-    this.trouble = error.message;
-  }
 }

@@ -7,7 +7,7 @@ import type { FeedConnection } from './connection.ts';
 import { type Format, gapBlock, HEARTBEAT_BLOCK, positionBlock } from './encode.ts';
 import type { FeedEvent } from './event.ts';
 import { type Filter, matches } from './filter.ts';
-import type { Start } from './log.ts';
+import type { Start } from './locate.ts';
 import { NO_POSITION, type Position } from './position.ts';
 
 export class Listener {

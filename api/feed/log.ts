@@ -1,7 +1,7 @@
 /**
- * The FEED stream as this process sees it: one tail that fills the ring, reads of what is older,
- * and the finding of a client's position. Invariant: events come in stream order, each once; what
- * is skipped, and a stream that is not the one that was followed, is told. It knows no listeners.
+ * The FEED stream as this process sees it: one tail that fills the ring, and reads of what is
+ * older. Invariant: events come in stream order, each once; what is skipped, and a stream that is
+ * not the one that was followed, is told. It knows no listeners and no clients' positions.
  */
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -11,11 +11,11 @@ import {
   StreamMissingError,
   streamState,
 } from '../../infra/nats.ts';
-import { firstMessageAtOrAfter, getMessage, readRange } from '../../infra/nats-read.ts';
+import { firstMessageAtOrAfter, getMessage } from '../../infra/nats-read.ts';
 import { type TailMessage, tailBatches } from '../../infra/nats-tail.ts';
 import { ChunkCache } from './chunks.ts';
 import { FeedEvent } from './event.ts';
-import { attainable, NO_POSITION, type Position, position, sequenceOf } from './position.ts';
+import { NO_POSITION, type Position, position } from './position.ts';
 import { Ring } from './ring.ts';
 
 /** The newest message of the feed; its position is unknown where it was removed before we came. */
@@ -30,15 +30,6 @@ export type LogSink = {
   event(event: FeedEvent, skippedAfter: Head | undefined): void;
   /** The stream lost messages or was made anew: no position holds unless it is located again. */
   replaced(last: Head): void;
-};
-
-/** Where delivery starts: after `sequence`. */
-export type Start = {
-  readonly sequence: number;
-  /** Of the message at `sequence`; NO_POSITION where that is not known. */
-  readonly position: Position;
-  /** Set where the requested position is not part of this feed any more. */
-  readonly gap?: { readonly firstAvailable: Position };
 };
 
 export type LogOptions = {
@@ -146,61 +137,33 @@ export class FeedLog {
       const events = chunk.events.filter((event) => event.sequence > at);
       if (events.length > 0) return events;
       const { firstSequence } = await streamState(nats, stream);
-      const first = Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
+      const first = this.firstKept(firstSequence);
       at = first > at + 1 ? first - 1 : chunk.end;
     }
     return [];
   }
 
-  /** True when `locate` answers from memory. */
-  knows(requested: bigint): boolean {
-    const at = attainable(requested);
-    if (requested === 0n) return true;
-    return at !== undefined && this.#remembered(sequenceOf(at)) !== undefined;
+  /** Sequence at which the feed went on when it was last seen replaced. */
+  get continuation(): number | undefined {
+    return this.#continuation;
   }
 
-  /**
-   * Where delivery starts for a client that has seen `requested`; 0 is from now on.
-   *
-   * A position of another feed goes on where this process saw the feed replaced; else at the
-   * message that has its sequence now, which is later than the one meant; else live.
-   * Rejects as `attach` does.
-   */
-  async locate(requested: bigint): Promise<Start> {
-    if (requested === 0n) return this.#live();
-    const at = attainable(requested);
-    const sequence = at === undefined ? Number.POSITIVE_INFINITY : sequenceOf(at);
-    const found = await this.#positionAt(sequence);
-    if (at !== undefined && found === at) return { sequence, position: at };
-    if (found === 'removed') return this.#from(0);
-    if (this.#continuation !== undefined && sequence >= this.#continuation) {
-      return this.#from(this.#continuation);
-    }
-    return found === 'ahead' ? this.#from(Number.POSITIVE_INFINITY) : this.#from(sequence);
+  /** The first sequence that can be delivered, given the first that the stream holds. */
+  firstKept(firstSequence: number): number {
+    return Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
   }
 
-  /** Delivery from the first event at or after `sequence`, or live where there is none. */
-  async #from(sequence: number): Promise<Start> {
-    const { nats, stream } = this.#options;
-    const live = this.#live();
-    const { firstSequence, lastSequence } = await streamState(nats, stream);
-    const kept = Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
-    const wanted = Math.max(kept, sequence);
-    let [first] = await this.after(wanted - 1);
-    if (first === undefined && lastSequence > live.sequence && wanted <= lastSequence) {
-      // The tail has yet to bring it.
-      const next = Math.max(wanted, live.sequence + 1);
-      const [message] = await readRange(nats, stream, next, 1);
-      first = message === undefined ? undefined : new FeedEvent(message);
-    }
-    if (first === undefined) return { ...live, gap: { firstAvailable: live.position } };
-    const gap = { firstAvailable: first.position };
-    return { sequence: first.sequence - 1, position: NO_POSITION, gap };
+  /** The position of a message, from memory alone. */
+  remembered(sequence: number): Position | undefined {
+    const head = this.#head;
+    if (head?.sequence === sequence && head.position !== NO_POSITION) return head.position;
+    return this.#ring.at(sequence)?.position;
   }
 
-  #live(): Start {
-    const { sequence = 0, position = NO_POSITION } = this.#head ?? {};
-    return { sequence, position };
+  /** The position of a message at or before the head. Rejects as `attach` does. */
+  async stored(sequence: number): Promise<Position | undefined> {
+    const { events } = await this.#chunks.covering(sequence, this.#head?.sequence ?? 0);
+    return events.find((event) => event.sequence === sequence)?.position;
   }
 
   #ringAfter(sequence: number): FeedEvent[] {
@@ -211,29 +174,6 @@ export class FeedLog {
       events.push(event);
     }
     return events;
-  }
-
-  #remembered(sequence: number): Position | undefined {
-    const head = this.#head;
-    if (head?.sequence === sequence && head.position !== NO_POSITION) return head.position;
-    return this.#ring.at(sequence)?.position;
-  }
-
-  async #positionAt(sequence: number): Promise<Position | 'removed' | 'ahead'> {
-    const { nats, stream } = this.#options;
-    const remembered = this.#remembered(sequence);
-    if (remembered !== undefined) return remembered;
-    const { firstSequence, lastSequence } = await streamState(nats, stream);
-    if (sequence > lastSequence) return 'ahead';
-    if (sequence < firstSequence) return 'removed';
-    const head = this.#head?.sequence ?? 0;
-    // Another process may be ahead of this one's tail: then the stream itself is asked.
-    if (sequence > head) {
-      const message = await getMessage(nats, stream, sequence);
-      return message === undefined ? 'removed' : position(sequence, message.messageId);
-    }
-    const { events } = await this.#chunks.covering(sequence, head);
-    return events.find((event) => event.sequence === sequence)?.position ?? 'removed';
   }
 
   /** False where a message is not of the stream that was followed. */

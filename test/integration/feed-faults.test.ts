@@ -1,6 +1,7 @@
 // The order feed when things go wrong: clients that are cut, that do not read, a server that is
 // away, a stream that lost what it had. Each time the rule is the same: every event once and in
 // order, or a gap that says so.
+import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { position } from '../../api/feed/position.ts';
 import { type FeedMatch, feedMessageId } from '../../ingest/contract.ts';
@@ -173,6 +174,21 @@ describe('a client that does not read', () => {
     });
     expect(txHashes(client.blocks.slice(gapAt + 1))).toEqual(hashes(matches.slice(1_100)));
     client.close();
+  });
+
+  test('while it reads what is stored, is cut after a time', async () => {
+    await start(
+      range(1, 400, (n) => large(n, 100_000)),
+      { stalledMsMax: 100 },
+    );
+    const client = await new Client(api.port, { query: `lastEventId=${at(1, match(1))}` }).begun();
+    client.socket.pause();
+    // Nobody is left: the process gave the client up, though that cannot see it yet.
+    const none = () => api.feed.status().detail.startsWith('0 listeners');
+    while (!none()) await setImmediate();
+    client.socket.resume();
+    await client.until(({ ended }) => ended);
+    expect(client.orders.length).toBeLessThan(399);
   });
 });
 

@@ -123,6 +123,20 @@ describe('wire format', () => {
     expect([head.status, head.body]).toEqual([200, '']);
   });
 
+  test('is chunked for HTTP/1.1', async () => {
+    const { api, stream } = await feedOver(1);
+    const response = await fetch(`http://127.0.0.1:${api.port}/v1/stream/orders`);
+    expect(response.headers.get('transfer-encoding')).toBe('chunked');
+    await publish(broker.nats, stream, [match(2)]);
+    const decoder = new TextDecoder();
+    let text = '';
+    for await (const bytes of response.body ?? []) {
+      text += decoder.decode(bytes, { stream: true });
+      if (text.includes('event: order\n') && text.endsWith('\n\n')) break;
+    }
+    expect(text).toMatch(/^retry: 2000\n\nid: \d+\n\nid: \d+\nevent: order\ndata: \[.*\]\n\n$/);
+  });
+
   test('passes over a message that is not a match', async () => {
     const { api, stream } = await feedOver(0);
     const client = await new Client(api.port).begun();
@@ -177,6 +191,20 @@ describe('resuming', () => {
     for (const client of clients) {
       await client.until(({ orders }) => orders.length === 1);
       expect(txHashes(client.orders)).toEqual(hashes(6, 6));
+      client.close();
+    }
+  });
+
+  test('a position that another process sent a moment ago is no gap', async () => {
+    const { api, stream } = await feedOver(1);
+    for (let n = 2; n <= 40; n += 2) {
+      await publish(broker.nats, stream, [match(n)]);
+      // The tail of this process may not have brought it yet.
+      const client = await resume(api, at(n)).begun();
+      await publish(broker.nats, stream, [match(n + 1)]);
+      await client.until(({ orders }) => orders.length === 1);
+      expect(txHashes(client.orders)).toEqual(hashes(n + 1, n + 1));
+      expect(client.blocks.some(({ event }) => event === 'gap')).toBe(false);
       client.close();
     }
   });

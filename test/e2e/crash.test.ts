@@ -1,0 +1,179 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { connectNats } from '../../infra/nats.ts';
+import { storedSince } from '../../infra/nats-read.ts';
+import {
+  decodeLedgerEvent,
+  FEED_STREAM,
+  feedMessageId,
+  LEDGER_STREAM,
+} from '../../ingest/contract.ts';
+import { FeedClient } from './feed-client.ts';
+import {
+  type Devnet,
+  freeze,
+  projectedTo,
+  rpc,
+  type Service,
+  startDevnet,
+  startService,
+  temporaryDirectory,
+  until,
+} from './service.ts';
+
+const SEED = Number(process.env.CRASH_SEED || Date.now() % 100_000);
+const KILLS_EACH = Number(process.env.CRASH_KILLS || 10);
+const VICTIMS = ['projector', 'clickhouse', 'ingest'] as const;
+const CUTS = 50;
+const PAUSE_MS_MAX = 1_200;
+
+/** Chain columns of every table, as one number each: sequences and batches may differ. */
+const CHECKSUMS = {
+  bookings: `SELECT count() AS rows, toString(groupBitXor(cityHash64(kind, block_number, block_time,
+      log_index, event_log_index, tx_hash, condition_id, trader, order_hash, is_taker, side,
+      outcome_index, token_id, shares, usdc, fee, realised_pnl, realised_cost, position_outcome,
+      position_shares, position_cost, position_fees, partition, leg))) AS hash FROM bookings`,
+  trader_hours: sums('trader_hours', 'trader, hour, condition_id'),
+  trader_markets: sums('trader_markets', 'trader, condition_id', ', max(last_trade_at)'),
+  market_traders: sums('market_traders', 'condition_id, trader', ', max(last_trade_at)'),
+  positions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, trader, outcome,
+      shares, cost_basis, open_fees, version))) AS hash FROM positions FINAL`,
+  trader_activity: `SELECT count() AS rows, toString(groupBitXor(cityHash64(trader, first_trade_at,
+      last_trade_at, fills))) AS hash FROM trader_activity FINAL`,
+  resolutions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, payout_0,
+      payout_1, resolved_at))) AS hash FROM resolutions FINAL`,
+  markets: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, market_id, question,
+      tags))) AS hash FROM markets FINAL`,
+};
+
+function sums(table: string, key: string, more = ''): string {
+  return `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
+    SELECT cityHash64(${key}, sum(realised_pnl), sum(realised_cost), sum(fee), sum(maker_volume),
+      sum(taker_volume), sum(fills), sum(settlements)${more}) AS hash
+    FROM ${table} GROUP BY ${key})`;
+}
+
+async function checksums(service: Service) {
+  const rows: Record<string, unknown> = {};
+  for (const [table, sql] of Object.entries(CHECKSUMS)) [rows[table]] = await service.query(sql);
+  return rows;
+}
+
+/** Deterministic numbers in [0, 1) from a seed (mulberry32). */
+function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
+  const directory = temporaryDirectory();
+  const dice = random(SEED);
+  let devnet: Devnet;
+  let service: Service;
+  let client: FeedClient;
+
+  beforeAll(async () => {
+    const data = `${directory.path}/devnet`;
+    devnet = await startDevnet(data, { matches: 300, days: 2, rate: 25 });
+    service = await startService(`${directory.path}/disturbed`, { env: devnet.env });
+    client = new FeedClient(service.ready.url, service.ready.key);
+    const victims = Array.from({ length: KILLS_EACH }, () => VICTIMS).flat();
+    let cutsLeft = CUTS;
+    const cutting = (async () => {
+      for (; cutsLeft > 0; cutsLeft--) {
+        await delay(dice() * PAUSE_MS_MAX);
+        client.cut();
+      }
+    })();
+    for (const victim of victims.toSorted(() => dice() - 0.5)) {
+      await delay(dice() * PAUSE_MS_MAX);
+      const pid = service.pidOf(victim);
+      process.kill(pid, 'SIGKILL');
+      await until(async () => (service.pidOf(victim) === pid ? undefined : true));
+    }
+    await cutting;
+    devnet = await freeze(devnet, data);
+    const block = await lastMatchBlock(devnet.rpcUrl);
+    await projectedTo(service, block);
+  });
+
+  afterAll(async () => {
+    await client?.stop();
+    await service?.up.stop();
+    await devnet?.process.stop();
+    directory.remove();
+  });
+
+  test('all counts and sums equal those of an undisturbed run over the same chain', async () => {
+    const undisturbed = await startService(`${directory.path}/undisturbed`, { env: devnet.env });
+    try {
+      const expected = await until(async () => {
+        const [one, other] = [await checksums(undisturbed), await checksums(service)];
+        // Metadata arrives when it arrives: only the last of it is waited for.
+        return JSON.stringify(one.markets) === JSON.stringify(other.markets) ? one : undefined;
+      });
+      expect(await checksums(service)).toEqual(expected);
+    } finally {
+      await undisturbed.up.stop();
+    }
+  });
+
+  test('LEDGER holds every match of the chain once, in chain order; FEED holds the live ones once', async () => {
+    const nats = await connectNats({ url: service.ready.nats_url, name: 'crash test' });
+    try {
+      const ledger: { place: [number, number]; feedId: string }[] = [];
+      const ids = new Set<string>();
+      for await (const message of storedSince(nats, LEDGER_STREAM, { sequence: 1 })) {
+        const event = decodeLedgerEvent(message.data);
+        if (event.kind !== 'match') continue;
+        expect(ids.has(message.messageId)).toBe(false);
+        ids.add(message.messageId);
+        ledger.push({
+          place: [event.blockNumber, event.logIndex],
+          feedId: feedMessageId(event.txHash, event.fills.at(-1)?.orderHash ?? '', 0),
+        });
+      }
+      const places = ledger.map(({ place }) => place);
+      expect(places).toEqual(places.toSorted(([a, i], [b, j]) => a - b || i - j));
+      const feed: string[] = [];
+      for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
+        feed.push(message.messageId);
+      }
+      expect(new Set(feed).size).toBe(feed.length);
+      const live = ledger.slice(300).map(({ feedId }) => feedId);
+      expect(live.filter((id) => !feed.includes(id))).toEqual([]);
+    } finally {
+      await nats.close();
+    }
+  });
+
+  test(`a feed client that was cut ${CUTS} times has every match once, in order`, async () => {
+    const nats = await connectNats({ url: service.ready.nats_url, name: 'crash test' });
+    try {
+      const feed: string[] = [];
+      for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
+        feed.push(message.messageId.split(':')[0] ?? '');
+      }
+      await until(async () => (client.events.at(-1)?.txHash === feed.at(-1) ? true : undefined));
+      const received = client.events.map((event) => event.txHash);
+      const first = feed.indexOf(received[0] ?? '');
+      expect(received).toEqual(feed.slice(first));
+      expect(client.gaps).toBe(0);
+      expect(client.cuts).toBe(CUTS);
+    } finally {
+      await nats.close();
+    }
+  });
+});
+
+async function lastMatchBlock(rpcUrl: string): Promise<number> {
+  const topic = '0x174b3811690657c217184f89418266767c87e4805d09680c39fc9c031c0cab7c';
+  const filter = { fromBlock: '0x0', toBlock: 'latest', topics: [topic] };
+  const logs = await rpc<{ blockNumber: string }[]>(rpcUrl, 'eth_getLogs', [filter]);
+  return Number(logs.at(-1)?.blockNumber);
+}

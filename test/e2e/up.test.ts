@@ -1,0 +1,179 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { FeedClient } from './feed-client.ts';
+import {
+  type Ready,
+  rpc,
+  type Service,
+  start,
+  startService,
+  temporaryDirectory,
+  until,
+} from './service.ts';
+
+const FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'];
+const QUICK = ['--history-days', '3'];
+
+type Leaderboard = { traders: unknown[]; total_count: number };
+
+/** Command lines of running processes that name the directory. */
+function processesOf(directory: string): string[] {
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && name !== String(process.pid))
+    .map((pid) => {
+      try {
+        return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ');
+      } catch {
+        return '';
+      }
+    })
+    .filter((command) => command.includes(directory));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function outcome(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  const up = start('infra/up.ts', args, env);
+  const code = await up.exit;
+  return { code, errors: up.errors(), lines: up.lines };
+}
+
+describe('npm start', () => {
+  const directory = temporaryDirectory();
+  let service: Service | undefined;
+
+  afterEach(async () => {
+    await service?.up.stop();
+    service = undefined;
+  });
+  afterAll(() => directory.remove());
+
+  test('refuses a wrong option, a bad variable and a taken port with one clear message each', async () => {
+    expect(await outcome(['--prot', '1'])).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining("Unknown option '--prot'"),
+    });
+    expect(await outcome(['--demo-rate', 'fast'])).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining('--demo-rate'),
+    });
+    expect(await outcome([], { LOG_LEVEL: 'loud' })).toMatchObject({
+      code: 1,
+      errors: expect.stringContaining('LOG_LEVEL'),
+    });
+    const other = createServer().listen(0, '127.0.0.1');
+    await new Promise((listening) => other.once('listening', listening));
+    const { port } = other.address() as AddressInfo;
+    const taken = await outcome(['--port', String(port), '--data', `${directory.path}/taken`]);
+    other.close();
+    expect(taken).toMatchObject({ code: 1, errors: expect.stringContaining('--port N') });
+    expect(processesOf(`${directory.path}/taken`)).toEqual([]);
+  });
+
+  test('refuses a missing binary, and leaves no process behind', async () => {
+    const data = `${directory.path}/missing`;
+    const missing = await outcome(['--port', '0', '--data', data], {
+      NATS_SERVER_BIN: '/nowhere/nats-server',
+    });
+    expect(missing).toMatchObject({ code: 1, errors: expect.stringContaining('NATS_SERVER_BIN') });
+    expect(missing.errors.trim().split('\n')).toHaveLength(1);
+    expect(processesOf(data)).toEqual([]);
+  });
+
+  test('is ready with every time frame, stops whole, and goes on with equal counts', async () => {
+    const data = `${directory.path}/again`;
+    service = await startService(data, { args: QUICK });
+    const { ready, up } = service;
+    expect(ready).toMatchObject({
+      event: 'ready',
+      url: expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+$/),
+      key: expect.stringMatching(/^fs_pro_/),
+      clickhouse_url: expect.stringMatching(/^http:/),
+      nats_url: expect.stringMatching(/^nats:/),
+      rpc_url: expect.stringMatching(/^http:/),
+    });
+    for (const frame of FRAMES) {
+      const path = `/v1/analytics/leaderboard?time_frame=${frame}`;
+      const { traders, total_count } = await service.get<Leaderboard>(path);
+      expect(traders.length, frame).toBeGreaterThan(0);
+      expect(total_count).toBeGreaterThanOrEqual(traders.length);
+    }
+
+    const second = await outcome(['--port', '0', '--data', data]);
+    expect(second).toMatchObject({ code: 1, errors: expect.stringContaining('is in use') });
+
+    const counts = (block: string) =>
+      (service as Service).query<{ rows: string; hash: string; block: string }>(
+        `SELECT toString(count()) AS rows, toString(max(block_number)) AS block,
+           toString(groupBitXor(cityHash64(trader, tx_hash, log_index, kind, realised_pnl))) AS hash
+         FROM bookings WHERE block_number <= ${block}`,
+      );
+    const [before] = await counts('1000000000');
+    const [first] = await counts(before?.block ?? '');
+    const pids = up.lines
+      .filter((line) => line.event === 'starting')
+      .map((line) => Number(line.pid));
+    expect(await up.stop()).toBe(0);
+    expect(up.lines.at(-1)).toEqual({ event: 'stopped' });
+    expect(pids.filter(isAlive)).toEqual([]);
+    expect(processesOf(data)).toEqual([]);
+
+    service = await startService(data, { args: QUICK });
+    expect((service.ready as Ready).key).toBe(ready.key);
+    const [after] = await counts(first?.block ?? '');
+    expect(after).toEqual(first);
+  });
+
+  test('shows matches in the feed before their block, and the same matches in ClickHouse once', async () => {
+    service = await startService(`${directory.path}/feed`, {
+      args: [...QUICK, '--demo-rate', '10'],
+    });
+    const { url, key, rpc_url } = service.ready;
+    const client = new FeedClient(url, key);
+    const seen = new Set<string>();
+    let early = 0;
+    await until(async () => {
+      for (const { txHash } of client.events) {
+        if (seen.has(txHash)) continue;
+        seen.add(txHash);
+        const receipt = await rpc<unknown>(rpc_url, 'eth_getTransactionReceipt', [txHash]);
+        if (receipt === null) early += 1;
+      }
+      return seen.size >= 40 ? true : undefined;
+    });
+    await client.stop();
+    expect(early).toBeGreaterThan(0);
+    const mined: string[] = [];
+    for (const txHash of seen) {
+      const receipt = await until(async () => {
+        const params = [txHash];
+        const found = await rpc<{ status: string } | null>(
+          rpc_url,
+          'eth_getTransactionReceipt',
+          params,
+        );
+        return found ?? undefined;
+      });
+      // The devnet makes a few matches revert: they were pending, and never a fill.
+      if (receipt.status === '0x1') mined.push(txHash.slice(2));
+    }
+    const { query } = service;
+    const rows = await until(async () => {
+      const found = await query<{ tx: string; takers: string }>(
+        `SELECT lower(hex(tx_hash)) AS tx, toString(countIf(is_taker)) AS takers FROM bookings
+         WHERE kind = 'fill' GROUP BY tx_hash HAVING tx IN ('${mined.join("','")}')`,
+      );
+      return found.length === mined.length ? found : undefined;
+    });
+    expect(rows.every((row) => row.takers === '1')).toBe(true);
+  });
+});
