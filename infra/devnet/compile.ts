@@ -6,8 +6,8 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
-export type Artifact = { readonly abi: readonly unknown[]; readonly bytecode: `0x${string}` };
-export type Artifacts = Readonly<Record<string, Artifact>>;
+type Artifact = { readonly abi: readonly unknown[]; readonly bytecode: `0x${string}` };
+type Artifacts = Readonly<Record<string, Artifact>>;
 
 type SolcOutput = {
   readonly errors?: readonly { readonly severity: string; readonly formattedMessage: string }[];

@@ -1,5 +1,5 @@
 /**
- * Puts the contracts on an empty chain: five transactions of the deployer in one block, at the addresses
+ * Puts the contracts on an empty chain: six transactions of the deployer in one block, at the addresses
  * of addresses.ts. Refuses to go on when one of them lands elsewhere or fails.
  */
 import { encodeDeployData, encodeFunctionData, type Hex } from 'viem';

@@ -18,7 +18,7 @@ import { recallWorld } from './recall.ts';
 import type { Rpc } from './rpc.ts';
 import { World } from './world.ts';
 
-export type DevnetOptions = {
+type DevnetOptions = {
   readonly directory: string;
   /** 0: any free port. */
   readonly rpcPort: number;

@@ -16,7 +16,7 @@ import type { World } from './world.ts';
 
 export type Gamma = { readonly url: string; close(): Promise<void> };
 
-export type GammaOptions = {
+type GammaOptions = {
   readonly world: World;
   readonly seed: number;
   /** 0: any free port. */

@@ -9,7 +9,7 @@ import type { Rpc } from './rpc.ts';
 import { Sender, type Transaction } from './sender.ts';
 import type { World } from './world.ts';
 
-export type HistoryOptions = {
+type HistoryOptions = {
   readonly seed: number;
   readonly startTime: number;
   readonly endTime: number;

@@ -13,7 +13,7 @@ import type { Rpc } from './rpc.ts';
 type Shares = readonly [Map<Hex, bigint>, Map<Hex, bigint>];
 
 /** A match would take more than a wallet has. */
-export class InsufficientHoldingsError extends Error {
+class InsufficientHoldingsError extends Error {
   override readonly name = 'InsufficientHoldingsError';
 }
 

@@ -14,7 +14,7 @@ import type { Rpc } from './rpc.ts';
 import { Sender, type Transaction } from './sender.ts';
 import type { PlannedMatch, World } from './world.ts';
 
-export type LiveOptions = {
+type LiveOptions = {
   readonly seed: number;
   readonly matchesPerSecond: number;
   readonly signal: AbortSignal;
@@ -32,7 +32,10 @@ const SPOOF_CHANCE = 1 / 600;
 const BACKLOG_MS_MAX = 2_000;
 const RECENT_REVERTS_MAX = 1_000;
 
-/** Runs until the signal; throws when the chain no longer answers. */
+/**
+ * Runs until the signal. Throws when the chain refuses or no longer answers: what was booked for a call
+ * that never went out cannot be taken back, so the process ends and a new one reads the chain afresh.
+ */
 export async function tradeLive(rpc: Rpc, world: World, options: LiveOptions): Promise<void> {
   const sender = new Sender(rpc);
   const review = new Review(rpc, world, options.onRevert);

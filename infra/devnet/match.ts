@@ -38,7 +38,7 @@ export type Match = {
 };
 
 /** What one order gave and got, in micro-units; `making` is what its event shows. */
-export type Execution = {
+type Execution = {
   readonly order: Order;
   readonly making: bigint;
   readonly taking: bigint;

@@ -10,7 +10,7 @@ import { PRICE_UNIT } from './prices.ts';
 import type { Random } from './random.ts';
 import type { Trader } from './traders.ts';
 
-export type Offer = {
+type Offer = {
   readonly side: Side;
   readonly outcome: OutcomeIndex;
   /** Thousandths of a USDC. */

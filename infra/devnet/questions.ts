@@ -5,7 +5,7 @@
 import type { Random } from './random.ts';
 import type { Topic } from './topics.ts';
 
-export type Question = {
+type Question = {
   readonly question: string;
   readonly slugEnd: string;
   readonly outcomes: readonly [string, string];
@@ -15,7 +15,7 @@ export type Question = {
   readonly sportsMarketType: string | undefined;
 };
 
-export type EventText = {
+type EventText = {
   readonly title: string;
   readonly slugStart: string;
   /** Exactly one of the questions resolves to its outcome 0. */

@@ -13,7 +13,7 @@ type RpcAnswer = {
 };
 
 /** The node answered a call with an error. */
-export class RpcError extends Error {
+class RpcError extends Error {
   override readonly name = 'RpcError';
   readonly code: number;
   readonly method: string;

@@ -7,7 +7,7 @@
 export type Tag = { readonly id: string; readonly label: string; readonly slug: string };
 export type Series = { readonly id: string; readonly slug: string; readonly title: string };
 
-export type Shape =
+type Shape =
   | { readonly kind: 'game'; readonly league: string; readonly drawPossible: boolean }
   | { readonly kind: 'up-or-down'; readonly coin: string; readonly minutes: number }
   | { readonly kind: 'yes-no' }
