@@ -14,7 +14,7 @@ import { readShownKeys, type ShownKeys } from './data-directory.ts';
 import { connectNats } from './nats.ts';
 import { openKv } from './nats-kv.ts';
 import { KEYS_BUCKET } from './streams.ts';
-import { Child, type Message } from './supervise.ts';
+import { Child, ChildStartError, type Message } from './supervise.ts';
 
 /** Everything is down within this time, or killed. */
 const STOP_MS_MAX = 4_500;
@@ -175,6 +175,7 @@ export class Service {
     ready: string,
     group: Child[] = this.#processes,
   ): Promise<Message> {
+    if (this.#stopping !== undefined) throw new ChildStartError(`${name} not started: stopping`);
     const { report, data } = this.#options;
     const child = new Child({
       name,

@@ -14,6 +14,7 @@ const RESTART_MAX_MS = 10_000;
 /** A child that ran this long starts its backoff anew. */
 const STEADY_MS = 30_000;
 const ERROR_LINES_MAX = 5;
+const LAST_WORDS_MS = 200;
 
 export type Message = Readonly<Record<string, unknown>>;
 
@@ -110,10 +111,13 @@ export class Child {
     };
     child.on('message', (message) => hear(message as Message));
     child.on('error', (error) => ended.resolve(`${name} could not be started: ${error.message}`));
-    child.on('close', (code, signal) => {
+    const end = (code: number | null, signal: NodeJS.Signals | null) => {
       const last = this.#errors.join('\n').trim();
       ended.resolve(last === '' ? `${name} ended (${signal ?? `code ${code}`})` : last);
-    });
+    };
+    child.on('close', end);
+    // A grandchild may hold the pipes for longer: the last words get a moment, not for ever.
+    child.on('exit', (code, signal) => setTimeout(() => end(code, signal), LAST_WORDS_MS));
     for (const stream of [child.stdout, child.stderr]) {
       if (stream === null) continue;
       createInterface({ input: stream }).on('line', (line) => {

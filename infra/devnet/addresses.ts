@@ -6,9 +6,9 @@
 
 export const CHAIN_ID = 31337;
 
-/** Account 0: deploys, is admin of every contract, mints pUSD, is the oracle of every condition. */
+/** Account 0: deploys, is admin of every contract, mints pUSD; as ORACLE it resolves every condition. */
 export const DEPLOYER = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266';
-export const ORACLE = DEPLOYER;
+export const ORACLE = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266';
 
 /** Accounts 1 to 3: the exchanges' operators, who send every match. */
 export const OPERATORS = [

@@ -202,11 +202,16 @@ async function main(): Promise<void> {
   // Before the start: a signal that comes while the server starts must not leave it behind.
   let asked = false;
   let stopServer = () => {};
-  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
-    process.on(signal, () => {
-      asked = true;
-      stopServer();
-    });
+  const stop = () => {
+    asked = true;
+    stopServer();
+  };
+  process.on('SIGTERM', stop).on('SIGINT', stop);
+  // Started by a supervisor: it ends with it.
+  if (process.channel !== undefined) {
+    process.on('disconnect', stop);
+    // Listening must not keep a process alive that could not start.
+    process.channel.unref();
   }
   const server = await startNatsServer({ dataDir: values.data, port: Number(values.port) });
   stopServer = () => void server.stop();
