@@ -51,6 +51,8 @@ export const Config = z.object({
     .describe('operators to trust before any was learned, by comma'),
   HTTP_HOST: z.string().min(1).default('127.0.0.1').describe('address the api listens on'),
   HTTP_PORT: Port.default(8080).describe('port the api listens on; 0 = a free one'),
+  METRICS_HOST: z.string().min(1).default('127.0.0.1').describe('address of /metrics and /readyz'),
+  METRICS_PORT: Port.optional().describe('port of /metrics and /readyz of ingest and projector'),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal'])
     .default('info')

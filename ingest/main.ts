@@ -3,7 +3,10 @@
  * Starts alone from environment variables (infra/config.ts); after any crash it goes on where LEDGER
  * ends. It deliberately knows nothing of ClickHouse.
  */
+
+import { Gauge, type Registry } from 'prom-client';
 import { type Config, readConfig, rpcWebSocketUrl } from '../infra/config.ts';
+import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats } from '../infra/nats.ts';
 import { type Kv, openKv } from '../infra/nats-kv.ts';
 import { OrderedPublisher } from '../infra/nats-publisher.ts';
@@ -23,20 +26,43 @@ import { subscribe } from './subscription.ts';
 
 /** How far before the cursor the feed's ids are read back after a restart. */
 const FEED_MEMORY_MS = 600_000;
-const COUNTS_MS = 60_000;
 
 await runProcess('ingest', async (context) => {
   const config = readConfig();
   const nats = await connectNats({ url: config.NATS_URL, name: 'ingest' });
+  const registry = createRegistry('ingest');
+  const notReady: Record<string, string> = { final: 'catching up' };
+  const metrics =
+    config.METRICS_PORT === undefined
+      ? undefined
+      : await serveMetrics({
+          registry,
+          host: config.METRICS_HOST,
+          port: config.METRICS_PORT,
+          notReady: () => (nats.connected ? notReady : { ...notReady, nats: 'not connected' }),
+        });
+  if (metrics !== undefined) context.report({ event: 'metrics', port: metrics.port });
   try {
     await ensureStreams(nats, config.NATS_REPLICAS);
-    await ingest(config, nats, context);
+    await ingest({ config, nats, registry, notReady }, context);
   } finally {
     await nats.close();
+    await metrics?.close();
   }
 });
 
-async function ingest(config: Config, nats: Nats, context: ProcessContext): Promise<void> {
+type Given = {
+  readonly config: Config;
+  readonly nats: Nats;
+  readonly registry: Registry;
+  /** Reasons for /readyz, by part; a part removes its own when it is well. */
+  readonly notReady: Record<string, string>;
+};
+
+async function ingest(
+  { config, nats, registry, notReady }: Given,
+  context: ProcessContext,
+): Promise<void> {
   const { logger, report } = context;
   const failed = new AbortController();
   const signal = AbortSignal.any([context.signal, failed.signal]);
@@ -68,10 +94,7 @@ async function ingest(config: Config, nats: Nats, context: ProcessContext): Prom
   await feed.restore(nats, marker === undefined ? 0 : marker.blockTime * 1_000 - FEED_MEMORY_MS);
   const shownFrom = await firstShownBlock(kv, rpc);
   const live = new Live({ rpc, chain, catalogue, feed, operators, logger });
-  const counts = setInterval(
-    () => logger.info({ shown: feed.shown, refused: Object.fromEntries(live.refused) }, 'feed'),
-    COUNTS_MS,
-  );
+  countFeed(registry, feed, live);
   const background: Promise<void>[] = [];
   const running = [
     followFinal({
@@ -87,6 +110,7 @@ async function ingest(config: Config, nats: Nats, context: ProcessContext): Prom
       signal,
       onBlock: (facts) => live.show(facts, shownFrom),
       onCaughtUp: (sequence) => {
+        delete notReady.final;
         report({ event: 'caught_up', sequence });
         // Balances are read at the newest final block: not worth asking for before it is near.
         background.push(balances.run());
@@ -105,11 +129,32 @@ async function ingest(config: Config, nats: Nats, context: ProcessContext): Prom
     if (failed.signal.aborted) throw failed.signal.reason;
   } finally {
     failed.abort();
-    clearInterval(counts);
     await Promise.allSettled([...running, ...background]);
     ledger.close();
     feedPublisher.close();
   }
+}
+
+function countFeed(registry: Registry, feed: FeedWriter, live: Live): void {
+  new Gauge({
+    name: 'fillstream_feed_matches_shown',
+    help: 'matches shown in FEED since the start, by where they were seen first',
+    labelNames: ['source'],
+    registers: [registry],
+    collect() {
+      this.set({ source: 'mempool' }, feed.shown.pending);
+      this.set({ source: 'block' }, feed.shown.confirmed);
+    },
+  });
+  new Gauge({
+    name: 'fillstream_pending_calls_refused',
+    help: 'pending calls that were not shown since the start, by reason',
+    labelNames: ['reason'],
+    registers: [registry],
+    collect() {
+      for (const [reason, count] of live.refused) this.set({ reason }, count);
+    },
+  });
 }
 
 /** The feed begins at the head of the first start: history is for the ledger alone. */

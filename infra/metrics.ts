@@ -1,0 +1,54 @@
+/**
+ * Metrics and readiness of a process without an API of its own: Prometheus text on /metrics, /healthz
+ * (alive), /readyz (503 with the reasons while it is not ready). Loopback or an inner network only.
+ */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { collectDefaultMetrics, Registry } from 'prom-client';
+
+/** Why a process is not ready, by part; empty when it is. */
+export type Reasons = Readonly<Record<string, string>>;
+
+/** A registry with the process's own metrics (event-loop delay, memory) under its name. */
+export function createRegistry(process: string): Registry {
+  const registry = new Registry();
+  registry.setDefaultLabels({ process });
+  collectDefaultMetrics({ register: registry });
+  return registry;
+}
+
+/** Serves the registry; resolves with the port. `port` 0 takes a free one. */
+export async function serveMetrics(options: {
+  readonly registry: Registry;
+  readonly host: string;
+  readonly port: number;
+  readonly notReady: () => Reasons;
+}): Promise<{ readonly port: number; close(): Promise<void> }> {
+  const { registry, host, port, notReady } = options;
+  const server = createServer((request, response) => {
+    if (request.url === '/healthz') return response.end('{"status":"ok"}\n');
+    if (request.url === '/readyz') {
+      const reasons = notReady();
+      const isReady = Object.keys(reasons).length === 0;
+      response.writeHead(isReady ? 200 : 503, { 'Content-Type': 'application/json' });
+      return response.end(`${JSON.stringify({ ready: isReady, reasons })}\n`);
+    }
+    if (request.url !== '/metrics') return response.writeHead(404).end();
+    return void registry.metrics().then(
+      (text) => response.writeHead(200, { 'Content-Type': registry.contentType }).end(text),
+      (error: unknown) => response.writeHead(500).end(String(error)),
+    );
+  });
+  await listen(server, port, host);
+  return {
+    port: (server.address() as AddressInfo).port,
+    close: () => new Promise((done) => server.close(() => done())),
+  };
+}
+
+function listen(server: Server, port: number, host: string): Promise<void> {
+  return new Promise((done, failed) => {
+    server.once('error', failed);
+    server.listen(port, host, done);
+  });
+}
