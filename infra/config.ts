@@ -12,6 +12,18 @@ const NatsUrls = z
     message: 'must be nats:// or tls:// URLs, separated by commas',
   });
 
+/** `i/n`: this is instance i of n, counted from 0. */
+const Instance = z
+  .string()
+  .regex(/^\d{1,2}\/\d{1,2}$/)
+  .transform((text) => {
+    const [index = 0, count = 1] = text.split('/').map(Number);
+    return { index, count };
+  })
+  .refine(({ index, count }) => count >= 1 && count <= 16 && index < count, {
+    message: 'must be i/n with 0 ≤ i < n ≤ 16',
+  });
+
 export const Config = z.object({
   NATS_URL: NatsUrls.default('nats://127.0.0.1:4222').describe('JetStream servers, by comma'),
   NATS_REPLICAS: z.coerce.number().int().min(1).max(5).default(1).describe('copies of each stream'),
@@ -51,6 +63,7 @@ export const Config = z.object({
     .describe('operators to trust before any was learned, by comma'),
   HTTP_HOST: z.string().min(1).default('127.0.0.1').describe('address the api listens on'),
   HTTP_PORT: Port.default(8080).describe('port the api listens on; 0 = a free one'),
+  PROJECTOR_INSTANCE: Instance.prefault('0/1').describe('this projector is i of n, from 0'),
   METRICS_HOST: z.string().min(1).default('127.0.0.1').describe('address of /metrics and /readyz'),
   METRICS_PORT: Port.optional().describe('port of /metrics and /readyz of ingest and projector'),
   LOG_LEVEL: z

@@ -10,6 +10,8 @@ const FEED_AGE_MAX_MS = 72 * 3_600_000;
 
 /** API keys by SHA-256 of the key. */
 export const KEYS_BUCKET = 'keys';
+/** Leases of the projectors, by partition. */
+export const PROJECTORS_BUCKET = 'projectors';
 /** What ingest must remember beside the streams: operators, the first block of the feed. */
 export const INGEST_BUCKET = 'ingest';
 

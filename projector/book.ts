@@ -3,9 +3,9 @@
  * An event that is not after its partition's last (block, log) is dropped, so duplicates of any
  * origin are harmless. Holds state but does no I/O; the store reloads it after a restart.
  */
-import { type Match, partitionOf, type Resolution } from '../ingest/contract.ts';
+import { type Fill, type Match, partitionOf, type Resolution } from '../ingest/contract.ts';
 import type { Booking } from './contract.ts';
-import { evolve, FLAT, type Position } from './position.ts';
+import { evolve, FLAT, type Position, type Step } from './position.ts';
 
 type Market = {
   readonly positions: Map<string, Position>;
@@ -55,29 +55,27 @@ export class Book {
     const rows: Booking[] = [];
     for (const fill of match.fills) {
       const before = market.positions.get(fill.trader) ?? FLAT;
-      const step = evolve(before, { kind: 'fill', ...fill });
-      keep(market, fill.trader, step.position);
-      rows.push({
-        ...place(match, sequence, partition, rows.length),
+      const step = evolve(before, {
         kind: 'fill',
-        logIndex: fill.logIndex,
-        trader: fill.trader,
-        orderHash: fill.orderHash,
-        isTaker: fill.isTaker,
         side: fill.side,
         outcomeIndex: fill.outcomeIndex,
-        tokenId: fill.tokenId,
         shares: fill.shares,
         usdc: fill.usdc,
         fee: fill.fee,
-        realisedPnl: step.realisedPnl,
-        realisedCost: step.realisedCost,
-        ...after(step.position),
       });
+      keep(market, fill.trader, step.position);
+      rows.push(fillRow(match, fill, step, sequence, partition, rows.length));
       // A fill after the resolution: what it leaves open can be redeemed, so it settles at once.
       if (market.payouts !== undefined && step.position.shares > 0n) {
-        const at = { ...place(match, sequence, partition, rows.length), logIndex: fill.logIndex };
-        rows.push(settlement(market, fill.trader, market.payouts, at));
+        rows.push(
+          settlement(market, fill.trader, market.payouts, {
+            event: match,
+            logIndex: fill.logIndex,
+            sequence,
+            partition,
+            leg: rows.length,
+          }),
+        );
       }
     }
     return rows;
@@ -94,13 +92,15 @@ export class Book {
     }
     market.payouts = resolution.payouts;
     const traders = [...market.positions.keys()].sort();
-    return traders.map((trader, leg) => {
-      const at = {
-        ...place(resolution, sequence, partition, leg),
+    return traders.map((trader, leg) =>
+      settlement(market, trader, resolution.payouts, {
+        event: resolution,
         logIndex: resolution.logIndex,
-      };
-      return settlement(market, trader, resolution.payouts, at);
-    });
+        sequence,
+        partition,
+        leg,
+      }),
+    );
   }
 
   #market(conditionId: string): Market {
@@ -133,13 +133,38 @@ function keep(market: Market, trader: string, position: Position): void {
   else market.positions.set(trader, position);
 }
 
-function place(event: Match | Resolution, sequence: number, partition: number, leg: number) {
+// Rows are written out field by field: spreading objects halves the speed of the fold.
+function fillRow(
+  match: Match,
+  fill: Fill,
+  { position, realisedPnl, realisedCost }: Step,
+  sequence: number,
+  partition: number,
+  leg: number,
+): Booking {
   return {
-    blockNumber: event.blockNumber,
-    blockTime: event.blockTime,
-    eventLogIndex: event.logIndex,
-    txHash: event.txHash,
-    conditionId: event.conditionId,
+    kind: 'fill',
+    blockNumber: match.blockNumber,
+    blockTime: match.blockTime,
+    logIndex: fill.logIndex,
+    eventLogIndex: match.logIndex,
+    txHash: match.txHash,
+    conditionId: match.conditionId,
+    trader: fill.trader,
+    orderHash: fill.orderHash,
+    isTaker: fill.isTaker,
+    side: fill.side,
+    outcomeIndex: fill.outcomeIndex,
+    tokenId: fill.tokenId,
+    shares: fill.shares,
+    usdc: fill.usdc,
+    fee: fill.fee,
+    realisedPnl,
+    realisedCost,
+    positionOutcome: position.outcome,
+    positionShares: position.shares,
+    positionCost: position.costBasis,
+    positionFees: position.openFees,
     partition,
     sequence,
     leg,
@@ -150,14 +175,29 @@ function settlement(
   market: Market,
   trader: string,
   payouts: readonly [bigint, bigint],
-  at: ReturnType<typeof place> & { readonly logIndex: number },
+  at: {
+    readonly event: Match | Resolution;
+    readonly logIndex: number;
+    readonly sequence: number;
+    readonly partition: number;
+    readonly leg: number;
+  },
 ): Booking {
+  const { event, logIndex, sequence, partition, leg } = at;
   const before = market.positions.get(trader) ?? FLAT;
-  const step = evolve(before, { kind: 'resolution', payouts });
+  const { position, payout, realisedPnl, realisedCost } = evolve(before, {
+    kind: 'resolution',
+    payouts,
+  });
   market.positions.delete(trader);
   return {
-    ...at,
     kind: 'settlement',
+    blockNumber: event.blockNumber,
+    blockTime: event.blockTime,
+    logIndex,
+    eventLogIndex: event.logIndex,
+    txHash: event.txHash,
+    conditionId: event.conditionId,
     trader,
     orderHash: '',
     isTaker: false,
@@ -165,19 +205,16 @@ function settlement(
     outcomeIndex: before.outcome,
     tokenId: '0',
     shares: before.shares,
-    usdc: step.payout,
+    usdc: payout,
     fee: 0n,
-    realisedPnl: step.realisedPnl,
-    realisedCost: step.realisedCost,
-    ...after(step.position),
-  };
-}
-
-function after(position: Position) {
-  return {
+    realisedPnl,
+    realisedCost,
     positionOutcome: position.outcome,
     positionShares: position.shares,
     positionCost: position.costBasis,
     positionFees: position.openFees,
+    partition,
+    sequence,
+    leg,
   };
 }

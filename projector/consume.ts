@@ -8,15 +8,11 @@ import type { Logger } from 'pino';
 import { type Nats, streamState } from '../infra/nats.ts';
 import { firstMessageAtOrAfter, getMessage } from '../infra/nats-read.ts';
 import { type TailMessage, tailBatches } from '../infra/nats-tail.ts';
-import {
-  decodeLedgerEvent,
-  LEDGER_STREAM,
-  type LedgerEvent,
-  PARTITIONS,
-} from '../ingest/contract.ts';
+import { decodeLedgerEvent, LEDGER_STREAM, type LedgerEvent } from '../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from './batch.ts';
 import { Book } from './book.ts';
 import type { Fact } from './facts.ts';
+import type { Stored } from './lag.ts';
 import { type Projected, Queue } from './queue.ts';
 import type { Progress, Store } from './store.ts';
 
@@ -30,10 +26,14 @@ const REWIND_MS = 600_000;
 export type ProjectorOptions = {
   readonly nats: Nats;
   readonly store: Store;
+  /** Partitions that this projector owns; the events of others are read and left. */
+  readonly partitions: readonly number[];
+  /** Throws when the partitions may have another owner by now; asked before every write. */
+  readonly assertOwner: () => void;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   /** Called when everything up to a LEDGER sequence is stored. */
-  readonly onStored: (sequence: number) => void;
+  readonly onStored: (stored: Stored) => void;
   /** Called once, when the state is restored and reading begins. */
   readonly onStart: () => void;
 };
@@ -66,12 +66,13 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
 }
 
 async function read(
-  { nats, logger }: ProjectorOptions,
+  { nats, logger, partitions }: ProjectorOptions,
   book: Book,
   start: Start,
   queue: Queue,
   signal: AbortSignal,
 ): Promise<void> {
+  const owned = new Set(partitions);
   const tail = tailBatches(nats, {
     stream: LEDGER_STREAM,
     fromSequence: start.fromSequence,
@@ -80,12 +81,19 @@ async function read(
   });
   for await (const messages of tail) {
     for (const message of messages) {
-      const partition = Number(message.subject.split('.')[1]);
-      if (message.sequence <= (start.done.get(partition)?.sequence ?? 0)) continue;
-      queue.push(message, project(book, message, logger));
+      const partition = partitionOfSubject(message.subject);
+      const isDone = message.sequence <= (start.done.get(partition)?.sequence ?? 0);
+      const isOurs = owned.has(partition) && !isDone;
+      queue.push(message, isOurs ? project(book, message, logger) : {});
     }
     await queue.room();
   }
+}
+
+/** `ledger.<partition>.<kind>`; what belongs to no market or trader is partition 0's. */
+function partitionOfSubject(subject: string): number {
+  const partition = Number(subject.split('.')[1]);
+  return Number.isNaN(partition) ? 0 : partition;
 }
 
 function project(book: Book, message: TailMessage, logger: Logger): Projected {
@@ -130,7 +138,7 @@ async function write(
   queue: Queue,
   signal: AbortSignal,
 ): Promise<void> {
-  const { store, onStored } = options;
+  const { store, onStored, assertOwner, partitions } = options;
   let progressAt = 0;
   let dictionaryAt = 0;
   let newListings = false;
@@ -143,6 +151,7 @@ async function write(
       newListings ||= listings;
     }
     for (const batch of batchesOf(chunk.events)) {
+      assertOwner();
       await patiently(options, 'batch', () => store.writeBatch(batch));
     }
     if (newListings && Date.now() - dictionaryAt >= DICTIONARY_MS) {
@@ -152,23 +161,24 @@ async function write(
     }
     if (chunk.last === undefined) continue;
     last = chunk.last;
-    advance(done, last, chunk.lasts);
+    advance(partitions, done, last, chunk.lasts);
     if (Date.now() - progressAt >= PROGRESS_MS) {
       await patiently(options, 'progress', () => store.writeProgress([...done.values()]));
       progressAt = Date.now();
     }
-    onStored(last.sequence);
+    onStored({ sequence: last.sequence, timeMs: last.timestampMs });
   }
   if (last !== undefined) await store.writeProgress([...done.values()]);
 }
 
-/** Moves every partition to `last`: a chunk is all of LEDGER up to there. */
+/** Moves every owned partition to `last`: a chunk is all of LEDGER up to there. */
 function advance(
+  partitions: readonly number[],
   done: Map<number, Progress>,
   last: TailMessage,
   lasts: ReadonlyMap<number, BookedEvent>,
 ): void {
-  for (let partition = 0; partition < PARTITIONS; partition++) {
+  for (const partition of partitions) {
     const before = done.get(partition);
     if (before !== undefined && before.sequence >= last.sequence) continue;
     const row = lasts.get(partition)?.rows[0];
@@ -194,7 +204,9 @@ async function findStart(options: ProjectorOptions, progress: readonly Progress[
   const expired = message === undefined && newest.sequence < state.firstSequence;
   if (expired || message?.messageId === newest.messageId) {
     const oldest =
-      progress.length < PARTITIONS ? 0 : Math.min(...progress.map((row) => row.sequence));
+      progress.length < options.partitions.length
+        ? 0
+        : Math.min(...progress.map((row) => row.sequence));
     return { fromSequence: oldest + 1, done };
   }
   // Another stream, or one that lost its end: sequences mean nothing, time and chain order do.

@@ -14,6 +14,7 @@ import { type Fact, factRow } from './facts.ts';
 
 /** Marks the projector's inserts in system.processes, so that a successor can end them. */
 const INSERT_MARK = 'fillstream-projector';
+const MARKED_PARTITIONS = `splitByChar(',', extract(Settings['log_comment'], '${INSERT_MARK}:([0-9,]+);'))`;
 const FENCE_POLL_MS = 50;
 const HEX = (column: string) => `concat('0x', lower(hex(${column})))`;
 
@@ -61,9 +62,14 @@ export type Progress = {
 
 export class Store {
   readonly #client: ClickHouseClient;
+  readonly #partitions: readonly number[];
+  readonly #mark: string;
 
-  constructor(client: ClickHouseClient) {
+  /** `partitions` are those that this projector owns. */
+  constructor(client: ClickHouseClient, partitions: readonly number[]) {
     this.#client = client;
+    this.#partitions = partitions;
+    this.#mark = `${INSERT_MARK}:${partitions.join(',')};`;
   }
 
   /**
@@ -84,7 +90,7 @@ export class Store {
           insert_deduplicate: 1,
           deduplicate_insert_select: 'force_enable',
           max_insert_threads: '1',
-          log_comment: INSERT_MARK,
+          log_comment: this.#mark,
         },
       });
     }
@@ -118,7 +124,7 @@ export class Store {
       columns: [...BOOKING_COLUMNS],
       values: batch.rows.map((row) => bookingValues(row, batch.id)),
       format: 'JSONCompactEachRow',
-      clickhouse_settings: { insert_deduplication_token: batch.id, log_comment: INSERT_MARK },
+      clickhouse_settings: { insert_deduplication_token: batch.id, log_comment: this.#mark },
     });
   }
 
@@ -165,8 +171,8 @@ export class Store {
   }
 
   async #fence(): Promise<void> {
-    // The embedded engine appends its own id to the comment.
-    const mine = `startsWith(Settings['log_comment'], '${INSERT_MARK}')`;
+    // Any projector's that owned one of these partitions; the embedded engine appends an id.
+    const mine = `hasAny(${MARKED_PARTITIONS}, [${this.#partitions.map((p) => `'${p}'`).join(',')}])`;
     for (;;) {
       const [row] = await this.#rows(
         `SELECT count() AS running FROM system.processes WHERE ${mine}`,
@@ -186,7 +192,7 @@ export class Store {
        FROM (SELECT partition, argMax((sequence, kind, tx_hash, block_number,
            toUnixTimestamp(block_time), event_log_index, batch_id),
            (block_number, event_log_index)) AS tip
-         FROM bookings GROUP BY partition)`,
+         FROM bookings WHERE partition IN (${this.#partitions}) GROUP BY partition)`,
       Tip,
     );
   }
@@ -195,7 +201,7 @@ export class Store {
     const rows = await this.#rows(
       `SELECT partition, sequence, message_id, toUnixTimestamp64Milli(message_time) AS message_time_ms,
          last_block, last_log
-       FROM projector_checkpoints FINAL`,
+       FROM projector_checkpoints FINAL WHERE partition IN (${this.#partitions})`,
       Checkpoint,
     );
     return rows.map((row) => ({
@@ -211,7 +217,7 @@ export class Store {
   async #restorePositions(book: Book): Promise<void> {
     const result = await this.#client.query({
       query: `SELECT ${HEX('condition_id')}, ${HEX('trader')}, outcome, shares, cost_basis, open_fees
-        FROM positions FINAL WHERE shares > 0`,
+        FROM positions FINAL WHERE shares > 0 AND partition IN (${this.#partitions})`,
       format: 'JSONCompactEachRow',
     });
     const Row = z.tuple([z.string(), z.string(), UInt, Amount, Amount, Amount]);

@@ -112,10 +112,14 @@ export async function startService(
 }
 export type Service = Awaited<ReturnType<typeof startService>>;
 
-/** Answer of an API as JSON. Throws on any status but 200. */
+/** Answer of an API as JSON; waits where it is told to. Throws on any status but 200 and 429. */
 export async function answerOf<T>(url: string, key: string, path: string): Promise<T> {
   const response = await fetch(`${url}${path}`, { headers: { 'X-Service-Key': key } });
   const text = await response.text();
+  if (response.status === 429) {
+    await delay(Number(response.headers.get('retry-after')) * 1_000);
+    return answerOf(url, key, path);
+  }
   if (response.status !== 200) throw new Error(`${path}: ${response.status} ${text}`);
   return JSON.parse(text) as T;
 }

@@ -1,0 +1,114 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { connectNats } from '../../infra/nats.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { LEDGER_STREAM } from '../../ingest/contract.ts';
+import { publishEvent } from '../../ingest/follow.ts';
+import { partitionsOf } from '../../projector/partitions.ts';
+import { type Parts, startParts } from '../e2e/parts.ts';
+import { start, temporaryDirectory, until } from '../e2e/service.ts';
+import { ledgerEvents } from '../ledger-generator.ts';
+
+const SEED = Date.now() % 100_000;
+const EVENTS = [
+  ...ledgerEvents({
+    seed: SEED,
+    traders: 60,
+    markets: 40,
+    from: Date.parse('2026-10-30T00:00:00Z') / 1_000,
+    to: Date.parse('2026-11-02T00:00:00Z') / 1_000,
+    matches: 3_000,
+    matchesPerMarket: 150,
+  }),
+];
+
+/** The same for any division of the work: no sequences, batches or owners. */
+const RESULT = `SELECT toString(count()) AS rows,
+    toString(groupBitXor(cityHash64(kind, block_number, log_index, trader, condition_id, realised_pnl,
+      realised_cost, position_shares, position_cost, position_fees))) AS bookings,
+    (SELECT toString(groupBitXor(cityHash64(trader, hour, condition_id, p, v, s))) FROM (
+      SELECT trader, hour, condition_id, sum(realised_pnl) AS p, sum(maker_volume + taker_volume) AS v,
+        sum(settlements) AS s FROM trader_hours GROUP BY trader, hour, condition_id)) AS hours
+  FROM bookings`;
+
+async function publish(parts: Parts, events: typeof EVENTS): Promise<void> {
+  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'partitions test' });
+  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+  for (const event of events) await publishEvent(ledger, event);
+  await ledger.flush();
+  ledger.close();
+  await nats.close();
+}
+
+async function storedTo(parts: Parts, events: typeof EVENTS): Promise<unknown> {
+  const last = events.findLast((event) => event.kind === 'match');
+  const expected = events.reduce(
+    (rows, event) => rows + (event.kind === 'match' ? event.fills.length : 0),
+    0,
+  );
+  return until(async () => {
+    const [row] = await parts.query<{ fills: string; block: string }>(
+      `SELECT toString(countIf(kind = 'fill')) AS fills, toString(max(block_number)) AS block
+       FROM bookings`,
+    );
+    if (Number(row?.fills) < expected || Number(row?.block) < (last?.blockNumber ?? 0)) {
+      return undefined;
+    }
+    return (await parts.query(RESULT))[0];
+  });
+}
+
+describe(`partitions shared among projectors (seed ${SEED})`, () => {
+  const directory = temporaryDirectory();
+  const projectors: ReturnType<typeof start>[] = [];
+  const running: Parts[] = [];
+
+  afterEach(async () => {
+    for (const projector of projectors.splice(0)) await projector.stop();
+    for (const parts of running.splice(0)) await parts.stop();
+    directory.remove();
+  });
+
+  test('every partition has exactly one owner', () => {
+    for (const count of [1, 2, 3, 16]) {
+      const owned = Array.from({ length: count }, (_, i) => partitionsOf(i, count)).flat();
+      expect(owned.toSorted((a, b) => a - b)).toEqual(partitionsOf(0, 1));
+    }
+  });
+
+  test('two projectors, a kill, and a hand-over to one give what one alone gives', async () => {
+    const alone = await startParts(`${directory.path}/alone`, ['projector']);
+    running.push(alone);
+    await publish(alone, EVENTS);
+    const expected = await storedTo(alone, EVENTS);
+
+    const shared = await startParts(`${directory.path}/shared`, []);
+    running.push(shared);
+    const project = (instance: string) => {
+      const projector = start('projector/main.ts', [], {
+        ...shared.env,
+        PROJECTOR_INSTANCE: instance,
+      });
+      projectors.push(projector);
+      return projector;
+    };
+    const [first, second] = [project('0/2'), project('1/2')];
+    await Promise.all([first.event('projecting'), second.event('projecting')]);
+    const third = Math.floor(EVENTS.length / 3);
+    await publish(shared, EVENTS.slice(0, third));
+    await storedTo(shared, EVENTS.slice(0, third));
+
+    second.kill('SIGKILL');
+    await second.exit;
+    await publish(shared, EVENTS.slice(third, 2 * third));
+    const again = project('1/2');
+    await again.event('projecting');
+    await storedTo(shared, EVENTS.slice(0, 2 * third));
+
+    // The new owner of everything waits for the leases of both.
+    const whole = project('0/1');
+    await publish(shared, EVENTS.slice(2 * third));
+    await Promise.all([first.stop(), again.stop()]);
+    await whole.event('projecting');
+    expect(await storedTo(shared, EVENTS)).toEqual(expected);
+  });
+});

@@ -1,0 +1,126 @@
+/**
+ * A seeded stream of LEDGER events for tests and benchmarks: traders and markets by a zipf-like law,
+ * several fills a match, resolutions now and then, chain order. The same seed gives the same events.
+ */
+import type { Address, Fill, Hash, Listing, Match, Resolution } from '../ingest/contract.ts';
+
+export type GeneratorOptions = {
+  readonly seed: number;
+  readonly traders: number;
+  readonly markets: number;
+  /** Seconds since the epoch of the first and of the last block. */
+  readonly from: number;
+  readonly to: number;
+  readonly matches: number;
+  /** A market resolves after about so many matches of it; Infinity for never. */
+  readonly matchesPerMarket: number;
+};
+
+const TAGS = [
+  'sports crypto politics geopolitics finance esports pop-culture tech economy weather elections',
+  'tweets-markets basketball hockey soccer tennis counter-strike-2 dota-2 league-of-legends 5M 15M',
+  'games mentions culture business',
+].flatMap((line) => line.split(' '));
+const MATCHES_PER_BLOCK = 12;
+const EXCHANGE = `0x${'e1'.repeat(20)}` as Address;
+
+/** Deterministic numbers in [0, 1) from a seed (mulberry32). */
+export function random(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+const hex = (value: number, digits: number) => `0x${value.toString(16).padStart(digits, '0')}`;
+export const traderAddress = (i: number) => hex(0x10_0000_0000 + i, 40) as Address;
+export const conditionId = (i: number) => hex(0x20_0000_0000 + i, 64) as Hash;
+
+/** Metadata of the market with this number: one to three of 25 tags. */
+export function listingOf(market: number): Listing {
+  const tags = [TAGS[market % 25], TAGS[(market * 7) % 25], TAGS[(market * 11) % 25]];
+  return {
+    kind: 'listing',
+    conditionId: conditionId(market),
+    marketId: String(1_000_000 + market),
+    question: `Question ${market}?`,
+    slug: `question-${market}`,
+    startDate: '',
+    endDate: '',
+    icon: '',
+    negRisk: false,
+    eventSlug: `event-${market >> 2}`,
+    eventTitle: `Event ${market >> 2}`,
+    eventIcon: '',
+    seriesSlug: market % 5 === 0 ? `series-${market % 50}` : '',
+    tags: [...new Set(tags.map((tag) => tag ?? ''))],
+    outcomes: ['Yes', 'No'],
+    tokenIds: [`${1_000_000_000 + market * 2}`, `${1_000_000_001 + market * 2}`],
+    groupItemTitle: '',
+    sportsMarketType: '',
+  };
+}
+
+/** Matches and resolutions in chain order. */
+export function* ledgerEvents(options: GeneratorOptions): Generator<Match | Resolution> {
+  const { seed, traders, markets, from, to, matches, matchesPerMarket } = options;
+  const dice = random(seed);
+  // The inverse of a power law: a few traders and markets make most of the matches.
+  const zipf = (count: number) => Math.floor(count * dice() ** 3);
+  const resolved = new Set<number>();
+  for (let i = 0; i < matches; i++) {
+    const blockNumber = 1 + Math.floor(i / MATCHES_PER_BLOCK);
+    const blockTime = Math.floor(from + ((to - from) * i) / matches);
+    const first = (i % MATCHES_PER_BLOCK) * 10;
+    const market = zipf(markets);
+    if (resolved.has(market)) continue;
+    const at = {
+      blockNumber,
+      blockTime,
+      txHash: hex(i, 64) as Hash,
+      conditionId: conditionId(market),
+    };
+    if (dice() < 1 / matchesPerMarket) {
+      resolved.add(market);
+      const payouts = (
+        [
+          [1n, 0n],
+          [0n, 1n],
+          [1n, 1n],
+        ] as const
+      )[Math.floor(dice() * 2.1)] ?? [1n, 0n];
+      yield { kind: 'resolution', ...at, logIndex: first, payouts: [...payouts] };
+      continue;
+    }
+    const makers = 1 + zipf(5);
+    const fills = Array.from({ length: makers + 1 }, (_, leg) =>
+      fillOf(dice, { leg, makers, first, market, i, trader: zipf(traders) }),
+    );
+    yield { kind: 'match', ...at, logIndex: first + makers + 1, exchange: EXCHANGE, fills };
+  }
+}
+
+function fillOf(
+  dice: () => number,
+  at: { leg: number; makers: number; first: number; market: number; i: number; trader: number },
+): Fill {
+  const isTaker = at.leg === at.makers;
+  const outcomeIndex = dice() < 0.6 ? 0 : 1;
+  const shares = Math.floor(1_000_000 + dice() * 500_000_000);
+  const price = 0.02 + dice() * 0.96;
+  return {
+    logIndex: at.first + at.leg,
+    orderHash: hex(at.i * 8 + at.leg, 64) as Hash,
+    trader: traderAddress(at.trader),
+    isTaker,
+    side: dice() < 0.65 ? 'BUY' : 'SELL',
+    outcomeIndex,
+    tokenId: `${1_000_000_000 + at.market * 2 + outcomeIndex}`,
+    shares: BigInt(shares),
+    usdc: BigInt(Math.floor(shares * price)),
+    fee: isTaker ? BigInt(Math.floor(shares * 0.02 * price * (1 - price))) : 0n,
+  };
+}
