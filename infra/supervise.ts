@@ -15,6 +15,8 @@ const RESTART_MAX_MS = 10_000;
 const STEADY_MS = 30_000;
 const ERROR_LINES_MAX = 5;
 const LAST_WORDS_MS = 200;
+/** Lines of a stack trace and of Node's own: the log has them, the user does not need them. */
+const STACK_LINE = /^\s+at |^Node\.js v|^\s*$/;
 
 export type Message = Readonly<Record<string, unknown>>;
 
@@ -123,7 +125,9 @@ export class Child {
       createInterface({ input: stream }).on('line', (line) => {
         this.#log.write(`${line}\n`);
         if (stream === child.stdout) this.#hearLine(line, hear);
-        else this.#errors = [...this.#errors, line].slice(-ERROR_LINES_MAX);
+        else if (!STACK_LINE.test(line)) {
+          this.#errors = [...this.#errors, line].slice(-ERROR_LINES_MAX);
+        }
       });
     }
   }

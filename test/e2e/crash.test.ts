@@ -53,6 +53,19 @@ function sums(table: string, key: string, more = ''): string {
     FROM ${table} GROUP BY ${key})`;
 }
 
+/** Sums of one table per tag; the four must agree to the micro-unit. */
+function tagSums(table: string, columns: string): string {
+  return `SELECT tag, toString(sum(pnl)) AS pnl, toString(sum(cost)) AS cost, toString(sum(fee)) AS fee,
+      toString(sum(maker)) AS maker, toString(sum(taker)) AS taker, toString(sum(n)) AS fills
+    FROM (SELECT realised_pnl AS pnl, realised_cost AS cost, ${columns},
+      arrayJoin(arrayPushBack(dictGet('market_dictionary', 'tags',
+        tuple(reinterpretAsUInt256(condition_id))), 'all')) AS tag FROM ${table})
+    GROUP BY tag ORDER BY tag`;
+}
+const SUMMED = 'fee, maker_volume AS maker, taker_volume AS taker, fills AS n';
+const BOOKED = `fee, if(kind = 'fill' AND NOT is_taker, usdc, 0) AS maker,
+  if(kind = 'fill' AND is_taker, usdc, 0) AS taker, kind = 'fill' AS n`;
+
 async function checksums(service: Service) {
   const rows: Record<string, unknown> = {};
   for (const [table, sql] of Object.entries(CHECKSUMS)) [rows[table]] = await service.query(sql);
@@ -120,6 +133,15 @@ describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
       expect(await checksums(service)).toEqual(expected);
     } finally {
       await undisturbed.up.stop();
+    }
+  });
+
+  test('per tag, trader×hour, trader×market and market×trader rows add up to the raw rows', async () => {
+    await service.query('SYSTEM RELOAD DICTIONARY market_dictionary');
+    const raw = await service.query(tagSums('bookings', BOOKED));
+    expect(raw.length).toBeGreaterThan(20);
+    for (const table of ['trader_hours', 'trader_markets', 'market_traders']) {
+      expect(await service.query(tagSums(table, SUMMED)), table).toEqual(raw);
     }
   });
 

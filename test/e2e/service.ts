@@ -73,6 +73,11 @@ export function start(module: string, args: readonly string[], env: NodeJS.Proce
         if (typeof code === 'number') throw new Error(`${module} ended with ${code}: ${errors}`);
       }
     },
+    /** Waits for a line with this event that the condition accepts, old lines included. */
+    async reached(name: string, condition: (line: JsonLine) => boolean): Promise<JsonLine> {
+      const found = () => lines.findLast((line) => line.event === name && condition(line));
+      return until(async () => found());
+    },
     async stop(): Promise<number> {
       if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
       return exit;
