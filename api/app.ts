@@ -6,16 +6,16 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { ClickHouseClient } from '@clickhouse/client';
-import express, { type Express, type RequestHandler, type Router } from 'express';
+import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
 import { admit, requireKey, uncounted } from './admission.ts';
-import { hourlyStats } from './analytics/hourly.ts';
-import { leaderboard } from './analytics/leaderboard.ts';
-import { market } from './analytics/market.ts';
-import { orders } from './analytics/orders.ts';
-import { QUERY_MS_MAX } from './analytics/query.ts';
-import { traderProfile } from './analytics/trader.ts';
+import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
+import { createPages } from './analytics/pages.ts';
+import { type Analytics, QUERY_MS_MAX } from './analytics/query.ts';
+import { docsHandler, documentHandler } from './docs.ts';
+import { Encoded, encodeJson, send } from './encoded.ts';
+import type { Endpoint } from './endpoint.ts';
 import type { Feed } from './feed/feed.ts';
 import { livenessHandler, readinessHandler } from './health.ts';
 import { callerOf, type Keys } from './keys.ts';
@@ -55,18 +55,18 @@ export function createApp(options: AppOptions): Express {
     clickhouse,
     queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
     now: options.now ?? Date.now,
+    pages: createPages(),
   };
-  app.use('/v1/analytics', routes({ '/leaderboard': leaderboard(analytics) }));
-  app.use(
-    '/v1/traders',
-    routes({
-      '/:address': traderProfile(analytics),
-      '/:address/markets/:id/orders': orders(analytics),
-      '/:address/hourly_stats': hourlyStats(analytics),
-    }),
-  );
-  app.use('/v1/markets', routes({ '/:id': market(analytics) }));
-  app.use('/v1/stream', routes({ '/orders': [endWhenRevoked(keys, feed), feed.handler] }));
+  const notGet = refuseMethod('GET, HEAD');
+  for (const endpoint of ANALYTICS_ENDPOINTS) {
+    app.route(endpoint.path).get(requireKey, answer(endpoint, analytics)).all(notGet);
+  }
+  app.route('/openapi.json').get(documentHandler).all(notGet);
+  app.route('/docs').get(docsHandler).all(notGet);
+  app
+    .route('/v1/stream/orders')
+    .get(requireKey, endWhenRevoked(keys, feed), feed.handler)
+    .all(notGet);
 
   app.use(() => {
     throw new Problem({ status: 404, error: 'not_found', detail: 'no such route' });
@@ -75,18 +75,17 @@ export function createApp(options: AppOptions): Express {
   return app;
 }
 
-/** Routes that are read with a key: GET and HEAD; any other method is 405. */
-function routes(
-  handlers: Readonly<Record<string, RequestHandler | readonly RequestHandler[]>>,
-): Router {
-  const router = express.Router();
-  for (const [path, handler] of Object.entries(handlers)) {
-    router
-      .route(path)
-      .get(requireKey, ...[handler].flat())
-      .all(refuseMethod('GET, HEAD'));
-  }
-  return router;
+/** Serves an endpoint; its reads end when the client goes away. */
+function answer(endpoint: Endpoint, analytics: Analytics): RequestHandler {
+  return async (request, response) => {
+    const gone = new AbortController();
+    const onClose = () => gone.abort();
+    response.once('close', onClose);
+    const call = { ...analytics, caller: callerOf(response), signal: gone.signal };
+    const given = await endpoint.respond(call, request);
+    response.off('close', onClose);
+    await send(request, response, given instanceof Encoded ? given : encodeJson(given));
+  };
 }
 
 /**

@@ -1,7 +1,7 @@
 /**
  * Parsing of path and query parameters: text in, typed value or a 400 that names the parameter,
  * what was given and what is allowed. Each kind of parameter is a zod schema over the raw text, so
- * that the same schema can describe it. Unknown parameters are ignored.
+ * that the same schema describes it in /openapi.json. Unknown parameters are ignored.
  */
 import type { Request } from 'express';
 import { z } from 'zod';
@@ -13,7 +13,8 @@ const INT64_MAX = 9_223_372_036_854_775_807n;
 
 /** A whole number from `min` to `max`, both inclusive and safe integers. */
 export function integer(min: number, max: number) {
-  return parameter(`a whole number from ${min} to ${max}`, (text) => {
+  const schema = { type: 'integer', minimum: min, maximum: max } as const;
+  return parameter(`a whole number from ${min} to ${max}`, schema, (text) => {
     if (!/^-?\d{1,16}$/.test(text)) return undefined;
     const value = Number(text);
     return value >= min && value <= max ? value : undefined;
@@ -22,7 +23,8 @@ export function integer(min: number, max: number) {
 
 /** A decimal number from `min` to `max`, both inclusive. */
 export function decimal(min: number, max: number) {
-  return parameter(`a number from ${min} to ${max}`, (text) => {
+  const schema = { type: 'number', minimum: min, maximum: max } as const;
+  return parameter(`a number from ${min} to ${max}`, schema, (text) => {
     if (!/^-?\d{1,16}(\.\d{1,16})?$/.test(text)) return undefined;
     const value = Number(text);
     return value >= min && value <= max ? value : undefined;
@@ -31,31 +33,82 @@ export function decimal(min: number, max: number) {
 
 /** One of the texts, exactly. */
 export function oneOf<const Text extends string>(allowed: readonly Text[]) {
-  return parameter(`one of ${allowed.join(', ')}`, (text) =>
+  const schema = { type: 'string', enum: [...allowed] } as const;
+  return parameter(`one of ${allowed.join(', ')}`, schema, (text) =>
     allowed.find((candidate) => candidate === text),
   );
 }
 
+/** `true` or `false`. */
+export const flag = parameter('true or false', { type: 'boolean' }, (text) =>
+  text === 'true' || text === 'false' ? text === 'true' : undefined,
+);
+
+const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
+const CONDITION_ID = /^0x[0-9a-fA-F]{64}$/;
+const MARKET_CURSOR = /^(\d{1,10})-([0-9a-f]{64})$/;
+const SLUG = /^[a-z0-9][a-z0-9_-]{0,199}$/;
+
 /** A wallet address in any letter case; lower case afterwards. */
-export const address = parameter('0x and 40 hexadecimal digits', (text) =>
-  /^0x[0-9a-fA-F]{40}$/.test(text) ? text.toLowerCase() : undefined,
+export const address = parameter(
+  '0x and 40 hexadecimal digits',
+  {
+    type: 'string',
+    pattern: ADDRESS.source,
+    examples: ['0x56687bf447db6ffa42ffe2204a05edaa20f55839'],
+  },
+  (text) => (ADDRESS.test(text) ? text.toLowerCase() : undefined),
 );
 
 /** A numeric market id: an int64 that is not negative, as decimal text without leading zeros. */
-export const marketId = parameter(`a whole number from 0 to ${INT64_MAX}`, (text) => {
-  if (!/^\d{1,19}$/.test(text)) return undefined;
-  const value = BigInt(text);
-  return value <= INT64_MAX ? value.toString() : undefined;
-});
+export const marketId = parameter(
+  `a whole number from 0 to ${INT64_MAX}`,
+  { type: 'integer', format: 'int64', minimum: 0, examples: [2182202] },
+  wholeInt64,
+);
 
-/** A tag as it stands in a market's tags. */
-export const tagSlug = parameter('a tag of 1 to 100 characters', (text) =>
-  text.length >= 1 && text.length <= 100 ? text : undefined,
+export type MarketKey =
+  | { readonly kind: 'id'; readonly id: string }
+  | { readonly kind: 'condition'; readonly conditionId: string }
+  | { readonly kind: 'slug'; readonly slug: string };
+
+/** A market by its number, its condition id or its slug. Digits alone are a number. */
+export const marketKey = parameter<MarketKey>(
+  'a market id, a condition id (0x and 64 hexadecimal digits) or a slug',
+  { type: 'string', pattern: `${CONDITION_ID.source}|${SLUG.source}`, examples: ['2182202'] },
+  (text) => {
+    if (/^\d+$/.test(text)) {
+      const id = wholeInt64(text);
+      return id === undefined ? undefined : { kind: 'id', id };
+    }
+    if (CONDITION_ID.test(text)) return { kind: 'condition', conditionId: text.toLowerCase() };
+    return SLUG.test(text) ? { kind: 'slug', slug: text } : undefined;
+  },
+);
+
+/** Where a page of a trader's markets ends: what `next_cursor` of the page said. */
+export const marketCursor = parameter(
+  'next_cursor of an answer',
+  { type: 'string', pattern: MARKET_CURSOR.source, examples: [`1777593600-${'5f'.repeat(32)}`] },
+  (text) => {
+    const [, seconds, conditionId] = MARKET_CURSOR.exec(text) ?? [];
+    if (seconds === undefined || conditionId === undefined) return undefined;
+    const lastTradeAt = withinSeconds(Number(seconds));
+    return lastTradeAt === undefined ? undefined : { lastTradeAt, conditionId };
+  },
+);
+
+/** A tag, or a series slug, as it stands in a market's listing. */
+export const slug = parameter(
+  'a slug of 1 to 100 characters',
+  { type: 'string', minLength: 1, maxLength: 100 },
+  (text) => (text.length >= 1 && text.length <= 100 ? text : undefined),
 );
 
 /** A time in ISO 8601 (UTC where no zone is given) or epoch seconds; epoch seconds afterwards. */
 export const instant = parameter(
   'an ISO 8601 time such as 2026-05-01T00:00:00Z, or seconds since 1970',
+  { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },
   (text) => {
     if (/^\d{1,10}$/.test(text)) return withinSeconds(Number(text));
     const parts = ISO_TIME.exec(text);
@@ -71,7 +124,7 @@ const ISO_TIME =
 /** Parses the path and query of a request. Throws Problem 400 with one issue a bad parameter. */
 export function parseParameters<Shape extends z.ZodType>(
   schema: Shape,
-  request: Request,
+  request: Pick<Request, 'query' | 'params'>,
 ): z.output<Shape> {
   const parsed = schema.safeParse({ ...request.query, ...request.params });
   if (parsed.success) return parsed.data;
@@ -87,7 +140,12 @@ export function parseParameters<Shape extends z.ZodType>(
   });
 }
 
-function parameter<Value>(allowed: string, parse: (text: string) => Value | undefined) {
+/** `schema` is JSON Schema of the text, `allowed` the same in words for the error. */
+function parameter<Value>(
+  allowed: string,
+  schema: Readonly<Record<string, unknown>>,
+  parse: (text: string) => Value | undefined,
+) {
   return z
     .unknown()
     .transform((given, context): Value => {
@@ -96,7 +154,13 @@ function parameter<Value>(allowed: string, parse: (text: string) => Value | unde
       context.addIssue({ code: 'custom', message: `given ${show(given)}, allowed is ${allowed}` });
       return z.NEVER;
     })
-    .meta({ allowed });
+    .meta(schema);
+}
+
+function wholeInt64(text: string): string | undefined {
+  if (!/^\d{1,19}$/.test(text)) return undefined;
+  const value = BigInt(text);
+  return value <= INT64_MAX ? value.toString() : undefined;
 }
 
 function show(given: unknown): string {

@@ -6,6 +6,7 @@
  */
 import type { ErrorRequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
+import { z } from 'zod';
 
 const TITLES = {
   invalid_request: 'The request is not valid',
@@ -24,6 +25,27 @@ const TITLES = {
 
 /** Stable codes of the member `error`. */
 export type ProblemCode = keyof typeof TITLES;
+
+/** The body of every error answer. */
+export const ProblemBody = z.object({
+  type: z.string().describe('URN of the kind of problem'),
+  title: z.string().describe('the kind of problem in words'),
+  status: z.int().describe('HTTP status'),
+  detail: z.string().describe('what is wrong with this request'),
+  instance: z.string().describe('path of the request'),
+  error: z.enum(Object.keys(TITLES)).describe('stable code of the kind of problem'),
+  message: z.string().describe('the same as detail'),
+  request_id: z.string().describe('as in the X-Request-Id field; name it when you ask for help'),
+  issues: z
+    .array(
+      z.object({
+        path: z.string().describe('name of the parameter'),
+        message: z.string().describe('what was given and what is allowed'),
+      }),
+    )
+    .optional()
+    .describe('one for each bad parameter'),
+});
 
 export type Issue = { readonly path: string; readonly message: string };
 

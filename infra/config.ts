@@ -12,6 +12,30 @@ const NatsUrls = z
     message: 'must be nats:// or tls:// URLs, separated by commas',
   });
 
+const HttpUrls = z.string().refine((text) => text.split(',').every(isHttpUrl), {
+  message: 'must be http:// or https:// URLs, separated by commas',
+});
+const ContractAddress = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]{40}$/)
+  .transform((text) => text.toLowerCase() as `0x${string}`);
+
+/** `exchange:collateral` by comma: an exchange, and the token inside its position ids. */
+const Exchanges = z
+  .string()
+  .transform((text) => text.split(',').filter((part) => part !== ''))
+  .pipe(
+    z.array(
+      z
+        .string()
+        .regex(/^0x[0-9a-fA-F]{40}:0x[0-9a-fA-F]{40}$/, 'must be exchange:collateral, by comma')
+        .transform((pair) => {
+          const [exchange = '', collateral = ''] = pair.toLowerCase().split(':');
+          return [exchange, collateral as `0x${string}`] as const;
+        }),
+    ),
+  );
+
 /** `i/n`: this is instance i of n, counted from 0. */
 const Instance = z
   .string()
@@ -35,13 +59,26 @@ export const Config = z.object({
     .regex(/^[A-Za-z_][A-Za-z0-9_]{0,62}$/)
     .default('fillstream')
     .describe('database of all tables'),
-  CHAIN: z.enum(['polygon', 'devnet']).default('devnet').describe('which contracts to watch'),
-  RPC_URL: Url(/^https?$/)
-    .default('http://127.0.0.1:8545')
-    .describe('chain node, JSON-RPC over HTTP'),
+  CLICKHOUSE_CLUSTER: z
+    .string()
+    .regex(/^([A-Za-z_][A-Za-z0-9_-]{0,62}|\{cluster\})$/)
+    .optional()
+    .describe('name in remote_servers, or {cluster}; unset: a single node'),
+  CHAIN: z
+    .enum(['polygon', 'amoy', 'devnet'])
+    .default('devnet')
+    .describe('which contracts to watch'),
+  EXCHANGES: Exchanges.prefault('').describe(
+    "exchange:collateral by comma, in place of the chain's own",
+  ),
+  CONDITIONAL_TOKENS: ContractAddress.optional().describe("in place of the chain's own"),
+  COLLATERAL: ContractAddress.optional().describe('what traders pay with, 6 decimals'),
+  RPC_URL: HttpUrls.default('http://127.0.0.1:8545').describe(
+    'chain nodes, JSON-RPC over HTTP, by comma',
+  ),
   RPC_WS_URL: Url(/^wss?$/)
     .optional()
-    .describe('chain node, WebSocket; default: RPC_URL with ws:// in place of http://'),
+    .describe('chain node, WebSocket; default: the first RPC_URL with ws:// in place of http://'),
   GAMMA_URL: Url(/^https?$/)
     .default('http://127.0.0.1:8546')
     .describe('metadata API (markets, tags, profiles)'),
@@ -51,6 +88,12 @@ export const Config = z.object({
     .nonnegative()
     .default(0)
     .describe('first block of an empty LEDGER'),
+  RESOLUTIONS_FROM_BLOCK: z.coerce
+    .number()
+    .int()
+    .nonnegative()
+    .optional()
+    .describe('where to look for resolutions before the first block'),
   FINALITY: z
     .union([z.literal('finalized'), z.coerce.number().int().min(0).max(1_000)])
     .default('finalized')
@@ -61,6 +104,17 @@ export const Config = z.object({
     .transform((text) => text.split(',').filter((part) => part !== ''))
     .pipe(z.array(z.string().regex(/^0x[0-9a-fA-F]{40}$/)))
     .describe('operators to trust before any was learned, by comma'),
+  MEMPOOL: z
+    .enum(['auto', 'full', 'alchemy', 'hashes', 'txpool', 'off'])
+    .default('auto')
+    .describe('how pending transactions come; auto: the best way that the node offers'),
+  PENDING_SECONDS_MAX: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(86_400)
+    .default(120)
+    .describe('chain time after which a shown match that was not mined is void'),
   HTTP_HOST: z.string().min(1).default('127.0.0.1').describe('address the api listens on'),
   HTTP_PORT: Port.default(8080).describe('port the api listens on; 0 = a free one'),
   PROJECTOR_INSTANCE: Instance.prefault('0/1').describe('this projector is i of n, from 0'),
@@ -86,7 +140,12 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
   throw new ConfigError(`bad configuration\n  ${lines.join('\n  ')}`);
 }
 
-/** WebSocket endpoint of the chain node: RPC_WS_URL, or RPC_URL with its protocol changed. */
+/** WebSocket endpoint: RPC_WS_URL, or the first of RPC_URL with its protocol changed. */
 export function rpcWebSocketUrl(config: Config): string {
-  return config.RPC_WS_URL ?? config.RPC_URL.replace(/^http/, 'ws');
+  const [first = ''] = config.RPC_URL.split(',');
+  return config.RPC_WS_URL ?? first.replace(/^http/, 'ws');
+}
+
+function isHttpUrl(text: string): boolean {
+  return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
 }

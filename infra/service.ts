@@ -139,7 +139,8 @@ export class Service {
       await this.#start('clickhouse', module, args, {}, 'listening', this.#stores);
       url = `http://127.0.0.1:${port}`;
     }
-    const applied = await migrate({ url, database: this.#config.CLICKHOUSE_DATABASE });
+    const { CLICKHOUSE_DATABASE: database, CLICKHOUSE_CLUSTER: cluster } = this.#config;
+    const applied = await migrate({ url, database, cluster });
     this.#options.report({ event: 'migrated', applied: applied.length });
     return url;
   }

@@ -5,7 +5,7 @@
  */
 import type { Hex } from 'viem';
 import type { Catalogue } from './catalogue.ts';
-import type { Chain } from './chains.ts';
+import { type Chain, watchedAddresses } from './chains.ts';
 import { type CalledMatch, decodeMatchCall } from './decode-call.ts';
 import { DecodeError } from './decode-error.ts';
 import {
@@ -32,7 +32,7 @@ export type LocatedMatch = Omit<LoggedMatch, 'fills'> & {
 };
 
 export type BlockFacts = {
-  readonly block: Block;
+  readonly block: Omit<Block, 'transactions'>;
   readonly matches: readonly LocatedMatch[];
   readonly resolutions: readonly LoggedResolution[];
   readonly operators: readonly { readonly operator: Hex; readonly allowed: boolean }[];
@@ -46,7 +46,11 @@ export type Refusal = {
   readonly logs: readonly ChainLog[];
 };
 
-export type RawBlock = { readonly block: Block; readonly logs: readonly ChainLog[] };
+/** A block with the logs of the watched contracts and, at least, the transactions of its matches. */
+export type RawBlock = {
+  readonly block: Omit<Block, 'transactions'> & { readonly transactions: readonly Transaction[] };
+  readonly logs: readonly ChainLog[];
+};
 
 /** Reads a block and its logs; undefined while the node does not have it. */
 export async function readBlock(
@@ -56,8 +60,7 @@ export async function readBlock(
 ): Promise<RawBlock | undefined> {
   const block = await rpc.block(number);
   if (block === undefined) return undefined;
-  const addresses = [...chain.exchanges.keys(), chain.conditionalTokens];
-  return { block, logs: await rpc.logs(block.hash, addresses) };
+  return { block, logs: await rpc.logs(block.hash, watchedAddresses(chain)) };
 }
 
 /** Decodes a block. What cannot be decoded is in `refused`; it never throws for it. */

@@ -4,32 +4,60 @@
  * `onChange`. It never holds back a fill: what is unknown is empty.
  */
 
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Hex } from 'viem';
 import type { Nats } from '../infra/nats.ts';
-import { readRange } from '../infra/nats-read.ts';
+import { NewMarkets } from './catalogue-poll.ts';
+import { restoreEvents } from './catalogue-restore.ts';
+import { TokenMap } from './catalogue-tokens.ts';
+import { UnplacedTokens } from './catalogue-unplaced.ts';
 import type { Chain } from './chains.ts';
 import {
-  decodeLedgerEvent,
   type FeedMatch,
   type FeedTrader,
   type Hash,
-  LEDGER_STREAM,
   type Listing,
   type Profile,
   winningOutcome,
 } from './contract.ts';
-import { type Gamma, MARKETS_BATCH_MAX } from './gamma.ts';
+import { type Gamma, MARKETS_BATCH_MAX, PROFILES_BATCH_MAX } from './gamma.ts';
+import { GammaError } from './gamma-http.ts';
 import { Lookup } from './lookup.ts';
-import { positionIds } from './token-ids.ts';
 
-const READ_MESSAGES = 10_000;
-const TOKEN_PAIRS_MAX = 200_000;
-const MARKET_STALE_MS = 600_000;
-const PROFILE_STALE_MS = 3_600_000;
-const MARKET_MISSING_MS = 15_000;
-const PROFILE_MISSING_MS = 600_000;
-const PROFILES_CONCURRENT_MAX = 16;
+const RESOLUTIONS_MAX = 500_000;
+/** About 1.2 KB each: the markets that trade today. */
+const LISTINGS_MAX = 50_000;
+/** About 300 bytes each. */
+const PROFILES_MAX = 100_000;
+/** 1,000 markets and as many profiles a minute are refreshed. */
+const REFRESHES_MAX = 20;
+
+/** Waits and intervals in milliseconds; tests shorten them. */
+export type CatalogueTimes = {
+  readonly marketStaleMs: number;
+  readonly profileStaleMs: number;
+  /** First pause after "unknown"; it doubles up to an hour. */
+  readonly marketMissingMs: number;
+  readonly profileMissingMs: number;
+  /** How often new markets are looked for. */
+  readonly newMarketsMs: number;
+  /** How often old and missing markets are put in line. */
+  readonly sweepMs: number;
+  /** A market that was used this long ago is refreshed still. */
+  readonly activeMs: number;
+  /** How long LEDGER waits for the market of a token before the match is refused. */
+  readonly tokenMs: number;
+};
+const TIMES: CatalogueTimes = {
+  marketStaleMs: 600_000,
+  profileStaleMs: 3_600_000,
+  marketMissingMs: 15_000,
+  profileMissingMs: 600_000,
+  newMarketsMs: 30_000,
+  sweepMs: 5_000,
+  activeMs: 24 * 3_600_000,
+  tokenMs: 30_000,
+};
 
 type KnownResolution = { readonly payouts: readonly [bigint, bigint]; readonly resolvedAt: string };
 
@@ -38,60 +66,91 @@ export type CatalogueOptions = {
   readonly gamma: Gamma;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  readonly onChange: (event: Listing | Profile) => void;
+  /** Called with every new or changed listing and profile; the next one waits for it. */
+  readonly onChange: (event: Listing | Profile) => Promise<void> | void;
+  readonly times?: Partial<CatalogueTimes>;
 };
 
 export class Catalogue {
-  readonly #chain: Chain;
   readonly #gamma: Gamma;
   readonly #logger: Logger;
+  readonly #signal: AbortSignal;
+  readonly #times: CatalogueTimes;
   readonly #listings: Lookup<Listing>;
   readonly #profiles: Lookup<Profile>;
   readonly #resolutions = new Map<string, KnownResolution>();
-  readonly #tokenPairs = new Map<string, readonly [string, string]>();
+  readonly #tokens: TokenMap;
+  readonly #unplaced: UnplacedTokens;
 
-  constructor({ chain, gamma, logger, signal, onChange }: CatalogueOptions) {
-    this.#chain = chain;
+  constructor({ chain, gamma, logger, signal, onChange, times }: CatalogueOptions) {
     this.#gamma = gamma;
     this.#logger = logger;
+    this.#signal = signal;
+    this.#times = { ...TIMES, ...times };
+    this.#tokens = new TokenMap(chain, logger);
+    const shared = { refreshesMax: REFRESHES_MAX, logger, signal };
     const change = (_key: string, event: Listing | Profile) => onChange(event);
     this.#listings = new Lookup<Listing>({
+      ...shared,
       name: 'markets',
       batchMax: MARKETS_BATCH_MAX,
       concurrentMax: 4,
-      missingMs: MARKET_MISSING_MS,
-      staleMs: MARKET_STALE_MS,
-      fetch: (keys) => gamma.listings(keys),
+      missingMs: this.#times.marketMissingMs,
+      staleMs: this.#times.marketStaleMs,
+      valuesMax: LISTINGS_MAX,
+      fetch: async (keys) => this.#checked(await gamma.listings(keys)),
       onChange: change,
-      logger,
-      signal,
     });
     this.#profiles = new Lookup<Profile>({
+      ...shared,
       name: 'profiles',
-      batchMax: 1,
-      concurrentMax: PROFILES_CONCURRENT_MAX,
-      missingMs: PROFILE_MISSING_MS,
-      staleMs: PROFILE_STALE_MS,
-      fetch: async ([address = '']) => {
-        const profile = await gamma.profile(address);
-        return new Map(profile === undefined ? [] : [[address, profile]]);
-      },
+      batchMax: PROFILES_BATCH_MAX,
+      concurrentMax: 2,
+      missingMs: this.#times.profileMissingMs,
+      staleMs: this.#times.profileStaleMs,
+      valuesMax: PROFILES_MAX,
+      fetch: (keys) => gamma.profiles(keys),
       onChange: change,
+    });
+    this.#unplaced = new UnplacedTokens({
+      fetch: (tokenIds) => gamma.listingsOfTokens(tokenIds),
+      onListing: (listing) => this.#take(listing),
       logger,
       signal,
+      waitMs: this.#times.tokenMs,
     });
   }
 
   /** Puts back what LEDGER already holds, so that a restart neither asks nor publishes it again. */
   async restore(nats: Nats): Promise<void> {
-    for (const kind of ['listing', 'profile', 'resolution']) {
-      for await (const event of ledgerEvents(nats, `ledger.*.${kind}`)) {
-        if (event.kind === 'listing') this.#listings.restore(event.conditionId, event);
-        if (event.kind === 'profile') this.#profiles.restore(event.address, event);
-        if (event.kind === 'resolution') {
-          this.resolve(event.conditionId, event.payouts, event.blockTime);
-        }
+    await restoreEvents(nats, this.#logger, (event) => {
+      if (event.kind === 'listing') {
+        this.#listings.restore(event.conditionId, event);
+        this.#tokens.restore(event);
       }
+      if (event.kind === 'profile') this.#profiles.restore(event.address, event);
+      if (event.kind === 'resolution') {
+        this.resolve(event.conditionId, event.payouts, event.blockTime);
+      }
+    });
+  }
+
+  /** Looks for new and changed markets until the signal aborts. */
+  async run(): Promise<void> {
+    const newMarkets = new NewMarkets({
+      gamma: this.#gamma,
+      isKnown: (conditionId) => this.#listings.knows(conditionId),
+      onListing: (listing) => this.#take(listing),
+    });
+    let askedAtMs = Number.NEGATIVE_INFINITY;
+    while (!this.#signal.aborted) {
+      this.#listings.sweep(this.#times.activeMs);
+      if (performance.now() - askedAtMs >= this.#times.newMarketsMs) {
+        askedAtMs = performance.now();
+        await this.#leniently(() => newMarkets.round());
+        await this.#leniently(() => this.#unplaced.retry());
+      }
+      await delay(this.#times.sweepMs, undefined, { signal: this.#signal }).catch(() => undefined);
     }
   }
 
@@ -100,6 +159,10 @@ export class Catalogue {
     if (this.#resolutions.has(conditionId)) return;
     const resolvedAt = `${new Date(blockTime * 1_000).toISOString().slice(0, 19)}Z`;
     this.#resolutions.set(conditionId, { payouts, resolvedAt });
+    const oldest = this.#resolutions.keys().next();
+    if (this.#resolutions.size > RESOLUTIONS_MAX && !oldest.done) {
+      this.#resolutions.delete(oldest.value);
+    }
   }
 
   /**
@@ -107,23 +170,15 @@ export class Catalogue {
    * Undefined where neither knows.
    */
   outcomeOf(conditionId: string, tokenId: string, exchange: string): 0 | 1 | undefined {
-    return (
-      indexIn(this.#derivedTokens(conditionId, exchange), tokenId) ??
-      indexIn(this.#listings.get(conditionId)?.tokenIds, tokenId)
-    );
+    return this.#tokens.outcomeOf(conditionId, tokenId, exchange);
   }
 
-  /** The market of a token, from the metadata API: for matches whose calldata is not readable. */
+  /**
+   * The market of a token that calldata and derivation do not tell: known already, or asked for.
+   * Undefined when the metadata API does not tell within `tokenMs`; never rejects.
+   */
   async conditionOfToken(tokenId: string): Promise<Hash | undefined> {
-    let listing: Listing | undefined;
-    try {
-      listing = await this.#gamma.listingOfToken(tokenId);
-    } catch (error) {
-      // The ledger does not wait for metadata: the match is refused and kept raw.
-      this.#logger.error({ tokenId, err: error }, 'no metadata for a token without a market');
-    }
-    if (listing !== undefined) this.#listings.restore(listing.conditionId, listing);
-    return listing?.conditionId;
+    return this.#tokens.conditionOf(tokenId) ?? this.#unplaced.find(tokenId);
   }
 
   /** Starts to learn what is not known of these; resolves when it is, or after `waitMs`. */
@@ -158,6 +213,45 @@ export class Catalogue {
     };
   }
 
+  /** Figures for metrics. */
+  get state() {
+    return {
+      listings: this.#listings.state,
+      profiles: this.#profiles.state,
+      mismatches: this.#tokens.mismatches,
+      tokensAwaited: this.#unplaced.waiting,
+      tokensGivenUp: this.#unplaced.givenUp,
+      tokensFoundLate: this.#unplaced.foundLate,
+    };
+  }
+
+  /** An unavailable service is no fault of ours: the next round asks again. */
+  async #leniently(ask: () => Promise<unknown>): Promise<void> {
+    try {
+      await ask();
+    } catch (error) {
+      if (!(error instanceof GammaError) && !this.#signal.aborted) throw error;
+    }
+  }
+
+  async #take(listing: Listing): Promise<void> {
+    const checked = await this.#checked(new Map([[listing.conditionId, listing]]));
+    for (const one of checked.values()) await this.#listings.learn(one.conditionId, one);
+  }
+
+  /** Listings with their tokens compared with the chain's. */
+  async #checked(listings: ReadonlyMap<string, Listing>): Promise<ReadonlyMap<string, Listing>> {
+    const checked = new Map<string, Listing>();
+    for (const [key, listing] of listings) {
+      const one = this.#tokens.listed(listing);
+      this.#unplaced.listed(one);
+      checked.set(key, one);
+      // A derivation takes 0.7 ms: pending matches must not wait for fifty of them.
+      await setImmediate();
+    }
+    return checked;
+  }
+
   #unknown(conditionId: string, exchange: string): Listing {
     return {
       kind: 'listing',
@@ -175,40 +269,9 @@ export class Catalogue {
       seriesSlug: '',
       tags: [],
       outcomes: ['', ''],
-      tokenIds: [...this.#derivedTokens(conditionId, exchange)],
+      tokenIds: [...this.#tokens.pairOf(conditionId, exchange)],
       groupItemTitle: '',
       sportsMarketType: '',
     };
   }
-
-  #derivedTokens(conditionId: string, exchange: string): readonly [string, string] {
-    const key = `${exchange}:${conditionId}`;
-    const known = this.#tokenPairs.get(key);
-    if (known !== undefined) return known;
-    const collateral = this.#chain.exchanges.get(exchange) ?? this.#chain.collateral;
-    const [first, second] = positionIds(collateral, conditionId as Hex);
-    const pair = [first.toString(), second.toString()] as const;
-    const oldest = this.#tokenPairs.keys().next();
-    if (this.#tokenPairs.size >= TOKEN_PAIRS_MAX && !oldest.done) {
-      this.#tokenPairs.delete(oldest.value);
-    }
-    this.#tokenPairs.set(key, pair);
-    return pair;
-  }
-}
-
-async function* ledgerEvents(nats: Nats, subject: string) {
-  for (let next = 1; ; ) {
-    const messages = await readRange(nats, LEDGER_STREAM, next, READ_MESSAGES, subject);
-    for (const message of messages) yield decodeLedgerEvent(message.data);
-    const last = messages.at(-1);
-    if (last === undefined) return;
-    next = last.sequence + 1;
-  }
-}
-
-function indexIn(pair: readonly [string, string] | undefined, tokenId: string): 0 | 1 | undefined {
-  if (pair?.[0] === tokenId) return 0;
-  if (pair?.[1] === tokenId) return 1;
-  return undefined;
 }

@@ -1,8 +1,10 @@
 /**
  * The contracts of each chain. A new exchange is a new line; version 1 and the "Combos" exchange are
- * left out on purpose (specification 9.3). Addresses: facts of the deployments, lower case.
+ * left out on purpose (specification 9.3) and refused where configuration names them. Addresses: facts
+ * of the deployments, lower case. Amoy's deployments are not published: configuration names them.
  */
 import type { Hex } from 'viem';
+import { type Config, ConfigError } from '../infra/config.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
@@ -18,6 +20,8 @@ export type Chain = {
   readonly conditionalTokens: Hex;
   /** pUSD, 6 decimals: what traders pay with. */
   readonly collateral: Hex;
+  /** No condition was resolved before this block. */
+  readonly firstBlock: number;
 };
 
 const USDC_E = '0x2791bca1f2de4661ed88a30c99a7a9449aa84174';
@@ -32,7 +36,11 @@ const POLYGON: Chain = {
   ]),
   conditionalTokens: '0x4d97dcd97ec945f40cf65f87097ace5ea0476045',
   collateral: '0xc011a7e12a19f7b1f670d46f03b03f3342e82dfb',
+  // Deployment of ConditionalTokens (unverified: no Polygon node was at hand).
+  firstBlock: 4_023_686,
 };
+
+const AMOY_ID = 80_002;
 
 const DEVNET: Chain = {
   id: CHAIN_ID,
@@ -42,9 +50,58 @@ const DEVNET: Chain = {
   ]),
   conditionalTokens: lower(CONDITIONAL_TOKENS),
   collateral: lower(PUSD),
+  firstBlock: 0,
 };
 
-export const CHAINS = { polygon: POLYGON, devnet: DEVNET } as const;
+const CHAINS = { polygon: POLYGON, devnet: DEVNET } as const;
+
+/** Exchanges whose trades do not count: the two of version 1, and version 3. */
+const EXCLUDED = new Map([
+  ['0x4bfb41d5b3570defd03c39a9a4d8de6bd8b8982e', 'a version 1 exchange'],
+  ['0xc5d563a36ae78145c45a50134d48a1215220f80a', 'a version 1 exchange'],
+  ['0xe3333700ca9d93003f00f0f71f8515005f6c00aa', 'the version 3 ("Combos") exchange'],
+]);
+
+export type ChainConfig = Pick<Config, 'CHAIN' | 'EXCHANGES' | 'CONDITIONAL_TOKENS' | 'COLLATERAL'>;
+
+/** The chain that the configuration names. Throws ConfigError when an address is missing or excluded. */
+export function chainOf(config: ChainConfig): Chain {
+  const base = config.CHAIN === 'amoy' ? amoyOf(config) : CHAINS[config.CHAIN];
+  const exchanges = config.EXCHANGES.length > 0 ? new Map(config.EXCHANGES) : base.exchanges;
+  const excluded = [...exchanges.keys()].find((address) => EXCLUDED.has(address));
+  if (excluded !== undefined) {
+    throw new ConfigError(`EXCHANGES: ${excluded} is ${EXCLUDED.get(excluded)}, which is left out`);
+  }
+  return {
+    ...base,
+    exchanges,
+    conditionalTokens: config.CONDITIONAL_TOKENS ?? base.conditionalTokens,
+    collateral: config.COLLATERAL ?? base.collateral,
+  };
+}
+
+/** The addresses whose logs count. */
+export function watchedAddresses(chain: Chain): readonly string[] {
+  return [...chain.exchanges.keys(), chain.conditionalTokens];
+}
+
+function amoyOf({ EXCHANGES, CONDITIONAL_TOKENS, COLLATERAL }: ChainConfig): Chain {
+  if (EXCHANGES.length === 0 || CONDITIONAL_TOKENS === undefined || COLLATERAL === undefined) {
+    const given = { EXCHANGES: EXCHANGES[0], CONDITIONAL_TOKENS, COLLATERAL };
+    const missing = Object.entries(given).flatMap(([name, value]) => (value ? [] : [name]));
+    throw new ConfigError(
+      'CHAIN=amoy: the addresses of its deployment are not known here, so they must be given: ' +
+        `${missing.join(', ')} missing`,
+    );
+  }
+  return {
+    id: AMOY_ID,
+    exchanges: new Map(EXCHANGES),
+    conditionalTokens: CONDITIONAL_TOKENS,
+    collateral: COLLATERAL,
+    firstBlock: 0,
+  };
+}
 
 function lower(address: string): Hex {
   return address.toLowerCase() as Hex;

@@ -1,18 +1,25 @@
 /**
- * FEED: every match once, when it is first seen. The mempool and the blocks offer the same match under
- * the same id; the first one wins. Ids are remembered here, across restarts by reading them back from
- * the stream, because the stream's own duplicate window is only two minutes.
+ * FEED: every match once, when it is first seen, and what became of a pending one that did not
+ * happen. The mempool and the blocks offer the same match under the same id; the first one wins. Ids
+ * are remembered here, across restarts by reading them back from the stream, because the stream's
+ * own duplicate window is only two minutes.
  */
-import type { Nats } from '../infra/nats.ts';
+import { type Nats, streamState } from '../infra/nats.ts';
 import type { OrderedPublisher } from '../infra/nats-publisher.ts';
-import { storedSince } from '../infra/nats-read.ts';
+import { firstMessageAtOrAfter, storedSince } from '../infra/nats-read.ts';
+import type { TailMessage } from '../infra/nats-tail.ts';
 import type { Catalogue } from './catalogue.ts';
 import {
   encodeEvent,
   FEED_MATCH_SUBJECT,
+  FEED_RESTORED_SUBJECT,
   FEED_STREAM,
+  FEED_VOID_SUBJECT,
   type FeedFill,
   type FeedMatch,
+  type FeedRestored,
+  type FeedVoid,
+  feedSequelId,
   type Hash,
 } from './contract.ts';
 import type { CalledFill } from './decode-call.ts';
@@ -20,6 +27,8 @@ import type { CalledFill } from './decode-call.ts';
 const IDS_MAX = 200_000;
 /** How long a match waits for unknown metadata before it is shown without. */
 const METADATA_MS = 250;
+/** After such a wait was in vain nothing waits for so long: a metadata API that is down costs once. */
+const METADATA_PAUSE_MS = 2_000;
 
 /** A fill on its way to the feed; `order` where the calldata is known. */
 export type ShownFill = Pick<
@@ -32,55 +41,96 @@ export type ShownMatch = {
   readonly txHash: string;
   readonly exchange: string;
   readonly conditionId: string;
-  readonly pending: boolean;
   readonly detectedAtMs: number;
+  /** Of a pending match; null for one of a block. */
+  readonly sent: FeedMatch['sent'] | null;
   readonly taker: ShownFill;
   readonly makers: readonly ShownFill[];
 };
 
 export class FeedWriter {
-  readonly #publisher: OrderedPublisher;
-  readonly #catalogue: Catalogue;
+  readonly #publisher: Pick<OrderedPublisher, 'publish'>;
+  readonly #catalogue: Pick<Catalogue, 'learn' | 'feedMarket' | 'feedTrader'>;
   readonly #ids = new Set<string>();
-  /** Matches shown from the mempool and from blocks; for the log and later for metrics. */
-  readonly shown = { pending: 0, confirmed: 0 };
+  #impatientUntilMs = Number.NEGATIVE_INFINITY;
 
-  constructor(publisher: OrderedPublisher, catalogue: Catalogue) {
+  constructor(
+    publisher: Pick<OrderedPublisher, 'publish'>,
+    catalogue: Pick<Catalogue, 'learn' | 'feedMarket' | 'feedTrader'>,
+  ) {
     this.#publisher = publisher;
     this.#catalogue = catalogue;
   }
 
-  /** Remembers what the stream holds since a time, so that a restart shows nothing twice. */
-  async restore(nats: Nats, sinceMs: number): Promise<void> {
-    for await (const message of storedSince(nats, FEED_STREAM, { timeMs: sinceMs })) {
-      this.#remember(message.messageId);
+  /**
+   * Remembers what the stream holds since a time, so that a restart shows nothing twice; `visit`
+   * sees each message. No more is read than is remembered.
+   */
+  async restore(nats: Nats, sinceMs: number, visit: (message: TailMessage) => void): Promise<void> {
+    const first = await firstMessageAtOrAfter(nats, FEED_STREAM, sinceMs);
+    if (first === undefined) return;
+    const { lastSequence } = await streamState(nats, FEED_STREAM);
+    const sequence = Math.max(first.sequence, lastSequence - IDS_MAX + 1);
+    for await (const message of storedSince(nats, FEED_STREAM, { sequence })) {
+      this.remember(message.messageId);
+      visit(message);
     }
   }
 
-  /** True when the match was shown before. */
+  /** True when a message of this id was published before. */
   has(id: string): boolean {
     return this.#ids.has(id);
   }
 
-  /** Publishes the match unless it was shown before; resolves when the publisher has taken it. */
-  async show(match: ShownMatch): Promise<void> {
-    if (this.#ids.has(match.id)) return;
-    this.#remember(match.id);
-    const fills = [match.taker, ...match.makers];
-    const traders = new Set(fills.map((fill) => fill.trader));
-    await this.#catalogue.learn(match.conditionId, traders, METADATA_MS);
+  remember(id: string): void {
+    this.#ids.add(id);
+    const [oldest] = this.#ids;
+    if (this.#ids.size > IDS_MAX && oldest !== undefined) this.#ids.delete(oldest);
+  }
+
+  /**
+   * Publishes the match unless it was shown before. Resolves when the publisher has taken it, with
+   * what was published, or undefined.
+   */
+  async show(match: ShownMatch): Promise<FeedMatch | undefined> {
+    if (this.#ids.has(match.id)) return undefined;
+    this.remember(match.id);
+    await this.#learn(match);
     const message: FeedMatch = {
       kind: 'match',
       txHash: match.txHash as Hash,
       conditionId: match.conditionId as Hash,
       detectedAtMs: match.detectedAtMs,
-      pending: match.pending,
+      pending: match.sent !== null,
+      ...(match.sent === null ? {} : { sent: match.sent }),
       market: this.#catalogue.feedMarket(match.conditionId, match.exchange),
       taker: this.#fill(match.taker),
       makers: match.makers.map((fill) => this.#fill(fill)),
     };
     await this.#publisher.publish(FEED_MATCH_SUBJECT, match.id, encodeEvent(message));
-    this.shown[match.pending ? 'pending' : 'confirmed'] += 1;
+    return message;
+  }
+
+  /** Publishes what became of a match, once. */
+  async tell(sequel: FeedVoid | FeedRestored): Promise<void> {
+    const id = feedSequelId(sequel.kind, sequel.matchId);
+    if (this.#ids.has(id)) return;
+    this.remember(id);
+    const subject = sequel.kind === 'void' ? FEED_VOID_SUBJECT : FEED_RESTORED_SUBJECT;
+    await this.#publisher.publish(subject, id, encodeEvent(sequel));
+  }
+
+  /** Waits a moment for metadata that is not known yet, unless the last wait was in vain. */
+  async #learn({ conditionId, taker, makers }: ShownMatch): Promise<void> {
+    const traders = new Set([taker, ...makers].map((fill) => fill.trader));
+    const startedAt = performance.now();
+    const waitMs = startedAt < this.#impatientUntilMs ? 0 : METADATA_MS;
+    await this.#catalogue.learn(conditionId, traders, waitMs);
+    const endedAt = performance.now();
+    // Timers may come a millisecond early.
+    if (waitMs > 0 && endedAt - startedAt >= waitMs - 1) {
+      this.#impatientUntilMs = endedAt + METADATA_PAUSE_MS;
+    }
   }
 
   #fill(fill: ShownFill): FeedFill {
@@ -95,11 +145,5 @@ export class FeedWriter {
       trader: this.#catalogue.feedTrader(fill.trader),
       order: fill.order,
     };
-  }
-
-  #remember(id: string): void {
-    this.#ids.add(id);
-    const oldest = this.#ids.values().next();
-    if (this.#ids.size > IDS_MAX && !oldest.done) this.#ids.delete(oldest.value);
   }
 }

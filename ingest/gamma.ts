@@ -1,163 +1,264 @@
 /**
- * The metadata API (Gamma): markets by condition or token id, public profiles. Parses what it answers
- * into listings and profiles; fields that are not set become ''. Shapes: real answers in
- * test/fixtures/gamma-*.json.
+ * The metadata API (Gamma): markets by condition or token id and newest first, public profiles. The
+ * service hides closed markets from some queries, so what a first query does not return is asked for
+ * again among the closed ones; tags that a market lacks are taken from its event. What cannot be
+ * parsed is counted, logged once and taken for unknown: it never takes its neighbours with it.
  */
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Hash, Listing, Profile } from './contract.ts';
+import { EventCache } from './gamma-events.ts';
+import { GammaError, type GammaFailure, GammaHttp, type GammaHttpOptions } from './gamma-http.ts';
+import {
+  isTradable,
+  type ParsedMarket,
+  parseMarket,
+  parseProfile,
+  walletOf,
+} from './gamma-shapes.ts';
 
-const REQUEST_MS_MAX = 10_000;
-/** Condition ids in one request: keeps the URL below 8 KB. */
+/** Ids in one request: keeps the URL below 8 KB, which servers and proxies take. */
 export const MARKETS_BATCH_MAX = 50;
+export const PROFILES_BATCH_MAX = 50;
+const PAGE_MARKETS = 100;
+/** How long a service that refused batches of profiles is asked for single ones. */
+const SINGLE_PROFILES_MS = 3_600_000;
+const LOGGED_MAX = 10_000;
 
-const text = z
-  .string()
-  .nullish()
-  .transform((value) => value ?? '');
-const pair = (item: z.ZodType<string>) =>
-  z
-    .string()
-    .transform((json, context) => {
-      try {
-        return JSON.parse(json) as unknown;
-      } catch {
-        context.addIssue({ code: 'custom', message: 'no JSON' });
-        return z.NEVER;
-      }
-    })
-    .pipe(z.tuple([item, item]));
-
-const GammaMarket = z.object({
-  id: z.string().regex(/^\d{1,19}$/),
-  conditionId: z
-    .string()
-    .regex(/^0x[0-9a-fA-F]{64}$/)
-    .transform((id) => id.toLowerCase() as Hash),
-  question: text,
-  slug: text,
-  startDate: text,
-  endDate: text,
-  icon: text,
-  negRisk: z.boolean().nullish(),
-  outcomes: pair(z.string()),
-  clobTokenIds: pair(z.string().regex(/^\d{1,78}$/)),
-  groupItemTitle: text,
-  sportsMarketType: text,
-  events: z.array(z.object({ slug: text, title: text, icon: text, seriesSlug: text })).nullish(),
-  tags: z.array(z.object({ slug: z.string() })).nullish(),
-});
-
-const GammaProfile = z.object({
-  createdAt: text,
-  name: text,
-  profileImage: text,
-  xUsername: text,
-  takerTier: z.int().min(0).max(6).nullish(),
-  takerTierName: text,
-  weightedVolume: z.number().nullish(),
-});
-
-/** Thrown when the service cannot be asked or answers with an error status. */
-export class GammaError extends Error {}
-
-export type Gamma = {
-  /** Listings of the conditions that the service knows, by condition id. */
-  listings(conditionIds: readonly string[]): Promise<ReadonlyMap<string, Listing>>;
-  /** The listing of the market that a token belongs to. */
-  listingOfToken(tokenId: string): Promise<Listing | undefined>;
-  profile(address: string): Promise<Profile | undefined>;
+export type GammaPage = {
+  readonly listings: readonly Listing[];
+  /** Where the next page begins; undefined at the end. */
+  readonly next: string | undefined;
 };
 
-/** A market that cannot be parsed is logged and taken for unknown: its fills are never held back. */
-export function connectGamma(url: string, logger: Logger): Gamma {
-  const base = url.replace(/\/$/, '');
-  const markets = async (name: string, ids: readonly string[]) => {
-    const query = new URLSearchParams(ids.map((id): [string, string] => [name, id]));
-    query.set('include_tag', 'true');
-    query.set('limit', String(MARKETS_BATCH_MAX));
-    const answer = await getJson(`${base}/markets?${query}`);
-    return z
-      .array(z.unknown())
-      .parse(answer)
-      .flatMap((market) => {
-        try {
-          return [parseListing(market)];
-        } catch (error) {
-          if (!(error instanceof z.ZodError)) throw error;
-          logger.error({ market, err: error }, 'market metadata is malformed');
-          return [];
-        }
-      });
-  };
+export type Gamma = {
+  /** Listings of the conditions that the service knows, by condition id; at most MARKETS_BATCH_MAX. */
+  listings(conditionIds: readonly string[]): Promise<ReadonlyMap<string, Listing>>;
+  /** Listings of the markets that tokens belong to, by token id; at most MARKETS_BATCH_MAX. */
+  listingsOfTokens(tokenIds: readonly string[]): Promise<ReadonlyMap<string, Listing>>;
+  /** A page of open markets, newest first. */
+  newest(cursor: string | undefined): Promise<GammaPage>;
+  /** Profiles of the wallets that have one, by address; at most PROFILES_BATCH_MAX. */
+  profiles(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>>;
+  /** Requests by how they ended. */
+  readonly outcomes: ReadonlyMap<GammaFailure | 'ok', number>;
+  /** Markets, events and profiles that could not be parsed. */
+  readonly malformed: number;
+  /** For how long the service has not answered; 0 while it does. */
+  readonly downMs: number;
+};
+
+/** The service at a URL. Every method throws GammaError when it cannot be asked. */
+export function connectGamma(options: GammaHttpOptions): Gamma {
+  const http = new GammaHttp(options);
+  const parser = new Parser(options.logger);
+  const events = new EventCache(http, parser);
+  const markets = new Markets(http, parser, events);
+  const profiles = new Profiles(http, parser);
   return {
     async listings(conditionIds) {
-      const listings = await markets('condition_ids', conditionIds);
+      const listings = await markets.byIds('condition_ids', conditionIds, (one) => [
+        one.conditionId,
+      ]);
       return new Map(listings.map((listing) => [listing.conditionId, listing]));
     },
-    async listingOfToken(tokenId) {
-      const listings = await markets('clob_token_ids', [tokenId]);
-      return listings.find((listing) => listing.tokenIds.includes(tokenId));
+    async listingsOfTokens(tokenIds) {
+      const listings = await markets.byIds('clob_token_ids', tokenIds, (one) => one.tokenIds);
+      return new Map(listings.flatMap((one) => one.tokenIds.map((token) => [token, one] as const)));
     },
-    async profile(address) {
-      const answer = await getJson(`${base}/public-profile?address=${address}`);
-      return answer === undefined ? undefined : parseProfile(address as Hash, answer);
+    newest: (cursor) => markets.newest(cursor),
+    profiles: (addresses) => profiles.ask(addresses),
+    outcomes: http.outcomes,
+    get malformed() {
+      return parser.malformed;
+    },
+    get downMs() {
+      return http.downMs;
     },
   };
 }
 
-/** A listing from a Gamma market. Throws ZodError where the ids are missing or malformed. */
-export function parseListing(answer: unknown): Listing {
-  const market = GammaMarket.parse(answer);
-  const event = market.events?.[0];
-  return {
-    kind: 'listing',
-    conditionId: market.conditionId,
-    marketId: market.id,
-    question: market.question,
-    slug: market.slug,
-    startDate: isoSecond(market.startDate),
-    endDate: isoSecond(market.endDate),
-    icon: market.icon,
-    negRisk: market.negRisk ?? false,
-    eventSlug: event?.slug ?? '',
-    eventTitle: event?.title ?? '',
-    eventIcon: event?.icon ?? '',
-    seriesSlug: event?.seriesSlug ?? '',
-    tags: (market.tags ?? []).map((tag) => tag.slug),
-    outcomes: market.outcomes,
-    tokenIds: market.clobTokenIds,
-    groupItemTitle: market.groupItemTitle,
-    sportsMarketType: market.sportsMarketType,
-  };
+/** Parses one item of an answer at a time: a bad one is counted and left out. */
+export class Parser {
+  readonly #logger: Logger;
+  readonly #logged = new Set<string>();
+  malformed = 0;
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  /** The parsed items of an answer that must be a list. Throws GammaError when it is none. */
+  list<T>(path: string, answer: unknown, parse: (item: unknown) => T): T[] {
+    const items = z.array(z.unknown()).safeParse(answer);
+    if (!items.success) throw new GammaError('malformed', `${path} answered no list`);
+    return items.data.flatMap((item) => {
+      const parsed = this.item(path, item, parse);
+      return parsed === undefined ? [] : [parsed];
+    });
+  }
+
+  item<T>(path: string, item: unknown, parse: (item: unknown) => T): T | undefined {
+    try {
+      return parse(item);
+    } catch (error) {
+      if (!(error instanceof z.ZodError)) throw error;
+      this.malformed += 1;
+      this.#log(path, item, error);
+      return undefined;
+    }
+  }
+
+  #log(path: string, item: unknown, error: z.ZodError): void {
+    const { id, proxyWallet } = (item ?? {}) as Readonly<Record<string, unknown>>;
+    const key = `${path} ${String(id ?? proxyWallet)}`;
+    if (this.#logged.has(key) || this.#logged.size >= LOGGED_MAX) return;
+    this.#logged.add(key);
+    this.#logger.error({ path, id: id ?? proxyWallet, err: error }, 'metadata is malformed');
+  }
 }
 
-/** A profile from a Gamma public profile. Throws ZodError where a field has another type. */
-export function parseProfile(address: Hash, answer: unknown): Profile {
-  const profile = GammaProfile.parse(answer);
-  return {
-    kind: 'profile',
-    address,
-    name: profile.name,
-    profileImage: profile.profileImage,
-    xUsername: profile.xUsername,
-    createdAt: isoSecond(profile.createdAt),
-    takerTier: profile.takerTier ?? 0,
-    takerTierName: profile.takerTierName,
-    weightedVolumeUsd: profile.weightedVolume ?? null,
-  };
+class Markets {
+  readonly #http: GammaHttp;
+  readonly #parser: Parser;
+  readonly #events: EventCache;
+
+  constructor(http: GammaHttp, parser: Parser, events: EventCache) {
+    this.#http = http;
+    this.#parser = parser;
+    this.#events = events;
+  }
+
+  /** Markets that carry one of the ids, open and closed ones. */
+  async byIds(
+    parameter: string,
+    ids: readonly string[],
+    idsOf: (listing: Listing) => readonly string[],
+  ): Promise<readonly Listing[]> {
+    const open = await this.#ask(parameter, ids, {});
+    const found = new Set(open.flatMap(({ listing }) => idsOf(listing)));
+    const missing = ids.filter((id) => !found.has(id));
+    const closed = missing.length === 0 ? [] : await this.#ask(parameter, missing, CLOSED);
+    return this.#events.complete([
+      ...(await this.#withEvents(open, {})),
+      ...(await this.#withEvents(closed, CLOSED)),
+    ]);
+  }
+
+  async newest(cursor: string | undefined): Promise<GammaPage> {
+    const query = new URLSearchParams({
+      limit: String(PAGE_MARKETS),
+      order: 'id',
+      ascending: 'false',
+      include_tag: 'true',
+    });
+    if (cursor !== undefined) query.set('after_cursor', cursor);
+    const path = '/markets/keyset';
+    const answer = await this.#http.get(path, query);
+    const page = KeysetPage.safeParse(answer);
+    if (!page.success) throw new GammaError('malformed', `${path} answered no page`);
+    const parsed = this.#parse(path, page.data.markets);
+    return {
+      listings: await this.#events.complete(await this.#withEvents(parsed, {})),
+      next: page.data.next_cursor || undefined,
+    };
+  }
+
+  /** Some answers with tags leave the event out: those markets are asked for without tags too. */
+  async #withEvents(
+    markets: readonly ParsedMarket[],
+    extra: Readonly<Record<string, string>>,
+  ): Promise<readonly ParsedMarket[]> {
+    const bare = markets.filter(({ eventId }) => eventId === '');
+    if (bare.length === 0) return markets;
+    const ids = bare.map(({ listing }) => listing.conditionId);
+    const plain = await this.#ask('condition_ids', ids, { ...extra, include_tag: 'false' });
+    const byId = new Map(plain.map((one) => [one.listing.conditionId, one]));
+    return markets.map((market) => {
+      const other = byId.get(market.listing.conditionId);
+      if (market.eventId !== '' || other === undefined) return market;
+      const { eventSlug, eventTitle, eventIcon, seriesSlug } = other.listing;
+      const listing = { ...market.listing, eventSlug, eventTitle, eventIcon, seriesSlug };
+      return { listing, eventId: other.eventId };
+    });
+  }
+
+  async #ask(
+    parameter: string,
+    ids: readonly string[],
+    extra: Readonly<Record<string, string>>,
+  ): Promise<ParsedMarket[]> {
+    if (ids.length > MARKETS_BATCH_MAX) throw new RangeError(`${ids.length} ids in one request`);
+    const query = new URLSearchParams(ids.map((id): [string, string] => [parameter, id]));
+    query.set('include_tag', 'true');
+    for (const [name, value] of Object.entries(extra)) query.set(name, value);
+    query.set('limit', String(PAGE_MARKETS));
+    const answer = await this.#http.get('/markets', query);
+    return this.#parse('/markets', answer);
+  }
+
+  #parse(path: string, answer: unknown): ParsedMarket[] {
+    const tradable = Array.isArray(answer) ? answer.filter(isTradable) : answer;
+    return this.#parser.list(path, tradable, parseMarket);
+  }
 }
 
-/** `YYYY-MM-DDTHH:MM:SSZ`; '' for '' and for what is no date. Rounds down to the second. */
-function isoSecond(date: string): string {
-  const milliseconds = Date.parse(date);
-  if (Number.isNaN(milliseconds)) return '';
-  return `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
-}
+const CLOSED = { closed: 'true' } as const;
+const KeysetPage = z.object({ markets: z.array(z.unknown()), next_cursor: z.string().nullish() });
 
-async function getJson(url: string): Promise<unknown> {
-  const response = await fetch(url, { signal: AbortSignal.timeout(REQUEST_MS_MAX) });
-  if (response.status === 404) return undefined;
-  if (!response.ok) throw new GammaError(`${new URL(url).pathname} answered ${response.status}`);
-  return response.json();
+class Profiles {
+  readonly #http: GammaHttp;
+  readonly #parser: Parser;
+  #singleUntilMs = 0;
+
+  constructor(http: GammaHttp, parser: Parser) {
+    this.#http = http;
+    this.#parser = parser;
+  }
+
+  /** A batch first; whom it leaves out is asked for alone, and only a 404 there means "none". */
+  async ask(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>> {
+    const found = await this.#batch(addresses);
+    const missing = addresses.filter((address) => !found.has(address));
+    const single = await Promise.all(missing.map((address) => this.#single(address)));
+    for (const profile of single) {
+      if (profile !== undefined) found.set(profile.address, profile);
+    }
+    return found;
+  }
+
+  async #batch(addresses: readonly string[]): Promise<Map<string, Profile>> {
+    if (addresses.length < 2 || performance.now() < this.#singleUntilMs) return new Map();
+    const path = '/public-profiles';
+    try {
+      const query = new URLSearchParams({ addresses: addresses.join(',') });
+      const answer = await this.#http.get(path, query);
+      const asked = new Set(addresses);
+      const mine = Array.isArray(answer)
+        ? answer.filter((one) => asked.has(walletOf(one)))
+        : answer;
+      const profiles = this.#parser.list(path, mine, (one) =>
+        parseProfile(walletOf(one) as Hash, one),
+      );
+      return new Map(profiles.map((profile) => [profile.address, profile]));
+    } catch (error) {
+      // The service has no such batch, or means something else by it.
+      const unable =
+        error instanceof GammaError && (error.reason === 'refused' || error.reason === 'malformed');
+      if (!unable) throw error;
+      this.#singleUntilMs = performance.now() + SINGLE_PROFILES_MS;
+      return new Map();
+    }
+  }
+
+  async #single(address: string): Promise<Profile | undefined> {
+    const path = '/public-profile';
+    try {
+      const answer = await this.#http.get(path, new URLSearchParams({ address }));
+      return this.#parser.item(path, answer, (one) => parseProfile(address as Hash, one));
+    } catch (error) {
+      if (error instanceof GammaError && error.status === 404) return undefined;
+      throw error;
+    }
+  }
 }

@@ -1,24 +1,38 @@
 /**
  * The live side of ingest: pending matches of known operators and matches of new blocks, shown in FEED
  * as soon as they are seen. It never touches LEDGER, and it may miss anything: the final blocks offer
- * every match to FEED once more.
+ * every match to FEED once more. What waits here is bounded: when the metadata or JetStream are
+ * slow, pending calls beyond a limit are left to their blocks, whose reading waits.
  */
 
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
 import { type BlockFacts, factsOf, type LocatedMatch, readBlock } from './blocks.ts';
 import type { Catalogue } from './catalogue.ts';
 import type { Chain } from './chains.ts';
 import { feedMessageId } from './contract.ts';
-import { type CalledFill, decodeMatchCall } from './decode-call.ts';
+import { type CalledFill, type CalledMatch, decodeMatchCall } from './decode-call.ts';
 import { DecodeError } from './decode-error.ts';
 import { MATCH_ORDERS_SELECTOR } from './exchange-abi.ts';
-import type { FeedWriter, ShownFill } from './feed.ts';
+import type { FeedWriter, ShownFill, ShownMatch } from './feed.ts';
+import type { LiveMetrics } from './live-metrics.ts';
+import type { PendingTransaction } from './mempool-node.ts';
+import type { MempoolSource } from './mempool-source.ts';
 import type { Operators } from './operators.ts';
-import type { Rpc, Transaction } from './rpc.ts';
+import type { PendingMatches } from './pending.ts';
+import type { Rpc } from './rpc.ts';
 
 /** Blocks behind the head that are still read for the feed; older ones come when they are final. */
 const HEADS_BEHIND_MAX = 4;
+/** Pending calls that wait for metadata or for the publisher; at 2 KB each, 2 MB. */
+export const PENDING_WAITING_MAX = 1_000;
+
+const HEAD_TRIES_MAX = 5;
+const HEAD_RETRY_MS = 200;
+
+/** A head was told that the node does not have. */
+class HeadMissingError extends Error {}
 
 export type LiveOptions = {
   readonly rpc: Rpc;
@@ -26,100 +40,164 @@ export type LiveOptions = {
   readonly catalogue: Catalogue;
   readonly feed: FeedWriter;
   readonly operators: Operators;
+  readonly pending: PendingMatches;
+  readonly metrics: LiveMetrics;
   readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** Called for each new head that held matches which the mempool had not brought. */
+  readonly onMissed: () => void;
 };
 
 export class Live {
   readonly #options: LiveOptions;
   #head = 0;
-  #heads: Promise<void> = Promise.resolve();
-  /** Pending calls that were not shown, by reason; `not_operator` are strangers' calls. */
-  readonly refused = new Map<string, number>();
+  #wanted = 0;
+  #reading: Promise<void> | undefined;
+  #waiting = 0;
 
   constructor(options: LiveOptions) {
     this.#options = options;
   }
 
   /** Shows a pending transaction if it is an operator's match. Never rejects on its content. */
-  async pending(transaction: Transaction): Promise<void> {
-    const { chain, catalogue, feed, operators } = this.#options;
+  async pending(transaction: PendingTransaction, source: MempoolSource): Promise<void> {
+    const { chain, operators, pending } = this.#options;
     const exchange = transaction.to ?? '';
     if (!chain.exchanges.has(exchange)) return;
     if (!transaction.input.startsWith(MATCH_ORDERS_SELECTOR)) return;
-    const detectedAtMs = Date.now();
+    if (!operators.has(transaction.from)) return this.#refuse('not_operator');
+    if (this.#waiting >= PENDING_WAITING_MAX) return this.#refuse('busy');
+    let match: ShownMatch;
     try {
-      if (!operators.has(transaction.from)) return this.#refuse('not_operator');
-      const call = decodeMatchCall(transaction.input as Hex, exchange as Hex, chain.id);
-      const locate = (fill: CalledFill): ShownFill => {
-        const token = fill.tokenId.toString();
-        const outcomeIndex = catalogue.outcomeOf(call.conditionId, token, exchange);
-        if (outcomeIndex === undefined) throw new DecodeError('unknown_token', token);
-        return { ...fill, outcomeIndex };
-      };
-      await feed.show({
-        id: feedMessageId(transaction.hash, call.taker.orderHash, 0),
-        txHash: transaction.hash,
-        exchange,
-        conditionId: call.conditionId,
-        pending: true,
-        detectedAtMs,
-        taker: locate(call.taker),
-        makers: call.makers.map(locate),
-      });
+      match = this.#foretold(transaction, exchange);
     } catch (error) {
       if (!(error instanceof DecodeError)) throw error;
-      this.#refuse(error.reason);
+      return this.#refuse(error.reason);
+    }
+    if (this.#options.feed.has(match.id)) return;
+    if (!pending.makeRoom()) return this.#refuse('table_full');
+    this.#waiting += 1;
+    try {
+      await this.#showPending(match, transaction, source);
+    } finally {
+      this.#waiting -= 1;
     }
   }
 
   /** Reads the blocks up to a new head and shows what the mempool missed; one at a time. */
   head(number: number): void {
-    this.#heads = this.#heads.then(() => this.#readHeads(number));
+    this.#wanted = Math.max(this.#wanted, number);
+    this.#reading ??= this.#readHeads().finally(() => {
+      this.#reading = undefined;
+    });
   }
 
-  /** Shows the matches of a block that were not shown before, and learns who sent them. */
-  async show({ block, matches, operators }: BlockFacts, shownFrom: number): Promise<void> {
-    for (const { operator, allowed } of operators) {
-      await this.#options.operators.set(operator, allowed);
-    }
-    for (const match of matches) {
-      if (match.sender !== '') await this.#options.operators.set(match.sender, true);
-      if (block.number >= shownFrom) await this.#showMatch(match, block.timestamp);
-    }
+  /** Takes in a final block: operators, what became of pending matches, what was not shown yet. */
+  async final(facts: BlockFacts, shownFrom: number): Promise<void> {
+    const { operators, pending, signal } = this.#options;
+    const { block, matches } = facts;
+    const senders = new Set(matches.map(({ sender }) => sender).filter((one) => one !== ''));
+    await operators.learn(block.number, facts.operators, senders, signal);
+    await pending.final(block, matches);
+    if (block.number < shownFrom) return;
+    for (const match of matches) await this.#showMined(match, block.timestamp);
   }
 
-  async #readHeads(number: number): Promise<void> {
-    const { rpc, chain, catalogue, logger } = this.#options;
-    const from = Math.max(this.#head + 1, number - HEADS_BEHIND_MAX);
-    for (let next = from; next <= number; next++) {
+  /** The match that a call will be if it is mined. Throws DecodeError. */
+  #foretold({ hash, from, nonce, input }: PendingTransaction, exchange: string): ShownMatch {
+    const { chain, catalogue } = this.#options;
+    const call: CalledMatch = decodeMatchCall(input, exchange as Hex, chain.id);
+    const locate = (fill: CalledFill): ShownFill => {
+      const token = fill.tokenId.toString();
+      const outcomeIndex = catalogue.outcomeOf(call.conditionId, token, exchange);
+      if (outcomeIndex === undefined) throw new DecodeError('unknown_token', token);
+      return { ...fill, outcomeIndex };
+    };
+    return {
+      id: feedMessageId(hash, call.taker.orderHash, 0),
+      txHash: hash,
+      exchange,
+      conditionId: call.conditionId,
+      detectedAtMs: Date.now(),
+      sent: { sender: from, nonce },
+      taker: locate(call.taker),
+      makers: call.makers.map(locate),
+    };
+  }
+
+  async #showPending(
+    match: ShownMatch,
+    { from, nonce }: PendingTransaction,
+    source: MempoolSource,
+  ): Promise<void> {
+    const { feed, pending, metrics } = this.#options;
+    const { id, txHash, detectedAtMs } = match;
+    const startedAt = performance.now();
+    pending.track({ id, txHash, detectedAtMs, sender: from, nonce });
+    const message = await feed.show(match);
+    if (message !== undefined) {
+      metrics.shown.inc({ source });
+      metrics.toFeed.observe((performance.now() - startedAt) / 1_000);
+    }
+    await pending.published(txHash, message);
+  }
+
+  /** Reads up to the newest head that was told meanwhile. Never rejects on what a node answers. */
+  async #readHeads(): Promise<void> {
+    const { logger, signal } = this.#options;
+    while (this.#head < this.#wanted && !signal.aborted) {
+      const next = Math.max(this.#head + 1, this.#wanted - HEADS_BEHIND_MAX);
       try {
-        const raw = await readBlock(rpc, chain, next);
-        if (raw === undefined) continue;
-        const facts = await factsOf(raw, chain, catalogue);
-        await Promise.all(facts.matches.map((one) => this.#showMatch(one, facts.block.timestamp)));
+        await this.#readHead(next);
       } catch (error) {
         logger.warn({ err: error, block: next }, 'head not read; its matches come when final');
+        // Forgotten too: it may have been a wrong number.
+        this.#wanted = this.#head;
+        return;
       }
+      this.#head = next;
+      this.#options.metrics.head.set(next);
     }
-    this.#head = Math.max(this.#head, number);
   }
 
-  async #showMatch(match: LocatedMatch, blockTime: number): Promise<void> {
+  async #readHead(number: number): Promise<void> {
+    const { rpc, chain, catalogue, pending, signal, onMissed } = this.#options;
+    let raw = await readBlock(rpc, chain, number);
+    // The endpoint that is asked may be behind the one that told the head.
+    for (let tries = 1; raw === undefined && tries < HEAD_TRIES_MAX; tries += 1) {
+      await delay(HEAD_RETRY_MS, undefined, { signal });
+      raw = await readBlock(rpc, chain, number);
+    }
+    if (raw === undefined) throw new HeadMissingError(`the node has no block ${number}`);
+    const { block, matches } = await factsOf(raw, chain, catalogue);
+    const shown = await Promise.all(matches.map((one) => this.#showMined(one, block.timestamp)));
+    if (shown.includes(true)) onMissed();
+    pending.head(
+      block.timestamp,
+      matches.map(({ txHash }) => txHash),
+    );
+  }
+
+  /** True when the match was not shown before. */
+  async #showMined(match: LocatedMatch, blockTime: number): Promise<boolean> {
+    const { feed, metrics } = this.#options;
     const taker = match.fills.at(-1);
-    if (taker === undefined) return;
-    await this.#options.feed.show({
+    if (taker === undefined) return false;
+    const shown = await feed.show({
       id: feedMessageId(match.txHash, taker.orderHash, match.ordinal),
       txHash: match.txHash,
       exchange: match.exchange,
       conditionId: match.conditionId,
-      pending: false,
       detectedAtMs: blockTime * 1_000,
+      sent: null,
       taker,
       makers: match.fills.slice(0, -1),
     });
+    if (shown !== undefined) metrics.shown.inc({ source: 'block' });
+    return shown !== undefined;
   }
 
   #refuse(reason: string): void {
-    this.refused.set(reason, (this.refused.get(reason) ?? 0) + 1);
+    this.#options.metrics.refused.inc({ reason });
   }
 }

@@ -1,39 +1,67 @@
 /**
  * Metadata by key, fetched in batches from a service that may be slow or down. Reading is immediate:
- * what is not known yet is asked for, and the caller decides how long to wait. What the service does
- * not know is not asked again for a while; what was learned long ago is asked again when it is used.
+ * what is not known yet is asked for, and the caller decides how long to wait. Unknown keys go before
+ * old ones, whose refreshing has a pace of its own. A digest of every value is remembered longer than
+ * the value, so that only a change is reported. Everything is bounded: values, digests, waiting keys.
  */
+import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 
 const GATHER_MS = 10;
 const RETRY_MIN_MS = 250;
-const RETRY_MAX_MS = 30_000;
-const KEYS_MAX = 500_000;
+const RETRY_MAX_MS = 15_000;
+/** About 150 bytes each. */
+const KEYS_MAX = 300_000;
+/** What waits for an answer; about 150 bytes each. */
+const WAITING_MAX = 200_000;
+const MISSING_MAX_MS = 3_600_000;
 
 export type LookupOptions<Value> = {
   readonly name: string;
   readonly batchMax: number;
   readonly concurrentMax: number;
+  /** How long a key without an answer is left alone; twice as long each time, at most an hour. */
   readonly missingMs: number;
+  /** When a value is old enough to be asked for again as it is used. */
   readonly staleMs: number;
+  /** Values kept in memory; the digests of older ones stay. */
+  readonly valuesMax: number;
+  /** Batches a minute for values that are known but old. */
+  readonly refreshesMax: number;
   /** Answers for some of the keys; a key without an answer is missing. Rejects when it cannot ask. */
   readonly fetch: (keys: readonly string[]) => Promise<ReadonlyMap<string, Value>>;
-  /** Called when a key's value is new or another than before. */
-  readonly onChange: (key: string, value: Value) => void;
+  /** Called when a key's value is new or another than before; the next answer waits for it. */
+  readonly onChange: (key: string, value: Value) => Promise<void> | void;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 };
 
-type Entry<Value> = { readonly value: Value | undefined; readonly atMs: number };
+/** `digest` 0: the service did not know the key, `misses` times in a row. */
+type Entry = {
+  readonly digest: number;
+  readonly atMs: number;
+  readonly misses: number;
+  usedAtMs: number;
+};
+type Waiting = { readonly sinceMs: number; readonly wake: (() => void)[] };
 
 export class Lookup<Value> {
   readonly #options: LookupOptions<Value>;
-  readonly #entries = new Map<string, Entry<Value>>();
-  readonly #waiting = new Map<string, PromiseWithResolvers<void>>();
-  #queue: string[] = [];
+  /** In the order of `atMs`. */
+  readonly #entries = new Map<string, Entry>();
+  /** In the order of their last use. */
+  readonly #values = new Map<string, Value>();
+  /** Keys without a known value after their last answer. */
+  readonly #missing = new Set<string>();
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #urgent = new Set<string>();
+  readonly #refreshing = new Set<string>();
+  #refreshAtMs = 0;
   #running = 0;
   #scheduled = false;
+  /** Keys that were not asked for because too many were waiting; their next use asks again. */
+  dropped = 0;
 
   constructor(options: LookupOptions<Value>) {
     this.#options = options;
@@ -41,25 +69,33 @@ export class Lookup<Value> {
 
   /** Puts back what was learned before a restart, without onChange. */
   restore(key: string, value: Value): void {
-    this.#entries.set(key, { value, atMs: Date.now() });
+    const usedAtMs = Number.NEGATIVE_INFINITY;
+    this.#remember(key, { digest: digestOf(value), atMs: now(), misses: 0, usedAtMs });
+    this.#keep(key, value);
   }
 
   /** What is known now; asks for the key in the background when it is unknown or old. */
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
-    const keepMs = entry?.value === undefined ? this.#options.missingMs : this.#options.staleMs;
-    if (entry === undefined || Date.now() - entry.atMs > keepMs) this.#ask(key);
-    return entry?.value;
+    const value = this.#values.get(key);
+    if (entry !== undefined) entry.usedAtMs = now();
+    if (value !== undefined) this.#keep(key, value);
+    if (entry === undefined || (entry.digest !== 0 && value === undefined)) {
+      this.#ask(key, this.#urgent);
+    } else if (this.#isDue(entry)) {
+      this.#ask(key, entry.digest === 0 ? this.#urgent : this.#refreshing);
+    }
+    return value;
   }
 
   /** Resolves when every key has been answered once, or after `waitMs`; never rejects. */
   async settled(keys: Iterable<string>, waitMs: number): Promise<void> {
     const asked: Promise<void>[] = [];
     for (const key of keys) {
-      const known = this.#entries.has(key);
-      this.get(key);
+      const isKnown = this.get(key) !== undefined || this.#missing.has(key);
       const waiting = this.#waiting.get(key);
-      if (!known && waiting !== undefined) asked.push(waiting.promise);
+      if (isKnown || waiting === undefined || waitMs <= 0) continue;
+      asked.push(new Promise((resolve) => waiting.wake.push(resolve)));
     }
     if (asked.length === 0) return;
     const timer = new AbortController();
@@ -68,27 +104,89 @@ export class Lookup<Value> {
     timer.abort();
   }
 
-  #ask(key: string): void {
-    if (this.#waiting.has(key)) return;
-    this.#waiting.set(key, Promise.withResolvers<void>());
-    this.#queue.push(key);
+  /** Whether the key's value, or its digest, is known. */
+  knows(key: string): boolean {
+    return (this.#entries.get(key)?.digest ?? 0) !== 0;
+  }
+
+  /** Takes in what was learned without asking for it; resolves when onChange has taken a change. */
+  async learn(key: string, value: Value): Promise<void> {
+    await this.#learned(key, value);
+  }
+
+  /** Asks again for what is old and was used within `usedMs`, and for what is due of the missing. */
+  sweep(usedMs: number): void {
+    const oldest = now() - this.#options.staleMs;
+    const usedSince = now() - usedMs;
+    for (const [key, entry] of this.#entries) {
+      if (entry.atMs > oldest) break;
+      const wanted = entry.digest !== 0 && entry.usedAtMs > usedSince;
+      if (wanted) this.#ask(key, this.#refreshing);
+    }
+    for (const key of this.#missing) {
+      const entry = this.#entries.get(key);
+      if (entry !== undefined && this.#isDue(entry)) this.#ask(key, this.#refreshing);
+    }
+  }
+
+  /** Figures for metrics; `oldestMs` is how long the first of the waiting has been waiting. */
+  get state() {
+    const [first] = this.#waiting.values();
+    return {
+      known: this.#entries.size - this.#missing.size,
+      missing: this.#missing.size,
+      waiting: this.#waiting.size,
+      oldestMs: first === undefined ? 0 : now() - first.sinceMs,
+      dropped: this.dropped,
+    };
+  }
+
+  #isDue({ digest, atMs, misses }: Entry): boolean {
+    const { missingMs, staleMs } = this.#options;
+    const keepMs = digest === 0 ? Math.min(missingMs * 2 ** (misses - 1), MISSING_MAX_MS) : staleMs;
+    return now() - atMs > keepMs;
+  }
+
+  #ask(key: string, queue: Set<string>): void {
+    if (this.#waiting.has(key)) {
+      // Used while it waits to be refreshed only: from now on it is as urgent as the use.
+      if (queue === this.#urgent && this.#refreshing.delete(key)) this.#urgent.add(key);
+      return;
+    }
+    if (this.#waiting.size >= WAITING_MAX) {
+      this.dropped += 1;
+      return;
+    }
+    this.#waiting.set(key, { sinceMs: now(), wake: [] });
+    queue.add(key);
     this.#schedule();
   }
 
   #schedule(): void {
-    if (this.#scheduled || this.#running >= this.#options.concurrentMax) return;
+    const { concurrentMax, signal } = this.#options;
+    if (this.#scheduled || this.#running >= concurrentMax || signal.aborted) return;
+    if (this.#urgent.size + this.#refreshing.size === 0) return;
     this.#scheduled = true;
     setTimeout(() => {
       this.#scheduled = false;
-      const keys = this.#queue.splice(0, this.#options.batchMax);
-      if (keys.length === 0) return;
+      this.#begin();
+    }, GATHER_MS);
+  }
+
+  #begin(): void {
+    const { batchMax, refreshesMax } = this.#options;
+    const isRefresh = this.#urgent.size === 0;
+    // A paused refresh looks again after GATHER_MS, because an urgent key may come meanwhile.
+    if (!isRefresh || (this.#refreshing.size > 0 && now() >= this.#refreshAtMs)) {
+      const keys = take(isRefresh ? this.#refreshing : this.#urgent, batchMax);
+      if (isRefresh) this.#refreshAtMs = now() + 60_000 / refreshesMax;
       this.#running += 1;
       void this.#fetch(keys).finally(() => {
         this.#running -= 1;
         this.#schedule();
       });
-      this.#schedule();
-    }, GATHER_MS);
+    }
+    this.#schedule();
   }
 
   async #fetch(keys: readonly string[]): Promise<void> {
@@ -96,28 +194,70 @@ export class Lookup<Value> {
     for (let waitMs = RETRY_MIN_MS; !signal.aborted; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
       try {
         const found = await fetch(keys);
-        for (const key of keys) this.#learn(key, found.get(key));
+        for (const key of keys) {
+          if (signal.aborted) return;
+          await this.#learned(key, found.get(key));
+        }
         return;
       } catch (error) {
         if (signal.aborted) return;
-        logger.warn({ err: error, name, keys: keys.length, waitMs }, 'metadata not available');
+        logger.debug({ err: error, name, keys: keys.length, waitMs }, 'metadata not available');
         await delay(waitMs, undefined, { signal }).catch(() => undefined);
       }
     }
   }
 
-  #learn(key: string, value: Value | undefined): void {
-    const before = this.#entries.get(key)?.value;
+  async #learned(key: string, value: Value | undefined): Promise<void> {
+    const before = this.#entries.get(key);
+    const usedAtMs = before?.usedAtMs ?? now();
     // What the service has forgotten stays known: metadata of old markets may be archived.
-    const kept = value ?? before;
-    this.#entries.delete(key);
-    this.#entries.set(key, { value: kept, atMs: Date.now() });
-    const oldest = this.#entries.keys().next();
-    if (this.#entries.size > KEYS_MAX && !oldest.done) this.#entries.delete(oldest.value);
-    this.#waiting.get(key)?.resolve();
+    const digest = value === undefined ? (before?.digest ?? 0) : digestOf(value);
+    const misses = value === undefined ? (before?.misses ?? 0) + 1 : 0;
+    this.#remember(key, { digest, atMs: now(), misses, usedAtMs });
+    if (value !== undefined) this.#keep(key, value);
+    for (const wake of this.#waiting.get(key)?.wake ?? []) wake();
     this.#waiting.delete(key);
-    if (value !== undefined && JSON.stringify(value) !== JSON.stringify(before)) {
-      this.#options.onChange(key, value);
+    if (value !== undefined && digest !== before?.digest) await this.#options.onChange(key, value);
+  }
+
+  #remember(key: string, entry: Entry): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, entry);
+    if (entry.digest === 0) this.#missing.add(key);
+    else this.#missing.delete(key);
+    const oldest = this.#entries.keys().next();
+    if (this.#entries.size <= KEYS_MAX || oldest.done) return;
+    this.#entries.delete(oldest.value);
+    this.#missing.delete(oldest.value);
+    this.#values.delete(oldest.value);
+  }
+
+  #keep(key: string, value: Value): void {
+    this.#values.delete(key);
+    this.#values.set(key, value);
+    const oldest = this.#values.keys().next();
+    if (this.#values.size > this.#options.valuesMax && !oldest.done) {
+      this.#values.delete(oldest.value);
     }
   }
+}
+
+/** 48 bits of a hash of the content, never 0: a number costs a tenth of a text. */
+function digestOf(value: unknown): number {
+  return createHash('sha1').update(JSON.stringify(value)).digest().readUIntBE(0, 6) + 1;
+}
+
+function take(queue: Set<string>, count: number): readonly string[] {
+  const keys: string[] = [];
+  for (const key of queue) {
+    if (keys.length === count) break;
+    keys.push(key);
+  }
+  for (const key of keys) queue.delete(key);
+  return keys;
+}
+
+/** Monotonic: a clock that is set neither hurries nor stops a refresh. */
+function now(): number {
+  return performance.now();
 }

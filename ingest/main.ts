@@ -1,10 +1,10 @@
 /**
  * The ingest process: final blocks → LEDGER, pending matches and new blocks → FEED, metadata → both.
- * Starts alone from environment variables (infra/config.ts); after any crash it goes on where LEDGER
- * ends. It deliberately knows nothing of ClickHouse.
+ * Starts alone from environment variables (infra/config.ts) and the commands of command.ts; after any
+ * crash it goes on where LEDGER ends. It deliberately knows nothing of ClickHouse.
  */
 
-import { Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import { type Config, readConfig, rpcWebSocketUrl } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats } from '../infra/nats.ts';
@@ -12,28 +12,58 @@ import { type Kv, openKv } from '../infra/nats-kv.ts';
 import { OrderedPublisher } from '../infra/nats-publisher.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, INGEST_BUCKET } from '../infra/streams.ts';
+import { LedgerStateError, settleStart } from './backfill.ts';
 import { Balances } from './balances.ts';
 import { Catalogue } from './catalogue.ts';
-import { CHAINS } from './chains.ts';
+import { countCatalogue } from './catalogue-metrics.ts';
+import { chainOf } from './chains.ts';
+import { type Command, HELP, readCommand, UsageError } from './command.ts';
 import { FEED_STREAM, LEDGER_STREAM, type LedgerEvent } from './contract.ts';
 import { FeedWriter } from './feed.ts';
-import { followFinal, publishEvent, readCursor } from './follow.ts';
+import { followFinal } from './follow.ts';
+import { patiently } from './follow-ahead.ts';
+import { FinalReorgError } from './follow-fork.ts';
+import { publishEvent, readCursor } from './follow-ledger.ts';
+import { FollowProgress } from './follow-progress.ts';
 import { connectGamma } from './gamma.ts';
 import { Live } from './live.ts';
+import { liveMetrics, tellSource } from './live-metrics.ts';
+import { connectMempoolNode } from './mempool-node.ts';
 import { Operators } from './operators.ts';
-import { connectRpc, type Rpc } from './rpc.ts';
-import { subscribe } from './subscription.ts';
+import { PendingMatches } from './pending.ts';
+import { restoreFeed } from './pending-restore.ts';
+import { planRewind, refuseHalfRewound, rewind } from './rewind.ts';
+import { connectRpc } from './rpc.ts';
+import { Subscription } from './subscription.ts';
 
 /** How far before the cursor the feed's ids are read back after a restart. */
 const FEED_MEMORY_MS = 600_000;
 
-await runProcess('ingest', async (context) => {
+/** Exit code when a final block was replaced: somebody has to decide. See docs/operations.md. */
+const FINAL_REORG_CODE = 3;
+const USAGE_CODE = 2;
+
+const command = commandLine();
+if (command.name === 'help') process.stdout.write(HELP);
+else await runProcess('ingest', (context) => run(command, context));
+
+function commandLine(): Command {
+  try {
+    return readCommand(process.argv.slice(2));
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    process.stderr.write(`ingest: ${error.message}\nSee --help.\n`);
+    process.exit(USAGE_CODE);
+  }
+}
+
+async function run(command: Command, context: ProcessContext): Promise<void> {
   const config = readConfig();
   const nats = await connectNats({ url: config.NATS_URL, name: 'ingest' });
   const registry = createRegistry('ingest');
   const notReady: Record<string, string> = { final: 'catching up' };
   const metrics =
-    config.METRICS_PORT === undefined
+    config.METRICS_PORT === undefined || command.name === 'rewind'
       ? undefined
       : await serveMetrics({
           registry,
@@ -44,43 +74,87 @@ await runProcess('ingest', async (context) => {
   if (metrics !== undefined) context.report({ event: 'metrics', port: metrics.port });
   try {
     await ensureStreams(nats, config.NATS_REPLICAS);
-    await ingest({ config, nats, registry, notReady }, context);
+    const kv = await openKv(nats, INGEST_BUCKET, { replicas: config.NATS_REPLICAS });
+    if (command.name === 'rewind') await runRewind(nats, kv, command);
+    else await ingest({ command, config, nats, kv, registry, notReady }, context);
+  } catch (error) {
+    if (error instanceof FinalReorgError) {
+      context.logger.fatal({ err: error }, 'ALARM: a final block was replaced, ingest stops');
+      process.exit(FINAL_REORG_CODE);
+    }
+    if (error instanceof LedgerStateError) {
+      process.stderr.write(`ingest: ${error.message}\n`);
+      process.exit(1);
+    }
+    throw error;
   } finally {
     await nats.close();
     await metrics?.close();
   }
-});
+}
+
+async function runRewind(
+  nats: Nats,
+  kv: Kv,
+  { toBlock, yes }: Extract<Command, { name: 'rewind' }>,
+): Promise<void> {
+  const plan = await planRewind(nats, toBlock);
+  const { keeps, newest, removed } = plan;
+  const counts = Object.entries(removed).map(([kind, count]) => `${count} ${kind}`);
+  process.stdout.write(
+    `LEDGER keeps block ${keeps.blockNumber} (${keeps.blockHash}) and what is before it.\n` +
+      `Removed: everything of the blocks after it, up to ${newest}: ${counts.join(', ')}.\n`,
+  );
+  if (!yes) {
+    process.stdout.write('Nothing was removed: say --yes. The projections must be rebuilt then.\n');
+    return;
+  }
+  await rewind(nats, kv, plan);
+  process.stdout.write('Removed. Rebuild the projections before the projector starts again.\n');
+}
 
 type Given = {
+  readonly command: Command;
   readonly config: Config;
   readonly nats: Nats;
+  readonly kv: Kv;
   readonly registry: Registry;
   /** Reasons for /readyz, by part; a part removes its own when it is well. */
   readonly notReady: Record<string, string>;
 };
 
 async function ingest(
-  { config, nats, registry, notReady }: Given,
+  { command, config, nats, kv, registry, notReady }: Given,
   context: ProcessContext,
 ): Promise<void> {
   const { logger, report } = context;
   const failed = new AbortController();
   const signal = AbortSignal.any([context.signal, failed.signal]);
-  const chain = CHAINS[config.CHAIN];
-  const rpc = connectRpc(config.RPC_URL);
-  const kv = await openKv(nats, INGEST_BUCKET, { replicas: config.NATS_REPLICAS });
+  const backfill = command.name === 'backfill' ? command : undefined;
+  const toBlock = backfill?.toBlock;
+  const chain = chainOf(config);
+  await refuseHalfRewound(kv);
+  const startBlock = await settleStart(nats, kv, {
+    startBlock: backfill?.fromBlock ?? config.START_BLOCK,
+    insists: backfill !== undefined,
+  });
+  const rpc = connectRpc(config.RPC_URL, { chainId: chain.id, registry, logger });
+  const progress = new FollowProgress({ logger, registry, notReady });
   const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
   const feedPublisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
   const fail = (error: unknown) => failed.abort(error);
   const publish = (event: LedgerEvent) => publishEvent(ledger, event);
+  const gamma = connectGamma({ url: config.GAMMA_URL, logger, signal });
   const catalogue = new Catalogue({
     chain,
-    gamma: connectGamma(config.GAMMA_URL, logger),
+    gamma,
     logger,
     signal,
-    onChange: (event) => void publish(event).catch(fail),
+    onChange: (event) => publish(event).catch(fail),
   });
   await catalogue.restore(nats);
+  countCatalogue(registry, catalogue, gamma);
+  void catalogue.run().catch(fail);
   const balances = new Balances({
     rpc,
     token: chain.collateral,
@@ -90,39 +164,78 @@ async function ingest(
   });
   const operators = await Operators.load(kv, config.OPERATORS);
   const feed = new FeedWriter(feedPublisher, catalogue);
+  const metrics = liveMetrics(registry);
+  const node = connectMempoolNode(config.RPC_URL.split(','));
+  const pending = new PendingMatches({
+    feed,
+    node,
+    secondsMax: config.PENDING_SECONDS_MAX,
+    metrics,
+    logger,
+  });
   const { marker } = await readCursor(nats);
-  await feed.restore(nats, marker === undefined ? 0 : marker.blockTime * 1_000 - FEED_MEMORY_MS);
-  const shownFrom = await firstShownBlock(kv, rpc);
-  const live = new Live({ rpc, chain, catalogue, feed, operators, logger });
-  countFeed(registry, feed, live);
+  // As far back as a match that was shown may still be open.
+  const memoryMs = FEED_MEMORY_MS + config.PENDING_SECONDS_MAX * 1_000;
+  const feedSinceMs = marker === undefined ? 0 : marker.blockTime * 1_000 - memoryMs;
+  await restoreFeed(nats, feedSinceMs, feed, pending);
+  // A backfill that ends shows nothing: the feed begins when ingest first lives at the head.
+  const shownFrom =
+    toBlock === undefined
+      ? await firstShownBlock(kv, () =>
+          patiently({ logger, signal, onAnswer: progress.answered }, 'head', () =>
+            rpc.blockNumber('latest'),
+          ),
+        )
+      : Number.POSITIVE_INFINITY;
+  const live = new Live({
+    rpc,
+    chain,
+    catalogue,
+    feed,
+    operators,
+    pending,
+    metrics,
+    logger,
+    signal,
+    onMissed: () => subscription.missed(),
+  });
+  const subscription = new Subscription({
+    url: rpcWebSocketUrl(config),
+    node,
+    setting: config.MEMPOOL,
+    exchanges: new Set(chain.exchanges.keys()),
+    logger,
+    signal,
+    onHead: (number) => live.head(number),
+    onPending: (transaction, source) => void live.pending(transaction, source).catch(fail),
+    onSource: (source) => tellSource(metrics, source),
+    onDropped: (reason, count) => metrics.dropped.inc({ reason }, count),
+  });
   const background: Promise<void>[] = [];
   const running = [
     followFinal({
       rpc,
       chain,
       finality: config.FINALITY,
-      startBlock: config.START_BLOCK,
+      startBlock,
+      resolutionsFrom:
+        backfill?.resolutionsFrom ?? config.RESOLUTIONS_FROM_BLOCK ?? chain.firstBlock,
+      ...(toBlock === undefined ? {} : { toBlock }),
       nats,
       ledger,
       catalogue,
       balances,
+      progress,
       logger,
       signal,
-      onBlock: (facts) => live.show(facts, shownFrom),
+      onBlock: (facts) => live.final(facts, shownFrom),
       onCaughtUp: (sequence) => {
-        delete notReady.final;
         report({ event: 'caught_up', sequence });
         // Balances are read at the newest final block: not worth asking for before it is near.
         background.push(balances.run());
       },
     }),
-    subscribe({
-      url: rpcWebSocketUrl(config),
-      logger,
-      signal,
-      onHead: (number) => live.head(number),
-      onPending: (transaction) => void live.pending(transaction).catch(fail),
-    }),
+    ...(toBlock === undefined ? [subscription.run(), pending.run(signal)] : []),
   ];
   try {
     await Promise.all(running);
@@ -135,34 +248,12 @@ async function ingest(
   }
 }
 
-function countFeed(registry: Registry, feed: FeedWriter, live: Live): void {
-  new Gauge({
-    name: 'fillstream_feed_matches_shown',
-    help: 'matches shown in FEED since the start, by where they were seen first',
-    labelNames: ['source'],
-    registers: [registry],
-    collect() {
-      this.set({ source: 'mempool' }, feed.shown.pending);
-      this.set({ source: 'block' }, feed.shown.confirmed);
-    },
-  });
-  new Gauge({
-    name: 'fillstream_pending_calls_refused',
-    help: 'pending calls that were not shown since the start, by reason',
-    labelNames: ['reason'],
-    registers: [registry],
-    collect() {
-      for (const [reason, count] of live.refused) this.set({ reason }, count);
-    },
-  });
-}
-
 /** The feed begins at the head of the first start: history is for the ledger alone. */
-async function firstShownBlock(kv: Kv, rpc: Rpc): Promise<number> {
+async function firstShownBlock(kv: Kv, head: () => Promise<number>): Promise<number> {
   const key = 'feed_start_block';
   const stored = await kv.get(key);
   if (stored !== undefined) return Number(new TextDecoder().decode(stored.value));
-  const first = (await rpc.blockNumber('latest')) + 1;
+  const first = (await head()) + 1;
   await kv.put(key, String(first));
   return first;
 }

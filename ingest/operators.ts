@@ -1,39 +1,107 @@
 /**
  * Who may send matches: anyone can broadcast a well-formed call that will revert, so a pending match
  * is shown only when its sender is an operator. Learned from the exchanges' own events and from the
- * senders of matches that were mined; kept in a bucket over restarts.
+ * senders of matches that were mined; kept in a bucket over restarts. What a later block said is not
+ * changed by an earlier one, so a removed operator is not learned again from a match before that. It
+ * does not tell the exchanges apart: an operator of one is believed on all, and matches of a sender
+ * after his removal from one exchange make him known again.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
+import { NatsUnavailableError } from '../infra/nats.ts';
 import type { Kv } from '../infra/nats-kv.ts';
 
 const KEY = 'operators';
-const Stored = z.array(z.string().regex(/^0x[0-9a-f]{40}$/));
+const RETRY_MS = 500;
+/** Operators and removed ones that are remembered; Polygon has had some dozens. */
+const OPERATORS_MAX = 10_000;
+
+const Address = z.string().regex(/^0x[0-9a-f]{40}$/);
+const Standing = z.object({
+  address: Address,
+  allowed: z.boolean(),
+  /** Block that said so; −1 where it was configured. */
+  block: z.int().min(-1),
+});
+const Stored = z.array(
+  z.union([
+    // As it was stored before removals were remembered.
+    Address.transform((address) => ({ address, allowed: true, block: -1 })),
+    Standing,
+  ]),
+);
+
+type Verdict = { readonly allowed: boolean; readonly block: number };
 
 export class Operators {
   readonly #kv: Kv;
-  readonly #allowed: Set<string>;
+  readonly #standing: Map<string, Verdict>;
 
-  private constructor(kv: Kv, allowed: Set<string>) {
+  private constructor(kv: Kv, standing: Map<string, Verdict>) {
     this.#kv = kv;
-    this.#allowed = allowed;
+    this.#standing = standing;
   }
 
-  /** Loads what was learned; `configured` are trusted from the start. */
+  /** Loads what was learned; `configured` are trusted until an event removes them. */
   static async load(kv: Kv, configured: readonly string[]): Promise<Operators> {
     const entry = await kv.get(KEY);
     const stored =
       entry === undefined ? [] : Stored.parse(JSON.parse(new TextDecoder().decode(entry.value)));
-    return new Operators(kv, new Set([...stored, ...configured.map((one) => one.toLowerCase())]));
+    const standing = new Map<string, Verdict>(
+      configured.map((address) => [address.toLowerCase(), { allowed: true, block: -1 }]),
+    );
+    for (const { address, ...verdict } of stored) standing.set(address, verdict);
+    return new Operators(kv, standing);
   }
 
   has(address: string): boolean {
-    return this.#allowed.has(address);
+    return this.#standing.get(address)?.allowed === true;
   }
 
-  async set(address: string, allowed: boolean): Promise<void> {
-    if (this.#allowed.has(address) === allowed) return;
-    if (allowed) this.#allowed.add(address);
-    else this.#allowed.delete(address);
-    await this.#kv.put(KEY, JSON.stringify([...this.#allowed].sort()));
+  /**
+   * Takes in what one final block says: operator events in log order, and who sent its matches.
+   * Resolves when it is stored: through an outage of NATS it waits. Rejects when the signal aborts.
+   */
+  async learn(
+    block: number,
+    events: readonly { readonly operator: string; readonly allowed: boolean }[],
+    senders: Iterable<string>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    let changed = false;
+    for (const { operator, allowed } of events) {
+      const known = this.#standing.get(operator);
+      if (known !== undefined && known.block > block) continue;
+      this.#set(operator, { allowed, block });
+      changed = true;
+    }
+    for (const sender of senders) {
+      const known = this.#standing.get(sender);
+      // Of one block the events count: they may stand behind the match.
+      if (known !== undefined && (known.allowed || known.block >= block)) continue;
+      this.#set(sender, { allowed: true, block });
+      changed = true;
+    }
+    if (changed) await this.#store(signal);
+  }
+
+  #set(address: string, verdict: Verdict): void {
+    this.#standing.delete(address);
+    this.#standing.set(address, verdict);
+    const [oldest] = this.#standing.keys();
+    if (this.#standing.size > OPERATORS_MAX && oldest !== undefined) this.#standing.delete(oldest);
+  }
+
+  async #store(signal: AbortSignal): Promise<void> {
+    const list = [...this.#standing].map(([address, verdict]) => ({ address, ...verdict }));
+    for (;;) {
+      try {
+        await this.#kv.put(KEY, JSON.stringify(list));
+        return;
+      } catch (error) {
+        if (!(error instanceof NatsUnavailableError)) throw error;
+        await delay(RETRY_MS, undefined, { signal });
+      }
+    }
   }
 }

@@ -1,22 +1,16 @@
 /**
- * The chain node over JSON-RPC: the few calls that ingest needs, parsed at the edge. Requests made in
- * the same tick travel as one batch. A request that fails is the caller's to repeat; a block that the
- * node does not have yet is `undefined`, never an empty block.
+ * The chain over JSON-RPC: the few calls that ingest needs, parsed at the edge. Every answer is held
+ * against what is known of its block before it is taken; one that does not fit is asked for again at
+ * the next endpoint (rpc-pool.ts). A block that no endpoint has yet is `undefined`, never an empty one.
  */
-import {
-  createClient,
-  decodeFunctionResult,
-  encodeFunctionData,
-  type Hex,
-  http,
-  numberToHex,
-} from 'viem';
+import { decodeFunctionResult, encodeFunctionData, type Hex, numberToHex } from 'viem';
 import { z } from 'zod';
+import { covers, explains, parseBloom } from './bloom.ts';
 import type { ChainLog } from './decode-logs.ts';
 import { BALANCE_OF_ABI, TOPICS } from './exchange-abi.ts';
-
-const REQUEST_MS_MAX = 10_000;
-const BATCH_CALLS_MAX = 100;
+import type { RpcCall } from './rpc-endpoint.ts';
+import { RpcError } from './rpc-error.ts';
+import { type PoolOptions, RpcPool } from './rpc-pool.ts';
 
 const Quantity = z
   .string()
@@ -28,6 +22,7 @@ const Data = z
   .regex(/^0x([0-9a-f]{2})*$/)
   .transform((text) => text as Hex);
 const lowerCase = (text: string) => text.toLowerCase() as Hex;
+const Bloom = Data.refine((text) => text.length === 514).transform(parseBloom);
 
 /** A transaction as far as ingest reads it; `to` is null for a contract creation. */
 export const Transaction = z.object({
@@ -38,13 +33,16 @@ export const Transaction = z.object({
 });
 export type Transaction = z.infer<typeof Transaction>;
 
-const Block = z.object({
-  number: Quantity,
-  hash: Data,
-  parentHash: Data,
-  timestamp: Quantity,
-  transactions: z.array(Transaction),
+const BlockHead = { number: Quantity, hash: Data, parentHash: Data, timestamp: Quantity };
+/** A block without its transactions' bodies; `transactions` are their hashes. */
+export const Header = z.object({
+  ...BlockHead,
+  logsBloom: Bloom,
+  transactions: z.array(z.string().transform(lowerCase)),
 });
+export type Header = z.infer<typeof Header>;
+
+const Block = z.object({ ...BlockHead, transactions: z.array(Transaction) });
 export type Block = z.infer<typeof Block>;
 
 const Log = z.object({
@@ -54,22 +52,54 @@ const Log = z.object({
   transactionHash: Data,
   logIndex: Quantity,
   blockHash: Data,
+  blockNumber: Quantity,
 });
+export type RangeLog = z.infer<typeof Log>;
+const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: z.array(Log) });
+const MinedTransaction = Transaction.extend({ blockHash: Data });
 
 /** Thrown when an answer has another shape than the JSON-RPC specification says. */
-export class RpcAnswerError extends Error {}
+export class RpcAnswerError extends RpcError {
+  constructor(message: string) {
+    super('shape', message);
+  }
+}
+
+/** What a search for logs looks for; addresses in lower case. */
+export type LogFilter = {
+  readonly addresses: readonly string[];
+  readonly topics: readonly Hex[];
+};
 
 export type Rpc = {
   blockNumber(tag: 'latest' | 'finalized'): Promise<number>;
-  /** Undefined while the node does not have it. */
+  /** With transactions; undefined while no endpoint has it. */
   block(number: number): Promise<Block | undefined>;
+  /** Rejects with class `lagging` while no endpoint has it. */
+  header(number: number): Promise<Header>;
   /** Logs of the watched contracts in one block, in log order. Rejects when the node lacks it. */
   logs(blockHash: Hex, addresses: readonly string[]): Promise<readonly ChainLog[]>;
+  /** Logs of a range as one endpoint gave them; `check` throws RpcError to have the next one asked. */
+  rangeLogs(
+    range: { readonly from: number; readonly to: number; readonly filter: LogFilter },
+    check: (logs: readonly RangeLog[]) => void,
+  ): Promise<readonly RangeLog[]>;
+  /** Every log of a block, from its receipts; believed only when they explain the header's bloom. */
+  receiptLogs(header: Header): Promise<readonly RangeLog[]>;
+  /** The most that any endpoint which knows the block has of its logs. */
+  logsByHash(blockHash: Hex, filter: LogFilter): Promise<readonly RangeLog[]>;
+  /** A transaction of this block. */
+  transaction(hash: Hex, blockHash: Hex): Promise<Transaction>;
+  /** What each endpoint that answers says the hash of a block is; undefined: it has no such block. */
+  hashesOf(number: number): Promise<readonly (string | undefined)[]>;
   /** ERC-20 balance at the end of a block. */
   balance(token: Hex, owner: Hex, blockNumber: number): Promise<bigint>;
+  /** Answers contradicted each other: ask another endpoint first for a while. */
+  doubt(): void;
 };
 
-const WATCHED_TOPICS = [
+/** topic0 of every event that counts. */
+export const WATCHED_TOPICS: readonly Hex[] = [
   TOPICS.orderFilled,
   TOPICS.ordersMatched,
   TOPICS.newOperator,
@@ -77,44 +107,112 @@ const WATCHED_TOPICS = [
   TOPICS.conditionResolution,
 ];
 
-export function connectRpc(url: string): Rpc {
-  const client = createClient({
-    transport: http(url, {
-      batch: { batchSize: BATCH_CALLS_MAX },
-      timeout: REQUEST_MS_MAX,
-      retryCount: 0,
-    }),
+/** Endpoints of one chain, by comma. Nothing is asked before the first call. */
+export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
+  const pool = new RpcPool(urls.split(','), options);
+  const block = (number: number, full: boolean): RpcCall => ({
+    method: 'eth_getBlockByNumber',
+    params: [numberToHex(number), full],
   });
-  const request = client.request as (call: {
-    readonly method: string;
-    readonly params: readonly unknown[];
-  }) => Promise<unknown>;
   return {
-    async blockNumber(tag) {
-      const header = await request({ method: 'eth_getBlockByNumber', params: [tag, false] });
-      return parsed(z.object({ number: Quantity }), header).number;
+    blockNumber(tag) {
+      const call = { method: 'eth_getBlockByNumber', params: [tag, false] };
+      return pool.call(call, (header) => parsed(z.object({ number: Quantity }), header).number);
     },
     async block(number) {
-      const params = [numberToHex(number), true];
-      const block = await request({ method: 'eth_getBlockByNumber', params });
-      return block === null ? undefined : parsed(Block, block);
+      try {
+        return await pool.call(block(number, true), (answer) => blockOf(Block, answer, number));
+      } catch (error) {
+        if (error instanceof RpcError && error.class === 'lagging') return undefined;
+        throw error;
+      }
+    },
+    header(number) {
+      return pool.call(block(number, false), (answer) => blockOf(Header, answer, number));
     },
     async logs(blockHash, addresses) {
       const filter = { blockHash, address: addresses, topics: [WATCHED_TOPICS] };
-      const answer = await request({ method: 'eth_getLogs', params: [filter] });
-      const logs = parsed(z.array(Log), answer);
-      if (logs.some((log) => log.blockHash !== blockHash)) {
-        throw new RpcAnswerError('eth_getLogs answered for another block');
-      }
-      return logs.toSorted((a, b) => a.logIndex - b.logIndex);
+      const logs = await pool.call({ method: 'eth_getLogs', params: [filter] }, (answer) => {
+        const found = parsed(z.array(Log), answer);
+        if (found.every((log) => log.blockHash === blockHash)) return found;
+        throw new RpcError('inconsistent', 'eth_getLogs answered for another block');
+      });
+      return inOrder(logs);
+    },
+    async rangeLogs({ from, to, filter }, check) {
+      const { addresses, topics } = filter;
+      const blocks = { fromBlock: numberToHex(from), toBlock: numberToHex(to) };
+      const params = [{ ...blocks, address: addresses, topics: [topics] }];
+      const logs = await pool.call({ method: 'eth_getLogs', params }, (answer) => {
+        const found = parsed(z.array(Log), answer);
+        check(found);
+        return found;
+      });
+      return inOrder(logs);
+    },
+    async receiptLogs(header) {
+      const call = { method: 'eth_getBlockReceipts', params: [numberToHex(header.number)] };
+      return inOrder(await pool.call(call, (answer) => logsOfReceipts(answer, header)));
+    },
+    async logsByHash(blockHash, { addresses, topics }) {
+      const params = [{ blockHash, address: addresses, topics: [topics] }];
+      const call = { method: 'eth_getLogs', params };
+      const answers = await pool.everyone(call, (answer) => parsed(z.array(Log), answer));
+      const found = answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
+      const [most] = found.toSorted((a, b) => b.length - a.length);
+      if (most === undefined) throw new RpcError('lagging', `no endpoint has block ${blockHash}`);
+      return inOrder(most);
+    },
+    transaction(hash, blockHash) {
+      return pool.call({ method: 'eth_getTransactionByHash', params: [hash] }, (answer) => {
+        if (answer === null) throw new RpcError('lagging', `no transaction ${hash}`);
+        const transaction = parsed(MinedTransaction, answer);
+        if (transaction.hash === hash && transaction.blockHash === blockHash) return transaction;
+        throw new RpcError('inconsistent', `transaction ${hash} is in another block`);
+      });
+    },
+    async hashesOf(number) {
+      const answers = await pool.everyone(block(number, false), (answer) =>
+        answer === null ? undefined : blockOf(Header, answer, number).hash,
+      );
+      return answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
     },
     async balance(token, owner, blockNumber) {
       const data = encodeFunctionData({ abi: BALANCE_OF_ABI, args: [owner] });
       const params = [{ to: token, data }, numberToHex(blockNumber)];
-      const answer = parsed(Data, await request({ method: 'eth_call', params }));
+      const answer = await pool.call({ method: 'eth_call', params }, (one) => parsed(Data, one));
       return decodeFunctionResult({ abi: BALANCE_OF_ABI, data: answer });
     },
+    doubt: () => pool.doubt(),
   };
+}
+
+function blockOf<T extends { readonly number: number }>(
+  schema: z.ZodType<T>,
+  answer: unknown,
+  number: number,
+): T {
+  if (answer === null) throw new RpcError('lagging', `no block ${number}`);
+  const block = parsed(schema, answer);
+  if (block.number === number) return block;
+  throw new RpcError('inconsistent', `block ${block.number} in place of ${number}`);
+}
+
+function logsOfReceipts(answer: unknown, header: Header): RangeLog[] {
+  if (answer === null) throw new RpcError('lagging', `no receipts of block ${header.number}`);
+  const receipts = parsed(z.array(Receipt), answer);
+  const has = new Set(receipts.map((receipt) => receipt.transactionHash as string));
+  const logs = receipts.flatMap((receipt) => receipt.logs);
+  const whole =
+    header.transactions.every((hash) => has.has(hash)) &&
+    receipts.every((receipt) => receipt.blockHash === header.hash) &&
+    explains(logs, header.logsBloom);
+  if (whole) return logs.filter((log) => covers(header.logsBloom, log));
+  throw new RpcError('inconsistent', `receipts of block ${header.number} do not fit its header`);
+}
+
+function inOrder(logs: readonly RangeLog[]): readonly RangeLog[] {
+  return logs.toSorted((a, b) => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex);
 }
 
 function parsed<T>(schema: z.ZodType<T>, value: unknown): T {

@@ -1,85 +1,256 @@
 /**
- * New heads and pending transactions pushed by the chain node over WebSocket. A connection that
- * closes, fails or goes silent is replaced; what was missed meanwhile the blocks bring. Nothing here
- * is trusted to be complete, in order or unique.
+ * New heads and pending transactions of the chain node: pushed over WebSocket while there is one,
+ * polled over HTTP where there is none or it is silent. A connection that fails is replaced and
+ * tried from the best way on again. Nothing here is trusted to be complete, in order or unique: what
+ * is missed the final blocks bring.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { createClient, webSocket } from 'viem';
 import { z } from 'zod';
-import { Transaction } from './rpc.ts';
+import { HashLookups } from './mempool-hashes.ts';
+import { type MempoolNode, PendingTransaction } from './mempool-node.ts';
+import { pollPool } from './mempool-pool.ts';
+import { type NodeSocket, openSocket, RpcRefusedError, SocketLostError } from './mempool-socket.ts';
+import {
+  firstSource,
+  type MempoolSetting,
+  type MempoolSource,
+  nextSource,
+  refuses,
+  shapeOf,
+  subscriptionOf,
+} from './mempool-source.ts';
 
-/** Longest time without a new head: blocks come every two seconds. */
+/** A connection without a new head for so long is replaced: blocks come every two seconds. */
 const SILENCE_MS_MAX = 30_000;
 const RECONNECT_MS = 500;
+/** How long a connection is kept on which the node refused what was asked of it. */
+const REFUSED_MS = 15_000;
+/** Heads are polled when none was pushed for so long. */
+const HEAD_QUIET_MS = 5_000;
+const HEAD_POLL_MS = 1_000;
+/** In `auto`, the pool is polled when there was no connection for so long. */
+const DISCONNECTED_MS_MAX = 5_000;
+/** In `auto`, a way that pushed nothing while so many heads brought unseen matches is mute. */
+const MUTE_HEADS_MAX = 10;
 
-const Head = z.object({ number: z.string().regex(/^0x[0-9a-f]+$/) });
+const Head = z.object({ number: z.string().regex(/^0x[0-9a-f]{1,13}$/) });
 
 export type SubscriptionOptions = {
+  /** WebSocket endpoint. */
   readonly url: string;
+  readonly node: MempoolNode;
+  readonly setting: MempoolSetting;
+  /** Only calls to these are passed on; lower case. */
+  readonly exchanges: ReadonlySet<string>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly onHead: (number: number) => void;
-  /** A pending transaction with its body; a node that pushes hashes only is counted as unusable. */
-  readonly onPending: (transaction: Transaction) => void;
+  readonly onPending: (transaction: PendingTransaction, source: MempoolSource) => void;
+  /** Called when pending transactions come another way, or none. */
+  readonly onSource: (source: MempoolSource | 'off') => void;
+  /** Called for what was pushed or polled and not passed on, with why. */
+  readonly onDropped: (reason: 'malformed' | 'too_many' | 'too_old', count: number) => void;
 };
 
-/** Stays subscribed until the signal aborts. */
-export async function subscribe(options: SubscriptionOptions): Promise<void> {
-  const { logger, signal } = options;
-  while (!signal.aborted) {
-    const reason = await subscribeOnce(options).catch((error: unknown) => error);
-    if (signal.aborted) return;
-    logger.warn({ err: reason }, 'chain subscription lost, subscribing again');
-    await delay(RECONNECT_MS, undefined, { signal }).catch(() => undefined);
-  }
-}
+export class Subscription {
+  readonly #options: SubscriptionOptions;
+  readonly #lookups: HashLookups;
+  #source: MempoolSource | 'off' = 'off';
+  /** Ends the use of the way in use, for the next one; set in `auto` only. */
+  #giveUp: () => void = () => undefined;
+  #polling: AbortController | undefined;
+  #headAtMs = performance.now();
+  #missed = 0;
 
-/** Resolves with the reason when the subscription is over. */
-async function subscribeOnce({ url, signal, onHead, onPending, logger }: SubscriptionOptions) {
-  const over = Promise.withResolvers<unknown>();
-  const client = createClient({
-    transport: webSocket(url, { reconnect: false, keepAlive: { interval: 5_000 }, retryCount: 0 }),
-  });
-  let timer = setTimeout(() => over.resolve(new Error('silent')), SILENCE_MS_MAX);
-  const heard = () => {
-    clearTimeout(timer);
-    timer = setTimeout(() => over.resolve(new Error('silent')), SILENCE_MS_MAX);
-  };
-  const onAbort = () => over.resolve(undefined);
-  signal.addEventListener('abort', onAbort, { once: true });
-  const onError = (error: unknown) => over.resolve(error);
-  try {
-    // viem types only the hash form of pending transactions; nodes push bodies when asked.
-    const subscription = client.transport.subscribe as unknown as (call: {
-      readonly params: readonly unknown[];
-      readonly onData: (data: { readonly result: unknown }) => void;
-      readonly onError: (error: unknown) => void;
-    }) => Promise<unknown>;
-    await subscription({
-      params: ['newHeads'],
-      onData: ({ result }) => {
-        heard();
+  constructor(options: SubscriptionOptions) {
+    this.#options = options;
+    const { logger, node, onDropped } = options;
+    this.#lookups = new HashLookups({
+      node,
+      onBody: (body) => this.#take(body, 'hashes'),
+      onDropped,
+      onFailure: (error) => logger.warn({ err: error }, 'pending transactions not looked up'),
+    });
+  }
+
+  /** How pending transactions come at the moment. */
+  get source(): MempoolSource | 'off' {
+    return this.#source;
+  }
+
+  /** Stays subscribed until the signal aborts. */
+  async run(): Promise<void> {
+    if (this.#options.setting === 'txpool') this.#startPolling();
+    await Promise.all([this.#connect(), this.#pollHeads()]);
+    this.#polling?.abort();
+  }
+
+  /** Says that a head brought matches that were not pushed: a way that brings nothing is given up. */
+  missed(): void {
+    this.#missed += 1;
+    if (this.#missed < MUTE_HEADS_MAX) return;
+    this.#missed = 0;
+    this.#giveUp();
+  }
+
+  async #connect(): Promise<void> {
+    const { url, setting, logger, signal, onDropped } = this.#options;
+    let connectedAtMs = performance.now();
+    while (!signal.aborted) {
+      try {
+        const socket = await openSocket(url, () => onDropped('malformed', 1));
+        await this.#serve(socket);
+        connectedAtMs = performance.now();
+        if (!signal.aborted) logger.warn('chain subscription lost, subscribing again');
+      } catch (error) {
+        if (!(error instanceof SocketLostError)) throw error;
+        logger.warn({ err: error }, 'no subscription to the chain, trying again');
+      }
+      const isDisconnected = performance.now() - connectedAtMs > DISCONNECTED_MS_MAX;
+      if (setting === 'auto' && isDisconnected && !signal.aborted) this.#startPolling();
+      await delay(RECONNECT_MS, undefined, { signal }).catch(() => undefined);
+    }
+  }
+
+  /** Serves one connection until it is over, silent, or the signal aborts. */
+  async #serve(socket: NodeSocket): Promise<void> {
+    const { setting, signal } = this.#options;
+    let timer = setTimeout(socket.close, SILENCE_MS_MAX);
+    signal.addEventListener('abort', socket.close, { once: true });
+    if (signal.aborted) socket.close();
+    try {
+      await this.#subscribeHeads(socket, () => {
+        clearTimeout(timer);
+        timer = setTimeout(socket.close, SILENCE_MS_MAX);
+      });
+      let source = firstSource(setting);
+      while (source !== 'off' && (await this.#use(source, socket)) === 'unusable') {
+        const next = nextSource(setting, source);
+        this.#options.logger.info({ source, next }, 'pending transactions do not come this way');
+        source = next;
+      }
+      await socket.over;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', socket.close);
+      socket.close();
+      if (this.#source !== 'txpool') this.#changeTo('off');
+    }
+  }
+
+  async #subscribeHeads(socket: NodeSocket, heard: () => void): Promise<void> {
+    const { logger, onHead, onDropped } = this.#options;
+    try {
+      await socket.subscribe(['newHeads'], (result) => {
         const head = Head.safeParse(result);
-        if (head.success) onHead(Number(head.data.number));
-        else logger.warn({ issue: head.error.message }, 'malformed head');
+        if (!head.success) return onDropped('malformed', 1);
+        heard();
+        this.#headAtMs = performance.now();
+        onHead(Number(head.data.number));
+      });
+    } catch (error) {
+      if (!(error instanceof RpcRefusedError)) throw error;
+      logger.warn({ err: error }, 'the node pushes no heads, they are polled');
+    }
+  }
+
+  /** Uses a way until the connection is over or the way turns out to be none. */
+  async #use(source: MempoolSource, socket: NodeSocket): Promise<'over' | 'unusable'> {
+    const { setting, exchanges, logger } = this.#options;
+    if (source === 'txpool') {
+      this.#startPolling();
+      await socket.over;
+      return 'over';
+    }
+    const unusable = Promise.withResolvers<void>();
+    try {
+      const params = subscriptionOf(source, [...exchanges]);
+      const end = await socket.subscribe(params, (push) => {
+        this.#missed = 0;
+        if (this.#take(push, source) === 'unwanted' && setting === 'auto') unusable.resolve();
+      });
+      this.#polling?.abort();
+      this.#changeTo(source);
+      this.#missed = 0;
+      if (setting === 'auto') this.#giveUp = unusable.resolve;
+      logger.info({ source }, 'subscribed to pending transactions');
+      const outcome = await Promise.race([
+        socket.over.then(() => 'over' as const),
+        unusable.promise.then(() => 'unusable' as const),
+      ]);
+      end();
+      return outcome;
+    } catch (error) {
+      if (!(error instanceof RpcRefusedError)) throw error;
+      logger.warn({ err: error, source }, 'the node refused pending transactions');
+      if (setting === 'auto' && refuses(error)) return 'unusable';
+      // Asked again on another connection; heads go on meanwhile.
+      await Promise.race([socket.over, delay(REFUSED_MS)]);
+      throw new SocketLostError('the node refused pending transactions', { cause: error });
+    } finally {
+      this.#giveUp = () => undefined;
+    }
+  }
+
+  /** Passes on a body, looks up a hash; `unwanted` when it is a hash on a way of bodies. */
+  #take(push: unknown, source: MempoolSource): 'taken' | 'unwanted' {
+    const { exchanges, setting, onPending, onDropped } = this.#options;
+    const shape = shapeOf(push);
+    if (shape === 'hash') {
+      if (source !== 'hashes' && setting === 'auto') return 'unwanted';
+      this.#lookups.add(String(push));
+    } else if (shape === 'other') onDropped('malformed', 1);
+    else {
+      // Nearly all of a pool is for other contracts: not worth parsing.
+      const { to } = push as { readonly to?: unknown };
+      if (typeof to !== 'string' || !exchanges.has(to.toLowerCase())) return 'taken';
+      const transaction = PendingTransaction.safeParse(push);
+      if (transaction.success) onPending(transaction.data, source);
+      else onDropped('malformed', 1);
+    }
+    return 'taken';
+  }
+
+  #changeTo(source: MempoolSource | 'off'): void {
+    this.#source = source;
+    this.#options.onSource(source);
+  }
+
+  #startPolling(): void {
+    const { node, logger, signal, setting } = this.#options;
+    if (this.#polling?.signal.aborted === false) return;
+    const polling = new AbortController();
+    this.#polling = polling;
+    this.#changeTo('txpool');
+    logger.info('polling the pool for pending transactions');
+    void pollPool({
+      node,
+      signal: AbortSignal.any([signal, polling.signal]),
+      onBody: (body) => this.#take(body, 'txpool'),
+      onFailure: (error) => {
+        logger.warn({ err: error }, 'the pool cannot be read');
+        if (setting !== 'auto' || !refuses(error)) return;
+        polling.abort();
+        this.#changeTo('off');
       },
-      onError,
     });
-    await subscription({
-      params: ['newPendingTransactions', true],
-      onData: ({ result }) => {
-        const transaction = Transaction.safeParse(result);
-        if (transaction.success) onPending(transaction.data);
-        else logger.warn({ issue: transaction.error.message }, 'malformed pending transaction');
-      },
-      onError,
-    });
-    return await over.promise;
-  } finally {
-    clearTimeout(timer);
-    signal.removeEventListener('abort', onAbort);
-    const socket = await client.transport.getRpcClient().catch(() => undefined);
-    socket?.close();
+  }
+
+  /** Asks for the head while none is pushed. */
+  async #pollHeads(): Promise<void> {
+    const { node, signal, logger, onHead } = this.#options;
+    let polled = -1;
+    while (!signal.aborted) {
+      await delay(HEAD_POLL_MS, undefined, { signal }).catch(() => undefined);
+      if (signal.aborted || performance.now() - this.#headAtMs < HEAD_QUIET_MS) continue;
+      try {
+        const head = await node.head();
+        if (head !== polled) onHead(head);
+        polled = head;
+      } catch (error) {
+        logger.warn({ err: error }, 'the head cannot be polled');
+      }
+    }
   }
 }

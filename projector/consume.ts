@@ -32,6 +32,8 @@ export type ProjectorOptions = {
   readonly assertOwner: () => void;
   readonly logger: Logger;
   readonly signal: AbortSignal;
+  /** Ends when everything up to this LEDGER sequence is stored; goes on for ever by default. */
+  readonly untilSequence?: number;
   /** Called when everything up to a LEDGER sequence is stored. */
   readonly onStored: (stored: Stored) => void;
   /** Called once, when the state is restored and reading begins. */
@@ -40,7 +42,10 @@ export type ProjectorOptions = {
 
 type Start = { readonly fromSequence: number; readonly done: Map<number, Progress> };
 
-/** Runs until the signal aborts. Throws on what a restart with a fresh state must handle. */
+/**
+ * Runs until the signal aborts or `untilSequence` is stored. Throws on what a restart with a fresh
+ * state must handle.
+ */
 export async function runProjector(options: ProjectorOptions): Promise<void> {
   const { store, logger, signal } = options;
   const book = new Book();
@@ -66,12 +71,13 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
 }
 
 async function read(
-  { nats, logger, partitions }: ProjectorOptions,
+  { nats, logger, partitions, untilSequence = Number.POSITIVE_INFINITY }: ProjectorOptions,
   book: Book,
   start: Start,
   queue: Queue,
   signal: AbortSignal,
 ): Promise<void> {
+  if (start.fromSequence > untilSequence) return;
   const owned = new Set(partitions);
   const tail = tailBatches(nats, {
     stream: LEDGER_STREAM,
@@ -81,12 +87,14 @@ async function read(
   });
   for await (const messages of tail) {
     for (const message of messages) {
+      if (message.sequence > untilSequence) return;
       const partition = partitionOfSubject(message.subject);
       const isDone = message.sequence <= (start.done.get(partition)?.sequence ?? 0);
       const isOurs = owned.has(partition) && !isDone;
       queue.push(message, isOurs ? project(book, message, logger) : {});
     }
     await queue.room();
+    if ((messages.at(-1)?.sequence ?? 0) >= untilSequence) return;
   }
 }
 
@@ -142,7 +150,6 @@ async function write(
   let progressAt = 0;
   let dictionaryAt = 0;
   let newListings = false;
-  let last: TailMessage | undefined;
   for (;;) {
     const chunk = await queue.take(signal, newListings ? DICTIONARY_MS : undefined);
     if (chunk === 'closed') break;
@@ -159,8 +166,8 @@ async function write(
       dictionaryAt = Date.now();
       newListings = false;
     }
-    if (chunk.last === undefined) continue;
-    last = chunk.last;
+    const { last } = chunk;
+    if (last === undefined) continue;
     advance(partitions, done, last, chunk.lasts);
     if (Date.now() - progressAt >= PROGRESS_MS) {
       await patiently(options, 'progress', () => store.writeProgress([...done.values()]));
@@ -168,7 +175,8 @@ async function write(
     }
     onStored({ sequence: last.sequence, timeMs: last.timestampMs });
   }
-  if (last !== undefined) await store.writeProgress([...done.values()]);
+  // Also without a new event: it says that the batches healed at the start are whole.
+  if (done.size > 0) await store.writeProgress([...done.values()]);
 }
 
 /** Moves every owned partition to `last`: a chunk is all of LEDGER up to there. */

@@ -1,19 +1,22 @@
 /**
  * The projector process: folds LEDGER into positions and writes them to ClickHouse. Several share the
- * partitions (PROJECTOR_INSTANCE i/n). Starts alone from environment variables (infra/config.ts);
- * stops on SIGTERM with nothing half done.
+ * partitions (PROJECTOR_INSTANCE i/n), and a rebuild pauses them (pause.ts). Starts alone from
+ * environment variables (infra/config.ts); stops on SIGTERM with nothing half done.
  */
 import { hostname } from 'node:os';
+import type { ClickHouseClient } from '@clickhouse/client';
+import type { Logger } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
-import { connectNats } from '../infra/nats.ts';
-import { openKv } from '../infra/nats-kv.ts';
-import { runProcess } from '../infra/process.ts';
+import { connectNats, type Nats } from '../infra/nats.ts';
+import { type Kv, openKv } from '../infra/nats-kv.ts';
+import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, PROJECTORS_BUCKET } from '../infra/streams.ts';
 import { runProjector } from './consume.ts';
-import { createLag } from './lag.ts';
+import { createLag, type Lag } from './lag.ts';
 import { LEASE_TTL_MS, partitionsOf, takeLeases } from './partitions.ts';
+import { pauseAsked, pauseLifted } from './pause.ts';
 import { Store } from './store.ts';
 
 await runProcess('projector', async ({ logger, signal, report }) => {
@@ -38,22 +41,53 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           notReady: () => lag.notReady(),
         });
   if (metrics !== undefined) report({ event: 'metrics', port: metrics.port });
-  const lost = new AbortController();
-  const running = AbortSignal.any([signal, lost.signal]);
   try {
     await ensureStreams(nats, config.NATS_REPLICAS);
-    const leases = await takeLeases({
-      kv: await openKv(nats, PROJECTORS_BUCKET, {
-        ttlMs: LEASE_TTL_MS,
-        replicas: config.NATS_REPLICAS,
-      }),
-      partitions,
-      holder: `${hostname()}:${process.pid}`,
-      logger,
-      signal: running,
+    const kv = await openKv(nats, PROJECTORS_BUCKET, {
+      ttlMs: LEASE_TTL_MS,
+      replicas: config.NATS_REPLICAS,
     });
-    leases.kept.catch((error: unknown) => lost.abort(error));
-    lag.watch(nats, running).catch((error: unknown) => lost.abort(error));
+    while (!signal.aborted) {
+      if (await pauseLifted(kv, signal)) logger.info('paused by a rebuild, going on');
+      if (signal.aborted) break;
+      await projectUntilPaused({ nats, client, kv, partitions, lag, logger, signal, report });
+    }
+  } finally {
+    await client.close();
+    await nats.close();
+    await metrics?.close();
+  }
+});
+
+/** One ownership of the partitions: from taking the leases to giving them back. */
+async function projectUntilPaused(options: {
+  readonly nats: Nats;
+  readonly client: ClickHouseClient;
+  readonly kv: Kv;
+  readonly partitions: readonly number[];
+  readonly lag: Lag;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  readonly report: ProcessContext['report'];
+}): Promise<void> {
+  const { nats, client, kv, partitions, lag, logger, signal, report } = options;
+  const stop = new AbortController();
+  const running = AbortSignal.any([signal, stop.signal]);
+  let paused = false;
+  let failure: { readonly error: unknown } | undefined;
+  const fail = (error: unknown) => {
+    failure ??= { error };
+    stop.abort(error);
+  };
+  pauseAsked(kv, running).then(() => {
+    paused = !running.aborted;
+    stop.abort();
+  }, fail);
+  try {
+    const holder = `${hostname()}:${process.pid}`;
+    const leases = await takeLeases({ kv, keys: partitions, holder, logger, signal: running });
+    leases.kept.catch(fail);
+    lag.watch(nats, running).catch(fail);
     try {
       await runProjector({
         nats,
@@ -69,12 +103,13 @@ await runProcess('projector', async ({ logger, signal, report }) => {
         },
       });
     } finally {
-      lost.abort();
+      stop.abort();
       await leases.kept;
     }
-  } finally {
-    await client.close();
-    await nats.close();
-    await metrics?.close();
+  } catch (error) {
+    // What a pause cut short is restored from ClickHouse after it.
+    if (!paused) throw error;
+    logger.info({ err: error }, 'cut short by a pause');
   }
-});
+  if (failure !== undefined && !paused) throw failure.error;
+}

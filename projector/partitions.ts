@@ -20,8 +20,11 @@ export function partitionsOf(index: number, count: number): readonly number[] {
   );
 }
 
-/** A lease expired or was taken over: another projector may own the partition now. */
+/** A lease expired or was taken over: another process may own what it stands for. */
 export class LeaseLostError extends Error {}
+
+/** Somebody else held a lease for longer than `patienceMs`; the message says who. */
+export class LeaseTakenError extends Error {}
 
 export type Leases = {
   /** Throws LeaseLostError unless every lease is certainly still ours. */
@@ -30,27 +33,27 @@ export type Leases = {
   readonly kept: Promise<void>;
 };
 
-/** Waits until all partitions are ours, then renews their leases until the signal aborts. */
+/**
+ * Waits until all `keys` are ours, then renews their leases until the signal aborts. A partition's key
+ * is its number. Throws LeaseTakenError when others hold one for longer than `patienceMs`.
+ */
 export async function takeLeases(options: {
   readonly kv: Kv;
-  readonly partitions: readonly number[];
+  readonly keys: readonly (number | string)[];
   readonly holder: string;
   readonly logger: Logger;
   readonly signal: AbortSignal;
+  /** How long to wait for all of them; for ever by default. */
+  readonly patienceMs?: number;
 }): Promise<Leases> {
-  const { kv, partitions, holder, logger, signal } = options;
-  const revisions = new Map<number, number>();
-  for (const partition of partitions) {
-    for (let told = false; ; told = true) {
-      const revision = await take(kv, partition, holder);
-      if (revision !== undefined) {
-        revisions.set(partition, revision);
-        break;
-      }
-      if (!told) logger.info({ partition }, 'another projector owns the partition, waiting');
-      await delay(TAKE_RETRY_MS, undefined, { signal });
-      await renew(kv, revisions, holder);
-    }
+  const { kv, keys, holder, logger, signal, patienceMs = Number.POSITIVE_INFINITY } = options;
+  const revisions = new Map<string, number>();
+  const startedAt = performance.now();
+  try {
+    for (const key of keys.map(String)) await takeOne(key);
+  } catch (error) {
+    await giveBack(kv, revisions);
+    throw error;
   }
   let renewedAt = performance.now();
   const keep = async () => {
@@ -61,9 +64,7 @@ export async function takeLeases(options: {
       await renew(kv, revisions, holder);
       renewedAt = startedAt;
     }
-    for (const [partition, revision] of revisions) {
-      await kv.delete(String(partition), revision).catch(() => undefined);
-    }
+    await giveBack(kv, revisions);
   };
   const kept = keep();
   // Reported by whoever awaits it; until then a rejection is no accident.
@@ -76,25 +77,52 @@ export async function takeLeases(options: {
       }
     },
   };
+
+  async function takeOne(key: string): Promise<void> {
+    for (let told = false; ; told = true) {
+      const revision = await take(kv, key, holder);
+      if (revision !== undefined) {
+        revisions.set(key, revision);
+        return;
+      }
+      if (performance.now() - startedAt > patienceMs) {
+        throw new LeaseTakenError(`${key} is held by ${await holderOf(kv, key)}`);
+      }
+      if (!told) logger.info({ key }, 'another process holds the lease, waiting');
+      await delay(TAKE_RETRY_MS, undefined, { signal });
+      await renew(kv, revisions, holder);
+    }
+  }
 }
 
-async function take(kv: Kv, partition: number, holder: string): Promise<number | undefined> {
+async function giveBack(kv: Kv, revisions: ReadonlyMap<string, number>): Promise<void> {
+  for (const [key, revision] of revisions) await kv.delete(key, revision).catch(() => undefined);
+}
+
+async function holderOf(kv: Kv, key: string): Promise<string> {
+  const entry = await kv.get(key);
+  return entry === undefined
+    ? 'somebody who just gave it back'
+    : new TextDecoder().decode(entry.value);
+}
+
+async function take(kv: Kv, key: string, holder: string): Promise<number | undefined> {
   try {
-    return await kv.create(String(partition), holder);
+    return await kv.create(key, holder);
   } catch (error) {
     if (!(error instanceof KvConflictError)) throw error;
     return undefined;
   }
 }
 
-async function renew(kv: Kv, revisions: Map<number, number>, holder: string): Promise<void> {
+async function renew(kv: Kv, revisions: Map<string, number>, holder: string): Promise<void> {
   await Promise.all(
-    [...revisions].map(async ([partition, revision]) => {
+    [...revisions].map(async ([key, revision]) => {
       try {
-        revisions.set(partition, await kv.update(String(partition), holder, revision));
+        revisions.set(key, await kv.update(key, holder, revision));
       } catch (error) {
         if (!(error instanceof KvConflictError)) throw error;
-        throw new LeaseLostError(`partition ${partition} was taken over`);
+        throw new LeaseLostError(`the lease of ${key} was taken over`);
       }
     }),
   );

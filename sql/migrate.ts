@@ -2,6 +2,8 @@
  * Applies sql/migrations in order, forward only: one statement a file, recorded by name and SHA-256
  * in the table `migrations`. An applied file that was edited stops the run before anything is done.
  * Each file is safe to run again, so a crash between a statement and its record does no harm.
+ * Then it replaces the analysts' views, which are code and have no history. On a cluster every
+ * statement runs in the form that sql/cluster.ts gives it.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -9,38 +11,47 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { ConfigError, readConfig } from '../infra/config.ts';
+import { clusterForm } from './cluster.ts';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
+const ANALYST_VIEWS = new URL('./analyst/views/', import.meta.url);
+/** Database of the analysts' views; their tables are in the service's own. */
+export const ANALYST_DATABASE = 'analyst';
 const Applied = z.object({ name: z.string(), sha256: z.string() });
 
 /** Thrown when a migration that was applied has another text now, or is gone. */
 export class MigrationChangedError extends Error {}
 
-/** Creates the database, applies what is missing, returns the names applied now. */
-export async function migrate(options: {
+export type Target = {
   readonly url: string;
   readonly database: string;
-}): Promise<readonly string[]> {
-  const server = connectClickHouse({ url: options.url, database: 'default', name: 'migrate' });
+  /** Name in remote_servers, or `{cluster}`; a single node without it. */
+  readonly cluster?: string | undefined;
+};
+
+/** Creates the databases, applies what is missing, replaces the views; returns what was applied. */
+export async function migrate(target: Target): Promise<readonly string[]> {
+  const server = connectClickHouse({ url: target.url, database: 'default', name: 'migrate' });
   try {
-    await server.command({ query: `CREATE DATABASE IF NOT EXISTS ${options.database}` });
+    for (const database of [target.database, ANALYST_DATABASE]) {
+      await run(server, target, `CREATE DATABASE IF NOT EXISTS ${database}`);
+    }
   } finally {
     await server.close();
   }
-  const client = connectClickHouse({ ...options, name: 'migrate' });
+  const { url, database } = target;
+  const client = connectClickHouse({ url, database, name: 'migrate' });
   try {
-    return await applyMissing(client, options.database);
+    const applied = await applyMissing(client, target);
+    for (const view of await readStatements(ANALYST_VIEWS)) await run(client, target, view.sql);
+    return applied;
   } finally {
     await client.close();
   }
 }
 
-async function applyMissing(client: ClickHouseClient, database: string) {
-  await client.command({
-    query: `CREATE TABLE IF NOT EXISTS migrations
-      (name String, sha256 String, applied_at DateTime64(3, 'UTC') DEFAULT now64(3))
-      ENGINE = ReplacingMergeTree ORDER BY name`,
-  });
+async function applyMissing(client: ClickHouseClient, target: Target) {
+  await run(client, target, MIGRATIONS_TABLE);
   const result = await client.query({
     query: 'SELECT name, sha256 FROM migrations FINAL ORDER BY name',
     format: 'JSONEachRow',
@@ -51,12 +62,12 @@ async function applyMissing(client: ClickHouseClient, database: string) {
       .parse(await result.json())
       .map((row) => [row.name, row.sha256]),
   );
-  const files = await readMigrations();
+  const files = await readStatements(MIGRATIONS);
   refuseChanged(applied, files);
   const done: string[] = [];
   for (const file of files) {
     if (applied.has(file.name)) continue;
-    await client.command({ query: file.sql.replaceAll('{database}', database) });
+    await run(client, target, file.sql);
     await client.insert({
       table: 'migrations',
       columns: ['name', 'sha256'],
@@ -68,19 +79,40 @@ async function applyMissing(client: ClickHouseClient, database: string) {
   return done;
 }
 
-type MigrationFile = { readonly name: string; readonly sql: string; readonly sha256: string };
+const MIGRATIONS_TABLE = `CREATE TABLE IF NOT EXISTS migrations
+(
+    name String COMMENT 'file in sql/migrations',
+    sha256 String COMMENT 'of its text',
+    applied_at DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'when it was applied, UTC'
+)
+ENGINE = ReplacingMergeTree
+ORDER BY name
+COMMENT 'migrations that were applied'`;
 
-async function readMigrations(): Promise<readonly MigrationFile[]> {
-  const names = (await readdir(MIGRATIONS)).filter((name) => name.endsWith('.sql')).sort();
+/** The statements that a file stands for on this target. */
+export function statementsOf(sql: string, target: Pick<Target, 'database' | 'cluster'>) {
+  const { database, cluster } = target;
+  const statement = sql.replaceAll('{database}', database);
+  return cluster === undefined ? [statement] : clusterForm(statement, { cluster, database });
+}
+
+async function run(client: ClickHouseClient, target: Target, sql: string): Promise<void> {
+  for (const query of statementsOf(sql, target)) await client.command({ query });
+}
+
+type StatementFile = { readonly name: string; readonly sql: string; readonly sha256: string };
+
+async function readStatements(directory: URL): Promise<readonly StatementFile[]> {
+  const names = (await readdir(directory)).filter((name) => name.endsWith('.sql')).sort();
   return Promise.all(
     names.map(async (name) => {
-      const sql = await readFile(new URL(name, MIGRATIONS), 'utf8');
+      const sql = await readFile(new URL(name, directory), 'utf8');
       return { name, sql, sha256: createHash('sha256').update(sql).digest('hex') };
     }),
   );
 }
 
-function refuseChanged(applied: Map<string, string>, files: readonly MigrationFile[]): void {
+function refuseChanged(applied: Map<string, string>, files: readonly StatementFile[]): void {
   const byName = new Map(files.map((file) => [file.name, file.sha256]));
   for (const [name, sha256] of applied) {
     if (byName.get(name) !== sha256) {
@@ -98,6 +130,7 @@ if (import.meta.main) {
     const done = await migrate({
       url: config.CLICKHOUSE_URL,
       database: config.CLICKHOUSE_DATABASE,
+      cluster: config.CLICKHOUSE_CLUSTER,
     });
     console.log(done.length === 0 ? 'nothing to migrate' : `applied ${done.join(', ')}`);
   } catch (error) {

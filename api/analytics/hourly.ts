@@ -1,25 +1,29 @@
 /**
- * `GET /v1/traders/:address/hourly_stats` (specification 2.8): sums of each hour with activity,
+ * `GET /v1|v2/traders/:address/hourly_stats` (specification 2.8): sums of each hour with activity,
  * newest first: the 30 days up to `to` (now) unless `from` says otherwise. Both bound the start of
  * the hour, inclusively. Amounts are micro-USDC.
  */
-import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import { address, instant, integer, parseParameters, tagSlug } from '../parameters.ts';
-import { ALL_TAGS, HAS_TAG } from './market-tags.ts';
-import { type Analytics, read } from './query.ts';
-import { Count, hourText, Int, Seconds } from './wire.ts';
+import { endpoint } from '../endpoint.ts';
+import { address, instant, integer, slug } from '../parameters.ts';
+import { amount, amountText, count, hourStart } from './fields.ts';
+import { ALL_TAGS, marketFilter } from './market-tags.ts';
+import { type Call, read } from './query.ts';
+import { Count, hourText, Int, Seconds, safeInteger } from './wire.ts';
 
 const DEFAULT_RANGE_SECONDS = 30 * 86_400;
 /** More hours than the exchange is old. */
 const HOURS_MAX = 100_000;
 
-const Parameters = z.object({
-  address,
-  tag: tagSlug.default(ALL_TAGS),
-  from: instant.optional(),
-  to: instant.optional(),
-  limit: integer(1, HOURS_MAX).default(HOURS_MAX),
+const ParametersV1 = z.object({
+  address: address.describe('wallet of the trader, in any letter case'),
+  tag: slug.default(ALL_TAGS).describe('only markets with this tag; `all` filters nothing'),
+  from: instant.optional().describe('first start of an hour; 30 days before `to` by default'),
+  to: instant.optional().describe('last start of an hour; now by default'),
+  limit: integer(1, HOURS_MAX).default(HOURS_MAX).describe('most hours, the newest ones'),
+});
+const ParametersV2 = ParametersV1.extend({
+  series: slug.optional().describe('only markets of this series'),
 });
 
 /** A market counts in an hour by a fill or a settlement; it is won by a settlement with a gain. */
@@ -27,6 +31,8 @@ const SQL = (filter: string) => `
 SELECT
   toUnixTimestamp(hour) AS hour,
   sum(market_pnl) AS pnl,
+  sum(market_cost) AS cost,
+  sum(market_fee) AS fee,
   count() AS market_count,
   countIf(market_settlements > 0 AND market_pnl > 0) AS win_count,
   sum(market_maker_volume) AS maker_volume,
@@ -37,6 +43,8 @@ FROM
     trader_hours.hour AS hour,
     condition_id,
     sum(realised_pnl) AS market_pnl,
+    sum(realised_cost) AS market_cost,
+    sum(trader_hours.fee) AS market_fee,
     sum(settlements) AS market_settlements,
     sum(maker_volume) AS market_maker_volume,
     sum(taker_volume) AS market_taker_volume
@@ -54,37 +62,100 @@ LIMIT {limit:UInt32}`;
 const Row = z.object({
   hour: Seconds,
   pnl: Int,
+  cost: Int,
+  fee: Int,
   market_count: Count,
   win_count: Count,
   maker_volume: Int,
   taker_volume: Int,
 });
 
-export function hourlyStats(analytics: Analytics): RequestHandler {
-  return async (request, response) => {
-    const given = parseParameters(Parameters, request);
-    const to = given.to ?? Math.floor(analytics.now() / 1000);
-    const parameters = {
-      trader: given.address.slice(2),
-      tag: given.tag,
-      from: given.from ?? Math.max(0, to - DEFAULT_RANGE_SECONDS),
-      to,
-      limit: given.limit,
-    };
-    const sql = SQL(given.tag === ALL_TAGS ? '' : `AND ${HAS_TAG}`);
-    const rows = await read(analytics, response, { sql, parameters, row: Row });
-    response.json({ stats: rows.map(hourObject) });
-  };
-}
+const MARKETS = 'markets with a fill or a settlement in the hour';
+const WINS = 'markets settled in the hour whose PnL in the hour is above 0';
+const PNL = 'realised PnL of the hour, net of fees';
 
-function hourObject(row: z.output<typeof Row>) {
-  return {
-    hour: hourText(row.hour),
-    pnl: row.pnl.toString(),
-    market_count: row.market_count,
-    win_count: row.win_count,
-    taker_volume: row.taker_volume.toString(),
-    maker_volume: row.maker_volume.toString(),
-    volume: (row.maker_volume + row.taker_volume).toString(),
+const HourV1 = z.object({
+  hour: hourStart,
+  pnl: amountText(`${PNL}, micro-USDC`),
+  market_count: count(MARKETS),
+  win_count: count(WINS),
+  taker_volume: amountText('value of fills as taker, micro-USDC'),
+  maker_volume: amountText('value of fills as maker, micro-USDC'),
+  volume: amountText('taker_volume + maker_volume, micro-USDC'),
+});
+
+const HourV2 = z.object({
+  cost_basis: amount('what the shares had cost that were closed in the hour, micro-USD'),
+  fee: amount('fees of the fills of the hour, micro-USD'),
+  hour: hourStart,
+  maker_volume: amount('value of fills as maker, micro-USD'),
+  market_count: count(MARKETS),
+  pnl: amount(`${PNL}, micro-USD`),
+  taker_volume: amount('value of fills as taker, micro-USD'),
+  win_count: count(WINS),
+});
+
+const DESCRIPTION = 'Newest hour first; hours without activity are left out.';
+
+export const hourlyV1 = endpoint({
+  path: '/v1/traders/:address/hourly_stats',
+  summary: 'Hourly sums of one trader',
+  description: DESCRIPTION,
+  parameters: ParametersV1,
+  answer: z.object({ stats: z.array(HourV1) }),
+  problems: [],
+  async run(call, given) {
+    const rows = await readHours(call, given);
+    return {
+      stats: rows.map((row) => ({
+        hour: hourText(row.hour),
+        pnl: row.pnl.toString(),
+        market_count: row.market_count,
+        win_count: row.win_count,
+        taker_volume: row.taker_volume.toString(),
+        maker_volume: row.maker_volume.toString(),
+        volume: (row.maker_volume + row.taker_volume).toString(),
+      })),
+    };
+  },
+});
+
+export const hourlyV2 = endpoint({
+  path: '/v2/traders/:address/hourly_stats',
+  summary: 'Hourly sums of one trader, with cost basis and fees',
+  description: DESCRIPTION,
+  parameters: ParametersV2,
+  answer: z.object({ stats: z.array(HourV2) }),
+  problems: [],
+  async run(call, given) {
+    const rows = await readHours(call, given);
+    return {
+      stats: rows.map((row) => ({
+        cost_basis: safeInteger(row.cost),
+        fee: safeInteger(row.fee),
+        hour: hourText(row.hour),
+        maker_volume: safeInteger(row.maker_volume),
+        market_count: row.market_count,
+        pnl: safeInteger(row.pnl),
+        taker_volume: safeInteger(row.taker_volume),
+        win_count: row.win_count,
+      })),
+    };
+  },
+});
+
+async function readHours(
+  call: Call,
+  given: z.output<typeof ParametersV1> & { readonly series?: string | undefined },
+) {
+  const to = given.to ?? Math.floor(call.now() / 1000);
+  const parameters = {
+    trader: given.address.slice(2),
+    tag: given.tag,
+    series: given.series ?? '',
+    from: given.from ?? Math.max(0, to - DEFAULT_RANGE_SECONDS),
+    to,
+    limit: given.limit,
   };
+  return await read(call, { sql: SQL(marketFilter(given)), parameters, row: Row });
 }

@@ -1,179 +1,131 @@
 /**
- * `GET /v1/analytics/leaderboard` (specification 2.3, 4.3): a page of the precomputed board of one
+ * `GET /v1|v2/analytics/leaderboard` (specification 2.3, 4.3): a page of the precomputed board of one
  * time frame and tag, and the number of all traders that match. The board is as old as its last
- * refresh; profiles and last trades are of now. One statement: page, count and profiles.
+ * refresh; profiles and last trades are at most five seconds older than now.
  */
-import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import { type Caller, callerOf } from '../keys.ts';
-import { decimal, integer, oneOf, parseParameters } from '../parameters.ts';
-import { Problem } from '../problems.ts';
-import { TIERS } from '../tiers.ts';
-import { addressText, ProfileColumns, profileColumns, profileReader } from './profiles.ts';
-import { type Analytics, read } from './query.ts';
-import { Count, Int, percent } from './wire.ts';
+import { type Encoded, encodeJson } from '../encoded.ts';
+import { endpoint } from '../endpoint.ts';
+import { amount, amountText, count, percentage, share, time } from './fields.ts';
+import {
+  allowedLimit,
+  type BoardRow,
+  type Given,
+  generationOf,
+  Parameters,
+  readBoard,
+} from './leaderboard-query.ts';
+import { ProfileV1, ProfileV2, profileReader, profileV2 } from './profiles.ts';
+import type { Call } from './query.ts';
+import { percent, safeInteger } from './wire.ts';
 
-/** Table of each time frame; the only way of a table's name into a statement. */
-const BOARDS = {
-  '1H': 'leaderboard_1h',
-  '4H': 'leaderboard_4h',
-  '1D': 'leaderboard_1d',
-  '3D': 'leaderboard_3d',
-  '7D': 'leaderboard_7d',
-  '30D': 'leaderboard_30d',
-} as const;
-const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
+/** How long a client may keep a page; the shortest board is refreshed every 10 s. */
+const MAX_AGE_SECONDS = 5;
 
-const ROI = 'if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost)';
-const WIN_RATE = '100 * wins_count / markets_count';
+const shared = {
+  roi: percentage('PnL over what the closed shares had cost'),
+  win_rate: share('wins_count over markets_count'),
+  rank: z
+    .int()
+    .min(1)
+    .meta({ description: 'position on the leaderboard', examples: [1] }),
+  markets_count: count('markets with a fill or a settlement in the time frame'),
+  wins_count: count('of these, markets with a realised PnL above 0 in the time frame'),
+};
+const PNL = 'realised PnL in the time frame, net of fees';
 
-/** What each order sorts by, downwards; ties go by PnL, volume, address. */
-const SORT_VALUES = {
-  pnl: 'realised_pnl',
-  roi: ROI,
-  win_rate: WIN_RATE,
-  market_count: 'markets_count',
-} as const;
-const SORTS = ['pnl', 'roi', 'win_rate', 'market_count'] as const;
-
-const TAGS = [
-  ...['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture'],
-  ...['tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey'],
-  ...['soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'],
-];
-
-const LIMIT_MAX = 100;
-const OFFSET_MAX = 100_000_000;
-/** Of money in whole USDC: more than all there is, and its micro-units fit an Int64. */
-const USDC_MAX = 9_000_000_000;
-const ROI_MAX = 1_000_000_000_000;
-const COUNT_MAX = 1_000_000_000;
-const HOURS_MAX = 1_000_000;
-
-const Parameters = z.object({
-  limit: integer(1, LIMIT_MAX).optional(),
-  offset: integer(0, OFFSET_MAX).default(0),
-  time_frame: oneOf(TIME_FRAMES).default('30D'),
-  sort_by: oneOf(SORTS).default('pnl'),
-  tag: oneOf(TAGS).default('all'),
-  min_win_rate: decimal(0, 100).optional(),
-  max_win_rate: decimal(0, 100).optional(),
-  min_roi: decimal(-ROI_MAX, ROI_MAX).optional(),
-  max_roi: decimal(-ROI_MAX, ROI_MAX).optional(),
-  last_active_hours: integer(1, HOURS_MAX).optional(),
-  min_market_count: integer(0, COUNT_MAX).optional(),
-  max_market_count: integer(0, COUNT_MAX).optional(),
-  min_pnl: integer(-USDC_MAX, USDC_MAX).optional(),
-});
-type Given = z.output<typeof Parameters>;
-
-/** Condition of each filter; the name is the parameter's, and its value is bound. */
-const FILTERS = {
-  min_win_rate: `${WIN_RATE} >= {min_win_rate:Float64}`,
-  max_win_rate: `${WIN_RATE} <= {max_win_rate:Float64}`,
-  min_roi: `${ROI} >= {min_roi:Float64}`,
-  max_roi: `${ROI} <= {max_roi:Float64}`,
-  min_market_count: 'markets_count >= {min_market_count:UInt32}',
-  max_market_count: 'markets_count <= {max_market_count:UInt32}',
-  min_pnl: 'realised_pnl >= {min_pnl:Int64} * 1000000',
-  // One part of a trader's activity that is new enough proves the whole to be.
-  last_active_hours: `trader IN (
-    SELECT trader FROM trader_activity
-    WHERE last_trade_at >= toDateTime({active_since:UInt32}, 'UTC'))`,
-} as const;
-const FILTER_NAMES = [
-  ...(['min_win_rate', 'max_win_rate', 'min_roi', 'max_roi', 'min_market_count'] as const),
-  ...(['max_market_count', 'min_pnl', 'last_active_hours'] as const),
-];
-
-const Row = z.object({
-  total_count: Count,
-  /** Address, PnL, cost, volume, markets, wins. */
-  entries: z.array(z.tuple([z.string(), Int, Int, Int, Count, Count])),
-  ...ProfileColumns,
+const EntryV1 = z.object({
+  profile: ProfileV1,
+  total_pnl: amountText(`${PNL}, micro-USDC`),
+  total_volume: amountText('value of the own fills, micro-USDC'),
+  ...shared,
 });
 
-export function leaderboard(analytics: Analytics): RequestHandler {
-  return async (request, response) => {
-    const given = parseParameters(Parameters, request);
-    const limit = allowedLimit(given, callerOf(response));
-    const [row] = await read(analytics, response, {
-      sql: statement(given),
-      parameters: {
-        ...given,
-        limit,
-        active_since: activeSince(given, analytics.now()),
-      },
-      row: Row,
-    });
-    if (row === undefined) throw new Error('one row of a page expected, got none');
-    const profileOf = profileReader(row);
-    response.json({
-      traders: row.entries.map(([address, pnl, cost, volume, markets, wins], index) => ({
-        profile: profileOf(address),
-        total_pnl: pnl.toString(),
-        total_volume: volume.toString(),
-        roi: percent(pnl, cost),
-        win_rate: percent(BigInt(wins), BigInt(markets)),
-        rank: given.offset + index + 1,
-        markets_count: markets,
-        wins_count: wins,
-      })),
-      total_count: row.total_count,
-    });
-  };
-}
+const EntryV2 = z.object({
+  profile: ProfileV2,
+  last_trade_at: time('newest trade'),
+  total_pnl: amount(`${PNL}, micro-USD`),
+  total_volume: amount('value of the own fills, micro-USD'),
+  ...shared,
+});
 
-/** The statement of these parameters: fixed fragments only, every value is bound. */
-function statement(given: Given): string {
-  const board = BOARDS[given.time_frame];
-  const filters = FILTER_NAMES.filter((name) => given[name] !== undefined);
-  const where = ['tag = {tag:String}', ...filters.map((name) => FILTERS[name])].join(' AND ');
-  return `
-WITH
-  (
-    SELECT arraySort(
-      e -> (-e.7, -e.2, -e.4, e.1),
-      groupArray((trader, realised_pnl, realised_cost, volume, markets_count, wins_count, value))
-    )
-    FROM
-    (
-      SELECT *, ${SORT_VALUES[given.sort_by]} AS value
-      FROM ${board}
-      WHERE ${where}
-      ORDER BY value DESC, realised_pnl DESC, volume DESC, trader ASC
-      LIMIT {limit:UInt32} OFFSET {offset:UInt32}
-    )
-  ) AS page
-SELECT
-  (SELECT count() FROM ${board} WHERE ${where}) AS total_count,
-  arrayMap(e -> (${addressText('e.1')}, e.2, e.3, e.4, e.5, e.6), page) AS entries,
-  ${profileColumns('arrayMap(e -> e.1, page)')}`;
-}
+const TOTAL = count('traders that match the query, on all pages');
+const DESCRIPTION =
+  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Within one refresh, pages do not overlap. Answers carry an ETag.';
 
-/** The page size. Throws Problem 403 where the tier may not have this page. */
-function allowedLimit(given: Given, caller: Caller): number {
-  const tier = TIERS[caller.tier];
-  if (given.limit !== undefined && given.limit > tier.leaderboardLimitMax) {
-    throw tierRequired('limit', `at most ${tier.leaderboardLimitMax}`, caller);
-  }
-  if (tier.leaderboardOffsetMax !== null && given.offset > tier.leaderboardOffsetMax) {
-    throw tierRequired('offset', `at most ${tier.leaderboardOffsetMax}`, caller);
-  }
-  return given.limit ?? tier.leaderboardLimitDefault;
-}
+export const leaderboardV1 = endpoint({
+  path: '/v1/analytics/leaderboard',
+  summary: 'Traders by PnL, ROI, win rate or markets',
+  description: DESCRIPTION,
+  parameters: Parameters,
+  answer: z.object({ traders: z.array(EntryV1), total_count: TOTAL }),
+  problems: ['tier_required'],
+  run: (call, given) => cachedPage('v1', call, given, pageV1),
+});
 
-function tierRequired(path: string, allowed: string, caller: Caller): Problem {
-  const message = `the tier ${caller.tier} allows ${allowed}`;
-  return new Problem({
-    status: 403,
-    error: 'tier_required',
-    detail: `${path}: ${message}`,
-    issues: [{ path, message }],
+export const leaderboardV2 = endpoint({
+  path: '/v2/analytics/leaderboard',
+  summary: 'Traders by PnL, ROI, win rate or markets, amounts as numbers',
+  description: DESCRIPTION,
+  parameters: Parameters,
+  answer: z.object({ traders: z.array(EntryV2), total_count: TOTAL }),
+  problems: ['tier_required'],
+  run: (call, given) => cachedPage('v2', call, given, pageV2),
+});
+
+/** The page, computed once for all who ask for it; so no client's leaving ends the read. */
+function cachedPage(
+  version: 'v1' | 'v2',
+  call: Call,
+  given: Given,
+  pageOf: (row: BoardRow, offset: number) => unknown,
+): Promise<Encoded> {
+  const limit = allowedLimit(given, call.caller);
+  const sharedCall = { ...call, signal: null };
+  return call.pages.page({
+    board: given.time_frame,
+    key: JSON.stringify([version, limit, Object.entries({ ...given, limit }).sort()]),
+    generation: () => generationOf(sharedCall, given.time_frame),
+    compute: async () => {
+      const row = await readBoard(sharedCall, given, limit);
+      return encodeJson(pageOf(row, given.offset), MAX_AGE_SECONDS);
+    },
   });
 }
 
-function activeSince(given: Given, nowMs: number): number {
-  const hours = given.last_active_hours ?? 0;
-  return Math.max(0, Math.floor(nowMs / 1000) - hours * 3_600);
+function pageV1(row: BoardRow, offset: number): { traders: z.input<typeof EntryV1>[] } & Total {
+  const profileOf = profileReader(row);
+  return {
+    traders: row.entries.map(([address, pnl, cost, volume, markets, wins], index) => ({
+      profile: profileOf(address),
+      total_pnl: pnl.toString(),
+      total_volume: volume.toString(),
+      roi: percent(pnl, cost),
+      win_rate: percent(BigInt(wins), BigInt(markets)),
+      rank: offset + index + 1,
+      markets_count: markets,
+      wins_count: wins,
+    })),
+    total_count: row.total_count,
+  };
 }
+
+function pageV2(row: BoardRow, offset: number): { traders: z.input<typeof EntryV2>[] } & Total {
+  const profileOf = profileReader(row);
+  return {
+    traders: row.entries.map(([address, pnl, cost, volume, markets, wins], index) => ({
+      profile: profileV2(profileOf(address)),
+      last_trade_at: profileOf(address).last_trade_at,
+      total_pnl: safeInteger(pnl),
+      total_volume: safeInteger(volume),
+      roi: percent(pnl, cost),
+      win_rate: percent(BigInt(wins), BigInt(markets)),
+      rank: offset + index + 1,
+      markets_count: markets,
+      wins_count: wins,
+    })),
+    total_count: row.total_count,
+  };
+}
+
+type Total = { readonly total_count: number };

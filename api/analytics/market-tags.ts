@@ -1,11 +1,11 @@
 /**
- * Tags of a booking's market, read through the dictionary, so that a re-tagged market is right at
+ * Tags and series of a booking's market, read through the dictionary, so that a re-tagged market is right at
  * once in all history. `sports` stands for traditional sports: it leaves out what carries `esports`
  * (specification 4.3, rule 1), here and in the leaderboard's view.
  */
 
 /** Tags of the market in the column `condition_id`; empty where no listing describes it. */
-const MARKET_TAGS = `dictGetOrDefault('market_dictionary', 'tags',
+export const MARKET_TAGS = `dictGetOrDefault('market_dictionary', 'tags',
   tuple(reinterpretAsUInt256(condition_id)), [])`;
 
 /** The tags under which a market counts, each once. */
@@ -14,8 +14,21 @@ export const COUNTED_TAGS = `arrayFilter(
   arrayDistinct(${MARKET_TAGS}))`;
 
 /** Condition that a market counts under the parameter `tag`. */
-export const HAS_TAG = `(has(${MARKET_TAGS}, {tag:String})
+const HAS_TAG = `(has(${MARKET_TAGS}, {tag:String})
   AND NOT ({tag:String} = 'sports' AND has(${MARKET_TAGS}, 'esports')))`;
+
+/** Condition that a market belongs to the series of the parameter `series`. */
+const HAS_SERIES = `dictGetOrDefault('market_dictionary', 'series_slug',
+  tuple(reinterpretAsUInt256(condition_id)), '') = {series:String}`;
 
 /** The tag that filters nothing. */
 export const ALL_TAGS = 'all';
+
+/** Conditions of a statement, each after AND, that keep the markets of a tag and of a series. */
+export function marketFilter(given: {
+  readonly tag: string;
+  readonly series?: string | undefined;
+}) {
+  const tag = given.tag === ALL_TAGS ? '' : `AND ${HAS_TAG}`;
+  return given.series === undefined ? tag : `${tag} AND ${HAS_SERIES}`;
+}

@@ -1,30 +1,54 @@
 /**
- * `GET /v1/markets/:id` (specification 2.11): the market, its totals over all traders and its top
+ * `GET /v1|v2/markets/:id` (specification 2.11): the market, its totals over all traders and its top
  * earners. total_volume sums the traders' own fills, so both sides of a match count. Everything is
  * one statement: totals and earners come from one pass over the market's traders.
  */
-import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import { marketId, parseParameters } from '../parameters.ts';
+import { endpoint } from '../endpoint.ts';
+import { type MarketKey, marketId, marketKey } from '../parameters.ts';
+import { amount, amountText, count, percentage } from './fields.ts';
 import {
   CONDITION_OF_MARKET_ID,
-  MARKET_COLUMNS,
   MarketColumns,
-  marketObject,
-  resolutionOf,
+  MarketV1,
+  MarketV2,
+  marketColumns,
+  marketV1,
+  marketV2,
   unknownMarket,
+  unlisted,
 } from './market-object.ts';
-import { addressText, ProfileColumns, profileColumns, profileReader } from './profiles.ts';
-import { type Analytics, read } from './query.ts';
-import { Count, Int, percent } from './wire.ts';
+import {
+  addressText,
+  ProfileColumns,
+  ProfileV1,
+  ProfileV2,
+  profileColumns,
+  profileReader,
+  profileV2,
+} from './profiles.ts';
+import { type Call, read } from './query.ts';
+import { Count, Int, percent, safeInteger } from './wire.ts';
 
 const TOP_EARNERS_MAX = 20;
 
-const Parameters = z.object({ id: marketId });
+/** Condition id of the market by each kind of name; NULL or an unknown one for no market. */
+const CONDITIONS = {
+  id: CONDITION_OF_MARKET_ID,
+  condition: 'toFixedString(unhex({condition_id:String}), 32)',
+  // A slug that was used again means the newest listing.
+  slug: `(
+    SELECT condition_id
+    FROM markets FINAL
+    WHERE slug = {slug:String}
+    ORDER BY sequence DESC
+    LIMIT 1
+  )`,
+} as const;
 
-const SQL = `
+const SQL = (condition: string) => `
 WITH
-  ${CONDITION_OF_MARKET_ID} AS condition,
+  ${condition} AS condition,
   (
     SELECT
     (
@@ -48,16 +72,13 @@ WITH
     )
   ) AS totals
 SELECT
-  ${MARKET_COLUMNS},
-  resolution.*,
+  ${marketColumns('condition_id = condition')},
   totals.1 AS total_volume,
   totals.2 AS total_pnl_distributed,
   totals.3 AS total_traders,
   totals.4 AS total_winners,
   arrayMap(e -> (${addressText('e.3')}, -e.1, -e.2, e.4), totals.5) AS earners,
-  ${profileColumns('arrayMap(e -> e.3, totals.5)')}
-FROM (SELECT * FROM markets FINAL WHERE condition_id = condition) AS market
-CROSS JOIN (${resolutionOf('condition')}) AS resolution`;
+  ${profileColumns('arrayMap(e -> e.3, totals.5)')}`;
 
 const Row = z.object({
   ...MarketColumns,
@@ -70,15 +91,63 @@ const Row = z.object({
   earners: z.array(z.tuple([z.string(), Int, Int, Int])),
 });
 
-export function market(analytics: Analytics): RequestHandler {
-  return async (request, response) => {
-    const { id } = parseParameters(Parameters, request);
-    const parameters = { market_id: id };
-    const [row] = await read(analytics, response, { sql: SQL, parameters, row: Row });
-    if (row === undefined) throw unknownMarket(id);
+const VOLUME = 'sum over all traders of their own fills, so both sides of a match count';
+const TRADERS = count('traders with a fill or a settlement in this market');
+const WINNERS = count('traders whose realised PnL in this market is above 0');
+const RANK = z
+  .int()
+  .min(1)
+  .meta({ description: 'position among the earners', examples: [1] });
+
+const AnswerV1 = z.object({
+  market: MarketV1,
+  total_volume: amountText(`${VOLUME}, micro-USDC`),
+  total_pnl_distributed: amountText('sum of the PnLs above 0, micro-USDC'),
+  total_traders: TRADERS,
+  top_earners: z.array(
+    z.object({
+      profile: ProfileV1,
+      pnl: amountText('realised PnL in this market, micro-USDC'),
+      volume: amountText('value of the own fills, micro-USDC'),
+      roi: percentage('realised PnL over what the closed shares had cost'),
+      rank: RANK,
+    }),
+  ),
+  total_winners: WINNERS,
+});
+
+const AnswerV2 = z.object({
+  market: MarketV2,
+  total_volume: amount(`${VOLUME}, micro-USD`),
+  total_pnl_distributed: amount('sum of the PnLs above 0, micro-USD'),
+  total_traders: TRADERS,
+  top_earners: z.array(
+    z.object({
+      profile: ProfileV2,
+      pnl: amount('realised PnL in this market, micro-USD'),
+      volume: amount('value of the own fills, micro-USD'),
+      roi: percentage('realised PnL over what the closed shares had cost'),
+      rank: RANK,
+    }),
+  ),
+  total_winners: WINNERS,
+});
+
+const DESCRIPTION =
+  'Totals over all traders, and the at most 20 traders with the greatest PnL above 0, ranked by PnL, then volume, then address.';
+
+export const marketDetailV1 = endpoint({
+  path: '/v1/markets/:id',
+  summary: 'One market with its totals and top earners',
+  description: DESCRIPTION,
+  parameters: z.object({ id: marketId.describe('market id') }),
+  answer: AnswerV1,
+  problems: ['not_found'],
+  async run(call, { id }) {
+    const row = await readMarket(call, { kind: 'id', id });
     const profileOf = profileReader(row);
-    response.json({
-      market: marketObject(row),
+    return {
+      market: marketV1(row.listing, row.resolution),
       total_volume: row.total_volume.toString(),
       total_pnl_distributed: row.total_pnl_distributed.toString(),
       total_traders: row.total_traders,
@@ -90,6 +159,52 @@ export function market(analytics: Analytics): RequestHandler {
         rank: index + 1,
       })),
       total_winners: row.total_winners,
-    });
-  };
+    };
+  },
+});
+
+export const marketDetailV2 = endpoint({
+  path: '/v2/markets/:id',
+  summary: 'One market by id, condition id or slug, amounts as numbers',
+  description: `${DESCRIPTION} A condition id also finds a market that the catalogue does not know yet.`,
+  parameters: z.object({ id: marketKey.describe('market id, condition id or slug') }),
+  answer: AnswerV2,
+  problems: ['not_found'],
+  async run(call, { id: key }) {
+    const row = await readMarket(call, key);
+    const profileOf = profileReader(row);
+    return {
+      market: marketV2(row.listing, row.resolution),
+      total_volume: safeInteger(row.total_volume),
+      total_pnl_distributed: safeInteger(row.total_pnl_distributed),
+      total_traders: row.total_traders,
+      top_earners: row.earners.map(([address, pnl, volume, cost], index) => ({
+        profile: profileV2(profileOf(address)),
+        pnl: safeInteger(pnl),
+        volume: safeInteger(volume),
+        roi: percent(pnl, cost),
+        rank: index + 1,
+      })),
+      total_winners: row.total_winners,
+    };
+  },
+});
+
+/** Throws Problem 404 where nothing is known of the market. */
+async function readMarket(call: Call, key: MarketKey) {
+  const parameters =
+    key.kind === 'id'
+      ? { market_id: key.id }
+      : key.kind === 'condition'
+        ? { condition_id: key.conditionId.slice(2) }
+        : { slug: key.slug };
+  const [row] = await read(call, { sql: SQL(CONDITIONS[key.kind]), parameters, row: Row });
+  if (row === undefined) throw new Error('one row of a market expected, got none');
+  const [listing] = row.listings;
+  const [resolution] = row.resolutions;
+  if (listing !== undefined) return { ...row, listing, resolution };
+  if (key.kind !== 'condition' || (row.total_traders === 0 && resolution === undefined)) {
+    throw unknownMarket(Object.values(key).join(' '));
+  }
+  return { ...row, listing: unlisted(key.conditionId), resolution };
 }

@@ -1,15 +1,19 @@
 /**
- * `GET /v1/traders/:address/markets/:id/orders` (specification 2.5): every fill of one trader in one
- * market, oldest first in chain order. Settlements are bookings too but no orders: left out.
+ * `GET /v1|v2/traders/:address/markets/:id/orders` (specification 2.5, 2.10): every fill of one
+ * trader in one market, oldest first in chain order.
  */
-import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import { address, marketId, parseParameters } from '../parameters.ts';
+import { endpoint } from '../endpoint.ts';
+import { address, marketId } from '../parameters.ts';
+import { FILLS, FillColumns, FillV1, FillV2, fillV1, fillV2 } from './fills.ts';
 import { CONDITION_OF_MARKET_ID, unknownMarket } from './market-object.ts';
-import { type Analytics, read } from './query.ts';
-import { Int, isoSecond, price, Seconds } from './wire.ts';
+import { type Call, read } from './query.ts';
 
-const Parameters = z.object({ address, id: marketId });
+const Parameters = z.object({
+  address: address.describe('wallet of the trader, in any letter case'),
+  id: marketId.describe('market id'),
+});
+type Given = z.output<typeof Parameters>;
 
 /** One row where the market exists, fills or none; else no row. */
 const SQL = `
@@ -18,64 +22,42 @@ SELECT market.outcomes AS outcomes, own.fills AS fills
 FROM (SELECT outcomes FROM markets FINAL WHERE condition_id = condition) AS market
 CROSS JOIN
 (
-  SELECT arraySort(
-    fill -> (fill.1, fill.2),
-    groupArray((
-      block_number,
-      log_index,
-      toUnixTimestamp(block_time),
-      outcome_index,
-      toString(side),
-      shares,
-      usdc,
-      fee,
-      lower(hex(order_hash)),
-      is_taker,
-      toString(token_id)
-    ))
-  ) AS fills
+  SELECT ${FILLS} AS fills
   FROM bookings
   WHERE trader = unhex({trader:String}) AND condition_id = condition AND kind = 'fill'
 ) AS own`;
 
-const FillColumns = z.tuple([
-  Int, // block
-  z.int(), // log
-  Seconds,
-  z.union([z.literal(0), z.literal(1)]),
-  z.enum(['BUY', 'SELL']),
-  Int, // shares
-  Int, // usdc
-  Int, // fee
-  z.string().regex(/^[0-9a-f]{64}$/),
-  z.boolean(),
-  z.string(),
-]);
-
 const Row = z.object({ outcomes: z.array(z.string()), fills: z.array(FillColumns) });
 
-export function orders(analytics: Analytics): RequestHandler {
-  return async (request, response) => {
-    const { address: trader, id } = parseParameters(Parameters, request);
-    const parameters = { trader: trader.slice(2), market_id: id };
-    const [row] = await read(analytics, response, { sql: SQL, parameters, row: Row });
-    if (row === undefined) throw unknownMarket(id);
-    response.json({ orders: row.fills.map((fill) => orderObject(fill, row.outcomes)) });
-  };
-}
+export const ordersV1 = endpoint({
+  path: '/v1/traders/:address/markets/:id/orders',
+  summary: 'Fills of one trader in one market',
+  description: 'Every fill, oldest first. An address without fills there has an empty list.',
+  parameters: Parameters,
+  answer: z.object({ orders: z.array(FillV1) }),
+  problems: ['not_found'],
+  async run(call, given) {
+    const { fills, outcomes } = await readFills(call, given);
+    return { orders: fills.map((fill) => fillV1(fill, outcomes)) };
+  },
+});
 
-function orderObject(fill: z.output<typeof FillColumns>, outcomes: readonly string[]) {
-  const [, , seconds, outcomeIndex, side, shares, usdc, fee, orderHash, isTaker, tokenId] = fill;
-  return {
-    time: isoSecond(seconds),
-    outcome: outcomes[outcomeIndex] ?? '',
-    side,
-    price: price(usdc, shares).toString(),
-    shares: shares.toString(),
-    usdc: usdc.toString(),
-    order_hash: /^0+$/.test(orderHash) ? '' : `0x${orderHash}`,
-    is_taker: isTaker,
-    token_id: tokenId,
-    fee: fee.toString(),
-  };
+export const ordersV2 = endpoint({
+  path: '/v2/traders/:address/markets/:id/orders',
+  summary: 'Fills of one trader in one market, amounts as numbers',
+  description: 'Every fill, oldest first. An address without fills there has an empty list.',
+  parameters: Parameters,
+  answer: z.object({ orders: z.array(FillV2) }),
+  problems: ['not_found'],
+  async run(call, given) {
+    const { fills, outcomes } = await readFills(call, given);
+    return { orders: fills.map((fill) => fillV2(fill, outcomes)) };
+  },
+});
+
+async function readFills(call: Call, { address: trader, id }: Given) {
+  const parameters = { trader: trader.slice(2), market_id: id };
+  const [row] = await read(call, { sql: SQL, parameters, row: Row });
+  if (row === undefined) throw unknownMarket(`id ${id}`);
+  return row;
 }

@@ -3,16 +3,47 @@
  * and their assembly. A trader without a public profile has empty texts; nothing is invented.
  */
 import { z } from 'zod';
-import { isoSecond, Seconds } from './wire.ts';
+import { checksummedAddress, lowerAddress, spacedTime, text, time } from './fields.ts';
+import { checksummed, isoSecond, Seconds } from './wire.ts';
 
-export type TraderProfile = {
-  readonly address: string;
-  readonly name: string;
-  readonly profile_image: string;
-  readonly x_username: string;
-  readonly profile_created_at: string;
-  readonly last_trade_at: string;
-};
+const name = text('display name, or empty', 'Ada');
+const image = text('URL of an image, or empty', 'https://example.com/ada.png');
+const xUsername = text('account on X, or empty', 'ada');
+
+export const ProfileV1 = z.object({
+  address: lowerAddress,
+  name,
+  profile_image: image,
+  x_username: xUsername,
+  profile_created_at: time('when the profile was created, or empty'),
+  last_trade_at: time('newest trade'),
+});
+type ProfileV1 = z.output<typeof ProfileV1>;
+
+/** As the v1 trader profile has it: times with a space. */
+export const SpacedProfileV1 = ProfileV1.extend({
+  profile_created_at: spacedTime('when the profile was created, or empty'),
+  last_trade_at: spacedTime('newest trade, or empty'),
+});
+
+export const ProfileV2 = z.object({
+  address: checksummedAddress,
+  name,
+  profile_created_at: time('when the profile was created, or empty'),
+  profile_image: image,
+  x_username: xUsername,
+});
+
+/** The profile object of v2, where the last trade stands beside it. */
+export function profileV2(profile: Omit<ProfileV1, 'last_trade_at'>): z.output<typeof ProfileV2> {
+  return {
+    address: checksummed(profile.address),
+    name: profile.name,
+    profile_created_at: profile.profile_created_at,
+    profile_image: profile.profile_image,
+    x_username: profile.x_username,
+  };
+}
 
 /**
  * Two columns, `profiles` and `activity`, of the traders in `traders`: an SQL expression (ours, never
@@ -53,7 +84,7 @@ export function addressText(column: string): string {
 export function profileReader(row: {
   readonly profiles: z.output<(typeof ProfileColumns)['profiles']>;
   readonly activity: z.output<(typeof ProfileColumns)['activity']>;
-}): (address: string) => TraderProfile {
+}): (address: string) => ProfileV1 {
   const profiles = new Map(row.profiles.map((profile) => [profile[0], profile]));
   const activity = new Map(row.activity);
   return (address) => {

@@ -5,17 +5,26 @@
  * better whether it still wants the answer.
  */
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
-import type { Response } from 'express';
 import type { z } from 'zod';
+import type { Caller } from '../keys.ts';
 import { unavailable } from '../problems.ts';
+import type { Pages } from './pages.ts';
 
-/** What a handler of an analytics endpoint works with. */
+/** What the analytics endpoints work with. */
 export type Analytics = {
   readonly clickhouse: ClickHouseClient;
   /** Longest time of one read, milliseconds. */
   readonly queryMsMax: number;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
+  readonly pages: Pages;
+};
+
+/** One request as its endpoint sees it. */
+export type Call = Analytics & {
+  readonly caller: Caller;
+  /** Aborted when the client goes away; null where others wait for the same read. */
+  readonly signal: AbortSignal | null;
 };
 
 export const QUERY_MS_MAX = 5_000;
@@ -41,38 +50,33 @@ const BUSY_CODES = new Set([
  * of memory; throws what it gets otherwise (a wrong statement or row is a fault of ours).
  */
 export async function read<Row>(
-  analytics: Analytics,
-  response: Response,
+  call: Pick<Call, 'clickhouse' | 'queryMsMax' | 'signal'>,
   select: {
     readonly sql: string;
     readonly parameters: Record<string, unknown>;
     readonly row: z.ZodType<Row>;
   },
 ): Promise<readonly Row[]> {
-  const gone = new AbortController();
-  const onClose = () => gone.abort();
-  response.once('close', onClose);
-  const late = AbortSignal.timeout(analytics.queryMsMax + HANG_UP_MS);
+  const { clickhouse, queryMsMax, signal } = call;
+  const late = AbortSignal.timeout(queryMsMax + HANG_UP_MS);
   try {
-    const result = await analytics.clickhouse.query({
+    const result = await clickhouse.query({
       query: select.sql,
       query_params: select.parameters,
       format: 'JSONEachRow',
-      abort_signal: AbortSignal.any([gone.signal, late]),
+      abort_signal: signal === null ? late : AbortSignal.any([signal, late]),
       clickhouse_settings: {
-        max_execution_time: analytics.queryMsMax / 1000,
+        max_execution_time: queryMsMax / 1000,
         max_result_bytes: String(RESULT_BYTES_MAX),
       },
     });
     const rows = await result.json();
     return rows.map((row) => select.row.parse(row));
   } catch (error) {
-    if (isOutage(error) || late.aborted || gone.signal.aborted) {
+    if (isOutage(error) || late.aborted || signal?.aborted) {
       throw unavailable('the analytics store cannot answer now', error);
     }
     throw error;
-  } finally {
-    response.off('close', onClose);
   }
 }
 

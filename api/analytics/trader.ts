@@ -4,13 +4,15 @@
  * each market by the shortest window that a booking is in, and longer windows add those up.
  * Times have a space in place of T here, as the specification says of this endpoint.
  */
-import type { RequestHandler } from 'express';
 import { z } from 'zod';
-import { address, parseParameters } from '../parameters.ts';
-import { Problem } from '../problems.ts';
+import { endpoint } from '../endpoint.ts';
+import { address } from '../parameters.ts';
+import { IDENTITY_COLUMNS, IDENTITY_FROM, IdentityColumns, requireSeen } from './identity.ts';
 import { COUNTED_TAGS } from './market-tags.ts';
-import { type Analytics, read } from './query.ts';
-import { Count, Int, isoSecond, percent, Seconds, spaced } from './wire.ts';
+import { SpacedProfileV1 } from './profiles.ts';
+import { read } from './query.ts';
+import { TagV1, topTags, WindowV1, windowV1 } from './sums.ts';
+import { Count, Int, isoSecond, spaced } from './wire.ts';
 
 /** Members of `stats` and their length in seconds, shortest first. */
 const WINDOWS = {
@@ -24,13 +26,13 @@ const WINDOWS = {
 const WINDOW_LENGTHS = `[${Object.values(WINDOWS).join(', ')}]`;
 const TAGS_MAX = 20;
 
-const Parameters = z.object({ address });
+const Parameters = z.object({
+  address: address.describe('wallet of the trader, in any letter case'),
+});
 
 const SQL = `
 SELECT
-  toUnixTimestamp(activity.newest) AS last_trade_at,
-  activity.fills AS fills,
-  profile.*,
+  ${IDENTITY_COLUMNS},
   own.sums AS sums
 FROM
 (
@@ -78,23 +80,7 @@ FROM
     GROUP BY seconds, tag
   )
 ) AS own
-CROSS JOIN
-(
-  SELECT max(last_trade_at) AS newest, sum(trader_activity.fills) AS fills
-  FROM trader_activity
-  WHERE trader = unhex({trader:String})
-) AS activity
-CROSS JOIN
-(
-  SELECT
-    count() AS profiles,
-    any(traders.name) AS name,
-    any(traders.profile_image) AS profile_image,
-    any(traders.x_username) AS x_username,
-    any(traders.profile_created_at) AS profile_created_at
-  FROM traders FINAL
-  WHERE trader = unhex({trader:String})
-) AS profile`;
+CROSS JOIN ${IDENTITY_FROM}`;
 
 const Sums = z
   .tuple([z.int(), z.string(), Int, Int, Int, Int, Count, Count])
@@ -105,37 +91,44 @@ const Sums = z
     cost,
     makerVolume,
     takerVolume,
-    volume: makerVolume + takerVolume,
     markets,
     wins,
   }));
-type Sums = z.output<typeof Sums>;
 
-const Row = z.object({
-  last_trade_at: Seconds,
-  fills: Count,
-  profiles: Count,
-  name: z.string(),
-  profile_image: z.string(),
-  x_username: z.string(),
-  profile_created_at: z.string(),
-  sums: z.array(Sums),
+const Row = z.object({ ...IdentityColumns, sums: z.array(Sums) });
+
+const Answer = z.object({
+  profile: SpacedProfileV1,
+  top_tags: z.array(TagV1),
+  stats: z.object({
+    t_1h: WindowV1.describe('the last hour'),
+    t_4h: WindowV1.describe('the last 4 hours'),
+    t_1d: WindowV1.describe('the last day'),
+    t_3d: WindowV1.describe('the last 3 days'),
+    t_7d: WindowV1.describe('the last 7 days'),
+    t_30d: WindowV1.describe('the last 30 days'),
+  }),
 });
 
-export function traderProfile(analytics: Analytics): RequestHandler {
-  return async (request, response) => {
-    const given = parseParameters(Parameters, request);
+export const traderV1 = endpoint({
+  path: '/v1/traders/:address',
+  summary: 'One trader: profile, tags, six windows',
+  description:
+    'Windows end now and are exact to the second. `top_tags` are the at most 20 tags of the last 30 days, ranked by PnL, then volume.',
+  parameters: Parameters,
+  answer: Answer,
+  problems: ['not_found'],
+  async run(call, given) {
     const parameters = {
       trader: given.address.slice(2),
-      now: Math.floor(analytics.now() / 1000),
+      now: Math.floor(call.now() / 1000),
     };
-    const [row] = await read(analytics, response, { sql: SQL, parameters, row: Row });
+    const [row] = await read(call, { sql: SQL, parameters, row: Row });
     if (row === undefined) throw new Error('one row of sums without a key expected, got none');
-    if (row.fills === 0 && row.profiles === 0) {
-      const detail = `no trade of ${given.address} was ever seen`;
-      throw new Problem({ status: 404, error: 'not_found', detail });
-    }
-    response.json({
+    requireSeen(given.address, row);
+    const windowOf = (seconds: number) =>
+      windowV1(row.sums.find((sums) => sums.seconds === seconds && sums.tag === ''));
+    return {
       profile: {
         address: given.address,
         name: row.name,
@@ -144,40 +137,18 @@ export function traderProfile(analytics: Analytics): RequestHandler {
         profile_created_at: spaced(row.profile_created_at),
         last_trade_at: spaced(isoSecond(row.last_trade_at)),
       },
-      top_tags: topTags(row.sums).map((sums) => ({ slug: sums.tag, ...statsObject(sums) })),
-      stats: Object.fromEntries(
-        Object.entries(WINDOWS).map(([name, seconds]) => [
-          name,
-          statsObject(row.sums.find((sums) => sums.seconds === seconds && sums.tag === '')),
-        ]),
-      ),
-    });
-  };
-}
-
-/** By PnL, then volume, then slug, so that equal inputs give equal lists. */
-function topTags(all: readonly Sums[]): readonly Sums[] {
-  return all
-    .filter((sums) => sums.tag !== '')
-    .sort((a, b) => compare(b.pnl, a.pnl) || compare(b.volume, a.volume) || compare(a.tag, b.tag))
-    .slice(0, TAGS_MAX);
-}
-
-function compare<Value extends bigint | string>(a: Value, b: Value): number {
-  if (a === b) return 0;
-  return a < b ? -1 : 1;
-}
-
-/** The shape that windows and tags share; zeros where there was no booking. */
-function statsObject(sums: Sums | undefined) {
-  return {
-    pnl: String(sums?.pnl ?? 0n),
-    volume: String(sums?.volume ?? 0n),
-    roi: percent(sums?.pnl ?? 0n, sums?.cost ?? 0n),
-    win_rate: percent(BigInt(sums?.wins ?? 0), BigInt(sums?.markets ?? 0)),
-    markets_count: sums?.markets ?? 0,
-    wins_count: sums?.wins ?? 0,
-    maker_volume: String(sums?.makerVolume ?? 0n),
-    taker_volume: String(sums?.takerVolume ?? 0n),
-  };
-}
+      top_tags: topTags(row.sums, TAGS_MAX).map((sums) => ({
+        slug: sums.tag,
+        ...windowV1(sums),
+      })),
+      stats: {
+        t_1h: windowOf(WINDOWS.t_1h),
+        t_4h: windowOf(WINDOWS.t_4h),
+        t_1d: windowOf(WINDOWS.t_1d),
+        t_3d: windowOf(WINDOWS.t_3d),
+        t_7d: windowOf(WINDOWS.t_7d),
+        t_30d: windowOf(WINDOWS.t_30d),
+      },
+    };
+  },
+});

@@ -2,7 +2,9 @@
  * How values are written on the wire and read from ClickHouse rows: amounts, ratios and times.
  * Amounts stay bigint from the row to the decimal text; only a ratio becomes a double, at the end.
  */
+import { getAddress } from 'viem';
 import { z } from 'zod';
+import { Problem } from '../problems.ts';
 
 /** An Int64 or UInt64 as ClickHouse quotes it. */
 export const Int = z
@@ -39,4 +41,23 @@ export function hourText(seconds: number): string {
 /** An ISO 8601 time with a space in place of T: the form of the v1 trader profile. */
 export function spaced(iso: string): string {
   return iso.replace('T', ' ');
+}
+
+/**
+ * An amount as a JSON number: what v2 carries. Throws Problem 500 beyond ±(2^53 − 1), where a number
+ * would not be exact; v1 has every amount as text.
+ */
+export function safeInteger(amount: bigint): number {
+  const number = Number(amount);
+  if (Number.isSafeInteger(number)) return number;
+  throw new Problem({
+    status: 500,
+    error: 'internal',
+    detail: 'an amount of this answer is greater than 2^53 - 1: only v1 carries it exactly',
+  });
+}
+
+/** An address in mixed case as ERC-55 says: the form of v2. */
+export function checksummed(address: string): string {
+  return getAddress(address);
 }

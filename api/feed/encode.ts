@@ -4,7 +4,13 @@
  * Pure: the same match gives the same text. Field order is part of the compact form and is kept in
  * the labelled one.
  */
-import type { FeedFill, FeedMatch, FeedTrader } from '../../ingest/contract.ts';
+import type {
+  FeedFill,
+  FeedMatch,
+  FeedRestored,
+  FeedTrader,
+  FeedVoid,
+} from '../../ingest/contract.ts';
 import type { Position } from './position.ts';
 
 export type Format = 'compact' | 'json';
@@ -26,6 +32,20 @@ export function encodeMatch(match: FeedMatch, format: Format): string {
 /** An `order` event: one data line, as JSON has no raw line breaks. */
 export function orderBlock(at: Position, json: string): string {
   return `id: ${at}\nevent: order\ndata: ${json}\n\n`;
+}
+
+/**
+ * A `void` or `restored` event: what became of a match that was delivered while it was pending. The
+ * same in both forms; clients that know only `order` ignore it.
+ */
+export function sequelBlock(at: Position, sequel: FeedVoid | FeedRestored): string {
+  const json = JSON.stringify({
+    tx_hash: sequel.txHash,
+    match_id: sequel.matchId,
+    ...(sequel.kind === 'void' ? { reason: sequel.reason } : {}),
+    timestamp: detectedAt(sequel),
+  });
+  return `id: ${at}\nevent: ${sequel.kind}\ndata: ${json}\n\n`;
 }
 
 /** A block that only moves the client's position. */
@@ -142,8 +162,8 @@ function labelledOrder(match: FeedMatch, fill: FeedFill) {
 }
 
 /** `YYYY-MM-DD HH:MM:SS.mmmZ`. */
-function detectedAt(match: FeedMatch): string {
-  return spaced(new Date(match.detectedAtMs).toISOString());
+function detectedAt({ detectedAtMs }: { readonly detectedAtMs: number }): string {
+  return spaced(new Date(detectedAtMs).toISOString());
 }
 
 /** The v1 feed writes a space where ISO 8601 has T; '' stays ''. */

@@ -59,7 +59,7 @@ export class FanOut implements LogSink {
     if (skippedAfter !== undefined) this.#tellSkipped(event, skippedAfter);
     const { facts } = event;
     if (facts === undefined) {
-      this.#logger.error({ sequence: event.sequence }, 'a message of the feed is not a match');
+      this.#logger.error({ sequence: event.sequence }, 'a message of the feed cannot be read');
       return;
     }
     this.#index.forEachCandidate(facts, (listener) => {

@@ -3,7 +3,7 @@
  * bounds on the taker's order. Invariant: no float touches an amount. Lists hold lower-case text,
  * and so do the facts they are compared with. Pure.
  */
-import type { FeedMatch } from '../../ingest/contract.ts';
+import type { FeedMatch, FeedRestored, FeedVoid } from '../../ingest/contract.ts';
 
 /** A rational, `numerator / denominator` with a denominator > 0. */
 export type Fraction = { readonly numerator: bigint; readonly denominator: bigint };
@@ -42,6 +42,17 @@ export function factsOf(match: FeedMatch): Facts {
     series: match.market.seriesSlug.toLowerCase(),
     usdc: match.taker.usdc,
     shares: match.taker.shares,
+  };
+}
+
+/** Those of the match that it tells of, as they were when the match was shown. */
+export function factsOfSequel(sequel: FeedVoid | FeedRestored): Facts {
+  return {
+    traders: sequel.traders,
+    tags: sequel.tags.map((tag) => tag.toLowerCase()),
+    series: sequel.seriesSlug.toLowerCase(),
+    usdc: sequel.usdc,
+    shares: sequel.shares,
   };
 }
 

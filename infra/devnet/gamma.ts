@@ -55,6 +55,8 @@ const Filter = z.object({
   series_slug: List,
   closed: Flag,
   include_tag: Flag,
+  order: z.literal('id').optional(),
+  ascending: Flag,
   limit: z.coerce.number().int().min(1).max(LIMIT_MAX).default(LIMIT_DEFAULT),
 });
 const Offset = z.object({ offset: z.coerce.number().int().min(0).max(OFFSET_MAX).default(0) });
@@ -209,11 +211,13 @@ function eventsOf(world: World, filter: z.infer<typeof Filter>): readonly (reado
 function keyset<T>(
   sorted: readonly T[],
   idOf: (one: T) => number,
-  { limit }: { readonly limit: number },
+  { limit, order, ascending = true }: Pick<z.infer<typeof Filter>, 'limit' | 'order' | 'ascending'>,
   query: unknown,
 ) {
-  const { after_cursor: after = -1 } = Cursor.parse(query);
-  const rest = sorted.filter((one) => idOf(one) > after);
+  const { after_cursor: after } = Cursor.parse(query);
+  const isDescending = order !== undefined && !ascending;
+  const isAfter = (id: number) => after === undefined || (isDescending ? id < after : id > after);
+  const rest = (isDescending ? sorted.toReversed() : sorted).filter((one) => isAfter(idOf(one)));
   const markets = rest.slice(0, limit);
   const last = markets.at(-1);
   const more = rest.length > limit && last !== undefined;

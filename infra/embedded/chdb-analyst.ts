@@ -12,13 +12,20 @@ export const ANALYST_TEXT_BYTES_MAX = 256 * 2 ** 10;
 
 /** Limits of every analyst's call; `readonly` comes last, since it freezes the others. */
 const LIMITS = new Map([
+  // A GROUP BY or ORDER BY beyond these goes to disk instead of failing at max_memory_usage.
+  ['max_bytes_before_external_group_by', String(300 * 2 ** 20)],
+  ['max_bytes_before_external_sort', String(300 * 2 ** 20)],
   ['max_execution_time', '30'],
   ['max_memory_usage', String(2 ** 30)],
   ['max_result_bytes', String(64 * 2 ** 20)],
   ['max_result_rows', '1000000'],
   ['max_threads', '2'],
+  // Reordering flattens the joins inside views and mixes up columns of one name (error 352 or 49).
+  ['query_plan_optimize_join_order_limit', '0'],
   ['result_overflow_mode', 'throw'],
   ['timeout_overflow_mode', 'throw'],
+  // The indexes of the analysts' views are on columns of the key: FINAL need not widen what they chose.
+  ['use_skip_indexes_if_final_exact_mode', '0'],
 ]);
 
 /** Limits that a caller may lower. */

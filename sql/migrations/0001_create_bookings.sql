@@ -4,20 +4,23 @@
 -- Serves: a trader's fills in one market, a trader's exact windows (primary key); batch healing.
 -- ORDER BY trader first because every raw read but the leaderboard's is of one trader; kind is
 -- last because a fill after the resolution and its settlement share one log.
--- Rows: 40-48 a block on Polygon, about 2 million a day. Retention: unlimited.
+-- Rows: 40-48 a block on Polygon, about 2 million a day; 71 bytes a row, 32 of them the transaction
+-- hash. Retention: unlimited.
 -- Hashes and addresses are stored as bytes; the *_hex columns only take them in (JSON has no bytes).
+-- trader_text lets `trader = '0x…'` of an analyst's view read as few granules as the key would: the
+-- text sorts as the bytes do. Measured on 9M rows: 4 of 1,100 granules; 70 ns a row at the insert.
 CREATE TABLE IF NOT EXISTS bookings
 (
     kind Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or our booking of a resolution',
-    block_number UInt64 CODEC(T64, ZSTD(1)),
+    block_number UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
     block_time DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
     log_index UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
     event_log_index UInt32 COMMENT 'log that closes the match, or log_index' CODEC(T64, ZSTD(1)),
-    tx_hash FixedString(32) DEFAULT unhex(tx_hash_hex),
-    condition_id FixedString(32) DEFAULT unhex(condition_id_hex),
-    trader FixedString(20) DEFAULT unhex(trader_hex),
-    order_hash FixedString(32) DEFAULT unhex(order_hash_hex) COMMENT 'zero bytes for a settlement',
-    is_taker Bool,
+    tx_hash FixedString(32) DEFAULT unhex(tx_hash_hex) COMMENT 'transaction of the log, 32 bytes',
+    condition_id FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
+    trader FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'wallet that owns the fill, 20 bytes',
+    order_hash FixedString(32) DEFAULT unhex(order_hash_hex) COMMENT 'order of the fill, 32 bytes; zero bytes for a settlement',
+    is_taker Bool COMMENT 'taker of its match; false for a settlement',
     side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement',
     outcome_index UInt8 COMMENT 'outcome traded, or held at the settlement',
     token_id UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
@@ -34,12 +37,14 @@ CREATE TABLE IF NOT EXISTS bookings
     sequence UInt64 COMMENT 'LEDGER sequence of the event' CODEC(T64, ZSTD(1)),
     leg UInt32 COMMENT 'number of this row among those of its event, from 0' CODEC(T64, ZSTD(1)),
     batch_id UInt64 COMMENT 'the insert batch: hash of its first and last event and its row count',
-    tx_hash_hex String EPHEMERAL,
-    condition_id_hex String EPHEMERAL,
-    trader_hex String EPHEMERAL,
-    order_hash_hex String EPHEMERAL
+    tx_hash_hex String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    condition_id_hex String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    trader_hex String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    order_hash_hex String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
 ORDER BY (trader, condition_id, block_number, log_index, kind)
 SETTINGS non_replicated_deduplication_window = 1000
+COMMENT 'every fill and settlement: the source of all sums, and the checkpoint of the projector'

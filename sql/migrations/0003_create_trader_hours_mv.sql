@@ -1,5 +1,8 @@
--- Feeds trader_hours from every insert into bookings.
-CREATE MATERIALIZED VIEW IF NOT EXISTS trader_hours_mv TO trader_hours AS
+-- Feeds trader_hours from every insert into bookings. Serves: trader_hours.
+-- ORDER BY, Rows: and Retention: see there.
+CREATE MATERIALIZED VIEW IF NOT EXISTS trader_hours_mv TO trader_hours
+COMMENT 'feeds trader_hours'
+AS
 SELECT
     trader,
     toStartOfHour(block_time) AS hour,

@@ -1,5 +1,8 @@
--- Feeds trader_markets from every insert into bookings.
-CREATE MATERIALIZED VIEW IF NOT EXISTS trader_markets_mv TO trader_markets AS
+-- Feeds trader_markets from every insert into bookings. Serves: trader_markets.
+-- ORDER BY, Rows: and Retention: see there.
+CREATE MATERIALIZED VIEW IF NOT EXISTS trader_markets_mv TO trader_markets
+COMMENT 'feeds trader_markets'
+AS
 SELECT
     trader,
     condition_id,

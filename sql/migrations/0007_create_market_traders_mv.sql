@@ -1,5 +1,8 @@
--- Feeds market_traders from every insert into bookings.
-CREATE MATERIALIZED VIEW IF NOT EXISTS market_traders_mv TO market_traders AS
+-- Feeds market_traders from every insert into bookings. Serves: market_traders.
+-- ORDER BY, Rows: and Retention: see there.
+CREATE MATERIALIZED VIEW IF NOT EXISTS market_traders_mv TO market_traders
+COMMENT 'feeds market_traders'
+AS
 SELECT
     trader,
     condition_id,

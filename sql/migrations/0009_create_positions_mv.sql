@@ -1,5 +1,8 @@
--- Feeds positions from every insert into bookings.
-CREATE MATERIALIZED VIEW IF NOT EXISTS positions_mv TO positions AS
+-- Feeds positions from every insert into bookings. Serves: positions.
+-- ORDER BY, Rows: and Retention: see there.
+CREATE MATERIALIZED VIEW IF NOT EXISTS positions_mv TO positions
+COMMENT 'feeds positions'
+AS
 SELECT
     condition_id,
     trader,

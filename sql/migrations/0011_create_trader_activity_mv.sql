@@ -1,5 +1,8 @@
--- Feeds trader_activity from the fills of every insert into bookings.
-CREATE MATERIALIZED VIEW IF NOT EXISTS trader_activity_mv TO trader_activity AS
+-- Feeds trader_activity from the fills of every insert into bookings. Serves: trader_activity.
+-- ORDER BY, Rows: and Retention: see there.
+CREATE MATERIALIZED VIEW IF NOT EXISTS trader_activity_mv TO trader_activity
+COMMENT 'feeds trader_activity'
+AS
 SELECT
     trader,
     min(block_time) AS first_trade_at,

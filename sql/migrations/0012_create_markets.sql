@@ -3,28 +3,29 @@
 -- Rows: one per market. Retention: unlimited.
 CREATE TABLE IF NOT EXISTS markets
 (
-    condition_id FixedString(32) DEFAULT unhex(condition_id_hex),
+    condition_id FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
     market_id UInt64 COMMENT 'number of the market; 0 while the catalogue does not know it',
-    question String,
-    slug String,
+    question String COMMENT 'what is decided',
+    slug String COMMENT 'name in URLs',
     start_date String COMMENT 'ISO 8601 UTC, or empty',
     end_date String COMMENT 'ISO 8601 UTC, or empty',
-    icon String,
-    neg_risk Bool,
-    event_slug String,
-    event_title String,
-    event_icon String,
-    series_slug String,
-    tags Array(String),
+    icon String COMMENT 'URL of an image',
+    neg_risk Bool COMMENT 'one of the exclusive markets of a negative-risk event',
+    event_slug String COMMENT 'name of the event in URLs',
+    event_title String COMMENT 'title of the event',
+    event_icon String COMMENT 'URL of the image of the event',
+    series_slug String COMMENT 'series of recurring events, or empty',
+    tags Array(String) COMMENT 'slugs of the tags of the event',
     outcomes Array(String) COMMENT 'two labels, by outcome index',
     token_ids Array(UInt256) COMMENT 'two ERC-1155 ids, by outcome index',
-    group_item_title String,
-    sports_market_type String,
+    group_item_title String COMMENT 'label of the market inside its event, or empty',
+    sports_market_type String COMMENT 'moneyline, spreads, totals …; empty outside sports',
     sequence UInt64 COMMENT 'LEDGER sequence of the listing',
-    condition_id_hex String EPHEMERAL,
+    condition_id_hex String EPHEMERAL COMMENT 'takes in hex text, is not stored',
     INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
     INDEX slug_index slug TYPE bloom_filter GRANULARITY 1
 )
 ENGINE = ReplacingMergeTree(sequence)
 ORDER BY condition_id
 SETTINGS non_replicated_deduplication_window = 1000
+COMMENT 'newest metadata of each market'

@@ -1,6 +1,9 @@
 -- Tags, series and number of each market in memory. Serves: every filter by tag or series, joined
 -- at read time, so that a re-tagged market is right at once in all history.
--- The key is the condition id's bytes reinterpreted as a number. The projector reloads it when listings change (the embedded engine ignores LIFETIME).
+-- The key is the condition id's bytes reinterpreted as a number. The projector reloads it when listings
+-- change (the embedded engine ignores LIFETIME; the other nodes of a cluster follow within a minute).
+-- ORDER BY: none, a hash table in memory. Rows: one per market, all of them in memory.
+-- Retention: as `markets`. The engine has no comments of a dictionary's attributes.
 CREATE DICTIONARY IF NOT EXISTS market_dictionary
 (
     condition UInt256,
@@ -12,3 +15,4 @@ PRIMARY KEY condition
 SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition, market_id, tags, series_slug FROM {database}.markets FINAL'))
 LIFETIME(MIN 30 MAX 60)
 LAYOUT(COMPLEX_KEY_HASHED())
+COMMENT 'tags, series and number of each market, by reinterpretAsUInt256(condition_id)'

@@ -2,11 +2,12 @@
 -- ORDER BY trader: point reads. Rows: one per trader. Retention: unlimited.
 CREATE TABLE IF NOT EXISTS balances
 (
-    trader FixedString(20) DEFAULT unhex(trader_hex),
+    trader FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'address of the trader, 20 bytes',
     balance Int64 COMMENT 'micro-pUSD',
     block_number UInt64 COMMENT 'block at whose end the balance was read',
-    trader_hex String EPHEMERAL
+    trader_hex String EPHEMERAL COMMENT 'takes in hex text, is not stored'
 )
 ENGINE = ReplacingMergeTree(block_number)
 ORDER BY trader
 SETTINGS non_replicated_deduplication_window = 1000
+COMMENT 'newest pUSD balance of each trader'

@@ -2,7 +2,22 @@
 -- is exact to the second. Serves: the refreshable views below; not meant for a request.
 -- 'sports' leaves out what carries 'esports' (specification 4.3, rule 1). A market is won when its
 -- realised PnL inside the window is above 0; it counts when it has a fill or a settlement there.
-CREATE VIEW IF NOT EXISTS leaderboard_window AS
+-- Both edges belong to the window: a row exactly {seconds} old counts, one a second older does not.
+-- ORDER BY: none, it reads the parts of bookings whose block_time reaches into the window.
+-- Rows: traders of the window times their tags. Retention: stores nothing.
+CREATE VIEW IF NOT EXISTS leaderboard_window
+(
+    tag String COMMENT 'all, or a tag of the market',
+    trader FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    realised_pnl Int64 COMMENT 'micro-USDC, net of fees',
+    realised_cost Int64 COMMENT 'micro-USDC, the denominator of ROI',
+    volume Int64 COMMENT 'micro-USDC, maker and taker',
+    markets_count UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    wins_count UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    refreshed_at DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
+)
+COMMENT 'leaderboard of the last {seconds} for every tag'
+AS
 SELECT
     tag,
     trader,

@@ -3,14 +3,15 @@
 -- Rows: traders of the window times their tags. Retention: until the next refresh.
 CREATE TABLE IF NOT EXISTS leaderboard_30d
 (
-    tag LowCardinality(String),
-    trader FixedString(20),
+    tag LowCardinality(String) COMMENT 'all, or a tag of the market',
+    trader FixedString(20) COMMENT 'address of the trader, 20 bytes',
     realised_pnl Int64 COMMENT 'micro-USDC, net of fees',
-    realised_cost Int64 COMMENT 'micro-USDC',
+    realised_cost Int64 COMMENT 'micro-USDC, the denominator of ROI',
     volume Int64 COMMENT 'micro-USDC, maker and taker',
     markets_count UInt32 COMMENT 'markets with a fill or a settlement in the window',
     wins_count UInt32 COMMENT 'of these, markets with a realised PnL above 0',
-    refreshed_at DateTime64(3, 'UTC')
+    refreshed_at DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
 ORDER BY (tag, trader)
+COMMENT 'leaderboard of the last 30d by tag, replaced at each refresh'

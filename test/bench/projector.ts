@@ -10,7 +10,7 @@ import { OrderedPublisher } from '../../infra/nats-publisher.ts';
 import { tailBatches } from '../../infra/nats-tail.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow.ts';
+import { publishEvent } from '../../ingest/follow-ledger.ts';
 import { type Batch, type BookedEvent, batchesOf } from '../../projector/batch.ts';
 import { Book } from '../../projector/book.ts';
 import { partitionsOf } from '../../projector/partitions.ts';

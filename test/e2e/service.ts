@@ -222,12 +222,27 @@ export async function freeze(devnet: Devnet, data: string): Promise<Devnet> {
   return frozen;
 }
 
-/** Waits until LEDGER up to `block` is in ClickHouse. */
+/**
+ * Waits until LEDGER up to `block` is in ClickHouse, views included: a row is seen in bookings some
+ * milliseconds before the views have it.
+ */
 export async function projectedTo(service: Service, block: number): Promise<void> {
   await until(async () => {
     const [row] = await service.query<{ block: string }>(
       'SELECT toString(max(block_number)) AS block FROM bookings',
     );
-    return Number(row?.block) >= block ? true : undefined;
+    return Number(row?.block) >= block && (await viewsAgree(service)) ? true : undefined;
   });
+}
+
+/** Whether every view holds the rows of bookings; only while nothing is written for sure. */
+export async function viewsAgree(service: Pick<Service, 'query'>): Promise<boolean> {
+  const rows = await service.query<{ n: string }>(
+    `SELECT DISTINCT toString(n) AS n FROM (
+       SELECT count() AS n FROM bookings
+       UNION ALL SELECT sum(fills) + sum(settlements) FROM trader_hours
+       UNION ALL SELECT sum(fills) + sum(settlements) FROM trader_markets
+       UNION ALL SELECT sum(fills) + sum(settlements) FROM market_traders)`,
+  );
+  return rows.length === 1;
 }

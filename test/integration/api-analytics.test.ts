@@ -6,8 +6,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   addressOf,
   conditionOf,
-  insertBookings,
-  insertListings,
   MARKETS,
   ratio,
   totalsOf,
@@ -26,64 +24,32 @@ import {
   expectedStats,
   expectedTags,
   hourOf,
-  insertProfiles,
   lastTrade,
   NOW,
   ODD_TRADER,
   profileObject,
-  RESOLVED_AT,
   random,
   rows,
-  SEED,
   TRADERS,
   time,
   WHALE,
 } from './api-expected.ts';
-import {
-  get,
-  issueKey,
-  startApi,
-  startClickHouse,
-  startNats,
-  temporaryDirectory,
-} from './api-harness.ts';
+import { get } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
 
-let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
-let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
-let nats: Awaited<ReturnType<typeof startNats>>;
-let api: Awaited<ReturnType<typeof startApi>>;
-let edgeApi: Awaited<ReturnType<typeof startApi>>;
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let clickhouse: (typeof seeded)['clickhouse'];
+let api: (typeof seeded)['api'];
+let edgeApi: (typeof seeded)['edgeApi'];
 let key: string;
 let demoKey: string;
 
 beforeAll(async () => {
-  console.log(`SEED=${SEED}`);
-  directory = await temporaryDirectory();
-  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
-  nats = await startNats(`${directory.path}/nats`);
-  await insertListings(clickhouse.client, RESOLVED_AT);
-  await insertProfiles(clickhouse.client);
-  for (let first = 0; first < rows.length; first += 1_000) {
-    await insertBookings(clickhouse.client, rows.slice(first, first + 1_000), first + 1);
-  }
-  await refreshBoards();
-  api = await startApi({ clickhouseUrl: clickhouse.url, nats, now: () => NOW * 1000 });
-  edgeApi = await startApi({
-    clickhouseUrl: clickhouse.url,
-    nats,
-    now: () => EDGE_NOW * 1000 + 999,
-  });
-  key = await issueKey(nats.bucket, 'pro');
-  demoKey = await issueKey(nats.bucket, 'demo');
+  seeded = await startSeeded();
+  ({ clickhouse, api, edgeApi, key, demoKey } = seeded);
 });
 
-afterAll(async () => {
-  await api?.stop();
-  await edgeApi?.stop();
-  await nats?.stop();
-  await clickhouse?.stop();
-  await directory?.remove();
-});
+afterAll(() => seeded?.stop());
 
 describe('GET /v1/analytics/leaderboard', () => {
   test.each(Object.keys(ALL_FRAMES))('ranks every trader of %s in each order', async (frame) => {
@@ -310,14 +276,6 @@ async function leaderboard(query: Record<string, string>) {
   const { status, body } = await get(url, key);
   expect(status, JSON.stringify(body)).toBe(200);
   return body;
-}
-
-async function refreshBoards() {
-  for (const frame of Object.keys(ALL_FRAMES)) {
-    const view = `leaderboard_${frame.toLowerCase()}_mv`;
-    await clickhouse.client.command({ query: `SYSTEM REFRESH VIEW ${view}` });
-    await clickhouse.client.command({ query: `SYSTEM WAIT VIEW ${view}` });
-  }
 }
 
 test('the made-up bookings reach every case', () => {

@@ -200,6 +200,10 @@ export async function insertListings(client: ClickHouseClient, resolvedAt: numbe
   await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
 }
 
+export function seriesOf(market: Market): string {
+  return Number(market.id) % 2 === 0 ? 'series-x' : 'series-y';
+}
+
 /** The texts of a listing, by the names that the api answers with. */
 export function listingOf(market: Market) {
   return {
@@ -209,7 +213,7 @@ export function listingOf(market: Market) {
     end_date: '2026-06-01T00:00:00Z',
     icon: `https://example.com/${market.id}.png`,
     event_slug: `event-${market.id}`,
-    series_slug: 'series-x',
+    series_slug: seriesOf(market),
     group_item_title: '',
     event_title: `Event of ${market.id}`,
     event_icon: '',

@@ -2,7 +2,6 @@
  * The bookings that the analytics test inserts and, computed from them by plain sums, every answer
  * that it expects.
  */
-import type { ClickHouseClient } from '@clickhouse/client';
 import {
   addressOf,
   type Booking,
@@ -33,6 +32,8 @@ export const ALL_FRAMES = {
 export const WHALE = addressOf(900);
 export const EDGE_TRADER = addressOf(901);
 export const ODD_TRADER = addressOf(902);
+/** Traded in four markets at the same second. */
+export const TIE_TRADER = addressOf(903);
 
 export const random = makeBookings(SEED, NOW, 4_000, TRADERS);
 const edge: Booking[] = Object.values(ALL_FRAMES)
@@ -49,6 +50,9 @@ const edge: Booking[] = Object.values(ALL_FRAMES)
     // Out of time order within one block, and a price that must be rounded down.
     [9, 3].map((log) =>
       booking({ time: EDGE_NOW - 9, log, trader: ODD_TRADER, market: 6, usdc: 2n }),
+    ),
+    [7, 1, 5, 3].map((market, log) =>
+      booking({ time: EDGE_NOW - 60, log, trader: TIE_TRADER, market, isTaker: true }),
     ),
   );
 export const rows = [...edge, ...random];
@@ -123,8 +127,10 @@ export function expectedStats(trader: string, now: number) {
   );
 }
 
-export function expectedTags(trader: string) {
-  const own = rows.filter((row) => row.trader === trader && row.time >= NOW - 2_592_000);
+export function expectedTags(trader: string, keeps: (row: Booking) => boolean = () => true) {
+  const own = rows.filter(
+    (row) => row.trader === trader && row.time >= NOW - 2_592_000 && keeps(row),
+  );
   const tags = new Set(MARKETS.flatMap((market) => market.tags));
   return [...tags]
     .map((slug) => ({ slug, own: own.filter((row) => countsUnder(row.market, slug)) }))
@@ -144,7 +150,7 @@ export function expectedOrders(trader: string, market: number) {
     .sort((a, b) => a.block - b.block || a.log - b.log)
     .map((row) => ({
       time: time(row.time),
-      outcome: row.outcome === 0 ? 'Yes' : `No ${market}`,
+      outcome: market < MARKETS.length ? (row.outcome === 0 ? 'Yes' : `No ${market}`) : '',
       side: row.side,
       price: String((row.usdc * 1_000_000n) / row.shares),
       shares: String(row.shares),
@@ -160,11 +166,18 @@ export function hourOf(seconds: number): number {
   return seconds - (seconds % 3_600);
 }
 
-export function expectedHours(trader: string, tag: string, from: number, to: number) {
+export function expectedHours(
+  trader: string,
+  tag: string,
+  from: number,
+  to: number,
+  keeps: (market: number) => boolean = () => true,
+) {
   const own = rows.filter(
     (row) =>
       row.trader === trader &&
       countsUnder(row.market, tag) &&
+      keeps(row.market) &&
       hourOf(row.time) >= from &&
       hourOf(row.time) <= to,
   );
@@ -187,6 +200,28 @@ export function expectedHours(trader: string, tag: string, from: number, to: num
     });
 }
 
+/** The market object of v1; of a market that no listing describes, id 0 and empty texts. */
+export function expectedMarketObject(market: number) {
+  const listing = MARKETS[market];
+  if (listing === undefined) {
+    const texts = Object.keys(listingOf({ id: '0', conditionId: '', tags: [], tokens: ['', ''] }));
+    return {
+      ...{ id: '0', ...Object.fromEntries(texts.map((name) => [name, ''])), neg_risk: false },
+      ...{ tags: [], outcome_1: '', outcome_2: '', resolved_at: '', winning_outcome: '' },
+    };
+  }
+  return {
+    ...{ id: listing.id, ...listingOf(listing), neg_risk: market % 2 === 1 },
+    ...{ tags: listing.tags, outcome_1: 'Yes', outcome_2: `No ${market}` },
+    resolved_at: isResolved(market) ? time(RESOLVED_AT) : '',
+    winning_outcome: { 0: 'Yes', 2: '50-50' }[market] ?? '',
+  };
+}
+
+export function isResolved(market: number): boolean {
+  return market === 0 || market === 2;
+}
+
 export function expectedMarket(market: number) {
   const listing = MARKETS[market];
   if (listing === undefined) throw new Error(`no market ${market}`);
@@ -198,12 +233,7 @@ export function expectedMarket(market: number) {
   const winners = traders.filter((one) => one.pnl > 0n);
   const sum = (list: readonly bigint[]) => list.reduce((a, b) => a + b, 0n);
   return {
-    market: {
-      ...{ id: listing.id, ...listingOf(listing), neg_risk: market % 2 === 1 },
-      ...{ tags: listing.tags, outcome_1: 'Yes', outcome_2: `No ${market}` },
-      resolved_at: market === 0 || market === 2 ? time(RESOLVED_AT) : '',
-      winning_outcome: { 0: 'Yes', 2: '50-50' }[market] ?? '',
-    },
+    market: expectedMarketObject(market),
     total_volume: String(sum(traders.map((one) => one.maker + one.taker))),
     total_pnl_distributed: String(sum(winners.map((one) => one.pnl))),
     total_traders: traders.length,
@@ -250,27 +280,4 @@ export function profileObject(trader: string, separator = 'T') {
     x_username: has && number % 2 === 0 ? `x${number}` : '',
     profile_created_at: has ? `2025-01-02${separator}03:04:05Z` : '',
   };
-}
-
-export async function insertProfiles(client: ClickHouseClient) {
-  const traders = Array.from({ length: TRADERS }, (_, i) => addressOf(i)).filter(
-    (_, i) => i % 3 === 0,
-  );
-  for (const sequence of [1, 2]) {
-    await client.insert({
-      table: 'traders',
-      format: 'JSONEachRow',
-      columns: [
-        ...(['trader_hex', 'name', 'profile_image', 'x_username', 'profile_created_at'] as const),
-        'sequence',
-      ],
-      values: traders.map((trader) => {
-        const { name, profile_image, x_username, profile_created_at } = profileObject(trader);
-        return {
-          ...{ trader_hex: trader.slice(2), profile_image, x_username, profile_created_at },
-          ...{ name: sequence === 1 ? 'Old name' : name, sequence },
-        };
-      }),
-    });
-  }
 }

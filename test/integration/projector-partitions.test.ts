@@ -2,10 +2,10 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { connectNats } from '../../infra/nats.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow.ts';
+import { publishEvent } from '../../ingest/follow-ledger.ts';
 import { partitionsOf } from '../../projector/partitions.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
-import { start, temporaryDirectory, until } from '../e2e/service.ts';
+import { start, temporaryDirectory, until, viewsAgree } from '../e2e/service.ts';
 import { ledgerEvents } from '../ledger-generator.ts';
 
 const SEED = Date.now() % 100_000;
@@ -53,7 +53,7 @@ async function storedTo(parts: Parts, events: typeof EVENTS): Promise<unknown> {
     if (Number(row?.fills) < expected || Number(row?.block) < (last?.blockNumber ?? 0)) {
       return undefined;
     }
-    return (await parts.query(RESULT))[0];
+    return (await viewsAgree(parts)) ? (await parts.query(RESULT))[0] : undefined;
   });
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { parseListing } from '../../ingest/gamma.ts';
+import { parseListing } from '../../ingest/gamma-shapes.ts';
 import { positionIds } from '../../ingest/token-ids.ts';
 import hourly from '../fixtures/gamma-market-btc-hourly-resolved.json' with { type: 'json' };
 import politics from '../fixtures/gamma-market-politics-include_tag.json' with { type: 'json' };

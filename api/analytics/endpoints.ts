@@ -1,0 +1,24 @@
+/** Every endpoint of analytics, in the order in which the documents list them. */
+import type { Endpoint } from '../endpoint.ts';
+import { hourlyV1, hourlyV2 } from './hourly.ts';
+import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
+import { marketDetailV1, marketDetailV2 } from './market.ts';
+import { ordersV1, ordersV2 } from './orders.ts';
+import { traderV1 } from './trader.ts';
+import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
+import { traderV2 } from './trader-v2.ts';
+
+export const ANALYTICS_ENDPOINTS: readonly Endpoint[] = [
+  leaderboardV1,
+  traderV1,
+  traderMarketsV1,
+  ordersV1,
+  hourlyV1,
+  marketDetailV1,
+  leaderboardV2,
+  traderV2,
+  traderMarketsV2,
+  ordersV2,
+  hourlyV2,
+  marketDetailV2,
+];

@@ -1,0 +1,91 @@
+/**
+ * The kinds of fields that answers are made of, as schemas with unit and range: what the OpenAPI
+ * document tells of a field. v1 carries amounts as decimal text, v2 as numbers.
+ */
+import { z } from 'zod';
+
+/** A signed or unsigned amount as decimal text; `what` names it with its unit. */
+export function amountText(what: string) {
+  return z
+    .string()
+    .regex(/^-?\d{1,20}$/)
+    .meta({ description: what, examples: ['12500000'] });
+}
+
+/** The same as a JSON number, always a safe integer. */
+export function amount(what: string) {
+  return z.int().meta({ description: what, examples: [12_500_000] });
+}
+
+export function count(what: string) {
+  return z
+    .int()
+    .min(0)
+    .meta({ description: what, examples: [7] });
+}
+
+/** Percent; ROI has no bounds, because fees are outside the cost. */
+export function percentage(what: string) {
+  return z.number().meta({ description: `${what}, percent`, examples: [12.5] });
+}
+
+/** From 0 to 100. */
+export function share(what: string) {
+  return z
+    .number()
+    .min(0)
+    .max(100)
+    .meta({ description: `${what}, percent from 0 to 100`, examples: [62.5] });
+}
+
+export function text(what: string, example = '') {
+  return z.string().meta({ description: what, examples: [example] });
+}
+
+export function yes(what: string) {
+  return z.boolean().meta({ description: what, examples: [false] });
+}
+
+/** `YYYY-MM-DDTHH:MM:SSZ`, or '' where there is none. */
+export function time(what: string) {
+  return z
+    .string()
+    .regex(/^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$/)
+    .meta({ description: `${what}, ISO 8601 UTC`, examples: ['2026-05-01T12:00:00Z'] });
+}
+
+/** `YYYY-MM-DD HH:MM:SSZ`, or '' where there is none: the form of the v1 trader profile. */
+export function spacedTime(what: string) {
+  return z
+    .string()
+    .regex(/^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ)?$/)
+    .meta({
+      description: `${what}, UTC with a space in place of T`,
+      examples: ['2026-05-01 12:00:00Z'],
+    });
+}
+
+export const hourStart = z
+  .string()
+  .regex(/^\d{4}-\d\d-\d\d \d\d:00:00$/)
+  .meta({ description: 'start of the hour, UTC', examples: ['2026-05-01 12:00:00'] });
+
+export const lowerAddress = z
+  .string()
+  .regex(/^0x[0-9a-f]{40}$/)
+  .meta({
+    description: 'wallet address in lower case',
+    examples: ['0x56687bf447db6ffa42ffe2204a05edaa20f55839'],
+  });
+
+export const checksummedAddress = z
+  .string()
+  .regex(/^0x[0-9a-fA-F]{40}$/)
+  .meta({
+    description: 'wallet address with the checksum of ERC-55',
+    examples: ['0x56687BF447dB6fFA42FFE2204A05EDAa20F55839'],
+  });
+
+export const side = z
+  .enum(['BUY', 'SELL'])
+  .meta({ description: 'what the trader did with the outcome share', examples: ['BUY'] });

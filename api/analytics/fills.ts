@@ -1,0 +1,102 @@
+/**
+ * Order fills (specification 2.5 and 2.10): the SQL that collects them from bookings and the objects
+ * of both versions. Settlements are bookings too but no orders: whoever reads leaves them out.
+ */
+import { z } from 'zod';
+import { amount, amountText, side, text, time, yes } from './fields.ts';
+import { Int, isoSecond, price, Seconds, safeInteger } from './wire.ts';
+
+/** Aggregate over rows of `bookings`: their fills, oldest first in chain order. */
+export const FILLS = `arraySort(
+  fill -> (fill.1, fill.2),
+  groupArray((
+    block_number,
+    log_index,
+    toUnixTimestamp(block_time),
+    outcome_index,
+    toString(side),
+    shares,
+    usdc,
+    fee,
+    lower(hex(order_hash)),
+    is_taker,
+    toString(token_id)
+  )))`;
+
+/** One element of FILLS. */
+export const FillColumns = z
+  .tuple([
+    Int, // block
+    z.int(), // log
+    Seconds,
+    z.union([z.literal(0), z.literal(1)]),
+    z.enum(['BUY', 'SELL']),
+    Int, // shares
+    Int, // usdc
+    Int, // fee
+    z.string().regex(/^[0-9a-f]{64}$/),
+    z.boolean(),
+    z.string(),
+  ])
+  .transform(([, , time, outcomeIndex, side, shares, usdc, fee, orderHash, isTaker, tokenId]) => ({
+    ...{ time, outcomeIndex, side, shares, usdc, fee, orderHash, isTaker, tokenId },
+  }));
+type Fill = z.output<typeof FillColumns>;
+
+export const FillV1 = z.object({
+  time: time('when it was executed'),
+  outcome: text('label of the outcome traded', 'Yes'),
+  side,
+  price: amountText('execution price in micro-USDC a share, rounded down: 620000 is 0.62').meta({
+    examples: ['620000'],
+  }),
+  shares: amountText('shares filled, micro-units'),
+  usdc: amountText('value without the fee, micro-USDC'),
+  order_hash: z
+    .string()
+    .regex(/^(0x[0-9a-f]{64})?$/)
+    .meta({ description: 'EIP-712 hash of the order; may be empty', examples: [''] }),
+  is_taker: yes('true for the taker of its match, false for a maker'),
+  token_id: z
+    .string()
+    .regex(/^\d{1,78}$/)
+    .meta({ description: 'ERC-1155 id of the outcome share, decimal', examples: ['7130'] }),
+  fee: amountText('fee, micro-USDC'),
+});
+
+export function fillV1(fill: Fill, outcomes: readonly string[]): z.input<typeof FillV1> {
+  return {
+    time: isoSecond(fill.time),
+    outcome: outcomes[fill.outcomeIndex] ?? '',
+    side: fill.side,
+    price: price(fill.usdc, fill.shares).toString(),
+    shares: fill.shares.toString(),
+    usdc: fill.usdc.toString(),
+    order_hash: /^0+$/.test(fill.orderHash) ? '' : `0x${fill.orderHash}`,
+    is_taker: fill.isTaker,
+    token_id: fill.tokenId,
+    fee: fill.fee.toString(),
+  };
+}
+
+export const FillV2 = z.object({
+  fee: amount('fee, micro-USD'),
+  is_taker: yes('true for the taker of its match, false for a maker'),
+  outcome: text('label of the outcome traded', 'Yes'),
+  shares: amount('shares filled, micro-units'),
+  side,
+  time: time('when it was executed'),
+  usdc: amount('value without the fee, micro-USD'),
+});
+
+export function fillV2(fill: Fill, outcomes: readonly string[]): z.input<typeof FillV2> {
+  return {
+    fee: safeInteger(fill.fee),
+    is_taker: fill.isTaker,
+    outcome: outcomes[fill.outcomeIndex] ?? '',
+    shares: safeInteger(fill.shares),
+    side: fill.side,
+    time: isoSecond(fill.time),
+    usdc: safeInteger(fill.usdc),
+  };
+}

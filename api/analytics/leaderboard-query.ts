@@ -1,0 +1,180 @@
+/**
+ * The query of the leaderboard: its parameters, and one statement for page, count and profiles from
+ * the precomputed board of one time frame and tag.
+ */
+import { z } from 'zod';
+import type { Caller } from '../keys.ts';
+import { decimal, integer, oneOf } from '../parameters.ts';
+import { Problem } from '../problems.ts';
+import { TIERS } from '../tiers.ts';
+import { addressText, ProfileColumns, profileColumns } from './profiles.ts';
+import { type Call, read } from './query.ts';
+import { Count, Int } from './wire.ts';
+
+/** Table of each time frame; the only way of a table's name into a statement. */
+const BOARDS = {
+  '1H': 'leaderboard_1h',
+  '4H': 'leaderboard_4h',
+  '1D': 'leaderboard_1d',
+  '3D': 'leaderboard_3d',
+  '7D': 'leaderboard_7d',
+  '30D': 'leaderboard_30d',
+} as const;
+const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
+
+const ROI = 'if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost)';
+const WIN_RATE = '100 * wins_count / markets_count';
+
+/** What each order sorts by, downwards; ties go by PnL, volume, address. */
+const SORT_VALUES = {
+  pnl: 'realised_pnl',
+  roi: ROI,
+  win_rate: WIN_RATE,
+  market_count: 'markets_count',
+} as const;
+const SORTS = ['pnl', 'roi', 'win_rate', 'market_count'] as const;
+
+const TAGS = [
+  ...['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture'],
+  ...['tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey'],
+  ...['soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'],
+];
+
+const LIMIT_MAX = 100;
+const OFFSET_MAX = 100_000_000;
+/** Of money in whole USDC: more than all there is, and its micro-units fit an Int64. */
+const USDC_MAX = 9_000_000_000;
+const ROI_MAX = 1_000_000_000_000;
+const COUNT_MAX = 1_000_000_000;
+const HOURS_MAX = 1_000_000;
+
+export const Parameters = z.object({
+  limit: integer(1, LIMIT_MAX)
+    .optional()
+    .describe('most entries of the page; by default 50, for demo 20, which is its most'),
+  offset: integer(0, OFFSET_MAX)
+    .default(0)
+    .describe('entries to leave out before the page; 0 for demo'),
+  time_frame: oneOf(TIME_FRAMES)
+    .default('30D')
+    .describe('the time up to the last refresh that is summed'),
+  sort_by: oneOf(SORTS)
+    .default('pnl')
+    .describe('what ranks, downwards; ties go by PnL, volume, address'),
+  tag: oneOf(TAGS)
+    .default('all')
+    .describe('only markets with this tag; `sports` leaves out `esports`, `all` filters nothing'),
+  min_win_rate: decimal(0, 100).optional().describe('least win rate, percent'),
+  max_win_rate: decimal(0, 100).optional().describe('greatest win rate, percent'),
+  min_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('least ROI, percent'),
+  max_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('greatest ROI, percent'),
+  last_active_hours: integer(1, HOURS_MAX)
+    .optional()
+    .describe('only traders with a fill in the last so many hours'),
+  min_market_count: integer(0, COUNT_MAX).optional().describe('fewest markets in the time frame'),
+  max_market_count: integer(0, COUNT_MAX).optional().describe('most markets in the time frame'),
+  min_pnl: integer(-USDC_MAX, USDC_MAX).optional().describe('least PnL, whole USDC'),
+});
+export type Given = z.output<typeof Parameters>;
+
+/** Condition of each filter; the name is the parameter's, and its value is bound. */
+const FILTERS = {
+  min_win_rate: `${WIN_RATE} >= {min_win_rate:Float64}`,
+  max_win_rate: `${WIN_RATE} <= {max_win_rate:Float64}`,
+  min_roi: `${ROI} >= {min_roi:Float64}`,
+  max_roi: `${ROI} <= {max_roi:Float64}`,
+  min_market_count: 'markets_count >= {min_market_count:UInt32}',
+  max_market_count: 'markets_count <= {max_market_count:UInt32}',
+  min_pnl: 'realised_pnl >= {min_pnl:Int64} * 1000000',
+  // One part of a trader's activity that is new enough proves the whole to be.
+  last_active_hours: `trader IN (
+    SELECT trader FROM trader_activity
+    WHERE last_trade_at >= toDateTime({active_since:UInt32}, 'UTC'))`,
+} as const;
+const FILTER_NAMES = [
+  ...(['min_win_rate', 'max_win_rate', 'min_roi', 'max_roi', 'min_market_count'] as const),
+  ...(['max_market_count', 'min_pnl', 'last_active_hours'] as const),
+];
+
+const Row = z.object({
+  total_count: Count,
+  /** Address, PnL, cost, volume, markets, wins. */
+  entries: z.array(z.tuple([z.string(), Int, Int, Int, Count, Count])),
+  ...ProfileColumns,
+});
+export type BoardRow = z.output<typeof Row>;
+
+/** Reads the page. Throws Problem 503 where ClickHouse cannot answer. */
+export async function readBoard(call: Call, given: Given, limit: number): Promise<BoardRow> {
+  const [row] = await read(call, {
+    sql: statement(given),
+    parameters: { ...given, limit, active_since: activeSince(given, call.now()) },
+    row: Row,
+  });
+  if (row === undefined) throw new Error('one row of a page expected, got none');
+  return row;
+}
+
+const Generation = z.object({ refreshed_at: z.string() });
+
+/** Names the refresh that the board of a time frame is of; '' while it is empty. */
+export async function generationOf(call: Call, frame: Given['time_frame']): Promise<string> {
+  // Every row of a refresh carries the same time.
+  const sql = `SELECT refreshed_at FROM ${BOARDS[frame]} LIMIT 1`;
+  const [row] = await read(call, { sql, parameters: {}, row: Generation });
+  return row?.refreshed_at ?? '';
+}
+
+/** The page size. Throws Problem 403 where the tier may not have this page. */
+export function allowedLimit(given: Given, caller: Caller): number {
+  const tier = TIERS[caller.tier];
+  if (given.limit !== undefined && given.limit > tier.leaderboardLimitMax) {
+    throw tierRequired('limit', `at most ${tier.leaderboardLimitMax}`, caller);
+  }
+  if (tier.leaderboardOffsetMax !== null && given.offset > tier.leaderboardOffsetMax) {
+    throw tierRequired('offset', `at most ${tier.leaderboardOffsetMax}`, caller);
+  }
+  return given.limit ?? tier.leaderboardLimitDefault;
+}
+
+/** The statement of these parameters: fixed fragments only, every value is bound. */
+function statement(given: Given): string {
+  const board = BOARDS[given.time_frame];
+  const filters = FILTER_NAMES.filter((name) => given[name] !== undefined);
+  const where = ['tag = {tag:String}', ...filters.map((name) => FILTERS[name])].join(' AND ');
+  return `
+WITH
+  (
+    SELECT arraySort(
+      e -> (-e.7, -e.2, -e.4, e.1),
+      groupArray((trader, realised_pnl, realised_cost, volume, markets_count, wins_count, value))
+    )
+    FROM
+    (
+      SELECT *, ${SORT_VALUES[given.sort_by]} AS value
+      FROM ${board}
+      WHERE ${where}
+      ORDER BY value DESC, realised_pnl DESC, volume DESC, trader ASC
+      LIMIT {limit:UInt32} OFFSET {offset:UInt32}
+    )
+  ) AS page
+SELECT
+  (SELECT count() FROM ${board} WHERE ${where}) AS total_count,
+  arrayMap(e -> (${addressText('e.1')}, e.2, e.3, e.4, e.5, e.6), page) AS entries,
+  ${profileColumns('arrayMap(e -> e.1, page)')}`;
+}
+
+function tierRequired(path: string, allowed: string, caller: Caller): Problem {
+  const message = `the tier ${caller.tier} allows ${allowed}`;
+  return new Problem({
+    status: 403,
+    error: 'tier_required',
+    detail: `${path}: ${message}`,
+    issues: [{ path, message }],
+  });
+}
+
+function activeSince(given: Given, nowMs: number): number {
+  const hours = given.last_active_hours ?? 0;
+  return Math.max(0, Math.floor(nowMs / 1000) - hours * 3_600);
+}

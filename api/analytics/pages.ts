@@ -1,0 +1,83 @@
+/**
+ * Encoded pages of the leaderboards, kept by query while the board is not refreshed and at most a
+ * few seconds, because profiles and last trades on a page move on between refreshes. Requests for
+ * the same page share one read. Where the store cannot answer, the last page goes on for a minute:
+ * it is whole, and as old as a slow board's refresh at most. Nothing else is kept.
+ */
+import type { Encoded } from '../encoded.ts';
+import { Problem } from '../problems.ts';
+
+const PAGES_MAX = 500;
+const FRESH_MS = 5_000;
+const GENERATION_MS = 1_000;
+const STALE_MS_MAX = 60_000;
+
+export type Pages = {
+  /**
+   * The page of `key` on a board. `generation` tells the board's refresh; it is asked at most once
+   * a second. Rejects with what `compute` or `generation` reject with, unless a page of the last
+   * minute is there and the store is unavailable.
+   */
+  page(request: {
+    readonly board: string;
+    readonly key: string;
+    readonly generation: () => Promise<string>;
+    readonly compute: () => Promise<Encoded>;
+  }): Promise<Encoded>;
+};
+
+type Kept = { readonly atMs: number; readonly generation: string; readonly page: Encoded };
+type Asked = { readonly atMs: number; readonly answer: Promise<string> };
+
+/** `now` is in milliseconds and monotonic. */
+export function createPages(now: () => number = () => performance.now()): Pages {
+  const kept = new Map<string, Kept>();
+  const underWay = new Map<string, Promise<Encoded>>();
+  const generations = new Map<string, Asked>();
+
+  function generationOf(board: string, ask: () => Promise<string>): Promise<string> {
+    const known = generations.get(board);
+    if (known !== undefined && now() - known.atMs < GENERATION_MS) return known.answer;
+    const asked = { atMs: now(), answer: ask() };
+    generations.set(board, asked);
+    // A failure is not kept: the next request asks again.
+    asked.answer.catch(() => {
+      if (generations.get(board) === asked) generations.delete(board);
+    });
+    return asked.answer;
+  }
+
+  /** The map keeps the least recently computed first. */
+  function keep(key: string, one: Kept): void {
+    kept.delete(key);
+    kept.set(key, one);
+    const [oldest] = kept.keys();
+    if (kept.size > PAGES_MAX && oldest !== undefined) kept.delete(oldest);
+  }
+
+  return {
+    async page({ board, key, generation, compute }) {
+      const last = kept.get(key);
+      try {
+        const current = await generationOf(board, generation);
+        if (last?.generation === current && now() - last.atMs < FRESH_MS) return last.page;
+        const name = `${current} ${key}`;
+        const shared = underWay.get(name);
+        if (shared !== undefined) return await shared;
+        const computed = compute();
+        underWay.set(name, computed);
+        try {
+          const page = await computed;
+          keep(key, { atMs: now(), generation: current, page });
+          return page;
+        } finally {
+          underWay.delete(name);
+        }
+      } catch (error) {
+        const isUnavailable = error instanceof Problem && error.error === 'unavailable';
+        if (!isUnavailable || last === undefined || now() - last.atMs > STALE_MS_MAX) throw error;
+        return last.page;
+      }
+    },
+  };
+}

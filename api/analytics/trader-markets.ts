@@ -1,0 +1,244 @@
+/**
+ * `GET /v1|v2/traders/:address/markets` (specification 2.4, 4.3 rules 3 and 4): the markets that one
+ * trader took part in, newest trade first, ties by condition id, so that paging is stable. Sums are
+ * over all time. One statement: page, count, listings, resolutions and, where asked for, fills.
+ */
+import { z } from 'zod';
+import { endpoint } from '../endpoint.ts';
+import { address, flag, integer, marketCursor } from '../parameters.ts';
+import { Problem } from '../problems.ts';
+import { TIERS } from '../tiers.ts';
+import { amount, amountText, count, percentage, text, time } from './fields.ts';
+import { FILLS, FillColumns, FillV1, FillV2, fillV1, fillV2 } from './fills.ts';
+import {
+  MarketColumns,
+  MarketV1,
+  MarketV2,
+  marketColumns,
+  marketV1,
+  marketV2,
+  unlisted,
+} from './market-object.ts';
+import { type Call, read } from './query.ts';
+import { Count, Int, isoSecond, percent, Seconds, safeInteger } from './wire.ts';
+
+const LIMIT_DEFAULT = 20;
+const LIMIT_MAX = 100;
+const OFFSET_MAX = 100_000_000;
+
+const Parameters = z.object({
+  address: address.describe('wallet of the trader, in any letter case'),
+  limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('most entries of the page'),
+  offset: integer(0, OFFSET_MAX).default(0).describe('entries to leave out before the page'),
+  is_active: flag
+    .optional()
+    .describe('true: only unresolved markets; false: only resolved ones; absent: both'),
+  include_orders: flag
+    .default(false)
+    .describe('true: each entry carries its fills; tiers individual and pro'),
+});
+const ParametersV2 = Parameters.extend({
+  cursor: marketCursor
+    .optional()
+    .describe(
+      'goes on behind the page whose `next_cursor` this is; trades meanwhile repeat nothing',
+    ),
+});
+type Given = z.output<typeof Parameters> & Pick<z.output<typeof ParametersV2>, 'cursor'>;
+
+/** Resolved markets of this trader; bounded by theirs, because there are many resolutions. */
+const RESOLVED = `(
+  SELECT condition_id
+  FROM resolutions
+  WHERE condition_id IN (
+    SELECT condition_id FROM trader_markets WHERE trader = unhex({trader:String})
+  )
+)`;
+
+const ON_PAGE = 'condition_id IN (SELECT arrayJoin(arrayMap(e -> e.1, page)))';
+
+/** Markets behind the cursor in the order of the history. */
+const BEHIND_CURSOR = `
+      WHERE newest < toDateTime({cursor_time:UInt32}, 'UTC')
+        OR (newest = toDateTime({cursor_time:UInt32}, 'UTC')
+          AND condition_id > toFixedString(unhex({cursor_condition:String}), 32))`;
+
+const ORDERS = `
+  (
+    SELECT groupArray((concat('0x', lower(hex(condition_id))), fills))
+    FROM
+    (
+      SELECT condition_id, ${FILLS} AS fills
+      FROM bookings
+      WHERE trader = unhex({trader:String}) AND kind = 'fill' AND ${ON_PAGE}
+      GROUP BY condition_id
+    )
+  ) AS orders`;
+
+/** The statement of these parameters: fixed fragments only, every value is bound. */
+function statement(given: Given): string {
+  const active = given.is_active ? 'NOT IN' : 'IN';
+  return `
+WITH
+  own AS
+  (
+    SELECT
+      condition_id,
+      sum(realised_pnl) AS pnl,
+      sum(realised_cost) AS cost,
+      sum(maker_volume) + sum(taker_volume) AS volume,
+      max(last_trade_at) AS newest
+    FROM trader_markets
+    WHERE trader = unhex({trader:String})
+      ${given.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}
+    GROUP BY condition_id
+  ),
+  (
+    SELECT arraySort(
+      e -> (-e.5, e.1),
+      groupArray((condition_id, pnl, cost, volume, toUnixTimestamp(newest)))
+    )
+    FROM
+    (
+      SELECT *
+      FROM own
+      ${given.cursor === undefined ? '' : BEHIND_CURSOR}
+      ORDER BY newest DESC, condition_id ASC
+      LIMIT {limit:UInt32} OFFSET {offset:UInt32}
+    )
+  ) AS page
+SELECT
+  (SELECT count() FROM own) AS total_count,
+  arrayMap(e -> (concat('0x', lower(hex(e.1))), e.2, e.3, e.4, e.5), page) AS entries,
+  ${marketColumns(ON_PAGE)},
+  ${given.include_orders ? ORDERS : '[] AS orders'}`;
+}
+
+const Row = z.object({
+  total_count: Count,
+  /** Condition id, PnL, cost, volume, newest fill. */
+  entries: z.array(z.tuple([z.string(), Int, Int, Int, Seconds])),
+  ...MarketColumns,
+  orders: z.array(z.tuple([z.string(), z.array(FillColumns)])),
+});
+
+const ROI = percentage('PnL over what the closed shares had cost');
+const LAST_TRADE = time('newest trade of the trader in this market');
+const ORDERS_FIELD = 'fills, oldest first; only with include_orders=true';
+
+const EntryV1 = z.object({
+  pnl: amountText('realised PnL in this market, net of fees, micro-USDC'),
+  volume: amountText('value of the own fills, micro-USDC'),
+  roi: ROI,
+  last_trade_at: LAST_TRADE,
+  market: MarketV1,
+  orders: z.array(FillV1).optional().describe(ORDERS_FIELD),
+});
+
+const EntryV2 = z.object({
+  pnl: amount('realised PnL in this market, net of fees, micro-USD'),
+  volume: amount('value of the own fills, micro-USD'),
+  roi: ROI,
+  last_trade_at: LAST_TRADE,
+  market: MarketV2,
+  orders: z.array(FillV2).optional().describe(ORDERS_FIELD),
+});
+
+const TOTAL = count('markets that match the query, on all pages');
+const DESCRIPTION =
+  'Newest trade first, ties by condition id. An address that was never seen has an empty history. A market that the catalogue does not know has the id 0 and empty texts.';
+
+export const traderMarketsV1 = endpoint({
+  path: '/v1/traders/:address/markets',
+  summary: 'Markets of one trader',
+  description: DESCRIPTION,
+  parameters: Parameters,
+  answer: z.object({ history: z.array(EntryV1), total_count: TOTAL }),
+  problems: ['tier_required'],
+  async run(call, given) {
+    const { entries, totalCount } = await readHistory(call, given);
+    const history = entries.map((entry) => ({
+      pnl: entry.pnl.toString(),
+      volume: entry.volume.toString(),
+      roi: percent(entry.pnl, entry.cost),
+      last_trade_at: isoSecond(entry.lastTradeAt),
+      market: marketV1(entry.listing, entry.resolution),
+      ...(given.include_orders && {
+        orders: entry.fills.map((fill) => fillV1(fill, entry.listing.outcomes)),
+      }),
+    }));
+    return { history, total_count: totalCount };
+  },
+});
+
+export const traderMarketsV2 = endpoint({
+  path: '/v2/traders/:address/markets',
+  summary: 'Markets of one trader, amounts as numbers, with results',
+  description: DESCRIPTION,
+  parameters: ParametersV2,
+  answer: z.object({
+    history: z.array(EntryV2),
+    next_cursor: text(
+      '`cursor` of the next page; empty where the page is not full, which ends the list',
+    ),
+    total_count: TOTAL,
+  }),
+  problems: ['tier_required'],
+  async run(call, given) {
+    const { entries, nextCursor, totalCount } = await readHistory(call, given);
+    const history = entries.map((entry) => ({
+      pnl: safeInteger(entry.pnl),
+      volume: safeInteger(entry.volume),
+      roi: percent(entry.pnl, entry.cost),
+      last_trade_at: isoSecond(entry.lastTradeAt),
+      market: marketV2(entry.listing, entry.resolution),
+      ...(given.include_orders && {
+        orders: entry.fills.map((fill) => fillV2(fill, entry.listing.outcomes)),
+      }),
+    }));
+    return { history, next_cursor: nextCursor, total_count: totalCount };
+  },
+});
+
+async function readHistory(call: Call, given: Given) {
+  requireOrdersTier(call, given);
+  const [row] = await read(call, {
+    sql: statement(given),
+    parameters: {
+      trader: given.address.slice(2),
+      limit: given.limit,
+      offset: given.offset,
+      cursor_time: given.cursor?.lastTradeAt ?? 0,
+      cursor_condition: given.cursor?.conditionId ?? '',
+    },
+    row: Row,
+  });
+  if (row === undefined) throw new Error('one row of a page expected, got none');
+  const listings = new Map(row.listings.map((listing) => [listing.condition_id, listing]));
+  const resolutions = new Map(row.resolutions.map((one) => [one.conditionId, one]));
+  const orders = new Map(row.orders);
+  const last = row.entries.at(-1);
+  const isFull = row.entries.length === given.limit;
+  return {
+    totalCount: row.total_count,
+    nextCursor: last !== undefined && isFull ? `${last[4]}-${last[0].slice(2)}` : '',
+    entries: row.entries.map(([conditionId, pnl, cost, volume, lastTradeAt]) => ({
+      ...{ pnl, cost, volume, lastTradeAt },
+      listing: listings.get(conditionId) ?? unlisted(conditionId),
+      resolution: resolutions.get(conditionId),
+      fills: orders.get(conditionId) ?? [],
+    })),
+  };
+}
+
+/** Throws Problem 403 where the tier may not have the fills. */
+function requireOrdersTier({ caller }: Call, given: Given): void {
+  if (!given.include_orders || TIERS[caller.tier].includeOrders) return;
+  const message = `the tier ${caller.tier} does not include orders; individual and pro do`;
+  throw new Problem({
+    status: 403,
+    error: 'tier_required',
+    detail: `include_orders: ${message}`,
+    issues: [{ path: 'include_orders', message }],
+  });
+}

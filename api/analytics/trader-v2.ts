@@ -1,0 +1,152 @@
+/**
+ * `GET /v2/traders/:address` (specification 2.9): profile, balance, tier, weighted volume and top
+ * tags of the last 30 days, [now − 30 d, now]. `tag` and `series` restrict what is computed from
+ * fills: top_tags and weighted_volume. The public profile's weighted volume is of all markets, so it
+ * is shown only where nothing is restricted.
+ */
+import { z } from 'zod';
+import { endpoint } from '../endpoint.ts';
+import { address, slug } from '../parameters.ts';
+import { amount, text, time } from './fields.ts';
+import { IDENTITY_COLUMNS, IDENTITY_FROM, IdentityColumns, requireSeen } from './identity.ts';
+import { ALL_TAGS, COUNTED_TAGS, marketFilter } from './market-tags.ts';
+import { ProfileV2, profileV2 } from './profiles.ts';
+import { read } from './query.ts';
+import { TagV2, tagV2, topTags } from './sums.ts';
+import { MARKET_WEIGHT_TENTHS, UNWEIGHTED, weightedUsd } from './weighted-volume.ts';
+import { Count, Int, isoSecond, safeInteger } from './wire.ts';
+
+const WINDOW_SECONDS = 30 * 86_400;
+const TAGS_MAX = 5;
+const TIER_NAMES = ['Tier 0', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond', 'Obsidian'];
+
+const Parameters = z.object({
+  address: address.describe('wallet of the trader, in any letter case'),
+  tag: slug
+    .default(ALL_TAGS)
+    .describe('restricts top_tags and weighted_volume to markets with this tag; `all`: no filter'),
+  series: slug
+    .optional()
+    .describe('restricts top_tags and weighted_volume to markets of this series'),
+});
+
+const SQL = (filter: string) => `
+SELECT
+  ${IDENTITY_COLUMNS},
+  wallet.balance AS balance,
+  own.sums AS sums
+FROM
+(
+  SELECT groupArray(
+    (tag, pnl, cost, maker_volume, taker_volume, markets, wins, toString(weighted))) AS sums
+  FROM
+  (
+    SELECT
+      -- The tag '' stands for all markets.
+      arrayJoin(arrayConcat([''], ${COUNTED_TAGS})) AS tag,
+      sum(market_pnl) AS pnl,
+      sum(market_cost) AS cost,
+      sum(market_maker_volume) AS maker_volume,
+      sum(market_taker_volume) AS taker_volume,
+      count() AS markets,
+      countIf(market_pnl > 0) AS wins,
+      sum(market_unweighted * ${MARKET_WEIGHT_TENTHS}) AS weighted
+    FROM
+    (
+      SELECT
+        condition_id,
+        sum(realised_pnl) AS market_pnl,
+        sum(realised_cost) AS market_cost,
+        sumIf(usdc, kind = 'fill' AND NOT is_taker) AS market_maker_volume,
+        sumIf(usdc, kind = 'fill' AND is_taker) AS market_taker_volume,
+        ${UNWEIGHTED} AS market_unweighted
+      FROM bookings
+      WHERE trader = unhex({trader:String})
+        AND block_time >= toDateTime({now:UInt32} - ${WINDOW_SECONDS}, 'UTC')
+        AND block_time <= toDateTime({now:UInt32}, 'UTC')
+        ${filter}
+      GROUP BY condition_id
+    )
+    GROUP BY tag
+  )
+) AS own
+CROSS JOIN
+(
+  -- 0 where no block with a trade of theirs was synced yet.
+  SELECT any(balances.balance) AS balance FROM balances FINAL WHERE trader = unhex({trader:String})
+) AS wallet
+CROSS JOIN ${IDENTITY_FROM}`;
+
+const TagSums = z
+  .tuple([z.string(), Int, Int, Int, Int, Count, Count, z.string().regex(/^-?\d+$/)])
+  .transform(([tag, pnl, cost, makerVolume, takerVolume, markets, wins, weighted]) => ({
+    ...{ tag, pnl, cost, makerVolume, takerVolume, markets, wins, weighted: BigInt(weighted) },
+  }));
+
+const Row = z.object({ ...IdentityColumns, balance: Int, sums: z.array(TagSums) });
+
+const Answer = z.object({
+  profile: ProfileV2,
+  pusd_balance: amount('pUSD of the wallet at the last synced block, micro-pUSD'),
+  taker_tier: z
+    .int()
+    .min(0)
+    .max(6)
+    .meta({
+      description: '0 Tier 0, 1 Bronze, 2 Silver, 3 Gold, 4 Platinum, 5 Diamond, 6 Obsidian',
+      examples: [3],
+    }),
+  taker_tier_name: text('name of the tier; empty until it was synced', 'Gold'),
+  top_tags: z.array(TagV2).max(TAGS_MAX),
+  weighted_volume: z.number().meta({
+    description:
+      'USD, 30 days rolling: as the public profile has it; until that was synced, and with `tag` or `series`, the sum of the taker fills of usdc × (1 − price) × category weight',
+    examples: [215_000.5],
+  }),
+  last_trade_at: time('newest trade, or empty'),
+});
+
+export const traderV2 = endpoint({
+  path: '/v2/traders/:address',
+  summary: 'One trader: profile, balance, tier, weighted volume, top tags',
+  description:
+    'The at most 5 tags of the last 30 days are ranked by PnL, then volume. The category of a market that decides its weight in weighted_volume is, of the categories among its tags, the one of least weight; 1.7 where there is none.',
+  parameters: Parameters,
+  answer: Answer,
+  problems: ['not_found'],
+  async run(call, given) {
+    const parameters = {
+      trader: given.address.slice(2),
+      tag: given.tag,
+      series: given.series ?? '',
+      now: Math.floor(call.now() / 1000),
+    };
+    const [row] = await read(call, { sql: SQL(marketFilter(given)), parameters, row: Row });
+    if (row === undefined) throw new Error('one row of sums without a key expected, got none');
+    requireSeen(given.address, row);
+    const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
+    const all = row.sums.find((sums) => sums.tag === '');
+    return {
+      profile: profileV2({ ...row, address: given.address }),
+      pusd_balance: safeInteger(row.balance),
+      taker_tier: row.taker_tier,
+      taker_tier_name: tierName(row),
+      top_tags: topTags(row.sums, TAGS_MAX).map(tagV2),
+      weighted_volume:
+        row.has_weighted_volume && !isRestricted
+          ? row.weighted_volume_usd
+          : weightedUsd(all?.weighted ?? 0n),
+      last_trade_at: isoSecond(row.last_trade_at),
+    };
+  },
+});
+
+/** A public profile can lack its tier: then, as without a profile, the tier is not synced. */
+function tierName(row: {
+  readonly taker_tier: number;
+  readonly taker_tier_name: string;
+  readonly has_weighted_volume: boolean;
+}): string {
+  const isSynced = row.taker_tier > 0 || row.taker_tier_name !== '' || row.has_weighted_volume;
+  return isSynced ? (TIER_NAMES[row.taker_tier] ?? '') : '';
+}

@@ -1,0 +1,24 @@
+/**
+ * `/openapi.json` and `/docs`: the OpenAPI document and a page that shows it. Both are made once when
+ * the process starts. The page is plain HTML without scripts and asks no other host for anything.
+ * Neither needs a key.
+ */
+import type { RequestHandler } from 'express';
+import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
+import { docsPage } from './docs-page.ts';
+import { Encoded, encodeJson, send } from './encoded.ts';
+import { openApi } from './openapi.ts';
+
+const MAX_AGE_SECONDS = 300;
+const DOCUMENT = openApi(ANALYTICS_ENDPOINTS);
+const ENCODED_DOCUMENT = encodeJson(DOCUMENT, MAX_AGE_SECONDS);
+const ENCODED_PAGE = new Encoded('html', docsPage(DOCUMENT), MAX_AGE_SECONDS);
+
+export const documentHandler: RequestHandler = async (request, response) => {
+  await send(request, response, ENCODED_DOCUMENT);
+};
+
+export const docsHandler: RequestHandler = async (request, response) => {
+  response.set('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'");
+  await send(request, response, ENCODED_PAGE);
+};

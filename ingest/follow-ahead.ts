@@ -1,0 +1,148 @@
+/**
+ * Ranges of blocks read ahead in parallel and handed out in order. The size of a range adapts to what
+ * nodes accept and to what a range held, so that a range is neither a crawl nor a flood; a range that
+ * a node refuses is read in two halves.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import { RpcError } from './rpc-error.ts';
+
+const RANGE_BLOCKS_START = 32;
+/** What public nodes accept at most in one search for logs. */
+const RANGE_BLOCKS_MAX = 10_000;
+/** What one range should hold: with RANGES_AHEAD of them this bounds the memory of a catch-up. */
+const RANGE_LOGS = 500;
+const RANGE_TRANSACTIONS = 20_000;
+const RANGES_AHEAD = 2;
+/** Growth with each range of the size that was refused once: the limit may have been a bad moment's. */
+const FORGET_REFUSED = 1.002;
+const RETRY_MIN_MS = 200;
+const RETRY_MAX_MS = 5_000;
+
+export type AheadOptions<Range> = {
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  readonly readRange: (from: number, to: number) => Promise<Range>;
+  /** What a range held, for the size of the next ones. */
+  readonly weigh: (range: Range) => { readonly logs: number; readonly transactions: number };
+  /** Called when the nodes answer again, and with the reason when they did not. */
+  readonly onAnswer?: (error: RpcError | undefined) => void;
+};
+
+/** How many blocks the next range has. Kept by the caller over several calls of `ahead`. */
+export class RangeSize {
+  #blocks = RANGE_BLOCKS_START;
+  /** The least size that a node refused; approached again slowly. */
+  #refused = Number.POSITIVE_INFINITY;
+
+  get blocks(): number {
+    return this.#blocks;
+  }
+
+  /** A range of this size was read: doubles, or shrinks to what a range should hold. */
+  read(blocks: number, { logs, transactions }: { logs: number; transactions: number }): void {
+    const room = Math.min(
+      RANGE_LOGS / Math.max(logs, 1),
+      RANGE_TRANSACTIONS / Math.max(transactions, 1),
+      2,
+    );
+    // A short range says little: it never makes the others smaller than they are.
+    const wanted = Math.floor(room >= 1 ? Math.max(this.#blocks, blocks * room) : blocks * room);
+    const bounded = Math.min(wanted, RANGE_BLOCKS_MAX, Math.ceil(this.#refused) - 1);
+    this.#blocks = Math.max(1, bounded);
+    this.#refused *= FORGET_REFUSED;
+  }
+
+  /** A node took this range for too much. */
+  tooMany(blocks: number): void {
+    this.#refused = Math.max(2, Math.min(this.#refused, blocks));
+    this.#blocks = Math.max(1, Math.min(this.#blocks, Math.floor(blocks / 2)));
+  }
+}
+
+/** Everything from `from` to `to` in order; a range that nodes refuse comes as several. */
+export async function* ahead<Range>(
+  options: AheadOptions<Range>,
+  size: RangeSize,
+  from: number,
+  to: number,
+): AsyncGenerator<Range> {
+  const reading: { first: number; last: number; range: Promise<Range | undefined> }[] = [];
+  let next = from;
+  while (next <= to || reading.length > 0) {
+    while (next <= to && reading.length < RANGES_AHEAD) {
+      const [first, last] = [next, Math.min(next + size.blocks - 1, to)];
+      const range = readOnce(options, size, first, last);
+      // A later range's failure is reported when its turn comes.
+      range.catch(() => undefined);
+      reading.push({ first, last, range });
+      next = last + 1;
+    }
+    const oldest = reading.shift();
+    if (oldest === undefined) return;
+    const range = await oldest.range;
+    if (range !== undefined) yield range;
+    // The size is at most half of it by now, so this ends.
+    else yield* ahead(options, size, oldest.first, oldest.last);
+  }
+}
+
+/** Undefined when the range is too large for the nodes; `size` knows it then. */
+async function readOnce<Range>(
+  options: AheadOptions<Range>,
+  size: RangeSize,
+  from: number,
+  to: number,
+): Promise<Range | undefined> {
+  const blocks = to - from + 1;
+  const range = await patiently(options, `blocks ${from} to ${to}`, async () => {
+    try {
+      return await options.readRange(from, to);
+    } catch (error) {
+      if (blocks > 1 && isTooMany(error)) return undefined;
+      throw error;
+    }
+  });
+  if (range === undefined) size.tooMany(blocks);
+  else size.read(blocks, options.weigh(range));
+  return range;
+}
+
+/**
+ * Whether less at a time may help. Nodes name "too many results" and "range too large" by any of a
+ * dozen codes, so every refusal of more than one block counts; so does an answer too slow or too long.
+ */
+function isTooMany(error: unknown): boolean {
+  if (!(error instanceof RpcError)) return false;
+  return (
+    error.class === 'refused' ||
+    error.class === 'timeout' ||
+    (error.class === 'http' && error.code === 413)
+  );
+}
+
+/** Repeats until the nodes answer. Throws what is no RpcError, and `wrong_chain`. */
+export async function patiently<T>(
+  options: Pick<AheadOptions<unknown>, 'logger' | 'signal' | 'onAnswer'>,
+  what: string,
+  attempt: () => Promise<T>,
+): Promise<T> {
+  const { logger, signal, onAnswer } = options;
+  for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
+    try {
+      const answer = await attempt();
+      onAnswer?.(undefined);
+      return answer;
+    } catch (error) {
+      if (signal.aborted || !(error instanceof RpcError) || error.class === 'wrong_chain')
+        throw error;
+      onAnswer?.(error);
+      const pauseMs = Math.max(waitMs, error.retryAfterMs);
+      logger.warn(
+        { err: error, what, pauseMs },
+        'the chain nodes gave no good answer, asking again',
+      );
+      await delay(pauseMs, undefined, { signal });
+    }
+  }
+}

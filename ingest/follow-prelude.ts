@@ -1,0 +1,87 @@
+/**
+ * What a ledger that does not begin at the chain's beginning must know: the conditions that were
+ * resolved before its first block. They come first in LEDGER, with their own blocks; the marker of the
+ * block before the first one closes them. A prelude that was interrupted is read again, and what is
+ * published already is left out. Only the blocks that hold resolutions are checked against their header:
+ * reading a header of every block since the contract's deployment would take days.
+ */
+import { decodeLogs } from './decode-logs.ts';
+import { TOPICS } from './exchange-abi.ts';
+import type { FollowOptions } from './follow.ts';
+import { ahead, patiently, RangeSize } from './follow-ahead.ts';
+import { chainFacts, type LedgerWriter } from './follow-ledger.ts';
+import { checkLog } from './follow-range.ts';
+import type { Header, RangeLog } from './rpc.ts';
+import { RpcError } from './rpc-error.ts';
+
+const PROGRESS_MS = 2_000;
+
+type PreludeBlock = { readonly header: Header; readonly logs: readonly RangeLog[] };
+type PreludeRange = { readonly to: number; readonly blocks: readonly PreludeBlock[] };
+
+/** Publishes the resolutions of the blocks `from` to `start` − 1 and closes them with a marker. */
+export async function writePrelude(
+  options: FollowOptions,
+  writer: LedgerWriter,
+  from: number,
+  start: number,
+): Promise<void> {
+  const { rpc, chain, catalogue, logger, progress } = options;
+  const reading = {
+    ...options,
+    onAnswer: progress.answered,
+    readRange: (first: number, last: number) => readResolutions(options, first, last),
+    weigh: ({ blocks }: PreludeRange) => ({
+      logs: blocks.reduce((sum, { logs }) => sum + logs.length, 0),
+      transactions: 0,
+    }),
+  };
+  const watched = { exchanges: new Set<string>(), conditionalTokens: chain.conditionalTokens };
+  let resolutions = 0;
+  let toldAt = performance.now();
+  for await (const { to, blocks } of ahead(reading, new RangeSize(), from, start - 1)) {
+    for (const { header: block, logs } of blocks) {
+      const decoded = decodeLogs(logs, watched);
+      const refused = decoded.refused.map(({ log, error }) => ({
+        txHash: log.transactionHash,
+        logIndex: log.logIndex,
+        error,
+        logs: [log],
+      }));
+      const facts = { ...decoded, matches: [], refused, block };
+      await writer.writeFacts(chainFacts(facts));
+      resolutions += decoded.resolutions.length;
+      for (const { conditionId, payouts } of decoded.resolutions) {
+        catalogue.resolve(conditionId, payouts, block.timestamp);
+      }
+    }
+    if (performance.now() - toldAt < PROGRESS_MS) continue;
+    toldAt = performance.now();
+    logger.info({ block: to, until: start - 1, resolutions }, 'reading earlier resolutions');
+  }
+  const last = await patiently(reading, 'first block', () => rpc.header(start - 1));
+  await writer.closePrelude(last, resolutions);
+  logger.info({ from, until: start - 1, resolutions }, 'earlier resolutions are known');
+}
+
+async function readResolutions(
+  { rpc, chain }: FollowOptions,
+  from: number,
+  to: number,
+): Promise<PreludeRange> {
+  const filter = { addresses: [chain.conditionalTokens], topics: [TOPICS.conditionResolution] };
+  const logs = await rpc.rangeLogs({ from, to, filter }, (found) => {
+    if (found.every((log) => log.blockNumber >= from && log.blockNumber <= to)) return;
+    throw new RpcError('inconsistent', 'a log outside of the range');
+  });
+  const byNumber = [...Map.groupBy(logs, (log) => log.blockNumber)];
+  const blocks = await Promise.all(
+    byNumber.map(async ([number, some]) => {
+      const header = await rpc.header(number);
+      const transactions = new Set(header.transactions);
+      for (const log of some) checkLog(log, header, transactions, filter);
+      return { header, logs: some };
+    }),
+  );
+  return { to, blocks };
+}

@@ -1,0 +1,215 @@
+/**
+ * A range of final blocks as the chain nodes give it, checked until nothing contradicts anything
+ * (docs/decisions/0005-final-blocks.md): every header names its predecessor, every log is of a block of
+ * the range, of one of its transactions and in its bloom, and a block that seems to hold nothing although
+ * its bloom may is decided by its receipts. Transactions are read where a match needs its calldata.
+ */
+
+import type { Hex } from 'viem';
+import type { RawBlock } from './blocks.ts';
+import { covers, filled, mayContain } from './bloom.ts';
+import { type Chain, watchedAddresses } from './chains.ts';
+import { TOPICS } from './exchange-abi.ts';
+import {
+  type Header,
+  type LogFilter,
+  type RangeLog,
+  type Rpc,
+  type Transaction,
+  WATCHED_TOPICS,
+} from './rpc.ts';
+import { RpcError } from './rpc-error.ts';
+
+/** From so many transactions of one block on, the block with all of its bodies is the cheaper answer. */
+const SINGLE_TRANSACTIONS_MAX = 8;
+/** More logs than this in one answer are read in smaller ranges: 20,000 take about 50 MB. */
+const RANGE_LOGS_MAX = 20_000;
+/** Up to here two of three blooms prove a single item's absence; a block of Polygon is above it. */
+const TELLING_SHARE_MAX = 0.5;
+
+export type BlockHead = Pick<Header, 'number' | 'hash' | 'parentHash' | 'timestamp'>;
+
+/** The blocks of a range in order; `raw` only where a watched contract logged something. */
+export type RangeBlock = { readonly head: BlockHead; readonly raw: RawBlock | undefined };
+
+export type RangeCounts = { readonly logs: number; readonly transactions: number };
+
+export type ReadOptions = {
+  readonly rpc: Rpc;
+  readonly chain: Chain;
+  /** Told how a block whose bloom and logs did not settle it was decided. */
+  readonly onConfirmed?: (outcome: 'empty' | 'logs_missing') => void;
+};
+
+/** Reads blocks `from` to `to`. Throws RpcError where the nodes do not give a consistent answer. */
+export async function readRange(
+  options: ReadOptions,
+  from: number,
+  to: number,
+): Promise<{ readonly blocks: readonly RangeBlock[]; readonly counts: RangeCounts }> {
+  const { rpc, chain } = options;
+  const numbers = Array.from({ length: to - from + 1 }, (_, i) => from + i);
+  const headers = await Promise.all(numbers.map((number) => rpc.header(number)));
+  for (const [i, header] of headers.entries()) {
+    const parent = headers[i - 1];
+    if (parent === undefined || parent.hash === header.parentHash) continue;
+    rpc.doubt();
+    throw new RpcError('inconsistent', `block ${header.number} does not follow ${parent.number}`);
+  }
+  const filter = { addresses: watchedAddresses(chain), topics: WATCHED_TOPICS };
+  const logs = await checkedLogs(rpc, headers, filter);
+  const blocks = await Promise.all(
+    headers.map(async (header): Promise<RangeBlock> => {
+      const { number, hash, parentHash, timestamp } = header;
+      const head = { number, hash, parentHash, timestamp };
+      const found = await completeLogs(options, header, filter, logs.get(number) ?? []);
+      if (found.length === 0) return { head, raw: undefined };
+      const transactions = await matchTransactions(rpc, header, found, chain);
+      return { head, raw: { block: { ...head, transactions }, logs: found } };
+    }),
+  );
+  const counts = {
+    logs: blocks.reduce((sum, { raw }) => sum + (raw?.logs.length ?? 0), 0),
+    transactions: headers.reduce((sum, header) => sum + header.transactions.length, 0),
+  };
+  return { blocks, counts };
+}
+
+async function checkedLogs(rpc: Rpc, headers: readonly Header[], filter: LogFilter) {
+  const [from, to] = [headers[0]?.number ?? 0, headers.at(-1)?.number ?? 0];
+  const byNumber = new Map(headers.map((header) => [header.number, header]));
+  const hashes = new Map<number, ReadonlySet<string>>();
+  const check = (logs: readonly RangeLog[]) => {
+    const places = new Set<string>();
+    if (logs.length > RANGE_LOGS_MAX && from < to) {
+      throw new RpcError('refused', `${logs.length} logs are more than we hold`);
+    }
+    for (const log of logs) {
+      const header = byNumber.get(log.blockNumber);
+      if (header === undefined) throw new RpcError('inconsistent', 'a log outside of the range');
+      const transactions = hashes.get(header.number) ?? new Set(header.transactions);
+      hashes.set(header.number, transactions);
+      checkLog(log, header, transactions, filter);
+      places.add(`${log.blockNumber}:${log.logIndex}`);
+    }
+    if (places.size < logs.length) throw new RpcError('inconsistent', 'a log came twice');
+  };
+  try {
+    const logs = await rpc.rangeLogs({ from, to, filter }, check);
+    return Map.groupBy(logs, (log) => log.blockNumber);
+  } catch (error) {
+    // No endpoint's logs fit: the headers may be the ones that are wrong.
+    if (error instanceof RpcError && error.class === 'inconsistent') rpc.doubt();
+    throw error;
+  }
+}
+
+/** Throws RpcError unless the log belongs where it says: in this block, watched, in the bloom. */
+export function checkLog(
+  log: RangeLog,
+  header: Header,
+  transactions: ReadonlySet<string>,
+  filter: LogFilter,
+): void {
+  const fits =
+    log.blockHash === header.hash &&
+    transactions.has(log.transactionHash) &&
+    isWatched(log, filter) &&
+    covers(header.logsBloom, log);
+  if (!fits) throw new RpcError('inconsistent', `log ${log.logIndex} of block ${header.number}`);
+}
+
+/** The block's logs, asked again where its bloom leaves room for one that did not come. */
+async function completeLogs(
+  { rpc, chain, onConfirmed }: ReadOptions,
+  header: Header,
+  filter: LogFilter,
+  logs: readonly RangeLog[],
+): Promise<readonly RangeLog[]> {
+  if (isComplete(chain, header, filter, logs)) return logs;
+  const watched = await decisiveLogs(rpc, header, filter);
+  onConfirmed?.(watched.length > logs.length ? 'logs_missing' : 'empty');
+  if (watched.length < logs.length) {
+    throw new RpcError('inconsistent', `block ${header.number}: fewer logs by its receipts`);
+  }
+  return watched;
+}
+
+/**
+ * A block that answered nothing is complete when its bloom proves it; one that answered something when
+ * its bloom, if it is not too full to tell, leaves no room for another pair of address and topic. A run of
+ * fills that no OrdersMatched closes is never complete.
+ */
+function isComplete(
+  chain: Chain,
+  header: Header,
+  filter: LogFilter,
+  logs: readonly RangeLog[],
+): boolean {
+  if (hasOpenMatch(logs)) return false;
+  if (logs.length > 0 && filled(header.logsBloom) > TELLING_SHARE_MAX) return true;
+  const seen = new Set(logs.map(({ address, topics: [topic] }) => `${address}:${topic}`));
+  const topics = filter.topics.filter((topic) => mayContain(header.logsBloom, topic));
+  if (topics.length === 0) return true;
+  const addresses = filter.addresses.filter((one) => mayContain(header.logsBloom, one as Hex));
+  return addresses.every((address) =>
+    topics.every((topic) => !canLog(chain, address, topic) || seen.has(`${address}:${topic}`)),
+  );
+}
+
+/** Resolutions come from ConditionalTokens alone, which logs token transfers in most blocks. */
+function canLog(chain: Chain, address: string, topic: Hex): boolean {
+  return (topic === TOPICS.conditionResolution) === (address === chain.conditionalTokens);
+}
+
+/** True when fills of an exchange in a transaction are not closed by an OrdersMatched. */
+function hasOpenMatch(logs: readonly RangeLog[]): boolean {
+  const open = new Set<string>();
+  for (const { address, transactionHash, topics } of logs) {
+    if (topics[0] === TOPICS.orderFilled) open.add(`${address}:${transactionHash}`);
+    if (topics[0] === TOPICS.ordersMatched) open.delete(`${address}:${transactionHash}`);
+  }
+  return open.size > 0;
+}
+
+/** What receipts say; where no endpoint gives receipts, what any endpoint has for the block's hash. */
+async function decisiveLogs(rpc: Rpc, header: Header, filter: LogFilter) {
+  try {
+    const logs = await rpc.receiptLogs(header);
+    return logs.filter((log) => isWatched(log, filter));
+  } catch (error) {
+    if (!(error instanceof RpcError) || error.class !== 'refused') throw error;
+    const logs = await rpc.logsByHash(header.hash, filter);
+    const transactions = new Set(header.transactions);
+    for (const log of logs) checkLog(log, header, transactions, filter);
+    return logs;
+  }
+}
+
+function isWatched(log: RangeLog, filter: LogFilter): boolean {
+  const [topic] = log.topics;
+  return (
+    topic !== undefined && filter.addresses.includes(log.address) && filter.topics.includes(topic)
+  );
+}
+
+/** The transactions behind the block's matches. */
+async function matchTransactions(
+  rpc: Rpc,
+  header: Header,
+  logs: readonly RangeLog[],
+  chain: Chain,
+): Promise<readonly Transaction[]> {
+  const matches = logs.filter((log) => chain.exchanges.has(log.address));
+  const hashes = [...new Set(matches.map((log) => log.transactionHash))];
+  if (hashes.length <= SINGLE_TRANSACTIONS_MAX) {
+    return Promise.all(hashes.map((hash) => rpc.transaction(hash, header.hash)));
+  }
+  const block = await rpc.block(header.number);
+  if (block?.hash === header.hash) {
+    const wanted = new Set(hashes);
+    return block.transactions.filter((transaction) => wanted.has(transaction.hash));
+  }
+  rpc.doubt();
+  throw new RpcError('inconsistent', `block ${header.number} is another one with transactions`);
+}

@@ -1,0 +1,167 @@
+/**
+ * What a database of projections says, in figures that two databases and several tables of one can be
+ * compared by. Sums of a table that is merged now and then are taken over unmerged rows: they are
+ * linear, and so is a checksum made of `sum · hash(key)`, modulo 2^64. So one scan of each table is
+ * enough, and a row that is doubled, lost or booked to another key changes a figure.
+ */
+import type { ClickHouseClient } from '@clickhouse/client';
+import { z } from 'zod';
+import { STORED_COLUMNS } from './contract.ts';
+
+/** Figures by `table.figure`, decimal. A name that ends in `#` is a checksum: only equality counts. */
+export type Figures = ReadonlyMap<string, string>;
+
+type Scan = {
+  readonly table: string;
+  readonly final?: boolean;
+  readonly figures: Readonly<Record<string, string>>;
+};
+
+const MARKET_KEY = 'reinterpretAsInt64(cityHash64(trader, condition_id))';
+const hourKey = (hour: string) =>
+  `reinterpretAsInt64(cityHash64(trader, toUnixTimestamp(${hour}), condition_id))`;
+
+/** One number of all sums of a row; the factors keep one sum from making up for another. */
+const MIXED = `(realised_pnl + 3 * realised_cost + 5 * fee + 7 * maker_volume + 11 * taker_volume
+  + 13 * toInt64(fills) + 17 * toInt64(settlements))`;
+const MIXED_BOOKING = `(realised_pnl + 3 * realised_cost + 5 * fee
+  + if(kind = 'fill', if(is_taker, 11, 7) * usdc + 13, 17))`;
+
+const SUMS = {
+  fills: 'sum(fills)',
+  settlements: 'sum(settlements)',
+  usdc: 'sum(maker_volume + taker_volume)',
+  fee: 'sum(fee)',
+  realised_pnl: 'sum(realised_pnl)',
+  realised_cost: 'sum(realised_cost)',
+  'by market#': `sum(${MIXED} * ${MARKET_KEY})`,
+};
+
+/** The batch is how a row came, not what it says. */
+const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
+const CONTENTS = { rows: 'count()', 'contents#': 'sum(cityHash64(*))' };
+
+const SCANS: readonly Scan[] = [
+  {
+    table: 'bookings',
+    figures: {
+      fills: `countIf(kind = 'fill')`,
+      settlements: `countIf(kind = 'settlement')`,
+      usdc: `sumIf(usdc, kind = 'fill')`,
+      payouts: `sumIf(usdc, kind = 'settlement')`,
+      fee: 'sum(fee)',
+      realised_pnl: 'sum(realised_pnl)',
+      realised_cost: 'sum(realised_cost)',
+      'by market#': `sum(${MIXED_BOOKING} * ${MARKET_KEY})`,
+      'by hour#': `sum(${MIXED_BOOKING} * ${hourKey('toStartOfHour(block_time)')})`,
+      'contents#': `sum(cityHash64(${BOOKED}))`,
+    },
+  },
+  {
+    table: 'trader_hours',
+    figures: { ...SUMS, 'by hour#': `sum(${MIXED} * ${hourKey('hour')})` },
+  },
+  { table: 'trader_markets', figures: SUMS },
+  { table: 'market_traders', figures: SUMS },
+  {
+    table: 'trader_markets',
+    final: true,
+    figures: { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' },
+  },
+  {
+    table: 'market_traders',
+    final: true,
+    figures: { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' },
+  },
+  {
+    table: 'trader_activity',
+    final: true,
+    figures: {
+      fills: 'sum(fills)',
+      'contents#': 'sum(cityHash64(trader, first_trade_at, last_trade_at, fills))',
+    },
+  },
+  {
+    table: 'positions',
+    final: true,
+    figures: {
+      open: 'countIf(shares > 0)',
+      shares: 'sum(shares)',
+      cost_basis: 'sum(cost_basis)',
+      open_fees: 'sum(open_fees)',
+      'contents#': `sum(cityHash64(condition_id, trader, partition, if(shares = 0, 0, outcome), shares,
+        cost_basis, open_fees, version))`,
+    },
+  },
+  ...['markets', 'resolutions', 'traders', 'balances', 'refused_events'].map((table) => ({
+    table,
+    final: true,
+    figures: CONTENTS,
+  })),
+];
+
+/** Figures of the booking rows' own positions: what `positions` must say. */
+const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(held.1)),
+    toString(sum(held.2)), toString(sum(held.3))
+  FROM (SELECT argMax((position_shares, position_cost, position_fees), (block_number, log_index, kind)) AS held
+    FROM bookings GROUP BY condition_id, trader)`;
+
+export async function figuresOf(client: ClickHouseClient): Promise<Figures> {
+  const figures = new Map<string, string>();
+  for (const { table, final, figures: wanted } of SCANS) {
+    const expressions = Object.values(wanted).map((expression) => `toString(${expression})`);
+    const from = final ? `${table} FINAL` : table;
+    const values = await row(client, `SELECT ${expressions.join(', ')} FROM ${from}`);
+    Object.keys(wanted).forEach((name, i) => {
+      figures.set(`${table}.${name}`, values[i] ?? '');
+    });
+  }
+  return figures;
+}
+
+/** What `positions` and the rows of `bookings` disagree about; reads everything once. */
+export async function wrongPositions(
+  client: ClickHouseClient,
+  figures: Figures,
+): Promise<readonly string[]> {
+  const values = await row(client, NEWEST_POSITIONS);
+  return ['open', 'shares', 'cost_basis', 'open_fees'].flatMap((name, i) => {
+    const stored = figures.get(`positions.${name}`);
+    return stored === values[i]
+      ? []
+      : [`positions.${name} is ${stored}, bookings say ${values[i]}`];
+  });
+}
+
+/** Where the tables of one database contradict its bookings; empty when all is right. */
+export function contradictions(figures: Figures): readonly string[] {
+  const wrong: string[] = [];
+  for (const [name, value] of figures) {
+    const [table, figure] = name.split('.');
+    const booked = figures.get(`bookings.${figure}`);
+    if (table === 'bookings' || figure === 'contents#' || booked === undefined) continue;
+    if (value !== booked) wrong.push(`${name} is ${value}, bookings say ${booked}`);
+  }
+  return wrong;
+}
+
+/** What the rebuilt figures say otherwise than the live ones, one sentence each. */
+export function differences(live: Figures, rebuilt: Figures): readonly string[] {
+  return [...rebuilt].flatMap(([name, value]) => {
+    const before = live.get(name) ?? '';
+    if (before === value) return [];
+    if (name.endsWith('#')) return [`${name.slice(0, -1)}: differ`];
+    return [
+      `${name}: live ${before}, rebuilt ${value} (${signed(BigInt(value) - BigInt(before))})`,
+    ];
+  });
+}
+
+function signed(change: bigint): string {
+  return change > 0n ? `+${change}` : `${change}`;
+}
+
+async function row(client: ClickHouseClient, query: string): Promise<readonly string[]> {
+  const result = await client.query({ query, format: 'JSONCompactEachRow' });
+  return z.array(z.array(z.string())).parse(await result.json())[0] ?? [];
+}

@@ -1,0 +1,13 @@
+-- Do prices tell the truth? Of the shares bought at 0.00-0.10, 0.10-0.20 …, which part was of the winner?
+-- Where prices are fair, won_percent is about the price. Markets that were split 50-50 are left out.
+SELECT
+    least(floor(toFloat64(f.price) * 10) / 10, 0.9) AS price_from,
+    count() AS fills,
+    sum(f.shares) AS shares_bought,
+    sumIf(f.shares, m.outcomes[f.outcome_index + 1] = m.winning_outcome) AS shares_won,
+    round(100 * toFloat64(shares_won) / toFloat64(shares_bought), 1) AS won_percent
+FROM analyst.fills AS f
+INNER JOIN analyst.markets AS m ON m.condition_id = f.condition_id
+WHERE f.side = 'BUY' AND f.shares > 0 AND m.is_resolved AND m.winning_outcome != '50-50'
+GROUP BY price_from
+ORDER BY price_from

@@ -1,0 +1,16 @@
+-- Who holds a market, and at what price? Here the market with most open shares; for another one put
+-- its condition id, or `SELECT condition_id FROM analyst.markets WHERE market_id = …`, into the WITH.
+WITH
+    (
+        SELECT condition_id
+        FROM analyst.positions
+        GROUP BY condition_id
+        ORDER BY sum(shares) DESC, condition_id
+        LIMIT 1
+    ) AS market
+SELECT p.question, p.outcome, p.trader, t.name, p.shares, p.cost_basis, p.average_price
+FROM analyst.positions AS p
+LEFT JOIN analyst.traders AS t ON t.trader = p.trader
+WHERE p.condition_id = market
+ORDER BY p.outcome_index, p.shares DESC, p.trader
+LIMIT 50

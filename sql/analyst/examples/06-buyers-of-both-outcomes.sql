@@ -1,0 +1,17 @@
+-- Who bought both outcomes of the same market, and what came of it? Below 1 together, the two prices
+-- are a sure win before fees.
+SELECT
+    trader,
+    condition_id,
+    sumIf(usdc, side = 'BUY') AS bought_usdc,
+    sumIf(usdc, side = 'BUY' AND outcome_index = 0)
+        / sumIf(shares, side = 'BUY' AND outcome_index = 0) AS price_0,
+    sumIf(usdc, side = 'BUY' AND outcome_index = 1)
+        / sumIf(shares, side = 'BUY' AND outcome_index = 1) AS price_1,
+    sum(realised_pnl) AS realised_by_fills
+FROM analyst.fills
+GROUP BY trader, condition_id
+HAVING sumIf(shares, side = 'BUY' AND outcome_index = 0) > 0
+    AND sumIf(shares, side = 'BUY' AND outcome_index = 1) > 0
+ORDER BY bought_usdc DESC, trader, condition_id
+LIMIT 50

@@ -1,0 +1,12 @@
+-- What is traded: moneylines, spreads, totals, or markets outside sports? Takers only, so that each
+-- match counts once.
+SELECT
+    if(m.market_type = '', '(no sports)', m.market_type) AS type,
+    uniqExact(h.condition_id) AS markets,
+    sum(h.taker_volume) AS taker_usdc,
+    sum(h.fills) AS fills,
+    uniqExactIf(h.trader, h.fills > 0) AS traders
+FROM analyst.trader_hours AS h
+INNER JOIN analyst.markets AS m ON m.condition_id = h.condition_id
+GROUP BY type
+ORDER BY taker_usdc DESC, type

@@ -1,0 +1,12 @@
+-- Do traders come back? Traders by the day of their first trade, and how many of them trade so many
+-- days later.
+SELECT
+    toDate(t.first_trade_at) AS cohort,
+    dateDiff('day', cohort, toDate(h.hour)) AS days_later,
+    uniqExact(h.trader) AS traders,
+    sum(h.maker_volume + h.taker_volume) AS volume
+FROM analyst.trader_hours AS h
+INNER JOIN analyst.traders AS t ON t.trader = h.trader
+WHERE h.fills > 0
+GROUP BY cohort, days_later
+ORDER BY cohort, days_later

@@ -1,0 +1,19 @@
+-- How did the price of a market's first outcome move? Here the market with most fills; put another
+-- condition id into the WITH. A trade of the second outcome at p is one of the first at 1 − p.
+WITH
+    (
+        SELECT condition_id
+        FROM analyst.fills
+        GROUP BY condition_id
+        ORDER BY count() DESC, condition_id
+        LIMIT 1
+    ) AS market
+SELECT
+    toStartOfFifteenMinutes(time) AS quarter,
+    sum(if(outcome_index = 0, usdc, shares - usdc)) / sum(shares) AS average_price,
+    argMax(if(outcome_index = 0, price, 1 - price), (block_number, log_index)) AS last_price,
+    sum(shares) AS shares_traded
+FROM analyst.fills
+WHERE condition_id = market AND is_taker AND shares > 0
+GROUP BY quarter
+ORDER BY quarter

@@ -1,0 +1,21 @@
+-- Who bought the winner in the last hour before a resolution, and for how much less than the 1 USDC
+-- that it paid? Markets that were split 50-50 are left out.
+SELECT
+    f.trader,
+    m.question,
+    m.winning_outcome,
+    dateDiff('second', f.time, m.resolved_at) AS seconds_before,
+    f.is_taker,
+    f.shares,
+    f.price,
+    f.shares - f.usdc - f.fee AS gain
+FROM analyst.fills AS f
+INNER JOIN analyst.markets AS m ON m.condition_id = f.condition_id
+WHERE m.is_resolved
+    AND m.winning_outcome != '50-50'
+    AND f.side = 'BUY'
+    AND m.outcomes[f.outcome_index + 1] = m.winning_outcome
+    AND f.time <= m.resolved_at
+    AND f.time > m.resolved_at - INTERVAL 1 HOUR
+ORDER BY gain DESC, f.trader, f.block_number, f.log_index
+LIMIT 50

@@ -1,0 +1,53 @@
+-- Every execution of an order: one row per trader and fill, so a match of one taker and two makers is
+-- three rows. Fast by `trader` (index trader_text) and by `time` (a partition is a month).
+-- The 0x-text of `trader` must be written exactly as that index has it.
+CREATE OR REPLACE VIEW analyst.fills
+(
+    time DateTime('UTC') COMMENT 'time of the block, UTC',
+    block_number UInt64 COMMENT 'block of the fill',
+    log_index UInt32 COMMENT 'log of the fill inside its block',
+    tx_hash String COMMENT 'transaction, 0x-hex',
+    order_hash String COMMENT 'order that was filled, 0x-hex',
+    trader String COMMENT 'wallet that owns the fill, 0x-hex in lower case',
+    condition_id String COMMENT 'market on chain, 0x-hex in lower case',
+    market_id UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    tags Array(String) COMMENT 'tags of the market, as of now',
+    series String COMMENT 'series of the market, or empty',
+    outcome_index UInt8 COMMENT 'outcome traded: 0 or 1, see markets.outcomes[outcome_index + 1]',
+    side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL of that outcome',
+    is_taker Bool COMMENT 'true for the taker of the match, false for its makers',
+    shares Decimal(38, 6) COMMENT 'outcome shares',
+    usdc Decimal(38, 6) COMMENT 'USDC paid or received, without fee',
+    price Decimal(38, 6) COMMENT 'USDC a share, rounded down; 0 for no shares',
+    fee Decimal(38, 6) COMMENT 'USDC of fee paid',
+    realised_pnl Decimal(38, 6) COMMENT 'USDC realised by what the fill closed, net of fees',
+    realised_cost Decimal(38, 6) COMMENT 'USDC that the closed shares had cost, the denominator of ROI'
+)
+SQL SECURITY DEFINER
+COMMENT 'every fill of every trader'
+AS
+SELECT
+    block_time AS time,
+    block_number,
+    log_index,
+    concat('0x', lower(hex(b.tx_hash))) AS tx_hash,
+    concat('0x', lower(hex(b.order_hash))) AS order_hash,
+    concat('0x', lower(hex(b.trader))) AS trader,
+    concat('0x', lower(hex(b.condition_id))) AS condition_id,
+    dictGetOrDefault('{database}.market_dictionary', 'market_id',
+        tuple(reinterpretAsUInt256(b.condition_id)), 0) AS market_id,
+    dictGetOrDefault('{database}.market_dictionary', 'tags',
+        tuple(reinterpretAsUInt256(b.condition_id)), []) AS tags,
+    dictGetOrDefault('{database}.market_dictionary', 'series_slug',
+        tuple(reinterpretAsUInt256(b.condition_id)), '') AS series,
+    outcome_index,
+    side,
+    is_taker,
+    toDecimal128(b.shares, 6) / 1000000 AS shares,
+    toDecimal128(b.usdc, 6) / 1000000 AS usdc,
+    if(b.shares = 0, toDecimal128(0, 6), toDecimal128(b.usdc, 6) / greatest(b.shares, 1)) AS price,
+    toDecimal128(b.fee, 6) / 1000000 AS fee,
+    toDecimal128(b.realised_pnl, 6) / 1000000 AS realised_pnl,
+    toDecimal128(b.realised_cost, 6) / 1000000 AS realised_cost
+FROM {database}.bookings AS b
+WHERE kind = 'fill'

@@ -1,0 +1,1007 @@
+-- Written by `npm run schema` from the engine's own SHOW CREATE. Do not edit: change
+-- sql/migrations or sql/analyst/views and write it again.
+
+CREATE VIEW analyst.fills
+(
+    `time` DateTime('UTC') COMMENT 'time of the block, UTC',
+    `block_number` UInt64 COMMENT 'block of the fill',
+    `log_index` UInt32 COMMENT 'log of the fill inside its block',
+    `tx_hash` String COMMENT 'transaction, 0x-hex',
+    `order_hash` String COMMENT 'order that was filled, 0x-hex',
+    `trader` String COMMENT 'wallet that owns the fill, 0x-hex in lower case',
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `tags` Array(String) COMMENT 'tags of the market, as of now',
+    `series` String COMMENT 'series of the market, or empty',
+    `outcome_index` UInt8 COMMENT 'outcome traded: 0 or 1, see markets.outcomes[outcome_index + 1]',
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL of that outcome',
+    `is_taker` Bool COMMENT 'true for the taker of the match, false for its makers',
+    `shares` Decimal(38, 6) COMMENT 'outcome shares',
+    `usdc` Decimal(38, 6) COMMENT 'USDC paid or received, without fee',
+    `price` Decimal(38, 6) COMMENT 'USDC a share, rounded down; 0 for no shares',
+    `fee` Decimal(38, 6) COMMENT 'USDC of fee paid',
+    `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised by what the fill closed, net of fees',
+    `realised_cost` Decimal(38, 6) COMMENT 'USDC that the closed shares had cost, the denominator of ROI'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'every fill of every trader'
+AS SELECT
+    block_time AS time,
+    block_number,
+    log_index,
+    concat('0x', lower(hex(b.tx_hash))) AS tx_hash,
+    concat('0x', lower(hex(b.order_hash))) AS order_hash,
+    concat('0x', lower(hex(b.trader))) AS trader,
+    concat('0x', lower(hex(b.condition_id))) AS condition_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(b.condition_id)), 0) AS market_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(b.condition_id)), []) AS tags,
+    dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(b.condition_id)), '') AS series,
+    outcome_index,
+    side,
+    is_taker,
+    toDecimal128(b.shares, 6) / 1000000 AS shares,
+    toDecimal128(b.usdc, 6) / 1000000 AS usdc,
+    if(b.shares = 0, toDecimal128(0, 6), toDecimal128(b.usdc, 6) / greatest(b.shares, 1)) AS price,
+    toDecimal128(b.fee, 6) / 1000000 AS fee,
+    toDecimal128(b.realised_pnl, 6) / 1000000 AS realised_pnl,
+    toDecimal128(b.realised_cost, 6) / 1000000 AS realised_cost
+FROM fillstream.bookings AS b
+WHERE kind = 'fill';
+
+CREATE VIEW analyst.leaderboards
+(
+    `time_frame` String COMMENT '1H, 4H, 1D, 3D, 7D or 30D: the window that ends at refreshed_at',
+    `tag` String COMMENT 'all, or a tag; sports leaves out what is tagged esports',
+    `trader` String COMMENT 'wallet, 0x-hex in lower case',
+    `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised in the window, net of fees',
+    `realised_cost` Decimal(38, 6) COMMENT 'USDC that the closed shares had cost',
+    `roi_percent` Float64 COMMENT '100 · realised_pnl / realised_cost; 0 where nothing was closed',
+    `volume` Decimal(38, 6) COMMENT 'USDC of all fills, as maker and as taker',
+    `markets` UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    `wins` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `win_rate_percent` Float64 COMMENT '100 · wins / markets',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'end of the window, UTC'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'leaderboards of six time frames by tag'
+AS SELECT
+    board.time_frame AS time_frame,
+    board.tag AS tag,
+    concat('0x', lower(hex(board.trader))) AS trader,
+    toDecimal128(board.realised_pnl, 6) / 1000000 AS realised_pnl,
+    toDecimal128(board.realised_cost, 6) / 1000000 AS realised_cost,
+    if(board.realised_cost = 0, 0, (100 * board.realised_pnl) / board.realised_cost) AS roi_percent,
+    toDecimal128(board.volume, 6) / 1000000 AS volume,
+    board.markets_count AS markets,
+    board.wins_count AS wins,
+    (100 * board.wins_count) / board.markets_count AS win_rate_percent,
+    board.refreshed_at AS refreshed_at
+FROM
+(
+    SELECT
+        '1H' AS time_frame,
+        *
+    FROM fillstream.leaderboard_1h
+    UNION ALL
+    SELECT
+        '4H' AS time_frame,
+        *
+    FROM fillstream.leaderboard_4h
+    UNION ALL
+    SELECT
+        '1D' AS time_frame,
+        *
+    FROM fillstream.leaderboard_1d
+    UNION ALL
+    SELECT
+        '3D' AS time_frame,
+        *
+    FROM fillstream.leaderboard_3d
+    UNION ALL
+    SELECT
+        '7D' AS time_frame,
+        *
+    FROM fillstream.leaderboard_7d
+    UNION ALL
+    SELECT
+        '30D' AS time_frame,
+        *
+    FROM fillstream.leaderboard_30d
+) AS board;
+
+CREATE VIEW analyst.markets
+(
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market',
+    `question` String COMMENT 'what the market decides',
+    `slug` String COMMENT 'name of the market in URLs',
+    `event_slug` String COMMENT 'name of its event in URLs',
+    `event_title` String COMMENT 'title of its event',
+    `series` String COMMENT 'series of recurring events, or empty',
+    `tags` Array(String) COMMENT 'tags of the market',
+    `outcomes` Array(String) COMMENT 'two labels; outcome_index 0 is outcomes[1]',
+    `token_ids` Array(UInt256) COMMENT 'two ERC-1155 ids, in the order of outcomes',
+    `neg_risk` Bool COMMENT 'one of the exclusive markets of a negative-risk event',
+    `market_type` String COMMENT 'moneyline, spreads, totals …; empty outside sports',
+    `group_item_title` String COMMENT 'label of the market inside its event, or empty',
+    `start_at` Nullable(DateTime64(3, 'UTC')) COMMENT 'start, UTC; NULL if unknown',
+    `end_at` Nullable(DateTime64(3, 'UTC')) COMMENT 'planned end, UTC; NULL if unknown',
+    `is_resolved` Bool COMMENT 'true once the chain has the payouts',
+    `resolved_at` Nullable(DateTime('UTC')) COMMENT 'time of the resolution\'s block, UTC; NULL before it',
+    `winning_outcome` String COMMENT 'label of the winner, 50-50 for a split, empty before the resolution'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'listed markets with tags, outcomes and resolution'
+AS SELECT
+    concat('0x', lower(hex(listing_condition))) AS condition_id,
+    listing_market_id AS market_id,
+    listing_question AS question,
+    listing_slug AS slug,
+    listing_event_slug AS event_slug,
+    listing_event_title AS event_title,
+    listing_series_slug AS series,
+    listing_tags AS tags,
+    listing_outcomes AS outcomes,
+    listing_token_ids AS token_ids,
+    listing_neg_risk AS neg_risk,
+    listing_sports_market_type AS market_type,
+    listing_group_item_title AS group_item_title,
+    parseDateTime64BestEffortOrNull(listing_start_date, 3, 'UTC') AS start_at,
+    parseDateTime64BestEffortOrNull(listing_end_date, 3, 'UTC') AS end_at,
+    toBool(resolution_time > 0) AS is_resolved,
+    nullIf(resolution_time, toDateTime(0, 'UTC')) AS resolved_at,
+    multiIf(resolution_time = 0, '', resolution_payout_0 = resolution_payout_1, '50-50', resolution_payout_0 > resolution_payout_1, listing_outcomes[1], listing_outcomes[2]) AS winning_outcome
+FROM
+(
+    SELECT
+        condition_id AS listing_condition,
+        market_id AS listing_market_id,
+        question AS listing_question,
+        slug AS listing_slug,
+        event_slug AS listing_event_slug,
+        event_title AS listing_event_title,
+        series_slug AS listing_series_slug,
+        tags AS listing_tags,
+        outcomes AS listing_outcomes,
+        token_ids AS listing_token_ids,
+        neg_risk AS listing_neg_risk,
+        sports_market_type AS listing_sports_market_type,
+        group_item_title AS listing_group_item_title,
+        start_date AS listing_start_date,
+        end_date AS listing_end_date
+    FROM fillstream.markets
+    FINAL
+) AS listing
+LEFT JOIN
+(
+    SELECT
+        condition_id AS resolution_condition,
+        resolved_at AS resolution_time,
+        payout_0 AS resolution_payout_0,
+        payout_1 AS resolution_payout_1
+    FROM fillstream.resolutions
+    FINAL
+) AS resolution ON resolution_condition = listing_condition;
+
+CREATE VIEW analyst.positions
+(
+    `trader` String COMMENT 'wallet, 0x-hex in lower case',
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `question` String COMMENT 'what the market decides; empty while its listing is unknown',
+    `outcome_index` UInt8 COMMENT 'outcome held, 0 or 1',
+    `outcome` String COMMENT 'label of that outcome; empty while the listing is unknown',
+    `shares` Decimal(38, 6) COMMENT 'outcome shares held; each pays 1 USDC if the outcome wins',
+    `cost_basis` Decimal(38, 6) COMMENT 'USDC paid for these shares, without fees',
+    `open_fees` Decimal(38, 6) COMMENT 'USDC of fees paid on these shares, realised when they are closed',
+    `average_price` Decimal(38, 6) COMMENT 'cost basis a share, rounded down'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'open positions: one row per trader and market'
+AS SELECT
+    concat('0x', lower(hex(position_trader))) AS trader,
+    concat('0x', lower(hex(position_condition))) AS condition_id,
+    listing_market_id AS market_id,
+    listing_question AS question,
+    position_outcome AS outcome_index,
+    listing_outcomes[position_outcome + 1] AS outcome,
+    toDecimal128(position_shares, 6) / 1000000 AS shares,
+    toDecimal128(position_cost, 6) / 1000000 AS cost_basis,
+    toDecimal128(position_fees, 6) / 1000000 AS open_fees,
+    toDecimal128(position_cost, 6) / greatest(position_shares, 1) AS average_price
+FROM
+(
+    SELECT
+        trader AS position_trader,
+        condition_id AS position_condition,
+        outcome AS position_outcome,
+        shares AS position_shares,
+        cost_basis AS position_cost,
+        open_fees AS position_fees
+    FROM fillstream.positions
+    FINAL
+    WHERE shares > 0
+) AS held
+LEFT JOIN
+(
+    SELECT
+        condition_id AS listing_condition,
+        market_id AS listing_market_id,
+        question AS listing_question,
+        outcomes AS listing_outcomes
+    FROM fillstream.markets
+    FINAL
+) AS listing ON listing_condition = position_condition;
+
+CREATE VIEW analyst.settlements
+(
+    `time` DateTime('UTC') COMMENT 'time of the resolution\'s block, UTC',
+    `block_number` UInt64 COMMENT 'block of the resolution',
+    `log_index` UInt32 COMMENT 'log of the resolution inside its block',
+    `tx_hash` String COMMENT 'transaction of the resolution, 0x-hex',
+    `trader` String COMMENT 'wallet that held the position, 0x-hex in lower case',
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `tags` Array(String) COMMENT 'tags of the market, as of now',
+    `series` String COMMENT 'series of the market, or empty',
+    `outcome_index` UInt8 COMMENT 'outcome held, 0 or 1',
+    `shares` Decimal(38, 6) COMMENT 'outcome shares held',
+    `payout` Decimal(38, 6) COMMENT 'USDC that the shares were paid',
+    `realised_pnl` Decimal(38, 6) COMMENT 'USDC: payout less what the shares and their fees had cost',
+    `realised_cost` Decimal(38, 6) COMMENT 'USDC that the shares had cost, the denominator of ROI'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'every open position that a resolution paid out'
+AS SELECT
+    block_time AS time,
+    block_number,
+    log_index,
+    concat('0x', lower(hex(b.tx_hash))) AS tx_hash,
+    concat('0x', lower(hex(b.trader))) AS trader,
+    concat('0x', lower(hex(b.condition_id))) AS condition_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(b.condition_id)), 0) AS market_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(b.condition_id)), []) AS tags,
+    dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(b.condition_id)), '') AS series,
+    outcome_index,
+    toDecimal128(b.shares, 6) / 1000000 AS shares,
+    toDecimal128(b.usdc, 6) / 1000000 AS payout,
+    toDecimal128(b.realised_pnl, 6) / 1000000 AS realised_pnl,
+    toDecimal128(b.realised_cost, 6) / 1000000 AS realised_cost
+FROM fillstream.bookings AS b
+WHERE kind = 'settlement';
+
+CREATE VIEW analyst.trader_hours
+(
+    `trader` String COMMENT 'wallet, 0x-hex in lower case',
+    `hour` DateTime('UTC') COMMENT 'start of the hour, UTC',
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `tags` Array(String) COMMENT 'tags of the market, as of now',
+    `series` String COMMENT 'series of the market, or empty',
+    `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised in the hour, net of fees',
+    `realised_cost` Decimal(38, 6) COMMENT 'USDC that the closed shares had cost, the denominator of ROI',
+    `fee` Decimal(38, 6) COMMENT 'USDC of fees paid',
+    `maker_volume` Decimal(38, 6) COMMENT 'USDC of fills as maker',
+    `taker_volume` Decimal(38, 6) COMMENT 'USDC of fills as taker',
+    `fills` UInt64 COMMENT 'fills, as maker and as taker',
+    `settlements` UInt64 COMMENT 'open positions that a resolution paid out'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'sums per trader, hour and market'
+AS SELECT
+    concat('0x', lower(hex(trader_bytes))) AS trader,
+    hour,
+    concat('0x', lower(hex(condition_bytes))) AS condition_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(condition_bytes)), 0) AS market_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(condition_bytes)), []) AS tags,
+    dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(condition_bytes)), '') AS series,
+    toDecimal128(pnl_sum, 6) / 1000000 AS realised_pnl,
+    toDecimal128(cost_sum, 6) / 1000000 AS realised_cost,
+    toDecimal128(fee_sum, 6) / 1000000 AS fee,
+    toDecimal128(maker_sum, 6) / 1000000 AS maker_volume,
+    toDecimal128(taker_sum, 6) / 1000000 AS taker_volume,
+    fill_count AS fills,
+    settlement_count AS settlements
+FROM
+(
+    SELECT
+        h.trader AS trader_bytes,
+        h.hour AS hour,
+        h.condition_id AS condition_bytes,
+        sum(h.realised_pnl) AS pnl_sum,
+        sum(h.realised_cost) AS cost_sum,
+        sum(h.fee) AS fee_sum,
+        sum(h.maker_volume) AS maker_sum,
+        sum(h.taker_volume) AS taker_sum,
+        sum(h.fills) AS fill_count,
+        sum(h.settlements) AS settlement_count
+    FROM fillstream.trader_hours AS h
+    GROUP BY
+        trader_bytes,
+        hour,
+        condition_bytes
+);
+
+CREATE VIEW analyst.traders
+(
+    `trader` String COMMENT 'wallet, 0x-hex in lower case',
+    `name` String COMMENT 'display name, or empty',
+    `x_username` String COMMENT 'account on X, or empty',
+    `profile_created_at` Nullable(DateTime64(3, 'UTC')) COMMENT 'creation of the profile, UTC; NULL if unknown',
+    `taker_tier_name` String COMMENT 'fee tier, or empty',
+    `balance` Nullable(Decimal(38, 6)) COMMENT 'pUSD in the wallet; NULL while it was never read',
+    `balance_block` Nullable(UInt64) COMMENT 'block at whose end the balance was read; NULL while it was not',
+    `fills` UInt64 COMMENT 'fills, as maker and as taker',
+    `first_trade_at` DateTime('UTC') COMMENT 'first fill, UTC',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill, UTC'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'everybody who traded: profile, balance, first and newest fill'
+AS SELECT
+    concat('0x', lower(hex(activity_trader))) AS trader,
+    profile_name AS name,
+    profile_x_username AS x_username,
+    parseDateTime64BestEffortOrNull(profile_created, 3, 'UTC') AS profile_created_at,
+    profile_tier_name AS taker_tier_name,
+    if(balance_at = 0, NULL, toDecimal128(balance_amount, 6) / 1000000) AS balance,
+    nullIf(balance_at, 0) AS balance_block,
+    activity_fills AS fills,
+    activity_first AS first_trade_at,
+    activity_last AS last_trade_at
+FROM
+(
+    SELECT
+        a.trader AS activity_trader,
+        sum(a.fills) AS activity_fills,
+        min(a.first_trade_at) AS activity_first,
+        max(a.last_trade_at) AS activity_last
+    FROM fillstream.trader_activity AS a
+    GROUP BY activity_trader
+) AS activity
+LEFT JOIN
+(
+    SELECT
+        trader AS profile_trader,
+        name AS profile_name,
+        x_username AS profile_x_username,
+        traders.profile_created_at AS profile_created,
+        traders.taker_tier_name AS profile_tier_name
+    FROM fillstream.traders
+    FINAL
+) AS profile ON profile_trader = activity_trader
+LEFT JOIN
+(
+    SELECT
+        trader AS balance_trader,
+        balances.balance AS balance_amount,
+        block_number AS balance_at
+    FROM fillstream.balances
+    FINAL
+) AS wallet ON balance_trader = activity_trader;
+
+CREATE TABLE fillstream.balances
+(
+    `trader` FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'address of the trader, 20 bytes',
+    `balance` Int64 COMMENT 'micro-pUSD',
+    `block_number` UInt64 COMMENT 'block at whose end the balance was read',
+    `trader_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored'
+)
+ENGINE = ReplacingMergeTree(block_number)
+ORDER BY trader
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'newest pUSD balance of each trader';
+
+CREATE TABLE fillstream.bookings
+(
+    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or our booking of a resolution',
+    `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
+    `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
+    `log_index` UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
+    `event_log_index` UInt32 COMMENT 'log that closes the match, or log_index' CODEC(T64, ZSTD(1)),
+    `tx_hash` FixedString(32) DEFAULT unhex(tx_hash_hex) COMMENT 'transaction of the log, 32 bytes',
+    `condition_id` FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
+    `trader` FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'wallet that owns the fill, 20 bytes',
+    `order_hash` FixedString(32) DEFAULT unhex(order_hash_hex) COMMENT 'order of the fill, 32 bytes; zero bytes for a settlement',
+    `is_taker` Bool COMMENT 'taker of its match; false for a settlement',
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement',
+    `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement',
+    `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
+    `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
+    `usdc` Int64 COMMENT 'micro-USDC without fee; payout for a settlement' CODEC(T64, ZSTD(1)),
+    `fee` Int64 COMMENT 'micro-USDC' CODEC(T64, ZSTD(1)),
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
+    `position_outcome` UInt8 COMMENT 'outcome held after this row',
+    `position_shares` Int64 COMMENT 'micro-shares held after this row' CODEC(T64, ZSTD(1)),
+    `position_cost` Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
+    `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
+    `partition` UInt8 COMMENT 'LEDGER partition',
+    `sequence` UInt64 COMMENT 'LEDGER sequence of the event' CODEC(T64, ZSTD(1)),
+    `leg` UInt32 COMMENT 'number of this row among those of its event, from 0' CODEC(T64, ZSTD(1)),
+    `batch_id` UInt64 COMMENT 'the insert batch: hash of its first and last event and its row count',
+    `tx_hash_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    `condition_id_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    `trader_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    `order_hash_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
+)
+ENGINE = MergeTree
+PARTITION BY toYYYYMM(block_time)
+ORDER BY (trader, condition_id, block_number, log_index, kind)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'every fill and settlement: the source of all sums, and the checkpoint of the projector';
+
+CREATE TABLE fillstream.leaderboard_1d
+(
+    `tag` LowCardinality(String) COMMENT 'all, or a tag of the market',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees',
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI',
+    `volume` Int64 COMMENT 'micro-USDC, maker and taker',
+    `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+)
+ENGINE = MergeTree
+ORDER BY (tag, trader)
+SETTINGS index_granularity = 8192
+COMMENT 'leaderboard of the last 1d by tag, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.leaderboard_1d_mv
+REFRESH EVERY 1 MINUTE TO fillstream.leaderboard_1d
+(
+    `tag` String,
+    `trader` FixedString(20),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `volume` Int64,
+    `markets_count` UInt32,
+    `wins_count` UInt32,
+    `refreshed_at` DateTime64(3, 'UTC')
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes leaderboard_1d'
+AS SELECT *
+FROM leaderboard_window(seconds = 86400);
+
+CREATE TABLE fillstream.leaderboard_1h
+(
+    `tag` LowCardinality(String) COMMENT 'all, or a tag of the market',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees',
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI',
+    `volume` Int64 COMMENT 'micro-USDC, maker and taker',
+    `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+)
+ENGINE = MergeTree
+ORDER BY (tag, trader)
+SETTINGS index_granularity = 8192
+COMMENT 'leaderboard of the last 1h by tag, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.leaderboard_1h_mv
+REFRESH EVERY 10 SECOND TO fillstream.leaderboard_1h
+(
+    `tag` String,
+    `trader` FixedString(20),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `volume` Int64,
+    `markets_count` UInt32,
+    `wins_count` UInt32,
+    `refreshed_at` DateTime64(3, 'UTC')
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes leaderboard_1h'
+AS SELECT *
+FROM leaderboard_window(seconds = 3600);
+
+CREATE TABLE fillstream.leaderboard_30d
+(
+    `tag` LowCardinality(String) COMMENT 'all, or a tag of the market',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees',
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI',
+    `volume` Int64 COMMENT 'micro-USDC, maker and taker',
+    `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+)
+ENGINE = MergeTree
+ORDER BY (tag, trader)
+SETTINGS index_granularity = 8192
+COMMENT 'leaderboard of the last 30d by tag, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.leaderboard_30d_mv
+REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_30d
+(
+    `tag` String,
+    `trader` FixedString(20),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `volume` Int64,
+    `markets_count` UInt32,
+    `wins_count` UInt32,
+    `refreshed_at` DateTime64(3, 'UTC')
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes leaderboard_30d'
+AS SELECT *
+FROM leaderboard_window(seconds = 2592000);
+
+CREATE TABLE fillstream.leaderboard_3d
+(
+    `tag` LowCardinality(String) COMMENT 'all, or a tag of the market',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees',
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI',
+    `volume` Int64 COMMENT 'micro-USDC, maker and taker',
+    `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+)
+ENGINE = MergeTree
+ORDER BY (tag, trader)
+SETTINGS index_granularity = 8192
+COMMENT 'leaderboard of the last 3d by tag, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.leaderboard_3d_mv
+REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_3d
+(
+    `tag` String,
+    `trader` FixedString(20),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `volume` Int64,
+    `markets_count` UInt32,
+    `wins_count` UInt32,
+    `refreshed_at` DateTime64(3, 'UTC')
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes leaderboard_3d'
+AS SELECT *
+FROM leaderboard_window(seconds = 259200);
+
+CREATE TABLE fillstream.leaderboard_4h
+(
+    `tag` LowCardinality(String) COMMENT 'all, or a tag of the market',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees',
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI',
+    `volume` Int64 COMMENT 'micro-USDC, maker and taker',
+    `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+)
+ENGINE = MergeTree
+ORDER BY (tag, trader)
+SETTINGS index_granularity = 8192
+COMMENT 'leaderboard of the last 4h by tag, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.leaderboard_4h_mv
+REFRESH EVERY 10 SECOND TO fillstream.leaderboard_4h
+(
+    `tag` String,
+    `trader` FixedString(20),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `volume` Int64,
+    `markets_count` UInt32,
+    `wins_count` UInt32,
+    `refreshed_at` DateTime64(3, 'UTC')
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes leaderboard_4h'
+AS SELECT *
+FROM leaderboard_window(seconds = 14400);
+
+CREATE TABLE fillstream.leaderboard_7d
+(
+    `tag` LowCardinality(String) COMMENT 'all, or a tag of the market',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees',
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI',
+    `volume` Int64 COMMENT 'micro-USDC, maker and taker',
+    `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+)
+ENGINE = MergeTree
+ORDER BY (tag, trader)
+SETTINGS index_granularity = 8192
+COMMENT 'leaderboard of the last 7d by tag, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.leaderboard_7d_mv
+REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_7d
+(
+    `tag` String,
+    `trader` FixedString(20),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `volume` Int64,
+    `markets_count` UInt32,
+    `wins_count` UInt32,
+    `refreshed_at` DateTime64(3, 'UTC')
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes leaderboard_7d'
+AS SELECT *
+FROM leaderboard_window(seconds = 604800);
+
+CREATE VIEW fillstream.leaderboard_window
+(
+    `tag` String COMMENT 'all, or a tag of the market',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees',
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI',
+    `volume` Int64 COMMENT 'micro-USDC, maker and taker',
+    `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
+    `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
+)
+COMMENT 'leaderboard of the last {seconds} for every tag'
+AS SELECT
+    tag,
+    trader,
+    sum(pnl) AS realised_pnl,
+    sum(cost) AS realised_cost,
+    sum(volume) AS volume,
+    toUInt32(count()) AS markets_count,
+    toUInt32(countIf(pnl > 0)) AS wins_count,
+    now64(3, 'UTC') AS refreshed_at
+FROM
+(
+    SELECT
+        trader,
+        condition_id,
+        sum(realised_pnl) AS pnl,
+        sum(realised_cost) AS cost,
+        sumIf(usdc, kind = 'fill') AS volume,
+        dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(condition_id)), []) AS tags
+    FROM fillstream.bookings
+    WHERE (block_time >= (now('UTC') - {seconds:UInt32})) AND (block_time <= now('UTC'))
+    GROUP BY
+        trader,
+        condition_id
+)
+ARRAY JOIN arrayConcat(['all'], if(has(tags, 'sports') AND (NOT has(tags, 'esports')), ['sports'], []), arrayIntersect(tags, ['crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'])) AS tag
+GROUP BY
+    tag,
+    trader;
+
+CREATE DICTIONARY fillstream.market_dictionary
+(
+    `condition` UInt256,
+    `market_id` UInt64,
+    `tags` Array(String),
+    `series_slug` String
+)
+PRIMARY KEY condition
+SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition, market_id, tags, series_slug FROM fillstream.markets FINAL'))
+LIFETIME(MIN 30 MAX 60)
+LAYOUT(COMPLEX_KEY_HASHED())
+COMMENT 'tags, series and number of each market, by reinterpretAsUInt256(condition_id)';
+
+CREATE TABLE fillstream.market_traders
+(
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `realised_pnl` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC, net of fees',
+    `realised_cost` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC, the denominator of ROI',
+    `fee` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fees paid',
+    `maker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as maker',
+    `taker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
+    `fills` SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
+    `settlements` SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
+    `last_trade_at` SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (condition_id, trader)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'sums per trader and market, by market';
+
+CREATE MATERIALIZED VIEW fillstream.market_traders_mv TO fillstream.market_traders
+(
+    `trader` FixedString(20),
+    `condition_id` FixedString(32),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `fee` Int64,
+    `maker_volume` Int64,
+    `taker_volume` Int64,
+    `fills` UInt64,
+    `settlements` UInt64,
+    `last_trade_at` DateTime('UTC')
+)
+COMMENT 'feeds market_traders'
+AS SELECT
+    trader,
+    condition_id,
+    sum(realised_pnl) AS realised_pnl,
+    sum(realised_cost) AS realised_cost,
+    sum(fee) AS fee,
+    sumIf(usdc, (kind = 'fill') AND (NOT is_taker)) AS maker_volume,
+    sumIf(usdc, (kind = 'fill') AND is_taker) AS taker_volume,
+    countIf(kind = 'fill') AS fills,
+    countIf(kind = 'settlement') AS settlements,
+    maxIf(block_time, kind = 'fill') AS last_trade_at
+FROM fillstream.bookings
+GROUP BY
+    trader,
+    condition_id;
+
+CREATE TABLE fillstream.markets
+(
+    `condition_id` FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while the catalogue does not know it',
+    `question` String COMMENT 'what is decided',
+    `slug` String COMMENT 'name in URLs',
+    `start_date` String COMMENT 'ISO 8601 UTC, or empty',
+    `end_date` String COMMENT 'ISO 8601 UTC, or empty',
+    `icon` String COMMENT 'URL of an image',
+    `neg_risk` Bool COMMENT 'one of the exclusive markets of a negative-risk event',
+    `event_slug` String COMMENT 'name of the event in URLs',
+    `event_title` String COMMENT 'title of the event',
+    `event_icon` String COMMENT 'URL of the image of the event',
+    `series_slug` String COMMENT 'series of recurring events, or empty',
+    `tags` Array(String) COMMENT 'slugs of the tags of the event',
+    `outcomes` Array(String) COMMENT 'two labels, by outcome index',
+    `token_ids` Array(UInt256) COMMENT 'two ERC-1155 ids, by outcome index',
+    `group_item_title` String COMMENT 'label of the market inside its event, or empty',
+    `sports_market_type` String COMMENT 'moneyline, spreads, totals …; empty outside sports',
+    `sequence` UInt64 COMMENT 'LEDGER sequence of the listing',
+    `condition_id_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
+    INDEX slug_index slug TYPE bloom_filter GRANULARITY 1
+)
+ENGINE = ReplacingMergeTree(sequence)
+ORDER BY condition_id
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'newest metadata of each market';
+
+CREATE TABLE fillstream.migrations
+(
+    `name` String COMMENT 'file in sql/migrations',
+    `sha256` String COMMENT 'of its text',
+    `applied_at` DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'when it was applied, UTC'
+)
+ENGINE = ReplacingMergeTree
+ORDER BY name
+SETTINGS index_granularity = 8192
+COMMENT 'migrations that were applied';
+
+CREATE TABLE fillstream.positions
+(
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `partition` UInt8 COMMENT 'LEDGER partition of the market',
+    `outcome` UInt8 COMMENT 'outcome held, 0 or 1',
+    `shares` Int64 COMMENT 'micro-shares',
+    `cost_basis` Int64 COMMENT 'micro-USDC paid for the shares still held, without fees',
+    `open_fees` Int64 COMMENT 'micro-USDC of fees paid on the shares still held',
+    `version` UInt64 COMMENT 'chain order: (block · 2^20 + log) · 2 + (1 for a settlement)',
+    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
+)
+ENGINE = ReplacingMergeTree(version)
+ORDER BY (condition_id, trader)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'newest position of each trader in each market; shares = 0 once closed';
+
+CREATE MATERIALIZED VIEW fillstream.positions_mv TO fillstream.positions
+(
+    `condition_id` FixedString(32),
+    `trader` FixedString(20),
+    `partition` UInt8,
+    `outcome` UInt8,
+    `shares` Int64,
+    `cost_basis` Int64,
+    `open_fees` Int64,
+    `version` UInt64
+)
+COMMENT 'feeds positions'
+AS SELECT
+    condition_id,
+    trader,
+    partition,
+    position_outcome AS outcome,
+    position_shares AS shares,
+    position_cost AS cost_basis,
+    position_fees AS open_fees,
+    (((block_number * 1048576) + log_index) * 2) + (kind = 'settlement') AS version
+FROM fillstream.bookings;
+
+CREATE TABLE fillstream.projector_checkpoints
+(
+    `partition` UInt8 COMMENT 'LEDGER partition',
+    `sequence` UInt64 COMMENT 'LEDGER sequence up to which all is stored',
+    `message_id` String COMMENT 'Nats-Msg-Id of that sequence, to prove that the stream is the same',
+    `message_time` DateTime64(3, 'UTC') COMMENT 'when JetStream stored it',
+    `last_block` UInt64 COMMENT 'chain position of the newest booking of the partition then',
+    `last_log` UInt32 COMMENT 'its event_log_index'
+)
+ENGINE = ReplacingMergeTree
+ORDER BY partition
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'how far LEDGER is stored, by partition';
+
+CREATE TABLE fillstream.refused_events
+(
+    `block_number` UInt64 COMMENT 'block of the log or call',
+    `log_index` UInt32 COMMENT 'log that could not be decoded',
+    `tx_hash` FixedString(32) DEFAULT unhex(tx_hash_hex) COMMENT 'transaction, 32 bytes',
+    `reason` LowCardinality(String) COMMENT 'class of the error',
+    `detail` String COMMENT 'the raw log or call as JSON',
+    `sequence` UInt64 COMMENT 'LEDGER sequence of the refusal',
+    `tx_hash_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored'
+)
+ENGINE = ReplacingMergeTree(sequence)
+ORDER BY (block_number, tx_hash, log_index, reason)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'logs and calls that could not be decoded, raw';
+
+CREATE TABLE fillstream.resolutions
+(
+    `condition_id` FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
+    `payout_0` UInt64 COMMENT 'payout numerator of outcome 0',
+    `payout_1` UInt64 COMMENT 'payout numerator of outcome 1',
+    `resolved_at` DateTime('UTC') COMMENT 'time of the block, UTC',
+    `block_number` UInt64 COMMENT 'block of the resolution',
+    `log_index` UInt32 COMMENT 'log of the resolution',
+    `sequence` UInt64 COMMENT 'LEDGER sequence of the resolution',
+    `condition_id_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored'
+)
+ENGINE = ReplacingMergeTree(sequence)
+ORDER BY condition_id
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'payouts of each resolved condition';
+
+CREATE TABLE fillstream.trader_activity
+(
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `first_trade_at` SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first fill, UTC',
+    `last_trade_at` SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    `fills` SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
+    INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
+)
+ENGINE = AggregatingMergeTree
+ORDER BY trader
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'first and newest fill of each trader';
+
+CREATE MATERIALIZED VIEW fillstream.trader_activity_mv TO fillstream.trader_activity
+(
+    `trader` FixedString(20),
+    `first_trade_at` DateTime('UTC'),
+    `last_trade_at` DateTime('UTC'),
+    `fills` UInt64
+)
+COMMENT 'feeds trader_activity'
+AS SELECT
+    trader,
+    min(block_time) AS first_trade_at,
+    max(block_time) AS last_trade_at,
+    count() AS fills
+FROM fillstream.bookings
+WHERE kind = 'fill'
+GROUP BY trader;
+
+CREATE TABLE fillstream.trader_hours
+(
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `hour` DateTime('UTC') COMMENT 'start of the hour, UTC',
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `realised_pnl` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC, net of fees',
+    `realised_cost` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC, the denominator of ROI',
+    `fee` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fees paid',
+    `maker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as maker',
+    `taker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
+    `fills` SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
+    `settlements` SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
+    INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toYYYYMM(hour)
+ORDER BY (trader, hour, condition_id)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'sums per trader, hour and market';
+
+CREATE MATERIALIZED VIEW fillstream.trader_hours_mv TO fillstream.trader_hours
+(
+    `trader` FixedString(20),
+    `hour` DateTime('UTC'),
+    `condition_id` FixedString(32),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `fee` Int64,
+    `maker_volume` Int64,
+    `taker_volume` Int64,
+    `fills` UInt64,
+    `settlements` UInt64
+)
+COMMENT 'feeds trader_hours'
+AS SELECT
+    trader,
+    toStartOfHour(block_time) AS hour,
+    condition_id,
+    sum(realised_pnl) AS realised_pnl,
+    sum(realised_cost) AS realised_cost,
+    sum(fee) AS fee,
+    sumIf(usdc, (kind = 'fill') AND (NOT is_taker)) AS maker_volume,
+    sumIf(usdc, (kind = 'fill') AND is_taker) AS taker_volume,
+    countIf(kind = 'fill') AS fills,
+    countIf(kind = 'settlement') AS settlements
+FROM fillstream.bookings
+GROUP BY
+    trader,
+    hour,
+    condition_id;
+
+CREATE TABLE fillstream.trader_markets
+(
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `realised_pnl` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC, net of fees',
+    `realised_cost` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC, the denominator of ROI',
+    `fee` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fees paid',
+    `maker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as maker',
+    `taker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
+    `fills` SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
+    `settlements` SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
+    `last_trade_at` SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (trader, condition_id)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'sums per trader and market, by trader';
+
+CREATE MATERIALIZED VIEW fillstream.trader_markets_mv TO fillstream.trader_markets
+(
+    `trader` FixedString(20),
+    `condition_id` FixedString(32),
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `fee` Int64,
+    `maker_volume` Int64,
+    `taker_volume` Int64,
+    `fills` UInt64,
+    `settlements` UInt64,
+    `last_trade_at` DateTime('UTC')
+)
+COMMENT 'feeds trader_markets'
+AS SELECT
+    trader,
+    condition_id,
+    sum(realised_pnl) AS realised_pnl,
+    sum(realised_cost) AS realised_cost,
+    sum(fee) AS fee,
+    sumIf(usdc, (kind = 'fill') AND (NOT is_taker)) AS maker_volume,
+    sumIf(usdc, (kind = 'fill') AND is_taker) AS taker_volume,
+    countIf(kind = 'fill') AS fills,
+    countIf(kind = 'settlement') AS settlements,
+    maxIf(block_time, kind = 'fill') AS last_trade_at
+FROM fillstream.bookings
+GROUP BY
+    trader,
+    condition_id;
+
+CREATE TABLE fillstream.traders
+(
+    `trader` FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'address of the trader, 20 bytes',
+    `name` String COMMENT 'display name',
+    `profile_image` String COMMENT 'URL of an image, or empty',
+    `x_username` String COMMENT 'account on X, or empty',
+    `profile_created_at` String COMMENT 'ISO 8601 UTC, or empty',
+    `taker_tier` UInt8 COMMENT '0 to 6',
+    `taker_tier_name` String COMMENT 'name of the tier',
+    `weighted_volume_usd` Float64 COMMENT '30 days, USD, as the public profile gave it',
+    `has_weighted_volume` Bool COMMENT 'false until the public profile gave one',
+    `sequence` UInt64 COMMENT 'LEDGER sequence of the profile',
+    `trader_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored'
+)
+ENGINE = ReplacingMergeTree(sequence)
+ORDER BY trader
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+COMMENT 'newest public profile of each trader';

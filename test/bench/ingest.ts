@@ -1,0 +1,143 @@
+/**
+ * `npm run bench:ingest`: decoding, publishing, catch-up and latency of ingest, each beside a named limit; the
+ * figures of docs/benchmarks.md come from here. Arguments choose parts (decode publish catch-up latency
+ * memory; all without), ROUNDS the number of repetitions (3): a figure is the median.
+ */
+import { join } from 'node:path';
+import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { connectNats } from '../../infra/nats.ts';
+import { temporaryDirectory } from '../e2e/service.ts';
+import { type CatchUp, catchUp, download } from './catch-up.ts';
+import { decodeBlocks, decodeCalls } from './decode.ts';
+import { openHistory } from './history.ts';
+import { type Latency, latencies } from './latency.ts';
+import { publishRates } from './publish.ts';
+import { machine, median, printTable, readable } from './report.ts';
+
+const ROUNDS = Number(process.env.ROUNDS || 3);
+const DECODED = 100_000;
+const PUBLISHED = 100_000;
+/** About 2.9 fills a match: a little over 20,000 and 100,000 fills. */
+const CATCH_UP_MATCHES = 7_500;
+const MEMORY_MATCHES = 36_000;
+const LATENCY_MATCHES = 400;
+const LATENCY_RATES = [50, 500];
+const LATENCY_SECONDS = 20;
+const MEGABYTE = 1_048_576;
+
+const PARTS = { decode, publish, 'catch-up': catchUpRates, latency, memory };
+const wanted = process.argv.slice(2);
+console.log(`Machine: ${machine()}; median of ${ROUNDS} rounds.`);
+for (const [name, run] of Object.entries(PARTS)) {
+  if (wanted.length === 0 || wanted.includes(name)) await run();
+}
+
+function decode(): void {
+  const parts = [
+    { what: 'logs of blocks, twenty matches each', run: decodeBlocks },
+    { what: 'calldata of matchOrders with one maker', run: decodeCalls },
+  ];
+  const rows = parts.map(({ what, run }) => {
+    run(DECODED / 10, 'warm');
+    const results = Array.from({ length: ROUNDS }, (_, i) => run(DECODED, `round ${i}`));
+    const each = (pick: (one: (typeof results)[number]) => number) =>
+      readable(median(results.map(pick)));
+    return {
+      what,
+      decoded: DECODED,
+      'fills/s': each(({ fills, ms }) => (fills / ms) * 1_000),
+      'µs a fill': each(({ fills, ms }) => (ms / fills) * 1_000),
+      'µs a log or call': each(({ items, ms }) => (ms / items) * 1_000),
+    };
+  });
+  printTable('Decoding', rows);
+}
+
+async function publish(): Promise<void> {
+  const directory = temporaryDirectory();
+  const server = await startNatsServer({ dataDir: join(directory.path, 'nats') });
+  const nats = await connectNats({ url: server.url, name: 'bench' });
+  await publishRates(nats, PUBLISHED / 10, 'warm');
+  const rounds: Awaited<ReturnType<typeof publishRates>>[] = [];
+  for (let i = 0; i < ROUNDS; i++) rounds.push(await publishRates(nats, PUBLISHED, `${i}`));
+  await nats.close();
+  await server.stop();
+  directory.remove();
+  const rate = (what: 'library' | 'ordered') => median(rounds.map((round) => round[what]));
+  printTable(`Publishing ${PUBLISHED} messages of 1,200 bytes, 512 under way`, [
+    { what: 'js.publish of the client library', 'messages/s': readable(rate('library')), ratio: 1 },
+    {
+      what: 'OrderedPublisher',
+      'messages/s': readable(rate('ordered')),
+      ratio: readable(rate('ordered') / rate('library')),
+    },
+  ]);
+}
+
+async function catchUpRates(): Promise<void> {
+  const history = await openHistory(CATCH_UP_MATCHES);
+  const runs: CatchUp[] = [];
+  const loops = { bytes: [] as number[], parse: [] as number[] };
+  let bytes = 0;
+  for (let i = 0; i < ROUNDS; i++) {
+    const run = await catchUp(history);
+    runs.push(run);
+    for (const mode of ['bytes', 'parse'] as const) {
+      const loop = await download(history, run.blocks, mode);
+      bytes = loop.bytes;
+      loops[mode].push(run.blocks / loop.seconds);
+    }
+  }
+  await history.stop();
+  const [first] = runs;
+  if (first === undefined) return;
+  const limit = median(loops.bytes);
+  const fillsPerBlock = first.fills / first.blocks;
+  const row = (what: string, blocks: number) => ({
+    what,
+    'blocks/s': readable(blocks),
+    'fills/s': readable(blocks * fillsPerBlock),
+    ratio: readable(blocks / limit),
+  });
+  printTable(
+    `Catch-up over ${first.blocks} blocks, ${first.matches} matches, ${first.fills} fills, ` +
+      `${readable(bytes / MEGABYTE)} MB of JSON`,
+    [
+      row('bare loop: download only', limit),
+      row('bare loop: download and JSON.parse', median(loops.parse)),
+      row('ingest', median(runs.map(({ blocks, seconds }) => blocks / seconds))),
+    ],
+  );
+  const starts = runs.map(({ secondsFromStart, seconds }) => secondsFromStart - seconds);
+  console.log(`Start of the process to its first block: ${readable(median(starts))} s`);
+}
+
+async function latency(): Promise<void> {
+  const history = await openHistory(LATENCY_MATCHES, 2);
+  const rounds: Latency[][] = [];
+  for (let i = 0; i < ROUNDS; i++) {
+    rounds.push(await latencies(history, LATENCY_RATES, LATENCY_SECONDS));
+  }
+  await history.stop();
+  const rows = LATENCY_RATES.map((rate, i) => {
+    const ms = (pick: 'p50' | 'p99') => readable(median(rounds.map((one) => one[i]?.[pick] ?? 0)));
+    const matches = median(rounds.map((one) => one[i]?.matches ?? 0));
+    return { 'matches/s': rate, matches, 'p50, ms': ms('p50'), 'p99, ms': ms('p99') };
+  });
+  printTable('From a pending transaction pushed by the node to its match read from FEED', rows);
+}
+
+async function memory(): Promise<void> {
+  const history = await openHistory(MEMORY_MATCHES);
+  const run = await catchUp(history);
+  await history.stop();
+  printTable('Memory of a long catch-up', [
+    {
+      fills: run.fills,
+      blocks: run.blocks,
+      seconds: readable(run.seconds),
+      'fills/s': readable(run.fills / run.seconds),
+      'largest resident memory, MB': Math.round(run.residentBytesMax / MEGABYTE),
+    },
+  ]);
+}

@@ -1,0 +1,141 @@
+/**
+ * From a pending transaction leaving the node to its match stored in FEED and read back by a consumer, at a
+ * given rate. The node is a PushNode with real devnet calldata under new hashes; its traders and markets
+ * are known beforehand, as those of nearly all matches are.
+ */
+import { join } from 'node:path';
+import { setImmediate as turn } from 'node:timers/promises';
+import { OPERATORS } from '../../infra/devnet/addresses.ts';
+import { Random } from '../../infra/devnet/random.ts';
+import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { connectNats, type Nats } from '../../infra/nats.ts';
+import { tailBatches } from '../../infra/nats-tail.ts';
+import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
+import { MATCH_ORDERS_SELECTOR } from '../../ingest/exchange-abi.ts';
+import { rpc, start, temporaryDirectory } from '../e2e/service.ts';
+import type { History } from './history.ts';
+import { PushNode } from './push-node.ts';
+import { percentile } from './report.ts';
+
+const WARM_SECONDS = 5;
+const TEMPLATES_MAX = 400;
+
+type Transaction = { readonly from: string; readonly input: string };
+
+export type Latency = { readonly matches: number; readonly p50: number; readonly p99: number };
+
+/** Milliseconds over `seconds` at each of the rates (matches a second), one after the other. */
+export async function latencies(
+  history: History,
+  rates: readonly number[],
+  seconds: number,
+): Promise<Latency[]> {
+  const directory = temporaryDirectory();
+  const server = await startNatsServer({ dataDir: join(directory.path, 'nats') });
+  const node = await PushNode.open(history.rpcUrl);
+  const nats = await connectNats({ url: server.url, name: 'bench' });
+  const ingest = start('ingest/main.ts', [], {
+    ...history.env,
+    ...{ NATS_URL: server.url, RPC_URL: node.url, OPERATORS: OPERATORS.join(',') },
+  });
+  const stopping = new AbortController();
+  try {
+    await ingest.event('caught_up');
+    await node.subscribed();
+    const templates = await pendingTemplates(history.rpcUrl);
+    const clock = new Clock();
+    const reading = clock.read(nats, stopping.signal);
+    const results: Latency[] = [];
+    const random = new Random(`latency`);
+    for (const rate of rates) {
+      await clock.run(node, templates, rate, WARM_SECONDS, random);
+      results.push(summary(await clock.run(node, templates, rate, seconds, random)));
+    }
+    stopping.abort();
+    await reading;
+    return results;
+  } finally {
+    stopping.abort();
+    await ingest.stop();
+    await node.close();
+    await nats.close();
+    await server.stop();
+    directory.remove();
+  }
+}
+
+/** Sends at a rate and waits for every match to come back. */
+class Clock {
+  readonly #sentAt = new Map<string, number>();
+  #took: number[] = [];
+  #empty: (() => void) | undefined;
+
+  async read(nats: Nats, signal: AbortSignal): Promise<void> {
+    const options = { stream: FEED_STREAM, fromSequence: 1, filterSubject: FEED_MATCH_SUBJECT };
+    for await (const batch of tailBatches(nats, { ...options, signal })) {
+      const now = performance.now();
+      for (const { messageId } of batch) {
+        const hash = messageId.split(':')[0] ?? '';
+        const sentAt = this.#sentAt.get(hash);
+        if (sentAt === undefined) continue;
+        this.#sentAt.delete(hash);
+        this.#took.push(now - sentAt);
+      }
+      if (this.#sentAt.size === 0) this.#empty?.();
+    }
+  }
+
+  async run(
+    node: PushNode,
+    templates: readonly Transaction[],
+    rate: number,
+    seconds: number,
+    random: Random,
+  ): Promise<readonly number[]> {
+    this.#took = [];
+    const end = performance.now() + seconds * 1_000;
+    for (let due = performance.now(); due < end; ) {
+      if (performance.now() < due) {
+        await turn();
+        continue;
+      }
+      const hash = random.hex(32);
+      this.#sentAt.set(hash, performance.now());
+      node.push({ ...random.pick(templates), hash });
+      due += (-Math.log(1 - random.unit()) * 1_000) / rate;
+    }
+    if (this.#sentAt.size > 0) {
+      await new Promise<void>((resolve) => {
+        this.#empty = resolve;
+      });
+      this.#empty = undefined;
+    }
+    return this.#took;
+  }
+}
+
+/** Matches of the newest blocks, as the node would push them. */
+async function pendingTemplates(rpcUrl: string): Promise<readonly Transaction[]> {
+  const operators = new Set(OPERATORS.map((one) => one.toLowerCase()));
+  const found: Transaction[] = [];
+  let number = Number(await rpc<string>(rpcUrl, 'eth_blockNumber', []));
+  for (; number > 0 && found.length < TEMPLATES_MAX; number--) {
+    const params = [`0x${number.toString(16)}`, true];
+    const block = await rpc<{ transactions: Transaction[] }>(
+      rpcUrl,
+      'eth_getBlockByNumber',
+      params,
+    );
+    found.push(
+      ...block.transactions.filter(
+        ({ from, input }) =>
+          operators.has(from.toLowerCase()) && input.startsWith(MATCH_ORDERS_SELECTOR),
+      ),
+    );
+  }
+  return found.map((one) => ({ ...one, blockHash: null, blockNumber: null }));
+}
+
+function summary(took: readonly number[]): Latency {
+  return { matches: took.length, p50: percentile(took, 0.5), p99: percentile(took, 0.99) };
+}

@@ -1,0 +1,216 @@
+/**
+ * Holds LEDGER and FEED against the chain's own logs: every final match and resolution once, in chain order
+ * and to the micro-unit; every block closed once by its own hash; every live match once in FEED. Reports
+ * differences as sentences; it never repairs and never rounds.
+ */
+import { z } from 'zod';
+import type { Nats } from '../../infra/nats.ts';
+import { storedSince } from '../../infra/nats-read.ts';
+import {
+  decodeLedgerEvent,
+  FEED_MATCH_SUBJECT,
+  FEED_STREAM,
+  LEDGER_STREAM,
+  type Match,
+} from '../../ingest/contract.ts';
+import { blockHash, type Fact, fillText } from './chain-facts.ts';
+
+const SHOWN_MAX = 5;
+const utf8 = new TextDecoder();
+
+/** As much of a FEED message as these checks need: a match, or what is told of it later. */
+const Shown = z.object({
+  txHash: z.string(),
+  pending: z.boolean(),
+  taker: z.object({ orderHash: z.string() }),
+});
+const Sequel = z.object({
+  kind: z.enum(['void', 'restored']),
+  matchId: z.string(),
+  reason: z.string().default(''),
+});
+
+export type Comparison = {
+  readonly matches: number;
+  readonly fills: number;
+  readonly resolutions: number;
+  /** Matches of the chain that LEDGER holds as the chain does, of all; the same for FEED's live ones. */
+  readonly ledgerFound: number;
+  readonly liveMatches: number;
+  readonly feedFound: number;
+  /** Shown early and never final: reverted, replaced or dropped. */
+  readonly feedNeverFinal: number;
+  /** Of these, told by a void; and by a void that was taken back, of all matches. */
+  readonly feedVoided: number;
+  readonly feedRestored: number;
+  /** What is wrong, in words; empty when everything holds. */
+  readonly differences: readonly string[];
+};
+
+export type CompareOptions = {
+  readonly nats: Nats;
+  readonly rpcUrl: string;
+  /** The chain's facts up to the block that LEDGER must have reached. */
+  readonly facts: readonly Fact[];
+  /** Matches above this block must be in FEED. */
+  readonly liveAfter: number;
+};
+
+export async function compare(options: CompareOptions): Promise<Comparison> {
+  const ledger = await compareLedger(options);
+  const feed = await compareFeed(options);
+  const matches = options.facts.filter(({ kind }) => kind === 'match');
+  return {
+    matches: matches.length,
+    fills: matches.reduce((sum, { fills }) => sum + fills, 0),
+    resolutions: options.facts.length - matches.length,
+    ...ledger,
+    ...feed,
+    differences: [...ledger.differences, ...feed.differences],
+  };
+}
+
+async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
+  const wanted = new Map(facts.map((fact) => [placeText(fact.block, fact.logIndex), fact.content]));
+  const differences = new Differences('LEDGER');
+  const seen = new Set<string>();
+  let found = 0;
+  let place: readonly [number, number] = [-1, -1];
+  let lastBlock: number | undefined;
+  for await (const message of storedSince(nats, LEDGER_STREAM, { sequence: 1 })) {
+    const event = decodeLedgerEvent(message.data);
+    if (event.kind === 'refused') differences.add('refused', `${event.reason} ${event.txHash}`);
+    if (event.kind === 'block') {
+      const { blockNumber: number } = event;
+      // Empty blocks far below the head need no marker of their own.
+      if (lastBlock !== undefined && number <= lastBlock) {
+        differences.add('block out of turn', `${number} after ${lastBlock}`);
+      }
+      lastBlock = number;
+      const hash = await blockHash(rpcUrl, number);
+      // anvil makes block 0 anew when it is started again after a crash.
+      if (number > 0 && hash !== event.blockHash) {
+        differences.add('block of another history', String(number));
+      }
+    }
+    if (event.kind !== 'match' && event.kind !== 'resolution') continue;
+    const { blockNumber, logIndex } = event;
+    const key = placeText(blockNumber, logIndex);
+    if (seen.has(key)) differences.add('twice', key);
+    seen.add(key);
+    const [block, index] = place;
+    if (blockNumber < block || (blockNumber === block && logIndex < index)) {
+      differences.add('out of order', `${key} after ${placeText(block, index)}`);
+    }
+    if (lastBlock !== undefined && blockNumber <= lastBlock)
+      differences.add('after its block', key);
+    place = [blockNumber, logIndex];
+    const content =
+      event.kind === 'match'
+        ? matchText(event)
+        : `resolution ${event.txHash} ${event.conditionId} ${event.payouts.join(' ')}`;
+    const expected = wanted.get(key);
+    if (expected === undefined) differences.add('not on the chain', key);
+    else if (expected !== content) differences.add('differs', `${key}: ${content} ≠ ${expected}`);
+    else if (event.kind === 'match') found += 1;
+  }
+  for (const key of wanted.keys()) if (!seen.has(key)) differences.add('missing', key);
+  return { ledgerFound: found, differences: differences.sentences() };
+}
+
+async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
+  const differences = new Differences('FEED');
+  const feed = await readFeed(nats, differences);
+  const final = new Set(facts.map(feedKey));
+  let [voided, restored, neverFinal] = [0, 0, 0];
+  for (const [key, { pending }] of feed.shown) {
+    const told = feed.told.get(key);
+    const isVoid = told?.kind === 'void';
+    if (told?.kind === 'restored') restored += 1;
+    if (final.has(key)) {
+      if (isVoid) differences.add(`a final match void (${told.reason})`, key);
+      continue;
+    }
+    neverFinal += 1;
+    if (isVoid) voided += 1;
+    else differences.add(`never final and not void (${pending ? 'pending' : 'block'})`, key);
+  }
+  for (const key of feed.told.keys()) {
+    if (!feed.shown.has(key)) differences.add('void of a match that was not shown', key);
+  }
+  const live = facts.filter(({ kind, block }) => kind === 'match' && block > liveAfter);
+  const missing = live.filter((fact) => !feed.shown.has(feedKey(fact)));
+  for (const { txHash, block } of missing) differences.add('missing', `${txHash} of ${block}`);
+  return {
+    liveMatches: live.length,
+    feedFound: live.length - missing.length,
+    feedNeverFinal: neverFinal,
+    feedVoided: voided,
+    feedRestored: restored,
+    differences: differences.sentences(),
+  };
+}
+
+/** What FEED shows, and the last that it tells of each match. */
+async function readFeed(nats: Nats, differences: Differences) {
+  const shown = new Map<string, z.infer<typeof Shown>>();
+  const told = new Map<string, z.infer<typeof Sequel>>();
+  const ids = new Set<string>();
+  for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
+    if (ids.has(message.messageId)) differences.add('id twice', message.messageId);
+    ids.add(message.messageId);
+    const value: unknown = JSON.parse(utf8.decode(message.data));
+    if (message.subject === FEED_MATCH_SUBJECT) {
+      const match = Shown.parse(value);
+      const key = `${match.txHash}:${match.taker.orderHash}`;
+      if (shown.has(key)) differences.add('match twice', key);
+      shown.set(key, match);
+    } else {
+      const sequel = Sequel.parse(value);
+      told.set(sequel.matchId, sequel);
+    }
+  }
+  return { shown, told };
+}
+
+/** The devnet makes one match a transaction, so this is its message id too. */
+function feedKey({ txHash, takerOrder }: Fact): string {
+  return `${txHash}:${takerOrder}`;
+}
+
+function matchText(match: Match): string {
+  const fills = match.fills.map((fill) =>
+    fillText([
+      ...[fill.logIndex, fill.orderHash, fill.trader, fill.isTaker, fill.side],
+      ...[fill.tokenId, fill.shares, fill.usdc, fill.fee],
+    ]),
+  );
+  return [`match ${match.txHash} ${match.exchange}`, ...fills].join('\n');
+}
+
+function placeText(block: number, logIndex: number): string {
+  return `block ${block} log ${logIndex}`;
+}
+
+/** Counts differences by kind and keeps the first few of each. */
+class Differences {
+  readonly #where: string;
+  readonly #kinds = new Map<string, { count: number; readonly shown: string[] }>();
+
+  constructor(where: string) {
+    this.#where = where;
+  }
+
+  add(kind: string, what: string): void {
+    const known = this.#kinds.get(kind) ?? { count: 0, shown: [] };
+    known.count += 1;
+    if (known.shown.length < SHOWN_MAX) known.shown.push(what);
+    this.#kinds.set(kind, known);
+  }
+
+  sentences(): string[] {
+    return [...this.#kinds].map(
+      ([kind, { count, shown }]) => `${this.#where}: ${count} × ${kind}, e.g. ${shown.join('; ')}`,
+    );
+  }
+}

@@ -1,0 +1,41 @@
+/**
+ * `npm run kills:ingest`: kill −9 of ingest, KILLS times (100) during one catch-up; ends with code 1 when LEDGER
+ * differs from the chain in anything. KILL_SEED repeats a run.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { percent, printTable } from '../bench/report.ts';
+import { runKills } from './kill-run.ts';
+
+const MATCHES_PER_KILL = 60;
+
+const seed = process.env.KILL_SEED || String(Date.now() % 1_000_000);
+const kills = Number(process.env.KILLS || 100);
+const directory = mkdtempSync(join(tmpdir(), 'fillstream-kills-'));
+console.log(`KILL_SEED=${seed} KILLS=${kills}`);
+const run = await runKills({
+  directory,
+  seed,
+  kills,
+  matches: Math.max(1_000, kills * MATCHES_PER_KILL),
+  onProgress: (line) => console.log(line),
+});
+const rows = Object.entries({
+  kills: run.kills,
+  'of them before LEDGER was complete': run.killsInCatchUp,
+  'matches on the chain': run.matches,
+  fills: run.fills,
+  resolutions: run.resolutions,
+  'completeness of LEDGER': percent(run.ledgerFound, run.matches),
+  differences: run.differences.length,
+  seconds: Math.round(run.seconds),
+});
+printTable(
+  'Kill run',
+  rows.map(([what, value]) => ({ what, value })),
+);
+for (const difference of run.differences) console.error(difference);
+if (run.differences.length === 0) rmSync(directory, { recursive: true });
+else console.error(`logs: ${directory}`);
+process.exit(run.differences.length === 0 ? 0 : 1);

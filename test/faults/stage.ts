@@ -1,0 +1,212 @@
+/**
+ * The stage of a fault run: devnet, nats-server, ingest behind proxies that can fail, each a process that is
+ * started again when it dies, as under `npm start`. Built against the processes' interface alone: modules,
+ * environment variables, messages.
+ */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { Child } from '../../infra/supervise.ts';
+import { type Gate, startGate } from './gate.ts';
+import { type RpcProxy, startRpcProxy } from './rpc-proxy.ts';
+
+const STOP_MS = 10_000;
+const MEMORY_SAMPLE_MS = 500;
+
+export type StageOptions = {
+  readonly directory: string;
+  readonly seed: string;
+  readonly endpoints: number;
+  readonly devnet: readonly string[];
+};
+
+/** Processes that ended without being asked to, by name, and what they said. */
+export type Restart = { readonly name: string; readonly reason: string };
+
+export class Stage {
+  readonly proxies: readonly RpcProxy[];
+  readonly gamma: Gate;
+  readonly rpcUrl: string;
+  readonly restarts: Restart[];
+  readonly #directory: string;
+  readonly #urls: { readonly rpc: string; readonly gamma: string };
+  readonly #pids = new Map<string, number>();
+  #devnet: Child;
+  #nats: NatsServer;
+  #ingest: Child | undefined;
+  #memoryMax = 0;
+  #sampling: NodeJS.Timeout | undefined;
+
+  private constructor(
+    { directory }: StageOptions,
+    parts: {
+      readonly devnet: Child;
+      readonly nats: NatsServer;
+      readonly proxies: readonly RpcProxy[];
+      readonly gamma: Gate;
+      readonly urls: { readonly rpc: string; readonly gamma: string };
+      readonly restarts: Restart[];
+    },
+  ) {
+    this.#directory = directory;
+    this.#devnet = parts.devnet;
+    this.#nats = parts.nats;
+    this.#urls = parts.urls;
+    this.restarts = parts.restarts;
+    this.proxies = parts.proxies;
+    this.gamma = parts.gamma;
+    this.rpcUrl = parts.urls.rpc;
+  }
+
+  /** Everything but ingest. */
+  static async open(options: StageOptions): Promise<Stage> {
+    const { directory, seed, endpoints } = options;
+    mkdirSync(join(directory, 'logs'), { recursive: true });
+    const restarts: Restart[] = [];
+    // Fixed ports, for a devnet that is started again is the same node.
+    const ports = ['--rpc-port', await freePort(), '--gamma-port', await freePort()];
+    const devnet = devnetOf(directory, [...ports, ...options.devnet], restarts);
+    const [ready, nats] = await Promise.all([
+      devnet.start('ready'),
+      startNatsServer({ dataDir: join(directory, 'nats') }),
+    ]);
+    const urls = { rpc: String(ready.rpc_url), gamma: String(ready.gamma_url) };
+    const proxies = await Promise.all(
+      Array.from({ length: endpoints }, (_, i) => startRpcProxy(urls.rpc, `${seed}:rpc${i}`)),
+    );
+    const gamma = await startGate(urls.gamma);
+    return new Stage(options, { devnet, nats, proxies, gamma, urls, restarts });
+  }
+
+  get natsUrl(): string {
+    return this.#nats.url;
+  }
+
+  /** Environment of an ingest on this stage. */
+  get env(): Readonly<Record<string, string>> {
+    return {
+      CHAIN: 'devnet',
+      NATS_URL: this.#nats.url,
+      RPC_URL: this.proxies.map(({ url }) => url).join(','),
+      GAMMA_URL: this.gamma.url,
+    };
+  }
+
+  /** Largest resident memory of any ingest process so far, in bytes; 0 where the system does not tell. */
+  get ingestMemoryMax(): number {
+    return this.#memoryMax;
+  }
+
+  /** Starts ingest and keeps it running; resolves when it has caught up for the first time. */
+  async startIngest(extra: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.#ingest = new Child({
+      name: 'ingest',
+      module: 'ingest/main.ts',
+      args: [],
+      env: { ...this.env, ...extra },
+      logs: join(this.#directory, 'logs'),
+      onMessage: () => undefined,
+      onRestart: (reason) => this.restarts.push({ name: 'ingest', reason }),
+      onSpawn: (pid) => this.#pids.set('ingest', pid),
+    });
+    this.#sampling = setInterval(() => this.#sampleMemory(), MEMORY_SAMPLE_MS);
+    await this.#ingest.start('caught_up');
+  }
+
+  killIngest(): void {
+    const pid = this.#pids.get('ingest');
+    if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
+  }
+
+  /** kill −9 of nats-server; the next `reviveNats` starts it on the same port and data. */
+  async killNats(): Promise<void> {
+    await ended(this.#nats.child, 'SIGKILL');
+  }
+
+  async reviveNats(): Promise<void> {
+    const { port } = this.#nats;
+    this.#nats = await startNatsServer({ dataDir: join(this.#directory, 'nats'), port });
+  }
+
+  /** The same chain on the same ports, mining empty blocks only. */
+  async freezeChain(): Promise<void> {
+    await this.#devnet.stop(STOP_MS);
+    const port = (url: string) => new URL(url).port;
+    const ports = ['--rpc-port', port(this.#urls.rpc), '--gamma-port', port(this.#urls.gamma)];
+    this.#devnet = devnetOf(this.#directory, [...ports, '--no-live'], this.restarts);
+    await this.#devnet.start('ready');
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#sampling);
+    await this.#ingest?.stop(STOP_MS);
+    await this.#devnet.stop(STOP_MS);
+    await Promise.all([...this.proxies, this.gamma].map((one) => one.close()));
+    await this.#nats.stop();
+  }
+
+  #sampleMemory(): void {
+    const bytes = residentBytesMax(this.#pids.get('ingest') ?? 0);
+    this.#memoryMax = Math.max(this.#memoryMax, bytes);
+  }
+}
+
+/** A process of its own that is killed without being started again. */
+export function startProcess(module: string, env: Readonly<Record<string, string>>): ChildProcess {
+  return spawn(process.execPath, [module], {
+    cwd: join(import.meta.dirname, '../..'),
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+  });
+}
+
+/** Sends the signal and waits until the process is gone. */
+export async function ended(running: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (running.exitCode !== null || running.signalCode !== null) return;
+  const gone = new Promise<void>((resolve) => running.once('exit', () => resolve()));
+  running.kill(signal);
+  await gone;
+}
+
+/** The peak of a living process, from Linux' /proc; 0 elsewhere and when it is gone. */
+export function residentBytesMax(pid: number): number {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, 'utf8');
+    return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1_024;
+  } catch {
+    return 0;
+  }
+}
+
+function devnetOf(directory: string, args: readonly string[], restarts: Restart[]): Child {
+  return new Child({
+    name: 'devnet',
+    module: 'infra/devnet/main.ts',
+    args: ['--data', join(directory, 'devnet'), ...args],
+    env: {},
+    logs: join(directory, 'logs'),
+    onMessage: () => undefined,
+    onRestart: (reason) => restarts.push({ name: 'devnet', reason }),
+  });
+}
+
+async function freePort(): Promise<string> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return String(port);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
+}

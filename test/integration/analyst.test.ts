@@ -1,0 +1,292 @@
+/**
+ * An analyst's first hour, as the read-only user of the embedded endpoint over plain HTTP, on the data
+ * of a real devnet: look around, run the ten examples, and be refused what is not theirs. Four examples
+ * are checked against sums over the raw rows that are made here without SQL.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Parts, startParts } from '../e2e/parts.ts';
+import { type Devnet, startDevnet, temporaryDirectory, until } from '../e2e/service.ts';
+
+const EXAMPLES = join(import.meta.dirname, '../../sql/analyst/examples');
+const NAMES = readdirSync(EXAMPLES).sort();
+const EXAMPLE_MS_MAX = 2_000;
+
+type RawRow = {
+  readonly kind: 'fill' | 'settlement';
+  readonly trader: string;
+  readonly condition: string;
+  readonly time: number;
+  readonly age: number;
+  readonly is_taker: boolean;
+  readonly side: 'BUY' | 'SELL' | 'NONE';
+  readonly outcome: number;
+  readonly shares: string;
+  readonly usdc: string;
+  readonly fee: string;
+  readonly pnl: string;
+};
+
+let directory: ReturnType<typeof temporaryDirectory>;
+let devnet: Devnet;
+let parts: Parts;
+let raw: readonly RawRow[];
+let winners: ReadonlyMap<string, 0 | 1>;
+
+beforeAll(async () => {
+  directory = temporaryDirectory();
+  devnet = await startDevnet(join(directory.path, 'devnet'), { matches: 500, days: 6, rate: 0 });
+  parts = await startParts(join(directory.path, 'parts'), ['ingest', 'projector'], devnet.env);
+  let before = '';
+  // The chain stands still: everything is there when two looks a second apart are the same.
+  await until(async () => {
+    const [row] = await parts.query<{ rows: string; markets: string }>(
+      `SELECT count() AS rows, countIf(kind = 'settlement') AS settlements,
+         (SELECT count() FROM markets) AS markets FROM bookings`,
+    );
+    const now = JSON.stringify(row);
+    const same = now === before && Number(row?.rows) > 1_000 && Number(row?.markets) > 0;
+    before = now;
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    return same ? true : undefined;
+  });
+  await parts.query('SYSTEM REFRESH VIEW leaderboard_7d_mv');
+  await parts.query('SYSTEM WAIT VIEW leaderboard_7d_mv');
+  raw = await parts.query<RawRow>(
+    `SELECT kind, lower(hex(trader)) AS trader, lower(hex(condition_id)) AS condition,
+       toUnixTimestamp(block_time) AS time, toInt32(now() - block_time) AS age, is_taker, side,
+       outcome_index AS outcome, toString(shares) AS shares, toString(usdc) AS usdc,
+       toString(fee) AS fee, toString(realised_pnl) AS pnl
+     FROM bookings`,
+  );
+  const resolved = await parts.query<{ condition: string; winner: 0 | 1 }>(
+    `SELECT lower(hex(condition_id)) AS condition, if(payout_1 > payout_0, 1, 0) AS winner
+     FROM resolutions FINAL WHERE payout_0 != payout_1`,
+  );
+  winners = new Map(resolved.map((row) => [row.condition, row.winner]));
+});
+
+afterAll(async () => {
+  await parts?.stop();
+  await devnet?.process.stop();
+  directory?.remove();
+});
+
+/** What curl would get: status and text of a statement, as `analyst`. */
+async function ask(statement: string, settings: Readonly<Record<string, string>> = {}) {
+  const search = new URLSearchParams({ user: 'analyst', database: 'analyst', ...settings });
+  const response = await fetch(`${parts.env.CLICKHOUSE_URL}/?${search}`, {
+    method: 'POST',
+    body: statement,
+  });
+  return { status: response.status, text: await response.text() };
+}
+
+async function rowsOf(statement: string): Promise<readonly Record<string, string>[]> {
+  const settings = { default_format: 'JSONEachRow', output_format_json_quote_decimals: '1' };
+  const { status, text } = await ask(statement, settings);
+  expect(status, text).toBe(200);
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line));
+}
+
+function example(number: number) {
+  const name = NAMES[number - 1] ?? '';
+  return rowsOf(readFileSync(join(EXAMPLES, name), 'utf8'));
+}
+
+/** Micro-units as the views show them. */
+function decimal(micro: bigint): string {
+  const digits = `${micro < 0n ? -micro : micro}`.padStart(7, '0');
+  const text = `${digits.slice(0, -6)}.${digits.slice(-6)}`.replace(/\.?0+$/, '');
+  return micro < 0n ? `-${text}` : text;
+}
+
+describe('looking around', () => {
+  test('lists the tables with what they are', async () => {
+    const tables = await rowsOf(
+      "SELECT name, comment FROM system.tables WHERE database = 'analyst' ORDER BY name",
+    );
+    expect(tables.map((row) => row.name)).toEqual([
+      ...['fills', 'leaderboards', 'markets', 'positions', 'settlements', 'trader_hours'],
+      'traders',
+    ]);
+    expect(tables.every((row) => row.comment !== '')).toBe(true);
+  });
+
+  test('describes a table with the meaning of each column', async () => {
+    const columns = await rowsOf('DESCRIBE TABLE fills');
+    expect(columns.length).toBeGreaterThan(15);
+    expect(columns.every((row) => row.comment !== '')).toBe(true);
+  });
+
+  test('shows fills and settlements of everybody, in USDC', async () => {
+    const [row] = await rowsOf(
+      `SELECT (SELECT count() FROM fills) AS fills, (SELECT count() FROM settlements) AS settlements,
+         (SELECT sum(realised_pnl) FROM trader_hours) AS pnl`,
+    );
+    const fills = raw.filter((one) => one.kind === 'fill').length;
+    expect(row).toEqual({
+      fills: String(fills),
+      settlements: String(raw.length - fills),
+      pnl: decimal(raw.reduce((sum, one) => sum + BigInt(one.pnl), 0n)),
+    });
+  });
+
+  test('joins every view with every other', async () => {
+    const [row] = await rowsOf(
+      `SELECT count() AS rows FROM positions AS a
+       INNER JOIN positions AS b ON b.condition_id = a.condition_id
+       INNER JOIN traders AS t ON t.trader = a.trader
+       INNER JOIN traders AS u ON u.trader = b.trader
+       INNER JOIN markets AS m ON m.condition_id = a.condition_id
+       LEFT JOIN leaderboards AS l ON l.trader = t.trader AND l.time_frame = '7D' AND l.tag = 'all'`,
+    );
+    const held = await rowsOf('SELECT condition_id, count() AS n FROM positions GROUP BY 1');
+    expect(Number(row?.rows)).toBe(held.reduce((sum, one) => sum + Number(one.n) ** 2, 0));
+  });
+});
+
+describe('the examples', () => {
+  test('are ten', () => expect(NAMES).toHaveLength(10));
+
+  test.each(NAMES)('%s gives rows quickly', async (name) => {
+    const statement = readFileSync(join(EXAMPLES, name), 'utf8');
+    expect(statement).toMatch(/^-- [A-Z][^?]*\?/);
+    const begin = performance.now();
+    expect((await rowsOf(statement)).length).toBeGreaterThan(0);
+    expect(performance.now() - begin).toBeLessThan(EXAMPLE_MS_MAX);
+  });
+
+  test('02 sums volume, fees and traders of each hour', async () => {
+    const week = 7 * 86_400;
+    const hours = new Map<
+      number,
+      { maker: bigint; taker: bigint; fee: bigint; who: Set<string> }
+    >();
+    for (const row of raw) {
+      // The devnet's six days are inside the week, whose edge is a whole hour.
+      expect(row.age).toBeLessThan(week);
+      const hour = row.time - (row.time % 3_600);
+      const sums = hours.get(hour) ?? { maker: 0n, taker: 0n, fee: 0n, who: new Set() };
+      hours.set(hour, sums);
+      if (row.kind === 'settlement') continue;
+      if (row.is_taker) sums.taker += BigInt(row.usdc);
+      else sums.maker += BigInt(row.usdc);
+      sums.fee += BigInt(row.fee);
+      sums.who.add(row.trader);
+    }
+    const expected = [...hours]
+      .sort(([a], [b]) => a - b)
+      .map(([hour, sums]) => ({
+        hour: new Date(hour * 1_000).toISOString().slice(0, 19).replace('T', ' '),
+        maker_usdc: decimal(sums.maker),
+        taker_usdc: decimal(sums.taker),
+        fees: decimal(sums.fee),
+        traders: String(sums.who.size),
+      }));
+    expect(await example(2)).toEqual(expected);
+  });
+
+  test('03 finds the part of the shares bought at each price that won', async () => {
+    const buckets = new Map<number, { fills: number; bought: bigint; won: bigint }>();
+    for (const row of raw) {
+      const winner = winners.get(row.condition);
+      if (winner === undefined || row.side !== 'BUY' || row.shares === '0') continue;
+      const shares = BigInt(row.shares);
+      const price = (BigInt(row.usdc) * 1_000_000n) / shares;
+      const bucket = Math.min(Number(price / 100_000n), 9);
+      const sums = buckets.get(bucket) ?? { fills: 0, bought: 0n, won: 0n };
+      sums.fills += 1;
+      sums.bought += shares;
+      if (winner === row.outcome) sums.won += shares;
+      buckets.set(bucket, sums);
+    }
+    const expected = [...buckets]
+      .sort(([a], [b]) => a - b)
+      .map(([bucket, sums]) => [
+        (bucket / 10).toFixed(1),
+        String(sums.fills),
+        decimal(sums.bought),
+        decimal(sums.won),
+      ]);
+    const answer = await example(3);
+    expect(
+      answer.map((row) => [
+        Number(row.price_from).toFixed(1),
+        row.fills,
+        row.shares_bought,
+        row.shares_won,
+      ]),
+    ).toEqual(expected);
+  });
+
+  test('06 finds everybody who bought both outcomes of a market', async () => {
+    const bought = new Map<string, { outcomes: Set<number>; usdc: bigint }>();
+    for (const row of raw) {
+      if (row.side !== 'BUY') continue;
+      const key = `0x${row.trader} 0x${row.condition}`;
+      const sums = bought.get(key) ?? { outcomes: new Set(), usdc: 0n };
+      sums.outcomes.add(row.outcome);
+      sums.usdc += BigInt(row.usdc);
+      bought.set(key, sums);
+    }
+    const expected = [...bought]
+      .filter(([, sums]) => sums.outcomes.size === 2)
+      .sort(([a, x], [b, y]) => (x.usdc === y.usdc ? (a < b ? -1 : 1) : x.usdc > y.usdc ? -1 : 1))
+      .slice(0, 50)
+      .map(([key, sums]) => `${key} ${decimal(sums.usdc)}`);
+    const answer = await example(6);
+    expect(answer.map((row) => `${row.trader} ${row.condition_id} ${row.bought_usdc}`)).toEqual(
+      expected,
+    );
+  });
+
+  test('10 finds only buyers of the winner, before its resolution', async () => {
+    const answer = await example(10);
+    for (const row of answer) {
+      expect(Number(row.seconds_before)).toBeGreaterThanOrEqual(0);
+      expect(Number(row.seconds_before)).toBeLessThan(3_600);
+    }
+  });
+});
+
+describe('what an analyst may not', () => {
+  test.each([
+    ['write', "INSERT INTO fillstream.balances (trader_hex) VALUES ('00')", 'readonly mode'],
+    ['drop', 'DROP TABLE fillstream.bookings', 'readonly mode'],
+    ['replace a view', 'CREATE OR REPLACE VIEW fills AS SELECT 1', 'readonly mode'],
+    [
+      'read a file',
+      "SELECT * FROM file('/etc/hosts', 'LineAsString')",
+      "The word 'file' is refused",
+    ],
+    ['reach a host', "SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'a String')", 'readonly'],
+    ['take more memory', 'SELECT 1 SETTINGS max_memory_usage = 0', 'readonly mode'],
+  ])('%s', async (_, statement, words) => {
+    const { status, text } = await ask(statement);
+    expect(status).toBeGreaterThanOrEqual(400);
+    expect(text).toMatch(/^Code: \d+\. DB::Exception: /);
+    expect(text).toContain(words);
+  });
+
+  test('run for ever', async () => {
+    const { text } = await ask('SELECT sum(cityHash64(number)) FROM numbers(1000000000000)', {
+      max_execution_time: '1',
+    });
+    expect(text).toContain('TIMEOUT_EXCEEDED');
+  });
+
+  test('fill the memory', async () => {
+    const { text } = await ask('SELECT length(groupArray(number)) FROM numbers(1000000000)');
+    expect(text).toContain('MEMORY_LIMIT_EXCEEDED');
+  });
+
+  test('take more than a million rows', async () => {
+    const { text } = await ask('SELECT number FROM numbers(1000001)');
+    expect(text).toContain('TOO_MANY_ROWS_OR_BYTES');
+  });
+});

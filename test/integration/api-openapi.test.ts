@@ -1,0 +1,237 @@
+/**
+ * The OpenAPI document against live answers: every path answers as the document says, whatever its
+ * parameters; and the page that shows it.
+ */
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import type { OpenApi, Operation, Parameter } from '../../api/openapi.ts';
+import { addressOf } from './api-bookings.ts';
+import { SEED } from './api-expected.ts';
+import { get, issueKey } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
+
+/** Of each operation. */
+const RUNS = 20;
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let url: string;
+let document: OpenApi;
+
+beforeAll(async () => {
+  seeded = await startSeeded();
+  url = seeded.api.url;
+  document = (await get(`${url}/openapi.json`, undefined)).body;
+});
+
+afterAll(() => seeded?.stop());
+
+/** Path parameters that exist in the made-up exchange. */
+const KNOWN: Readonly<Record<string, string>> = { address: addressOf(3), id: '1002' };
+
+/** The operations that answer with JSON. */
+function operations() {
+  return Object.entries(document.paths)
+    .map(([path, { get: operation }]) => ({ path, operation }))
+    .filter(({ path }) => !path.includes('/stream/'));
+}
+
+function fill(path: string, values: Readonly<Record<string, string>>): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));
+}
+
+/** Fails unless the document describes this answer of the operation. */
+function expectDescribed(operation: Operation, answer: Awaited<ReturnType<typeof get>>) {
+  const described = operation.responses[answer.status];
+  expect(described, `${operation.operationId} answers ${answer.status}`).toBeDefined();
+  const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
+  const content = described?.content[type];
+  expect(content, `${operation.operationId} answers ${type}`).toBeDefined();
+  const parsed = schemaOf(content?.schema ?? {}).safeParse(answer.body);
+  expect(parsed.error?.issues, `${operation.operationId}: ${answer.text.slice(0, 300)}`).toBe(
+    undefined,
+  );
+  for (const name of Object.keys(described?.headers ?? {})) {
+    expect(answer.headers.get(name), name).not.toBeNull();
+  }
+}
+
+const schemas = new Map<string, z.ZodType>();
+
+function schemaOf(schema: z.core.JSONSchema.JSONSchema): z.ZodType {
+  const text = JSON.stringify(schema);
+  const known = schemas.get(text);
+  if (known !== undefined) return known;
+  const components = document.components.schemas as Record<string, z.core.JSONSchema.JSONSchema>;
+  const named = schema.$ref === undefined ? schema : components[schema.$ref.split('/').pop() ?? ''];
+  const made = z.fromJSONSchema(named ?? false);
+  schemas.set(text, made);
+  return made;
+}
+
+describe('the document', () => {
+  test('describes every operation of parts 4.2 to 4.4 and those beyond', () => {
+    expect(document.openapi).toBe('3.1.0');
+    expect(Object.keys(document.paths).sort()).toEqual([
+      '/v1/analytics/leaderboard',
+      '/v1/markets/{id}',
+      '/v1/stream/orders',
+      '/v1/traders/{address}',
+      '/v1/traders/{address}/hourly_stats',
+      '/v1/traders/{address}/markets',
+      '/v1/traders/{address}/markets/{id}/orders',
+      '/v2/analytics/leaderboard',
+      '/v2/markets/{id}',
+      '/v2/traders/{address}',
+      '/v2/traders/{address}/hourly_stats',
+      '/v2/traders/{address}/markets',
+      '/v2/traders/{address}/markets/{id}/orders',
+    ]);
+  });
+
+  test('explains every parameter and every field', () => {
+    for (const { operation } of operations()) {
+      for (const { name, description, schema } of operation.parameters) {
+        expect(description, `${operation.operationId} ${name}`).not.toBe('');
+        expect(schema.type, `${operation.operationId} ${name}`).toBeDefined();
+      }
+      const content = operation.responses[200]?.content['application/json'];
+      for (const [path, field] of leaves(content?.schema ?? {}, operation.operationId)) {
+        expect(field.description, path).toBeDefined();
+        expect(field.examples ?? field.items, path).toBeDefined();
+      }
+    }
+  });
+
+  test('tells defaults, ranges and allowed values of the specification', () => {
+    const { parameters } = operationOf('/v1/analytics/leaderboard');
+    const named = new Map(parameters.map((parameter) => [parameter.name, parameter.schema]));
+    expect(named.get('limit')).toMatchObject({ type: 'integer', minimum: 1, maximum: 100 });
+    expect(named.get('time_frame')?.enum).toEqual(['1H', '4H', '1D', '3D', '7D', '30D']);
+    expect(named.get('time_frame')?.default).toBe('30D');
+    expect(named.get('tag')?.enum).toHaveLength(22);
+    expect(operationOf('/v1/traders/{address}/markets').parameters[1]?.schema.default).toBe(20);
+  });
+
+  test.each(['/openapi.json', '/docs'])(
+    'is at %s without a key, kept by its ETag',
+    async (path) => {
+      const first = await fetch(url + path);
+      expect(first.status).toBe(200);
+      const etag = first.headers.get('etag') ?? '';
+      // Without Cache-Control, fetch would add no-cache, which asks for the whole answer.
+      const headers = { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' };
+      const second = await fetch(url + path, { headers });
+      expect([second.status, await second.text()]).toEqual([304, '']);
+      expect((await fetch(url + path, { method: 'POST' })).status).toBe(405);
+    },
+  );
+});
+
+describe('live answers', () => {
+  test('of every path fit the document', async () => {
+    for (const { path, operation } of operations()) {
+      const answer = await get(url + fill(path, KNOWN), seeded.key);
+      expect(answer.status, path).toBe(200);
+      expectDescribed(operation, answer);
+    }
+  });
+
+  test('with every optional part fit the document', async () => {
+    for (const path of ['/v1/traders/{address}/markets', '/v2/traders/{address}/markets']) {
+      const query = '?include_orders=true&is_active=false';
+      expectDescribed(operationOf(path), await get(url + fill(path, KNOWN) + query, seeded.key));
+    }
+  });
+
+  test('to a wrong key, id or tier fit the document', async () => {
+    for (const { path, operation } of operations()) {
+      const known = url + fill(path, KNOWN);
+      expectDescribed(operation, await get(known, undefined));
+      expectDescribed(operation, await get(`${known}?limit=100000000`, seeded.demoKey));
+      const unknown = fill(path, { address: `0x${'0'.repeat(40)}`, id: '77' });
+      expectDescribed(
+        operation,
+        await get(url + unknown, await issueKey(seeded.nats.bucket, 'demo')),
+      );
+    }
+  });
+
+  test('to any parameters fit the document, and none is 5xx', async () => {
+    for (const { path, operation } of operations()) {
+      const key = await issueKey(seeded.nats.bucket, 'pro');
+      const values = fc.record(
+        Object.fromEntries(operation.parameters.map((one) => [one.name, textOf(one)])),
+        { requiredKeys: operation.parameters.filter((one) => one.required).map((one) => one.name) },
+      );
+      await fc.assert(
+        fc.asyncProperty(values, async (given) => {
+          const query = new URLSearchParams(
+            Object.entries(given).filter(([name]) => !path.includes(`{${name}}`)),
+          );
+          const answer = await get(`${url + fill(path, given)}?${query}`, key);
+          expect(answer.status).toBeLessThan(500);
+          expectDescribed(operation, answer);
+        }),
+        { numRuns: RUNS, seed: SEED },
+      );
+    }
+  });
+});
+
+describe('/docs', () => {
+  test('shows every operation and asks no other host', async () => {
+    const response = await fetch(`${url}/docs`);
+    const page = await response.text();
+    expect(response.headers.get('content-type')).toMatch(/^text\/html/);
+    expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'/);
+    for (const path of Object.keys(document.paths)) expect(page).toContain(`GET ${path}`);
+    expect(page).not.toMatch(/<(script|link|img|iframe)\b|(src|href)="(https?:)?\/\//);
+  });
+});
+
+/** A value that the schema allows, mostly; now and then anything. */
+function textOf({ name, schema }: Parameter): fc.Arbitrary<string> {
+  const { minimum = -10, maximum = 1_000, enum: allowed } = schema;
+  const fitting =
+    allowed !== undefined
+      ? fc.constantFrom(...allowed.map(String))
+      : schema.type === 'boolean'
+        ? fc.boolean().map(String)
+        : schema.type === 'integer'
+          ? fc.integer({ min: Math.max(minimum, -(2 ** 31)), max: Math.min(maximum, 2 ** 31 - 1) })
+          : schema.type === 'number'
+            ? fc
+                .double({ min: minimum, max: maximum, noNaN: true })
+                .map((value) => value.toFixed(3))
+            : fc.constantFrom(...(schema.examples ?? ['sports', 'series-x']).map(String));
+  return fc.oneof(
+    { weight: 6, arbitrary: fitting.map(String) },
+    { weight: 4, arbitrary: fc.constant(KNOWN[name] ?? String(schema.default ?? '1')) },
+    // A path parameter cannot be empty, and dots alone are resolved away by the client.
+    { weight: 1, arbitrary: fc.string({ minLength: 1 }).filter((text) => !/^\.+$/.test(text)) },
+  );
+}
+
+function operationOf(path: string): Operation {
+  const operation = document.paths[path]?.get;
+  if (operation === undefined) throw new Error(`the document has no ${path}`);
+  return operation;
+}
+
+/** Every schema below `schema` that is no object, with its path. */
+function leaves(
+  schema: z.core.JSONSchema.JSONSchema,
+  path: string,
+): [string, z.core.JSONSchema.JSONSchema][] {
+  const { items, properties } = schema;
+  if (properties !== undefined) {
+    return Object.entries(properties).flatMap(([name, property]) =>
+      typeof property === 'boolean' ? [] : leaves(property, `${path}.${name}`),
+    );
+  }
+  if (typeof items === 'object' && !Array.isArray(items) && items.properties !== undefined) {
+    return leaves(items, `${path}[]`);
+  }
+  return [[path, schema]];
+}

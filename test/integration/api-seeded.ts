@@ -1,0 +1,107 @@
+/**
+ * The application over a ClickHouse that holds the made-up exchange of api-expected.ts: what the
+ * tests of analytics answers start from.
+ */
+import type { ClickHouseClient } from '@clickhouse/client';
+import { addressOf, insertBookings, insertListings } from './api-bookings.ts';
+import {
+  ALL_FRAMES,
+  EDGE_NOW,
+  NOW,
+  profileObject,
+  RESOLVED_AT,
+  rows,
+  SEED,
+  TRADERS,
+} from './api-expected.ts';
+import { balanceOf, tierOf } from './api-expected-v2.ts';
+import {
+  issueKey,
+  startApi,
+  startClickHouse,
+  startNats,
+  temporaryDirectory,
+} from './api-harness.ts';
+
+/** An api whose clock stands at NOW, one at EDGE_NOW, and a key of each tier. */
+export async function startSeeded() {
+  console.log(`SEED=${SEED}`);
+  const directory = await temporaryDirectory();
+  const clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
+  const nats = await startNats(`${directory.path}/nats`);
+  await insertListings(clickhouse.client, RESOLVED_AT);
+  await insertProfiles(clickhouse.client);
+  await insertBalances(clickhouse.client);
+  for (let first = 0; first < rows.length; first += 1_000) {
+    await insertBookings(clickhouse.client, rows.slice(first, first + 1_000), first + 1);
+  }
+  await refreshBoards(clickhouse.client);
+  const clickhouseUrl = clickhouse.url;
+  const api = await startApi({ clickhouseUrl, nats, now: () => NOW * 1000 });
+  const edgeApi = await startApi({ clickhouseUrl, nats, now: () => EDGE_NOW * 1000 + 999 });
+  return {
+    clickhouse,
+    nats,
+    api,
+    edgeApi,
+    key: await issueKey(nats.bucket, 'pro'),
+    individualKey: await issueKey(nats.bucket, 'individual'),
+    demoKey: await issueKey(nats.bucket, 'demo'),
+    async stop() {
+      await api.stop();
+      await edgeApi.stop();
+      await nats.stop();
+      await clickhouse.stop();
+      await directory.remove();
+    },
+  };
+}
+
+export async function refreshBoards(client: ClickHouseClient) {
+  for (const frame of Object.keys(ALL_FRAMES)) {
+    const view = `leaderboard_${frame.toLowerCase()}_mv`;
+    await client.command({ query: `SYSTEM REFRESH VIEW ${view}` });
+    await client.command({ query: `SYSTEM WAIT VIEW ${view}` });
+  }
+}
+
+async function insertProfiles(client: ClickHouseClient) {
+  const traders = Array.from({ length: TRADERS }, (_, i) => i).filter((i) => i % 3 === 0);
+  for (const sequence of [1, 2]) {
+    await client.insert({
+      table: 'traders',
+      format: 'JSONEachRow',
+      columns: [
+        ...(['trader_hex', 'name', 'profile_image', 'x_username', 'profile_created_at'] as const),
+        ...['taker_tier', 'taker_tier_name', 'weighted_volume_usd', 'has_weighted_volume'],
+        'sequence',
+      ],
+      values: traders.map((trader) => {
+        const { address, name, ...profile } = profileObject(addressOf(trader));
+        const tier = tierOf(trader);
+        return {
+          ...{ ...profile, trader_hex: address.slice(2) },
+          ...{ name: sequence === 1 ? 'Old name' : name, sequence },
+          ...{ taker_tier: tier?.tier ?? 0, taker_tier_name: '' },
+          ...{ weighted_volume_usd: tier?.volume ?? 0, has_weighted_volume: tier !== undefined },
+        };
+      }),
+    });
+  }
+}
+
+async function insertBalances(client: ClickHouseClient) {
+  const traders = Array.from({ length: TRADERS }, (_, i) => i).filter((i) => i % 4 === 0);
+  for (const block of [2, 1]) {
+    await client.insert({
+      table: 'balances',
+      format: 'JSONEachRow',
+      columns: ['trader_hex', 'balance', 'block_number'],
+      values: traders.map((trader) => ({
+        trader_hex: addressOf(trader).slice(2),
+        balance: String(block === 2 ? balanceOf(trader) : 5),
+        block_number: block,
+      })),
+    });
+  }
+}

@@ -1,0 +1,169 @@
+/**
+ * The catalogue through an outage of the metadata API with new markets trading, over real HTTP: what is
+ * known goes on, what is new is empty with right token ids, and afterwards every market and profile is
+ * published once. An hour is a second here: every interval is shortened alike.
+ */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { Catalogue, type CatalogueTimes } from '../../ingest/catalogue.ts';
+import type { Listing, Profile } from '../../ingest/contract.ts';
+import { connectGamma } from '../../ingest/gamma.ts';
+import {
+  CHAIN,
+  condition,
+  derived,
+  EXCHANGE,
+  type FakeGamma,
+  NEG_RISK_EXCHANGE,
+  silent,
+  startFakeGamma,
+  wallet,
+} from '../unit/gamma-harness.ts';
+
+const TIMES: CatalogueTimes = {
+  marketStaleMs: 200,
+  profileStaleMs: 1_000,
+  marketMissingMs: 20,
+  profileMissingMs: 200,
+  newMarketsMs: 20,
+  sweepMs: 5,
+  activeMs: 10_000,
+  tokenMs: 300,
+};
+
+const POLL = { timeout: 15_000 };
+
+let fake: FakeGamma;
+let ended: AbortController;
+let published: (Listing | Profile)[];
+
+beforeEach(async () => {
+  fake = await startFakeGamma();
+  ended = new AbortController();
+  published = [];
+});
+
+afterEach(async () => {
+  ended.abort();
+  await fake.close();
+});
+
+function start(times: Partial<CatalogueTimes> = {}) {
+  const { signal } = ended;
+  const gamma = connectGamma({
+    ...{ url: fake.url, logger: silent, signal },
+    ...{ requestMsMax: 5_000, backoffMinMs: 5, backoffMaxMs: 30 },
+  });
+  const onChange = (event: Listing | Profile) => void published.push(event);
+  const options = { chain: CHAIN, gamma, logger: silent, signal, onChange };
+  const catalogue = new Catalogue({ ...options, times: { ...TIMES, ...times } });
+  return { catalogue, gamma };
+}
+
+const listings = () => published.filter((event) => event.kind === 'listing');
+const down = () => ({ status: 503 });
+const questionOf = (catalogue: Catalogue, number: number) =>
+  catalogue.feedMarket(condition(number), EXCHANGE).question;
+
+describe('the metadata API down', () => {
+  test('costs no fill its market, and afterwards everything is published once', async () => {
+    const { catalogue, gamma } = start({ marketStaleMs: 60_000 });
+    fake.list({ conditionId: condition(1), tags: ['a'], question: 'before' });
+    await catalogue.learn(condition(1), [wallet(1)], 1_000);
+    expect(questionOf(catalogue, 1)).toBe('before');
+
+    fake.control.fault = down;
+    for (let number = 2; number <= 400; number++) {
+      fake.list({ conditionId: condition(number), tags: ['new'], question: `q${number}` });
+      fake.profiles.set(wallet(number), { proxyWallet: wallet(number), name: `n${number}` });
+      await catalogue.learn(condition(number), [wallet(number)], 0);
+      const [token] = derived(condition(number));
+      expect(catalogue.outcomeOf(condition(number), token, EXCHANGE)).toBe(0);
+    }
+    const unknown = catalogue.feedMarket(condition(2), EXCHANGE);
+    expect(unknown).toMatchObject({ marketId: '0', question: '', tokenIds: derived(condition(2)) });
+    expect(questionOf(catalogue, 1)).toBe('before');
+    await expect.poll(() => gamma.downMs).toBeGreaterThan(100);
+    expect(catalogue.state.listings.waiting).toBe(399);
+    // One question at a time, with a pause after each: an outage is no storm of requests.
+    expect(fake.requests.length).toBeLessThan(60);
+
+    fake.control.fault = () => undefined;
+    await expect.poll(() => listings().length, POLL).toBe(400);
+    await expect.poll(() => published.length, POLL).toBe(799);
+    expect(questionOf(catalogue, 400)).toBe('q400');
+    expect(catalogue.state.listings).toMatchObject({
+      known: 400,
+      waiting: 0,
+      missing: 0,
+      dropped: 0,
+    });
+    expect(gamma.downMs).toBe(0);
+  });
+
+  test('a market that the service learns of later is published without being traded again', async () => {
+    const { catalogue } = start();
+    void catalogue.run();
+    await catalogue.learn(condition(7), [], 1_000);
+    expect(questionOf(catalogue, 7)).toBe('');
+    fake.list({ conditionId: condition(7), tags: ['late'], question: 'late', closed: true });
+    await expect.poll(() => listings().map((one) => one.question), POLL).toEqual(['late']);
+  });
+
+  test('new and changed markets are found by looking, each change published once', async () => {
+    const { catalogue } = start();
+    for (let number = 1; number <= 250; number++) {
+      fake.list({ conditionId: condition(number), tags: ['a'] });
+    }
+    void catalogue.run();
+    await expect.poll(() => listings().length, POLL).toBe(250);
+    fake.list({ conditionId: condition(251), tags: ['a'] });
+    await expect.poll(() => listings().length, POLL).toBe(251);
+    await catalogue.learn(condition(3), [], 0);
+    expect(questionOf(catalogue, 3)).not.toBe('');
+    fake.list({ conditionId: condition(3), tags: ['a', 'b'], closed: true });
+    await expect.poll(() => listings().length, POLL).toBe(252);
+    expect(listings().at(-1)).toMatchObject({ conditionId: condition(3), tags: ['a', 'b'] });
+  });
+});
+
+describe('a token without a known market', () => {
+  const tokenIds = ['77', '78'] as const;
+
+  test('is waited for until its metadata arrives', async () => {
+    const { catalogue } = start({ tokenMs: 3_000 });
+    const asked = Promise.all([catalogue.conditionOfToken('78'), catalogue.conditionOfToken('78')]);
+    setTimeout(() => fake.list({ conditionId: condition(8), tags: ['a'], tokenIds }), 200);
+    expect(await asked).toEqual([condition(8), condition(8)]);
+    expect(catalogue.outcomeOf(condition(8), '78', NEG_RISK_EXCHANGE)).toBe(1);
+    expect(listings()).toHaveLength(1);
+    expect(catalogue.state.mismatches).toBe(1);
+  });
+
+  test('is given up after a bounded time, at once the next time, and reported when it appears', async () => {
+    const { catalogue } = start();
+    const begunAt = performance.now();
+    expect(await catalogue.conditionOfToken('78')).toBeUndefined();
+    expect(performance.now() - begunAt).toBeGreaterThan(290);
+    const again = performance.now();
+    expect(await catalogue.conditionOfToken('78')).toBeUndefined();
+    expect(performance.now() - again).toBeLessThan(200);
+    expect(catalogue.state.tokensGivenUp).toBe(1);
+    fake.list({ conditionId: condition(8), tags: ['a'], tokenIds, closed: true });
+    void catalogue.run();
+    await expect.poll(() => catalogue.state.tokensFoundLate, POLL).toBe(1);
+    expect(catalogue.state.tokensGivenUp).toBe(0);
+    expect(await catalogue.conditionOfToken('78')).toBe(condition(8));
+  });
+
+  test('an outage is waited for once, not for each token, and its end is noticed', async () => {
+    const { catalogue } = start();
+    fake.control.fault = down;
+    const begunAt = performance.now();
+    for (let i = 0; i < 50; i++) expect(await catalogue.conditionOfToken(`${i}`)).toBeUndefined();
+    // 50 waits of 300 ms would be 15 s.
+    expect(performance.now() - begunAt).toBeLessThan(5_000);
+    fake.control.fault = () => undefined;
+    fake.list({ conditionId: condition(8), tags: ['a'], tokenIds });
+    await expect.poll(() => catalogue.conditionOfToken('78'), POLL).toBe(condition(8));
+  });
+});

@@ -1,0 +1,135 @@
+/**
+ * A restart with a large catalogue, from a real LEDGER: nothing is asked for or published again, and it
+ * takes seconds. RESTORE_LISTINGS=100000 is the measurement in docs/decisions/0007-catalogue.md.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { connectNats, type Nats } from '../../infra/nats.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { ensureStreams } from '../../infra/streams.ts';
+import { Catalogue } from '../../ingest/catalogue.ts';
+import { LEDGER_STREAM, type LedgerEvent, type Listing } from '../../ingest/contract.ts';
+import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { connectGamma } from '../../ingest/gamma.ts';
+import { parseListing } from '../../ingest/gamma-shapes.ts';
+import {
+  CHAIN,
+  condition,
+  EXCHANGE,
+  type FakeGamma,
+  silent,
+  startFakeGamma,
+  wallet,
+} from '../unit/gamma-harness.ts';
+
+const LISTINGS = Number(process.env.RESTORE_LISTINGS ?? 5_000);
+
+describe('restore', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'restore-'));
+  let server: Awaited<ReturnType<typeof startNatsServer>>;
+  let nats: Nats;
+  let fake: FakeGamma;
+  const ended = new AbortController();
+
+  beforeAll(async () => {
+    fake = await startFakeGamma();
+    server = await startNatsServer({ dataDir: directory });
+    nats = await connectNats({ url: server.url, name: 'test' });
+    await ensureStreams(nats, 1);
+    const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+    for (let number = 1; number <= LISTINGS; number++) {
+      await publishEvent(ledger, listing(number, 'old'));
+      if (number % 10 === 0) await publishEvent(ledger, marker(number));
+      if (number % 50 === 0) await publishEvent(ledger, resolution(number));
+    }
+    await publishEvent(ledger, listing(1, 'newest'));
+    await publishEvent(ledger, profile(1));
+    await ledger.flush();
+    ledger.close();
+  });
+
+  afterAll(async () => {
+    ended.abort();
+    await nats.close();
+    await server.stop();
+    await fake.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  test('knows the newest of everything, without asking or publishing', async () => {
+    const published: unknown[] = [];
+    const { signal } = ended;
+    const catalogue = new Catalogue({
+      chain: CHAIN,
+      gamma: connectGamma({ url: fake.url, logger: silent, signal }),
+      logger: silent,
+      signal,
+      onChange: (event) => void published.push(event),
+    });
+    const heapBefore = process.memoryUsage().rss;
+    const begunAt = performance.now();
+    await catalogue.restore(nats);
+    const seconds = (performance.now() - begunAt) / 1_000;
+    const megabytes = (process.memoryUsage().rss - heapBefore) / 1e6;
+    console.log(`${LISTINGS} listings: ${seconds.toFixed(2)} s, RSS +${megabytes.toFixed(0)} MB`);
+    expect(seconds).toBeLessThan(10);
+    expect(catalogue.state.listings).toMatchObject({ known: LISTINGS, missing: 0, waiting: 0 });
+    expect(catalogue.feedMarket(condition(1), EXCHANGE).question).toBe('newest');
+    const resolved = condition(Math.floor(LISTINGS / 50) * 50);
+    expect(catalogue.feedMarket(resolved, EXCHANGE)).toMatchObject({
+      winningOutcome: 'Yes',
+      resolvedAt: '2026-09-01T00:00:00Z',
+    });
+    expect(catalogue.feedTrader(wallet(1)).name).toBe('anna');
+    await catalogue.learn(condition(LISTINGS), [wallet(1)], 50);
+    expect(published).toEqual([]);
+    expect(fake.requests).toEqual([]);
+  });
+});
+
+function listing(number: number, question: string): Listing {
+  return parseListing({
+    id: String(number),
+    conditionId: condition(number),
+    question,
+    slug: `will-market-number-${number}-be-resolved-before-the-end-of-the-year`,
+    startDate: '2026-09-01T00:00:00Z',
+    endDate: '2026-12-01T00:00:00Z',
+    icon: `https://images.example/some-bucket/with-a-long-name/market-${number}.png`,
+    events: [{ id: '1', slug: `event-${number % 100}`, title: 'An event with a title', icon: '' }],
+    tags: ['politics', 'world', 'geopolitics', 'earn-4'].map((slug) => ({ slug })),
+    outcomes: '["Yes", "No"]',
+    clobTokenIds: JSON.stringify([token(number * 2), token(number * 2 + 1)]),
+  });
+}
+
+/** As long as a real token id. */
+function token(number: number): string {
+  return `1${String(number).padStart(76, '0')}`;
+}
+
+const at = (number: number) => ({
+  blockNumber: number,
+  blockTime: Date.parse('2026-09-01') / 1_000,
+  txHash: condition(number),
+  logIndex: 0,
+});
+
+function resolution(number: number): LedgerEvent {
+  return { kind: 'resolution', ...at(number), conditionId: condition(number), payouts: [1n, 0n] };
+}
+
+function marker(number: number): LedgerEvent {
+  const { txHash: blockHash, logIndex: _, ...block } = at(number);
+  return { kind: 'block', ...block, blockHash, matches: 0, fills: 0, resolutions: 0 };
+}
+
+function profile(number: number): LedgerEvent {
+  return {
+    ...{ kind: 'profile', address: wallet(number), name: 'anna', profileImage: '', xUsername: '' },
+    ...{ createdAt: '', takerTier: 0, takerTierName: '', weightedVolumeUsd: null },
+  };
+}

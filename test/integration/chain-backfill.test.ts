@@ -1,0 +1,163 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { connectNats, type Nats } from '../../infra/nats.ts';
+import { type JsonLine, rpc, start, temporaryDirectory } from '../e2e/service.ts';
+import {
+  factsOfChain,
+  factsOfLedger,
+  type Misbehave,
+  type StillDevnet,
+  startEndpoint,
+  startStillDevnet,
+} from './chain-harness.ts';
+
+const SEED = Number(process.env.CHAIN_SEED || Date.now() % 100_000);
+const KILLS = 4;
+
+const directory = temporaryDirectory();
+let devnet: StillDevnet;
+let last: number;
+let expected: readonly string[];
+
+beforeAll(async () => {
+  devnet = await startStillDevnet(`${directory.path}/devnet`, 250);
+  // Long stretches without facts: ranges, and markers that are far apart.
+  await devnet.call('anvil_mine', '0x200');
+  last = await devnet.number('finalized');
+  expected = await factsOfChain(devnet.url, last);
+});
+
+afterAll(async () => {
+  await devnet?.close();
+  directory.remove();
+});
+
+/** A LEDGER of its own, and ingest on it as a process. */
+async function withLedger(
+  name: string,
+  work: (given: {
+    nats: Nats;
+    ingest: (args: string, env?: Record<string, string>) => ReturnType<typeof start>;
+  }) => Promise<void>,
+) {
+  const server = await startNatsServer({ dataDir: `${directory.path}/${name}` });
+  const nats = await connectNats({ url: server.url, name: 'test' });
+  try {
+    const env = { ...devnet.env, NATS_URL: server.url };
+    await work({
+      nats,
+      ingest: (args, more = {}) =>
+        start('ingest/main.ts', args.split(' '), { ...env, LOG_LEVEL: 'warn', ...more }),
+    });
+  } finally {
+    await nats.close();
+    await server.stop();
+  }
+}
+
+async function expectWhole(nats: Nats, from = 0): Promise<void> {
+  const { facts, markers } = await factsOfLedger(nats);
+  expect(facts).toEqual(expected.filter((place) => Number(place.split(':')[0]) >= from));
+  const numbers = markers.map((marker) => marker.blockNumber);
+  expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
+  expect(numbers.at(-1)).toBe(last);
+  for (const { blockNumber, blockHash } of markers.filter((_, i) => i % 7 === 0)) {
+    const params = [`0x${blockNumber.toString(16)}`, false];
+    const block = await rpc<JsonLine>(devnet.url, 'eth_getBlockByNumber', params);
+    expect(block.hash).toBe(blockHash);
+  }
+}
+
+describe(`backfill (CHAIN_SEED=${SEED})`, () => {
+  test('ends after --to-block with code 0; run again it goes on; LEDGER is the chain in its order', async () => {
+    await withLedger('plain', async ({ nats, ingest }) => {
+      expect(await ingest(`backfill --from-block 0 --to-block ${last - 530}`).exit).toBe(0);
+      const { markers } = await factsOfLedger(nats);
+      expect(markers.at(-1)?.blockNumber).toBe(last - 530);
+      expect(await ingest(`backfill --from-block 0 --to-block ${last}`).exit).toBe(0);
+      await expectWhole(nats);
+    });
+  });
+
+  test('begins anywhere: earlier resolutions come first, and nothing can be put before it', async () => {
+    const from = Number(expected[Math.floor(expected.length / 2)]?.split(':')[0]);
+    await withLedger('middle', async ({ nats, ingest }) => {
+      const first = ingest(`backfill --from-block ${from} --to-block ${last}`);
+      expect(await first.exit, first.errors()).toBe(0);
+      const { facts, markers } = await factsOfLedger(nats);
+      const earlier = facts.filter((place) => Number(place.split(':')[0]) < from);
+      expect(markers[0]).toMatchObject({ blockNumber: from - 1, resolutions: earlier.length });
+      expect(earlier.length).toBeGreaterThan(0);
+      expect(facts.slice(0, earlier.length)).toEqual(earlier);
+      expect(facts.slice(earlier.length)).toEqual(
+        expected.filter((place) => Number(place.split(':')[0]) >= from),
+      );
+      const before = ingest(`backfill --from-block ${from - 1}`);
+      expect(await before.exit).toBe(1);
+      expect(before.errors()).toContain(`LEDGER begins with block ${from} and ends with`);
+      const gap = ingest(`backfill --from-block ${last + 2}`);
+      expect(await gap.exit).toBe(1);
+      expect(gap.errors()).toContain('a gap is never left');
+    });
+  });
+
+  test(`killed ${KILLS} times anywhere and started again, it is as if nothing had been`, async () => {
+    let state = SEED;
+    const dice = () => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+      return state / 2 ** 32;
+    };
+    // Slow answers of small ranges: the kills meet every stage.
+    const slow = await startEndpoint(devnet.url, limitRange(20));
+    try {
+      await withLedger('killed', async ({ nats, ingest }) => {
+        for (let kill = 0; kill < KILLS; kill++) {
+          const run = ingest(`backfill --from-block 0 --to-block ${last}`, { RPC_URL: slow.url });
+          await delay(300 + dice() * 700);
+          run.kill('SIGKILL');
+          await run.exit;
+        }
+        expect(await ingest(`backfill --from-block 0 --to-block ${last}`).exit).toBe(0);
+        await expectWhole(nats);
+      });
+    } finally {
+      await slow.close();
+    }
+  });
+
+  test('a node that takes few blocks or few results at a time is asked for less', async () => {
+    const narrow = await startEndpoint(devnet.url, limitRange(30));
+    try {
+      await withLedger('narrow', async ({ nats, ingest }) => {
+        const env = { RPC_URL: narrow.url };
+        expect(await ingest(`backfill --from-block 0 --to-block ${last}`, env).exit).toBe(0);
+        await expectWhole(nats);
+      });
+    } finally {
+      await narrow.close();
+    }
+  });
+
+  test('a node of another chain ends it, by name; a chain that is not known says what it needs', async () => {
+    await withLedger('wrong', async ({ ingest }) => {
+      const wrong = ingest('backfill --from-block 0', { CHAIN: 'polygon', LOG_LEVEL: 'error' });
+      expect(await wrong.exit).toBe(1);
+      expect(JSON.stringify(wrong.lines)).toMatch(/is a node of chain 31337, not of 137/);
+      const amoy = ingest('backfill --from-block 0', { CHAIN: 'amoy' });
+      expect(await amoy.exit).toBe(1);
+      expect(amoy.errors()).toContain('EXCHANGES, CONDITIONAL_TOKENS, COLLATERAL missing');
+    });
+  });
+});
+
+/** Refuses searches over more blocks, as public nodes do. */
+function limitRange(blocks: number): Misbehave {
+  return (calls, replies) => {
+    const [call] = calls;
+    const filter = call?.params[0] as { fromBlock?: string; toBlock?: string } | undefined;
+    const asked = Number(filter?.toBlock) - Number(filter?.fromBlock) + 1;
+    if (call?.method !== 'eth_getLogs' || !(asked > blocks)) return undefined;
+    return replies.map(({ id }) => ({ id, error: { code: -32005, message: 'too many' } }));
+  };
+}

@@ -1,0 +1,133 @@
+/**
+ * What the tests of the final follower share: a devnet that mines when it is told to, endpoints in front
+ * of it that misbehave on purpose, ingest as a process, and LEDGER beside the chain's own logs.
+ */
+import { once } from 'node:events';
+import { mkdirSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { buffer } from 'node:stream/consumers';
+import { readConfig } from '../../infra/config.ts';
+import { openDevnet } from '../../infra/devnet/devnet.ts';
+import type { Nats } from '../../infra/nats.ts';
+import { storedSince } from '../../infra/nats-read.ts';
+import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
+import { type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
+import { TOPICS } from '../../ingest/exchange-abi.ts';
+import { rpc } from '../e2e/service.ts';
+
+export const CHAIN = chainOf(readConfig({ CHAIN: 'devnet' }));
+
+/** A devnet with a short history that stands still but for `mine`. */
+export async function startStillDevnet(directory: string, matches: number) {
+  mkdirSync(directory, { recursive: true });
+  const devnet = await openDevnet({
+    directory,
+    rpcPort: 0,
+    gammaPort: 0,
+    seed: 7,
+    traders: 40,
+    historyDays: 3,
+    historyMatches: matches,
+    blockTimeSeconds: 0,
+    matchesPerSecond: 0,
+    now: Date.now,
+    report: () => undefined,
+  });
+  const { url } = devnet.chain;
+  return {
+    url,
+    env: { RPC_URL: url, GAMMA_URL: devnet.gammaUrl, CHAIN: 'devnet', MEMPOOL: 'off' },
+    call: <T>(method: string, ...params: unknown[]) => rpc<T>(url, method, params),
+    async mine(blocks: number): Promise<void> {
+      for (let i = 0; i < blocks; i++) await rpc(url, 'evm_mine', []);
+    },
+    async number(tag: string): Promise<number> {
+      const block = await rpc<{ number: string }>(url, 'eth_getBlockByNumber', [tag, false]);
+      return Number(block.number);
+    },
+    close: () => devnet.close(),
+  };
+}
+export type StillDevnet = Awaited<ReturnType<typeof startStillDevnet>>;
+
+type Log = {
+  readonly transactionHash: string;
+  readonly logIndex: string;
+  readonly blockNumber: string;
+};
+
+/** Places of the chain's matches and resolutions in chain order, as `block:txHash:logIndex`. */
+export async function factsOfChain(url: string, to: number): Promise<readonly string[]> {
+  const topics = [[TOPICS.ordersMatched, TOPICS.conditionResolution]];
+  const filter = { fromBlock: '0x0', toBlock: `0x${to.toString(16)}`, topics };
+  const logs = await rpc<Log[]>(url, 'eth_getLogs', [
+    { ...filter, address: watchedAddresses(CHAIN) },
+  ]);
+  return logs
+    .map((log) => ({ ...log, block: Number(log.blockNumber), index: Number(log.logIndex) }))
+    .toSorted((a, b) => a.block - b.block || a.index - b.index)
+    .map((log) => `${log.block}:${log.transactionHash}:${log.index}`);
+}
+
+/** Places of LEDGER's matches and resolutions in stream order, and its markers. */
+export async function factsOfLedger(nats: Nats) {
+  const facts: string[] = [];
+  const markers: BlockMarker[] = [];
+  for await (const { data } of storedSince(nats, LEDGER_STREAM, { sequence: 1 })) {
+    const event = decodeLedgerEvent(data);
+    if (event.kind === 'block') markers.push(event);
+    if (event.kind !== 'match' && event.kind !== 'resolution') continue;
+    facts.push(`${event.blockNumber}:${event.txHash}:${event.logIndex}`);
+  }
+  return { facts, markers };
+}
+
+export type Call = { readonly id: number; readonly method: string; readonly params: unknown[] };
+export type Reply = { readonly id: number; result?: unknown; error?: unknown };
+/** What an endpoint answers: a JSON body, or raw text with status and headers. */
+export type Misbehave = (
+  calls: readonly Call[],
+  replies: Reply[],
+) => readonly Reply[] | Raw | undefined;
+export type Raw = {
+  readonly status?: number;
+  readonly headers?: Record<string, string>;
+  readonly text: string;
+};
+
+/** An endpoint in front of `target`; `misbehave` may change each answer, undefined leaves it. */
+export async function startEndpoint(target: string, misbehave: Misbehave) {
+  let asked = 0;
+  const server = createServer(async (request, response) => {
+    asked += 1;
+    const body = (await buffer(request)).toString();
+    const parsed = JSON.parse(body);
+    const calls: Call[] = Array.isArray(parsed) ? parsed : [parsed];
+    const headers = { 'content-type': 'application/json' };
+    const answer = await (await fetch(target, { method: 'POST', headers, body })).json();
+    const replies = (Array.isArray(answer) ? answer : [answer]) as Reply[];
+    const changed = misbehave(calls, replies);
+    if (changed !== undefined && 'text' in changed) {
+      response.writeHead(changed.status ?? 200, { ...headers, ...changed.headers });
+      response.end(changed.text);
+      return;
+    }
+    const given = changed ?? replies;
+    response.writeHead(200, headers);
+    response.end(JSON.stringify(Array.isArray(parsed) ? given : given[0]));
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    get asked() {
+      return asked;
+    },
+    async close() {
+      server.closeAllConnections();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}

@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { connectNats, type Nats } from '../../infra/nats.ts';
+import { migrate } from '../../sql/migrate.ts';
+import { query, start, temporaryDirectory, until } from '../e2e/service.ts';
+import {
+  factsOfChain,
+  factsOfLedger,
+  type StillDevnet,
+  startStillDevnet,
+} from './chain-harness.ts';
+
+const directory = temporaryDirectory();
+let devnet: StillDevnet;
+let server: Awaited<ReturnType<typeof startNatsServer>>;
+let nats: Nats;
+let clickhouse: ReturnType<typeof start>;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  devnet = await startStillDevnet(`${directory.path}/devnet`, 120);
+  server = await startNatsServer({ dataDir: `${directory.path}/nats` });
+  nats = await connectNats({ url: server.url, name: 'test' });
+  const data = ['--data', `${directory.path}/clickhouse`, '--port', '0'];
+  clickhouse = start('infra/embedded/clickhouse.ts', data);
+  const { url } = await clickhouse.event('listening');
+  env = { ...devnet.env, NATS_URL: server.url, CLICKHOUSE_URL: String(url), LOG_LEVEL: 'warn' };
+});
+
+afterAll(async () => {
+  await nats?.close();
+  await clickhouse?.stop();
+  await server?.stop();
+  await devnet?.close();
+  directory.remove();
+});
+
+async function ledgerReaches(block: number): Promise<void> {
+  await until(async () => {
+    const { markers } = await factsOfLedger(nats);
+    return (markers.at(-1)?.blockNumber ?? -1) >= block ? true : undefined;
+  });
+}
+
+/** Rows of a projection from nothing: the database dropped, made again and read from LEDGER. */
+async function rebuiltFills(): Promise<number> {
+  const url = env.CLICKHOUSE_URL ?? '';
+  const dropped = await fetch(url, {
+    method: 'POST',
+    body: 'DROP DATABASE IF EXISTS fillstream SYNC',
+  });
+  expect(dropped.status, await dropped.text()).toBe(200);
+  await migrate({ url, database: 'fillstream' });
+  const projector = start('projector/main.ts', [], env);
+  await projector.event('projecting');
+  const { markers } = await factsOfLedger(nats);
+  const fills = markers.reduce((sum, marker) => sum + marker.fills, 0);
+  const count = await until(async () => {
+    const [row] = await query<{ n: string }>(
+      url,
+      "SELECT toString(countIf(kind = 'fill')) AS n FROM bookings",
+    );
+    return Number(row?.n) >= fills ? Number(row?.n) : undefined;
+  });
+  await projector.stop();
+  expect(count).toBe(fills);
+  return count;
+}
+
+test('a final block that is replaced stops ingest with an alarm; a rewind and a rebuild repair it', async () => {
+  const first = start('ingest/main.ts', [], env);
+  await devnet.mine(3);
+  await first.event('caught_up');
+  const final = await devnet.number('finalized');
+  await ledgerReaches(final);
+  const before = await factsOfLedger(nats);
+  const fills = await rebuiltFills();
+
+  // The newest blocks with facts are replaced by empty ones, far below "final".
+  const head = await devnet.number('latest');
+  const depth = head - Number(before.facts.at(-1)?.split(':')[0]) + 1;
+  await devnet.call('anvil_reorg', depth, []);
+  await devnet.mine(4);
+  expect(await first.exit).toBe(3);
+  const alarm = JSON.stringify(first.lines);
+  expect(alarm).toContain('ALARM: a final block was replaced');
+  expect(alarm).toContain(`LEDGER holds ${before.markers.at(-1)?.blockHash} as block ${final}`);
+  const agreed = Number(/agree on up to block (\d+)/.exec(alarm)?.[1]);
+  expect(agreed).toBe(head - depth);
+  expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
+
+  const plan = ['rewind', '--to-block', String(agreed)];
+  const shown = start('ingest/main.ts', plan, env);
+  expect(await shown.exit).toBe(0);
+  expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
+  const done = start('ingest/main.ts', [...plan, '--yes'], env);
+  expect(await done.exit, done.errors() + JSON.stringify(done.lines)).toBe(0);
+  const rewound = await factsOfLedger(nats);
+  expect(rewound.markers.at(-1)?.blockNumber).toBe(agreed);
+  expect(rewound.facts).toEqual(
+    before.facts.filter((place) => Number(place.split(':')[0]) <= agreed),
+  );
+
+  const again = start('ingest/main.ts', [], env);
+  const newFinal = await devnet.number('finalized');
+  await ledgerReaches(newFinal);
+  const { facts, markers } = await factsOfLedger(nats);
+  expect(facts).toEqual(await factsOfChain(devnet.url, newFinal));
+  expect(facts.length).toBeLessThan(before.facts.length);
+  // Every block after the rewind has its marker: the server had forgotten the ids of the old ones.
+  const newMarkers = markers.filter((marker) => marker.blockNumber > agreed);
+  expect(newMarkers.map((marker) => marker.blockNumber)).toEqual(
+    Array.from({ length: newFinal - agreed }, (_, i) => agreed + 1 + i),
+  );
+  expect(await rebuiltFills()).toBeLessThan(fills);
+  expect(await again.stop()).toBe(0);
+});

@@ -1,0 +1,229 @@
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { explains, parseBloom } from '../../ingest/bloom.ts';
+import { readRange } from '../../ingest/follow-range.ts';
+import { connectRpc } from '../../ingest/rpc.ts';
+import { RpcError } from '../../ingest/rpc-error.ts';
+import { temporaryDirectory } from '../e2e/service.ts';
+import {
+  type Call,
+  CHAIN,
+  factsOfChain,
+  type Misbehave,
+  type Reply,
+  type StillDevnet,
+  startEndpoint,
+  startStillDevnet,
+} from './chain-harness.ts';
+
+type LogText = { blockNumber: string; topics: string[]; address: string; data: string };
+type BlockText = { hash: string; parentHash: string; logsBloom: `0x${string}` };
+
+const directory = temporaryDirectory();
+let devnet: StillDevnet;
+let last: number;
+let expected: readonly string[];
+
+beforeAll(async () => {
+  devnet = await startStillDevnet(directory.path, 150);
+  last = await devnet.number('finalized');
+  expected = await factsOfChain(devnet.url, last);
+});
+
+afterAll(async () => {
+  await devnet?.close();
+  directory.remove();
+});
+
+/** Places of the matches and resolutions that a read of the whole chain gives, at one of the attempts. */
+async function places(urls: string, { attempts = 1 } = {}) {
+  const rpc = connectRpc(urls, { chainId: CHAIN.id });
+  const source = { rpc, chain: CHAIN };
+  const whole = new Set(expected);
+  for (let attempt = 1; ; attempt++) {
+    try {
+      const { blocks } = await readRange(source, 0, last);
+      return blocks
+        .flatMap(({ raw }) => raw?.logs.map((log) => ({ log, number: raw.block.number })) ?? [])
+        .map(({ log, number }) => `${number}:${log.transactionHash}:${log.logIndex}`)
+        .filter((place) => whole.has(place));
+    } catch (error) {
+      if (!(error instanceof RpcError) || attempt === attempts) throw error;
+    }
+  }
+}
+
+/** Changes the results of one method. */
+function result(method: string, change: (result: never, call: Call) => unknown): Misbehave {
+  return (calls, replies) =>
+    replies.map((reply): Reply => {
+      const call = calls.find(({ id }) => id === reply.id);
+      if (call?.method !== method) return reply;
+      return { id: reply.id, result: change(reply.result as never, call) };
+    });
+}
+
+/** A result once spoiled and well ever after. */
+function once(spoil: Misbehave): Misbehave {
+  let isSpoiled = false;
+  return (calls, replies) => {
+    const isFirst = !isSpoiled && calls.some(({ method }) => method !== 'eth_chainId');
+    if (!isFirst) return undefined;
+    isSpoiled = true;
+    return spoil(calls, replies);
+  };
+}
+
+const busiest = () => Number(expected[Math.floor(expected.length / 2)]?.split(':')[0]);
+
+const SPOILED: Readonly<Record<string, Misbehave>> = {
+  'cut JSON': (_calls, replies) => ({ text: JSON.stringify(replies).slice(0, -5) }),
+  'an error page': () => ({ status: 502, text: '<html>' }),
+  'status 429': () => ({ status: 429, headers: { 'retry-after': '0' }, text: '' }),
+  'a JSON-RPC rate limit': (_calls, replies) =>
+    replies.map(({ id }) => ({ id, error: { code: 429, message: 'slow down' } })),
+  'answers to other requests': (_calls, replies) =>
+    replies.map((reply) => ({ ...reply, id: reply.id - 1_000 })),
+  'answers left out of a batch': (_calls, replies) => replies.slice(1),
+  'null for blocks': result('eth_getBlockByNumber', () => null),
+  'the previous block': result('eth_getBlockByNumber', (block: BlockText) => ({
+    ...block,
+    number: '0x1',
+  })),
+  'a block of another fork': result('eth_getBlockByNumber', (block: BlockText) => ({
+    ...block,
+    hash: `0x${'ab'.repeat(32)}`,
+  })),
+};
+
+const FALSE_LOGS: Readonly<Record<string, (logs: LogText[]) => LogText[]>> = {
+  'no logs at all': () => [],
+  'no logs of one block': (logs) => logs.filter((log) => Number(log.blockNumber) !== busiest()),
+  'no logs of the newest blocks': (logs) => logs.slice(0, -40),
+  'one log less': (logs) => logs.toSpliced(logs.length >> 1, 1),
+  'a log twice': (logs) => [...logs, ...logs.slice(-1)],
+  'a log of another block': (logs) =>
+    logs.map((log, i) => (i === 3 ? { ...log, blockHash: `0x${'ab'.repeat(32)}` } : log)),
+  'a log of no transaction': (logs) =>
+    logs.map((log, i) => (i === 3 ? { ...log, transactionHash: `0x${'ab'.repeat(32)}` } : log)),
+  'a topic that the bloom does not have': (logs) =>
+    logs.map((log, i) =>
+      i === 3 ? { ...log, topics: [log.topics[0] ?? '', `0x${'ab'.repeat(32)}`] } : log,
+    ),
+};
+
+describe('a range of blocks', () => {
+  test('is every match and resolution of the chain, in its order', async () => {
+    expect(expected.length).toBeGreaterThan(150);
+    expect(await places(devnet.url)).toEqual(expected);
+  });
+
+  test("the receipts' logs explain every bloom of the chain, and one log less does not", async () => {
+    const rpc = connectRpc(devnet.url);
+    let explained = 0;
+    for (let number = 0; number <= last; number++) {
+      const header = await rpc.header(number);
+      const logs = await rpc.receiptLogs(header);
+      expect(explains(logs, header.logsBloom)).toBe(true);
+      if (logs.length > 0 && !explains(logs.slice(1), header.logsBloom)) explained += 1;
+    }
+    expect(explained).toBeGreaterThan(0);
+    expect(() => parseBloom('0x00')).toThrow(RangeError);
+  });
+
+  for (const [fault, spoil] of Object.entries(SPOILED)) {
+    test(`${fault}: the next endpoint is asked`, async () => {
+      const bad = await startEndpoint(devnet.url, (calls, replies) =>
+        calls.some(({ method }) => method === 'eth_chainId') ? undefined : spoil(calls, replies),
+      );
+      try {
+        // A contradiction between whole answers costs an attempt: the follower reads again, too.
+        const urls = `${bad.url},${devnet.url}`;
+        expect(await places(urls, { attempts: 5 })).toEqual(expected);
+        expect(bad.asked).toBeGreaterThan(0);
+      } finally {
+        await bad.close();
+      }
+    });
+  }
+
+  for (const [fault, change] of Object.entries(FALSE_LOGS)) {
+    test(`${fault}: never taken for the truth`, async () => {
+      const bad = await startEndpoint(devnet.url, result('eth_getLogs', change));
+      try {
+        expect(await places(`${bad.url},${devnet.url}`, { attempts: 5 })).toEqual(expected);
+        // Alone it is either found out, or put right by the receipts.
+        const alone = await places(bad.url).catch((error: unknown) => error);
+        if (alone instanceof RpcError) expect(alone.class).toBe('inconsistent');
+        else expect(alone).toEqual(expected);
+      } finally {
+        await bad.close();
+      }
+    });
+  }
+
+  test('missing logs are put right without receipts, by asking every endpoint for the block', async () => {
+    const noReceipts: Misbehave = (calls, replies) =>
+      calls[0]?.method === 'eth_getBlockReceipts'
+        ? replies.map(({ id }) => ({ id, error: { code: -32601, message: 'no such method' } }))
+        : undefined;
+    const forgets = result('eth_getLogs', (logs: LogText[], { params: [filter] }) =>
+      (filter as { blockHash?: string }).blockHash === undefined ? [] : logs,
+    );
+    const bad = await startEndpoint(
+      devnet.url,
+      (calls, replies) => noReceipts(calls, replies) ?? forgets(calls, replies),
+    );
+    try {
+      expect(await places(bad.url)).toEqual(expected);
+    } finally {
+      await bad.close();
+    }
+  });
+
+  test('an endpoint that fails once is asked again and counted by class', async () => {
+    const spoiled = SPOILED['cut JSON'] as Misbehave;
+    const flaky = await startEndpoint(devnet.url, once(spoiled));
+    const registry = new Registry();
+    try {
+      const rpc = connectRpc(flaky.url, { chainId: CHAIN.id, registry });
+      await expect(rpc.header(1)).rejects.toMatchObject({ class: 'malformed' });
+      expect((await rpc.header(1)).number).toBe(1);
+      expect(await registry.metrics()).toMatch(/rpc_errors_total\{.*class="malformed"\} 1/);
+    } finally {
+      await flaky.close();
+    }
+  });
+
+  test('after a 429 an endpoint is left alone for as long as it asked', async () => {
+    const limited = await startEndpoint(
+      devnet.url,
+      once(() => ({ status: 429, headers: { 'retry-after': '30' }, text: '' })),
+    );
+    try {
+      const rpc = connectRpc(limited.url);
+      await expect(rpc.header(1)).rejects.toMatchObject({ retryAfterMs: 30_000 });
+      const error = await rpc.header(1).catch((reason: unknown) => reason as RpcError);
+      expect(error).toMatchObject({ class: 'rate_limited' });
+      expect((error as RpcError).retryAfterMs).toBeGreaterThan(20_000);
+      expect(limited.asked).toBe(1);
+    } finally {
+      await limited.close();
+    }
+  });
+
+  test('a node of another chain is never believed, and named', async () => {
+    const rpc = connectRpc(devnet.url, { chainId: 137 });
+    await expect(rpc.header(1)).rejects.toMatchObject({ class: 'wrong_chain' });
+    await expect(rpc.header(1)).rejects.toThrow(/chain 137/);
+    const polygon = await startEndpoint(
+      devnet.url,
+      result('eth_chainId', () => '0x89'),
+    );
+    try {
+      expect(await places(`${polygon.url},${devnet.url}`)).toEqual(expected);
+    } finally {
+      await polygon.close();
+    }
+  });
+});

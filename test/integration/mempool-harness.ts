@@ -1,0 +1,261 @@
+/**
+ * What the mempool tests share: anvil with the exchange's contracts that mines when it is told to,
+ * matches to send, and the live side of ingest on a real nats-server, started and stopped as often
+ * as a test likes. Final blocks are read by hand, so that a test decides what is known when.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pino from 'pino';
+import { Registry } from 'prom-client';
+import type { Hex } from 'viem';
+import { readConfig } from '../../infra/config.ts';
+import { openDevnet } from '../../infra/devnet/devnet.ts';
+import { encodeMatch } from '../../infra/devnet/match.ts';
+import { Sender, type Transaction } from '../../infra/devnet/sender.ts';
+import type { PlannedMatch } from '../../infra/devnet/world.ts';
+import type { Nats } from '../../infra/nats.ts';
+import { openKv } from '../../infra/nats-kv.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { ensureStreams, INGEST_BUCKET } from '../../infra/streams.ts';
+import { factsOf, readBlock } from '../../ingest/blocks.ts';
+import { Catalogue } from '../../ingest/catalogue.ts';
+import { chainOf } from '../../ingest/chains.ts';
+import {
+  encodeEvent,
+  FEED_STREAM,
+  LEDGER_STREAM,
+  ledgerMessageId,
+  ledgerSubject,
+} from '../../ingest/contract.ts';
+import { FeedWriter } from '../../ingest/feed.ts';
+import { connectGamma } from '../../ingest/gamma.ts';
+import { Live } from '../../ingest/live.ts';
+import { liveMetrics, tellSource } from '../../ingest/live-metrics.ts';
+import { connectMempoolNode } from '../../ingest/mempool-node.ts';
+import type { MempoolSetting, MempoolSource } from '../../ingest/mempool-source.ts';
+import { Operators } from '../../ingest/operators.ts';
+import { PendingMatches } from '../../ingest/pending.ts';
+import { restoreFeed } from '../../ingest/pending-restore.ts';
+import { connectRpc } from '../../ingest/rpc.ts';
+import { Subscription } from '../../ingest/subscription.ts';
+
+const CHAIN = chainOf(readConfig({ CHAIN: 'devnet' }));
+export const SECONDS_MAX = 120;
+const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' });
+
+export type Network = Awaited<ReturnType<typeof startNetwork>>;
+
+/** A devnet with a short history; nothing is sent or mined but by the test. */
+export async function startNetwork(seed: number) {
+  const directory = mkdtempSync(join(tmpdir(), 'fillstream-mempool-'));
+  const devnet = await openDevnet({
+    directory,
+    rpcPort: 0,
+    gammaPort: 0,
+    seed,
+    traders: 40,
+    historyDays: 0.5,
+    historyMatches: 60,
+    blockTimeSeconds: 0,
+    matchesPerSecond: 0,
+    now: Date.now,
+    report: () => undefined,
+  });
+  const { chain, world, gammaUrl } = devnet;
+  const sender = new Sender(chain.rpc);
+  const number = async (tag: string) =>
+    Number((await chain.rpc.call<{ number: Hex }>('eth_getBlockByNumber', tag, false)).number);
+  return {
+    rpc: chain.rpc,
+    url: chain.url,
+    webSocketUrl: chain.webSocketUrl,
+    gammaUrl,
+    number,
+    /** Books a match that the exchange will execute; the market is listed at once. */
+    async plan(): Promise<PlannedMatch> {
+      for (;;) {
+        const now = Date.now();
+        const market = world.chooseMarket(world.chooseTopic(), Math.floor(now / 1_000));
+        if (market === undefined) continue;
+        await sender.send(world.list([market]));
+        const planned = world.match(market, now);
+        if (planned !== undefined) return planned;
+      }
+    },
+    /** Books a match as `plan` does, without anything on the chain. */
+    book(): PlannedMatch {
+      for (;;) {
+        const now = Date.now();
+        const market = world.chooseMarket(world.chooseTopic(), Math.floor(now / 1_000));
+        const planned = market === undefined ? undefined : world.match(market, now);
+        if (planned !== undefined) return planned;
+      }
+    },
+    async send(transaction: Transaction): Promise<Hex> {
+      const [hash] = await sender.send([transaction]);
+      if (hash === undefined) throw new Error('nothing was sent');
+      return hash;
+    },
+    /** Reads what everybody holds from the chain: a booked match was not executed. */
+    reload: () =>
+      world.holdings.load(
+        chain.rpc,
+        world.traders.map(({ address }) => address),
+        world.unresolved,
+      ),
+    /** Mines what waits, and empty blocks behind it: with three all of it is final. */
+    async mine(blocks = 3): Promise<void> {
+      for (let i = 0; i < blocks; i++) await chain.rpc.call('evm_mine');
+    },
+    /** Lets so many seconds of the chain's time pass with the next block. */
+    async pass(seconds: number): Promise<void> {
+      const latest = await chain.rpc.call<{ timestamp: Hex }>(
+        'eth_getBlockByNumber',
+        'latest',
+        false,
+      );
+      await chain.rpc.call('evm_setNextBlockTimestamp', Number(latest.timestamp) + seconds);
+      await chain.rpc.call('evm_mine');
+    },
+    async close() {
+      await devnet.close();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A match that an operator sends and the exchange refuses: its taker owns nothing. */
+export function unpayable({ match, transaction }: PlannedMatch): Transaction {
+  const poor = `0x${'99'.repeat(20)}` as Hex;
+  const takerOrder = { ...match.takerOrder, maker: poor, signer: poor, salt: 1n };
+  return { ...transaction, data: encodeMatch({ ...match, takerOrder }) };
+}
+
+export type Life = Awaited<ReturnType<typeof startLife>>;
+
+/** One life of the live side: as ingest/main.ts joins it, with the final blocks read by hand. */
+export async function startLife(
+  nats: Nats,
+  network: Network,
+  options: {
+    readonly setting?: MempoolSetting;
+    readonly url?: string;
+    readonly webSocketUrl?: string;
+    readonly operators?: readonly string[];
+    readonly gammaUrl?: string;
+  } = {},
+) {
+  await ensureStreams(nats, 1);
+  const ending = new AbortController();
+  const { signal } = ending;
+  const registry = new Registry();
+  const metrics = liveMetrics(registry);
+  const url = options.url ?? network.url;
+  const rpc = connectRpc(url);
+  const node = connectMempoolNode([url]);
+  const kv = await openKv(nats, INGEST_BUCKET);
+  const feedPublisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
+  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+  const gamma = connectGamma({ url: options.gammaUrl ?? network.gammaUrl, logger, signal });
+  const catalogue = new Catalogue({
+    chain: CHAIN,
+    gamma,
+    logger,
+    signal,
+    onChange: () => Promise.resolve(),
+  });
+  const operators = await Operators.load(kv, options.operators ?? []);
+  const feed = new FeedWriter(feedPublisher, catalogue);
+  const pending = new PendingMatches({ feed, node, secondsMax: SECONDS_MAX, metrics, logger });
+  await restoreFeed(nats, Date.now() - 600_000, feed, pending);
+  const live = new Live({
+    ...{ rpc, chain: CHAIN, catalogue, feed, operators, pending, metrics, logger, signal },
+    onMissed: () => subscription.missed(),
+  });
+  const failures: unknown[] = [];
+  const heads = new Set<number>();
+  const subscription = new Subscription({
+    url: options.webSocketUrl ?? network.webSocketUrl,
+    node,
+    setting: options.setting ?? 'auto',
+    exchanges: new Set(CHAIN.exchanges.keys()),
+    logger,
+    signal,
+    onHead: (number) => {
+      heads.add(number);
+      live.head(number);
+    },
+    onPending: (transaction, source) =>
+      void live.pending(transaction, source).catch((error) => failures.push(error)),
+    onSource: (source) => tellSource(metrics, source),
+    onDropped: (reason, count) => metrics.dropped.inc({ reason }, count),
+  });
+  const running = subscription.run();
+  let next = Number(new TextDecoder().decode((await kv.get('test_next'))?.value)) || 0;
+  if (next === 0) next = (await network.number('finalized')) + 1;
+  return {
+    live,
+    pending,
+    operators,
+    subscription,
+    heads,
+    failures,
+    /** Reads the blocks that are final by now, as the follower does. */
+    async advance(): Promise<void> {
+      const final = await network.number('finalized');
+      for (; next <= final; next += 1) {
+        const raw = await readBlock(rpc, CHAIN, next);
+        if (raw === undefined) throw new Error(`no block ${next}`);
+        const facts = await factsOf(raw, CHAIN, catalogue);
+        await live.final(facts, 0);
+        const { number: blockNumber, timestamp: blockTime } = facts.block;
+        for (const { txHash, logIndex, exchange, conditionId, fills } of facts.matches) {
+          const event = {
+            kind: 'match' as const,
+            ...{ blockNumber, blockTime, txHash, logIndex, exchange, conditionId },
+            fills: fills.map(({ order: _order, ...fill }) => ({
+              ...fill,
+              tokenId: fill.tokenId.toString(),
+            })),
+          };
+          await ledger.publish(
+            ledgerSubject(event),
+            ledgerMessageId(event, ''),
+            encodeEvent(event),
+          );
+        }
+        await ledger.flush();
+        await kv.put('test_next', String(next + 1));
+      }
+      await pending.judge();
+    },
+    /** Resolves when the live side has read the newest block. */
+    async headRead(): Promise<void> {
+      const head = await network.number('latest');
+      while (((await metrics.head.get()).values[0]?.value ?? 0) < head) await delay(10);
+    },
+    /** Gives way for a moment, to look again at what comes from outside. */
+    tick: () => delay(5),
+    /** Resolves when pending transactions come this way. */
+    async uses(source: MempoolSource): Promise<void> {
+      while (subscription.source !== source) await delay(5);
+    },
+    /** Value of a metric with these labels; 0 where there is none. */
+    async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
+      const found = await registry.getSingleMetric(`fillstream_${name}`)?.get();
+      const value = found?.values.find((one) =>
+        Object.entries(labels).every(([key, wanted]) => one.labels[key] === wanted),
+      );
+      return value?.value ?? 0;
+    },
+    /** Ends at once, as a kill would: what was not acknowledged is not waited for. */
+    async stop(): Promise<void> {
+      ending.abort();
+      await running;
+      feedPublisher.close();
+      ledger.close();
+    },
+  };
+}

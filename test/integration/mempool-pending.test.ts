@@ -1,0 +1,214 @@
+// What becomes of pending matches, on a real anvil and a real nats-server: each is shown once, and
+// a shown match that does not happen is told of, through restarts too.
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { STRANGER } from '../../infra/devnet/addresses.ts';
+import { ensureStreams } from '../../infra/streams.ts';
+import type { FeedMatch } from '../../ingest/contract.ts';
+import { newSeed } from '../unit/feed-matches.ts';
+import { type Broker, startBroker } from './feed-harness.ts';
+import {
+  type Life,
+  type Network,
+  SECONDS_MAX,
+  startLife,
+  startNetwork,
+  unpayable,
+} from './mempool-harness.ts';
+import { FeedReader } from './mempool-reader.ts';
+
+const SEED = newSeed() % 1_000;
+console.info(`seed ${SEED}`);
+
+let network: Network;
+let broker: Broker;
+let reader: FeedReader;
+let life: Life;
+
+beforeAll(async () => {
+  [network, broker] = await Promise.all([startNetwork(SEED), startBroker()]);
+  await ensureStreams(broker.nats, 1);
+  reader = new FeedReader(broker.nats);
+  life = await startLife(broker.nats, network);
+  await mined();
+});
+
+// Matches that a test kept from being executed are in the books of the traders.
+afterEach(() => network.reload());
+
+afterAll(async () => {
+  await life.stop();
+  await reader.stop();
+  await broker.close();
+  await network.close();
+});
+
+/** Sends a match that is mined: all operators are known afterwards, and the head is. */
+async function mined(): Promise<void> {
+  for (let i = 0; i < 3; i += 1) await network.send((await network.plan()).transaction);
+  await network.mine();
+  await life.advance();
+  await life.headRead();
+}
+
+describe('a pending match', () => {
+  test('is shown once, from the mempool, and nothing is told when it is final', async () => {
+    const { transaction } = await network.plan();
+    const before = await life.metric('pending_matches_ended_total', { outcome: 'final' });
+    const hash = await network.send(transaction);
+    const { id, event } = await reader.match(hash);
+    expect(event).toMatchObject({
+      pending: true,
+      sent: { sender: transaction.from.toLowerCase() },
+    });
+    await network.mine();
+    await life.advance();
+    const after = await life.metric('pending_matches_ended_total', { outcome: 'final' });
+    expect(after).toBe(before + 1);
+    expect(await life.metric('calldata_differences_total')).toBe(0);
+    expect(life.pending.size).toBe(0);
+    expect(reader.told.filter((told) => told.id === id).length).toBe(1);
+  });
+
+  test('of a stranger is counted and never shown', async () => {
+    const { transaction } = await network.plan();
+    const before = await life.metric('pending_calls_refused_total', { reason: 'not_operator' });
+    const hash = await network.send({ ...transaction, from: STRANGER });
+    const later = await network.send(transaction);
+    await reader.match(later);
+    await network.mine();
+    await life.advance();
+    const after = await life.metric('pending_calls_refused_total', { reason: 'not_operator' });
+    expect(after).toBe(before + 1);
+    expect(reader.kinds(hash)).toEqual([]);
+  });
+
+  test('that reverts is void, with all that filters look at', async () => {
+    const hash = await network.send(unpayable(await network.plan()));
+    const { id, event } = await reader.match(hash);
+    await network.mine();
+    await life.advance();
+    const { event: told, id: voidId } = await reader.sequel('void', hash);
+    const { market, taker, makers } = event as FeedMatch;
+    expect(voidId).toBe(`void:${id}`);
+    expect(told).toMatchObject({
+      reason: 'reverted',
+      matchId: id,
+      tags: market.tags,
+      seriesSlug: market.seriesSlug,
+      usdc: taker.usdc,
+      shares: taker.shares,
+      traders: [...new Set([taker, ...makers].map(({ trader }) => trader.address))],
+    });
+  });
+
+  test('whose nonce another transaction uses up is void as replaced', async () => {
+    const { transaction } = await network.plan();
+    const hash = await network.send(transaction);
+    const { event } = await reader.match(hash);
+    const { nonce = 0 } = (event as FeedMatch).sent ?? {};
+    await network.rpc.call('eth_sendTransaction', {
+      ...{ from: transaction.from, to: transaction.from, gas: '0x5208', gasPrice: '0x3b9aca00' },
+      nonce: `0x${nonce.toString(16)}`,
+    });
+    await network.mine();
+    await life.advance();
+    expect(reader.kinds(hash)).toEqual(['match']);
+    // A second final block without its receipt makes it sure.
+    await network.mine(1);
+    await life.advance();
+    const { event: told } = await reader.sequel('void', hash);
+    expect(told).toMatchObject({ reason: 'replaced' });
+  });
+
+  test('that is dropped is void when its time is up, and restored when it is mined after all', async () => {
+    const { transaction } = await network.plan();
+    const hash = await network.send(transaction);
+    await reader.match(hash);
+    const raw = await network.rpc.call<Record<string, string>>('eth_getTransactionByHash', hash);
+    await network.rpc.call('anvil_dropTransaction', hash);
+    await network.mine();
+    await life.advance();
+    expect(reader.kinds(hash)).toEqual(['match']);
+    await network.pass(SECONDS_MAX + 60);
+    await network.mine();
+    await life.advance();
+    const { event } = await reader.sequel('void', hash);
+    expect(event).toMatchObject({ reason: 'never_mined' });
+    const again = await network.rpc.call('eth_sendTransaction', {
+      ...{ from: raw.from, to: raw.to, data: raw.input, gas: raw.gas, nonce: raw.nonce },
+      gasPrice: '0x0',
+    });
+    expect(again).toBe(hash);
+    await network.mine();
+    await life.advance();
+    await reader.sequel('restored', hash);
+    expect(reader.kinds(hash)).toEqual(['match', 'void', 'restored']);
+  });
+
+  test('that is mined is not void, however long it takes to be final', async () => {
+    const hash = await network.send((await network.plan()).transaction);
+    await reader.match(hash);
+    await network.mine(1);
+    await network.pass(SECONDS_MAX + 60);
+    await network.mine();
+    await life.advance();
+    await mined();
+    expect(reader.kinds(hash)).toEqual(['match']);
+  });
+});
+
+describe('a restart', () => {
+  test('loses no void, and tells none twice', async () => {
+    const good = await network.send((await network.plan()).transaction);
+    const before = await network.send(unpayable(await network.plan()));
+    const after = await network.send(unpayable(await network.plan()));
+    for (const hash of [good, before, after]) await reader.match(hash);
+    await life.stop();
+    await network.mine();
+    await network.reload();
+    life = await startLife(broker.nats, network);
+    expect(life.pending.size).toBe(3);
+    await mined();
+    for (const hash of [before, after]) {
+      expect((await reader.sequel('void', hash)).event).toMatchObject({ reason: 'reverted' });
+    }
+    await life.stop();
+    life = await startLife(broker.nats, network);
+    // Nothing is open: final in LEDGER, or void in FEED.
+    expect(life.pending.size).toBe(0);
+    await mined();
+    expect(reader.kinds(good)).toEqual(['match']);
+    expect(reader.kinds(before)).toEqual(['match', 'void']);
+    const ids = reader.told.map(({ id }) => id);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test('between a void and the mining of its match brings the restoration', async () => {
+    const { transaction } = await network.plan();
+    const hash = await network.send(transaction);
+    await reader.match(hash);
+    const raw = await network.rpc.call<Record<string, string>>('eth_getTransactionByHash', hash);
+    await network.rpc.call('anvil_dropTransaction', hash);
+    await network.mine();
+    await network.pass(SECONDS_MAX + 60);
+    await network.mine();
+    await life.advance();
+    await reader.sequel('void', hash);
+    await life.stop();
+    life = await startLife(broker.nats, network);
+    await network.rpc.call('eth_sendTransaction', {
+      ...{ from: raw.from, to: raw.to, data: raw.input, gas: raw.gas, nonce: raw.nonce },
+      gasPrice: '0x0',
+    });
+    await network.mine();
+    await life.advance();
+    await reader.sequel('restored', hash);
+    expect(reader.kinds(hash)).toEqual(['match', 'void', 'restored']);
+  });
+});
+
+test('operators are known after restarts, and no failure was swallowed', async () => {
+  const { from } = (await network.plan()).transaction;
+  expect(life.operators.has(from.toLowerCase())).toBe(true);
+  expect(life.failures).toEqual([]);
+});

@@ -1,0 +1,75 @@
+// JetStream down while matches pour in: what waits is bounded and counted, and what was taken is
+// published once when it is back. The metadata API is down too: nothing waits for it for long.
+import { createHash } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { OPERATORS } from '../../infra/devnet/addresses.ts';
+import { ensureStreams } from '../../infra/streams.ts';
+import { PENDING_WAITING_MAX } from '../../ingest/live.ts';
+import { PendingTransaction } from '../../ingest/mempool-node.ts';
+import { newSeed } from '../unit/feed-matches.ts';
+import { type Broker, startBroker } from './feed-harness.ts';
+import { type Life, type Network, startLife, startNetwork } from './mempool-harness.ts';
+import { FeedReader } from './mempool-reader.ts';
+
+const SEED = newSeed() % 1_000;
+console.info(`seed ${SEED}`);
+
+/** Messages that the publisher takes before it makes callers wait. */
+const WINDOW = 512;
+const OVERFLOW = 40;
+
+let network: Network;
+let broker: Broker;
+let reader: FeedReader;
+let life: Life;
+
+beforeAll(async () => {
+  [network, broker] = await Promise.all([startNetwork(SEED), startBroker()]);
+  await ensureStreams(broker.nats, 1);
+  reader = new FeedReader(broker.nats);
+  life = await startLife(broker.nats, network, {
+    setting: 'off',
+    operators: OPERATORS,
+    gammaUrl: 'http://127.0.0.1:1',
+  });
+});
+
+afterAll(async () => {
+  await life.stop();
+  await reader.stop();
+  await broker.close();
+  await network.close();
+});
+
+/** A pushed call that was never sent: the mempool is beyond what this test is about. */
+function pushed(n: number): PendingTransaction {
+  const { from, to, data } = network.book().transaction;
+  const hash = `0x${createHash('sha256').update(`${n}`).digest('hex')}`;
+  return PendingTransaction.parse({ hash, from, to, input: data, nonce: `0x${n.toString(16)}` });
+}
+
+describe('an outage of JetStream', () => {
+  test('lets a bounded number of pending matches wait, counts the rest, and loses none taken', async () => {
+    await broker.stop();
+    const total = WINDOW + PENDING_WAITING_MAX + OVERFLOW;
+    const transactions = Array.from({ length: total }, (_, n) => pushed(n));
+    // The window fills first; then callers wait.
+    const taken = transactions.slice(0, WINDOW).map((one) => life.live.pending(one, 'full'));
+    await Promise.all(taken);
+    const waiting = transactions.slice(WINDOW).map((one) => life.live.pending(one, 'full'));
+    expect(await life.metric('pending_calls_refused_total', { reason: 'busy' })).toBe(OVERFLOW);
+    await broker.start();
+    await Promise.all(waiting);
+    const last = transactions.at(-1 - OVERFLOW)?.hash ?? '';
+    await reader.match(last);
+    const ids = reader.told.map(({ id }) => id);
+    expect(ids.length).toBe(total - OVERFLOW);
+    expect(new Set(ids).size).toBe(ids.length);
+    expect(life.pending.size).toBe(total - OVERFLOW);
+    // What was refused may come again: a push, or its block.
+    const again = transactions.slice(-OVERFLOW);
+    await Promise.all(again.map((one) => life.live.pending(one, 'full')));
+    for (const { hash } of again) await reader.match(hash);
+    expect(life.failures).toEqual([]);
+  });
+});

@@ -1,0 +1,56 @@
+/** FEED as a test reads it: every message in order, and waits for the one that is expected. */
+import type { Nats } from '../../infra/nats.ts';
+import { type TailMessage, tail } from '../../infra/nats-tail.ts';
+import { decodeFeedEvent, FEED_STREAM, type FeedEvent } from '../../ingest/contract.ts';
+
+export type Told = { readonly id: string; readonly event: FeedEvent };
+
+/** FEED as it grows. */
+export class FeedReader {
+  readonly told: Told[] = [];
+  readonly #ending = new AbortController();
+  readonly #running: Promise<void>;
+  #wake: () => void = () => undefined;
+
+  constructor(nats: Nats) {
+    this.#running = this.#read(
+      tail(nats, { stream: FEED_STREAM, fromSequence: 1, signal: this.#ending.signal }),
+    );
+  }
+
+  /** Resolves with the first message that passes; the test's own time limit is the only one. */
+  async first(passes: (told: Told) => boolean): Promise<Told> {
+    for (;;) {
+      const found = this.told.find(passes);
+      if (found !== undefined) return found;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  match(txHash: string): Promise<Told> {
+    return this.first(({ event }) => event.kind === 'match' && event.txHash === txHash);
+  }
+
+  sequel(kind: 'void' | 'restored', txHash: string): Promise<Told> {
+    return this.first(({ event }) => event.kind === kind && event.txHash === txHash);
+  }
+
+  /** Kinds of all messages of a transaction, in order. */
+  kinds(txHash: string): readonly string[] {
+    return this.told.filter(({ event }) => event.txHash === txHash).map(({ event }) => event.kind);
+  }
+
+  async stop(): Promise<void> {
+    this.#ending.abort();
+    await this.#running;
+  }
+
+  async #read(messages: AsyncIterable<TailMessage>): Promise<void> {
+    for await (const { messageId, data } of messages) {
+      this.told.push({ id: messageId, event: decodeFeedEvent(data) });
+      this.#wake();
+    }
+  }
+}

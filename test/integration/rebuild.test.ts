@@ -1,0 +1,233 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { pino } from 'pino';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { connectClickHouse } from '../../infra/clickhouse.ts';
+import { connectNats, streamState } from '../../infra/nats.ts';
+import { openKv } from '../../infra/nats-kv.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
+import { LEDGER_STREAM, type LedgerEvent } from '../../ingest/contract.ts';
+import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { Book } from '../../projector/book.ts';
+import { LEASE_TTL_MS, takeLeases } from '../../projector/partitions.ts';
+import { REBUILD_KEY } from '../../projector/pause.ts';
+import { contradictions, differences, figuresOf } from '../../projector/rebuild-figures.ts';
+import { type Parts, startParts } from '../e2e/parts.ts';
+import { type JsonLine, start, temporaryDirectory, until } from '../e2e/service.ts';
+import { ledgerEvents, listingOf, random, traderAddress } from '../ledger-generator.ts';
+
+const SEED = Date.now() % 100_000;
+const MARKETS = 200;
+/** A moment up to 200 ms after each of these. */
+const KILLED_AFTER = ['reading', 'filled', 'paused', 'compared', 'swapped'];
+const VIEWS_POLLS_MAX = 30;
+const EVENTS = [
+  ...ledgerEvents({
+    seed: SEED,
+    traders: 60,
+    markets: MARKETS,
+    from: Date.parse('2026-10-30T00:00:00Z') / 1_000,
+    to: Date.parse('2026-11-02T00:00:00Z') / 1_000,
+    matches: 6_000,
+    matchesPerMarket: 500,
+  }),
+];
+/** The events from one share of all to another. */
+const part = (from: number, to: number) =>
+  EVENTS.slice(Math.floor(from * EVENTS.length), Math.floor(to * EVENTS.length));
+
+describe(`npm run rebuild (seed ${SEED})`, () => {
+  const directory = temporaryDirectory();
+  let parts: Parts;
+  let nats: Awaited<ReturnType<typeof connectNats>>;
+  let client: ReturnType<typeof connectClickHouse>;
+  let published: LedgerEvent[] = [];
+
+  beforeAll(async () => {
+    parts = await startParts(directory.path, ['projector', 'api']);
+    nats = await connectNats({ url: parts.env.NATS_URL, name: 'rebuild test' });
+    client = connectClickHouse({
+      url: parts.env.CLICKHOUSE_URL,
+      database: 'fillstream',
+      name: 'test',
+    });
+    await publish(Array.from({ length: MARKETS }, (_, market) => listingOf(market)));
+  });
+
+  afterAll(async () => {
+    await client?.close();
+    await nats?.close();
+    await parts?.stop();
+    directory.remove();
+  });
+
+  /** Publishes, and waits until the projector has stored it. */
+  async function publish(events: readonly LedgerEvent[]): Promise<void> {
+    const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+    for (const event of events) await publishEvent(ledger, event);
+    await ledger.flush();
+    ledger.close();
+    published = [...published, ...events];
+    await stored();
+  }
+
+  async function stored(): Promise<void> {
+    const { sums } = expected(published);
+    let polls = 0;
+    await until(async () => {
+      const found = await figures();
+      const rows = Number(found.get('bookings.fills')) + Number(found.get('bookings.settlements'));
+      if (rows < sums.rows) return undefined;
+      // The rows of an insert are seen before those of its views; what stays wrong is for the test.
+      polls += 1;
+      return contradictions(found).length === 0 || polls > VIEWS_POLLS_MAX ? true : undefined;
+    });
+  }
+
+  const figures = () => figuresOf(client);
+
+  /** The tables hold what the fold makes of everything that was published, and agree. */
+  async function expectExact(): Promise<void> {
+    await stored();
+    const found = await figures();
+    const { sums } = expected(published);
+    expect(contradictions(found)).toEqual([]);
+    expect({
+      rows: Number(found.get('bookings.fills')) + Number(found.get('bookings.settlements')),
+      pnl: BigInt(found.get('trader_markets.realised_pnl') ?? 0),
+      open: Number(found.get('positions.open')),
+    }).toEqual(sums);
+  }
+
+  function startRebuild(...args: string[]) {
+    return start('projector/rebuild.ts', args, parts.env);
+  }
+
+  async function rebuild(...args: string[]): Promise<readonly JsonLine[]> {
+    const process = startRebuild(...args);
+    expect(await process.exit, process.errors()).toBe(0);
+    return process.lines;
+  }
+
+  /** Asks all the time while `work` runs; the answers that are neither the old nor the new one. */
+  async function tornDuring(work: () => Promise<unknown>): Promise<readonly string[]> {
+    const trader = traderAddress(0);
+    const paths = [
+      `/v1/traders/${trader}/hourly_stats?from=2026-10-30T00:00:00Z&to=2026-11-02T00:00:00Z`,
+      `/v1/traders/${trader}/markets`,
+      '/v1/markets/1000000',
+    ];
+    const ask = () => Promise.all(paths.map(async (path) => JSON.stringify(await parts.get(path))));
+    const whole = new Set(await ask());
+    const answers = new Set<string>();
+    let running = true;
+    const asking = (async () => {
+      while (running) {
+        for (const answer of await ask()) answers.add(answer);
+        await delay(20);
+      }
+    })();
+    try {
+      await work();
+    } finally {
+      running = false;
+      await asking;
+    }
+    for (const answer of await ask()) whole.add(answer);
+    return [...answers].filter((answer) => !whole.has(answer));
+  }
+
+  test('a second rebuild is refused while one runs', async () => {
+    const done = new AbortController();
+    const leases = await takeLeases({
+      kv: await openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS }),
+      keys: [REBUILD_KEY],
+      holder: 'the other rebuild',
+      logger: pino({ level: 'silent' }),
+      signal: done.signal,
+    });
+    const refused = startRebuild();
+    await publish(part(0, 0.6));
+    expect(await refused.exit).toBe(1);
+    expect(refused.errors()).toBe('rebuild: rebuild is held by the other rebuild\n');
+    done.abort();
+    await leases.kept;
+  });
+
+  test('an intact service is the same after it, and goes on exactly', async () => {
+    const before = await figures();
+    expect(await tornDuring(() => rebuild())).toEqual([]);
+    expect(differences(before, await figures())).toEqual([]);
+    await publish(part(0.6, 0.65));
+    await expectExact();
+  });
+
+  test('damage is shown, left without --yes, and repaired with it; no answer is torn', async () => {
+    const before = await figures();
+    await client.command({
+      query: `ALTER TABLE trader_hours DELETE WHERE cityHash64(condition_id) % 3 = 0
+        SETTINGS mutations_sync = 1`,
+    });
+    await client.command({
+      query: 'INSERT INTO trader_hours SELECT * FROM trader_hours WHERE cityHash64(hour) % 4 = 0',
+    });
+    const damaged = await figures();
+    expect(contradictions(damaged)).not.toEqual([]);
+
+    const unconfirmed = startRebuild();
+    expect(await unconfirmed.exit, unconfirmed.errors()).toBe(3);
+    const compared = unconfirmed.lines.find((line) => line.event === 'compared');
+    expect(JSON.stringify(compared)).toContain('trader_hours.fills: live');
+    expect(differences(damaged, await figures())).toEqual([]);
+
+    expect(await tornDuring(() => rebuild('--yes'))).toEqual([]);
+    expect(differences(before, await figures())).toEqual([]);
+    await publish(part(0.65, 0.7));
+    await expectExact();
+  });
+
+  test('from the stored fills, wholly or where LEDGER has lost its beginning', async () => {
+    const before = await figures();
+    expect(await rebuild('--from', 'fills')).toContainEqual({ event: 'reading', from: 'fills' });
+    expect(differences(before, await figures())).toEqual([]);
+
+    const { lastSequence } = await streamState(nats, LEDGER_STREAM);
+    await nats.jsm.streams.purge(LEDGER_STREAM, { seq: Math.floor(lastSequence / 2) });
+    const refused = startRebuild('--from', 'ledger');
+    expect(await refused.exit).toBe(1);
+    expect(refused.errors()).toContain('after the first stored fill: use --from fills');
+    expect(await rebuild()).toContainEqual({ event: 'reading', from: 'fills' });
+    expect(differences(before, await figures())).toEqual([]);
+    await publish(part(0.7, 0.75));
+    await expectExact();
+  });
+
+  test('killed in any phase, it leaves the service right, and the next one succeeds', async () => {
+    const dice = random(SEED);
+    let process = startRebuild('--yes');
+    for (const [round, phase] of KILLED_AFTER.entries()) {
+      await process.event(phase);
+      await delay(dice() * 200);
+      process.kill('SIGKILL');
+      await process.exit;
+      // The next one first waits for the leases of this one to expire, as the projector does.
+      process = startRebuild('--yes');
+      await publish(part(0.75 + 0.04 * round, 0.79 + 0.04 * round));
+      await expectExact();
+    }
+    expect(await process.exit, process.errors()).toBe(0);
+    await publish(part(0.95, 1));
+    await expectExact();
+  });
+});
+
+/** Sums of what the fold makes of events, in this process. */
+function expected(events: readonly LedgerEvent[]) {
+  const book = new Book();
+  const rows = events.flatMap((event, i) => {
+    if (event.kind === 'match') return book.applyMatch(event, i + 1);
+    return event.kind === 'resolution' ? book.applyResolution(event, i + 1) : [];
+  });
+  const pnl = rows.reduce((sum, row) => sum + row.realisedPnl, 0n);
+  return { sums: { rows: rows.length, pnl, open: book.openPositions() } };
+}

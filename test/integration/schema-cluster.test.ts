@@ -1,0 +1,123 @@
+/**
+ * The cluster form of every statement: the engine's own parser reads and formats it, and what must
+ * hold for each table is stated here. That a cluster does it right takes servers.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ClusterFormError, clusterForm } from '../../sql/cluster.ts';
+import { statementsOf } from '../../sql/migrate.ts';
+import { type Schema, startSchema } from './schema-harness.ts';
+
+const SQL = join(import.meta.dirname, '../../sql');
+const TARGET = { database: 'fillstream', cluster: '{cluster}' };
+const FILES = ['migrations', 'analyst/views'].flatMap((folder) =>
+  readdirSync(join(SQL, folder)).map((name) => join(SQL, folder, name)),
+);
+let clickhouse: Schema;
+/** Each statement as the engine formats it, without line breaks, by `kind name`. */
+const formatted = new Map<string, string>();
+
+beforeAll(async () => {
+  clickhouse = await startSchema();
+  for (const file of FILES) {
+    for (const statement of statementsOf(readFileSync(file, 'utf8'), TARGET)) {
+      const result = await clickhouse.client.query({
+        query: 'SELECT formatQuerySingleLine({statement:String}) AS text',
+        query_params: { statement },
+        format: 'JSONEachRow',
+      });
+      const [row] = await result.json<{ text: string }>();
+      const text = row?.text ?? '';
+      const [, kind, name] =
+        /^CREATE (?:OR REPLACE )?(.+?)(?: IF NOT EXISTS)? ([\w.]+) ON CLUSTER/.exec(text) ?? [];
+      expect(kind, text).toBeDefined();
+      formatted.set(`${kind} ${name}`, text);
+    }
+  }
+});
+
+afterAll(() => clickhouse?.stop());
+
+const SHARDED = [
+  ...['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'positions'],
+  'trader_activity',
+];
+const EVERYWHERE = [
+  ...['markets', 'resolutions', 'traders', 'balances', 'refused_events'],
+  'projector_checkpoints',
+];
+const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}`);
+
+describe('clusterForm', () => {
+  test('runs every statement on the cluster', () => {
+    for (const text of formatted.values()) expect(text).toContain('ON CLUSTER `{cluster}`');
+    expect(formatted.size).toBe(FILES.length + SHARDED.length + BOARDS.length);
+  });
+
+  test.each(SHARDED)('%s is replicated on its shard and Distributed by trader', (table) => {
+    const local = formatted.get(`TABLE ${table}_local`);
+    expect(local).toMatch(
+      /ENGINE = Replicated\w*MergeTree\('\/clickhouse\/tables\/\{uuid\}\/\{shard\}', '\{replica\}'/,
+    );
+    expect(local).toContain('replicated_deduplication_window = 1000');
+    expect(local).not.toContain('non_replicated');
+    expect(formatted.get(`TABLE ${table}`)).toContain(
+      `AS fillstream.${table}_local ENGINE = Distributed('{cluster}', 'fillstream', ` +
+        `'${table}_local', cityHash64(trader))`,
+    );
+  });
+
+  test.each(EVERYWHERE)('%s is on every node', (table) => {
+    expect(formatted.get(`TABLE ${table}`)).toMatch(
+      /Replicated\w*MergeTree\('\/clickhouse\/tables\/\{uuid\}\/all', '\{shard\}-\{replica\}'/,
+    );
+    expect(formatted.has(`TABLE ${table}_local`)).toBe(false);
+  });
+
+  test.each(BOARDS)('%s is computed by each replica from its shard', (table) => {
+    expect(formatted.get(`TABLE ${table}_local`)).toContain('ENGINE = MergeTree ');
+    expect(formatted.get(`TABLE ${table}`)).toContain('ENGINE = Distributed(');
+    expect(formatted.get(`MATERIALIZED VIEW ${table}_mv`)).toContain(`TO ${table}_local`);
+  });
+
+  test('materialized views and the window read the shard, analysts read all shards', () => {
+    for (const [name, text] of formatted) {
+      const reads = /FROM (?:fillstream\.)?bookings(\w*)/.exec(text)?.[1];
+      if (reads === undefined) continue;
+      expect(reads, name).toBe(name.startsWith('VIEW analyst.') ? '' : '_local');
+      const target = /^MATERIALIZED VIEW (\w+)_mv$/.exec(name)?.[1];
+      if (target !== undefined) expect(text).toContain(`TO ${target}_local`);
+    }
+    expect(formatted.get('VIEW leaderboard_window')).toContain('FROM bookings_local');
+  });
+
+  test('keeps versions, columns, order and comments', () => {
+    const positions = formatted.get('TABLE positions_local');
+    expect(positions).toContain("'{replica}', version) ORDER BY (condition_id, trader)");
+    expect(formatted.get('TABLE positions')).toMatch(/COMMENT 'newest position [^']*'$/);
+    expect(formatted.get('TABLE bookings_local')).toContain('PARTITION BY toYYYYMM(block_time)');
+  });
+
+  test('alters what is stored on the shards, and columns for readers too', () => {
+    const cluster = { database: 'fillstream', cluster: 'c' };
+    expect(clusterForm('ALTER TABLE bookings ADD COLUMN a UInt8', cluster)).toEqual([
+      "ALTER TABLE bookings_local ON CLUSTER 'c' ADD COLUMN a UInt8",
+      "ALTER TABLE bookings ON CLUSTER 'c' ADD COLUMN a UInt8",
+    ]);
+    expect(clusterForm('ALTER TABLE bookings DROP INDEX i', cluster)).toHaveLength(1);
+    expect(clusterForm('ALTER TABLE markets ADD INDEX i a TYPE minmax', cluster)).toEqual([
+      "ALTER TABLE markets ON CLUSTER 'c' ADD INDEX i a TYPE minmax",
+    ]);
+  });
+
+  test('refuses a statement that it does not know', () => {
+    for (const statement of [
+      'EXCHANGE TABLES bookings AND bookings_new',
+      'ALTER TABLE bookings DELETE WHERE 1',
+      'CREATE TABLE t (a UInt8) ENGINE = Log',
+    ]) {
+      expect(() => clusterForm(statement, TARGET)).toThrow(ClusterFormError);
+    }
+  });
+});

@@ -1,0 +1,69 @@
+import { once } from 'node:events';
+import { createServer, get, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import express from 'express';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Encoded, encodeJson, send } from '../../api/encoded.ts';
+
+const long = { text: 'abc '.repeat(1_000) };
+const app = express().disable('etag');
+const answers: Readonly<Record<string, Encoded>> = {
+  '/long': encodeJson(long),
+  '/short': encodeJson({ a: 1 }),
+  '/kept': encodeJson(long, 5),
+};
+for (const [path, answer] of Object.entries(answers)) {
+  app.get(path, (request, response) => send(request, response, answer));
+}
+const server = createServer(app);
+let port: number;
+
+beforeAll(async () => {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  port = (server.address() as AddressInfo).port;
+});
+
+afterAll(() => void server.close());
+
+/** A GET that decompresses nothing and adds no field. */
+async function fetchRaw(path: string, headers: Record<string, string> = {}) {
+  const request = get({ host: '127.0.0.1', port, path, headers, agent: false });
+  const [response] = (await once(request, 'response')) as [IncomingMessage];
+  return { response, body: Buffer.concat(await response.toArray()) };
+}
+
+describe('send', () => {
+  test.each([
+    ['gzip', gunzipSync],
+    ['br', brotliDecompressSync],
+  ])('compresses with %s where the client takes it', async (coding, decompress) => {
+    const { response, body } = await fetchRaw('/long', { 'Accept-Encoding': coding });
+    expect(response.headers['content-encoding']).toBe(coding);
+    expect(response.headers.vary).toBe('Accept-Encoding');
+    expect(body.length).toBeLessThan(500);
+    expect(JSON.parse(decompress(body).toString())).toEqual(long);
+  });
+
+  test.each([
+    ['/long', {}],
+    ['/long', { 'Accept-Encoding': 'identity' }],
+    ['/long', { 'Accept-Encoding': 'gzip;q=0' }],
+    ['/short', { 'Accept-Encoding': 'gzip, br' }],
+  ])('sends %s plain for %j', async (path, headers) => {
+    const { response, body } = await fetchRaw(path, headers);
+    expect(response.headers['content-encoding']).toBeUndefined();
+    expect(response.headers['content-type']).toBe('application/json; charset=utf-8');
+    expect(body.equals(answers[path]?.body ?? Buffer.alloc(0))).toBe(true);
+  });
+
+  test('answers 304 to who has it, in any coding, and only where it is kept', async () => {
+    const { response } = await fetchRaw('/kept');
+    const etag = String(response.headers.etag);
+    expect(response.headers['cache-control']).toBe('private, max-age=5');
+    const again = await fetchRaw('/kept', { 'If-None-Match': etag, 'Accept-Encoding': 'gzip' });
+    expect([again.response.statusCode, again.body.length]).toEqual([304, 0]);
+    expect((await fetchRaw('/long')).response.headers.etag).toBeUndefined();
+  });
+});

@@ -1,0 +1,28 @@
+import { describe, expect, test } from 'vitest';
+import { parseFeedQuery } from '../../api/feed/query.ts';
+import { STREAM_OPERATION } from '../../api/openapi-stream.ts';
+import { Problem } from '../../api/problems.ts';
+
+/** Names of the parameters that the feed refuses with this text in each. */
+function refused(text: string): string[] {
+  const names = STREAM_OPERATION.parameters.filter((one) => one.in === 'query');
+  try {
+    parseFeedQuery(Object.fromEntries(names.map(({ name }) => [name, text])), undefined);
+    return [];
+  } catch (error) {
+    if (!(error instanceof Problem)) throw error;
+    return (error.issues ?? []).map((issue) => issue.path.split('.')[0] ?? '');
+  }
+}
+
+describe('STREAM_OPERATION', () => {
+  test('names the parameters that the feed parses', () => {
+    const free = ['tags', 'series'];
+    const names = STREAM_OPERATION.parameters
+      .filter((one) => one.in === 'query' && !free.includes(one.name))
+      .map((one) => one.name);
+    expect(refused('no value of any').sort()).toEqual(names.sort());
+    const { filter } = parseFeedQuery({ tags: 'a', series: 'b' }, undefined);
+    expect([filter.tags, filter.series]).toEqual([new Set(['a']), new Set(['b'])]);
+  });
+});

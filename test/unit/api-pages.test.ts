@@ -1,0 +1,80 @@
+import { setImmediate as turn } from 'node:timers/promises';
+import { describe, expect, test } from 'vitest';
+import { createPages } from '../../api/analytics/pages.ts';
+import { type Encoded, encodeJson } from '../../api/encoded.ts';
+import { Problem, unavailable } from '../../api/problems.ts';
+
+/** Pages over a board that counts its reads; `down` makes the store unavailable. */
+function counted() {
+  const state = { nowMs: 0, refresh: 1, down: false, reads: 0, asked: 0 };
+  const pages = createPages(() => state.nowMs);
+  const guard = <Value>(value: Value): Value => {
+    if (state.down) throw unavailable('down');
+    return value;
+  };
+  const read = (key = 'a', board = '1H'): Promise<Encoded> =>
+    pages.page({
+      board,
+      key,
+      generation: async () => {
+        state.asked++;
+        return guard(`refresh ${state.refresh}`);
+      },
+      compute: async () => {
+        const number = ++state.reads;
+        await turn();
+        return guard(encodeJson({ key, number }));
+      },
+    });
+  const text = async (key?: string) => (await read(key)).body.toString();
+  return { state, read, text };
+}
+
+describe('createPages', () => {
+  test('reads once for all who ask at the same time', async () => {
+    const { state, text } = counted();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => text()));
+    expect([new Set(answers).size, state.reads, state.asked]).toEqual([1, 1, 1]);
+  });
+
+  test('keeps a page while the board is not refreshed, five seconds at most', async () => {
+    const { state, text } = counted();
+    await text();
+    state.nowMs = 4_999;
+    expect(await text()).toBe('{"key":"a","number":1}');
+    state.nowMs = 5_000;
+    expect(await text()).toBe('{"key":"a","number":2}');
+  });
+
+  test('reads anew within a second after a refresh', async () => {
+    const { state, text } = counted();
+    await text();
+    state.refresh = 2;
+    state.nowMs = 999;
+    expect(await text()).toContain('"number":1');
+    state.nowMs = 1_000;
+    expect(await text()).toContain('"number":2');
+  });
+
+  test('keeps pages of different queries apart, and not more than 500', async () => {
+    const { state, text } = counted();
+    for (let query = 0; query <= 500; query++) await text(`query ${query}`);
+    await text('query 500');
+    expect(state.reads).toBe(501);
+    await text('query 0');
+    expect(state.reads).toBe(502);
+  });
+
+  test('goes on with the last page for a minute while the store is down, then is 503', async () => {
+    const { state, text } = counted();
+    await text();
+    state.down = true;
+    state.nowMs = 60_000;
+    expect(await text()).toContain('"number":1');
+    state.nowMs = 60_001;
+    await expect(text()).rejects.toThrow(Problem);
+    await expect(text('never read')).rejects.toThrow(Problem);
+    state.down = false;
+    expect(await text()).toContain('"number":2');
+  });
+});

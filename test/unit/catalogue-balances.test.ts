@@ -1,0 +1,76 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { Balances } from '../../ingest/balances.ts';
+import type { Balance } from '../../ingest/contract.ts';
+import { RpcError } from '../../ingest/rpc-error.ts';
+import { silent, wallet } from './gamma-harness.ts';
+
+const ended: AbortController[] = [];
+afterEach(() => {
+  for (const one of ended.splice(0)) one.abort();
+});
+
+type Answer = (owner: string, block: number) => bigint | Error;
+
+/** Balances over a node that answers by a function; blocks 90 and 100 are final and newest. */
+function read(answer: Answer) {
+  const abort = new AbortController();
+  ended.push(abort);
+  const published: Balance[] = [];
+  const balances = new Balances({
+    token: wallet(9),
+    rpc: {
+      blockNumber: async (tag) => (tag === 'finalized' ? 90 : 100),
+      balance: async (_token, owner, block) => {
+        const value = answer(owner, block);
+        if (value instanceof Error) throw value;
+        return value;
+      },
+    },
+    logger: silent,
+    signal: abort.signal,
+    onBalance: async (balance) => void published.push(balance),
+    roundMs: 5,
+  });
+  void balances.run();
+  return { balances, published };
+}
+const noState = () => new RpcError('refused', 'missing trie node', { code: -32_000 });
+
+describe('Balances', () => {
+  test('are read at the newest block of the traders that were seen, once a trader', async () => {
+    const { balances, published } = read((_owner, block) => BigInt(block));
+    balances.touch([wallet(1), wallet(2)], 70);
+    balances.touch([wallet(1)], 80);
+    await expect.poll(() => published.length).toBe(2);
+    expect(published.map((one) => [one.address, one.balance, one.blockNumber])).toEqual([
+      [wallet(1), 80n, 80],
+      [wallet(2), 80n, 80],
+    ]);
+  });
+
+  test('are read at the newest final block, then at the head, of a node that lost the state', async () => {
+    const { balances, published } = read((owner, block) => {
+      if (block < 90 || (block < 100 && owner === wallet(2))) return noState();
+      return 5n;
+    });
+    balances.touch([wallet(1), wallet(2)], 10);
+    await expect.poll(() => published.length).toBe(2);
+    expect(published.map((one) => [one.address, one.blockNumber])).toEqual([
+      [wallet(1), 90],
+      [wallet(2), 100],
+    ]);
+  });
+
+  test('of the others are published when one call fails, which is repeated', async () => {
+    let failures = 3;
+    const { balances, published } = read((owner) => {
+      if (owner !== wallet(2) || failures === 0) return 5n;
+      failures -= 1;
+      return new RpcError('timeout', 'too slow');
+    });
+    balances.touch([1, 2, 3].map(wallet), 70);
+    await expect.poll(() => published.map((one) => one.address)).toEqual([1, 3, 2].map(wallet));
+    expect(balances.counts).toEqual({ read: 3, failed: 3, dropped: 0 });
+    expect(balances.waiting).toBe(0);
+  });
+});

@@ -1,0 +1,146 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, describe, expect, test } from 'vitest';
+import { Lookup, type LookupOptions } from '../../ingest/lookup.ts';
+import { silent } from './gamma-harness.ts';
+
+const ended: AbortController[] = [];
+afterEach(() => {
+  for (const one of ended.splice(0)) one.abort();
+});
+
+type Given = Partial<LookupOptions<string>>;
+
+/** A lookup over a map of values that counts and remembers what it was asked and what it reported. */
+function lookup(values: Map<string, string>, given: Given = {}) {
+  const abort = new AbortController();
+  ended.push(abort);
+  const asked: (readonly string[])[] = [];
+  const changes: string[] = [];
+  const made = new Lookup<string>({
+    name: 'test',
+    batchMax: 3,
+    concurrentMax: 2,
+    missingMs: 40,
+    staleMs: 40,
+    valuesMax: 100,
+    refreshesMax: 60_000,
+    fetch: async (keys) => {
+      asked.push(keys);
+      return new Map(
+        keys.flatMap((key) => {
+          const value = values.get(key);
+          return value === undefined ? [] : [[key, value] as const];
+        }),
+      );
+    },
+    onChange: (key, value) => void changes.push(`${key}=${value}`),
+    logger: silent,
+    signal: abort.signal,
+    ...given,
+  });
+  return { lookup: made, asked, changes };
+}
+
+describe('Lookup', () => {
+  test('asks for what is unknown in batches, and reports it once', async () => {
+    const values = new Map(['a', 'b', 'c', 'd'].map((key) => [key, key.toUpperCase()]));
+    const { lookup: made, asked, changes } = lookup(values);
+    await made.settled(values.keys(), 1_000);
+    expect(asked).toEqual([['a', 'b', 'c'], ['d']]);
+    expect(changes.toSorted()).toEqual(['a=A', 'b=B', 'c=C', 'd=D']);
+    expect(made.get('a')).toBe('A');
+    expect(made.state).toMatchObject({ known: 4, missing: 0, waiting: 0 });
+  });
+
+  test('reports a change and nothing else when old values are asked for again', async () => {
+    const values = new Map([
+      ['a', 'A'],
+      ['b', 'B'],
+    ]);
+    const { lookup: made, changes } = lookup(values);
+    await made.settled(values.keys(), 1_000);
+    values.set('b', 'other');
+    await delay(50);
+    made.sweep(10_000);
+    await expect.poll(() => made.get('b')).toBe('other');
+    expect(changes).toEqual(['a=A', 'b=B', 'b=other']);
+  });
+
+  test('asks for the missing again by itself, ever more rarely, until they appear', async () => {
+    const values = new Map<string, string>();
+    const { lookup: made, asked } = lookup(values);
+    await made.settled(['a'], 1_000);
+    expect(made.state).toMatchObject({ known: 0, missing: 1 });
+    for (let i = 0; i < 20; i++) {
+      made.sweep(10_000);
+      await delay(20);
+    }
+    // 40, 80 and 160 ms after one another.
+    expect(asked.length).toBeGreaterThan(2);
+    expect(asked.length).toBeLessThan(6);
+    values.set('a', 'A');
+    await expect
+      .poll(() => {
+        made.sweep(10_000);
+        return made.get('a');
+      })
+      .toBe('A');
+  });
+
+  test('asks for unknown keys before old ones, whose refreshing has a pace', async () => {
+    const values = new Map(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((key) => [key, key]));
+    const { lookup: made, asked } = lookup(values, { refreshesMax: 600, batchMax: 1 });
+    for (const key of ['a', 'b', 'c']) made.restore(key, key);
+    await made.settled(['a', 'b', 'c'], 1_000);
+    await delay(50);
+    const begunAt = performance.now();
+    for (const key of ['a', 'b', 'c']) made.get(key);
+    await made.settled(['d', 'e', 'f', 'g'], 1_000);
+    expect(asked.flat().slice(0, 4)).toEqual(['d', 'e', 'f', 'g']);
+    // 600 a minute: one each 100 ms.
+    await expect.poll(() => asked.flat().length, { interval: 5 }).toBe(7);
+    expect(performance.now() - begunAt).toBeGreaterThan(190);
+  });
+
+  test('neither asks nor reports what was restored, and asks only when it is used and old', async () => {
+    const values = new Map([['a', 'A']]);
+    const { lookup: made, asked, changes } = lookup(values);
+    made.restore('a', 'A');
+    made.restore('b', 'B');
+    expect(made.get('a')).toBe('A');
+    await delay(60);
+    made.sweep(10_000);
+    await expect.poll(() => asked.flat()).toEqual(['a']);
+    expect(changes).toEqual([]);
+    // What the service has forgotten stays known.
+    expect(made.get('b')).toBe('B');
+  });
+
+  test('forgets values beyond its bound but not that they were reported', async () => {
+    const values = new Map(['a', 'b', 'c'].map((key) => [key, key]));
+    const { lookup: made, changes } = lookup(values, { valuesMax: 2, staleMs: 10_000 });
+    await made.settled(values.keys(), 1_000);
+    const lost = [...values.keys()].filter((key) => made.get(key) === undefined);
+    expect(lost).toHaveLength(1);
+    await made.settled(lost, 1_000);
+    expect(changes).toHaveLength(3);
+  });
+
+  test('waits no longer than it is told, and goes on asking', async () => {
+    const values = new Map([['a', 'A']]);
+    let isDown = true;
+    const { lookup: made } = lookup(values, {
+      fetch: async (keys) => {
+        if (isDown) throw new Error('down');
+        return new Map(keys.map((key) => [key, 'A']));
+      },
+    });
+    const begunAt = performance.now();
+    await made.settled(['a'], 50);
+    expect(performance.now() - begunAt).toBeLessThan(900);
+    expect(made.state).toMatchObject({ waiting: 1 });
+    expect(made.state.oldestMs).toBeGreaterThan(40);
+    isDown = false;
+    await expect.poll(() => made.get('a'), { timeout: 2_000 }).toBe('A');
+  });
+});

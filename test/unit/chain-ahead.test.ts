@@ -1,0 +1,86 @@
+import { pino } from 'pino';
+import { describe, expect, test } from 'vitest';
+import { ahead, RangeSize } from '../../ingest/follow-ahead.ts';
+import { RpcError } from '../../ingest/rpc-error.ts';
+
+const FEW = { logs: 0, transactions: 0 };
+
+type Range = { readonly from: number; readonly to: number };
+
+function reading(readRange: (from: number, to: number) => Promise<Range>, logs = 0) {
+  return {
+    logger: pino({ level: 'silent' }),
+    signal: new AbortController().signal,
+    readRange,
+    weigh: ({ from, to }: Range) => ({ logs: logs * (to - from + 1), transactions: 0 }),
+  };
+}
+
+async function blocksOf(ranges: AsyncIterable<Range>): Promise<number[]> {
+  const blocks: number[] = [];
+  for await (const { from, to } of ranges) for (let n = from; n <= to; n++) blocks.push(n);
+  return blocks;
+}
+
+const upTo = (last: number) => Array.from({ length: last + 1 }, (_, i) => i);
+
+describe('ahead', () => {
+  test('gives every block once and in order, whichever range is answered first', async () => {
+    let running = 0;
+    let most = 0;
+    const read = async (from: number, to: number) => {
+      most = Math.max(most, ++running);
+      await new Promise((done) => setTimeout(done, (from * 7919) % 20));
+      running -= 1;
+      return { from, to };
+    };
+    expect(await blocksOf(ahead(reading(read, 20), new RangeSize(), 0, 900))).toEqual(upTo(900));
+    expect(most).toBe(2);
+  });
+
+  test('reads less at a time where a node refuses, and never repeats a block', async () => {
+    const read = async (from: number, to: number) => {
+      if (to - from >= 7) throw new RpcError('refused', 'too many', { code: -32005 });
+      return { from, to };
+    };
+    const size = new RangeSize();
+    expect(await blocksOf(ahead(reading(read), size, 0, 500))).toEqual(upTo(500));
+    expect(size.blocks).toBeLessThanOrEqual(8);
+  });
+
+  test('asks again after any other failure, and gives up on another chain only', async () => {
+    let attempts = 0;
+    const read = async (from: number, to: number) => {
+      attempts += 1;
+      if (attempts === 1) throw new RpcError('lagging', 'no block');
+      if (attempts > 2) throw new RpcError('wrong_chain', 'another');
+      return { from, to };
+    };
+    const ranges = reading(read);
+    expect(await blocksOf(ahead(ranges, new RangeSize(), 0, 9))).toEqual(upTo(9));
+    await expect(blocksOf(ahead(ranges, new RangeSize(), 0, 9))).rejects.toThrow('wrong_chain');
+  });
+});
+
+describe('RangeSize', () => {
+  test('doubles while ranges are nearly empty, to 10,000 blocks', () => {
+    const size = new RangeSize();
+    expect(size.blocks).toBe(32);
+    for (let i = 0; i < 20; i++) size.read(size.blocks, FEW);
+    expect(size.blocks).toBe(10_000);
+  });
+
+  test('shrinks to what a range should hold', () => {
+    const size = new RangeSize();
+    size.read(32, { logs: 1_600, transactions: 0 });
+    expect(size.blocks).toBe(10);
+    size.read(10, { logs: 0, transactions: 200_000 });
+    expect(size.blocks).toBe(1);
+  });
+
+  test('a short range at the head does not make the next ones smaller', () => {
+    const size = new RangeSize();
+    size.read(1, FEW);
+    expect(size.blocks).toBe(32);
+  });
+});

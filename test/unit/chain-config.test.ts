@@ -1,0 +1,95 @@
+import { describe, expect, test } from 'vitest';
+import { ConfigError, readConfig } from '../../infra/config.ts';
+import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
+import { readCommand, UsageError } from '../../ingest/command.ts';
+import { TOPICS } from '../../ingest/exchange-abi.ts';
+import { WATCHED_TOPICS } from '../../ingest/rpc.ts';
+
+const V1_EXCHANGE = '0x4bFb41d5B3570DeFd03C39a9A4D8dE6Bd8B8982E';
+const V1_NEG_RISK = '0xC5d563A36AE78145C45a50134d48A1215220f80a';
+const COMBOS = '0xe3333700cA9d93003F00f0F71f8515005F6c00Aa';
+const ONE = `0x${'1'.repeat(40)}`;
+const TWO = `0x${'2'.repeat(40)}`;
+
+describe('chainOf', () => {
+  test('knows Polygon: three exchanges of version 2, ConditionalTokens, pUSD', () => {
+    const chain = chainOf(readConfig({ CHAIN: 'polygon' }));
+    expect(chain).toMatchObject({
+      id: 137,
+      conditionalTokens: '0x4d97dcd97ec945f40cf65f87097ace5ea0476045',
+      collateral: '0xc011a7e12a19f7b1f670d46f03b03f3342e82dfb',
+    });
+    expect([...chain.exchanges.keys()]).toEqual([
+      '0xe111180000d2663c0091e4f400237545b87b996b',
+      '0xe2222d279d744050d28e00520010520000310f59',
+      '0xe2222d002000ba0053cef3375333610f64600036',
+    ]);
+  });
+
+  test('versions 1 and 3 never match: not by address, not by topic, not by configuration', () => {
+    const watched = watchedAddresses(chainOf(readConfig({ CHAIN: 'polygon' })));
+    for (const address of [V1_EXCHANGE, V1_NEG_RISK, COMBOS]) {
+      expect(watched).not.toContain(address.toLowerCase());
+      const config = readConfig({ CHAIN: 'polygon', EXCHANGES: `${address}:${ONE}` });
+      expect(() => chainOf(config)).toThrow(/version [13] .*left out/);
+    }
+    expect(TOPICS.orderFilled).toMatch(/^0xd543adfd/);
+    // The same event names of version 1.
+    expect(WATCHED_TOPICS.some((topic) => /^0x(d0a08e8c|63bf4d16)/.test(topic))).toBe(false);
+  });
+
+  test('a new exchange is a setting', () => {
+    const config = readConfig({ CHAIN: 'polygon', EXCHANGES: `${ONE}:${TWO},${TWO}:${ONE}` });
+    expect([...chainOf(config).exchanges]).toEqual([
+      [ONE, TWO],
+      [TWO, ONE],
+    ]);
+    expect(() => readConfig({ EXCHANGES: ONE })).toThrow(ConfigError);
+  });
+
+  test('Amoy needs its addresses and says which are missing', () => {
+    const given = { CHAIN: 'amoy', EXCHANGES: `${ONE}:${TWO}`, COLLATERAL: TWO };
+    expect(() => chainOf(readConfig(given))).toThrow(/CONDITIONAL_TOKENS missing/);
+    const chain = chainOf(readConfig({ ...given, CONDITIONAL_TOKENS: ONE }));
+    expect(chain).toMatchObject({ id: 80_002, conditionalTokens: ONE, collateral: TWO });
+  });
+
+  test('takes several endpoints by comma, and only http', () => {
+    const urls = 'http://127.0.0.1:1,https://node.example/key';
+    expect(readConfig({ RPC_URL: urls }).RPC_URL).toBe(urls);
+    expect(() => readConfig({ RPC_URL: `${urls},ftp://node` })).toThrow(/RPC_URL/);
+  });
+});
+
+describe('readCommand', () => {
+  test('reads each command', () => {
+    expect(readCommand([])).toEqual({ name: 'follow' });
+    expect(readCommand(['--help'])).toEqual({ name: 'help' });
+    expect(readCommand(['backfill', '--from-block', '5', '--to-block', '9'])).toMatchObject({
+      fromBlock: 5,
+      toBlock: 9,
+    });
+    expect(readCommand(['rewind', '--to-block', '7'])).toEqual({
+      name: 'rewind',
+      toBlock: 7,
+      yes: false,
+    });
+  });
+
+  test('names what is wrong', () => {
+    const wrong = (...args: string[]) => {
+      try {
+        return readCommand(args);
+      } catch (error) {
+        expect(error).toBeInstanceOf(UsageError);
+        return (error as Error).message;
+      }
+    };
+    expect(wrong('backfill')).toMatch('--from-block: is needed');
+    expect(wrong('backfill', '--from-block', '-1')).toMatch('--from-block');
+    expect(wrong('backfill', '--from-block', '9', '--to-block', '5')).toMatch('not be before');
+    expect(wrong('rewind', '--to-block', '5', '--from-block', '1')).toMatch('--from-block');
+    expect(wrong('--yes')).toMatch('--yes');
+    expect(wrong('refill')).toMatch('unknown command: refill');
+  });
+});

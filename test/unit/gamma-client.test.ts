@@ -1,0 +1,211 @@
+/** The client of the metadata API against real HTTP with the habits and faults of the real service. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { connectGamma } from '../../ingest/gamma.ts';
+import { GammaError } from '../../ingest/gamma-http.ts';
+import {
+  condition,
+  derived,
+  type FakeGamma,
+  type Fault,
+  silent,
+  startFakeGamma,
+  wallet,
+} from './gamma-harness.ts';
+
+let fake: FakeGamma;
+let ended: AbortController;
+
+beforeEach(async () => {
+  fake = await startFakeGamma();
+  ended = new AbortController();
+});
+
+afterEach(async () => {
+  ended.abort();
+  await fake.close();
+});
+
+const connect = (requestMsMax = 10_000) =>
+  connectGamma({
+    url: fake.url,
+    logger: silent,
+    signal: ended.signal,
+    requestMsMax,
+    backoffMinMs: 5,
+    backoffMaxMs: 20,
+  });
+
+const paths = () => fake.requests.map((url) => url.pathname);
+
+async function failure(asking: Promise<unknown>): Promise<GammaError> {
+  const error: unknown = await asking.catch((thrown: unknown) => thrown);
+  if (error instanceof GammaError) return error;
+  throw new Error('no GammaError was thrown');
+}
+
+describe('listings', () => {
+  test('finds closed markets too, which the service hides from a plain query', async () => {
+    fake.list({ conditionId: condition(1), tags: ['sports'] });
+    fake.list({ conditionId: condition(2), tags: ['crypto'], closed: true });
+    const found = await connect().listings([1, 2, 3].map(condition));
+    expect([...found.keys()]).toEqual([condition(1), condition(2)]);
+    expect(fake.requests.map((url) => url.searchParams.get('closed'))).toEqual([null, 'true']);
+    expect(fake.requests[1]?.searchParams.getAll('condition_ids')).toEqual([2, 3].map(condition));
+  });
+
+  test('asks once where everything is open', async () => {
+    fake.list({ conditionId: condition(1), tags: ['sports'] });
+    await connect().listings([condition(1)]);
+    expect(fake.requests).toHaveLength(1);
+  });
+
+  test('keeps the URL of a full batch below 8 KB', async () => {
+    await connect().listings(Array.from({ length: 50 }, (_, i) => condition(i)));
+    for (const url of fake.requests) expect(url.href.length).toBeLessThan(8_000);
+  });
+
+  test('takes tags and series of the event where the market has none, once for an event', async () => {
+    fake.events.set('7', { id: '7', tags: ['games', 'mlb'], series: 'mlb' });
+    fake.list({ conditionId: condition(1), eventId: '7' });
+    fake.list({ conditionId: condition(2), eventId: '7' });
+    const gamma = connect();
+    const found = await gamma.listings([condition(1), condition(2)]);
+    await gamma.listings([condition(1)]);
+    for (const listing of found.values()) {
+      expect(listing).toMatchObject({
+        tags: ['games', 'mlb'],
+        seriesSlug: 'mlb',
+        eventSlug: 'e-7',
+      });
+    }
+    expect(paths().filter((path) => path === '/events')).toHaveLength(1);
+  });
+
+  test('asks without tags for the event that an answer with tags leaves out', async () => {
+    fake.list({ conditionId: condition(1), tags: ['a'], eventId: '9', eventWithTags: false });
+    const found = await connect().listings([condition(1)]);
+    expect(found.get(condition(1))).toMatchObject({ tags: ['a'], eventSlug: 'e-9' });
+  });
+
+  test('loses none of the neighbours of a malformed market, and counts it', async () => {
+    fake.list({ conditionId: condition(1), tags: ['a'] });
+    fake.list({
+      conditionId: condition(2),
+      raw: { id: '2', conditionId: condition(2), outcomes: 'x', clobTokenIds: 'y' },
+    });
+    fake.list({ conditionId: condition(3), tags: ['a'] });
+    const gamma = connect();
+    const found = await gamma.listings([1, 2, 3].map(condition));
+    expect([...found.keys()]).toEqual([condition(1), condition(3)]);
+    expect(gamma.malformed).toBe(1);
+  });
+
+  test('passes over markets that have no tokens yet without a complaint', async () => {
+    fake.list({ conditionId: condition(1), raw: { id: '1', conditionId: '', clobTokenIds: null } });
+    fake.list({ conditionId: condition(2), tags: ['a'] });
+    const gamma = connect();
+    const page = await gamma.newest(undefined);
+    expect(page.listings.map((one) => one.conditionId)).toEqual([condition(2)]);
+    expect(gamma.malformed).toBe(0);
+  });
+
+  test('finds the market of a token', async () => {
+    fake.list({ conditionId: condition(5), tags: ['a'], closed: true });
+    const [, second] = derived(condition(5));
+    const found = await connect().listingsOfTokens([second, '12']);
+    expect(found.get(second)?.conditionId).toBe(condition(5));
+    expect(found.has('12')).toBe(false);
+  });
+});
+
+describe('requests', () => {
+  test.each<[string, Fault, string]>([
+    ['an error of the server', { status: 503 }, 'server'],
+    ['too many requests', { status: 429 }, 'busy'],
+    ['a refusal', { status: 422 }, 'refused'],
+    ['an answer that is cut', 'cut', 'malformed'],
+    ['a connection that breaks', 'disconnect', 'network'],
+    ['a service that hangs', 'hang', 'timeout'],
+  ])('name %s by its class', async (_name, fault, reason) => {
+    fake.list({ conditionId: condition(1), tags: ['a'] });
+    fake.control.fault = () => fault;
+    const gamma = connect(fault === 'hang' ? 200 : undefined);
+    expect((await failure(gamma.listings([condition(1)]))).reason).toBe(reason);
+    expect(gamma.outcomes.get(reason as 'server')).toBe(1);
+    if (fault === 'hang') return;
+    fake.control.fault = () => undefined;
+    expect((await gamma.listings([condition(1)])).size).toBe(1);
+  });
+
+  test('wait as long as the service asks, all of them', async () => {
+    const gamma = connect();
+    fake.control.fault = () => ({ status: 429, headers: { 'retry-after': '1' } });
+    const begunAt = performance.now();
+    await failure(gamma.listings([condition(1)]));
+    fake.control.fault = () => undefined;
+    await Promise.all([gamma.listings([condition(1)]), gamma.profiles([wallet(1)])]);
+    expect(performance.now() - begunAt).toBeGreaterThan(990);
+  });
+
+  test('go to a service that is down one by one, and tell for how long it is down', async () => {
+    const gamma = connect();
+    let open = 0;
+    let together = 0;
+    fake.control.fault = () => {
+      open += 1;
+      together = Math.max(together, open);
+      setTimeout(() => {
+        open -= 1;
+      }, 3);
+      return { status: 500 };
+    };
+    for (let i = 0; i < 4; i++) await failure(gamma.listings([condition(i)]));
+    together = 0;
+    await Promise.allSettled(Array.from({ length: 8 }, (_, i) => gamma.listings([condition(i)])));
+    expect(together).toBe(1);
+    expect(gamma.downMs).toBeGreaterThan(0);
+    fake.control.fault = () => undefined;
+    await gamma.listings([condition(1)]);
+    expect(gamma.downMs).toBe(0);
+  });
+});
+
+describe('profiles', () => {
+  const profile = (address: string, more: object = {}) => ({
+    proxyWallet: address.toUpperCase().replace('0X', '0x'),
+    name: `n-${address.slice(-2)}`,
+    takerTier: 2,
+    takerTierName: 'Silver',
+    weightedVolume: 89_074.462449,
+    ...more,
+  });
+
+  test('come in one batch; only who is left out of it is asked for alone', async () => {
+    for (const number of [1, 2]) fake.profiles.set(wallet(number), profile(wallet(number)));
+    const found = await connect().profiles([1, 2, 3].map(wallet));
+    expect([...found.keys()]).toEqual([wallet(1), wallet(2)]);
+    expect(found.get(wallet(1))).toMatchObject({ takerTier: 2, weightedVolumeUsd: 89_074.462449 });
+    expect(paths()).toEqual(['/public-profiles', '/public-profile']);
+  });
+
+  test('are asked for one by one where the service has no batch, without trying again', async () => {
+    fake.control.profilesPath = false;
+    fake.profiles.set(wallet(1), profile(wallet(1)));
+    const gamma = connect();
+    expect((await gamma.profiles([wallet(1), wallet(2)])).size).toBe(1);
+    await gamma.profiles([wallet(1), wallet(2)]);
+    expect(paths().filter((path) => path === '/public-profiles')).toHaveLength(1);
+    expect(paths().filter((path) => path === '/public-profile')).toHaveLength(4);
+  });
+
+  test('with a tier that has no name here are shown without one', async () => {
+    fake.profiles.set(wallet(1), profile(wallet(1), { takerTier: 9, weightedVolume: '12' }));
+    const found = await connect().profiles([wallet(1)]);
+    expect(found.get(wallet(1))).toMatchObject({ takerTier: 0, weightedVolumeUsd: null });
+  });
+
+  test('an outage is no missing profile', async () => {
+    fake.control.fault = () => ({ status: 502 });
+    expect((await failure(connect().profiles([wallet(1)]))).reason).toBe('server');
+  });
+});

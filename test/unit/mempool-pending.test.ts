@@ -1,0 +1,182 @@
+import pino from 'pino';
+import { Registry } from 'prom-client';
+import { describe, expect, test } from 'vitest';
+import type { LocatedMatch } from '../../ingest/blocks.ts';
+import {
+  type FeedMatch,
+  type FeedRestored,
+  type FeedVoid,
+  feedMessageId,
+} from '../../ingest/contract.ts';
+import { liveMetrics } from '../../ingest/live-metrics.ts';
+import type { Receipt } from '../../ingest/mempool-node.ts';
+import { PENDING_MATCHES_MAX, PendingMatches } from '../../ingest/pending.ts';
+import { address, hash, match } from './feed-matches.ts';
+
+const SENDER = address(77);
+const SECONDS_MAX = 120;
+
+/** A table whose node and feed are lists. Chain time is `n · 2 s` at block n. */
+function setUp() {
+  const told: (FeedVoid | FeedRestored)[] = [];
+  const chain = { count: 0, receipts: new Map<string, Receipt>(), isDown: false };
+  const metrics = liveMetrics(new Registry());
+  const answer = <T>(value: T) =>
+    chain.isDown ? Promise.reject(new Error('down')) : Promise.resolve(value);
+  const pending = new PendingMatches({
+    feed: {
+      tell: async (sequel) => void told.push(sequel),
+    },
+    node: {
+      transactionCount: () => answer(chain.count),
+      receipt: (txHash) => answer(chain.receipts.get(txHash)),
+    },
+    secondsMax: SECONDS_MAX,
+    metrics,
+    logger: pino({ level: 'silent' }),
+  });
+  return {
+    pending,
+    metrics,
+    chain,
+    told,
+    reasons: () => told.map((one) => (one.kind === 'void' ? one.reason : one.kind)),
+    /** Shows match n, sent with nonce n. */
+    async show(n: number): Promise<FeedMatch> {
+      const shown = match(n);
+      pending.track({
+        id: feedMessageId(shown.txHash, shown.taker.orderHash, 0),
+        ...{ txHash: shown.txHash, sender: SENDER, nonce: n, detectedAtMs: Date.now() },
+      });
+      await pending.published(shown.txHash, shown);
+      return shown;
+    },
+    async final(number: number, matches: readonly LocatedMatch[] = []): Promise<void> {
+      await pending.final({ number, timestamp: number * 2 }, matches);
+      await pending.judge();
+    },
+  };
+}
+
+/** The match in final logs, as it was shown but for `over` in the taker's fill. */
+function located(
+  shown: FeedMatch,
+  over: Partial<LocatedMatch['fills'][number]> = {},
+): LocatedMatch {
+  const fills = [...shown.makers, shown.taker].map((fill, logIndex) => ({
+    ...fill,
+    logIndex,
+    isTaker: fill === shown.taker,
+    trader: fill.trader.address,
+    tokenId: BigInt(fill.tokenId),
+    ...(fill === shown.taker ? over : {}),
+  }));
+  return {
+    ...{ txHash: shown.txHash, exchange: address(1), conditionId: shown.conditionId },
+    ...{ logIndex: 9, sender: SENDER, ordinal: 0, fills },
+  };
+}
+
+describe('PendingMatches', () => {
+  test('lets the final fills win and counts each field that differs', async () => {
+    const { final, show, metrics, reasons, pending } = setUp();
+    const shown = await show(1);
+    await final(5, [located(shown, { usdc: 1n, fee: 2n })]);
+    const counts = (await metrics.differences.get()).values;
+    expect(counts.map(({ labels, value }) => [labels.field, value])).toEqual([
+      ['usdc', 1],
+      ['fee', 1],
+    ]);
+    expect(reasons()).toEqual([]);
+    expect(pending.size).toBe(0);
+  });
+
+  test('voids a match whose transaction made another one', async () => {
+    const { final, show, reasons } = setUp();
+    const shown = await show(1);
+    await final(5, [located(shown, { orderHash: hash(5) })]);
+    expect(reasons()).toEqual(['unmatched']);
+  });
+
+  test('settles a match that becomes final while it is being published', async () => {
+    const { final, pending, reasons } = setUp();
+    const shown = match(1);
+    const id = feedMessageId(shown.txHash, shown.taker.orderHash, 0);
+    pending.track({ id, txHash: shown.txHash, sender: SENDER, nonce: 1, detectedAtMs: 0 });
+    await final(5, [located(shown)]);
+    expect(pending.size).toBe(1);
+    await pending.published(shown.txHash, shown);
+    expect([pending.size, reasons()]).toEqual([0, []]);
+  });
+
+  test('judges nothing by blocks older than the head at which the match was shown', async () => {
+    const { final, show, pending, chain, reasons } = setUp();
+    chain.count = 9;
+    pending.head(1_000, []);
+    await show(1);
+    // Catching up with old blocks: their time proves nothing.
+    for (const number of [5, 499]) await final(number);
+    expect(reasons()).toEqual([]);
+    for (const number of [500, 501]) await final(number);
+    expect(reasons()).toEqual(['replaced']);
+  });
+
+  test('lets the time limit be the chain’s', async () => {
+    const { final, show, pending, reasons } = setUp();
+    pending.head(100, []);
+    await show(1);
+    await final((100 + SECONDS_MAX) / 2);
+    expect(reasons()).toEqual([]);
+    await final((100 + SECONDS_MAX) / 2 + 1);
+    expect(reasons()).toEqual(['never_mined']);
+  });
+
+  test('believes a receipt once, its absence only the second time', async () => {
+    const { final, show, pending, chain, reasons } = setUp();
+    pending.head(2, []);
+    const [reverted, absent, late] = [await show(1), await show(2), await show(3)];
+    chain.count = 9;
+    chain.receipts.set(reverted.txHash, { status: 0, blockNumber: 4 });
+    // Of an endpoint that is ahead of the final block: that block will bring it.
+    chain.receipts.set(late.txHash, { status: 1, blockNumber: 6 });
+    await final(5);
+    expect(reasons()).toEqual(['reverted']);
+    await final(6, [located(late)]);
+    expect(reasons()).toEqual(['reverted', 'replaced']);
+    expect(pending.size).toBe(0);
+    expect(absent.txHash).not.toBe(late.txHash);
+  });
+
+  test('waits for a node that does not answer, and judges by the same block then', async () => {
+    const { final, show, pending, chain, reasons } = setUp();
+    pending.head(2, []);
+    const { txHash } = await show(1);
+    Object.assign(chain, { count: 9, isDown: true });
+    chain.receipts.set(txHash, { status: 0, blockNumber: 4 });
+    await expect(final(5)).rejects.toThrow('down');
+    chain.isDown = false;
+    await pending.judge();
+    expect(reasons()).toEqual(['reverted']);
+  });
+
+  test('restores what was mined after its void, once', async () => {
+    const { final, show, pending, reasons } = setUp();
+    pending.head(2, []);
+    const shown = await show(1);
+    await final(200);
+    await final(201, [located(shown)]);
+    await final(202, [located(shown)]);
+    expect(reasons()).toEqual(['never_mined', 'restored']);
+  });
+
+  test('is bounded: only a match that was seen in a block makes room', async () => {
+    const { show, pending, metrics } = setUp();
+    for (let n = 1; n <= PENDING_MATCHES_MAX; n += 1) await show(n);
+    expect(pending.makeRoom()).toBe(false);
+    pending.head(2, [match(7).txHash]);
+    expect(pending.makeRoom()).toBe(true);
+    expect(pending.size).toBe(PENDING_MATCHES_MAX - 1);
+    const [ended] = (await metrics.ended.get()).values;
+    expect(ended).toMatchObject({ labels: { outcome: 'unconfirmed' }, value: 1 });
+  });
+});

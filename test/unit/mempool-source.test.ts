@@ -1,0 +1,59 @@
+import { describe, expect, test } from 'vitest';
+import { RpcRefusedError, SocketLostError } from '../../ingest/mempool-socket.ts';
+import {
+  firstSource,
+  nextSource,
+  refuses,
+  shapeOf,
+  subscriptionOf,
+} from '../../ingest/mempool-source.ts';
+
+describe('nextSource', () => {
+  test('goes from the best way to the worst in auto, and never leaves a configured one', () => {
+    const ways = [firstSource('auto')];
+    for (let way = ways[0]; way !== undefined && way !== 'off'; way = ways.at(-1)) {
+      ways.push(nextSource('auto', way));
+    }
+    expect(ways).toEqual(['full', 'alchemy', 'hashes', 'txpool', 'off']);
+    expect(firstSource('off')).toBe('off');
+    expect(nextSource('hashes', 'hashes')).toBe('hashes');
+  });
+});
+
+describe('subscriptionOf', () => {
+  test('is what geth, Alchemy and others ask for', () => {
+    expect(subscriptionOf('full', ['0xa'])).toEqual(['newPendingTransactions', true]);
+    expect(subscriptionOf('hashes', ['0xa'])).toEqual(['newPendingTransactions']);
+    expect(subscriptionOf('alchemy', ['0xa'])).toEqual([
+      'alchemy_pendingTransactions',
+      { toAddress: ['0xa'], hashesOnly: false },
+    ]);
+  });
+});
+
+describe('shapeOf', () => {
+  test.each([
+    [`0x${'ab'.repeat(32)}`, 'hash'],
+    ['0x12', 'other'],
+    [{ hash: '0x1', to: null }, 'body'],
+    [{}, 'other'],
+    [null, 'other'],
+    [7, 'other'],
+  ])('%j is %s', (push, shape) => {
+    expect(shapeOf(push)).toBe(shape);
+  });
+});
+
+describe('refuses', () => {
+  test.each([-32601, -32602, -32600, -32004, -32000])('an answer of code %i is a no', (code) => {
+    expect(refuses(new RpcRefusedError('eth_subscribe', code, 'no'))).toBe(true);
+  });
+
+  test.each([-32005, -32603, 429])('an answer of code %i is a "not now"', (code) => {
+    expect(refuses(new RpcRefusedError('eth_subscribe', code, 'later'))).toBe(false);
+  });
+
+  test('a lost connection says nothing', () => {
+    expect(refuses(new SocketLostError('gone'))).toBe(false);
+  });
+});
