@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const RESTART_MIN_MS = 250;
-const RESTART_MAX_MS = 10_000;
+const RESTART_MAX_MS = 5_000;
 /** A child that ran this long starts its backoff anew. */
 const STEADY_MS = 30_000;
 const ERROR_LINES_MAX = 5;

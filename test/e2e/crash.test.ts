@@ -27,6 +27,8 @@ const KILLS_EACH = Number(process.env.CRASH_KILLS || 10);
 const VICTIMS = ['projector', 'clickhouse', 'ingest'] as const;
 const CUTS = 50;
 const PAUSE_MS_MAX = 1_200;
+/** A killed part comes back after its backoff (5 s at most) and its leases' expiry (3 s). */
+const KILL_MS_MAX = 20_000;
 
 /** Chain columns of every table, as one number each: sequences and batches may differ. */
 const CHECKSUMS = {
@@ -91,30 +93,33 @@ describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
   let service: Service;
   let client: FeedClient;
 
-  beforeAll(async () => {
-    const data = `${directory.path}/devnet`;
-    devnet = await startDevnet(data, { matches: 300, days: 2, rate: 25 });
-    service = await startService(`${directory.path}/disturbed`, { env: devnet.env });
-    client = new FeedClient(service.ready.url, service.ready.key);
-    const victims = Array.from({ length: KILLS_EACH }, () => VICTIMS).flat();
-    let cutsLeft = CUTS;
-    const cutting = (async () => {
-      for (; cutsLeft > 0; cutsLeft--) {
+  beforeAll(
+    async () => {
+      const data = `${directory.path}/devnet`;
+      devnet = await startDevnet(data, { matches: 300, days: 2, rate: 25 });
+      service = await startService(`${directory.path}/disturbed`, { env: devnet.env });
+      client = new FeedClient(service.ready.url, service.ready.key);
+      const victims = Array.from({ length: KILLS_EACH }, () => VICTIMS).flat();
+      let cutsLeft = CUTS;
+      const cutting = (async () => {
+        for (; cutsLeft > 0; cutsLeft--) {
+          await delay(dice() * PAUSE_MS_MAX);
+          client.cut();
+        }
+      })();
+      for (const victim of victims.toSorted(() => dice() - 0.5)) {
         await delay(dice() * PAUSE_MS_MAX);
-        client.cut();
+        const pid = service.pidOf(victim);
+        process.kill(pid, 'SIGKILL');
+        await until(async () => (service.pidOf(victim) === pid ? undefined : true));
       }
-    })();
-    for (const victim of victims.toSorted(() => dice() - 0.5)) {
-      await delay(dice() * PAUSE_MS_MAX);
-      const pid = service.pidOf(victim);
-      process.kill(pid, 'SIGKILL');
-      await until(async () => (service.pidOf(victim) === pid ? undefined : true));
-    }
-    await cutting;
-    devnet = await freeze(devnet, data);
-    const block = await lastMatchBlock(devnet.rpcUrl);
-    await projectedTo(service, block);
-  });
+      await cutting;
+      devnet = await freeze(devnet, data);
+      const block = await lastMatchBlock(devnet.rpcUrl);
+      await projectedTo(service, block);
+    },
+    VICTIMS.length * KILLS_EACH * KILL_MS_MAX,
+  );
 
   afterAll(async () => {
     await client?.stop();

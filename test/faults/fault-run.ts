@@ -62,7 +62,7 @@ const PENDING_SECONDS_MAX = 15;
 /** That and some blocks, for what the last matches still cause. */
 const VOID_MS_MAX = 30_000;
 
-type Tally = { reorgs: number; moved: number; replaced: number };
+type Tally = { reorgs: number; moved: number; replaced: number; reorganising: Promise<void> };
 
 export async function runFaults(options: FaultRunOptions): Promise<FaultRun> {
   const { directory, seed, endpoints, matchesPerSecond, blockSeconds } = options;
@@ -81,7 +81,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultRun> {
     const liveAfter = await blockNumber(stage.rpcUrl, 'latest');
     const startedAt = performance.now();
     for (const proxy of stage.proxies) proxy.set(options.rates);
-    const tally: Tally = { reorgs: 0, moved: 0, replaced: 0 };
+    const tally: Tally = { reorgs: 0, moved: 0, replaced: 0, reorganising: Promise.resolve() };
     await disturb(stage, options, liveAfter, tally);
     const frozenAt = performance.now();
     await stage.freezeChain();
@@ -128,6 +128,7 @@ async function disturb(
   let next = liveAfter + 1;
   while (matches < options.matches || plan.length > 0) {
     const first = next;
+    await tally.reorganising;
     const [final, facts] = await answered(async () => {
       const number = await blockNumber(stage.rpcUrl, 'finalized');
       return [number, await chainFacts(stage.rpcUrl, first, number)] as const;
@@ -162,12 +163,16 @@ function planOf(stage: Stage, options: FaultRunOptions, tally: Tally): Disturban
   const plan = [
     ...spread(options.reorgs, async () => {
       const blocks = 1 + random.below(REORG_BLOCKS_MAX);
-      const { moved, replaced } = await answered(() =>
-        reorganise(stage.rpcUrl, blocks, blockSeconds, random),
+      const { rpcUrl } = stage;
+      tally.reorganising = answered(() =>
+        stage.whileNobodyAsks(async () => {
+          const reorg = await reorganise(rpcUrl, blocks, blockSeconds, random);
+          tally.reorgs += 1;
+          tally.moved += reorg.moved;
+          tally.replaced += reorg.replaced;
+        }),
       );
-      tally.reorgs += 1;
-      tally.moved += moved;
-      tally.replaced += replaced;
+      await tally.reorganising;
     }),
     ...spread(options.natsKills, async () => {
       await stage.killNats();

@@ -3,6 +3,7 @@
  * than before: other block hashes, other log indices, the same transactions. A few are replaced by an empty
  * call of the same nonce, so that a match that was seen in a block never becomes final.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../../infra/devnet/random.ts';
 import { rpc } from '../e2e/service.ts';
 
@@ -14,6 +15,8 @@ type Transaction = {
 type Replayed = readonly [string | Readonly<Record<string, string>>, number];
 
 const REPLACED_CHANCE = 1 / 200;
+/** anvil gives no sign of a block that is still under way when mining is stopped. */
+const QUIET_MS = 400;
 const GAS = '0x989680';
 
 export type Reorg = { readonly blocks: number; readonly moved: number; readonly replaced: number };
@@ -28,7 +31,7 @@ export async function reorganise(
   // A block that is mined between reading and replacing would be lost with its transactions.
   await rpc(url, 'evm_setIntervalMining', [0]);
   try {
-    const head = Number(await rpc<string>(url, 'eth_blockNumber', []));
+    const head = await quietHead(url);
     const replayed: Replayed[] = [];
     let moved = 0;
     let replaced = 0;
@@ -54,5 +57,16 @@ export async function reorganise(
     return { blocks, moved, replaced };
   } finally {
     await rpc(url, 'evm_setIntervalMining', [blockSeconds]);
+  }
+}
+
+/** The head once it stays the same for QUIET_MS. */
+async function quietHead(url: string): Promise<number> {
+  const read = async () => Number(await rpc<string>(url, 'eth_blockNumber', []));
+  for (let head = await read(); ; ) {
+    await delay(QUIET_MS);
+    const again = await read();
+    if (again === head) return head;
+    head = again;
   }
 }

@@ -36,6 +36,8 @@ export type RpcProxy = {
   /** Cuts every connection and refuses new ones until `up`. */
   down(): void;
   up(): void;
+  /** Lets no request through until the returned function is called. */
+  hold(): () => void;
   close(): Promise<void>;
 };
 
@@ -44,9 +46,10 @@ export async function startRpcProxy(target: string, seed: string): Promise<RpcPr
   const dice = new FaultDice(seed);
   const sockets = new Set<Socket>();
   let isDown = false;
+  let held = Promise.resolve();
   const server = createServer((request, response) => {
     // A node that is away, or a client that left: either way this connection is over.
-    answer(request, response, target, dice).catch(() => response.destroy());
+    answer(request, response, target, dice, () => held).catch(() => response.destroy());
   });
   server.on('upgrade', (request, socket: Socket) => passSocket(request, socket, target, dice));
   server.on('connection', (socket) => {
@@ -70,6 +73,11 @@ export async function startRpcProxy(target: string, seed: string): Promise<RpcPr
     up() {
       isDown = false;
     },
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      held = promise;
+      return resolve;
+    },
     async close() {
       server.close();
       cut();
@@ -83,6 +91,7 @@ async function answer(
   response: ServerResponse,
   target: string,
   dice: FaultDice,
+  held: () => Promise<void>,
 ): Promise<void> {
   const asked = await buffer(request);
   if (dice.first(['delay']) !== undefined) await delay(dice.random.below(DELAY_MS_MAX));
@@ -105,6 +114,7 @@ async function answer(
     case undefined:
       break;
   }
+  await held();
   const plan = await planCalls(asked, dice, (tag) => headOf(target, tag));
   const answered = await fetch(target, { method: 'POST', headers: JSON_TYPE, body: plan.body });
   let body = Buffer.from(await answered.arrayBuffer());

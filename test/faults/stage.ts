@@ -33,7 +33,7 @@ export class Stage {
   readonly restarts: Restart[];
   readonly #directory: string;
   readonly #urls: { readonly rpc: string; readonly gamma: string };
-  readonly #pids = new Map<string, number>();
+  readonly #pids: Map<string, number>;
   #devnet: Child;
   #nats: NatsServer;
   #ingest: Child | undefined;
@@ -49,6 +49,7 @@ export class Stage {
       readonly gamma: Gate;
       readonly urls: { readonly rpc: string; readonly gamma: string };
       readonly restarts: Restart[];
+      readonly pids: Map<string, number>;
     },
   ) {
     this.#directory = directory;
@@ -56,6 +57,7 @@ export class Stage {
     this.#nats = parts.nats;
     this.#urls = parts.urls;
     this.restarts = parts.restarts;
+    this.#pids = parts.pids;
     this.proxies = parts.proxies;
     this.gamma = parts.gamma;
     this.rpcUrl = parts.urls.rpc;
@@ -68,7 +70,8 @@ export class Stage {
     const restarts: Restart[] = [];
     // Fixed ports, for a devnet that is started again is the same node.
     const ports = ['--rpc-port', await freePort(), '--gamma-port', await freePort()];
-    const devnet = devnetOf(directory, [...ports, ...options.devnet], restarts);
+    const pids = new Map<string, number>();
+    const devnet = devnetOf(directory, [...ports, ...options.devnet], restarts, pids);
     const [ready, nats] = await Promise.all([
       devnet.start('ready'),
       startNatsServer({ dataDir: join(directory, 'nats') }),
@@ -78,7 +81,7 @@ export class Stage {
       Array.from({ length: endpoints }, (_, i) => startRpcProxy(urls.rpc, `${seed}:rpc${i}`)),
     );
     const gamma = await startGate(urls.gamma);
-    return new Stage(options, { devnet, nats, proxies, gamma, urls, restarts });
+    return new Stage(options, { devnet, nats, proxies, gamma, urls, restarts, pids });
   }
 
   get natsUrl(): string {
@@ -121,6 +124,22 @@ export class Stage {
     if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
   }
 
+  /**
+   * Runs `change` while nobody asks anvil anything: it panics on a receipt of a block that is being
+   * taken away, and traders lose their nonces. What comes meanwhile waits.
+   */
+  async whileNobodyAsks(change: () => Promise<void>): Promise<void> {
+    const traders = this.#pids.get('devnet') ?? 0;
+    const release = this.proxies.map((proxy) => proxy.hold());
+    if (isAlive(traders)) process.kill(traders, 'SIGSTOP');
+    try {
+      await change();
+    } finally {
+      if (isAlive(traders)) process.kill(traders, 'SIGCONT');
+      for (const resolve of release) resolve();
+    }
+  }
+
   /** kill −9 of nats-server; the next `reviveNats` starts it on the same port and data. */
   async killNats(): Promise<void> {
     await ended(this.#nats.child, 'SIGKILL');
@@ -136,7 +155,7 @@ export class Stage {
     await this.#devnet.stop(STOP_MS);
     const port = (url: string) => new URL(url).port;
     const ports = ['--rpc-port', port(this.#urls.rpc), '--gamma-port', port(this.#urls.gamma)];
-    this.#devnet = devnetOf(this.#directory, [...ports, '--no-live'], this.restarts);
+    this.#devnet = devnetOf(this.#directory, [...ports, '--no-live'], this.restarts, this.#pids);
     await this.#devnet.start('ready');
   }
 
@@ -181,7 +200,12 @@ export function residentBytesMax(pid: number): number {
   }
 }
 
-function devnetOf(directory: string, args: readonly string[], restarts: Restart[]): Child {
+function devnetOf(
+  directory: string,
+  args: readonly string[],
+  restarts: Restart[],
+  pids: Map<string, number>,
+): Child {
   return new Child({
     name: 'devnet',
     module: 'infra/devnet/main.ts',
@@ -190,6 +214,7 @@ function devnetOf(directory: string, args: readonly string[], restarts: Restart[
     logs: join(directory, 'logs'),
     onMessage: () => undefined,
     onRestart: (reason) => restarts.push({ name: 'devnet', reason }),
+    onSpawn: (pid) => pids.set('devnet', pid),
   });
 }
 
