@@ -1,6 +1,6 @@
 /**
- * What decoding costs, on the real transaction of test/fixtures with new salts, wallets, tokens and hashes in
- * every copy, so that nothing is decoded twice. Copies are made before the clock starts.
+ * What decoding costs, on the real transaction of test/fixtures with new salts, wallets, tokens and
+ * hashes in every copy, so that nothing is decoded twice. Copies are made before the clock starts.
  */
 import { Random } from '../../infra/devnet/random.ts';
 import { decodeMatchCall } from '../../ingest/decode-call.ts';
@@ -10,7 +10,9 @@ import { atlas, EXCHANGE, POLYGON, WATCHED } from '../unit/fixtures.ts';
 
 const WORD = 64;
 const SELECTOR = 10;
-/** Words of the calldata: salt, maker, signer and token of both orders, with the hex digits varied. */
+/**
+ * Words of the calldata: salt, maker, signer and token of both orders, with the hex digits varied.
+ */
 const VARIED_WORDS = [7, 8, 9, 10, 25, 26, 27, 28];
 const VARIED_DIGITS = 12;
 const MATCHES_PER_BLOCK = 20;

@@ -1,7 +1,8 @@
 /**
- * The limit of a catch-up: a process that only downloads blocks with their transactions and the watched
- * contracts' logs, so many blocks at a time, and throws them away; with `parse` it reads the JSON
- * as well. Arguments: URL, first and last block, concurrency, `bytes` or `parse`. Prints one JSON line.
+ * The limit of a catch-up: a process that only downloads blocks with their transactions and the
+ * watched contracts' logs, so many blocks at a time, and throws them away; with `parse` it reads
+ * the JSON as well. Arguments: URL, first and last block, concurrency, `bytes` or `parse`. Prints
+ * one JSON line.
  */
 import { CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE } from '../../infra/devnet/addresses.ts';
 

@@ -1,6 +1,6 @@
 /**
- * Devnets with a long history, made once and kept in the system's temporary directory: 36,000 matches take
- * minutes. Removing the directory is always safe.
+ * Devnets with a long history, made once and kept in the system's temporary directory: 36,000
+ * matches take minutes. Removing the directory is always safe.
  */
 import { mkdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +8,9 @@ import { join } from 'node:path';
 import { start } from '../e2e/service.ts';
 
 const DAYS = 30;
-/** Neither 0 nor 1: anvil may make block 0 anew at a restart, and then block 1 does not follow it. */
+/**
+ * Neither 0 nor 1: anvil may make block 0 anew at a restart, and then block 1 does not follow it.
+ */
 export const FIRST_BLOCK = 2;
 
 export type History = {

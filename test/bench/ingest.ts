@@ -1,7 +1,8 @@
 /**
- * `npm run bench:ingest`: decoding, publishing, catch-up and latency of ingest, each beside a named limit; the
- * figures of docs/benchmarks.md come from here. Arguments choose parts (decode publish catch-up latency
- * memory; all without), ROUNDS the number of repetitions (3): a figure is the median.
+ * `npm run bench:ingest`: decoding, publishing, catch-up and latency of ingest, each beside a named
+ * limit; the figures of docs/benchmarks.md come from here. Arguments choose parts (decode publish
+ * catch-up latency memory; all without), ROUNDS the number of repetitions (3): a figure is the
+ * median.
  */
 import { join } from 'node:path';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';

@@ -1,7 +1,7 @@
 /**
- * From a pending transaction leaving the node to its match stored in FEED and read back by a consumer, at a
- * given rate. The node is a PushNode with real devnet calldata under new hashes; its traders and markets
- * are known beforehand, as those of nearly all matches are.
+ * From a pending transaction leaving the node to its match stored in FEED and read back by a
+ * consumer, at a given rate. The node is a PushNode with real devnet calldata under new hashes; its
+ * traders and markets are known beforehand, as those of nearly all matches are.
  */
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';

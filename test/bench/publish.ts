@@ -1,7 +1,7 @@
 /**
- * OrderedPublisher beside the client library's own pipelined publish: the same messages, ids and stream, the
- * same number under way. The library's loses what is published while disconnected; this is what the
- * difference costs while nothing goes wrong.
+ * OrderedPublisher beside the client library's own pipelined publish: the same messages, ids and
+ * stream, the same number under way. The library's loses what is published while disconnected; this
+ * is what the difference costs while nothing goes wrong.
  */
 import { ensureStream, type Nats } from '../../infra/nats.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';

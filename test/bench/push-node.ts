@@ -1,7 +1,7 @@
 /**
  * A chain node for measuring latency: everything is answered by a real node behind it, but pending
- * transactions are pushed by the caller, as many and as fast as wanted. It exists because anvil and the sender
- * of 500 matches a second would need the processors that are to be measured.
+ * transactions are pushed by the caller, as many and as fast as wanted. It exists because anvil and
+ * the sender of 500 matches a second would need the processors that are to be measured.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';

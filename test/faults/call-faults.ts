@@ -1,7 +1,7 @@
 /**
- * Faults inside JSON-RPC itself: what a node that lags, has lost its memory or is behind a careless load
- * balancer answers. A request is changed on its way to the node (an older block in place of the head), or
- * its answer on the way back (null, no logs, an error, a batch in another order).
+ * Faults inside JSON-RPC itself: what a node that lags, has lost its memory or is behind a careless
+ * load balancer answers. A request is changed on its way to the node (an older block in place of
+ * the head), or its answer on the way back (null, no logs, an error, a batch in another order).
  */
 import { z } from 'zod';
 import type { FaultDice } from './rates.ts';

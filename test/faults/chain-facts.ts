@@ -1,7 +1,7 @@
 /**
- * What the chain itself says happened, read from the node by eth_getLogs and nothing else: every match with
- * its fills, every resolution, every block's hash. Written from the ABI's words alone, without the
- * project's decoder, so that a mistake there shows.
+ * What the chain itself says happened, read from the node by eth_getLogs and nothing else: every
+ * match with its fills, every resolution, every block's hash. Written from the ABI's words alone,
+ * without the project's decoder, so that a mistake there shows.
  */
 import { rpc } from '../e2e/service.ts';
 
@@ -19,7 +19,10 @@ type Log = {
   readonly transactionHash: string;
 };
 
-/** A match or a resolution; `content` is equal exactly where all that LEDGER must say of it is equal. */
+/**
+ * A match or a resolution; `content` is equal exactly where all that LEDGER must say of it is
+ * equal.
+ */
 export type Fact = {
   readonly kind: 'match' | 'resolution';
   readonly block: number;

@@ -1,7 +1,7 @@
 /**
- * Holds LEDGER and FEED against the chain's own logs: every final match and resolution once, in chain order
- * and to the micro-unit; every block closed once by its own hash; every live match once in FEED. Reports
- * differences as sentences; it never repairs and never rounds.
+ * Holds LEDGER and FEED against the chain's own logs: every final match and resolution once, in
+ * chain order and to the micro-unit; every block closed once by its own hash; every live match once
+ * in FEED. Reports differences as sentences; it never repairs and never rounds.
  */
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats.ts';
@@ -34,7 +34,10 @@ export type Comparison = {
   readonly matches: number;
   readonly fills: number;
   readonly resolutions: number;
-  /** Matches of the chain that LEDGER holds as the chain does, of all; the same for FEED's live ones. */
+  /**
+   * Matches of the chain that LEDGER holds as the chain does, of all; the same for FEED's live
+   * ones.
+   */
   readonly ledgerFound: number;
   readonly liveMatches: number;
   readonly feedFound: number;

@@ -1,8 +1,9 @@
 /**
  * One fault run: live trading on the devnet while the node's endpoints lie and break, blocks are
- * reorganised above the final one, and nats-server, the metadata API and ingest are killed and started again;
- * then the chain stands still, the faults end, and LEDGER and FEED are held against the chain's own logs.
- * What happens when is drawn from the seed, by matches on the chain and not by the clock.
+ * reorganised above the final one, and nats-server, the metadata API and ingest are killed and
+ * started again; then the chain stands still, the faults end, and LEDGER and FEED are held against
+ * the chain's own logs. What happens when is drawn from the seed, by matches on the chain and not
+ * by the clock.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Random } from '../../infra/devnet/random.ts';

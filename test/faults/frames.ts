@@ -1,7 +1,7 @@
 /**
- * WebSocket frames as bytes (RFC 6455), as far as a proxy and a fake node need them: cut a byte stream
- * into frames and write text frames. No fragmentation, no extensions: nodes use neither for JSON-RPC,
- * and a fragment passes as it came.
+ * WebSocket frames as bytes (RFC 6455), as far as a proxy and a fake node need them: cut a byte
+ * stream into frames and write text frames. No fragmentation, no extensions: nodes use neither for
+ * JSON-RPC, and a fragment passes as it came.
  */
 import { createHash } from 'node:crypto';
 

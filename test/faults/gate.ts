@@ -1,6 +1,6 @@
 /**
- * A TCP passage in front of a server that can be shut: what a client sees when the server was killed, for
- * servers that live in a process with others. Connections are cut without a goodbye.
+ * A TCP passage in front of a server that can be shut: what a client sees when the server was
+ * killed, for servers that live in a process with others. Connections are cut without a goodbye.
  */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';

@@ -1,7 +1,7 @@
 /**
- * Restart at any instruction: ingest is killed with −9 again and again while it catches up over a history, each
- * time at another message that it sends or another moment of its start, and a last one finishes. LEDGER must
- * come out as if nothing had happened. NATS and the chain stay up.
+ * Restart at any instruction: ingest is killed with −9 again and again while it catches up over a
+ * history, each time at another message that it sends or another moment of its start, and a last
+ * one finishes. LEDGER must come out as if nothing had happened. NATS and the chain stay up.
  */
 import { Random } from '../../infra/devnet/random.ts';
 import { connectNats, type Nats } from '../../infra/nats.ts';

@@ -1,7 +1,7 @@
 /**
- * Passes one WebSocket between a client and the node, and mistreats what the node pushes: loses, delays,
- * doubles, reorders, repeats and cuts notifications, or drops the socket in the middle of a frame. Answers
- * to calls and everything from the client pass untouched.
+ * Passes one WebSocket between a client and the node, and mistreats what the node pushes: loses,
+ * delays, doubles, reorders, repeats and cuts notifications, or drops the socket in the middle of a
+ * frame. Answers to calls and everything from the client pass untouched.
  */
 import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';

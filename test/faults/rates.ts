@@ -1,6 +1,7 @@
 /**
- * The faults that a chain node can show, how likely each is, and how often it was injected. One seed
- * gives one sequence of choices for each proxy; which request meets which choice is up to timing.
+ * The faults that a chain node can show, how likely each is, and how often it was injected. One
+ * seed gives one sequence of choices for each proxy; which request meets which choice is up to
+ * timing.
  */
 import { Random } from '../../infra/devnet/random.ts';
 

@@ -1,7 +1,8 @@
 /**
- * Reorganises the newest blocks of anvil and puts their transactions back, some of them into a later block
- * than before: other block hashes, other log indices, the same transactions. A few are replaced by an empty
- * call of the same nonce, so that a match that was seen in a block never becomes final.
+ * Reorganises the newest blocks of anvil and puts their transactions back, some of them into a
+ * later block than before: other block hashes, other log indices, the same transactions. A few are
+ * replaced by an empty call of the same nonce, so that a match that was seen in a block never
+ * becomes final.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../../infra/devnet/random.ts';

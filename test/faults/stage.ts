@@ -1,7 +1,7 @@
 /**
- * The stage of a fault run: devnet, nats-server, ingest behind proxies that can fail, each a process that is
- * started again when it dies, as under `npm start`. Built against the processes' interface alone: modules,
- * environment variables, messages.
+ * The stage of a fault run: devnet, nats-server, ingest behind proxies that can fail, each a
+ * process that is started again when it dies, as under `npm start`. Built against the processes'
+ * interface alone: modules, environment variables, messages.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -98,7 +98,10 @@ export class Stage {
     };
   }
 
-  /** Largest resident memory of any ingest process so far, in bytes; 0 where the system does not tell. */
+  /**
+   * Largest resident memory of any ingest process so far, in bytes; 0 where the system does not
+   * tell.
+   */
   get ingestMemoryMax(): number {
     return this.#memoryMax;
   }
