@@ -74,7 +74,7 @@ export class Store {
 
   /**
    * Ends inserts that a killed predecessor left running, then inserts the newest batch of each
-   * partition again from its own rows: a crash between the table and its views is healed by that.
+   * partition that is beyond its checkpoint again from its own rows: a crash between the table and its views is healed by that.
    * A batch behind the checkpoint is whole, and stays alone: after a rebuild the views' targets do
    * not know its token, because the token of a view's insert holds the id of the view.
    */

@@ -9,6 +9,7 @@ import {
   feedMessageId,
   LEDGER_STREAM,
 } from '../../ingest/contract.ts';
+import { random } from '../ledger-generator.ts';
 import { FeedClient } from './feed-client.ts';
 import {
   type Devnet,
@@ -73,17 +74,6 @@ async function checksums(service: Service) {
   const rows: Record<string, unknown> = {};
   for (const [table, sql] of Object.entries(CHECKSUMS)) [rows[table]] = await service.query(sql);
   return rows;
-}
-
-/** Deterministic numbers in [0, 1) from a seed (mulberry32). */
-function random(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }
 
 describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
