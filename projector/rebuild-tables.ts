@@ -79,10 +79,11 @@ export async function refreshReaders(client: ClickHouseClient, live: string): Pr
   }
 }
 
+/** Names with a dot in front are the engine's own: a refreshable view fills such a table while it refreshes. */
 async function projected(client: ClickHouseClient, live: string) {
   const result = await client.query({
     query: `SELECT name, engine, create_table_query AS definition FROM system.tables
-      WHERE database = {live:String} AND (endsWith(engine, 'MergeTree') OR engine = 'MaterializedView')
+      WHERE database = {live:String} AND NOT startsWith(name, '.') AND (endsWith(engine, 'MergeTree') OR engine = 'MaterializedView')
       ORDER BY name`,
     query_params: { live },
     format: 'JSONEachRow',

@@ -12,6 +12,9 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const POLL_MS = 100;
+/** A start on a busy machine takes 20 s; one that hangs tells its last lines before the test's own limit. */
+const READY_MS_MAX = 100_000;
+const LINES_SHOWN = 20;
 
 export type JsonLine = Readonly<Record<string, unknown>>;
 
@@ -100,7 +103,13 @@ export async function startService(
 ) {
   const args = ['--json', '--port', '0', '--data', data, ...(options.args ?? [])];
   const up = start('infra/up.ts', args, options.env);
-  const ready = (await up.event('ready')) as Ready;
+  const hangs = delay(READY_MS_MAX, undefined, { ref: false }).then(() => {
+    const last = up.lines.slice(-LINES_SHOWN).map((line) => JSON.stringify(line));
+    up.kill('SIGTERM');
+    throw new Error(`the service is not ready:\n${last.join('\n')}\n${up.errors()}`);
+  });
+  const ready = (await Promise.race([up.event('ready'), hangs])) as Ready;
+  hangs.catch(() => undefined);
   return {
     up,
     ready,
