@@ -12,14 +12,13 @@ import type { Logger } from 'pino';
 import { admit, requireKey, uncounted } from './admission.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { createPages } from './analytics/pages.ts';
-import { type Analytics, QUERY_MS_MAX } from './analytics/query.ts';
+import { QUERY_MS_MAX } from './analytics/query.ts';
 import { docsHandler, documentHandler } from './docs.ts';
-import { Encoded, encodeJson, send } from './encoded.ts';
-import type { Endpoint } from './endpoint.ts';
 import type { Feed } from './feed/feed.ts';
 import { livenessHandler, readinessHandler } from './health.ts';
 import { callerOf, type Keys } from './keys.ts';
 import { createLimits } from './limits.ts';
+import { mount, refuseMethod } from './mount.ts';
 import { Problem, problemHandler } from './problems.ts';
 
 export type AppOptions = {
@@ -58,9 +57,7 @@ export function createApp(options: AppOptions): Express {
     pages: createPages(),
   };
   const notGet = refuseMethod('GET, HEAD');
-  for (const endpoint of ANALYTICS_ENDPOINTS) {
-    app.route(endpoint.path).get(requireKey, answer(endpoint, analytics)).all(notGet);
-  }
+  mount(app, ANALYTICS_ENDPOINTS, analytics);
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(docsHandler).all(notGet);
   app
@@ -73,19 +70,6 @@ export function createApp(options: AppOptions): Express {
   });
   app.use(problemHandler(logger));
   return app;
-}
-
-/** Serves an endpoint; its reads end when the client goes away. */
-function answer(endpoint: Endpoint, analytics: Analytics): RequestHandler {
-  return async (request, response) => {
-    const gone = new AbortController();
-    const onClose = () => gone.abort();
-    response.once('close', onClose);
-    const call = { ...analytics, caller: callerOf(response), signal: gone.signal };
-    const given = await endpoint.respond(call, request);
-    response.off('close', onClose);
-    await send(request, response, given instanceof Encoded ? given : encodeJson(given));
-  };
 }
 
 /**
@@ -101,17 +85,6 @@ function endWhenRevoked(keys: Keys, feed: Pick<Feed, 'endSessionsOf'>): RequestH
     });
     response.once('close', forget);
     next();
-  };
-}
-
-function refuseMethod(allow: string): RequestHandler {
-  return (request) => {
-    throw new Problem({
-      status: 405,
-      error: 'method_not_allowed',
-      detail: `${request.method} is not allowed here; allowed is ${allow}`,
-      headers: { Allow: allow },
-    });
   };
 }
 

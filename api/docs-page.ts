@@ -5,7 +5,9 @@
 import type { Answer, JsonSchema, OpenApi, Operation, Parameter } from './openapi.ts';
 
 export function docsPage(document: OpenApi): string {
-  const operations = Object.entries(document.paths).map(([path, { get }]) => ({ path, get }));
+  const operations = Object.entries(document.paths).flatMap(([path, item]) =>
+    Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
+  );
   return `<!doctype html>
 <html lang="en">
 <head>
@@ -19,9 +21,9 @@ export function docsPage(document: OpenApi): string {
 ${paragraphs(document.info.description)}
 <p>The same as <a href="openapi.json">OpenAPI 3.1</a>.</p>
 <nav><ul>
-${operations.map(({ path, get }) => `<li><a href="#${get.operationId}"><code>${escaped(path)}</code></a> ${escaped(get.summary)}</li>`).join('\n')}
+${operations.map(({ path, method, operation }) => `<li><a href="#${operation.operationId}"><code>${method.toUpperCase()} ${escaped(path)}</code></a> ${escaped(operation.summary)}</li>`).join('\n')}
 </ul></nav>
-${operations.map(({ path, get }) => section(path, get)).join('\n')}
+${operations.map(section).join('\n')}
 </body>
 </html>
 `;
@@ -39,10 +41,14 @@ summary { cursor: pointer; margin: 1rem 0 }
 :root { color-scheme: light dark }
 `;
 
-function section(path: string, operation: Operation): string {
-  const { 200: success, ...problems } = operation.responses;
+type Shown = { readonly path: string; readonly method: string; readonly operation: Operation };
+
+function section({ path, method, operation }: Shown): string {
+  const isSuccess = ([status]: [string, Answer]) => status.startsWith('2');
+  const [[, success] = []] = Object.entries(operation.responses).filter(isSuccess);
+  const problems = Object.entries(operation.responses).filter((one) => !isSuccess(one));
   return `<section id="${operation.operationId}">
-<h2><code>GET ${escaped(path)}</code></h2>
+<h2><code>${method.toUpperCase()} ${escaped(path)}</code></h2>
 <p><b>${escaped(operation.summary)}.</b></p>
 ${paragraphs(operation.description)}
 <pre>${escaped(curl(path, operation.parameters))}</pre>
@@ -61,7 +67,7 @@ ${answer(success)}
 <h3>Errors</h3>
 ${table(
   ['status', 'error'],
-  Object.entries(problems).map(([status, { description }]) => [status, code(description)]),
+  problems.map(([status, { description }]) => [status, code(description)]),
 )}
 </section>`;
 }

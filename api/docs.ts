@@ -6,12 +6,12 @@
 import type { RequestHandler } from 'express';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { docsPage } from './docs-page.ts';
-import { Encoded, encodeJson, send } from './encoded.ts';
+import { Encoded, send } from './encoded.ts';
 import { openApi } from './openapi.ts';
 
 const MAX_AGE_SECONDS = 300;
 const DOCUMENT = openApi(ANALYTICS_ENDPOINTS);
-const ENCODED_DOCUMENT = encodeJson(DOCUMENT, MAX_AGE_SECONDS);
+const ENCODED_DOCUMENT = new Encoded('json', JSON.stringify(DOCUMENT), MAX_AGE_SECONDS);
 const ENCODED_PAGE = new Encoded('html', docsPage(DOCUMENT), MAX_AGE_SECONDS);
 
 export const documentHandler: RequestHandler = async (request, response) => {

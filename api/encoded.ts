@@ -6,31 +6,66 @@ import { createHash } from 'node:crypto';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import type { Request, Response } from 'express';
+import type { z } from 'zod';
+import { csvOf } from './csv.ts';
 
 const gzipAsync = promisify(gzip);
 const brotliAsync = promisify(brotliCompress);
 
+export const GZIP_OPTIONS = { level: 4 };
+export const BROTLI_OPTIONS = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
+
 const COMPRESSORS = {
-  gzip: (body: Buffer) => gzipAsync(body, { level: 4 }),
-  br: (body: Buffer) => brotliAsync(body, { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } }),
+  gzip: (body: Buffer) => gzipAsync(body, GZIP_OPTIONS),
+  br: (body: Buffer) => brotliAsync(body, BROTLI_OPTIONS),
 };
-type Coding = keyof typeof COMPRESSORS;
+export type Coding = keyof typeof COMPRESSORS;
+/** What a list can be asked for as. */
+export type Format = 'json' | 'csv';
+
+/** How an answer becomes bytes. */
+export type Encoding = {
+  readonly format: Format;
+  readonly schema: z.ZodObject;
+  /** The answer's list, which is what CSV has. */
+  readonly list: string | undefined;
+  /** How long a client may keep the answer, seconds; null = not at all. */
+  readonly maxAgeSeconds: number | null;
+};
+
+/** What stands in the header of an answer with a list. */
+export type ListFields = {
+  /** `cursor` of the next page; '' where there is none. */
+  readonly next: string;
+  /** Elements on all pages; undefined where the answer does not tell. */
+  readonly totalCount: number | undefined;
+  /** Whether the client's `Accept` decided the format. */
+  readonly isNegotiated: boolean;
+};
+const NO_LIST: ListFields = { next: '', totalCount: undefined, isNegotiated: false };
 
 const COMPRESSED_BYTES_MIN = 1_024;
 
 export class Encoded {
-  readonly type: 'json' | 'html';
+  readonly kind = 'encoded';
+  readonly type: Format | 'html';
   readonly body: Buffer;
-  /** How long a client may keep the answer, seconds; null = not at all. */
   readonly maxAgeSeconds: number | null;
+  readonly fields: ListFields;
   /** Weak, because it is the same in each coding; '' for an answer that is not kept. */
   readonly etag: string;
   readonly #compressed = new Map<Coding, Promise<Buffer>>();
 
-  constructor(type: 'json' | 'html', text: string, maxAgeSeconds: number | null = null) {
+  constructor(
+    type: Format | 'html',
+    text: string,
+    maxAgeSeconds: number | null = null,
+    fields: ListFields = NO_LIST,
+  ) {
     this.type = type;
     this.body = Buffer.from(text);
     this.maxAgeSeconds = maxAgeSeconds;
+    this.fields = fields;
     this.etag = maxAgeSeconds === null ? '' : etagOf(this.body);
   }
 
@@ -44,19 +79,31 @@ export class Encoded {
   }
 }
 
-/** An answer as JSON; `maxAgeSeconds` as in Encoded. */
-export function encodeJson(answer: unknown, maxAgeSeconds: number | null = null): Encoded {
-  return new Encoded('json', JSON.stringify(answer), maxAgeSeconds);
+/** An answer, `next` being the cursor of the next page of its list. */
+export function encode(answer: object, next: string, how: Encoding): Encoded {
+  const { format, schema, list, maxAgeSeconds } = how;
+  const fields = listFields(answer, next, how);
+  if (format === 'json' || list === undefined) {
+    return new Encoded('json', JSON.stringify(answer), maxAgeSeconds, fields);
+  }
+  const { header, row } = csvOf(schema, list);
+  const elements = (answer as Readonly<Record<string, readonly object[]>>)[list] ?? [];
+  return new Encoded('csv', header + elements.map(row).join(''), maxAgeSeconds, fields);
+}
+
+export function listFields(answer: object, next: string, { list }: Encoding): ListFields {
+  const total = 'total_count' in answer ? Number(answer.total_count) : undefined;
+  return { next, totalCount: total, isNegotiated: list !== undefined };
 }
 
 /** Sends an answer in the coding that the client prefers; 304 where it has it already. */
 export async function send(request: Request, response: Response, answer: Encoded): Promise<void> {
-  response.type(answer.type).vary('Accept-Encoding');
+  setFields(request, response, answer.type, answer.fields);
   if (answer.maxAgeSeconds !== null) {
     response.set('Cache-Control', `private, max-age=${answer.maxAgeSeconds}`);
     response.set('ETag', answer.etag);
   }
-  const coding = codingFor(request, answer);
+  const coding = answer.body.length < COMPRESSED_BYTES_MIN ? undefined : codingFor(request);
   if (coding === undefined) {
     response.send(answer.body);
     return;
@@ -65,10 +112,30 @@ export async function send(request: Request, response: Response, answer: Encoded
   response.set('Content-Encoding', coding).send(body);
 }
 
-function codingFor(request: Request, answer: Encoded): Coding | undefined {
-  if (answer.body.length < COMPRESSED_BYTES_MIN) return undefined;
+/** The fields that an answer has whichever way it is sent. */
+export function setFields(
+  request: Request,
+  response: Response,
+  type: Encoded['type'],
+  { next, totalCount, isNegotiated }: ListFields,
+): void {
+  response.type(type).vary(isNegotiated ? 'Accept, Accept-Encoding' : 'Accept-Encoding');
+  if (totalCount !== undefined) response.set('X-Total-Count', String(totalCount));
+  if (next !== '') response.set('Link', `<${pageUrl(request, next)}>; rel="next"`);
+}
+
+/** The coding that the client prefers; undefined for none. */
+export function codingFor(request: Request): Coding | undefined {
   const preferred = request.acceptsEncodings('br', 'gzip', 'identity');
   return preferred === 'br' || preferred === 'gzip' ? preferred : undefined;
+}
+
+/** This request for the page behind `cursor`. */
+function pageUrl(request: Request, cursor: string): string {
+  const url = new URL(request.originalUrl, 'http://localhost');
+  url.searchParams.delete('offset');
+  url.searchParams.set('cursor', cursor);
+  return url.pathname + url.search;
 }
 
 function etagOf(body: Buffer): string {

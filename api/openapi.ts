@@ -4,7 +4,7 @@
  * openapi-stream.ts.
  */
 import { z } from 'zod';
-import type { Endpoint } from './endpoint.ts';
+import type { Described } from './endpoint.ts';
 import { STREAM_OPERATION, STREAM_PATH } from './openapi-stream.ts';
 import { ProblemBody, type ProblemCode } from './problems.ts';
 
@@ -32,15 +32,19 @@ export type Operation = {
   readonly summary: string;
   readonly description: string;
   readonly parameters: readonly Parameter[];
+  readonly requestBody?: { readonly required: true; readonly content: Content };
   readonly responses: Readonly<Record<string, Answer>>;
 };
+
+export type Method = 'get' | 'post' | 'put' | 'delete';
+type PathItem = Readonly<Partial<Record<Method, Operation>>>;
 
 export type OpenApi = {
   readonly openapi: '3.1.0';
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
   readonly servers: readonly { readonly url: string }[];
   readonly security: readonly Readonly<Record<string, readonly string[]>>[];
-  readonly paths: Readonly<Record<string, { readonly get: Operation }>>;
+  readonly paths: Readonly<Record<string, PathItem>>;
   readonly components: Readonly<Record<string, unknown>>;
 };
 
@@ -73,13 +77,23 @@ in which it is realised. Only version 2 exchange data is included. Unknown param
 Errors are \`application/problem+json\`; \`error\` is a stable code. Answers are compressed where
 \`Accept-Encoding\` allows gzip or br. \`/healthz\` and \`/readyz\` answer without a key.`;
 
+const PAGE_HEADERS = {
+  Link: 'the next page of the list, as `rel="next"` (RFC 8288); absent on the last one',
+  'X-Total-Count': 'elements on all pages: total_count of the answer, where it has one',
+};
+
 const RATE_HEADERS = {
   RateLimit: 'what is left: name of the policy, requests r, seconds t until it is full again',
   'RateLimit-Policy': 'name of the policy, requests q in a window of w seconds',
   'X-Request-Id': 'id of this request, taken over from the request where it has one',
 };
 
-export function openApi(endpoints: readonly Endpoint[]): OpenApi {
+const CSV: JsonSchema = {
+  type: 'string',
+  description: 'the list as CSV: a header, then one row an element; asked for by Accept: text/csv',
+};
+
+export function openApi(endpoints: readonly Described[]): OpenApi {
   const stream = {
     ...STREAM_OPERATION,
     responses: { ...STREAM_OPERATION.responses, ...problemAnswers(['quota_exceeded']) },
@@ -91,7 +105,10 @@ export function openApi(endpoints: readonly Endpoint[]): OpenApi {
     security: [{ key: [] }],
     paths: {
       ...Object.fromEntries(
-        endpoints.map((endpoint) => [template(endpoint.path), { get: operation(endpoint) }]),
+        [...Map.groupBy(endpoints, (endpoint) => template(endpoint.path))].map(([path, own]) => [
+          path,
+          Object.fromEntries(own.map((one) => [one.method ?? 'get', operation(one)])),
+        ]),
       ),
       [STREAM_PATH]: { get: stream },
     },
@@ -99,34 +116,45 @@ export function openApi(endpoints: readonly Endpoint[]): OpenApi {
       securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Service-Key' } },
       schemas: { Problem: jsonSchema(ProblemBody, 'output') },
       headers: Object.fromEntries(
-        Object.entries(RATE_HEADERS).map(([name, description]) => [
+        Object.entries({ ...RATE_HEADERS, ...PAGE_HEADERS }).map(([name, description]) => [
           name,
-          { description, schema: { type: 'string' } },
+          { description, required: name in RATE_HEADERS, schema: { type: 'string' } },
         ]),
       ),
     },
   };
 }
 
-function operation(endpoint: Endpoint): Operation {
+function operation(endpoint: Described): Operation {
+  const { method = 'get', path, body, status = 200, list } = endpoint;
+  const name = path.replaceAll(/[^a-z0-9]+/gi, '_').slice(1);
   return {
-    operationId: endpoint.path.replaceAll(/[^a-z0-9]+/gi, '_').slice(1),
-    tags: [endpoint.path.slice(1, 3)],
+    operationId: method === 'get' ? name : `${method}_${name}`,
+    tags: [/^\/(v\d)\//.exec(path)?.[1] ?? 'streams'],
     summary: endpoint.summary,
     description: endpoint.description,
     parameters: parametersOf(endpoint),
+    ...(body !== undefined && {
+      requestBody: {
+        required: true,
+        content: { 'application/json': { schema: jsonSchema(body, 'input') } },
+      },
+    }),
     responses: {
-      200: {
+      [status]: {
         description: endpoint.summary,
-        headers: headerRefs(),
-        content: { 'application/json': { schema: jsonSchema(endpoint.answer, 'output') } },
+        headers: headerRefs({ ...RATE_HEADERS, ...(list !== undefined && PAGE_HEADERS) }),
+        content: {
+          'application/json': { schema: jsonSchema(endpoint.answer, 'output') },
+          ...(list !== undefined && { 'text/csv': { schema: CSV } }),
+        },
       },
       ...problemAnswers(endpoint.problems),
     },
   };
 }
 
-function parametersOf({ path, parameters }: Endpoint): Parameter[] {
+function parametersOf({ path, parameters }: Described): Parameter[] {
   const inPath = new Set([...path.matchAll(/:(\w+)/g)].map((match) => match[1]));
   return Object.entries(parameters.shape).map(([name, parameter]) => {
     const { description = '', ...schema } = described(parameter);
@@ -155,7 +183,7 @@ function problemAnswers(codes: readonly ProblemCode[]): Record<string, Answer> {
       status,
       {
         description: all.join(', '),
-        headers: headerRefs(),
+        headers: headerRefs(RATE_HEADERS),
         content: {
           'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } },
         },
@@ -164,9 +192,9 @@ function problemAnswers(codes: readonly ProblemCode[]): Record<string, Answer> {
   );
 }
 
-function headerRefs() {
+function headerRefs(headers: Readonly<Record<string, string>>) {
   return Object.fromEntries(
-    Object.keys(RATE_HEADERS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+    Object.keys(headers).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
   );
 }
 

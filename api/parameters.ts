@@ -3,12 +3,11 @@
  * what was given and what is allowed. Each kind of parameter is a zod schema over the raw text, so
  * that the same schema describes it in /openapi.json. Unknown parameters are ignored.
  */
-import type { Request } from 'express';
 import { z } from 'zod';
 import { Problem } from './problems.ts';
 
 const GIVEN_CHARACTERS_MAX = 80;
-const SECONDS_MAX = 4_294_967_295;
+const UINT32_MAX = 4_294_967_295;
 const INT64_MAX = 9_223_372_036_854_775_807n;
 
 /** A whole number from `min` to `max`, both inclusive and safe integers. */
@@ -47,6 +46,8 @@ export const flag = parameter('true or false', { type: 'boolean' }, (text) =>
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const CONDITION_ID = /^0x[0-9a-fA-F]{64}$/;
 const MARKET_CURSOR = /^(\d{1,10})-([0-9a-f]{64})$/;
+const BOARD_CURSOR =
+  /^(-?\d{1,19})\.(-?\d{1,19})\.(\d{1,19})\.(\d{1,10})\.(\d{1,10})\.([0-9a-f]{40})$/;
 const SLUG = /^[a-z0-9][a-z0-9_-]{0,199}$/;
 
 /** A wallet address in any letter case; lower case afterwards. */
@@ -98,6 +99,35 @@ export const marketCursor = parameter(
   },
 );
 
+/** Where a page of a leaderboard ends: the entry's figures and address. */
+export const boardCursor = parameter(
+  'next_cursor of an answer',
+  {
+    type: 'string',
+    pattern: BOARD_CURSOR.source,
+    examples: [`12500000.81000000.93500000.12.7.${'5f'.repeat(20)}`],
+  },
+  (text) => {
+    const [, pnl, cost, volume, markets, wins, trader] = BOARD_CURSOR.exec(text) ?? [];
+    if (trader === undefined) return undefined;
+    if (![pnl, cost, volume].every((amount) => isInt64(BigInt(amount ?? '0')))) return undefined;
+    if (Number(markets) > UINT32_MAX || Number(wins) > UINT32_MAX) return undefined;
+    return {
+      cursor_pnl: pnl,
+      cursor_cost: cost,
+      cursor_volume: volume,
+      cursor_markets: Number(markets),
+      cursor_wins: Number(wins),
+      cursor_trader: trader,
+    };
+  },
+);
+
+/** The direction of a list. */
+export function order(first: 'asc' | 'desc') {
+  return oneOf(['asc', 'desc']).default(first);
+}
+
 /** A tag, or a series slug, as it stands in a market's listing. */
 export const slug = parameter(
   'a slug of 1 to 100 characters',
@@ -124,9 +154,18 @@ const ISO_TIME =
 /** Parses the path and query of a request. Throws Problem 400 with one issue a bad parameter. */
 export function parseParameters<Shape extends z.ZodType>(
   schema: Shape,
-  request: Pick<Request, 'query' | 'params'>,
+  request: { readonly params: object; readonly query: object },
 ): z.output<Shape> {
-  const parsed = schema.safeParse({ ...request.query, ...request.params });
+  return parse(schema, { ...request.query, ...request.params });
+}
+
+/** The body by its schema. Throws Problem 400 that names the bad members. */
+export function parseBody<Shape extends z.ZodType>(schema: Shape, body: unknown): z.output<Shape> {
+  return parse(schema, body);
+}
+
+function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z.output<Shape> {
+  const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.map(({ path, message }) => ({
     path: path.join('.'),
@@ -163,6 +202,10 @@ function wholeInt64(text: string): string | undefined {
   return value <= INT64_MAX ? value.toString() : undefined;
 }
 
+function isInt64(value: bigint): boolean {
+  return value === BigInt.asIntN(64, value);
+}
+
 function show(given: unknown): string {
   if (Array.isArray(given)) return `${given.length} values`;
   if (typeof given !== 'string') return 'nothing';
@@ -171,5 +214,5 @@ function show(given: unknown): string {
 }
 
 function withinSeconds(seconds: number): number | undefined {
-  return seconds >= 0 && seconds <= SECONDS_MAX ? seconds : undefined;
+  return seconds >= 0 && seconds <= UINT32_MAX ? seconds : undefined;
 }

@@ -96,7 +96,7 @@ export function unavailable(detail: string, cause?: unknown): Problem {
 export function problemHandler(logger: Logger): ErrorRequestHandler {
   return (error: unknown, request, response, next) => {
     // The client went away, which is why the request failed: nobody is left to answer.
-    if (request.socket.destroyed) return;
+    if (request.socket.destroyed && (!response.headersSent || isPrematureClose(error))) return;
     const problem = toProblem(error);
     const requestId = requestIdOf(response);
     if (problem.status >= 500) {
@@ -149,6 +149,11 @@ function toProblem(error: unknown): Problem {
   }
   const detail = 'the request failed for a reason that is logged under its request_id';
   return new Problem({ status: 500, error: 'internal', detail });
+}
+
+/** What a stream that is being sent fails with when its client goes away. */
+function isPrematureClose(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
 }
 
 function httpStatusOf(error: unknown): number | undefined {

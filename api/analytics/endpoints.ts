@@ -4,11 +4,12 @@ import { hourlyV1, hourlyV2 } from './hourly.ts';
 import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
 import { marketDetailV1, marketDetailV2 } from './market.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
+import type { Call } from './query.ts';
 import { traderV1 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
 import { traderV2 } from './trader-v2.ts';
 
-export const ANALYTICS_ENDPOINTS: readonly Endpoint[] = [
+export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   leaderboardV1,
   traderV1,
   traderMarketsV1,

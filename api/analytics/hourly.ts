@@ -103,8 +103,9 @@ export const hourlyV1 = endpoint({
   description: DESCRIPTION,
   parameters: ParametersV1,
   answer: z.object({ stats: z.array(HourV1) }),
+  list: 'stats',
   problems: [],
-  async run(call, given) {
+  async run(call: Call, given) {
     const rows = await readHours(call, given);
     return {
       stats: rows.map((row) => ({
@@ -126,8 +127,9 @@ export const hourlyV2 = endpoint({
   description: DESCRIPTION,
   parameters: ParametersV2,
   answer: z.object({ stats: z.array(HourV2) }),
+  list: 'stats',
   problems: [],
-  async run(call, given) {
+  async run(call: Call, given) {
     const rows = await readHours(call, given);
     return {
       stats: rows.map((row) => ({

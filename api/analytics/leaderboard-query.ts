@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import type { Caller } from '../keys.ts';
-import { decimal, integer, oneOf } from '../parameters.ts';
+import { boardCursor, decimal, integer, oneOf, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
 import { addressText, ProfileColumns, profileColumns } from './profiles.ts';
@@ -25,13 +25,23 @@ const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
 const ROI = 'if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost)';
 const WIN_RATE = '100 * wins_count / markets_count';
 
-/** What each order sorts by, downwards; ties go by PnL, volume, address. */
+/** What each order sorts by; ties go by PnL, volume, address. */
 const SORT_VALUES = {
   pnl: 'realised_pnl',
   roi: ROI,
   win_rate: WIN_RATE,
   market_count: 'markets_count',
 } as const;
+
+/** The entry of the cursor as the columns that the values are of, in the columns' own types. */
+const CURSOR_ENTRY = `(
+  SELECT
+    {cursor_pnl:Int64} AS realised_pnl,
+    {cursor_cost:Int64} AS realised_cost,
+    {cursor_volume:Int64} AS volume,
+    {cursor_markets:UInt32} AS markets_count,
+    {cursor_wins:UInt32} AS wins_count
+)`;
 const SORTS = ['pnl', 'roi', 'win_rate', 'market_count'] as const;
 
 const TAGS = [
@@ -41,6 +51,7 @@ const TAGS = [
 ];
 
 const LIMIT_MAX = 100;
+const LIMIT_DEFAULT = 50;
 const OFFSET_MAX = 100_000_000;
 /** Of money in whole USDC: more than all there is, and its micro-units fit an Int64. */
 const USDC_MAX = 9_000_000_000;
@@ -55,12 +66,14 @@ export const Parameters = z.object({
   offset: integer(0, OFFSET_MAX)
     .default(0)
     .describe('entries to leave out before the page; 0 for demo'),
+  cursor: boardCursor
+    .optional()
+    .describe('goes on behind the page whose Link field or `next_cursor` had it; not for demo'),
   time_frame: oneOf(TIME_FRAMES)
     .default('30D')
     .describe('the time up to the last refresh that is summed'),
-  sort_by: oneOf(SORTS)
-    .default('pnl')
-    .describe('what ranks, downwards; ties go by PnL, volume, address'),
+  sort_by: oneOf(SORTS).default('pnl').describe('what ranks; ties go by PnL, volume, address'),
+  order: order('desc').describe('desc: from rank 1 down; asc: the same ranking from its end'),
   tag: oneOf(TAGS)
     .default('all')
     .describe('only markets with this tag; `sports` leaves out `esports`, `all` filters nothing'),
@@ -98,6 +111,8 @@ const FILTER_NAMES = [
 
 const Row = z.object({
   total_count: Count,
+  /** Entries before the page in the order that was asked for. */
+  ahead: Count,
   /** Address, PnL, cost, volume, markets, wins. */
   entries: z.array(z.tuple([z.string(), Int, Int, Int, Count, Count])),
   ...ProfileColumns,
@@ -105,14 +120,25 @@ const Row = z.object({
 export type BoardRow = z.output<typeof Row>;
 
 /** Reads the page. Throws Problem 503 where ClickHouse cannot answer. */
-export async function readBoard(call: Call, given: Given, limit: number): Promise<BoardRow> {
+export async function readBoard(call: Call, given: Given) {
+  const { cursor, limit = LIMIT_DEFAULT } = given;
   const [row] = await read(call, {
     sql: statement(given),
-    parameters: { ...given, limit, active_since: activeSince(given, call.now()) },
+    parameters: {
+      ...{ ...given, ...cursor, limit, active_since: activeSince(given, call.now()) },
+    },
     row: Row,
   });
   if (row === undefined) throw new Error('one row of a page expected, got none');
-  return row;
+  const before = row.ahead + given.offset;
+  const last = row.entries.at(-1);
+  return {
+    ...row,
+    /** Rank of the entry with this index: its place from the top in either order. */
+    rankOf: (index: number) =>
+      given.order === 'desc' ? before + index + 1 : row.total_count - before - index,
+    next: last !== undefined && before + row.entries.length < row.total_count ? cursorOf(last) : '',
+  };
 }
 
 const Generation = z.object({ refreshed_at: z.string() });
@@ -125,8 +151,8 @@ export async function generationOf(call: Call, frame: Given['time_frame']): Prom
   return row?.refreshed_at ?? '';
 }
 
-/** The page size. Throws Problem 403 where the tier may not have this page. */
-export function allowedLimit(given: Given, caller: Caller): number {
+/** The parameters with the page size of the tier. Throws Problem 403 where it has not this page. */
+export function allowedPage(given: Given, caller: Caller): Given {
   const tier = TIERS[caller.tier];
   if (given.limit !== undefined && given.limit > tier.leaderboardLimitMax) {
     throw tierRequired('limit', `at most ${tier.leaderboardLimitMax}`, caller);
@@ -134,34 +160,53 @@ export function allowedLimit(given: Given, caller: Caller): number {
   if (tier.leaderboardOffsetMax !== null && given.offset > tier.leaderboardOffsetMax) {
     throw tierRequired('offset', `at most ${tier.leaderboardOffsetMax}`, caller);
   }
-  return given.limit ?? tier.leaderboardLimitDefault;
+  if (tier.leaderboardOffsetMax !== null && given.cursor !== undefined) {
+    throw tierRequired('cursor', 'the first page only', caller);
+  }
+  return { ...given, limit: given.limit ?? tier.leaderboardLimitDefault };
 }
 
 /** The statement of these parameters: fixed fragments only, every value is bound. */
 function statement(given: Given): string {
   const board = BOARDS[given.time_frame];
+  const value = SORT_VALUES[given.sort_by];
   const filters = FILTER_NAMES.filter((name) => given[name] !== undefined);
   const where = ['tag = {tag:String}', ...filters.map((name) => FILTERS[name])].join(' AND ');
+  const isDown = given.order === 'desc';
+  const [down, up, less, more] = isDown ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
+  const key = `(${value}, realised_pnl, volume)`;
+  const cursorKey = `(SELECT ${key} FROM ${CURSOR_ENTRY})`;
+  const behind =
+    given.cursor === undefined
+      ? '1'
+      : `(${key} ${less} ${cursorKey} OR (${key} = ${cursorKey}
+          AND trader ${more} unhex({cursor_trader:String})))`;
   return `
 WITH
   (
-    SELECT arraySort(
+    SELECT ${isDown ? '' : 'arrayReverse'}(arraySort(
       e -> (-e.7, -e.2, -e.4, e.1),
       groupArray((trader, realised_pnl, realised_cost, volume, markets_count, wins_count, value))
-    )
+    ))
     FROM
     (
-      SELECT *, ${SORT_VALUES[given.sort_by]} AS value
+      SELECT *, ${value} AS value
       FROM ${board}
-      WHERE ${where}
-      ORDER BY value DESC, realised_pnl DESC, volume DESC, trader ASC
+      WHERE ${where} AND ${behind}
+      ORDER BY value ${down}, realised_pnl ${down}, volume ${down}, trader ${up}
       LIMIT {limit:UInt32} OFFSET {offset:UInt32}
     )
-  ) AS page
+  ) AS page,
+  (SELECT (count(), countIf(NOT ${behind})) FROM ${board} WHERE ${where}) AS counts
 SELECT
-  (SELECT count() FROM ${board} WHERE ${where}) AS total_count,
+  counts.1 AS total_count,
+  counts.2 AS ahead,
   arrayMap(e -> (${addressText('e.1')}, e.2, e.3, e.4, e.5, e.6), page) AS entries,
   ${profileColumns('arrayMap(e -> e.1, page)')}`;
+}
+
+function cursorOf([address, pnl, cost, volume, markets, wins]: BoardRow['entries'][number]) {
+  return [pnl, cost, volume, markets, wins, address.slice(2)].join('.');
 }
 
 function tierRequired(path: string, allowed: string, caller: Caller): Problem {

@@ -4,12 +4,11 @@
  * refresh; profiles and last trades are at most five seconds older than now.
  */
 import { z } from 'zod';
-import { type Encoded, encodeJson } from '../encoded.ts';
-import { endpoint } from '../endpoint.ts';
-import { amount, amountText, count, percentage, share, time } from './fields.ts';
+import type { Encoded } from '../encoded.ts';
+import { endpoint, Page } from '../endpoint.ts';
+import { amount, amountText, count, percentage, share, text, time } from './fields.ts';
 import {
-  allowedLimit,
-  type BoardRow,
+  allowedPage,
   type Given,
   generationOf,
   Parameters,
@@ -50,8 +49,25 @@ const EntryV2 = z.object({
 });
 
 const TOTAL = count('traders that match the query, on all pages');
+const NEXT = text('`cursor` of the next page; empty where the list ends');
+
+/** A page is computed once for all who ask for it, and again after a refresh of its board. */
+const KEEP = {
+  maxAgeSeconds: MAX_AGE_SECONDS,
+  page: (
+    call: Call,
+    given: Given,
+    one: { readonly key: string; readonly compute: () => Promise<Encoded> },
+  ) =>
+    call.pages.page({
+      ...one,
+      board: given.time_frame,
+      generation: () => generationOf(call, given.time_frame),
+    }),
+};
+
 const DESCRIPTION =
-  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Within one refresh, pages do not overlap. Answers carry an ETag.';
+  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Within one refresh, pages do not overlap. `rank` counts from the top in either order. Answers carry an ETag.';
 
 export const leaderboardV1 = endpoint({
   path: '/v1/analytics/leaderboard',
@@ -59,8 +75,25 @@ export const leaderboardV1 = endpoint({
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({ traders: z.array(EntryV1), total_count: TOTAL }),
+  list: 'traders',
   problems: ['tier_required'],
-  run: (call, given) => cachedPage('v1', call, given, pageV1),
+  allowed: allowedPage,
+  keep: KEEP,
+  async run(call: Call, given) {
+    const { entries, next, rankOf, total_count, ...row } = await readBoard(call, given);
+    const profileOf = profileReader(row);
+    const traders = entries.map(([address, pnl, cost, volume, markets, wins], index) => ({
+      profile: profileOf(address),
+      total_pnl: pnl.toString(),
+      total_volume: volume.toString(),
+      roi: percent(pnl, cost),
+      win_rate: percent(BigInt(wins), BigInt(markets)),
+      rank: rankOf(index),
+      markets_count: markets,
+      wins_count: wins,
+    }));
+    return new Page({ traders, total_count }, next);
+  },
 });
 
 export const leaderboardV2 = endpoint({
@@ -68,64 +101,25 @@ export const leaderboardV2 = endpoint({
   summary: 'Traders by PnL, ROI, win rate or markets, amounts as numbers',
   description: DESCRIPTION,
   parameters: Parameters,
-  answer: z.object({ traders: z.array(EntryV2), total_count: TOTAL }),
+  answer: z.object({ traders: z.array(EntryV2), next_cursor: NEXT, total_count: TOTAL }),
+  list: 'traders',
   problems: ['tier_required'],
-  run: (call, given) => cachedPage('v2', call, given, pageV2),
-});
-
-/** The page, computed once for all who ask for it; so no client's leaving ends the read. */
-function cachedPage(
-  version: 'v1' | 'v2',
-  call: Call,
-  given: Given,
-  pageOf: (row: BoardRow, offset: number) => unknown,
-): Promise<Encoded> {
-  const limit = allowedLimit(given, call.caller);
-  const sharedCall = { ...call, signal: null };
-  return call.pages.page({
-    board: given.time_frame,
-    key: JSON.stringify([version, limit, Object.entries({ ...given, limit }).sort()]),
-    generation: () => generationOf(sharedCall, given.time_frame),
-    compute: async () => {
-      const row = await readBoard(sharedCall, given, limit);
-      return encodeJson(pageOf(row, given.offset), MAX_AGE_SECONDS);
-    },
-  });
-}
-
-function pageV1(row: BoardRow, offset: number): { traders: z.input<typeof EntryV1>[] } & Total {
-  const profileOf = profileReader(row);
-  return {
-    traders: row.entries.map(([address, pnl, cost, volume, markets, wins], index) => ({
-      profile: profileOf(address),
-      total_pnl: pnl.toString(),
-      total_volume: volume.toString(),
-      roi: percent(pnl, cost),
-      win_rate: percent(BigInt(wins), BigInt(markets)),
-      rank: offset + index + 1,
-      markets_count: markets,
-      wins_count: wins,
-    })),
-    total_count: row.total_count,
-  };
-}
-
-function pageV2(row: BoardRow, offset: number): { traders: z.input<typeof EntryV2>[] } & Total {
-  const profileOf = profileReader(row);
-  return {
-    traders: row.entries.map(([address, pnl, cost, volume, markets, wins], index) => ({
+  allowed: allowedPage,
+  keep: KEEP,
+  async run(call: Call, given) {
+    const { entries, next, rankOf, total_count, ...row } = await readBoard(call, given);
+    const profileOf = profileReader(row);
+    const traders = entries.map(([address, pnl, cost, volume, markets, wins], index) => ({
       profile: profileV2(profileOf(address)),
       last_trade_at: profileOf(address).last_trade_at,
       total_pnl: safeInteger(pnl),
       total_volume: safeInteger(volume),
       roi: percent(pnl, cost),
       win_rate: percent(BigInt(wins), BigInt(markets)),
-      rank: offset + index + 1,
+      rank: rankOf(index),
       markets_count: markets,
       wins_count: wins,
-    })),
-    total_count: row.total_count,
-  };
-}
-
-type Total = { readonly total_count: number };
+    }));
+    return new Page({ traders, next_cursor: next, total_count }, next);
+  },
+});

@@ -143,7 +143,7 @@ export const marketDetailV1 = endpoint({
   parameters: z.object({ id: marketId.describe('market id') }),
   answer: AnswerV1,
   problems: ['not_found'],
-  async run(call, { id }) {
+  async run(call: Call, { id }) {
     const row = await readMarket(call, { kind: 'id', id });
     const profileOf = profileReader(row);
     return {
@@ -170,7 +170,7 @@ export const marketDetailV2 = endpoint({
   parameters: z.object({ id: marketKey.describe('market id, condition id or slug') }),
   answer: AnswerV2,
   problems: ['not_found'],
-  async run(call, { id: key }) {
+  async run(call: Call, { id: key }) {
     const row = await readMarket(call, key);
     const profileOf = profileReader(row);
     return {

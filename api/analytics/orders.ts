@@ -35,8 +35,9 @@ export const ordersV1 = endpoint({
   description: 'Every fill, oldest first. An address without fills there has an empty list.',
   parameters: Parameters,
   answer: z.object({ orders: z.array(FillV1) }),
+  list: 'orders',
   problems: ['not_found'],
-  async run(call, given) {
+  async run(call: Call, given) {
     const { fills, outcomes } = await readFills(call, given);
     return { orders: fills.map((fill) => fillV1(fill, outcomes)) };
   },
@@ -48,8 +49,9 @@ export const ordersV2 = endpoint({
   description: 'Every fill, oldest first. An address without fills there has an empty list.',
   parameters: Parameters,
   answer: z.object({ orders: z.array(FillV2) }),
+  list: 'orders',
   problems: ['not_found'],
-  async run(call, given) {
+  async run(call: Call, given) {
     const { fills, outcomes } = await readFills(call, given);
     return { orders: fills.map((fill) => fillV2(fill, outcomes)) };
   },

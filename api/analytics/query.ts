@@ -6,12 +6,12 @@
  */
 import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
 import type { z } from 'zod';
-import type { Caller } from '../keys.ts';
+import type { Context } from '../endpoint.ts';
 import { unavailable } from '../problems.ts';
 import type { Pages } from './pages.ts';
 
 /** What the analytics endpoints work with. */
-export type Analytics = {
+type Analytics = {
   readonly clickhouse: ClickHouseClient;
   /** Longest time of one read, milliseconds. */
   readonly queryMsMax: number;
@@ -21,11 +21,7 @@ export type Analytics = {
 };
 
 /** One request as its endpoint sees it. */
-export type Call = Analytics & {
-  readonly caller: Caller;
-  /** Aborted when the client goes away; null where others wait for the same read. */
-  readonly signal: AbortSignal | null;
-};
+export type Call = Analytics & Context;
 
 export const QUERY_MS_MAX = 5_000;
 

@@ -154,8 +154,9 @@ export const traderMarketsV1 = endpoint({
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({ history: z.array(EntryV1), total_count: TOTAL }),
+  list: 'history',
   problems: ['tier_required'],
-  async run(call, given) {
+  async run(call: Call, given) {
     const { entries, totalCount } = await readHistory(call, given);
     const history = entries.map((entry) => ({
       pnl: entry.pnl.toString(),
@@ -183,8 +184,9 @@ export const traderMarketsV2 = endpoint({
     ),
     total_count: TOTAL,
   }),
+  list: 'history',
   problems: ['tier_required'],
-  async run(call, given) {
+  async run(call: Call, given) {
     const { entries, nextCursor, totalCount } = await readHistory(call, given);
     const history = entries.map((entry) => ({
       pnl: safeInteger(entry.pnl),

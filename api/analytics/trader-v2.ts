@@ -11,7 +11,7 @@ import { amount, text, time } from './fields.ts';
 import { IDENTITY_COLUMNS, IDENTITY_FROM, IdentityColumns, requireSeen } from './identity.ts';
 import { ALL_TAGS, COUNTED_TAGS, marketFilter } from './market-tags.ts';
 import { ProfileV2, profileV2 } from './profiles.ts';
-import { read } from './query.ts';
+import { type Call, read } from './query.ts';
 import { TagV2, tagV2, topTags } from './sums.ts';
 import { MARKET_WEIGHT_TENTHS, UNWEIGHTED, weightedUsd } from './weighted-volume.ts';
 import { Count, Int, isoSecond, safeInteger } from './wire.ts';
@@ -114,7 +114,7 @@ export const traderV2 = endpoint({
   parameters: Parameters,
   answer: Answer,
   problems: ['not_found'],
-  async run(call, given) {
+  async run(call: Call, given) {
     const parameters = {
       trader: given.address.slice(2),
       tag: given.tag,

@@ -10,7 +10,7 @@ import { address } from '../parameters.ts';
 import { IDENTITY_COLUMNS, IDENTITY_FROM, IdentityColumns, requireSeen } from './identity.ts';
 import { COUNTED_TAGS } from './market-tags.ts';
 import { SpacedProfileV1 } from './profiles.ts';
-import { read } from './query.ts';
+import { type Call, read } from './query.ts';
 import { TagV1, topTags, WindowV1, windowV1 } from './sums.ts';
 import { Count, Int, isoSecond, spaced } from './wire.ts';
 
@@ -118,7 +118,7 @@ export const traderV1 = endpoint({
   parameters: Parameters,
   answer: Answer,
   problems: ['not_found'],
-  async run(call, given) {
+  async run(call: Call, given) {
     const parameters = {
       trader: given.address.slice(2),
       now: Math.floor(call.now() / 1000),

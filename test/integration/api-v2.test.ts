@@ -274,6 +274,7 @@ describe('GET /v2/analytics/leaderboard', () => {
         profile: profileV2(entry.trader),
         last_trade_at: time(lastTrade(entry.trader)),
       })),
+      next_cursor: '',
       total_count: expected.length,
     });
   });

@@ -4,14 +4,14 @@ import type { AddressInfo } from 'node:net';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import express from 'express';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Encoded, encodeJson, send } from '../../api/encoded.ts';
+import { Encoded, send } from '../../api/encoded.ts';
 
 const long = { text: 'abc '.repeat(1_000) };
 const app = express().disable('etag');
 const answers: Readonly<Record<string, Encoded>> = {
-  '/long': encodeJson(long),
-  '/short': encodeJson({ a: 1 }),
-  '/kept': encodeJson(long, 5),
+  '/long': new Encoded('json', JSON.stringify(long)),
+  '/short': new Encoded('json', JSON.stringify({ a: 1 })),
+  '/kept': new Encoded('json', JSON.stringify(long), 5),
 };
 for (const [path, answer] of Object.entries(answers)) {
   app.get(path, (request, response) => send(request, response, answer));

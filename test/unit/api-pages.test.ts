@@ -1,7 +1,7 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { createPages } from '../../api/analytics/pages.ts';
-import { type Encoded, encodeJson } from '../../api/encoded.ts';
+import { Encoded } from '../../api/encoded.ts';
 import { Problem, unavailable } from '../../api/problems.ts';
 
 /** Pages over a board that counts its reads; `down` makes the store unavailable. */
@@ -23,7 +23,7 @@ function counted() {
       compute: async () => {
         const number = ++state.reads;
         await turn();
-        return guard(encodeJson({ key, number }));
+        return guard(new Encoded('json', JSON.stringify({ key, number })));
       },
     });
   const text = async (key?: string) => (await read(key)).body.toString();

@@ -1,0 +1,77 @@
+/**
+ * Endpoints as express routes: a key is required, a body is read where there is one, the answer is
+ * sent in the format and coding that the client prefers, and a method that no endpoint of the path
+ * has is 405.
+ */
+import express, { type Express, type RequestHandler } from 'express';
+import { requireKey } from './admission.ts';
+import { send } from './encoded.ts';
+import type { Context, Endpoint } from './endpoint.ts';
+import { callerOf } from './keys.ts';
+import { Problem } from './problems.ts';
+import { sendStream } from './streamed.ts';
+
+const BODY_BYTES_MAX = 256 * 1024;
+
+/** Serves these endpoints; `shared` is what all calls of them work with. */
+export function mount<Call extends Context>(
+  app: Express,
+  endpoints: readonly Endpoint<Call>[],
+  shared: Omit<Call, keyof Context>,
+): void {
+  for (const [path, own] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
+    const route = app.route(path);
+    for (const endpoint of own) {
+      const body = endpoint.body === undefined ? [] : [requireJson, readJson];
+      route[endpoint.method ?? 'get'](requireKey, ...body, answer(endpoint, shared));
+    }
+    const methods = own.flatMap(({ method = 'get' }) =>
+      method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()],
+    );
+    route.all(refuseMethod(methods.join(', ')));
+  }
+}
+
+/** Refuses every method with 405; `allow` lists those that a path has. */
+export function refuseMethod(allow: string): RequestHandler {
+  return (request) => {
+    throw new Problem({
+      status: 405,
+      error: 'method_not_allowed',
+      detail: `${request.method} is not allowed here; allowed is ${allow}`,
+      headers: { Allow: allow },
+    });
+  };
+}
+
+/** Answers one request; its reads end when the client goes away. */
+function answer<Call extends Context>(
+  endpoint: Endpoint<Call>,
+  shared: Omit<Call, keyof Context>,
+): RequestHandler {
+  return async (request, response) => {
+    const gone = new AbortController();
+    const onClose = () => gone.abort();
+    response.once('close', onClose);
+    const context: Context = { caller: callerOf(response), signal: gone.signal };
+    // What is shared and the context make a call, by the parameter's type.
+    const call = { ...shared, ...context } as Call;
+    const { params, query, body } = request;
+    const format = request.accepts(['json', 'csv']) === 'csv' ? 'csv' : 'json';
+    const given = await endpoint.respond(call, { params, query, body, format });
+    response.status(endpoint.status ?? 200);
+    if (given.kind === 'streamed') await sendStream(request, response, given);
+    else await send(request, response, given);
+    response.off('close', onClose);
+  };
+}
+
+const requireJson: RequestHandler = (request, _response, next) => {
+  if (request.is('application/json') === false) {
+    const detail = 'the body must be application/json';
+    throw new Problem({ status: 415, error: 'unsupported_media_type', detail });
+  }
+  next();
+};
+
+const readJson = express.json({ limit: BODY_BYTES_MAX, type: 'application/json' });
