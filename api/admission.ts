@@ -1,6 +1,6 @@
 /**
  * Admission of a request: finds out who calls by the X-Service-Key field and counts the request
- * against that key, or against the remote address where there is no valid key. A route that needs a
+ * against the key's account, or against the remote address where there is no valid key. A route that needs a
  * key says so with `requireKey`, so that unknown routes and probes answer without one.
  * A bucket that cannot be reached is 503, not 401: a client must not take its key for revoked.
  */
@@ -8,16 +8,23 @@ import type { Request, RequestHandler, Response } from 'express';
 import { hashKey, hasKeyForm, type Keys, type Lookup } from './keys.ts';
 import type { Limits } from './limits.ts';
 import { Problem, unavailable } from './problems.ts';
+import type { Usage } from './usage.ts';
 
 const KEY_HEADER = 'X-Service-Key';
 
 /** Sets `response.locals.caller` where the key is valid, and counts the request. */
-export function admit(keys: Keys, limits: Limits): RequestHandler {
+export function admit(
+  keys: Keys,
+  limits: Limits,
+  usage: Pick<Usage, 'count'> | undefined,
+): RequestHandler {
   return async (request, response, next) => {
     const found = await lookUp(keys, limits, request, response);
     if (found.kind === 'valid') {
       response.locals.caller = found.caller;
-      limits.charge(response, { name: found.caller.keyHash, policy: found.caller.tier });
+      const { account, tier } = found.caller;
+      limits.charge(response, { name: account, policy: tier });
+      usage?.count(account);
     } else {
       response.locals.refusal = found.kind;
     }

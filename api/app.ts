@@ -20,6 +20,8 @@ import { callerOf, type Keys } from './keys.ts';
 import { createLimits } from './limits.ts';
 import { mount, refuseMethod } from './mount.ts';
 import { Problem, problemHandler } from './problems.ts';
+import type { SharedCounts } from './shared-counts.ts';
+import type { Usage } from './usage.ts';
 
 export type AppOptions = {
   readonly clickhouse: ClickHouseClient;
@@ -27,6 +29,10 @@ export type AppOptions = {
   readonly nats: { readonly connected: boolean };
   readonly feed: Pick<Feed, 'handler' | 'status' | 'endSessionsOf'>;
   readonly logger: Logger;
+  /** Counts requests by day; not counted where it is left out. */
+  readonly usage?: Usage;
+  /** What other api processes counted; rates are of this process alone where it is left out. */
+  readonly sharedCounts?: SharedCounts;
   /** Longest time of one read of ClickHouse, milliseconds; 5,000 by default. */
   readonly queryMsMax?: number;
   /** Milliseconds since the epoch; the wall clock by default. */
@@ -39,7 +45,9 @@ const REVOKED_CUT_MS = 500;
 /** Builds the application; the caller listens. */
 export function createApp(options: AppOptions): Express {
   const { clickhouse, feed, keys, logger } = options;
-  const limits = createLimits();
+  const limits = createLimits(
+    options.sharedCounts === undefined ? {} : { shared: options.sharedCounts },
+  );
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
@@ -49,7 +57,7 @@ export function createApp(options: AppOptions): Express {
   app.get('/healthz', uncounted(limits), livenessHandler);
   app.get('/readyz', uncounted(limits), readinessHandler(options));
 
-  app.use(admit(keys, limits));
+  app.use(admit(keys, limits, options.usage));
   const analytics = {
     clickhouse,
     queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,

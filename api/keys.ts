@@ -22,6 +22,7 @@ export type Caller = {
 };
 
 const Instant = z.iso.datetime();
+const ID_LENGTH = 16;
 
 /** Value of a bucket entry, as JSON. */
 export const KeyRecord = z.object({
@@ -34,6 +35,14 @@ export const KeyRecord = z.object({
 });
 export type KeyRecord = z.infer<typeof KeyRecord>;
 
+/** A key's record and its place in the bucket. */
+export type StoredKey = {
+  readonly keyHash: string;
+  readonly record: KeyRecord;
+  /** Of the bucket, for writing only over what was read. */
+  readonly revision: number;
+};
+
 type Known = { readonly revision: number; readonly record: KeyRecord | undefined };
 
 export type Lookup =
@@ -45,6 +54,8 @@ export type Keys = {
   find(keyHash: string): Lookup | undefined;
   /** Asks the bucket. Rejects when it cannot be reached. */
   fetch(keyHash: string): Promise<Lookup>;
+  /** The keys of an account that this process knows, revoked and expired ones too. */
+  ofAccount(account: string): readonly StoredKey[];
   /** Calls back once when the key stops being valid; the returned function takes that back. */
   onRevoked(keyHash: string, callback: () => void): () => void;
   /** Settles when the bucket is no longer watched; rejects where that was not asked for. */
@@ -71,6 +82,18 @@ export function hasKeyForm(text: string): boolean {
 /** Hex SHA-256 of a key: its name in the bucket. */
 export function hashKey(key: string): string {
   return createHash('sha256').update(key).digest('hex');
+}
+
+/** Whether a key admits anybody at this time, in milliseconds. */
+export function keyStatus(record: KeyRecord, nowMs: number): 'valid' | 'revoked' | 'expired' {
+  if (record.revoked_at !== undefined && Date.parse(record.revoked_at) <= nowMs) return 'revoked';
+  if (record.expires_at !== undefined && Date.parse(record.expires_at) <= nowMs) return 'expired';
+  return 'valid';
+}
+
+/** What a key is called by: the first 16 digits of its hash. It opens nothing. */
+export function keyIdOf(keyHash: string): string {
+  return keyHash.slice(0, ID_LENGTH);
 }
 
 /** Writes the record of a key; the key itself is not stored. Returns the key's hash. */
@@ -149,6 +172,11 @@ export async function openKeys(options: {
       if (entry !== undefined) learn(keyHash, entry.revision, entry.value);
       return lookup(keyHash, known.get(keyHash)?.record, now());
     },
+    ofAccount(account) {
+      return [...known].flatMap(([keyHash, { revision, record }]) =>
+        record?.account === account ? [{ keyHash, revision, record }] : [],
+      );
+    },
     onRevoked(keyHash, callback) {
       const waiting = callbacks.get(keyHash) ?? new Set();
       callbacks.set(keyHash, waiting.add(callback));
@@ -185,16 +213,13 @@ async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value
 
 function lookup(keyHash: string, record: KeyRecord | undefined, nowMs: number): Lookup {
   if (record === undefined) return { kind: 'unknown' };
-  if (record.revoked_at !== undefined && Date.parse(record.revoked_at) <= nowMs) {
-    return { kind: 'revoked' };
-  }
-  if (record.expires_at !== undefined && Date.parse(record.expires_at) <= nowMs) {
-    return { kind: 'expired' };
-  }
-  return { kind: 'valid', caller: { keyHash, account: record.account, tier: record.tier } };
+  const kind = keyStatus(record, nowMs);
+  if (kind !== 'valid') return { kind };
+  return { kind, caller: { keyHash, account: record.account, tier: record.tier } };
 }
 
-function parseRecord(value: Uint8Array): KeyRecord | undefined {
+/** The record in a bucket's value; undefined when it is none. */
+export function parseRecord(value: Uint8Array): KeyRecord | undefined {
   let json: unknown;
   try {
     json = JSON.parse(new TextDecoder().decode(value));

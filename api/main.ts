@@ -6,13 +6,15 @@ import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { readConfig } from '../infra/config.ts';
-import { connectNats } from '../infra/nats.ts';
+import { connectNats, natsOptions } from '../infra/nats.ts';
 import { openKv } from '../infra/nats-kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, KEYS_BUCKET } from '../infra/streams.ts';
 import { createApp } from './app.ts';
 import { createFeed } from './feed/feed.ts';
 import { openKeys } from './keys.ts';
+import { shareCounts } from './shared-counts.ts';
+import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './usage.ts';
 
 /** The supervisor gives 2.5 s: streams have most of it, requests under way the rest. */
 const STOP_STREAMS_MS = 1_500;
@@ -22,23 +24,31 @@ await runProcess('api', serve);
 
 async function serve({ logger, signal, report }: ProcessContext): Promise<void> {
   const config = readConfig();
-  const nats = await connectNats({ url: config.NATS_URL, name: 'fillstream-api' });
+  const nats = await connectNats({ ...natsOptions(config), name: 'fillstream-api' });
   await ensureStreams(nats, config.NATS_REPLICAS);
   const bucket = await openKv(nats, KEYS_BUCKET, { replicas: config.NATS_REPLICAS });
   const keys = await openKeys({ bucket, logger });
+  const usageBucket = await openKv(nats, USAGE_BUCKET, {
+    ttlMs: USAGE_TTL_MS,
+    replicas: config.NATS_REPLICAS,
+  });
+  const usage = await openUsage({ bucket: usageBucket, logger });
+  const sharedCounts = shareCounts(nats);
   const clickhouse = connectClickHouse({
     url: config.CLICKHOUSE_URL,
     database: config.CLICKHOUSE_DATABASE,
     name: 'api',
   });
   const feed = await createFeed({ nats, logger });
-  const server = createServer(createApp({ clickhouse, keys, nats, feed, logger }));
+  const server = createServer(
+    createApp({ clickhouse, keys, nats, feed, logger, usage, sharedCounts }),
+  );
 
   const port = await listen(server, config.HTTP_HOST, config.HTTP_PORT);
   logger.info({ event: 'listening', host: config.HTTP_HOST, port });
   report({ event: 'listening', port });
 
-  await Promise.race([aborted(signal), keys.watching]);
+  await Promise.race([aborted(signal), keys.watching, usage.watching]);
   const closed = once(server, 'close');
   server.close();
   await feed.stop(STOP_STREAMS_MS);
@@ -47,6 +57,8 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const cut = setTimeout(() => server.closeAllConnections(), STOP_REQUESTS_MS);
   await closed;
   clearTimeout(cut);
+  sharedCounts.close();
+  await usage.close();
   await keys.close();
   await clickhouse.close();
   await nats.close();

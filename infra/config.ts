@@ -1,11 +1,13 @@
 /**
  * The configuration of every process: environment variables, read once in `main` through one
- * schema. README lists the same variables. A bad value is named, never printed: it may be a secret.
+ * schema, or the files that `NAME_FILE` names. README lists the same variables. A bad value is named, never printed: it may be a secret.
  */
+import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 
 const Port = z.coerce.number().int().min(0).max(65_535);
 const Url = (protocols: RegExp) => z.url({ protocol: protocols });
+const Text = z.string().min(1).optional();
 const NatsUrls = z
   .string()
   .refine((text) => text.split(',').every((url) => /^(nats|tls):\/\/[^\s]+$/.test(url)), {
@@ -51,6 +53,13 @@ const Instance = z
 export const Config = z.object({
   NATS_URL: NatsUrls.default('nats://127.0.0.1:4222').describe('JetStream servers, by comma'),
   NATS_REPLICAS: z.coerce.number().int().min(1).max(5).default(1).describe('copies of each stream'),
+  NATS_USER: Text.describe('user of NATS, with NATS_PASSWORD'),
+  NATS_PASSWORD: Text.describe('password of NATS_USER'),
+  NATS_TOKEN: Text.describe('token of NATS, in place of user and password'),
+  NATS_CREDS: Text.describe('path of a NATS credentials file (JWT and seed)'),
+  NATS_TLS_CA: Text.describe('path of the PEM file of the authority that signed the servers'),
+  NATS_TLS_CERT: Text.describe('path of the PEM file of a client certificate'),
+  NATS_TLS_KEY: Text.describe('path of the PEM file of its key'),
   CLICKHOUSE_URL: Url(/^https?$/)
     .default('http://127.0.0.1:8123')
     .describe('ClickHouse over HTTP, user and password in the URL'),
@@ -133,11 +142,27 @@ export class ConfigError extends Error {}
 /** Parses the environment. Throws ConfigError that names every bad variable, without its value. */
 export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config {
   // An empty variable is an unset one: compose files and shells make no difference between them.
-  const given = Object.fromEntries(Object.entries(environment).filter(([, value]) => value !== ''));
+  const given = Object.fromEntries(
+    [...Object.entries(environment), ...readFiles(environment)].filter(([, value]) => value !== ''),
+  );
   const parsed = Config.safeParse(given);
   if (parsed.success) return parsed.data;
   const lines = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
   throw new ConfigError(`bad configuration\n  ${lines.join('\n  ')}`);
+}
+
+/** `NAME_FILE` names a file that holds the value of NAME, as container secrets are given. */
+function readFiles(environment: NodeJS.ProcessEnv): [string, string][] {
+  return Object.keys(Config.shape).flatMap((name) => {
+    const path = environment[`${name}_FILE`] ?? '';
+    if (path === '') return [];
+    try {
+      return [[name, readFileSync(path, 'utf8').trim()]];
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error)) throw error;
+      throw new ConfigError(`bad configuration\n  ${name}_FILE: cannot be read (${error.code})`);
+    }
+  });
 }
 
 /** WebSocket endpoint: RPC_WS_URL, or the first of RPC_URL with its protocol changed. */

@@ -3,6 +3,7 @@
 // finite reads and key-value buckets build on this file (nats-publisher.ts, nats-tail.ts,
 // nats-read.ts, nats-kv.ts); nothing else in the repository imports the client library.
 // It deliberately does not log: status changes go to the caller's onStatus.
+import { readFileSync } from 'node:fs';
 import {
   DiscardPolicy,
   JetStreamApiError,
@@ -15,12 +16,14 @@ import {
 } from '@nats-io/jetstream';
 import {
   connect,
+  credsAuthenticator,
   errors,
   type NatsConnection,
   type NodeConnectionOptions,
   nanos,
   type Status,
 } from '@nats-io/transport-node';
+import type { Config } from './config.ts';
 
 /** What the connection reports: library states without its periodic pings. */
 export type NatsStatus = Exclude<Status, { type: 'ping' }>;
@@ -47,10 +50,34 @@ export type NatsOptions = {
   readonly password?: string;
   /** Token authentication; excludes user and password. */
   readonly token?: string;
+  /** Path of a credentials file (JWT and seed), as `nsc` writes it. */
+  readonly credentialsFile?: string;
   /** Paths or PEM text, as node's TLS takes them; `{}` asks for TLS with the system's roots. */
   readonly tls?: NodeConnectionOptions['tls'];
   readonly onStatus?: NatsStatusListener;
+  /** Waits for the first server, the default; a command would rather fail. */
+  readonly isPatient?: boolean;
 };
+
+/** Where NATS is and how to be let in, as every process reads it from its configuration. */
+export function natsOptions(config: Config): Omit<NatsOptions, 'name'> {
+  const { NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS } = config;
+  const { NATS_TLS_CA: caFile, NATS_TLS_CERT: certFile, NATS_TLS_KEY: keyFile } = config;
+  const tls = {
+    ...(caFile === undefined ? {} : { caFile }),
+    ...(certFile === undefined ? {} : { certFile }),
+    ...(keyFile === undefined ? {} : { keyFile }),
+  };
+  return {
+    url: config.NATS_URL,
+    ...(NATS_USER === undefined ? {} : { user: NATS_USER }),
+    ...(NATS_PASSWORD === undefined ? {} : { password: NATS_PASSWORD }),
+    ...(NATS_TOKEN === undefined ? {} : { token: NATS_TOKEN }),
+    ...(NATS_CREDS === undefined ? {} : { credentialsFile: NATS_CREDS }),
+    // A tls:// URL asks for TLS with the system's roots.
+    ...(Object.keys(tls).length > 0 || config.NATS_URL.startsWith('tls:') ? { tls } : {}),
+  };
+}
 
 /** The server cannot answer now: no connection, no responders, no leader, or a timeout.
  *  Whether a write happened is unknown. Retrying later is right. */
@@ -105,8 +132,8 @@ const DUPLICATE_WINDOW_MS = 120_000;
 /**
  * Connects and stays connected: waits for the first server and never gives up after it.
  *
- * Throws NatsRefusedError when the server refuses the credentials; otherwise only wrong options
- * reject.
+ * Throws NatsRefusedError when the server refuses the credentials, NatsUnavailableError when there
+ * is none and it must not wait; otherwise only wrong options reject.
  */
 export async function connectNats(options: NatsOptions): Promise<Nats> {
   const connection = await connectWith({
@@ -116,10 +143,13 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
     reconnectTimeWait: RECONNECT_WAIT_MS,
     pingInterval: PING_INTERVAL_MS,
     maxPingOut: PINGS_OUT_MAX,
-    waitOnFirstConnect: true,
+    waitOnFirstConnect: options.isPatient ?? true,
     ...(options.user === undefined ? {} : { user: options.user }),
     ...(options.password === undefined ? {} : { pass: options.password }),
     ...(options.token === undefined ? {} : { token: options.token }),
+    ...(options.credentialsFile === undefined
+      ? {}
+      : { authenticator: credsAuthenticator(readFileSync(options.credentialsFile)) }),
     ...(options.tls === undefined ? {} : { tls: options.tls }),
   });
   const js = jetstream(connection);
@@ -237,8 +267,13 @@ async function connectWith(options: NodeConnectionOptions): Promise<NatsConnecti
   try {
     return await connect(options);
   } catch (error) {
-    if (!(error instanceof errors.AuthorizationError)) throw error;
-    throw new NatsRefusedError('NATS refused the credentials', { cause: error });
+    if (error instanceof errors.AuthorizationError) {
+      throw new NatsRefusedError('NATS refused the credentials', { cause: error });
+    }
+    if (error instanceof errors.ConnectionError) {
+      throw new NatsUnavailableError('no NATS server can be reached at NATS_URL', { cause: error });
+    }
+    throw error;
   }
 }
 

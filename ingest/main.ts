@@ -7,7 +7,7 @@
 import type { Registry } from 'prom-client';
 import { type Config, readConfig, rpcWebSocketUrl } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
-import { connectNats, type Nats } from '../infra/nats.ts';
+import { connectNats, type Nats, natsOptions } from '../infra/nats.ts';
 import { type Kv, openKv } from '../infra/nats-kv.ts';
 import { OrderedPublisher } from '../infra/nats-publisher.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
@@ -59,7 +59,7 @@ function commandLine(): Command {
 
 async function run(command: Command, context: ProcessContext): Promise<void> {
   const config = readConfig();
-  const nats = await connectNats({ url: config.NATS_URL, name: 'ingest' });
+  const nats = await connectNats({ ...natsOptions(config), name: 'ingest' });
   const registry = createRegistry('ingest');
   const notReady: Record<string, string> = { final: 'catching up' };
   const metrics =

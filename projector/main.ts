@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
-import { connectNats, type Nats } from '../infra/nats.ts';
+import { connectNats, type Nats, natsOptions } from '../infra/nats.ts';
 import { type Kv, openKv } from '../infra/nats-kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, PROJECTORS_BUCKET } from '../infra/streams.ts';
@@ -23,7 +23,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   const config = readConfig();
   const { index, count } = config.PROJECTOR_INSTANCE;
   const partitions = partitionsOf(index, count);
-  const nats = await connectNats({ url: config.NATS_URL, name: 'projector' });
+  const nats = await connectNats({ ...natsOptions(config), name: 'projector' });
   const client = connectClickHouse({
     url: config.CLICKHOUSE_URL,
     database: config.CLICKHOUSE_DATABASE,

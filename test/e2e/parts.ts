@@ -44,6 +44,7 @@ export async function startParts(
   return {
     env,
     key,
+    apiUrl: `http://127.0.0.1:${api?.port}`,
     get: <T>(path: string): Promise<T> => answerOf<T>(`http://127.0.0.1:${api?.port}`, key, path),
     query: <Row>(sql: string) => query<Row>(env.CLICKHOUSE_URL, sql),
     async stop() {

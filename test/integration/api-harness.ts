@@ -77,17 +77,24 @@ export async function startNats(dataDir: string) {
   };
 }
 
-/** Stores a new key and returns it. */
+let accounts = 0;
+
+/** Stores a new key, of an account of its own unless one is given, and returns it. */
 export async function issueKey(
   bucket: Parameters<typeof storeKey>[0],
   tier: Tier,
-  more: { readonly expires_at?: string; readonly revoked_at?: string } = {},
+  more: {
+    readonly account?: string;
+    readonly expires_at?: string;
+    readonly revoked_at?: string;
+  } = {},
 ): Promise<string> {
   const key = generateKey(tier);
+  accounts += 1;
   await storeKey(bucket, key, {
     label: `test ${tier}`,
     tier,
-    account: `account-${tier}`,
+    account: `account-${tier}-${accounts}`,
     created_at: new Date().toISOString(),
     ...more,
   });
@@ -101,6 +108,8 @@ export async function startApi(options: {
   readonly queryMsMax?: number;
   readonly now?: () => number;
   readonly feed?: AppOptions['feed'];
+  readonly usage?: AppOptions['usage'];
+  readonly sharedCounts?: AppOptions['sharedCounts'];
 }) {
   const clickhouse = connectClickHouse({
     url: options.clickhouseUrl,
@@ -120,6 +129,8 @@ export async function startApi(options: {
     logger: silent,
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),
+    ...(options.usage === undefined ? {} : { usage: options.usage }),
+    ...(options.sharedCounts === undefined ? {} : { sharedCounts: options.sharedCounts }),
   });
   const server = createServer(app);
   server.listen(0, '127.0.0.1');

@@ -36,7 +36,7 @@ async function revoke(key: string): Promise<void> {
 
 describe('openKeys', () => {
   test('knows every key of the bucket at once, and a new one within a second', async () => {
-    const before = await issueKey(nats.bucket, 'demo');
+    const before = await issueKey(nats.bucket, 'demo', { account: 'account-demo' });
     const keys = await openKeys({ bucket: nats.bucket, logger: silent });
     expect(keys.find(hashKey(before))).toEqual({
       kind: 'valid',

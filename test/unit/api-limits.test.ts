@@ -15,11 +15,11 @@ function response() {
 }
 
 describe('createLimits', () => {
-  const demo = { name: 'key', policy: 'demo' } as const;
+  const demo = { name: 'acme', policy: 'demo' } as const;
 
   test('allows a burst of one second, then refuses, then refills evenly', () => {
     let nowMs = 0;
-    const limits = createLimits(() => nowMs);
+    const limits = createLimits({ now: () => nowMs });
     const take = () => limits.charge(response().answer, demo);
     for (let i = 0; i < 5; i++) take();
     expect(take).toThrow(Problem);
@@ -34,7 +34,7 @@ describe('createLimits', () => {
   });
 
   test('tells the policy and what is left in the fields of the draft', () => {
-    const limits = createLimits(() => 0);
+    const limits = createLimits({ now: () => 0 });
     const { answer, fields } = response();
     limits.charge(answer, demo);
     expect(Object.fromEntries(fields)).toEqual({
@@ -46,7 +46,7 @@ describe('createLimits', () => {
   });
 
   test('refuses with 429 and Retry-After', () => {
-    const limits = createLimits(() => 0);
+    const limits = createLimits({ now: () => 0 });
     for (let i = 0; i < 5; i++) limits.charge(response().answer, demo);
     const refused = (() => {
       try {
@@ -62,9 +62,47 @@ describe('createLimits', () => {
     });
   });
 
-  test('counts each key by itself', () => {
-    const limits = createLimits(() => 0);
+  test('counts each account by itself, and each tier of it', () => {
+    const limits = createLimits({ now: () => 0 });
     for (let i = 0; i < 5; i++) limits.charge(response().answer, demo);
     limits.charge(response().answer, { name: 'other', policy: 'demo' });
+    limits.charge(response().answer, { name: 'acme', policy: 'pro' });
+  });
+
+  test('owes what other processes admitted, and pays it before the next request', () => {
+    let nowMs = 0;
+    let others: (name: string, count: number) => void = () => undefined;
+    const told: string[] = [];
+    const shared = {
+      counted: (name: string) => void told.push(name),
+      onOthers: (listener: typeof others) => {
+        others = listener;
+      },
+    };
+    const limits = createLimits({ now: () => nowMs, shared });
+    const take = () => limits.charge(response().answer, demo);
+    for (let i = 0; i < 5; i++) take();
+    expect(told).toEqual(Array.from({ length: 5 }, () => 'demo acme'));
+    // Two more processes admitted a full burst at the same moment.
+    others('demo acme', 5);
+    others('demo acme', 5);
+    nowMs = 2_100;
+    expect(take).toThrow(Problem);
+    nowMs = 2_200;
+    take();
+    expect(take).toThrow(Problem);
+  });
+
+  test('takes nothing from other processes that is no count of an account', () => {
+    let others: (name: string, count: number) => void = () => undefined;
+    const shared = {
+      counted: () => undefined,
+      onOthers: (listener: typeof others) => {
+        others = listener;
+      },
+    };
+    const limits = createLimits({ now: () => 0, shared });
+    for (const name of ['', 'root acme', 'constructor acme', 'acme']) others(name, 1_000);
+    limits.charge(response().answer, demo);
   });
 });

@@ -1,0 +1,276 @@
+/**
+ * `npm run keys`: API keys for whoever operates the service. It writes the bucket of keys in JetStream,
+ * which every api process watches, so a change holds everywhere within a second. A key is printed once,
+ * when it is made; everything else names keys by their id.
+ */
+import { parseArgs } from 'node:util';
+import { z } from 'zod';
+import { ConfigError, readConfig } from '../infra/config.ts';
+import { connectNats, natsOptions } from '../infra/nats.ts';
+import { type Kv, openKv } from '../infra/nats-kv.ts';
+import { KEYS_BUCKET } from '../infra/streams.ts';
+import {
+  changeKey,
+  issueKey,
+  KeyRevokedError,
+  KeyUnknownError,
+  revokeKey,
+  rotateKey,
+} from './key-changes.ts';
+import { keyIdOf, keyStatus, parseRecord, type StoredKey } from './keys.ts';
+import { Tier } from './tiers.ts';
+
+const HELP = `API keys of Fillstream.
+
+  npm run keys -- issue --tier TIER --account NAME [--label TEXT] [--expires TIME]
+  npm run keys -- list [--account NAME] [--all] [--json]
+  npm run keys -- rotate ID [--grace DURATION]
+  npm run keys -- expire ID --at TIME
+  npm run keys -- revoke ID
+
+  issue    makes a key and prints it: the only time that it is shown
+  list     the keys that are valid; --all shows expired and revoked ones too
+  rotate   makes a successor with the same account, tier and expiry; the old key stays valid for
+           the grace period (default 24h; 0s ends it at once)
+  expire   ends a key at a time; --at never takes an expiry away
+  revoke   ends a key now, its open streams too, in every process within a second; for ever
+
+TIER is demo, individual or pro. NAME is who the key belongs to: limits count by account. ID is the
+first column of list. TIME is a duration from now (90d, 12h, 30m, 10s) or an ISO 8601 time
+(2027-01-31T00:00:00Z).
+
+The keys are in the JetStream servers of NATS_URL (default nats://127.0.0.1:4222; npm start prints
+its own as "NATS"), for example:
+
+  NATS_URL=nats://127.0.0.1:4222 npm run keys -- issue --tier pro --account acme --label laptop`;
+
+const UNITS_MS: Readonly<Record<string, number>> = {
+  s: 1_000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
+
+/** Thrown when the command line is wrong; the message is for the user. */
+class UsageError extends Error {}
+
+try {
+  await main();
+  process.exit(0);
+} catch (error) {
+  if (!isExpected(error)) throw error;
+  process.stderr.write(`${messageOf(error)}\n`);
+  process.exit(error instanceof UsageError ? 2 : 1);
+}
+
+async function main(): Promise<void> {
+  const { positionals, values } = readArguments();
+  const [command, ...ids] = positionals;
+  if (command === undefined || command === 'help' || values.help === true) return print(HELP);
+  const run = commandOf(command, ids, values);
+  const config = readConfig();
+  const nats = await connectNats({ ...natsOptions(config), name: 'keys', isPatient: false });
+  try {
+    await run(await openKv(nats, KEYS_BUCKET, { replicas: config.NATS_REPLICAS }));
+  } finally {
+    await nats.close();
+  }
+}
+
+type Values = ReturnType<typeof readArguments>['values'];
+
+function readArguments() {
+  const text = { type: 'string' } as const;
+  const flag = { type: 'boolean' } as const;
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        ...{ tier: text, account: text, label: text, expires: text, grace: text, at: text },
+        ...{ all: flag, json: flag, help: flag },
+      },
+    });
+  } catch (error) {
+    throw new UsageError(`${(error as Error).message}\nSee npm run keys -- help.`);
+  }
+}
+
+/** Checks the arguments before anything is connected. */
+function commandOf(
+  command: string,
+  ids: readonly string[],
+  values: Values,
+): (bucket: Kv) => Promise<void> {
+  const nowMs = Date.now();
+  switch (command) {
+    case 'issue': {
+      const wanted = parseNewKey(values, nowMs);
+      return (bucket) => issue(bucket, wanted, nowMs);
+    }
+    case 'list':
+      return (bucket) => list(bucket, values, nowMs);
+    case 'rotate': {
+      const id = oneId(ids);
+      const graceMs = durationMs(values.grace ?? '24h');
+      if (graceMs === undefined) throw new UsageError('--grace: a duration such as 24h or 0s');
+      return (bucket) => rotate(bucket, id, graceMs, nowMs);
+    }
+    case 'expire': {
+      const id = oneId(ids);
+      if (values.at === undefined) throw new UsageError('--at: needed; a time, or never');
+      const expiresAt = values.at === 'never' ? undefined : timeOf('--at', values.at, nowMs);
+      return (bucket) => expire(bucket, id, expiresAt);
+    }
+    case 'revoke': {
+      const id = oneId(ids);
+      return (bucket) => revoke(bucket, id, nowMs);
+    }
+    default:
+      throw new UsageError(`${command} is no command. See npm run keys -- help.`);
+  }
+}
+
+async function issue(bucket: Kv, wanted: NewKeyArguments, nowMs: number): Promise<void> {
+  const { key, stored } = await issueKey(bucket, wanted, nowMs);
+  print(`${key}\n\n${describe(stored)}\nThis is the only time that the key is shown.`);
+}
+
+async function list(bucket: Kv, values: Values, nowMs: number): Promise<void> {
+  const all = await readAll(bucket);
+  const shown = all
+    .filter(({ record }) => values.account === undefined || record.account === values.account)
+    .filter(({ record }) => values.all === true || keyStatus(record, nowMs) === 'valid')
+    .toSorted((a, b) => a.record.created_at.localeCompare(b.record.created_at));
+  if (values.json === true) {
+    const rows = shown.map(({ keyHash, record }) => ({
+      id: keyIdOf(keyHash),
+      status: keyStatus(record, nowMs),
+      ...record,
+    }));
+    return print(JSON.stringify(rows, null, 2));
+  }
+  const head = ['ID', 'STATUS', 'TIER', 'ACCOUNT', 'LABEL', 'CREATED', 'EXPIRES'];
+  const rows = shown.map(({ keyHash, record }) => [
+    keyIdOf(keyHash),
+    keyStatus(record, nowMs),
+    record.tier,
+    record.account,
+    record.label,
+    record.created_at,
+    record.expires_at ?? 'never',
+  ]);
+  const widths = head.map((_, column) =>
+    Math.max(...[head, ...rows].map((row) => row[column]?.length ?? 0)),
+  );
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+      .join('  ')
+      .trimEnd();
+  print([head, ...rows].map(line).join('\n'));
+}
+
+async function rotate(bucket: Kv, id: string, graceMs: number, nowMs: number): Promise<void> {
+  const { keyHash } = await findKey(bucket, id);
+  const { key, stored, old } = await rotateKey(bucket, keyHash, graceMs, nowMs);
+  print(
+    `${key}\n\n${describe(stored)}\nThis is the only time that the key is shown. ` +
+      `The old key ${id} is valid until ${old.record.expires_at}.`,
+  );
+}
+
+async function expire(bucket: Kv, id: string, expiresAt: string | undefined): Promise<void> {
+  const { keyHash } = await findKey(bucket, id);
+  const changed = await changeKey(bucket, keyHash, ({ expires_at: _, ...record }) =>
+    expiresAt === undefined ? record : { ...record, expires_at: expiresAt },
+  );
+  print(describe(changed));
+}
+
+async function revoke(bucket: Kv, id: string, nowMs: number): Promise<void> {
+  const { keyHash } = await findKey(bucket, id);
+  const { record } = await revokeKey(bucket, keyHash, nowMs);
+  print(`key ${id} of account ${record.account} is revoked since ${record.revoked_at}`);
+}
+
+async function findKey(bucket: Kv, id: string): Promise<StoredKey> {
+  const found = (await readAll(bucket)).find(({ keyHash }) => keyIdOf(keyHash) === id);
+  if (found === undefined) throw new KeyUnknownError(id);
+  return found;
+}
+
+async function readAll(bucket: Kv): Promise<readonly StoredKey[]> {
+  const found = new Map<string, StoredKey>();
+  const stop = new AbortController();
+  for await (const event of bucket.watch(stop.signal)) {
+    if (event.type === 'initialised') break;
+    const record = event.type === 'put' ? parseRecord(event.value) : undefined;
+    if (record === undefined) continue;
+    found.set(event.key, { keyHash: event.key, record, revision: event.revision });
+  }
+  stop.abort();
+  return [...found.values()];
+}
+
+type NewKeyArguments = ReturnType<typeof parseNewKey>;
+
+function parseNewKey({ tier, account, label, expires }: Values, nowMs: number) {
+  const parsed = z
+    .object({ tier: Tier, account: z.string().min(1).max(200), label: z.string().max(200) })
+    .safeParse({ tier, account, label: label ?? '' });
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map((issue) => `--${issue.path.join('.')}: ${issue.message}`);
+    throw new UsageError(`${lines.join('\n')}\nSee npm run keys -- help.`);
+  }
+  return {
+    ...parsed.data,
+    expiresAt: expires === undefined ? undefined : timeOf('--expires', expires, nowMs),
+  };
+}
+
+function oneId(ids: readonly string[]): string {
+  const [id, ...more] = ids;
+  if (id !== undefined && more.length === 0 && /^[0-9a-f]{16}$/.test(id)) return id;
+  // Not repeated: somebody may have pasted the key itself.
+  throw new UsageError('give one ID: the 16 digits in the first column of npm run keys -- list');
+}
+
+function timeOf(option: string, text: string, nowMs: number): string {
+  const ms = durationMs(text);
+  if (ms !== undefined) return new Date(nowMs + ms).toISOString();
+  const parsed = z.iso.datetime().safeParse(text);
+  if (parsed.success) return new Date(parsed.data).toISOString();
+  throw new UsageError(`${option}: a duration such as 90d, or a time such as 2027-01-31T00:00:00Z`);
+}
+
+function durationMs(text: string): number | undefined {
+  const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  const unitMs = UNITS_MS[unit];
+  return unitMs === undefined ? undefined : Number(count) * unitMs;
+}
+
+function describe({ keyHash, record }: StoredKey): string {
+  const label = record.label === '' ? '' : ` "${record.label}"`;
+  const expires = record.expires_at === undefined ? 'never expires' : `until ${record.expires_at}`;
+  return `key ${keyIdOf(keyHash)}${label}: ${record.tier}, account ${record.account}, ${expires}`;
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+function isExpected(error: unknown): error is Error {
+  return (
+    error instanceof UsageError ||
+    error instanceof ConfigError ||
+    error instanceof KeyUnknownError ||
+    error instanceof KeyRevokedError ||
+    (error instanceof Error && /^Nats(Unavailable|Refused)Error$/.test(error.name))
+  );
+}
+
+function messageOf(error: Error): string {
+  if (error instanceof KeyUnknownError) return `there is no key ${error.message}`;
+  if (error instanceof KeyRevokedError) return `key ${error.message} is revoked: issue another`;
+  return error.message;
+}
