@@ -1,12 +1,13 @@
 /**
- * One block of the chain as facts: its matches with their market and orders, its resolutions, and what
- * could not be decoded. Logs say what happened; the calldata of the same transaction adds the market
- * and the orders behind the fills, and is never believed where it disagrees.
+ * One block of the chain as facts: its matches with their market, its resolutions, and what could not be
+ * decoded. Logs say what happened; the calldata of the same transaction adds the market, which the tokens
+ * must derive from, and, read only where they are asked for, the orders behind the fills.
  */
 import type { Hex } from 'viem';
+import { conditionOfCall } from './calldata.ts';
 import type { Catalogue } from './catalogue.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
-import { type CalledMatch, decodeMatchCall } from './decode-call.ts';
+import { type CalledFill, decodeMatchCall } from './decode-call.ts';
 import { DecodeError } from './decode-error.ts';
 import {
   type ChainLog,
@@ -17,15 +18,14 @@ import {
 } from './decode-logs.ts';
 import type { Block, Rpc, Transaction } from './rpc.ts';
 
-export type LocatedFill = LoggedFill & {
-  readonly outcomeIndex: 0 | 1;
-  readonly order: CalledMatch['taker']['order'] | null;
-};
+export type LocatedFill = LoggedFill & { readonly outcomeIndex: 0 | 1 };
 
 export type LocatedMatch = Omit<LoggedMatch, 'fills'> & {
   readonly conditionId: Hex;
   /** Of the transaction; '' where it is not in the block's list. */
   readonly sender: string;
+  /** Input of the transaction, where the operator called the exchange itself; else ''. */
+  readonly call: Hex | '';
   readonly fills: readonly LocatedFill[];
   /** Counts matches of the same taker order inside one transaction, from 0. */
   readonly ordinal: number;
@@ -88,7 +88,8 @@ export async function factsOf(
     const key = `${match.txHash}:${match.fills.at(-1)?.orderHash}`;
     const ordinal = ordinals.get(key) ?? 0;
     ordinals.set(key, ordinal + 1);
-    const located = await locate(match, transaction, chain, catalogue);
+    const call = transaction?.to === match.exchange ? (transaction.input as Hex) : '';
+    const located = await locate(match, call, catalogue);
     if (located === undefined) {
       refused.push({
         txHash: match.txHash,
@@ -97,7 +98,7 @@ export async function factsOf(
         logs: logs.filter((log) => log.transactionHash === match.txHash),
       });
     } else {
-      matches.push({ ...located, sender: transaction?.from ?? '', ordinal });
+      matches.push({ ...located, sender: transaction?.from ?? '', call, ordinal });
     }
   }
   return {
@@ -109,46 +110,36 @@ export async function factsOf(
   };
 }
 
-async function locate(
-  match: LoggedMatch,
-  transaction: Transaction | undefined,
-  chain: Chain,
-  catalogue: Catalogue,
-): Promise<Omit<LocatedMatch, 'ordinal' | 'sender'> | undefined> {
-  const call = callOf(match, transaction, chain);
-  const orders = new Map(
-    call === undefined
-      ? []
-      : [call.taker, ...call.makers].map((fill) => [fill.orderHash, fill.order]),
-  );
+/** The orders behind a match by their hashes; empty where its calldata tells none. */
+export function ordersOf(
+  { call, exchange }: LocatedMatch,
+  chainId: number,
+): ReadonlyMap<string, CalledFill['order']> {
+  if (call === '') return new Map();
+  try {
+    const { taker, makers } = decodeMatchCall(call, exchange, chainId);
+    return new Map([taker, ...makers].map((fill) => [fill.orderHash, fill.order]));
+  } catch (error) {
+    if (!(error instanceof DecodeError)) throw error;
+    return new Map();
+  }
+}
+
+async function locate(match: LoggedMatch, call: Hex | '', catalogue: Catalogue) {
   const inMarket = (conditionId: Hex) => {
     const fills: LocatedFill[] = [];
     for (const fill of match.fills) {
       const token = fill.tokenId.toString();
       const outcomeIndex = catalogue.outcomeOf(conditionId, token, match.exchange);
       if (outcomeIndex === undefined) return undefined;
-      fills.push({ ...fill, outcomeIndex, order: orders.get(fill.orderHash) ?? null });
+      fills.push({ ...fill, outcomeIndex });
     }
     return { ...match, conditionId, fills };
   };
-  const called = call === undefined ? undefined : inMarket(call.conditionId);
+  const condition = call === '' ? undefined : conditionOfCall(call);
+  const called = condition === undefined ? undefined : inMarket(condition);
   if (called !== undefined) return called;
   const token = match.fills.at(-1)?.tokenId.toString() ?? '';
   const conditionId = await catalogue.conditionOfToken(token);
   return conditionId === undefined ? undefined : inMarket(conditionId);
-}
-
-/** The call that made the match, where the operator called the exchange itself. */
-function callOf(
-  match: LoggedMatch,
-  transaction: Transaction | undefined,
-  chain: Chain,
-): CalledMatch | undefined {
-  if (transaction?.to !== match.exchange) return undefined;
-  try {
-    return decodeMatchCall(transaction.input as Hex, match.exchange, chain.id);
-  } catch (error) {
-    if (!(error instanceof DecodeError)) throw error;
-    return undefined;
-  }
 }

@@ -3,8 +3,9 @@
  * topics set three bits. It proves absence and never presence. Pure; hashes of items are cached,
  * because the same contracts and topics come again in every block.
  */
-import { type Hex, keccak256 } from 'viem';
+import type { Hex } from 'viem';
 import type { ChainLog } from './decode-logs.ts';
+import { keccak256 } from './keccak.ts';
 
 const BYTES = 256;
 const CACHED_MAX = 100_000;
@@ -55,7 +56,7 @@ export function filled(bloom: Bloom): number {
 function bitsOf(item: Hex): readonly [number, number, number] {
   const known = bits.get(item);
   if (known !== undefined) return known;
-  const hash = keccak256(item, 'bytes');
+  const hash = keccak256(Buffer.from(item.slice(2), 'hex'));
   const bit = (at: number) => {
     const place = (((hash[at] ?? 0) << 8) | (hash[at + 1] ?? 0)) & 2_047;
     // Bit 0 is the lowest of the last byte.

@@ -4,11 +4,11 @@
  * a maker's taking amount rounds down, and the taker's fill is the sum of what its makers give,
  * never its limit price. Whether the sender may call is the caller's question.
  */
-import { BaseError, decodeFunctionData, type Hex } from 'viem';
+import type { Hex } from 'viem';
+import { type Order, readArguments } from './calldata.ts';
 import { AMOUNT_MAX } from './contract.ts';
 import { DecodeError } from './decode-error.ts';
-import { MATCH_ORDERS_ABI, MATCH_ORDERS_SELECTOR } from './exchange-abi.ts';
-import { type Order, orderHash } from './order-hash.ts';
+import { orderHash } from './order-hash.ts';
 
 /** Last instant of an ECMAScript Date. */
 const DATE_MS_MAX = 8_640_000_000_000_000n;
@@ -43,30 +43,19 @@ export type CalledMatch = {
  * Throws DecodeError when the data is no well-formed call or breaks a rule of the contract.
  */
 export function decodeMatchCall(input: Hex, exchange: Hex, chainId: number): CalledMatch {
-  const [conditionId, takerOrder, makerOrders, takerFill, makerFills, takerFee, makerFees] =
-    decodeArguments(input);
-  if (makerOrders.length === 0) throw new DecodeError('no_makers', 'no maker order');
-  if (makerFills.length !== makerOrders.length || makerFees.length !== makerOrders.length) {
+  const called = readArguments(input);
+  const { conditionId, takerOrder, makerOrders, makerFillAmounts, makerFeeAmounts } = called;
+  const { length } = makerOrders;
+  if (length === 0) throw new DecodeError('no_makers', 'no maker order');
+  if (makerFillAmounts.length !== length || makerFeeAmounts.length !== length) {
     throw new DecodeError('bad_calldata', 'maker arrays differ in length');
   }
   const makers = makerOrders.map((order, i) =>
-    makerFillOf(order, makerFills[i] ?? 0n, makerFees[i] ?? 0n, exchange, chainId),
+    makerFillOf(order, makerFillAmounts[i] ?? 0n, makerFeeAmounts[i] ?? 0n, exchange, chainId),
   );
-  const taker = takerFillOf(takerOrder, makers, takerFill, takerFee, exchange, chainId);
+  const { takerFillAmount, takerFeeAmount } = called;
+  const taker = takerFillOf(takerOrder, makers, takerFillAmount, takerFeeAmount, exchange, chainId);
   return { conditionId, taker, makers };
-}
-
-function decodeArguments(input: Hex) {
-  if (!input.startsWith(MATCH_ORDERS_SELECTOR)) {
-    throw new DecodeError('not_match_orders', `selector ${input.slice(0, 10)}`);
-  }
-  try {
-    return decodeFunctionData({ abi: MATCH_ORDERS_ABI, data: input }).args;
-  } catch (error) {
-    // viem's errors for malformed data, and RangeErrors of its cursor on absurd offsets.
-    if (!(error instanceof BaseError || error instanceof RangeError)) throw error;
-    throw new DecodeError('bad_calldata', error.name);
-  }
 }
 
 function makerFillOf(order: Order, making: bigint, fee: bigint, exchange: Hex, chainId: number) {
@@ -119,8 +108,8 @@ function calledFill(
       ? [order.makerAmount, order.takerAmount]
       : [order.takerAmount, order.makerAmount];
   return {
-    orderHash: orderHash(order, exchange, chainId),
-    trader: order.maker.toLowerCase() as Hex,
+    orderHash: orderHash(order.words, exchange, chainId),
+    trader: order.maker,
     side,
     tokenId: order.tokenId,
     shares: boundedAmount(amounts.shares),

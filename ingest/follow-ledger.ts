@@ -138,10 +138,7 @@ export function chainFacts({ block, matches, resolutions, refused }: BlockFacts)
       logIndex: match.logIndex,
       exchange: match.exchange,
       conditionId: match.conditionId,
-      fills: match.fills.map(({ order: _order, ...fill }) => ({
-        ...fill,
-        tokenId: fill.tokenId.toString(),
-      })),
+      fills: match.fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
     })),
     ...resolutions.map((resolution) => ({
       kind: 'resolution' as const,

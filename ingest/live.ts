@@ -8,7 +8,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
-import { type BlockFacts, factsOf, type LocatedMatch, readBlock } from './blocks.ts';
+import {
+  type BlockFacts,
+  factsOf,
+  type LocatedFill,
+  type LocatedMatch,
+  ordersOf,
+  readBlock,
+} from './blocks.ts';
 import type { Catalogue } from './catalogue.ts';
 import type { Chain } from './chains.ts';
 import { feedMessageId } from './contract.ts';
@@ -180,18 +187,25 @@ export class Live {
 
   /** True when the match was not shown before. */
   async #showMined(match: LocatedMatch, blockTime: number): Promise<boolean> {
-    const { feed, metrics } = this.#options;
+    const { feed, chain, metrics } = this.#options;
     const taker = match.fills.at(-1);
     if (taker === undefined) return false;
+    const id = feedMessageId(match.txHash, taker.orderHash, match.ordinal);
+    if (feed.has(id)) return false;
+    const orders = ordersOf(match, chain.id);
+    const withOrder = (fill: LocatedFill): ShownFill => ({
+      ...fill,
+      order: orders.get(fill.orderHash) ?? null,
+    });
     const shown = await feed.show({
-      id: feedMessageId(match.txHash, taker.orderHash, match.ordinal),
+      id,
       txHash: match.txHash,
       exchange: match.exchange,
       conditionId: match.conditionId,
       detectedAtMs: blockTime * 1_000,
       sent: null,
-      taker,
-      makers: match.fills.slice(0, -1),
+      taker: withOrder(taker),
+      makers: match.fills.slice(0, -1).map(withOrder),
     });
     if (shown !== undefined) metrics.shown.inc({ source: 'block' });
     return shown !== undefined;

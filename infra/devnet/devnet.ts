@@ -3,6 +3,7 @@
  * it stands. `devnet.json` says what the chain was made from; a chain that is shorter than its history (it
  * was killed meanwhile) is thrown away and made again from the same facts, so it comes out the same.
  */
+import { once } from 'node:events';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -156,7 +157,7 @@ async function startLive(
   try {
     if (options.blockTimeSeconds > 0) await chain.mineEvery(options.blockTimeSeconds);
     if (options.matchesPerSecond === 0) {
-      await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
+      await aborted(signal);
     } else {
       await tradeLive(chain.rpc, world, {
         seed: options.seed,
@@ -171,6 +172,11 @@ async function startLive(
     if (code !== undefined) return `anvil ended with exit code ${code}`;
     return `live trading failed: ${error instanceof Error ? error.message : String(error)}`;
   }
+}
+
+/** Resolves at once where the signal was aborted before. */
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (!signal.aborted) await once(signal, 'abort');
 }
 
 async function headOf(rpc: Rpc): Promise<number> {

@@ -459,6 +459,18 @@ describe('openDevnet', () => {
     await third.close();
   });
 
+  test('ends when it is closed while its blocks are just starting', async () => {
+    const given = {
+      ...options,
+      directory: newDirectory(),
+      historyMatches: 10,
+      blockTimeSeconds: 1,
+    };
+    const devnet = await openDevnet(given);
+    await devnet.close();
+    expect(await devnet.ended).toMatch(/stopped|anvil ended/);
+  });
+
   test('trades through the mempool, and every order that it means is filled', async () => {
     const reports: Readonly<Record<string, unknown>>[] = [];
     const devnet = await openDevnet({

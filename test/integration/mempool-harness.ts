@@ -215,10 +215,7 @@ export async function startLife(
           const event = {
             kind: 'match' as const,
             ...{ blockNumber, blockTime, txHash, logIndex, exchange, conditionId },
-            fills: fills.map(({ order: _order, ...fill }) => ({
-              ...fill,
-              tokenId: fill.tokenId.toString(),
-            })),
+            fills: fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
           };
           await ledger.publish(
             ledgerSubject(event),

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { encodeFunctionData, type Hex, hashTypedData } from 'viem';
+import { encodeAbiParameters, encodeFunctionData, type Hex, hashTypedData } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { type CalledMatch, decodeMatchCall } from '../../ingest/decode-call.ts';
 import { DecodeError } from '../../ingest/decode-error.ts';
@@ -218,7 +218,19 @@ describe('orderHash', () => {
     fc
       .uint8Array({ minLength: length, maxLength: length })
       .map((array): Hex => `0x${Buffer.from(array).toString('hex')}`);
-  const field = (name: string, type: string) => ({ name, type });
+  const FIELDS = [
+    { name: 'salt', type: 'uint256' },
+    { name: 'maker', type: 'address' },
+    { name: 'signer', type: 'address' },
+    { name: 'tokenId', type: 'uint256' },
+    { name: 'makerAmount', type: 'uint256' },
+    { name: 'takerAmount', type: 'uint256' },
+    { name: 'side', type: 'uint8' },
+    { name: 'signatureType', type: 'uint8' },
+    { name: 'timestamp', type: 'uint256' },
+    { name: 'metadata', type: 'bytes32' },
+    { name: 'builder', type: 'bytes32' },
+  ] as const;
 
   test('equals the general EIP-712 encoder for any order', () => {
     const anyOrder = fc.record({
@@ -243,25 +255,13 @@ describe('orderHash', () => {
             chainId: POLYGON,
             verifyingContract: EXCHANGE,
           },
-          types: {
-            Order: [
-              field('salt', 'uint256'),
-              field('maker', 'address'),
-              field('signer', 'address'),
-              field('tokenId', 'uint256'),
-              field('makerAmount', 'uint256'),
-              field('takerAmount', 'uint256'),
-              field('side', 'uint8'),
-              field('signatureType', 'uint8'),
-              field('timestamp', 'uint256'),
-              field('metadata', 'bytes32'),
-              field('builder', 'bytes32'),
-            ],
-          },
+          types: { Order: FIELDS },
           primaryType: 'Order',
           message,
         });
-        expect(orderHash(message, EXCHANGE, POLYGON)).toBe(expected);
+        const values = FIELDS.map(({ name }) => message[name]);
+        const words = encodeAbiParameters(FIELDS, values as never);
+        expect(orderHash(Buffer.from(words.slice(2), 'hex'), EXCHANGE, POLYGON)).toBe(expected);
       }),
     );
   });

@@ -73,7 +73,7 @@ function located(
   }));
   return {
     ...{ txHash: shown.txHash, exchange: address(1), conditionId: shown.conditionId },
-    ...{ logIndex: 9, sender: SENDER, ordinal: 0, fills },
+    ...{ logIndex: 9, sender: SENDER, call: '', ordinal: 0, fills },
   };
 }
 
