@@ -52,6 +52,8 @@ export type RawBlock = {
   readonly logs: readonly ChainLog[];
 };
 
+type Markets = Pick<Catalogue, 'outcomeOf' | 'conditionOfToken'>;
+
 /** Reads a block and its logs; undefined while the node does not have it. */
 export async function readBlock(
   rpc: Rpc,
@@ -67,7 +69,7 @@ export async function readBlock(
 export async function factsOf(
   raw: RawBlock,
   chain: Chain,
-  catalogue: Catalogue,
+  catalogue: Markets,
 ): Promise<BlockFacts> {
   const { block, logs } = raw;
   const decoded = decodeLogs(logs, {
@@ -125,7 +127,7 @@ export function ordersOf(
   }
 }
 
-async function locate(match: LoggedMatch, call: Hex | '', catalogue: Catalogue) {
+async function locate(match: LoggedMatch, call: Hex | '', catalogue: Markets) {
   const inMarket = (conditionId: Hex) => {
     const fills: LocatedFill[] = [];
     for (const fill of match.fills) {
