@@ -13,18 +13,14 @@ import type { Usage } from './usage.ts';
 const KEY_HEADER = 'X-Service-Key';
 
 /** Sets `response.locals.caller` where the key is valid, and counts the request. */
-export function admit(
-  keys: Keys,
-  limits: Limits,
-  usage: Pick<Usage, 'count'> | undefined,
-): RequestHandler {
+export function admit(keys: Keys, limits: Limits, usage: Pick<Usage, 'count'>): RequestHandler {
   return async (request, response, next) => {
     const found = await lookUp(keys, limits, request, response);
     if (found.kind === 'valid') {
       response.locals.caller = found.caller;
       const { account, tier } = found.caller;
       limits.charge(response, { name: account, policy: tier });
-      usage?.count(account);
+      usage.count(account);
     } else {
       response.locals.refusal = found.kind;
     }

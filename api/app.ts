@@ -9,6 +9,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
+import { ACCOUNT_ENDPOINTS } from './account/endpoints.ts';
 import { admit, requireKey, uncounted } from './admission.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { createPages } from './analytics/pages.ts';
@@ -16,6 +17,7 @@ import { QUERY_MS_MAX } from './analytics/query.ts';
 import { docsHandler, documentHandler } from './docs.ts';
 import type { Feed } from './feed/feed.ts';
 import { livenessHandler, readinessHandler } from './health.ts';
+import type { KeysBucket } from './key-changes.ts';
 import { callerOf, type Keys } from './keys.ts';
 import { createLimits } from './limits.ts';
 import { mount, refuseMethod } from './mount.ts';
@@ -29,8 +31,10 @@ export type AppOptions = {
   readonly nats: { readonly connected: boolean };
   readonly feed: Pick<Feed, 'handler' | 'status' | 'endSessionsOf'>;
   readonly logger: Logger;
-  /** Counts requests by day; not counted where it is left out. */
-  readonly usage?: Usage;
+  /** Where keys are written. */
+  readonly keysBucket: KeysBucket;
+  /** Counts requests by day. */
+  readonly usage: Usage;
   /** What other api processes counted; rates are of this process alone where it is left out. */
   readonly sharedCounts?: SharedCounts;
   /** Longest time of one read of ClickHouse, milliseconds; 5,000 by default. */
@@ -58,14 +62,21 @@ export function createApp(options: AppOptions): Express {
   app.get('/readyz', uncounted(limits), readinessHandler(options));
 
   app.use(admit(keys, limits, options.usage));
+  const now = options.now ?? Date.now;
   const analytics = {
     clickhouse,
     queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
-    now: options.now ?? Date.now,
+    now,
     pages: createPages(),
   };
   const notGet = refuseMethod('GET, HEAD');
   mount(app, ANALYTICS_ENDPOINTS, analytics);
+  mount(app, ACCOUNT_ENDPOINTS, {
+    keys,
+    keysBucket: options.keysBucket,
+    requestsToday: (account) => options.usage.today(account),
+    now,
+  });
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(docsHandler).all(notGet);
   app

@@ -49,7 +49,7 @@ type Definition<
   Body extends z.ZodType,
 > = {
   /** `get`, with which HEAD goes, unless it says otherwise. */
-  readonly method?: 'get' | 'post' | 'put' | 'delete';
+  readonly method?: 'get' | 'post' | 'put' | 'patch' | 'delete';
   /** With a colon before each path parameter: `/v1/traders/:address`. */
   readonly path: `/${string}`;
   readonly summary: string;

@@ -41,7 +41,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   });
   const feed = await createFeed({ nats, logger });
   const server = createServer(
-    createApp({ clickhouse, keys, nats, feed, logger, usage, sharedCounts }),
+    createApp({ clickhouse, keys, keysBucket: bucket, nats, feed, logger, usage, sharedCounts }),
   );
 
   const port = await listen(server, config.HTTP_HOST, config.HTTP_PORT);

@@ -36,7 +36,7 @@ export type Operation = {
   readonly responses: Readonly<Record<string, Answer>>;
 };
 
-export type Method = 'get' | 'post' | 'put' | 'delete';
+export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 type PathItem = Readonly<Partial<Record<Method, Operation>>>;
 
 export type OpenApi = {

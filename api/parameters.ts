@@ -128,6 +128,13 @@ export function order(first: 'asc' | 'desc') {
   return oneOf(['asc', 'desc']).default(first);
 }
 
+/** The id of an API key. */
+export const keyId = parameter(
+  '16 hexadecimal digits in lower case',
+  { type: 'string', pattern: '^[0-9a-f]{16}$', examples: ['9f86d081884c7d65'] },
+  (text) => (/^[0-9a-f]{16}$/.test(text) ? text : undefined),
+);
+
 /** A tag, or a series slug, as it stands in a market's listing. */
 export const slug = parameter(
   'a slug of 1 to 100 characters',

@@ -9,8 +9,10 @@ export const Tier = z.enum(['demo', 'individual', 'pro']);
 export type Tier = z.infer<typeof Tier>;
 
 export type TierLimits = {
-  /** Requests a second of one key; a burst of as many is allowed. */
+  /** Requests a second of one account; a burst of as many is allowed. */
   readonly requestsPerSecond: number;
+  /** Valid API keys of one account that it may have by making them itself. */
+  readonly keysMax: number;
   /** Open event streams of one account at a time. */
   readonly sessionsMax: number;
   readonly streamsMax: number;
@@ -32,6 +34,7 @@ export type TierLimits = {
 export const TIERS: Readonly<Record<Tier, TierLimits>> = {
   demo: {
     requestsPerSecond: 5,
+    keysMax: 2,
     sessionsMax: 2,
     streamsMax: 2,
     nakedStreamsMax: 0,
@@ -46,6 +49,7 @@ export const TIERS: Readonly<Record<Tier, TierLimits>> = {
   },
   individual: {
     requestsPerSecond: 20,
+    keysMax: 10,
     sessionsMax: 10,
     streamsMax: 20,
     nakedStreamsMax: 2,
@@ -60,6 +64,7 @@ export const TIERS: Readonly<Record<Tier, TierLimits>> = {
   },
   pro: {
     requestsPerSecond: 100,
+    keysMax: 50,
     sessionsMax: 100,
     streamsMax: 200,
     nakedStreamsMax: 20,

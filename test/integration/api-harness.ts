@@ -15,6 +15,7 @@ import pino from 'pino';
 import { type AppOptions, createApp } from '../../api/app.ts';
 import { generateKey, openKeys, storeKey } from '../../api/keys.ts';
 import type { Tier } from '../../api/tiers.ts';
+import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/usage.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats } from '../../infra/nats.ts';
@@ -108,7 +109,6 @@ export async function startApi(options: {
   readonly queryMsMax?: number;
   readonly now?: () => number;
   readonly feed?: AppOptions['feed'];
-  readonly usage?: AppOptions['usage'];
   readonly sharedCounts?: AppOptions['sharedCounts'];
 }) {
   const clickhouse = connectClickHouse({
@@ -117,9 +117,13 @@ export async function startApi(options: {
     name: 'api-test',
   });
   const keys = await openKeys({ bucket: options.nats.bucket, logger: silent });
+  const usageBucket = await openKv(options.nats.nats, USAGE_BUCKET, { ttlMs: USAGE_TTL_MS });
+  const usage = await openUsage({ bucket: usageBucket, logger: silent });
   const app = createApp({
     clickhouse,
     keys,
+    keysBucket: options.nats.bucket,
+    usage,
     nats: options.nats.nats,
     feed: options.feed ?? {
       handler: (_request, response) => void response.json({ feed: true }),
@@ -129,7 +133,6 @@ export async function startApi(options: {
     logger: silent,
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),
-    ...(options.usage === undefined ? {} : { usage: options.usage }),
     ...(options.sharedCounts === undefined ? {} : { sharedCounts: options.sharedCounts }),
   });
   const server = createServer(app);
@@ -142,6 +145,7 @@ export async function startApi(options: {
     async stop() {
       server.close();
       server.closeAllConnections();
+      await usage.close();
       await keys.close();
       await clickhouse.close();
     },

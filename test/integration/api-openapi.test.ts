@@ -29,10 +29,10 @@ afterAll(() => seeded?.stop());
 /** Path parameters that exist in the made-up exchange. */
 const KNOWN: Readonly<Record<string, string>> = { address: addressOf(3), id: '1002' };
 
-/** The operations that answer with JSON. */
+/** The operations that read, and answer with JSON. */
 function operations() {
   return Object.entries(document.paths)
-    .filter(([path]) => !path.includes('/stream/'))
+    .filter(([path, item]) => item.get !== undefined && !path.includes('/stream/'))
     .map(([path]) => ({ path, operation: operationOf(path) }));
 }
 
@@ -84,10 +84,15 @@ describe('the document', () => {
       '/v1/traders/{address}/markets/{id}/orders',
       '/v2/analytics/leaderboard',
       '/v2/markets/{id}',
+      '/v2/tiers',
       '/v2/traders/{address}',
       '/v2/traders/{address}/hourly_stats',
       '/v2/traders/{address}/markets',
       '/v2/traders/{address}/markets/{id}/orders',
+      '/v2/user/keys',
+      '/v2/user/keys/{id}',
+      '/v2/user/me',
+      '/v2/user/telemetry',
     ]);
   });
 
@@ -187,7 +192,11 @@ describe('/docs', () => {
     const page = await response.text();
     expect(response.headers.get('content-type')).toMatch(/^text\/html/);
     expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'/);
-    for (const path of Object.keys(document.paths)) expect(page).toContain(`GET ${path}`);
+    for (const [path, item] of Object.entries(document.paths)) {
+      for (const method of Object.keys(item)) {
+        expect(page).toContain(`${method.toUpperCase()} ${path}`);
+      }
+    }
     expect(page).not.toMatch(/<(script|link|img|iframe)\b|(src|href)="(https?:)?\/\//);
   });
 });

@@ -1,0 +1,170 @@
+/** What an account may ask and change about itself: keys, limits, what it used. */
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { TIERS } from '../../api/tiers.ts';
+import {
+  get,
+  issueKey,
+  startApi,
+  startClickHouse,
+  startNats,
+  temporaryDirectory,
+} from './api-harness.ts';
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
+let nats: Awaited<ReturnType<typeof startNats>>;
+let api: Awaited<ReturnType<typeof startApi>>;
+let other: typeof api;
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
+  nats = await startNats(`${directory.path}/nats`);
+  api = await startApi({ clickhouseUrl: clickhouse.url, nats });
+  other = await startApi({ clickhouseUrl: clickhouse.url, nats });
+});
+
+afterAll(async () => {
+  await api?.stop();
+  await other?.stop();
+  await nats?.stop();
+  await clickhouse?.stop();
+  await directory?.remove();
+});
+
+function send(method: string, path: string, key: string, body?: unknown) {
+  return get(`${api.url}${path}`, key, {
+    method,
+    ...(body !== undefined && { body: JSON.stringify(body) }),
+    headers: { 'Content-Type': 'application/json' },
+  });
+}
+
+/** The first answer of the other process with this status; fails after a second. */
+async function elsewhere(key: string, status: number): Promise<void> {
+  const startMs = performance.now();
+  while ((await get(`${other.url}/v2/user/me`, key)).status !== status) {
+    expect(performance.now() - startMs, 'took more than a second').toBeLessThan(1_000);
+    await delay(20);
+  }
+}
+
+describe('/v2/user/keys', () => {
+  test('a key is made, used everywhere, changed, and revoked everywhere', async () => {
+    const first = await issueKey(nats.bucket, 'pro', { account: 'acme' });
+    const made = await send('POST', '/v2/user/keys', first, { label: 'second' });
+    expect(made.status).toBe(201);
+    const { key, id } = made.body;
+    expect(made.body).toMatchObject({ label: 'second', tier: 'pro', status: 'valid' });
+    expect(made.headers.get('cache-control')).toBe('no-store');
+    await elsewhere(key, 200);
+
+    const list = await get(`${api.url}/v2/user/keys`, key);
+    expect(list.body.total_count).toBe(2);
+    expect(list.body.keys[0]).toMatchObject({ id, is_current: true });
+    expect(list.text).not.toContain(key.slice(8));
+
+    const renamed = await send('PATCH', `/v2/user/keys/${id}`, first, { label: 'third' });
+    expect(renamed.body).toMatchObject({ id, label: 'third', expires_at: '' });
+    const ends = new Date(Date.now() + 3_600_000).toISOString();
+    const ended = await send('PATCH', `/v2/user/keys/${id}`, first, { expires_at: ends });
+    expect(ended.body).toMatchObject({ label: 'third', expires_at: ends });
+
+    expect((await send('DELETE', `/v2/user/keys/${id}`, first)).body).toEqual({ id });
+    expect((await get(`${api.url}/v2/user/me`, key)).status).toBe(401);
+    await elsewhere(key, 401);
+    expect((await send('DELETE', `/v2/user/keys/${id}`, first)).status).toBe(200);
+    const late = await send('PATCH', `/v2/user/keys/${id}`, first, { expires_at: null });
+    expect([late.status, late.body.issues[0].path]).toEqual([400, 'id']);
+    await elsewhere(key, 401);
+  });
+
+  test('gives no longer life than the asking key has', async () => {
+    const expires_at = new Date(Date.now() + 60_000).toISOString();
+    const trial = await issueKey(nats.bucket, 'pro', { account: 'trial', expires_at });
+    const wanted = '2099-01-01T00:00:00Z';
+    for (const body of [{}, { expires_at: wanted }, { expires_at: null }]) {
+      const made = await send('POST', '/v2/user/keys', trial, body);
+      expect(made.body.expires_at).toBe(expires_at);
+      const { id } = made.body;
+      const path = `/v2/user/keys/${id}`;
+      const longer = await send('PATCH', path, trial, { expires_at: wanted });
+      expect(longer.body.expires_at).toBe(expires_at);
+      await send('DELETE', path, trial);
+    }
+  });
+
+  test('makes no more valid keys than the tier has', async () => {
+    const demo = await issueKey(nats.bucket, 'demo', { account: 'small' });
+    expect((await send('POST', '/v2/user/keys', demo, {})).status).toBe(201);
+    const full = await send('POST', '/v2/user/keys', demo, {});
+    expect([full.status, full.body.error]).toEqual([403, 'quota_exceeded']);
+    expect(full.body.detail).toContain(`max_keys: the tier demo has ${TIERS.demo.keysMax}`);
+  });
+
+  test('knows only the keys of the account itself', async () => {
+    const ours = await issueKey(nats.bucket, 'pro', { account: 'ours' });
+    const theirs = await issueKey(nats.bucket, 'pro', { account: 'theirs' });
+    const [own] = (await get(`${api.url}/v2/user/keys`, theirs)).body.keys;
+    for (const method of ['PATCH', 'DELETE']) {
+      const answer = await send(method, `/v2/user/keys/${own.id}`, ours, {});
+      expect([answer.status, answer.body.error]).toEqual([404, 'not_found']);
+    }
+    expect((await get(`${api.url}/v2/user/keys`, ours)).body.keys).toHaveLength(1);
+    await elsewhere(theirs, 200);
+  });
+
+  test.each([
+    [{ label: 'x'.repeat(201) }, 'label'],
+    [{ label: 7 }, 'label'],
+    [{ expires_at: 'tomorrow' }, 'expires_at'],
+  ])('refuses the body %j by %s', async (body, path) => {
+    const key = await issueKey(nats.bucket, 'pro');
+    const answer = await send('POST', '/v2/user/keys', key, body);
+    expect([answer.status, answer.body.issues[0].path]).toEqual([400, path]);
+  });
+
+  test('refuses what is not JSON of at most 256 KiB', async () => {
+    const key = await issueKey(nats.bucket, 'pro');
+    const post = (body: string, type: string) =>
+      get(`${api.url}/v2/user/keys`, key, {
+        method: 'POST',
+        body,
+        headers: { 'Content-Type': type },
+      });
+    expect((await post('{}', 'text/plain')).status).toBe(415);
+    expect((await post('{', 'application/json')).status).toBe(400);
+    expect((await post('[]', 'application/json')).status).toBe(400);
+    const large = JSON.stringify({ label: 'x'.repeat(256 * 1_024) });
+    expect((await post(large, 'application/json')).status).toBe(413);
+    expect((await post('{}', 'application/json')).status).toBe(201);
+  });
+});
+
+describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
+  test('tell who asks, what the tier has, and the requests of all processes today', async () => {
+    const key = await issueKey(nats.bucket, 'individual', { account: 'counted' });
+    const me = (await get(`${api.url}/v2/user/me`, key)).body;
+    expect(me).toMatchObject({ account: 'counted', key: { is_current: true, status: 'valid' } });
+    expect(me.tier).toMatchObject({ name: 'individual', requests_per_second: 20, max_streams: 20 });
+    const tiers = (await get(`${api.url}/v2/tiers`, key)).body.tiers;
+    expect(tiers.map((one: { name: string }) => one.name)).toEqual(['demo', 'individual', 'pro']);
+    expect(tiers[1]).toEqual(me.tier);
+
+    // Two so far; the third is counted before it is answered.
+    expect((await get(`${api.url}/v2/user/telemetry`, key)).body.requests).toEqual({
+      today: 3,
+      per_second: 20,
+    });
+    let asked = 3;
+    const startMs = performance.now();
+    for (;;) {
+      asked += 1;
+      const { today } = (await get(`${other.url}/v2/user/telemetry`, key)).body.requests;
+      if (today === asked) break;
+      expect(performance.now() - startMs, 'not told to the other process').toBeLessThan(5_000);
+      await delay(200);
+    }
+  });
+});
