@@ -83,5 +83,5 @@ async function lookUp(
 }
 
 function anonymous(request: Request) {
-  return { name: `address:${request.socket.remoteAddress}`, policy: 'anonymous' } as const;
+  return { name: `address:${request.ip}`, policy: 'anonymous' } as const;
 }

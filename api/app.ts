@@ -4,7 +4,6 @@
  * connections, and tests hand it theirs. Middleware order is the contract: probes are never counted,
  * everything else is, and an unknown route or method answers so with or without a key.
  */
-import { randomUUID } from 'node:crypto';
 import type { ClickHouseClient } from '@clickhouse/client';
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
@@ -16,20 +15,22 @@ import { createPages } from './analytics/pages.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
 import { docsHandler, documentHandler } from './docs.ts';
 import type { Feed } from './feed/feed.ts';
-import { livenessHandler, readinessHandler } from './health.ts';
+import { livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import type { KeysBucket } from './key-changes.ts';
 import { callerOf, type Keys } from './keys.ts';
 import { createLimits } from './limits.ts';
+import type { HttpMetrics } from './metrics.ts';
 import { mount, refuseMethod } from './mount.ts';
 import { Problem, problemHandler } from './problems.ts';
+import { logRequests, refuseKeyInUrl } from './request-log.ts';
 import type { SharedCounts } from './shared-counts.ts';
 import type { Usage } from './usage.ts';
 
 export type AppOptions = {
   readonly clickhouse: ClickHouseClient;
   readonly keys: Keys;
-  readonly nats: { readonly connected: boolean };
-  readonly feed: Pick<Feed, 'handler' | 'status' | 'endSessionsOf'>;
+  readonly readiness: Readiness;
+  readonly feed: Pick<Feed, 'handler' | 'endSessionsOf'>;
   readonly logger: Logger;
   /** Where keys are written. */
   readonly keysBucket: KeysBucket;
@@ -37,13 +38,15 @@ export type AppOptions = {
   readonly usage: Usage;
   /** What other api processes counted; rates are of this process alone where it is left out. */
   readonly sharedCounts?: SharedCounts;
+  readonly metrics?: HttpMetrics;
+  /** Addresses or networks whose X-Forwarded-For names the client; none by default. */
+  readonly trustedProxies?: readonly string[];
   /** Longest time of one read of ClickHouse, milliseconds; 5,000 by default. */
   readonly queryMsMax?: number;
   /** Milliseconds since the epoch; the wall clock by default. */
   readonly now?: () => number;
 };
 
-const REQUEST_ID_FORM = /^[\w.-]{1,64}$/;
 const REVOKED_CUT_MS = 500;
 
 /** Builds the application; the caller listens. */
@@ -55,13 +58,13 @@ export function createApp(options: AppOptions): Express {
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
-  app.set('trust proxy', false);
-  app.use(identify(logger), helmet(), noStore);
+  app.set('trust proxy', [...(options.trustedProxies ?? [])]);
+  app.use(logRequests(logger, options.metrics), helmet(), noStore);
 
   app.get('/healthz', uncounted(limits), livenessHandler);
-  app.get('/readyz', uncounted(limits), readinessHandler(options));
+  app.get('/readyz', uncounted(limits), readinessHandler(options.readiness));
 
-  app.use(admit(keys, limits, options.usage));
+  app.use(admit(keys, limits, options.usage), refuseKeyInUrl);
   const now = options.now ?? Date.now;
   const analytics = {
     clickhouse,
@@ -103,31 +106,6 @@ function endWhenRevoked(keys: Keys, feed: Pick<Feed, 'endSessionsOf'>): RequestH
       setTimeout(() => response.destroy(), REVOKED_CUT_MS).unref();
     });
     response.once('close', forget);
-    next();
-  };
-}
-
-/** Names the request, taking over a client's id where it is harmless, and logs its end. */
-function identify(logger: Logger): RequestHandler {
-  return (request, response, next) => {
-    const given = request.get('X-Request-Id') ?? '';
-    const requestId = REQUEST_ID_FORM.test(given) ? given : randomUUID();
-    const startMs = performance.now();
-    response.locals.requestId = requestId;
-    response.set('X-Request-Id', requestId);
-    response.once('close', () => {
-      logger.info({
-        request_id: requestId,
-        method: request.method,
-        // Without the query: it may hold anything.
-        path: request.originalUrl.split('?', 1)[0],
-        status: response.statusCode,
-        // The end of an event stream too: it has no last byte.
-        complete: response.writableFinished,
-        ms: Math.round(performance.now() - startMs),
-        account: response.locals.caller === undefined ? undefined : callerOf(response).account,
-      });
-    });
     next();
   };
 }

@@ -11,16 +11,18 @@ const RETRY_AFTER_SECONDS = 2;
 
 type Check = { readonly ready: boolean; readonly detail: string };
 
+/** What serving needs, by part. */
+export type Readiness = () => Promise<Readonly<Record<'clickhouse' | 'nats' | 'feed', Check>>>;
+
 export const livenessHandler: RequestHandler = (_request, response) => {
   response.json({ status: 'alive' });
 };
 
-/** 200 when ClickHouse, NATS and the feed are ready, else 503; the body tells which is not. */
-export function readinessHandler(options: {
+export function createReadiness(options: {
   readonly clickhouse: ClickHouseClient;
   readonly nats: { readonly connected: boolean };
   readonly feed: { status(): Check };
-}): RequestHandler {
+}): Readiness {
   const { clickhouse, nats, feed } = options;
   let last: { readonly atMs: number; readonly check: Promise<Check> } | undefined;
 
@@ -32,16 +34,29 @@ export function readinessHandler(options: {
     return last.check;
   }
 
+  return async () => ({
+    clickhouse: await checkClickHouse(),
+    nats: { ready: nats.connected, detail: nats.connected ? 'connected' : 'disconnected' },
+    feed: feed.status(),
+  });
+}
+
+/** 200 when every part is ready, else 503; the body tells which is not. */
+export function readinessHandler(readiness: Readiness): RequestHandler {
   return async (_request, response) => {
-    const checks = {
-      clickhouse: await checkClickHouse(),
-      nats: { ready: nats.connected, detail: nats.connected ? 'connected' : 'disconnected' },
-      feed: feed.status(),
-    };
+    const checks = await readiness();
     const ready = Object.values(checks).every((check) => check.ready);
     if (!ready) response.set('Retry-After', String(RETRY_AFTER_SECONDS));
     response.status(ready ? 200 : 503).json({ status: ready ? 'ready' : 'not ready', checks });
   };
+}
+
+/** The parts that are not ready, with the reason of each. */
+export async function notReady(readiness: Readiness): Promise<Record<string, string>> {
+  const checks = Object.entries(await readiness());
+  return Object.fromEntries(
+    checks.flatMap(([part, { ready, detail }]) => (ready ? [] : [[part, detail]])),
+  );
 }
 
 /** Reads a table: a server that answers /ping may still lack its database. */

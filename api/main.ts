@@ -3,16 +3,21 @@
  * the event streams first, spread out, so that their clients come back elsewhere and not all at once.
  */
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import type { Server } from 'node:http';
+import type { Registry } from 'prom-client';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { readConfig } from '../infra/config.ts';
+import { type Config, readConfig } from '../infra/config.ts';
+import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, natsOptions } from '../infra/nats.ts';
 import { openKv } from '../infra/nats-kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, KEYS_BUCKET } from '../infra/streams.ts';
 import { createApp } from './app.ts';
 import { createFeed } from './feed/feed.ts';
+import { createReadiness, notReady, type Readiness } from './health.ts';
 import { openKeys } from './keys.ts';
+import { countConnections, httpMetrics, watchLeaderboards } from './metrics.ts';
+import { createLimitedServer } from './server.ts';
 import { shareCounts } from './shared-counts.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './usage.ts';
 
@@ -40,9 +45,21 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     name: 'api',
   });
   const feed = await createFeed({ nats, logger });
-  const server = createServer(
-    createApp({ clickhouse, keys, keysBucket: bucket, nats, feed, logger, usage, sharedCounts }),
-  );
+  const readiness = createReadiness({ clickhouse, nats, feed });
+  const registry = createRegistry('api');
+  const app = createApp({
+    ...{ clickhouse, keys, keysBucket: bucket, feed, logger, usage, sharedCounts, readiness },
+    metrics: httpMetrics(registry),
+    trustedProxies: config.TRUSTED_PROXIES,
+  });
+  const { server, caps } = createLimitedServer(app, {
+    connectionsPerAddressMax: config.HTTP_CONNECTIONS_PER_ADDRESS_MAX,
+    trustedProxies: config.TRUSTED_PROXIES,
+  });
+  countConnections(registry, server, caps);
+  const stopWatching = watchLeaderboards(registry, clickhouse);
+  const metrics = await serveOwnMetrics(config, registry, readiness);
+  if (metrics !== undefined) report({ event: 'metrics', port: metrics.port });
 
   const port = await listen(server, config.HTTP_HOST, config.HTTP_PORT);
   logger.info({ event: 'listening', host: config.HTTP_HOST, port });
@@ -57,11 +74,23 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const cut = setTimeout(() => server.closeAllConnections(), STOP_REQUESTS_MS);
   await closed;
   clearTimeout(cut);
+  stopWatching();
   sharedCounts.close();
   await usage.close();
   await keys.close();
   await clickhouse.close();
   await nats.close();
+  await metrics?.close();
+}
+
+async function serveOwnMetrics(config: Config, registry: Registry, readiness: Readiness) {
+  if (config.METRICS_PORT === undefined) return undefined;
+  return await serveMetrics({
+    registry,
+    host: config.METRICS_HOST,
+    port: config.METRICS_PORT,
+    notReady: () => notReady(readiness),
+  });
 }
 
 async function listen(server: Server, host: string, port: number): Promise<number> {

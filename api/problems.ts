@@ -7,6 +7,7 @@
 import type { ErrorRequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import { withoutSecrets } from '../infra/secrets.ts';
 
 const TITLES = {
   invalid_request: 'The request is not valid',
@@ -117,7 +118,7 @@ export function problemHandler(logger: Logger): ErrorRequestHandler {
           title: TITLES[problem.error],
           status: problem.status,
           detail: problem.detail,
-          instance: request.originalUrl.split('?', 1)[0],
+          instance: withoutSecrets(request.originalUrl.split('?', 1)[0] ?? ''),
           error: problem.error,
           message: problem.detail,
           request_id: requestId,

@@ -22,6 +22,12 @@ const ContractAddress = z
   .regex(/^0x[0-9a-fA-F]{40}$/)
   .transform((text) => text.toLowerCase() as `0x${string}`);
 
+/** IP addresses and networks in CIDR form, by comma. */
+const Networks = z
+  .string()
+  .transform((text) => text.split(',').filter((part) => part !== ''))
+  .pipe(z.array(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()])));
+
 /** `exchange:collateral` by comma: an exchange, and the token inside its position ids. */
 const Exchanges = z
   .string()
@@ -126,9 +132,19 @@ export const Config = z.object({
     .describe('chain time after which a shown match that was not mined is void'),
   HTTP_HOST: z.string().min(1).default('127.0.0.1').describe('address the api listens on'),
   HTTP_PORT: Port.default(8080).describe('port the api listens on; 0 = a free one'),
+  HTTP_CONNECTIONS_PER_ADDRESS_MAX: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(1_000_000)
+    .default(1_000)
+    .describe('open connections of one address to the api'),
+  TRUSTED_PROXIES: Networks.prefault('').describe(
+    'addresses or networks of proxies whose X-Forwarded-For is believed, by comma',
+  ),
   PROJECTOR_INSTANCE: Instance.prefault('0/1').describe('this projector is i of n, from 0'),
   METRICS_HOST: z.string().min(1).default('127.0.0.1').describe('address of /metrics and /readyz'),
-  METRICS_PORT: Port.optional().describe('port of /metrics and /readyz of ingest and projector'),
+  METRICS_PORT: Port.optional().describe('port of /metrics and /readyz of the process'),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal'])
     .default('info')
@@ -143,7 +159,7 @@ export class ConfigError extends Error {}
 export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config {
   // An empty variable is an unset one: compose files and shells make no difference between them.
   const given = Object.fromEntries(
-    [...Object.entries(environment), ...readFiles(environment)].filter(([, value]) => value !== ''),
+    Object.entries(withFiles(environment)).filter(([, value]) => value !== ''),
   );
   const parsed = Config.safeParse(given);
   if (parsed.success) return parsed.data;
@@ -151,9 +167,12 @@ export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config
   throw new ConfigError(`bad configuration\n  ${lines.join('\n  ')}`);
 }
 
-/** `NAME_FILE` names a file that holds the value of NAME, as container secrets are given. */
-function readFiles(environment: NodeJS.ProcessEnv): [string, string][] {
-  return Object.keys(Config.shape).flatMap((name) => {
+/**
+ * The environment with the values of files: `NAME_FILE` names a file that holds the value of NAME, as
+ * container secrets are given. Throws ConfigError where one cannot be read.
+ */
+export function withFiles(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  const given = Object.keys(Config.shape).flatMap((name) => {
     const path = environment[`${name}_FILE`] ?? '';
     if (path === '') return [];
     try {
@@ -163,6 +182,7 @@ function readFiles(environment: NodeJS.ProcessEnv): [string, string][] {
       throw new ConfigError(`bad configuration\n  ${name}_FILE: cannot be read (${error.code})`);
     }
   });
+  return { ...environment, ...Object.fromEntries(given) };
 }
 
 /** WebSocket endpoint: RPC_WS_URL, or the first of RPC_URL with its protocol changed. */

@@ -1,8 +1,9 @@
 /**
- * Metrics and readiness of a process without an API of its own: Prometheus text on /metrics, /healthz
- * (alive), /readyz (503 with the reasons while it is not ready). Loopback or an inner network only.
+ * Metrics and readiness of a process, on a port apart from any public one: Prometheus text on /metrics,
+ * /healthz (alive), /readyz (503 with the reasons while it is not ready). Loopback or an inner network
+ * only.
  */
-import { createServer, type Server } from 'node:http';
+import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 
@@ -22,17 +23,12 @@ export async function serveMetrics(options: {
   readonly registry: Registry;
   readonly host: string;
   readonly port: number;
-  readonly notReady: () => Reasons;
+  readonly notReady: () => Reasons | Promise<Reasons>;
 }): Promise<{ readonly port: number; close(): Promise<void> }> {
   const { registry, host, port, notReady } = options;
   const server = createServer((request, response) => {
     if (request.url === '/healthz') return response.end('{"status":"ok"}\n');
-    if (request.url === '/readyz') {
-      const reasons = notReady();
-      const isReady = Object.keys(reasons).length === 0;
-      response.writeHead(isReady ? 200 : 503, { 'Content-Type': 'application/json' });
-      return response.end(`${JSON.stringify({ ready: isReady, reasons })}\n`);
-    }
+    if (request.url === '/readyz') return void readiness(response, notReady);
     if (request.url !== '/metrics') return response.writeHead(404).end();
     return void registry.metrics().then(
       (text) => response.writeHead(200, { 'Content-Type': registry.contentType }).end(text),
@@ -44,6 +40,16 @@ export async function serveMetrics(options: {
     port: (server.address() as AddressInfo).port,
     close: () => new Promise((done) => server.close(() => done())),
   };
+}
+
+async function readiness(
+  response: ServerResponse,
+  notReady: () => Reasons | Promise<Reasons>,
+): Promise<void> {
+  const reasons = await notReady();
+  const isReady = Object.keys(reasons).length === 0;
+  response.writeHead(isReady ? 200 : 503, { 'Content-Type': 'application/json' });
+  response.end(`${JSON.stringify({ ready: isReady, reasons })}\n`);
 }
 
 function listen(server: Server, port: number, host: string): Promise<void> {

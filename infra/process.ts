@@ -4,7 +4,8 @@
  * after which a stop is forced.
  */
 import { type Logger, pino } from 'pino';
-import { ConfigError } from './config.ts';
+import { ConfigError, withFiles } from './config.ts';
+import { concealer } from './secrets.ts';
 
 const STOP_MAX_MS = 4_000;
 
@@ -21,7 +22,19 @@ export async function runProcess(
   name: string,
   main: (context: ProcessContext) => Promise<void>,
 ): Promise<void> {
-  const logger = pino({ name, level: process.env.LOG_LEVEL || 'info' });
+  let environment: NodeJS.ProcessEnv;
+  try {
+    environment = withFiles(process.env);
+  } catch (error) {
+    if (!(error instanceof ConfigError)) throw error;
+    process.stderr.write(`${name}: ${error.message}\n`);
+    process.exit(1);
+  }
+  const logger = pino({
+    name,
+    level: process.env.LOG_LEVEL || 'info',
+    hooks: { streamWrite: concealer(environment) },
+  });
   const stop = new AbortController();
   const onStop = () => {
     if (stop.signal.aborted) return;

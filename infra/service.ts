@@ -70,7 +70,14 @@ export class Service {
       this.#startChain(),
     ]);
     const urls = { NATS_URL, CLICKHOUSE_URL, ...chain };
-    const env = { ...urls, CHAIN: this.#chain(), HTTP_PORT: String(port) };
+    // Each process has a free port of its own for its metrics.
+    const env = {
+      ...urls,
+      CHAIN: this.#chain(),
+      HTTP_PORT: String(port),
+      METRICS_HOST: '127.0.0.1',
+      METRICS_PORT: '0',
+    };
     const [api] = await Promise.all([
       this.#start('api', 'api/main.ts', [], env, 'listening'),
       this.#start('projector', 'projector/main.ts', [], env, 'projecting'),
@@ -197,6 +204,10 @@ export class Service {
   #hear(name: string, message: Message): void {
     if (message.event === 'stored') this.#storedSequence = Number(message.sequence);
     if (message.event === 'progress') this.#options.report({ ...message, name });
+    if (message.event === 'metrics') {
+      const url = `http://127.0.0.1:${message.port}/metrics`;
+      this.#options.report({ event: 'metrics', name, url });
+    }
   }
 
   /** Waits until ClickHouse holds LEDGER up to `sequence`. */

@@ -27,6 +27,8 @@ export function consoleReporter(): Report {
         return say(`starting ${message.name} (pid ${message.pid})`);
       case 'started':
         return say(`${message.name} is up`);
+      case 'metrics':
+        return say(`metrics of ${message.name}: ${message.url}`);
       case 'migrated':
         return say(`schema is current (${message.applied} migrations applied)`);
       case 'progress': {

@@ -32,6 +32,7 @@ import { connectMempoolNode } from './mempool-node.ts';
 import { Operators } from './operators.ts';
 import { PendingMatches } from './pending.ts';
 import { restoreFeed } from './pending-restore.ts';
+import { countPublishers } from './publish-metrics.ts';
 import { planRewind, refuseHalfRewound, rewind } from './rewind.ts';
 import { connectRpc } from './rpc.ts';
 import { Subscription } from './subscription.ts';
@@ -142,6 +143,7 @@ async function ingest(
   const progress = new FollowProgress({ logger, registry, notReady });
   const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
   const feedPublisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
+  countPublishers(registry, { [LEDGER_STREAM]: ledger, [FEED_STREAM]: feedPublisher });
   const fail = (error: unknown) => failed.abort(error);
   const publish = (event: LedgerEvent) => publishEvent(ledger, event);
   const gamma = connectGamma({ url: config.GAMMA_URL, logger, signal });

@@ -13,6 +13,7 @@ import { type BookedEvent, batchesOf } from './batch.ts';
 import { Book } from './book.ts';
 import type { Fact } from './facts.ts';
 import type { Stored } from './lag.ts';
+import type { ProjectorMetrics } from './metrics.ts';
 import { type Projected, Queue } from './queue.ts';
 import type { Progress, Store } from './store.ts';
 
@@ -31,6 +32,7 @@ export type ProjectorOptions = {
   /** Throws when the partitions may have another owner by now; asked before every write. */
   readonly assertOwner: () => void;
   readonly logger: Logger;
+  readonly metrics?: ProjectorMetrics;
   readonly signal: AbortSignal;
   /** Ends when everything up to this LEDGER sequence is stored; goes on for ever by default. */
   readonly untilSequence?: number;
@@ -50,6 +52,7 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
   const { store, logger, signal } = options;
   const book = new Book();
   const healed = await patiently(options, 'heal', () => store.heal());
+  options.metrics?.healed.inc(healed.healedBatches);
   const progress = await patiently(options, 'restore', () => store.restore(book));
   const start = await findStart(options, progress);
   logger.info(
@@ -71,7 +74,7 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
 }
 
 async function read(
-  { nats, logger, partitions, untilSequence = Number.POSITIVE_INFINITY }: ProjectorOptions,
+  { nats, logger, metrics, partitions, untilSequence = Number.POSITIVE_INFINITY }: ProjectorOptions,
   book: Book,
   start: Start,
   queue: Queue,
@@ -91,7 +94,7 @@ async function read(
       const partition = partitionOfSubject(message.subject);
       const isDone = message.sequence <= (start.done.get(partition)?.sequence ?? 0);
       const isOurs = owned.has(partition) && !isDone;
-      queue.push(message, isOurs ? project(book, message, logger) : {});
+      queue.push(message, isOurs ? project(book, message, logger, metrics) : {});
     }
     await queue.room();
     if ((messages.at(-1)?.sequence ?? 0) >= untilSequence) return;
@@ -104,13 +107,19 @@ function partitionOfSubject(subject: string): number {
   return Number.isNaN(partition) ? 0 : partition;
 }
 
-function project(book: Book, message: TailMessage, logger: Logger): Projected {
+function project(
+  book: Book,
+  message: TailMessage,
+  logger: Logger,
+  metrics: ProjectorMetrics | undefined,
+): Projected {
   const { sequence, messageId } = message;
   let event: LedgerEvent;
   try {
     event = decodeLedgerEvent(message.data);
   } catch (error) {
     // Only ingest writes here, so this is a fault of ours: kept and shown, and the rest goes on.
+    metrics?.unreadable.inc();
     logger.error({ sequence, err: error }, 'LEDGER message cannot be read');
     return { fact: { sequence, event: unreadable(message) } };
   }
@@ -159,7 +168,10 @@ async function write(
     }
     for (const batch of batchesOf(chunk.events)) {
       assertOwner();
+      const stored = options.metrics?.insertSeconds.startTimer();
       await patiently(options, 'batch', () => store.writeBatch(batch));
+      stored?.();
+      options.metrics?.batchRows.observe(batch.rows.length);
     }
     if (newListings && Date.now() - dictionaryAt >= DICTIONARY_MS) {
       await patiently(options, 'dictionary', () => store.reloadDictionary());
@@ -237,7 +249,7 @@ async function findStart(options: ProjectorOptions, progress: readonly Progress[
 
 /** Tries until it works or the signal aborts; errors are logged and waited out. */
 async function patiently<T>(
-  { logger, signal }: ProjectorOptions,
+  { logger, metrics, signal }: ProjectorOptions,
   what: string,
   attempt: () => Promise<T>,
 ): Promise<T> {
@@ -246,6 +258,7 @@ async function patiently<T>(
       return await attempt();
     } catch (error) {
       if (signal.aborted) throw error;
+      metrics?.retries.inc({ what });
       logger.warn({ err: error, what, waitMs }, 'ClickHouse did not take it, trying again');
       await delay(waitMs, undefined, { signal });
     }

@@ -15,6 +15,7 @@ import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, PROJECTORS_BUCKET } from '../infra/streams.ts';
 import { runProjector } from './consume.ts';
 import { createLag, type Lag } from './lag.ts';
+import { type ProjectorMetrics, projectorMetrics } from './metrics.ts';
 import { LEASE_TTL_MS, partitionsOf, takeLeases } from './partitions.ts';
 import { pauseAsked, pauseLifted } from './pause.ts';
 import { Store } from './store.ts';
@@ -31,6 +32,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   });
   const registry = createRegistry('projector');
   const lag = createLag(registry, partitions);
+  const figures = projectorMetrics(registry);
   const metrics =
     config.METRICS_PORT === undefined
       ? undefined
@@ -50,7 +52,17 @@ await runProcess('projector', async ({ logger, signal, report }) => {
     while (!signal.aborted) {
       if (await pauseLifted(kv, signal)) logger.info('paused by a rebuild, going on');
       if (signal.aborted) break;
-      await projectUntilPaused({ nats, client, kv, partitions, lag, logger, signal, report });
+      await projectUntilPaused({
+        nats,
+        client,
+        kv,
+        partitions,
+        lag,
+        figures,
+        logger,
+        signal,
+        report,
+      });
     }
   } finally {
     await client.close();
@@ -66,11 +78,12 @@ async function projectUntilPaused(options: {
   readonly kv: Kv;
   readonly partitions: readonly number[];
   readonly lag: Lag;
+  readonly figures: ProjectorMetrics;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly report: ProcessContext['report'];
 }): Promise<void> {
-  const { nats, client, kv, partitions, lag, logger, signal, report } = options;
+  const { nats, client, kv, partitions, lag, figures, logger, signal, report } = options;
   const stop = new AbortController();
   const running = AbortSignal.any([signal, stop.signal]);
   let paused = false;
@@ -95,6 +108,7 @@ async function projectUntilPaused(options: {
         partitions,
         assertOwner: leases.assertHeld,
         logger,
+        metrics: figures,
         signal: running,
         onStart: () => report({ event: 'projecting' }),
         onStored: (progress) => {

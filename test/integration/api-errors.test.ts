@@ -168,9 +168,15 @@ describe('401 unauthorized', () => {
     expect((await get(`${api.url}/v1/markets/abc`, undefined)).status).toBe(401);
   });
 
-  test('takes no key from the URL', async () => {
-    const { status } = await get(`${api.url}/v1/markets/1?X-Service-Key=${key}`, undefined);
-    expect(status).toBe(401);
+  test('takes no key from the URL, and says that it must not be there', async () => {
+    for (const path of [`/v1/markets/1?key=${key}`, `/v1/traders/${key}`, `/${key}`]) {
+      for (const caller of [undefined, key]) {
+        const { status, body, text } = await get(api.url + path, caller);
+        expect([status, body.error]).toEqual([400, 'invalid_request']);
+        expect(body.detail).toContain('revoke this one');
+        expect(text).not.toContain(key);
+      }
+    }
   });
 });
 

@@ -13,6 +13,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pino from 'pino';
 import { type AppOptions, createApp } from '../../api/app.ts';
+import { createReadiness } from '../../api/health.ts';
 import { generateKey, openKeys, storeKey } from '../../api/keys.ts';
 import type { Tier } from '../../api/tiers.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/usage.ts';
@@ -108,7 +109,7 @@ export async function startApi(options: {
   readonly nats: Awaited<ReturnType<typeof startNats>>;
   readonly queryMsMax?: number;
   readonly now?: () => number;
-  readonly feed?: AppOptions['feed'];
+  readonly feed?: AppOptions['feed'] & Parameters<typeof createReadiness>[0]['feed'];
   readonly sharedCounts?: AppOptions['sharedCounts'];
 }) {
   const clickhouse = connectClickHouse({
@@ -119,17 +120,18 @@ export async function startApi(options: {
   const keys = await openKeys({ bucket: options.nats.bucket, logger: silent });
   const usageBucket = await openKv(options.nats.nats, USAGE_BUCKET, { ttlMs: USAGE_TTL_MS });
   const usage = await openUsage({ bucket: usageBucket, logger: silent });
+  const feed = options.feed ?? {
+    handler: (_request, response) => void response.json({ feed: true }),
+    status: () => ({ ready: true, detail: 'test' }),
+    endSessionsOf: () => undefined,
+  };
   const app = createApp({
     clickhouse,
     keys,
     keysBucket: options.nats.bucket,
     usage,
-    nats: options.nats.nats,
-    feed: options.feed ?? {
-      handler: (_request, response) => void response.json({ feed: true }),
-      status: () => ({ ready: true, detail: 'test' }),
-      endSessionsOf: () => undefined,
-    },
+    readiness: createReadiness({ clickhouse, nats: options.nats.nats, feed }),
+    feed,
     logger: silent,
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),

@@ -1,0 +1,119 @@
+/**
+ * Metrics of the api: requests by route and status, their duration, connections, and the age of the
+ * leaderboards, which is asked of ClickHouse beside the scrapes, so that a scrape never waits. A route is
+ * the pattern of its path: no address or id becomes a label.
+ */
+import type { Server } from 'node:http';
+import type { ClickHouseClient } from '@clickhouse/client';
+import type { Request, Response } from 'express';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { z } from 'zod';
+
+const AGES_MS = 5_000;
+const AGES_SQL = `
+SELECT replaceRegexpOne(view, '^leaderboard_(.*)_mv$', '\\\\1') AS frame,
+  toUInt32(now() - last_success_time) AS seconds
+FROM system.view_refreshes
+WHERE database = currentDatabase() AND last_success_time IS NOT NULL`;
+const Age = z.object({ frame: z.string(), seconds: z.coerce.number().int().min(0) });
+
+export type HttpMetrics = {
+  /** An answer is over: sent to its end, or cut. */
+  answered(request: Request, response: Response, ms: number): void;
+};
+
+/** Counts requests; an event stream counts when it is over and is no part of the durations. */
+export function httpMetrics(registry: Registry): HttpMetrics {
+  const registers = [registry];
+  const requests = new Counter({
+    name: 'fillstream_http_requests_total',
+    help: 'answers by route, method and status; event streams count when they are over',
+    labelNames: ['route', 'method', 'status'],
+    registers,
+  });
+  const seconds = new Histogram({
+    name: 'fillstream_http_request_seconds',
+    help: 'from a request to the end of its answer; without event streams',
+    labelNames: ['route'],
+    buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 6],
+    registers,
+  });
+  return {
+    answered(request, response, ms) {
+      const route: string = request.route?.path ?? 'none';
+      // Methods are the client's text: those that no route has are one.
+      const method = METHODS.has(request.method) ? request.method : 'other';
+      requests.inc({ route, method, status: response.statusCode });
+      const type = String(response.getHeader('Content-Type') ?? '');
+      if (!type.startsWith('text/event-stream')) seconds.observe({ route }, ms / 1_000);
+    },
+  };
+}
+
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+
+/** Shows the open connections of the server, and how many were refused by a cap. */
+export function countConnections(
+  registry: Registry,
+  server: Server,
+  caps: { readonly refused: number },
+): void {
+  new Gauge({
+    name: 'fillstream_http_connections',
+    help: 'open connections',
+    registers: [registry],
+    async collect() {
+      this.set(await connectionsOf(server));
+    },
+  });
+  new Counter({
+    name: 'fillstream_http_connections_refused_total',
+    help: 'connections closed at once because their address had too many',
+    registers: [registry],
+    collect() {
+      this.reset();
+      this.inc(caps.refused);
+    },
+  });
+}
+
+/** Keeps the age of the leaderboards until the returned function is called. */
+export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseClient): () => void {
+  const age = new Gauge({
+    name: 'fillstream_leaderboard_age_seconds',
+    help: 'since the last refresh of a leaderboard that succeeded',
+    labelNames: ['time_frame'],
+    registers: [registry],
+  });
+  const failures = new Counter({
+    name: 'fillstream_leaderboard_age_failures_total',
+    help: 'times that ClickHouse did not tell the age of the leaderboards',
+    registers: [registry],
+  });
+  async function look(): Promise<void> {
+    try {
+      const result = await clickhouse.query({
+        query: AGES_SQL,
+        format: 'JSONEachRow',
+        abort_signal: AbortSignal.timeout(AGES_MS),
+      });
+      for (const row of await result.json()) {
+        const { frame, seconds } = Age.parse(row);
+        age.set({ time_frame: frame.toUpperCase() }, seconds);
+      }
+    } catch {
+      // Whatever the reason: readiness and requests tell it, this only counts.
+      failures.inc();
+    }
+  }
+  void look();
+  const timer = setInterval(look, AGES_MS);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
+function connectionsOf(server: Server): Promise<number> {
+  return new Promise((done, failed) => {
+    server.getConnections((error, count) => (error === null ? done(count) : failed(error)));
+  });
+}
