@@ -17,6 +17,9 @@ const NatsUrls = z
 const HttpUrls = z.string().refine((text) => text.split(',').every(isHttpUrl), {
   message: 'must be http:// or https:// URLs, separated by commas',
 });
+const WebSocketUrls = z.string().refine((text) => text.split(',').every(isWebSocketUrl), {
+  message: 'must be ws:// or wss:// URLs, separated by commas',
+});
 const ContractAddress = z
   .string()
   .regex(/^0x[0-9a-fA-F]{40}$/)
@@ -91,9 +94,9 @@ export const Config = z.object({
   RPC_URL: HttpUrls.default('http://127.0.0.1:8545').describe(
     'chain nodes, JSON-RPC over HTTP, by comma',
   ),
-  RPC_WS_URL: Url(/^wss?$/)
-    .optional()
-    .describe('chain node, WebSocket; default: the first RPC_URL with ws:// in place of http://'),
+  RPC_WS_URL: WebSocketUrls.optional().describe(
+    'chain nodes, WebSocket, by comma; default: each RPC_URL with ws:// in place of http://',
+  ),
   GAMMA_URL: Url(/^https?$/)
     .default('http://127.0.0.1:8546')
     .describe('metadata API (markets, tags, profiles)'),
@@ -185,10 +188,16 @@ export function withFiles(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   return { ...environment, ...Object.fromEntries(given) };
 }
 
-/** WebSocket endpoint: RPC_WS_URL, or the first of RPC_URL with its protocol changed. */
-export function rpcWebSocketUrl(config: Config): string {
-  const [first = ''] = config.RPC_URL.split(',');
-  return config.RPC_WS_URL ?? first.replace(/^http/, 'ws');
+/** WebSocket endpoints: those of RPC_WS_URL, or of RPC_URL with their protocols changed. */
+export function rpcWebSocketUrls(config: Config): readonly string[] {
+  return (
+    config.RPC_WS_URL?.split(',') ??
+    config.RPC_URL.split(',').map((url) => url.replace(/^http/, 'ws'))
+  );
+}
+
+function isWebSocketUrl(text: string): boolean {
+  return URL.canParse(text) && /^wss?:$/.test(new URL(text).protocol);
 }
 
 function isHttpUrl(text: string): boolean {

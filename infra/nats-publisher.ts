@@ -148,6 +148,13 @@ export class OrderedPublisher {
     };
   }
 
+  /** For how long (milliseconds) the oldest message that was sent is not known to be stored. */
+  get unstoredMs(): number {
+    const sentMs = this.#slots[this.#oldest % this.#options.windowMax]?.firstSentMs ?? 0;
+    if (this.#oldest === this.#unsent || sentMs === 0) return 0;
+    return Math.max(0, Date.now() - Math.max(sentMs, this.#progressAtMs));
+  }
+
   /** Stops at once; call flush first to lose nothing. */
   close(): void {
     this.#fail(new PublisherClosedError('the publisher was closed'));

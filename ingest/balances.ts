@@ -6,6 +6,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { Gauge, type Registry } from 'prom-client';
 import type { Hex } from 'viem';
 import type { Balance, Hash } from './contract.ts';
 import type { Rpc } from './rpc.ts';
@@ -26,6 +27,28 @@ export type BalancesOptions = {
   /** Pause between two rounds, milliseconds; 2,000 by default. */
   readonly roundMs?: number;
 };
+
+/** Registers what the balances count. */
+export function countBalances(registry: Registry, balances: Balances): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'fillstream_balances',
+    help: 'balances since the start: read, failed calls, dropped as too many traders waited',
+    labelNames: ['outcome'],
+    registers,
+    collect() {
+      for (const [outcome, count] of Object.entries(balances.counts)) this.set({ outcome }, count);
+    },
+  });
+  new Gauge({
+    name: 'fillstream_balances_waiting',
+    help: 'traders whose balance is to be read',
+    registers,
+    collect() {
+      this.set(balances.waiting);
+    },
+  });
+}
 
 export class Balances {
   readonly #options: BalancesOptions;

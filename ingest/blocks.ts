@@ -14,6 +14,7 @@ import {
   decodeLogs,
   type LoggedFill,
   type LoggedMatch,
+  type LoggedOperator,
   type LoggedResolution,
 } from './decode-logs.ts';
 import type { Block, Rpc, Transaction } from './rpc.ts';
@@ -35,7 +36,7 @@ export type BlockFacts = {
   readonly block: Omit<Block, 'transactions'>;
   readonly matches: readonly LocatedMatch[];
   readonly resolutions: readonly LoggedResolution[];
-  readonly operators: readonly { readonly operator: Hex; readonly allowed: boolean }[];
+  readonly operators: readonly LoggedOperator[];
   readonly refused: readonly Refusal[];
 };
 

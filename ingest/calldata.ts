@@ -53,6 +53,17 @@ export function conditionOfCall(input: Hex): Hex | undefined {
   return `0x${input.slice(HEAD_DIGITS, CONDITION_DIGITS)}`;
 }
 
+/** How many makers a call names; undefined where it is no `matchOrders`. Nothing else is read. */
+export function makersOfCall(input: Hex): number | undefined {
+  if (!input.startsWith(MATCH_ORDERS_SELECTOR)) return undefined;
+  const word = (at: number) => {
+    const digits = input.slice(HEAD_DIGITS + 2 * at, HEAD_DIGITS + 2 * (at + WORD));
+    return digits.length === 2 * WORD ? Number(`0x${digits}`) : Number.NaN;
+  };
+  const makers = word(word(MAKER_ORDERS));
+  return Number.isSafeInteger(makers) ? makers : undefined;
+}
+
 /** Arguments of a `matchOrders` call. Throws DecodeError when the data is no well-formed call. */
 export function readArguments(input: Hex): MatchArguments {
   if (!input.startsWith(MATCH_ORDERS_SELECTOR)) {

@@ -181,6 +181,13 @@ export class Catalogue {
     return this.#tokens.conditionOf(tokenId) ?? this.#unplaced.find(tokenId);
   }
 
+  /** As `conditionOfToken`, but what is not known is asked for in the background. */
+  conditionOfKnownToken(tokenId: string): Hash | undefined {
+    const known = this.#tokens.conditionOf(tokenId);
+    if (known === undefined) void this.#unplaced.find(tokenId);
+    return known;
+  }
+
   /** Starts to learn what is not known of these; resolves when it is, or after `waitMs`. */
   async learn(conditionId: string, traders: Iterable<string>, waitMs: number): Promise<void> {
     await Promise.all([

@@ -225,8 +225,9 @@ export const FeedMatch = z.object({
   conditionId: Hash,
   /** Milliseconds since the epoch: when we saw the transaction. */
   detectedAtMs: z.int().nonnegative(),
+  /** False: it was first seen in a block. */
   pending: z.boolean(),
-  /** Of a pending match: who sends it, and the nonce that another transaction may use up instead. */
+  /** Of a match that was not final: who sends it, and the nonce that another call may use up instead. */
   sent: z.object({ sender: Address, nonce: Index }).optional(),
   market: Listing.omit({ kind: true, conditionId: true }).extend({
     /** '' while unresolved; both of the market's outcome labels are in `outcomes`. */

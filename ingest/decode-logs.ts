@@ -45,10 +45,17 @@ export type LoggedResolution = {
   readonly payouts: readonly [bigint, bigint];
 };
 
+/** An operator was added to an exchange, or removed from it. */
+export type LoggedOperator = {
+  readonly exchange: Hex;
+  readonly operator: Hex;
+  readonly allowed: boolean;
+};
+
 export type DecodedLogs = {
   readonly matches: readonly LoggedMatch[];
   readonly resolutions: readonly LoggedResolution[];
-  readonly operators: readonly { readonly operator: Hex; readonly allowed: boolean }[];
+  readonly operators: readonly LoggedOperator[];
   readonly refused: readonly { readonly log: ChainLog; readonly error: DecodeError }[];
 };
 
@@ -62,7 +69,7 @@ export type WatchedContracts = {
 export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts): DecodedLogs {
   const matches: LoggedMatch[] = [];
   const resolutions: LoggedResolution[] = [];
-  const operators: { operator: Hex; allowed: boolean }[] = [];
+  const operators: LoggedOperator[] = [];
   const refused: { log: ChainLog; error: DecodeError }[] = [];
   // Fills that wait for their OrdersMatched, by exchange and transaction.
   const open = new Map<string, { log: ChainLog; fill: LoggedFill }[]>();
@@ -85,6 +92,7 @@ export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts)
         open.delete(key);
       } else if (topic === TOPICS.newOperator || topic === TOPICS.removedOperator) {
         operators.push({
+          exchange: log.address,
           operator: addressTopic(log, 1),
           allowed: topic === TOPICS.newOperator,
         });

@@ -42,20 +42,21 @@ export type ShownMatch = {
   readonly exchange: string;
   readonly conditionId: string;
   readonly detectedAtMs: number;
-  /** Of a pending match; null for one of a block. */
+  readonly pending: boolean;
+  /** Of a match that is not final yet; null for one of a final block. */
   readonly sent: FeedMatch['sent'] | null;
   readonly taker: ShownFill;
   readonly makers: readonly ShownFill[];
 };
 
 export class FeedWriter {
-  readonly #publisher: Pick<OrderedPublisher, 'publish'>;
+  readonly #publisher: Pick<OrderedPublisher, 'publish' | 'flush'>;
   readonly #catalogue: Pick<Catalogue, 'learn' | 'feedMarket' | 'feedTrader'>;
   readonly #ids = new Set<string>();
   #impatientUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(
-    publisher: Pick<OrderedPublisher, 'publish'>,
+    publisher: Pick<OrderedPublisher, 'publish' | 'flush'>,
     catalogue: Pick<Catalogue, 'learn' | 'feedMarket' | 'feedTrader'>,
   ) {
     this.#publisher = publisher;
@@ -101,7 +102,7 @@ export class FeedWriter {
       txHash: match.txHash as Hash,
       conditionId: match.conditionId as Hash,
       detectedAtMs: match.detectedAtMs,
-      pending: match.sent !== null,
+      pending: match.pending,
       ...(match.sent === null ? {} : { sent: match.sent }),
       market: this.#catalogue.feedMarket(match.conditionId, match.exchange),
       taker: this.#fill(match.taker),
@@ -109,6 +110,11 @@ export class FeedWriter {
     };
     await this.#publisher.publish(FEED_MATCH_SUBJECT, match.id, encodeEvent(message));
     return message;
+  }
+
+  /** Resolves when everything that was published is stored. */
+  async flush(): Promise<void> {
+    await this.#publisher.flush();
   }
 
   /** Publishes what became of a match, once. */

@@ -5,6 +5,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { NatsUnavailableError } from '../infra/nats.ts';
 import { RpcError } from './rpc-error.ts';
 
 const RANGE_BLOCKS_START = 32;
@@ -121,7 +122,10 @@ function isTooMany(error: unknown): boolean {
   );
 }
 
-/** Repeats until the nodes answer. Throws what is no RpcError, and `wrong_chain`. */
+/**
+ * Repeats until the chain nodes and NATS answer. Throws any other error, and `wrong_chain`. NATS is
+ * waited for wherever something is read from it: what is published waits in the publisher.
+ */
 export async function patiently<T>(
   options: Pick<AheadOptions<unknown>, 'logger' | 'signal' | 'onAnswer'>,
   what: string,
@@ -134,14 +138,18 @@ export async function patiently<T>(
       onAnswer?.(undefined);
       return answer;
     } catch (error) {
-      if (signal.aborted || !(error instanceof RpcError) || error.class === 'wrong_chain')
-        throw error;
-      onAnswer?.(error);
-      const pauseMs = Math.max(waitMs, error.retryAfterMs);
-      logger.warn(
-        { err: error, what, pauseMs },
-        'the chain nodes gave no good answer, asking again',
-      );
+      if (signal.aborted) throw error;
+      let pauseMs = waitMs;
+      if (error instanceof NatsUnavailableError) {
+        logger.warn({ err: error, what, pauseMs }, 'NATS does not answer, asking again');
+      } else if (error instanceof RpcError && error.class !== 'wrong_chain') {
+        onAnswer?.(error);
+        pauseMs = Math.max(waitMs, error.retryAfterMs);
+        logger.warn(
+          { err: error, what, pauseMs },
+          'the chain nodes gave no good answer, asking again',
+        );
+      } else throw error;
       await delay(pauseMs, undefined, { signal });
     }
   }

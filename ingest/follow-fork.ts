@@ -17,7 +17,43 @@ const WINDOW_MESSAGES = 10_000;
 /** A final block was replaced: nothing that follows can be trusted. See docs/operations.md. */
 export class FinalReorgError extends Error {}
 
-type Held = Pick<BlockMarker, 'blockNumber' | 'blockHash'>;
+export type Held = Pick<BlockMarker, 'blockNumber' | 'blockHash'>;
+
+/** The first pause before blocks are read again that did not follow LEDGER, and the longest. */
+const PAUSE_MIN_MS = 200;
+const PAUSE_MAX_MS = 5_000;
+/** Longer than endpoints behind one name take to agree on what is final. */
+const CONTRADICTED_MS_MAX = 300_000;
+
+/**
+ * Repeated contradictions at one block of LEDGER: an endpoint still has it, but what comes after it does
+ * not follow. Read again ever more rarely; when no endpoint has given a block that follows for
+ * CONTRADICTED_MS_MAX, somebody has to decide which of them are right.
+ */
+export class Contradictions {
+  #block = -1;
+  #sinceMs = 0;
+  #pauseMs = 0;
+
+  /** How long to wait before reading again, milliseconds. Throws FinalReorgError. `nowMs` is monotonic. */
+  pauseMs(held: Held, nowMs: number): number {
+    if (held.blockNumber !== this.#block) {
+      this.#block = held.blockNumber;
+      this.#sinceMs = nowMs;
+      this.#pauseMs = 0;
+    }
+    const forMs = nowMs - this.#sinceMs;
+    if (forMs > CONTRADICTED_MS_MAX) {
+      throw new FinalReorgError(
+        `for ${Math.round(forMs / 1_000)} s no block followed ${held.blockHash}, block ` +
+          `${held.blockNumber} of LEDGER, although an endpoint still has it: the endpoints are of two ` +
+          'histories. Nothing was published. See docs/operations.md, "A final block was replaced".',
+      );
+    }
+    this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, PAUSE_MIN_MS), PAUSE_MAX_MS);
+    return this.#pauseMs;
+  }
+}
 
 /**
  * Decides what it means that a block does not follow the newest one of LEDGER. Returns when an

@@ -27,6 +27,8 @@ const CHAIN_FACT = /^(match|resolution|refused):/;
 export type Cursor = {
   /** Newest block of LEDGER; undefined when it has none. */
   readonly marker: BlockMarker | undefined;
+  /** When the server stored it, milliseconds since 1970 by its own clock; 0 without a marker. */
+  readonly storedAtMs: number;
   /** Chain facts after it, by their place: what a crash left of the next block. */
   readonly published: ReadonlySet<string>;
 };
@@ -48,7 +50,7 @@ export async function readCursor(nats: Nats): Promise<Cursor> {
   for await (const { messageId } of storedSince(nats, LEDGER_STREAM, start)) {
     if (CHAIN_FACT.test(messageId)) published.add(placeOf(messageId));
   }
-  return { marker, published };
+  return { marker, storedAtMs: message?.timestampMs ?? 0, published };
 }
 
 type ChainFact = Extract<LedgerEvent, { kind: 'match' | 'resolution' | 'refused' }>;
@@ -81,12 +83,20 @@ export class LedgerWriter {
     });
   }
 
-  /** Publishes facts without closing their block. */
-  async writeFacts(events: readonly ChainFact[]): Promise<void> {
+  /** Facts after the last marker that a predecessor published. */
+  get published(): number {
+    return this.#published.size;
+  }
+
+  /** Publishes facts without closing their block; resolves with how many were new to LEDGER. */
+  async writeFacts(events: readonly ChainFact[]): Promise<number> {
+    let written = 0;
     for (const event of events) {
-      const id = ledgerMessageId(event, '');
-      if (!this.#published.has(placeOf(id))) await publishEvent(this.#ledger, event);
+      if (this.#published.has(placeOf(ledgerMessageId(event, '')))) continue;
+      await publishEvent(this.#ledger, event);
+      written += 1;
     }
+    return written;
   }
 
   /**

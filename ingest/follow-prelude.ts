@@ -1,10 +1,13 @@
 /**
  * What a ledger that does not begin at the chain's beginning must know: the conditions that were
  * resolved before its first block. They come first in LEDGER, with their own blocks; the marker of the
- * block before the first one closes them. A prelude that was interrupted is read again, and what is
- * published already is left out. Only the blocks that hold resolutions are checked against their header:
+ * block before the first one closes them. A prelude that was interrupted goes on at the block of the newest
+ * one in LEDGER; what that block has published already is left out. Only the blocks that hold resolutions are checked against their header:
  * reading a header of every block since the contract's deployment would take days.
  */
+import type { Nats } from '../infra/nats.ts';
+import { lastMessage } from '../infra/nats-read.ts';
+import { decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 import { decodeLogs } from './decode-logs.ts';
 import { TOPICS } from './exchange-abi.ts';
 import type { FollowOptions } from './follow.ts';
@@ -26,7 +29,7 @@ export async function writePrelude(
   from: number,
   start: number,
 ): Promise<void> {
-  const { rpc, chain, catalogue, logger, progress } = options;
+  const { nats, rpc, chain, catalogue, logger, progress } = options;
   const reading = {
     ...options,
     onAnswer: progress.answered,
@@ -37,9 +40,12 @@ export async function writePrelude(
     }),
   };
   const watched = { exchanges: new Set<string>(), conditionalTokens: chain.conditionalTokens };
-  let resolutions = 0;
+  const reached = await patiently(reading, 'earlier resolutions', () => newestResolution(nats));
+  const next = Math.max(from, reached ?? from);
+  if (next > from) logger.info({ from, next }, 'going on with earlier resolutions');
+  let resolutions = writer.published;
   let toldAt = performance.now();
-  for await (const { to, blocks } of ahead(reading, new RangeSize(), from, start - 1)) {
+  for await (const { to, blocks } of ahead(reading, new RangeSize(), next, start - 1)) {
     for (const { header: block, logs } of blocks) {
       const decoded = decodeLogs(logs, watched);
       const refused = decoded.refused.map(({ log, error }) => ({
@@ -49,8 +55,7 @@ export async function writePrelude(
         logs: [log],
       }));
       const facts = { ...decoded, matches: [], refused, block };
-      await writer.writeFacts(chainFacts(facts));
-      resolutions += decoded.resolutions.length;
+      resolutions += await writer.writeFacts(chainFacts(facts));
       for (const { conditionId, payouts } of decoded.resolutions) {
         catalogue.resolve(conditionId, payouts, block.timestamp);
       }
@@ -62,6 +67,13 @@ export async function writePrelude(
   const last = await patiently(reading, 'first block', () => rpc.header(start - 1));
   await writer.closePrelude(last, resolutions);
   logger.info({ from, until: start - 1, resolutions }, 'earlier resolutions are known');
+}
+
+/** The block of the newest resolution in LEDGER; undefined while there is none. */
+async function newestResolution(nats: Nats): Promise<number | undefined> {
+  const message = await lastMessage(nats, LEDGER_STREAM, 'ledger.*.resolution');
+  const event = message === undefined ? undefined : decodeLedgerEvent(message.data);
+  return event?.kind === 'resolution' ? event.blockNumber : undefined;
 }
 
 async function readResolutions(

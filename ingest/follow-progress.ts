@@ -6,6 +6,7 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { BlockFacts } from './blocks.ts';
 import type { BlockMarker } from './contract.ts';
+import { Contradictions, type Held } from './follow-fork.ts';
 import type { BlockHead } from './follow-range.ts';
 import type { RpcError } from './rpc-error.ts';
 
@@ -18,7 +19,7 @@ const SILENCE_MS_MAX = 5_000;
 export type ProgressOptions = {
   readonly logger: Logger;
   readonly registry: Registry;
-  /** Reasons why the process is not ready; this file owns `final` and `rpc`. */
+  /** Reasons why the process is not ready; this file owns `final`, `fork` and `rpc`. */
   readonly notReady: Record<string, string>;
 };
 
@@ -29,6 +30,8 @@ export class FollowProgress {
   readonly #fillsTotal: Counter;
   readonly #refusedTotal: Counter<'reason'>;
   readonly #confirmedTotal: Counter<'outcome'>;
+  readonly #contradictedTotal: Counter;
+  readonly #contradictions = new Contradictions();
   #startedAt = performance.now();
   #toldAt = this.#startedAt;
   #answeredAt = this.#startedAt;
@@ -51,6 +54,10 @@ export class FollowProgress {
       'blocks_confirmed_total',
       'blocks whose logs left room in their bloom, by what a second look found',
       ['outcome'],
+    );
+    this.#contradictedTotal = counter(
+      'final_contradictions_total',
+      'blocks that did not follow LEDGER although an endpoint still had its newest block',
     );
     const gauge = (name: string, help: string, value: () => number) =>
       new Gauge({
@@ -82,6 +89,7 @@ export class FollowProgress {
   /** A block is in LEDGER; `facts` where it had any. */
   block(head: BlockHead, facts: BlockFacts | undefined): void {
     this.#head = head;
+    delete this.#notReady.fork;
     this.#blocks += 1;
     this.#blocksTotal.inc();
     if (facts !== undefined) this.#count(facts);
@@ -122,6 +130,22 @@ export class FollowProgress {
       this.#notReady.rpc = `no good answer for ${Math.round((now - this.#answeredAt) / 1_000)} s: ${error.class}`;
     }
   };
+
+  /**
+   * A block did not follow the newest one of LEDGER, which an endpoint still has. Says how long to wait
+   * before reading again, in milliseconds. Throws FinalReorgError when that has lasted too long.
+   */
+  contradicted(held: Held, head: BlockHead): number {
+    this.#contradictedTotal.inc();
+    this.#notReady.fork = `block ${head.number} does not follow LEDGER`;
+    const pauseMs = this.#contradictions.pauseMs(held, performance.now());
+    const { number, hash, parentHash } = head;
+    this.#logger.error(
+      { held, block: { number, hash, parentHash }, pauseMs },
+      'a block does not follow LEDGER, but an endpoint still has its newest block: reading again',
+    );
+    return pauseMs;
+  }
 
   readonly confirmed = (outcome: 'empty' | 'logs_missing'): void => {
     this.#confirmedTotal.inc({ outcome });

@@ -10,6 +10,7 @@ import type { RawBlock } from './blocks.ts';
 import { covers, filled, mayContain } from './bloom.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
 import { TOPICS } from './exchange-abi.ts';
+import { lacksFills } from './follow-complete.ts';
 import {
   type Header,
   type LogFilter,
@@ -62,9 +63,13 @@ export async function readRange(
     headers.map(async (header): Promise<RangeBlock> => {
       const { number, hash, parentHash, timestamp } = header;
       const head = { number, hash, parentHash, timestamp };
-      const found = await completeLogs(options, header, filter, logs.get(number) ?? []);
+      let found = await completeLogs(options, header, filter, logs.get(number) ?? []);
       if (found.length === 0) return { head, raw: undefined };
-      const transactions = await matchTransactions(rpc, header, found, chain);
+      let transactions = await matchTransactions(rpc, header, found, chain);
+      if (lacksFills(transactions, found, chain)) {
+        found = await confirmedLogs(options, header, filter, found);
+        transactions = await matchTransactions(rpc, header, found, chain);
+      }
       return { head, raw: { block: { ...head, transactions }, logs: found } };
     }),
   );
@@ -121,12 +126,22 @@ export function checkLog(
 
 /** The block's logs, asked again where its bloom leaves room for one that did not come. */
 async function completeLogs(
-  { rpc, chain, onConfirmed }: ReadOptions,
+  options: ReadOptions,
   header: Header,
   filter: LogFilter,
   logs: readonly RangeLog[],
 ): Promise<readonly RangeLog[]> {
-  if (isComplete(chain, header, filter, logs)) return logs;
+  if (isComplete(options.chain, header, filter, logs)) return logs;
+  return confirmedLogs(options, header, filter, logs);
+}
+
+/** What decides of logs that are in doubt. Throws RpcError where that is less than was given. */
+async function confirmedLogs(
+  { rpc, onConfirmed }: ReadOptions,
+  header: Header,
+  filter: LogFilter,
+  logs: readonly RangeLog[],
+): Promise<readonly RangeLog[]> {
   const watched = await decisiveLogs(rpc, header, filter);
   onConfirmed?.(watched.length > logs.length ? 'logs_missing' : 'empty');
   if (watched.length < logs.length) {

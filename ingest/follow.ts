@@ -58,13 +58,14 @@ type ReadRange = { readonly blocks: readonly ReadBlock[]; readonly counts: Range
 export async function followFinal(options: FollowOptions): Promise<void> {
   const { nats, ledger, startBlock, toBlock, progress, signal, finality, rpc } = options;
   const reading = readingOf(options);
-  const cursor = await readCursor(nats);
+  const cursor = await patiently(reading, 'cursor', () => readCursor(nats));
   const writer = new LedgerWriter(ledger, cursor);
   let held: Held | undefined = cursor.marker;
   if (cursor.marker !== undefined) progress.resume(cursor.marker);
   if (held === undefined && startBlock > 0) {
     await writePrelude(options, writer, options.resolutionsFrom, startBlock);
-    held = (await flushedMarker(options)) ?? held;
+    await ledger.flush();
+    held = (await patiently(reading, 'cursor', () => readCursor(nats))).marker;
   }
   const size = new RangeSize();
   let final = 0;
@@ -89,11 +90,6 @@ export async function followFinal(options: FollowOptions): Promise<void> {
     if (isDone) return;
     await delay(pauseMs, undefined, { signal });
   }
-}
-
-async function flushedMarker({ nats, ledger }: FollowOptions): Promise<Held | undefined> {
-  await ledger.flush();
-  return (await readCursor(nats)).marker;
 }
 
 async function finalBlock(rpc: Rpc, finality: 'finalized' | number): Promise<number> {
@@ -123,6 +119,8 @@ async function writeRanges(
       if (newest !== undefined && head.parentHash !== newest.blockHash) {
         const doubted: Held = newest;
         await patiently(reading, 'fork', () => judgeFork(nats, rpc, doubted, signal));
+        const pauseMs = progress.contradicted(doubted, head);
+        await delay(pauseMs, undefined, { signal });
         return newest;
       }
       const isNear = final - head.number < NEAR_HEAD_BLOCKS;

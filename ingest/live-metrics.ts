@@ -35,7 +35,7 @@ export function liveMetrics(registry: Registry) {
     }),
     ended: new Counter({
       name: 'fillstream_pending_matches_ended_total',
-      help: 'matches shown while pending, by what became of them',
+      help: 'matches shown before they were final, by what became of them',
       labelNames: ['outcome'],
       registers,
     }),
@@ -51,7 +51,7 @@ export function liveMetrics(registry: Registry) {
     }),
     open: new Gauge({
       name: 'fillstream_pending_matches_open',
-      help: 'matches shown while pending that are not final yet',
+      help: 'matches that were shown and are not final yet',
       registers,
     }),
     toMined: new Histogram({
@@ -74,7 +74,7 @@ export function liveMetrics(registry: Registry) {
     }),
     differences: new Counter({
       name: 'fillstream_calldata_differences_total',
-      help: 'fields of matches that final logs showed otherwise than the calldata',
+      help: 'fields of matches that final logs showed otherwise than FEED before',
       labelNames: ['field'],
       registers,
     }),

@@ -27,7 +27,8 @@ import type { LiveMetrics } from './live-metrics.ts';
 import type { PendingTransaction } from './mempool-node.ts';
 import type { MempoolSource } from './mempool-source.ts';
 import type { Operators } from './operators.ts';
-import type { PendingMatches } from './pending.ts';
+import type { BlockTime, PendingMatches } from './pending.ts';
+import { matchIdOf } from './pending-open.ts';
 import type { Rpc } from './rpc.ts';
 
 /** Blocks behind the head that are still read for the feed; older ones come when they are final. */
@@ -51,6 +52,8 @@ export type LiveOptions = {
   readonly metrics: LiveMetrics;
   readonly logger: Logger;
   readonly signal: AbortSignal;
+  /** Newest block of LEDGER at the start; −1: none. What a final block held is not a head's to show. */
+  readonly heldBlock: number;
   /** Called for each new head that held matches which the mempool had not brought. */
   readonly onMissed: () => void;
 };
@@ -58,12 +61,15 @@ export type LiveOptions = {
 export class Live {
   readonly #options: LiveOptions;
   #head = 0;
+  /** Newest block that was read as a final one, by this process or an earlier one. */
+  #final: number;
   #wanted = 0;
   #reading: Promise<void> | undefined;
   #waiting = 0;
 
   constructor(options: LiveOptions) {
     this.#options = options;
+    this.#final = options.heldBlock;
   }
 
   /** Shows a pending transaction if it is an operator's match. Never rejects on its content. */
@@ -72,7 +78,7 @@ export class Live {
     const exchange = transaction.to ?? '';
     if (!chain.exchanges.has(exchange)) return;
     if (!transaction.input.startsWith(MATCH_ORDERS_SELECTOR)) return;
-    if (!operators.has(transaction.from)) return this.#refuse('not_operator');
+    if (!operators.has(exchange, transaction.from)) return this.#refuse('not_operator');
     if (this.#waiting >= PENDING_WAITING_MAX) return this.#refuse('busy');
     let match: ShownMatch;
     try {
@@ -81,7 +87,7 @@ export class Live {
       if (!(error instanceof DecodeError)) throw error;
       return this.#refuse(error.reason);
     }
-    if (this.#options.feed.has(match.id)) return;
+    if (this.#options.feed.has(match.id) || pending.isFinal(match.txHash)) return;
     if (!pending.makeRoom()) return this.#refuse('table_full');
     this.#waiting += 1;
     try {
@@ -101,13 +107,22 @@ export class Live {
 
   /** Takes in a final block: operators, what became of pending matches, what was not shown yet. */
   async final(facts: BlockFacts, shownFrom: number): Promise<void> {
-    const { operators, pending, signal } = this.#options;
+    const { chain, feed, operators, pending, metrics, signal } = this.#options;
     const { block, matches } = facts;
-    const senders = new Set(matches.map(({ sender }) => sender).filter((one) => one !== ''));
+    this.#final = block.number;
+    const senders = matches
+      .filter(({ sender }) => sender !== '')
+      .map(({ exchange, sender }) => ({ exchange, address: sender }));
     await operators.learn(block.number, facts.operators, senders, signal);
     await pending.final(block, matches);
     if (block.number < shownFrom) return;
-    for (const match of matches) await this.#showMined(match, block.timestamp);
+    for (const match of matches) {
+      if (feed.has(matchIdOf(match))) continue;
+      const message = await feed.show(shownInBlock(match, block.timestamp, chain.id, null));
+      if (message !== undefined) metrics.shown.inc({ source: 'block' });
+    }
+    // LEDGER must not go past a match that FEED may still lose with this process.
+    if (matches.length > 0) await feed.flush();
   }
 
   /** The match that a call will be if it is mined. Throws DecodeError. */
@@ -126,6 +141,7 @@ export class Live {
       exchange,
       conditionId: call.conditionId,
       detectedAtMs: Date.now(),
+      pending: true,
       sent: { sender: from, nonce },
       taker: locate(call.taker),
       makers: call.makers.map(locate),
@@ -146,7 +162,7 @@ export class Live {
       metrics.shown.inc({ source });
       metrics.toFeed.observe((performance.now() - startedAt) / 1_000);
     }
-    await pending.published(txHash, message);
+    await pending.published(id, message);
   }
 
   /** Reads up to the newest head that was told meanwhile. Never rejects on what a node answers. */
@@ -169,6 +185,7 @@ export class Live {
 
   async #readHead(number: number): Promise<void> {
     const { rpc, chain, catalogue, pending, signal, onMissed } = this.#options;
+    const begun = pending.headBegins();
     let raw = await readBlock(rpc, chain, number);
     // The endpoint that is asked may be behind the one that told the head.
     for (let tries = 1; raw === undefined && tries < HEAD_TRIES_MAX; tries += 1) {
@@ -176,42 +193,74 @@ export class Live {
       raw = await readBlock(rpc, chain, number);
     }
     if (raw === undefined) throw new HeadMissingError(`the node has no block ${number}`);
-    const { block, matches } = await factsOf(raw, chain, catalogue);
-    const shown = await Promise.all(matches.map((one) => this.#showMined(one, block.timestamp)));
+    const { block, matches } = await factsOf(raw, chain, {
+      outcomeOf: (...token) => catalogue.outcomeOf(...token),
+      // A head does not wait for the metadata API: what is not known comes when it is final.
+      conditionOfToken: async (tokenId) => catalogue.conditionOfKnownToken(tokenId),
+    });
+    const nonces = new Map(raw.block.transactions.map(({ hash, nonce }) => [hash, nonce]));
+    const shown = await Promise.all(
+      matches.map((one) => this.#showMined(one, block, nonces.get(one.txHash))),
+    );
     if (shown.includes(true)) onMissed();
     pending.head(
-      block.timestamp,
+      block,
       matches.map(({ txHash }) => txHash),
+      begun,
     );
   }
 
-  /** True when the match was not shown before. */
-  async #showMined(match: LocatedMatch, blockTime: number): Promise<boolean> {
-    const { feed, chain, metrics } = this.#options;
-    const taker = match.fills.at(-1);
-    if (taker === undefined) return false;
-    const id = feedMessageId(match.txHash, taker.orderHash, match.ordinal);
-    if (feed.has(id)) return false;
-    const orders = ordersOf(match, chain.id);
-    const withOrder = (fill: LocatedFill): ShownFill => ({
-      ...fill,
-      order: orders.get(fill.orderHash) ?? null,
-    });
-    const shown = await feed.show({
-      id,
-      txHash: match.txHash,
-      exchange: match.exchange,
-      conditionId: match.conditionId,
-      detectedAtMs: blockTime * 1_000,
-      sent: null,
-      taker: withOrder(taker),
-      makers: match.fills.slice(0, -1).map(withOrder),
-    });
-    if (shown !== undefined) metrics.shown.inc({ source: 'block' });
-    return shown !== undefined;
+  /** Shows a match of a block that may still be replaced. True when it was not shown before. */
+  async #showMined(
+    match: LocatedMatch,
+    block: BlockTime,
+    nonce: number | undefined,
+  ): Promise<boolean> {
+    const { feed, chain, metrics, pending } = this.#options;
+    const { sender, txHash } = match;
+    const id = matchIdOf(match);
+    if (nonce === undefined || feed.has(id) || block.number <= this.#final) return false;
+    // What cannot be kept an eye on comes when it is final.
+    if (!pending.makeRoom()) return false;
+    const { timestamp: minedTime } = block;
+    const sent = { sender: sender as Hex, nonce };
+    const mined = shownInBlock(match, minedTime, chain.id, sent);
+    const { detectedAtMs } = mined;
+    pending.track({ id, txHash, detectedAtMs, minedTime, ...sent });
+    const message = await feed.show(mined);
+    if (message !== undefined) metrics.shown.inc({ source: 'block' });
+    await pending.published(id, message);
+    return message !== undefined;
   }
 
   #refuse(reason: string): void {
     this.#options.metrics.refused.inc({ reason });
   }
+}
+
+/** `sent` is null where the block is final. */
+function shownInBlock(
+  match: LocatedMatch,
+  blockTime: number,
+  chainId: number,
+  sent: ShownMatch['sent'],
+): ShownMatch {
+  const taker = match.fills.at(-1);
+  if (taker === undefined) throw new RangeError(`match ${match.txHash} has no fills`);
+  const orders = ordersOf(match, chainId);
+  const withOrder = (fill: LocatedFill): ShownFill => ({
+    ...fill,
+    order: orders.get(fill.orderHash) ?? null,
+  });
+  return {
+    id: matchIdOf(match),
+    txHash: match.txHash,
+    exchange: match.exchange,
+    conditionId: match.conditionId,
+    detectedAtMs: blockTime * 1_000,
+    pending: false,
+    sent,
+    taker: withOrder(taker),
+    makers: match.fills.slice(0, -1).map(withOrder),
+  };
 }

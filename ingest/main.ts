@@ -5,7 +5,7 @@
  */
 
 import type { Registry } from 'prom-client';
-import { type Config, readConfig, rpcWebSocketUrl } from '../infra/config.ts';
+import { type Config, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats.ts';
 import { type Kv, openKv } from '../infra/nats-kv.ts';
@@ -13,7 +13,7 @@ import { OrderedPublisher } from '../infra/nats-publisher.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, INGEST_BUCKET } from '../infra/streams.ts';
 import { LedgerStateError, settleStart } from './backfill.ts';
-import { Balances } from './balances.ts';
+import { Balances, countBalances } from './balances.ts';
 import { Catalogue } from './catalogue.ts';
 import { countCatalogue } from './catalogue-metrics.ts';
 import { chainOf } from './chains.ts';
@@ -33,6 +33,7 @@ import { Operators } from './operators.ts';
 import { PendingMatches } from './pending.ts';
 import { restoreFeed } from './pending-restore.ts';
 import { countPublishers } from './publish-metrics.ts';
+import { Readiness } from './readiness.ts';
 import { planRewind, refuseHalfRewound, rewind } from './rewind.ts';
 import { connectRpc } from './rpc.ts';
 import { Subscription } from './subscription.ts';
@@ -60,9 +61,9 @@ function commandLine(): Command {
 
 async function run(command: Command, context: ProcessContext): Promise<void> {
   const config = readConfig();
-  const nats = await connectNats({ ...natsOptions(config), name: 'ingest' });
+  const { logger, signal } = context;
   const registry = createRegistry('ingest');
-  const notReady: Record<string, string> = { final: 'catching up' };
+  const readiness = new Readiness();
   const metrics =
     config.METRICS_PORT === undefined || command.name === 'rewind'
       ? undefined
@@ -70,14 +71,21 @@ async function run(command: Command, context: ProcessContext): Promise<void> {
           registry,
           host: config.METRICS_HOST,
           port: config.METRICS_PORT,
-          notReady: () => (nats.connected ? notReady : { ...notReady, nats: 'not connected' }),
+          notReady: () => readiness.notReady,
         });
   if (metrics !== undefined) context.report({ event: 'metrics', port: metrics.port });
+  let nats: Nats | undefined;
   try {
-    await ensureStreams(nats, config.NATS_REPLICAS);
-    const kv = await openKv(nats, INGEST_BUCKET, { replicas: config.NATS_REPLICAS });
-    if (command.name === 'rewind') await runRewind(nats, kv, command);
-    else await ingest({ command, config, nats, kv, registry, notReady }, context);
+    // It waits for the first server; a stop does not.
+    nats = await Promise.race([
+      connectNats({ ...natsOptions(config), name: 'ingest' }),
+      aborted(signal),
+    ]);
+    const connected = nats;
+    readiness.connected(connected);
+    const kv = await patiently({ logger, signal }, 'streams', () => openStreams(connected, config));
+    if (command.name === 'rewind') await runRewind(connected, kv, command);
+    else await ingest({ command, config, nats: connected, kv, registry, readiness }, context);
   } catch (error) {
     if (error instanceof FinalReorgError) {
       context.logger.fatal({ err: error }, 'ALARM: a final block was replaced, ingest stops');
@@ -89,9 +97,21 @@ async function run(command: Command, context: ProcessContext): Promise<void> {
     }
     throw error;
   } finally {
-    await nats.close();
+    await nats?.close();
     await metrics?.close();
   }
+}
+
+async function openStreams(nats: Nats, { NATS_REPLICAS: replicas }: Config): Promise<Kv> {
+  await ensureStreams(nats, replicas);
+  return openKv(nats, INGEST_BUCKET, { replicas });
+}
+
+/** Rejects when the signal aborts. */
+function aborted(signal: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
+  });
 }
 
 async function runRewind(
@@ -120,12 +140,11 @@ type Given = {
   readonly nats: Nats;
   readonly kv: Kv;
   readonly registry: Registry;
-  /** Reasons for /readyz, by part; a part removes its own when it is well. */
-  readonly notReady: Record<string, string>;
+  readonly readiness: Readiness;
 };
 
 async function ingest(
-  { command, config, nats, kv, registry, notReady }: Given,
+  { command, config, nats, kv, registry, readiness }: Given,
   context: ProcessContext,
 ): Promise<void> {
   const { logger, report } = context;
@@ -134,16 +153,22 @@ async function ingest(
   const backfill = command.name === 'backfill' ? command : undefined;
   const toBlock = backfill?.toBlock;
   const chain = chainOf(config);
-  await refuseHalfRewound(kv);
-  const startBlock = await settleStart(nats, kv, {
-    startBlock: backfill?.fromBlock ?? config.START_BLOCK,
-    insists: backfill !== undefined,
-  });
+  // NATS may go away in the middle of the start: each step is repeated until it answers again.
+  const step = <T>(what: string, attempt: () => Promise<T>) =>
+    patiently({ logger, signal }, what, attempt);
+  await step('rewind', () => refuseHalfRewound(kv));
+  const startBlock = await step('start', () =>
+    settleStart(nats, kv, {
+      startBlock: backfill?.fromBlock ?? config.START_BLOCK,
+      insists: backfill !== undefined,
+    }),
+  );
   const rpc = connectRpc(config.RPC_URL, { chainId: chain.id, registry, logger });
-  const progress = new FollowProgress({ logger, registry, notReady });
+  const progress = new FollowProgress({ logger, registry, notReady: readiness.reasons });
   const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
   const feedPublisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
   countPublishers(registry, { [LEDGER_STREAM]: ledger, [FEED_STREAM]: feedPublisher });
+  readiness.publishing({ [LEDGER_STREAM]: ledger, [FEED_STREAM]: feedPublisher });
   const fail = (error: unknown) => failed.abort(error);
   const publish = (event: LedgerEvent) => publishEvent(ledger, event);
   const gamma = connectGamma({ url: config.GAMMA_URL, logger, signal });
@@ -154,7 +179,7 @@ async function ingest(
     signal,
     onChange: (event) => publish(event).catch(fail),
   });
-  await catalogue.restore(nats);
+  await step('catalogue', () => catalogue.restore(nats));
   countCatalogue(registry, catalogue, gamma);
   void catalogue.run().catch(fail);
   const balances = new Balances({
@@ -164,7 +189,8 @@ async function ingest(
     signal,
     onBalance: publish,
   });
-  const operators = await Operators.load(kv, config.OPERATORS);
+  countBalances(registry, balances);
+  const operators = await step('operators', () => Operators.load(kv, config.OPERATORS));
   const feed = new FeedWriter(feedPublisher, catalogue);
   const metrics = liveMetrics(registry);
   const node = connectMempoolNode(config.RPC_URL.split(','));
@@ -175,18 +201,17 @@ async function ingest(
     metrics,
     logger,
   });
-  const { marker } = await readCursor(nats);
+  const { marker, storedAtMs } = await step('cursor', () => readCursor(nats));
   // As far back as a match that was shown may still be open.
   const memoryMs = FEED_MEMORY_MS + config.PENDING_SECONDS_MAX * 1_000;
-  const feedSinceMs = marker === undefined ? 0 : marker.blockTime * 1_000 - memoryMs;
-  await restoreFeed(nats, feedSinceMs, feed, pending);
+  // By the chain's clock or by the server's, whichever is behind.
+  const sinceMs = Math.min((marker?.blockTime ?? 0) * 1_000, storedAtMs) - memoryMs;
+  await step('feed', () => restoreFeed(nats, Math.max(sinceMs, 0), feed, pending));
   // A backfill that ends shows nothing: the feed begins when ingest first lives at the head.
   const shownFrom =
     toBlock === undefined
-      ? await firstShownBlock(kv, () =>
-          patiently({ logger, signal, onAnswer: progress.answered }, 'head', () =>
-            rpc.blockNumber('latest'),
-          ),
+      ? await patiently({ logger, signal, onAnswer: progress.answered }, 'head', () =>
+          firstShownBlock(kv, () => rpc.blockNumber('latest')),
         )
       : Number.POSITIVE_INFINITY;
   const live = new Live({
@@ -199,10 +224,11 @@ async function ingest(
     metrics,
     logger,
     signal,
+    heldBlock: marker?.blockNumber ?? -1,
     onMissed: () => subscription.missed(),
   });
   const subscription = new Subscription({
-    url: rpcWebSocketUrl(config),
+    urls: rpcWebSocketUrls(config),
     node,
     setting: config.MEMPOOL,
     exchanges: new Set(chain.exchanges.keys()),

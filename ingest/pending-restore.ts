@@ -1,5 +1,5 @@
 /**
- * After a restart: what FEED holds of matches that were shown while pending, so that no void is lost
+ * After a restart: what FEED holds of matches that were shown before they were final, so that no void is lost
  * with the process. Shown, neither voided nor in LEDGER: still open. Voided as never mined and not
  * restored: waited for, as far back as FEED goes.
  */
@@ -89,12 +89,17 @@ async function finalSince(
   const [oldest] = shown.values();
   if (oldest === undefined) return [];
   const ids: string[] = [];
+  const ordinals = new Map<string, number>();
   const start = { timeMs: oldest.storedAtMs - CLOCK_MS };
   for await (const message of storedSince(nats, LEDGER_STREAM, start)) {
     if (!message.subject.endsWith('.match')) continue;
     const event = decodeLedgerEvent(message.data);
     if (event.kind !== 'match') continue;
-    ids.push(feedMessageId(event.txHash, event.fills.at(-1)?.orderHash ?? '', 0));
+    const takerOrder = event.fills.at(-1)?.orderHash ?? '';
+    const key = `${event.txHash}:${takerOrder}`;
+    const ordinal = ordinals.get(key) ?? 0;
+    ordinals.set(key, ordinal + 1);
+    ids.push(feedMessageId(event.txHash, takerOrder, ordinal));
   }
   return ids;
 }

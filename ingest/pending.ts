@@ -1,50 +1,35 @@
 /**
- * Matches that were shown while pending, until final blocks say what became of them. Judged by final
- * blocks only, after the blocks were read in order: a nonce that is used up by then without the match
- * in those blocks means reverted or replaced, and the receipt says which. Time is the chain's: a node
- * that is down, or a clock that is wrong, voids nothing. Invariant: every shown pending match is in
- * this table, or was seen in a block; the table is bounded, and what does not fit is not shown early.
+ * Matches that were shown before they were final, from the mempool or from a new block, until final
+ * blocks say what became of them. Judged by final blocks only, after the blocks were read in order: a
+ * nonce that is used up by then without the match in those blocks means reverted or replaced, and the
+ * receipt says which. Time is the chain's: a node that is down, or a clock that is wrong, voids nothing.
+ * Invariant: every match that was shown early is in this table until it is final or void; the table is
+ * bounded: what does not fit is not shown early, or is given up as unconfirmed once a block held it.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { LocatedMatch } from './blocks.ts';
-import { type FeedMatch, type FeedVoid, feedMessageId, type VoidReason } from './contract.ts';
+import type { FeedMatch, FeedVoid, VoidReason } from './contract.ts';
 import type { FeedWriter } from './feed.ts';
 import type { LiveMetrics } from './live-metrics.ts';
 import type { MempoolNode } from './mempool-node.ts';
 import { type Difference, differences } from './pending-compare.ts';
+import { matchIdOf, newEntry, type OpenMatch, OpenMatches, type Shown } from './pending-open.ts';
 
 /** At 10 matches a second half an hour of them; at 500 the 20 s that they need to be final. */
 export const PENDING_MATCHES_MAX = 20_000;
 /** Voided as never mined, and waited for in case they are mined after all. */
 export const VOIDED_MATCHES_MAX = 10_000;
+/** Newest final matches whose late pushes are known as such: 15 minutes of them at 10 a second. */
+const FINAL_MAX = 10_000;
 /** Final blocks in a row whose node knows no receipt before a match counts as replaced. */
 const ABSENT_MIN = 2;
 const JUDGE_MS = 500;
 
-export type Shown = {
-  readonly id: string;
-  readonly txHash: string;
-  readonly sender: string;
-  readonly nonce: number;
-  readonly detectedAtMs: number;
-};
-
-type Entry = Shown & {
-  /** Undefined while it is being published. */
-  match: FeedMatch | undefined;
-  /** What final blocks held of its transaction meanwhile. */
-  final: readonly LocatedMatch[];
-  /** Timestamp of the head when it was shown; undefined while no head is known. */
-  sinceTime: number | undefined;
-  mined: boolean;
-  absent: number;
-};
-
 /** Voided as never mined; `match` where it is known, to be compared. */
 type Voided = { readonly told: FeedVoid; readonly match: FeedMatch | undefined };
 
-export type FinalBlock = { readonly number: number; readonly timestamp: number };
+export type BlockTime = { readonly number: number; readonly timestamp: number };
 
 export type PendingOptions = {
   readonly feed: Pick<FeedWriter, 'tell'>;
@@ -57,11 +42,14 @@ export type PendingOptions = {
 
 export class PendingMatches {
   readonly #options: PendingOptions;
-  /** By transaction: a call that an operator sends to an exchange is one match. Oldest first. */
-  readonly #open = new Map<string, Entry>();
+  readonly #open = new OpenMatches();
+  /** By match id. */
   readonly #voided = new Map<string, Voided>();
-  #headTime: number | undefined;
-  #final: FinalBlock | undefined;
+  /** Transactions of the newest final matches. */
+  readonly #finals = new Set<string>();
+  #heads = 0;
+  #head = -1;
+  #final: BlockTime | undefined;
   #judged = -1;
 
   constructor(options: PendingOptions) {
@@ -84,64 +72,78 @@ export class PendingMatches {
     return false;
   }
 
-  /** Before a match is published. */
-  track(shown: Shown): void {
-    this.#open.set(shown.txHash, newEntry(shown, this.#headTime));
-    this.#options.metrics.open.set(this.#open.size);
+  /** True where a final block held the transaction not long ago: whoever offers it is late. */
+  isFinal(txHash: string): boolean {
+    return this.#finals.has(txHash);
   }
 
-  /** After it was published; undefined: it was not, as a block had shown it before. */
-  async published(txHash: string, match: FeedMatch | undefined): Promise<void> {
-    const entry = this.#open.get(txHash);
+  /** Before a match is published. */
+  track(shown: Shown): void {
+    this.#add({ ...newEntry(shown), heads: this.#heads });
+  }
+
+  /** After it was published; undefined: it was not, as it had been shown before. */
+  async published(id: string, match: FeedMatch | undefined): Promise<void> {
+    const entry = this.#open.get(id);
     if (entry === undefined) return;
-    if (match === undefined) {
-      this.#open.delete(txHash);
-      this.#options.metrics.open.set(this.#open.size);
-      return;
-    }
+    if (match === undefined) return this.#end(entry);
     entry.match = match;
     if (entry.final.length > 0) await this.#settle(entry, match, entry.final);
   }
 
   /** Takes up a match that an earlier process showed. */
   takeUp(shown: Shown, match: FeedMatch): void {
-    this.#open.set(shown.txHash, { ...newEntry(shown, undefined), match });
-    this.#options.metrics.open.set(this.#open.size);
+    this.#add({ ...newEntry(shown), heads: this.#heads, match, mined: !match.pending });
   }
 
   /** Takes up a match that an earlier process voided as never mined. */
   takeUpVoided(told: FeedVoid, match: FeedMatch | undefined): void {
-    this.#voided.set(told.txHash, { told, match });
+    this.#voided.set(told.matchId, { told, match });
     const [oldest] = this.#voided.keys();
     if (this.#voided.size > VOIDED_MATCHES_MAX && oldest !== undefined) {
       this.#voided.delete(oldest);
     }
   }
 
-  /** A block that is not final yet was read: timestamp in seconds, and transactions with matches. */
-  head(timestamp: number, txHashes: Iterable<string>): void {
-    this.#headTime = Math.max(this.#headTime ?? 0, timestamp);
-    for (const entry of this.#open.values()) {
-      if (entry.sinceTime !== undefined) continue;
-      entry.sinceTime = this.#headTime;
+  /** Before a head is read; the answer goes to `head` with what was read. */
+  headBegins(): number {
+    this.#heads += 1;
+    return this.#heads;
+  }
+
+  /**
+   * A block that is not final yet was read, with matches in these transactions. Only a block above all
+   * heads before it tells the time, and only to matches that were shown before its reading `begun`: an
+   * older time would make the limit end too early.
+   */
+  head({ number, timestamp }: BlockTime, txHashes: Iterable<string>, begun: number): void {
+    const isNewest = number > this.#head;
+    this.#head = Math.max(this.#head, number);
+    for (const entry of isNewest ? this.#open.values() : []) {
+      if (entry.heads < begun) entry.sinceTime ??= timestamp;
     }
     for (const txHash of txHashes) {
-      const entry = this.#open.get(txHash);
-      if (entry === undefined || entry.mined) continue;
-      entry.mined = true;
-      observe(this.#options.metrics.toMined, entry.detectedAtMs);
+      for (const entry of this.#open.inTransaction(txHash)) {
+        if (entry.mined) continue;
+        entry.mined = true;
+        observe(this.#options.metrics.toMined, entry.detectedAtMs);
+      }
     }
   }
 
   /** A final block was read; blocks come in order. */
-  async final(block: FinalBlock, matches: readonly LocatedMatch[]): Promise<void> {
+  async final(block: BlockTime, matches: readonly LocatedMatch[]): Promise<void> {
+    for (const { txHash } of matches) remember(this.#finals, txHash, FINAL_MAX);
     const byTransaction = Map.groupBy(matches, ({ txHash }) => txHash as string);
     for (const [txHash, found] of byTransaction) {
-      const entry = this.#open.get(txHash);
-      if (entry?.match !== undefined) await this.#settle(entry, entry.match, found);
-      else if (entry !== undefined) entry.final = found;
-      const voided = this.#voided.get(txHash);
-      if (voided !== undefined) await this.#restore(voided, found);
+      for (const entry of this.#open.inTransaction(txHash)) {
+        if (entry.match !== undefined) await this.#settle(entry, entry.match, found);
+        else entry.final = found;
+      }
+    }
+    for (const match of matches) {
+      const voided = this.#voided.get(matchIdOf(match));
+      if (voided !== undefined) await this.#restore(voided, match);
     }
     this.#final = { number: block.number, timestamp: block.timestamp };
   }
@@ -184,10 +186,10 @@ export class PendingMatches {
   }
 
   /** The nonce was used up to that block, and the match was in none of these blocks. */
-  async #judgeUsed(entry: Entry, block: FinalBlock): Promise<void> {
+  async #judgeUsed(entry: OpenMatch, block: BlockTime): Promise<void> {
     const receipt = await this.#options.node.receipt(entry.txHash);
     // A final block may have settled it meanwhile.
-    if (this.#open.get(entry.txHash) !== entry) return;
+    if (this.#open.get(entry.id) !== entry) return;
     if (receipt === undefined) {
       entry.absent += 1;
       if (entry.absent >= ABSENT_MIN) await this.#void(entry, 'replaced');
@@ -198,11 +200,11 @@ export class PendingMatches {
     await this.#void(entry, receipt.status === 0 ? 'reverted' : 'unmatched');
   }
 
-  async #settle(entry: Entry, match: FeedMatch, found: readonly LocatedMatch[]): Promise<void> {
-    const same = found.find((one) => idOf(one) === entry.id);
+  async #settle(entry: OpenMatch, match: FeedMatch, found: readonly LocatedMatch[]): Promise<void> {
+    const same = found.find((one) => matchIdOf(one) === entry.id);
     this.#compare(entry.txHash, match, same ?? found[0]);
     if (same === undefined) return this.#void(entry, 'unmatched');
-    observe(this.#options.metrics.toFinal, entry.detectedAtMs);
+    if (match.pending) observe(this.#options.metrics.toFinal, entry.detectedAtMs);
     this.#end(entry, 'final');
   }
 
@@ -214,11 +216,11 @@ export class PendingMatches {
     for (const { field } of found) metrics.differences.inc({ field });
     logger.error(
       { txHash, differences: found },
-      'a match is not what its calldata foretold; the final one counts',
+      'a match is not as it was shown; the final one counts',
     );
   }
 
-  async #void(entry: Entry, reason: VoidReason): Promise<void> {
+  async #void(entry: OpenMatch, reason: VoidReason): Promise<void> {
     if (entry.match === undefined) return;
     this.#end(entry, reason);
     const { feed, logger } = this.#options;
@@ -228,34 +230,36 @@ export class PendingMatches {
     await feed.tell(told);
   }
 
-  async #restore({ told, match }: Voided, found: readonly LocatedMatch[]): Promise<void> {
-    this.#voided.delete(told.txHash);
-    const same = found.find((one) => idOf(one) === told.matchId);
-    if (same === undefined) return;
-    if (match !== undefined) this.#compare(told.txHash, match, same);
+  async #restore({ told, match }: Voided, found: LocatedMatch): Promise<void> {
+    this.#voided.delete(told.matchId);
+    if (match !== undefined) this.#compare(told.txHash, match, found);
     this.#options.metrics.restored.inc();
     const { reason: _reason, ...about } = told;
     await this.#options.feed.tell({ ...about, kind: 'restored', detectedAtMs: Date.now() });
   }
 
-  #end(entry: Entry, outcome: VoidReason | 'final' | 'unconfirmed'): void {
+  #add(entry: OpenMatch): void {
+    this.#open.add(entry);
+    this.#options.metrics.open.set(this.#open.size);
+  }
+
+  #end(entry: OpenMatch, outcome?: VoidReason | 'final' | 'unconfirmed'): void {
     const { metrics } = this.#options;
-    this.#open.delete(entry.txHash);
+    this.#open.delete(entry);
     metrics.open.set(this.#open.size);
-    metrics.ended.inc({ outcome });
+    if (outcome !== undefined) metrics.ended.inc({ outcome });
   }
 }
 
-function newEntry(shown: Shown, sinceTime: number | undefined): Entry {
-  return { ...shown, match: undefined, final: [], sinceTime, mined: false, absent: 0 };
-}
-
-function idOf(match: LocatedMatch): string {
-  return feedMessageId(match.txHash, match.fills.at(-1)?.orderHash ?? '', match.ordinal);
+/** Adds to a set of bounded size; the oldest goes. */
+function remember(set: Set<string>, value: string, sizeMax: number): void {
+  set.add(value);
+  const [oldest] = set;
+  if (set.size > sizeMax && oldest !== undefined) set.delete(oldest);
 }
 
 /** What a void or restored message carries of its match: all that filters look at. */
-function about(entry: Entry, match: FeedMatch) {
+function about(entry: OpenMatch, match: FeedMatch) {
   const traders = [match.taker, ...match.makers].map(({ trader }) => trader.address);
   return {
     matchId: entry.id,

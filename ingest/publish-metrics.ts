@@ -1,5 +1,5 @@
 /** Metrics of publishing to LEDGER and FEED, from the publishers' own counts. */
-import { Counter, type Registry } from 'prom-client';
+import { Counter, Gauge, type Registry } from 'prom-client';
 import type { OrderedPublisher } from '../infra/nats-publisher.ts';
 
 const FIGURES = {
@@ -12,7 +12,7 @@ const FIGURES = {
 
 export function countPublishers(
   registry: Registry,
-  publishers: Readonly<Record<string, Pick<OrderedPublisher, 'stats'>>>,
+  publishers: Readonly<Record<string, Pick<OrderedPublisher, 'stats' | 'unstoredMs'>>>,
 ): void {
   for (const [figure, help] of Object.entries(FIGURES)) {
     new Counter({
@@ -28,4 +28,15 @@ export function countPublishers(
       },
     });
   }
+  new Gauge({
+    name: 'fillstream_stream_unstored_seconds',
+    help: 'for how long JetStream has not stored the oldest message that was sent to it',
+    labelNames: ['stream'],
+    registers: [registry],
+    collect() {
+      for (const [stream, { unstoredMs }] of Object.entries(publishers)) {
+        this.set({ stream }, unstoredMs / 1_000);
+      }
+    },
+  });
 }

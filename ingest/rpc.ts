@@ -29,6 +29,7 @@ export const Transaction = z.object({
   hash: Data,
   from: z.string().transform(lowerCase),
   to: z.string().transform(lowerCase).nullable().optional(),
+  nonce: Quantity,
   input: z.string().transform(lowerCase),
 });
 export type Transaction = z.infer<typeof Transaction>;

@@ -1,7 +1,7 @@
 /**
  * New heads and pending transactions of the chain node: pushed over WebSocket while there is one,
- * polled over HTTP where there is none or it is silent. A connection that fails is replaced and
- * tried from the best way on again. Nothing here is trusted to be complete, in order or unique: what
+ * polled over HTTP where there is none or it is silent. A connection that fails is replaced by one to
+ * the next endpoint and tried from the best way on again. Nothing here is trusted to be complete, in order or unique: what
  * is missed the final blocks bring.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -37,8 +37,8 @@ const MUTE_HEADS_MAX = 10;
 const Head = z.object({ number: z.string().regex(/^0x[0-9a-f]{1,13}$/) });
 
 export type SubscriptionOptions = {
-  /** WebSocket endpoint. */
-  readonly url: string;
+  /** WebSocket endpoints: where one fails, the next is connected to. */
+  readonly urls: readonly string[];
   readonly node: MempoolNode;
   readonly setting: MempoolSetting;
   /** Only calls to these are passed on; lower case. */
@@ -95,17 +95,20 @@ export class Subscription {
   }
 
   async #connect(): Promise<void> {
-    const { url, setting, logger, signal, onDropped } = this.#options;
+    const { urls, setting, logger, signal, onDropped } = this.#options;
     let connectedAtMs = performance.now();
-    while (!signal.aborted) {
+    for (let attempt = 0; !signal.aborted; attempt += 1) {
+      const url = urls[attempt % urls.length] ?? '';
+      // A URL may carry a key in its path.
+      const endpoint = new URL(url).host;
       try {
         const socket = await openSocket(url, () => onDropped('malformed', 1));
         await this.#serve(socket);
         connectedAtMs = performance.now();
-        if (!signal.aborted) logger.warn('chain subscription lost, subscribing again');
+        if (!signal.aborted) logger.warn({ endpoint }, 'chain subscription lost, trying the next');
       } catch (error) {
         if (!(error instanceof SocketLostError)) throw error;
-        logger.warn({ err: error }, 'no subscription to the chain, trying again');
+        logger.warn({ err: error, endpoint }, 'no subscription to the chain, trying the next');
       }
       const isDisconnected = performance.now() - connectedAtMs > DISCONNECTED_MS_MAX;
       if (setting === 'auto' && isDisconnected && !signal.aborted) this.#startPolling();

@@ -20,7 +20,7 @@ type ChainOptions = {
   readonly stateFile: string;
   /** 0: any free port. */
   readonly port: number;
-  /** Unix seconds of block 0 when the state file does not exist yet. */
+  /** Unix seconds of block 0; the same at every start on one state file. */
   readonly genesisTime: number;
   readonly stateIntervalSeconds?: number;
 };
@@ -127,7 +127,8 @@ function flags(options: ChainOptions, port: number): string[] {
     ...['--disable-pool-balance-checks', '--disable-console-log'],
     ...['--no-request-size-limit', '--prune-history', String(STATES_KEPT)],
     ...['--state', options.stateFile, '--state-interval', String(interval)],
-    ...(existsSync(options.stateFile) ? [] : ['--timestamp', String(options.genesisTime)]),
+    // At every start: anvil makes block 0 anew, and without it some later start gave it another hash.
+    ...['--timestamp', String(options.genesisTime)],
     '--quiet',
   ];
 }

@@ -6,7 +6,6 @@ import { temporaryDirectory } from './service.ts';
 
 const SEED = process.env.FAULT_SEED || String(Date.now() % 1_000_000);
 const KILLS = 10;
-const KNOWN_FAULT = 'never final and not void (block)';
 
 // The long forms are `npm run faults:ingest` and `npm run kills:ingest`.
 describe(`ingest under faults (FAULT_SEED=${SEED})`, () => {
@@ -27,11 +26,7 @@ describe(`ingest under faults (FAULT_SEED=${SEED})`, () => {
       ingestKills: 1,
       onProgress: () => undefined,
     });
-    // Known fault, open: a match first shown from a head block that a reorg then replaces is not
-    // voided (3 of 117 in the long form, which stays strict). It is told here and not asserted.
-    const known = run.differences.filter((one) => one.includes(KNOWN_FAULT));
-    if (known.length > 0) console.warn(`known fault: ${known.join('; ')}`);
-    expect(run.differences.filter((one) => !known.includes(one))).toEqual([]);
+    expect(run.differences).toEqual([]);
     expect(run.ledgerFound).toBe(run.matches);
     expect(run.feedFound).toBe(run.liveMatches);
     expect(run.liveMatches).toBeGreaterThanOrEqual(700);

@@ -91,10 +91,7 @@ async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
       }
       lastBlock = number;
       const hash = await blockHash(rpcUrl, number);
-      // anvil makes block 0 anew when it is started again after a crash.
-      if (number > 0 && hash !== event.blockHash) {
-        differences.add('block of another history', String(number));
-      }
+      if (hash !== event.blockHash) differences.add('block of another history', String(number));
     }
     if (event.kind !== 'match' && event.kind !== 'resolution') continue;
     const { blockNumber, logIndex } = event;

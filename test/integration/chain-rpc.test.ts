@@ -104,7 +104,7 @@ const FALSE_LOGS: Readonly<Record<string, (logs: LogText[]) => LogText[]>> = {
     const newest = Math.max(...logs.map((log) => Number(log.blockNumber)));
     return logs.filter((log) => Number(log.blockNumber) < newest - 2);
   },
-  // Of several resolutions or fills of a block one may be left out unnoticed (ADR 5); of this none.
+  // Of several resolutions or whole matches of a block one may be left out unnoticed (ADR 5); of this none.
   'one OrdersMatched less': (logs) => {
     const isMatch = ({ topics: [topic] }: LogText) => topic === TOPICS.ordersMatched;
     const middle = logs.filter(isMatch)[logs.filter(isMatch).length >> 1];
@@ -170,6 +170,31 @@ describe('a range of blocks', () => {
       }
     });
   }
+
+  test("one maker's OrderFilled less is noticed by the calldata of its match", async () => {
+    // In a block with others: neither the bloom nor an open match tells.
+    const logsOf = async (url: string) => {
+      const source = { rpc: connectRpc(url, { chainId: CHAIN.id }), chain: CHAIN };
+      const { blocks } = await readRange(source, 0, last);
+      return blocks.flatMap(({ raw }) => raw?.logs ?? []);
+    };
+    let left = 0;
+    const bad = await startEndpoint(
+      devnet.url,
+      result('eth_getLogs', (logs: LogText[]) => {
+        const fills = logs.filter(({ topics: [topic] }) => topic === TOPICS.orderFilled);
+        const [maker] = fills;
+        if (maker !== undefined) left += 1;
+        return logs.filter((log) => log !== maker);
+      }),
+    );
+    try {
+      expect(await logsOf(bad.url)).toEqual(await logsOf(devnet.url));
+      expect(left).toBeGreaterThan(0);
+    } finally {
+      await bad.close();
+    }
+  });
 
   test('missing logs are put right without receipts, by asking every endpoint for the block', async () => {
     const noReceipts: Misbehave = (calls, replies) =>

@@ -471,6 +471,19 @@ describe('openDevnet', () => {
     expect(await devnet.ended).toMatch(/stopped|anvil ended/);
   });
 
+  test('keeps the hash of every block over many starts, of the first one too', async () => {
+    const directory = newDirectory();
+    const hashes = new Set<string>();
+    for (let start = 0; start < 6; start++) {
+      const { chain, close } = await openDevnet({ ...options, directory, historyMatches: 5 });
+      await chain.rpc.call('evm_mine');
+      const block = await chain.rpc.call<{ hash: Hex }>('eth_getBlockByNumber', '0x0', false);
+      hashes.add(block.hash);
+      await close();
+    }
+    expect(hashes.size).toBe(1);
+  });
+
   test('trades through the mempool, and every order that it means is filled', async () => {
     const reports: Readonly<Record<string, unknown>>[] = [];
     const devnet = await openDevnet({

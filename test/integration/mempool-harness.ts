@@ -170,14 +170,17 @@ export async function startLife(
   const feed = new FeedWriter(feedPublisher, catalogue);
   const pending = new PendingMatches({ feed, node, secondsMax: SECONDS_MAX, metrics, logger });
   await restoreFeed(nats, Date.now() - 600_000, feed, pending);
+  let next = Number(new TextDecoder().decode((await kv.get('test_next'))?.value)) || 0;
+  if (next === 0) next = (await network.number('finalized')) + 1;
   const live = new Live({
+    heldBlock: next - 1,
     ...{ rpc, chain: CHAIN, catalogue, feed, operators, pending, metrics, logger, signal },
     onMissed: () => subscription.missed(),
   });
   const failures: unknown[] = [];
   const heads = new Set<number>();
   const subscription = new Subscription({
-    url: options.webSocketUrl ?? network.webSocketUrl,
+    urls: (options.webSocketUrl ?? network.webSocketUrl).split(','),
     node,
     setting: options.setting ?? 'auto',
     exchanges: new Set(CHAIN.exchanges.keys()),
@@ -192,9 +195,14 @@ export async function startLife(
     onSource: (source) => tellSource(metrics, source),
     onDropped: (reason, count) => metrics.dropped.inc({ reason }, count),
   });
+  const startedAt = await network.number('latest');
   const running = subscription.run();
-  let next = Number(new TextDecoder().decode((await kv.get('test_next'))?.value)) || 0;
-  if (next === 0) next = (await network.number('finalized')) + 1;
+  /** Resolves when the live side has read the newest block, or there was none since its start. */
+  async function headRead(): Promise<void> {
+    const head = await network.number('latest');
+    if (head === startedAt) return;
+    while (((await metrics.head.get()).values[0]?.value ?? 0) < head) await delay(10);
+  }
   return {
     live,
     pending,
@@ -204,6 +212,8 @@ export async function startLife(
     failures,
     /** Reads the blocks that are final by now, as the follower does. */
     async advance(): Promise<void> {
+      // How long a match has been shown is counted from a head, so that must have been read.
+      await headRead();
       const final = await network.number('finalized');
       for (; next <= final; next += 1) {
         const raw = await readBlock(rpc, CHAIN, next);
@@ -228,11 +238,7 @@ export async function startLife(
       }
       await pending.judge();
     },
-    /** Resolves when the live side has read the newest block. */
-    async headRead(): Promise<void> {
-      const head = await network.number('latest');
-      while (((await metrics.head.get()).values[0]?.value ?? 0) < head) await delay(10);
-    },
+    headRead,
     /** Gives way for a moment, to look again at what comes from outside. */
     tick: () => delay(5),
     /** Resolves when pending transactions come this way. */

@@ -157,6 +157,52 @@ describe('a pending match', () => {
   });
 });
 
+describe('a match that was first seen in a block', () => {
+  test('is void when the block is replaced and the match with it, through a restart too', async () => {
+    await life.stop();
+    life = await startLife(broker.nats, network, { setting: 'off' });
+    const [gone, kept] = [await network.plan(), await network.plan()];
+    const hashes = [await network.send(kept.transaction), await network.send(gone.transaction)];
+    const [keptHash = '', goneHash = ''] = hashes;
+    await network.mine(1);
+    await life.headRead();
+    const { event } = await reader.match(goneHash);
+    expect(event).toMatchObject({
+      pending: false,
+      sent: { sender: gone.transaction.from.toLowerCase() },
+    });
+    expect(life.pending.size).toBe(2);
+    await life.stop();
+    life = await startLife(broker.nats, network, { setting: 'off' });
+    expect(life.pending.size).toBe(2);
+    // The one comes again in the new block, the other's nonce goes to an empty call.
+    const { nonce = 0 } = (event as FeedMatch).sent ?? {};
+    const { from } = gone.transaction;
+    const other = {
+      from,
+      to: from,
+      nonce: `0x${nonce.toString(16)}`,
+      gas: '0x5208',
+      gasPrice: '0x0',
+    };
+    const raw = await network.rpc.call('eth_getRawTransactionByHash', keptHash);
+    await network.rpc.call('anvil_reorg', 1, [
+      [raw, 0],
+      [other, 0],
+    ]);
+    await network.mine();
+    await life.advance();
+    await network.mine(1);
+    await life.advance();
+    const { event: told } = await reader.sequel('void', goneHash);
+    expect(told).toMatchObject({ reason: 'replaced' });
+    expect(reader.kinds(keptHash)).toEqual(['match']);
+    expect(life.pending.size).toBe(0);
+    await life.stop();
+    life = await startLife(broker.nats, network);
+  });
+});
+
 describe('a restart', () => {
   test('loses no void, and tells none twice', async () => {
     const good = await network.send((await network.plan()).transaction);
@@ -208,7 +254,7 @@ describe('a restart', () => {
 });
 
 test('operators are known after restarts, and no failure was swallowed', async () => {
-  const { from } = (await network.plan()).transaction;
-  expect(life.operators.has(from.toLowerCase())).toBe(true);
+  const { from, to } = (await network.plan()).transaction;
+  expect(life.operators.has((to ?? '').toLowerCase(), from.toLowerCase())).toBe(true);
   expect(life.failures).toEqual([]);
 });

@@ -164,6 +164,21 @@ describe('a connection', () => {
     await showsPending(life, 'full');
   });
 
+  test('that is lost and cannot be had again is replaced by one to the next endpoint', async () => {
+    const [first, second] = [
+      await startFakeNode(network.url, GOOD),
+      await startFakeNode(network.url, { ...GOOD, pending: 'hashes' }),
+    ];
+    close = second.close;
+    const webSocketUrl = `${first.webSocketUrl},${second.webSocketUrl}`;
+    life = await startLife(broker.nats, network, { webSocketUrl, operators: OPERATORS });
+    await life.uses('full');
+    await showsPending(life, 'full');
+    first.close();
+    await life.uses('hashes');
+    await showsPending(life, 'hashes');
+  });
+
   test('with double, late and broken pushes shows each match once', async () => {
     const { life } = await begin({ disorderly: true });
     await life.uses('full');

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { ConfigError, readConfig, rpcWebSocketUrl } from '../../infra/config.ts';
+import { ConfigError, readConfig, rpcWebSocketUrls } from '../../infra/config.ts';
 
 test('has a default for every variable, and an empty variable is an unset one', () => {
   expect(readConfig({ NATS_URL: '' })).toEqual(readConfig({}));
@@ -19,8 +19,15 @@ test('names every bad variable and never prints its value', () => {
   }
 });
 
-test('derives the WebSocket endpoint from the HTTP one', () => {
-  expect(rpcWebSocketUrl(readConfig({ RPC_URL: 'https://node.example/key' }))).toBe(
+test('derives the WebSocket endpoints from the HTTP ones, where none are given', () => {
+  const RPC_URL = 'https://node.example/key,http://127.0.0.1:8545';
+  expect(rpcWebSocketUrls(readConfig({ RPC_URL }))).toEqual([
     'wss://node.example/key',
+    'ws://127.0.0.1:8545',
+  ]);
+  const RPC_WS_URL = 'wss://one.example,ws://two.example';
+  expect(rpcWebSocketUrls(readConfig({ RPC_URL, RPC_WS_URL }))).toEqual(RPC_WS_URL.split(','));
+  expect(() => readConfig({ RPC_WS_URL: 'wss://one.example,https://two.example' })).toThrow(
+    'RPC_WS_URL: must be ws:// or wss:// URLs',
   );
 });

@@ -10,6 +10,7 @@ function setUp() {
   const writer = new FeedWriter(
     {
       publish: async (_subject, id) => void published.push(id),
+      flush: async () => ({ lastSequence: published.length }),
     },
     {
       learn: async (_condition, _traders, waitMs) => {
@@ -27,7 +28,7 @@ function shown(n: number): ShownMatch {
   const one = { ...fill(1), trader: address(1), tokenId: 1n, order: null };
   return {
     ...{ id: `match ${n}`, txHash: hash(n), exchange: address(9), conditionId: hash(1) },
-    ...{ detectedAtMs: 0, sent: null, taker: one, makers: [one] },
+    ...{ detectedAtMs: 0, pending: false, sent: null, taker: one, makers: [one] },
   };
 }
 

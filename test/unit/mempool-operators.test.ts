@@ -4,6 +4,7 @@ import type { Kv } from '../../infra/nats-kv.ts';
 import { Operators } from '../../ingest/operators.ts';
 
 const [ANNE, BEN] = ['a', 'b'].map((digit) => `0x${digit.repeat(40)}`) as [string, string];
+const [HERE, THERE] = ['1', '2'].map((digit) => `0x${digit.repeat(40)}`) as [string, string];
 const { signal } = new AbortController();
 
 /** A bucket with one value, which fails as often as it is told to. */
@@ -21,49 +22,65 @@ function bucket(stored?: string) {
   return { state, kv };
 }
 
-const allowed = (operator: string) => ({ operator, allowed: true });
-const removed = (operator: string) => ({ operator, allowed: false });
+const allowed = (operator: string) => ({ exchange: HERE, operator, allowed: true });
+const removed = (operator: string) => ({ exchange: HERE, operator, allowed: false });
+const sender = (address: string) => ({ exchange: HERE, address });
 
 describe('Operators', () => {
   test('are learned from events and from senders of mined matches, and kept', async () => {
     const { kv } = bucket();
     const operators = await Operators.load(kv, []);
-    await operators.learn(5, [allowed(ANNE)], [BEN], signal);
+    await operators.learn(5, [allowed(ANNE)], [sender(BEN)], signal);
     const later = await Operators.load(kv, []);
-    expect([ANNE, BEN].map((one) => later.has(one))).toEqual([true, true]);
+    expect([ANNE, BEN].map((one) => later.has(HERE, one))).toEqual([true, true]);
+  });
+
+  test('of one exchange are none of another, and a removal is of one exchange', async () => {
+    const { kv } = bucket();
+    const operators = await Operators.load(kv, [BEN]);
+    await operators.learn(5, [allowed(ANNE), removed(BEN)], [], signal);
+    const later = await Operators.load(kv, [BEN]);
+    for (const one of [operators, later]) {
+      expect([HERE, THERE].map((exchange) => one.has(exchange, ANNE))).toEqual([true, false]);
+      expect([HERE, THERE].map((exchange) => one.has(exchange, BEN))).toEqual([false, true]);
+    }
   });
 
   test('that were removed are not learned again from an older match or one of that block', async () => {
     const { kv } = bucket();
     const operators = await Operators.load(kv, []);
-    await operators.learn(10, [removed(ANNE)], [ANNE], signal);
-    await operators.learn(9, [], [ANNE], signal);
-    expect(operators.has(ANNE)).toBe(false);
+    await operators.learn(10, [removed(ANNE)], [sender(ANNE)], signal);
+    await operators.learn(9, [], [sender(ANNE)], signal);
+    expect(operators.has(HERE, ANNE)).toBe(false);
     const later = await Operators.load(kv, []);
-    await later.learn(9, [allowed(ANNE)], [ANNE], signal);
-    expect(later.has(ANNE)).toBe(false);
-    await later.learn(11, [], [ANNE], signal);
-    expect(later.has(ANNE)).toBe(true);
+    await later.learn(9, [allowed(ANNE)], [sender(ANNE)], signal);
+    expect(later.has(HERE, ANNE)).toBe(false);
+    await later.learn(11, [], [sender(ANNE)], signal);
+    expect(later.has(HERE, ANNE)).toBe(true);
   });
 
   test('that were configured are believed until an event removes them, over restarts', async () => {
     const { kv } = bucket();
     const operators = await Operators.load(kv, [ANNE.toUpperCase().replace('0X', '0x')]);
-    expect(operators.has(ANNE)).toBe(true);
+    expect(operators.has(HERE, ANNE)).toBe(true);
     await operators.learn(3, [removed(ANNE)], [], signal);
-    expect((await Operators.load(kv, [ANNE])).has(ANNE)).toBe(false);
+    expect((await Operators.load(kv, [ANNE])).has(HERE, ANNE)).toBe(false);
   });
 
   test('wait for the bucket through an outage', async () => {
     const { kv, state } = bucket();
     const operators = await Operators.load(kv, []);
     state.failures = 1;
-    await operators.learn(5, [], [ANNE], signal);
+    await operators.learn(5, [], [sender(ANNE)], signal);
     expect(state.value).toContain(ANNE);
   });
 
-  test('are read as they were stored before removals were remembered', async () => {
-    const { kv } = bucket(JSON.stringify([ANNE]));
-    expect((await Operators.load(kv, [])).has(ANNE)).toBe(true);
+  test.each([
+    ['before removals were remembered', [ANNE]],
+    ['before the exchanges were told apart', [{ address: ANNE, allowed: true, block: 4 }]],
+  ])('are read as they were stored %s: of every exchange', async (_when, stored) => {
+    const { kv } = bucket(JSON.stringify(stored));
+    const operators = await Operators.load(kv, []);
+    expect([HERE, THERE].map((exchange) => operators.has(exchange, ANNE))).toEqual([true, true]);
   });
 });

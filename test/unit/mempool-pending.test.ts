@@ -11,7 +11,7 @@ import {
 import { liveMetrics } from '../../ingest/live-metrics.ts';
 import type { Receipt } from '../../ingest/mempool-node.ts';
 import { PENDING_MATCHES_MAX, PendingMatches } from '../../ingest/pending.ts';
-import { address, hash, match } from './feed-matches.ts';
+import { address, fill, hash, match } from './feed-matches.ts';
 
 const SENDER = address(77);
 const SECONDS_MAX = 120;
@@ -42,14 +42,20 @@ function setUp() {
     told,
     reasons: () => told.map((one) => (one.kind === 'void' ? one.reason : one.kind)),
     /** Shows match n, sent with nonce n. */
-    async show(n: number): Promise<FeedMatch> {
-      const shown = match(n);
+    async show(n: number, over: Partial<FeedMatch> = {}, minedTime?: number): Promise<FeedMatch> {
+      const shown = match(n, over);
+      const id = feedMessageId(shown.txHash, shown.taker.orderHash, 0);
       pending.track({
-        id: feedMessageId(shown.txHash, shown.taker.orderHash, 0),
+        id,
         ...{ txHash: shown.txHash, sender: SENDER, nonce: n, detectedAtMs: Date.now() },
+        ...(minedTime === undefined ? {} : { minedTime }),
       });
-      await pending.published(shown.txHash, shown);
+      await pending.published(id, shown);
       return shown;
+    },
+    /** Reads the head that has this time. */
+    head(timestamp: number, txHashes: readonly string[] = []): void {
+      pending.head({ number: timestamp / 2, timestamp }, txHashes, pending.headBegins());
     },
     async final(number: number, matches: readonly LocatedMatch[] = []): Promise<void> {
       await pending.final({ number, timestamp: number * 2 }, matches);
@@ -105,15 +111,15 @@ describe('PendingMatches', () => {
     pending.track({ id, txHash: shown.txHash, sender: SENDER, nonce: 1, detectedAtMs: 0 });
     await final(5, [located(shown)]);
     expect(pending.size).toBe(1);
-    await pending.published(shown.txHash, shown);
+    await pending.published(id, shown);
     expect([pending.size, reasons()]).toEqual([0, []]);
   });
 
   test('judges nothing by blocks older than the head at which the match was shown', async () => {
-    const { final, show, pending, chain, reasons } = setUp();
+    const { final, show, head, chain, reasons } = setUp();
     chain.count = 9;
-    pending.head(1_000, []);
     await show(1);
+    head(1_000);
     // Catching up with old blocks: their time proves nothing.
     for (const number of [5, 499]) await final(number);
     expect(reasons()).toEqual([]);
@@ -122,19 +128,63 @@ describe('PendingMatches', () => {
   });
 
   test('lets the time limit be the chain’s', async () => {
-    const { final, show, pending, reasons } = setUp();
-    pending.head(100, []);
+    const { final, show, head, reasons } = setUp();
     await show(1);
+    head(100);
     await final((100 + SECONDS_MAX) / 2);
     expect(reasons()).toEqual([]);
     await final((100 + SECONDS_MAX) / 2 + 1);
     expect(reasons()).toEqual(['never_mined']);
   });
 
+  test('begins the time limit with a head that was read after the match was shown', async () => {
+    const { final, show, head, pending, reasons } = setUp();
+    head(100);
+    const begun = pending.headBegins();
+    await show(1);
+    // An older head, the same again, and one whose reading began before: none of them says since when.
+    head(80);
+    head(100);
+    pending.head({ number: 60, timestamp: 120 }, [], begun);
+    await final((120 + SECONDS_MAX) / 2 + 1);
+    expect(reasons()).toEqual([]);
+    head(400);
+    await final((400 + SECONDS_MAX) / 2);
+    expect(reasons()).toEqual([]);
+    await final((400 + SECONDS_MAX) / 2 + 1);
+    expect(reasons()).toEqual(['never_mined']);
+  });
+
+  test('voids a match of a head block that was replaced by another one', async () => {
+    const { final, show, chain, reasons, pending } = setUp();
+    const dropped = await show(1, { pending: false }, 10);
+    const moved = await show(2, { pending: false }, 10);
+    chain.count = 9;
+    await final(5, [located(moved)]);
+    await final(6);
+    expect(reasons()).toEqual(['replaced']);
+    expect([pending.size, dropped.txHash]).toEqual([0, match(1).txHash]);
+  });
+
+  test('settles each of several matches of one transaction', async () => {
+    const { final, show, reasons } = setUp();
+    const one = await show(1, { pending: false }, 10);
+    await show(2, { pending: false, txHash: one.txHash, taker: fill(9) }, 10);
+    await final(5, [located(one)]);
+    expect(reasons()).toEqual(['unmatched']);
+  });
+
+  test('knows a push of a match that is final already', async () => {
+    const { final, pending } = setUp();
+    await final(5, [located(match(1))]);
+    expect(pending.isFinal(match(1).txHash)).toBe(true);
+    expect(pending.isFinal(match(2).txHash)).toBe(false);
+  });
+
   test('believes a receipt once, its absence only the second time', async () => {
-    const { final, show, pending, chain, reasons } = setUp();
-    pending.head(2, []);
+    const { final, show, head, pending, chain, reasons } = setUp();
     const [reverted, absent, late] = [await show(1), await show(2), await show(3)];
+    head(2);
     chain.count = 9;
     chain.receipts.set(reverted.txHash, { status: 0, blockNumber: 4 });
     // Of an endpoint that is ahead of the final block: that block will bring it.
@@ -148,9 +198,9 @@ describe('PendingMatches', () => {
   });
 
   test('waits for a node that does not answer, and judges by the same block then', async () => {
-    const { final, show, pending, chain, reasons } = setUp();
-    pending.head(2, []);
+    const { final, show, head, pending, chain, reasons } = setUp();
     const { txHash } = await show(1);
+    head(2);
     Object.assign(chain, { count: 9, isDown: true });
     chain.receipts.set(txHash, { status: 0, blockNumber: 4 });
     await expect(final(5)).rejects.toThrow('down');
@@ -160,9 +210,9 @@ describe('PendingMatches', () => {
   });
 
   test('restores what was mined after its void, once', async () => {
-    const { final, show, pending, reasons } = setUp();
-    pending.head(2, []);
+    const { final, show, head, reasons } = setUp();
     const shown = await show(1);
+    head(2);
     await final(200);
     await final(201, [located(shown)]);
     await final(202, [located(shown)]);
@@ -170,10 +220,10 @@ describe('PendingMatches', () => {
   });
 
   test('is bounded: only a match that was seen in a block makes room', async () => {
-    const { show, pending, metrics } = setUp();
+    const { show, head, pending, metrics } = setUp();
     for (let n = 1; n <= PENDING_MATCHES_MAX; n += 1) await show(n);
     expect(pending.makeRoom()).toBe(false);
-    pending.head(2, [match(7).txHash]);
+    head(2, [match(7).txHash]);
     expect(pending.makeRoom()).toBe(true);
     expect(pending.size).toBe(PENDING_MATCHES_MAX - 1);
     const [ended] = (await metrics.ended.get()).values;

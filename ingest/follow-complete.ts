@@ -1,0 +1,29 @@
+/**
+ * Whether the logs of a block hold every fill of its matches. A call to an exchange names its makers, and
+ * each of them and the taker log one OrderFilled, or the call reverts: what logs leave out of a match,
+ * its own calldata betrays, however full the block's bloom is. Pure.
+ */
+import type { Hex } from 'viem';
+import { makersOfCall } from './calldata.ts';
+import type { Chain } from './chains.ts';
+import type { ChainLog } from './decode-logs.ts';
+import { TOPICS } from './exchange-abi.ts';
+import type { Transaction } from './rpc.ts';
+
+/** True when a call that logged something logged fewer fills than it names. */
+export function lacksFills(
+  transactions: readonly Transaction[],
+  logs: readonly ChainLog[],
+  { exchanges }: Pick<Chain, 'exchanges'>,
+): boolean {
+  const filled = new Map<string, number>();
+  for (const { address, transactionHash, topics } of logs) {
+    if (topics[0] !== TOPICS.orderFilled) continue;
+    const key = `${address}:${transactionHash}`;
+    filled.set(key, (filled.get(key) ?? 0) + 1);
+  }
+  return transactions.some(({ hash, to, input }) => {
+    const makers = exchanges.has(to ?? '') ? makersOfCall(input as Hex) : undefined;
+    return makers !== undefined && (filled.get(`${to}:${hash}`) ?? 0) < makers + 1;
+  });
+}
