@@ -24,6 +24,8 @@ import { mount, refuseMethod } from './mount.ts';
 import { Problem, problemHandler } from './problems.ts';
 import { logRequests, refuseKeyInUrl } from './request-log.ts';
 import type { SharedCounts } from './shared-counts.ts';
+import { STREAMS_ENDPOINTS } from './streams/endpoints.ts';
+import type { Streams } from './streams/streams.ts';
 import type { Usage } from './usage.ts';
 
 export type AppOptions = {
@@ -31,6 +33,7 @@ export type AppOptions = {
   readonly keys: Keys;
   readonly readiness: Readiness;
   readonly feed: Pick<Feed, 'handler' | 'endSessionsOf'>;
+  readonly streams: Streams;
   readonly logger: Logger;
   /** Where keys are written. */
   readonly keysBucket: KeysBucket;
@@ -51,7 +54,7 @@ const REVOKED_CUT_MS = 500;
 
 /** Builds the application; the caller listens. */
 export function createApp(options: AppOptions): Express {
-  const { clickhouse, feed, keys, logger } = options;
+  const { clickhouse, feed, keys, logger, streams } = options;
   const limits = createLimits(
     options.sharedCounts === undefined ? {} : { shared: options.sharedCounts },
   );
@@ -82,10 +85,13 @@ export function createApp(options: AppOptions): Express {
   });
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(docsHandler).all(notGet);
+  const requireListener = endWhenRevoked(keys, feed);
+  app.route('/v1/stream/orders').get(requireKey, requireListener, feed.handler).all(notGet);
   app
-    .route('/v1/stream/orders')
-    .get(requireKey, endWhenRevoked(keys, feed), feed.handler)
-    .all(notGet);
+    .route('/streams/:id')
+    .get(requireKey, requireListener, streams.listen)
+    .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
+  mount(app, STREAMS_ENDPOINTS, streams);
 
   app.use(() => {
     throw new Problem({ status: 404, error: 'not_found', detail: 'no such route' });
@@ -108,6 +114,11 @@ function endWhenRevoked(keys: Keys, feed: Pick<Feed, 'endSessionsOf'>): RequestH
     response.once('close', forget);
     next();
   };
+}
+
+function except(method: string, handler: RequestHandler): RequestHandler {
+  return (request, response, next) =>
+    request.method === method ? next() : handler(request, response, next);
 }
 
 const noStore: RequestHandler = (_request, response, next) => {

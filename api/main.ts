@@ -18,7 +18,9 @@ import { createReadiness, notReady, type Readiness } from './health.ts';
 import { openKeys } from './keys.ts';
 import { countConnections, httpMetrics, watchLeaderboards } from './metrics.ts';
 import { createLimitedServer } from './server.ts';
+import { openSessions } from './sessions/sessions.ts';
 import { shareCounts } from './shared-counts.ts';
+import { openStreams } from './streams/streams.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './usage.ts';
 
 /** The supervisor gives 2.5 s: streams have most of it, requests under way the rest. */
@@ -44,11 +46,15 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     database: config.CLICKHOUSE_DATABASE,
     name: 'api',
   });
-  const feed = await createFeed({ nats, logger });
+  const shared = { nats, logger, replicas: config.NATS_REPLICAS };
+  const sessions = await openSessions(shared);
+  const feed = await createFeed({ nats, logger, sessions });
+  const streams = await openStreams({ ...shared, feed, sessions });
   const readiness = createReadiness({ clickhouse, nats, feed });
   const registry = createRegistry('api');
   const app = createApp({
-    ...{ clickhouse, keys, keysBucket: bucket, feed, logger, usage, sharedCounts, readiness },
+    ...{ clickhouse, keys, keysBucket: bucket, feed, streams, logger, usage, sharedCounts },
+    readiness,
     metrics: httpMetrics(registry),
     trustedProxies: config.TRUSTED_PROXIES,
   });
@@ -65,7 +71,9 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   logger.info({ event: 'listening', host: config.HTTP_HOST, port });
   report({ event: 'listening', port });
 
-  await Promise.race([aborted(signal), keys.watching, usage.watching]);
+  // A process that cannot see changes of the buckets any more must not go on.
+  const watching = [keys, usage, sessions, streams].map((one) => one.watching);
+  await Promise.race([aborted(signal), ...watching]);
   const closed = once(server, 'close');
   server.close();
   await feed.stop(STOP_STREAMS_MS);
@@ -76,8 +84,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   clearTimeout(cut);
   stopWatching();
   sharedCounts.close();
-  await usage.close();
-  await keys.close();
+  await Promise.all([streams.close(), sessions.close(), usage.close(), keys.close()]);
   await clickhouse.close();
   await nats.close();
   await metrics?.close();

@@ -7,7 +7,9 @@
 import type { ErrorRequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import { NatsUnavailableError, StreamMissingError } from '../infra/nats.ts';
 import { withoutSecrets } from '../infra/secrets.ts';
+import type { Tier } from './tiers.ts';
 
 const TITLES = {
   invalid_request: 'The request is not valid',
@@ -46,7 +48,17 @@ export const ProblemBody = z.object({
     )
     .optional()
     .describe('one for each bad parameter'),
+  quota: z
+    .object({
+      name: z.string().describe('name of the quota'),
+      limit: z.int().describe('what the tier allows'),
+      used: z.int().describe('what the account uses'),
+    })
+    .optional()
+    .describe('which quota is used up'),
 });
+
+export type Quota = { readonly name: string; readonly limit: number; readonly used: number };
 
 export type Issue = { readonly path: string; readonly message: string };
 
@@ -56,6 +68,7 @@ export class Problem extends Error {
   readonly error: ProblemCode;
   readonly detail: string;
   readonly issues: readonly Issue[] | undefined;
+  readonly quota: Quota | undefined;
   readonly headers: Readonly<Record<string, string>>;
 
   constructor(
@@ -64,6 +77,7 @@ export class Problem extends Error {
       readonly error: ProblemCode;
       readonly detail: string;
       readonly issues?: readonly Issue[];
+      readonly quota?: Quota;
       readonly headers?: Readonly<Record<string, string>>;
     },
     options?: ErrorOptions,
@@ -74,6 +88,7 @@ export class Problem extends Error {
     this.error = init.error;
     this.detail = init.detail;
     this.issues = init.issues;
+    this.quota = init.quota;
     this.headers = init.headers ?? {};
   }
 }
@@ -91,6 +106,16 @@ export function unavailable(detail: string, cause?: unknown): Problem {
     },
     { cause },
   );
+}
+
+/** 403: the account has used up a quota of its tier; the answer names quota, limit and use. */
+export function quotaExceeded(name: string, tier: Tier, limit: number, used: number): Problem {
+  return new Problem({
+    status: 403,
+    error: 'quota_exceeded',
+    detail: `the quota ${name} of tier ${tier} is used up: the limit is ${limit}, in use are ${used}`,
+    quota: { name, limit, used },
+  });
 }
 
 /** Express error middleware; mount it last. */
@@ -123,6 +148,7 @@ export function problemHandler(logger: Logger): ErrorRequestHandler {
           message: problem.detail,
           request_id: requestId,
           ...(problem.issues === undefined ? {} : { issues: problem.issues }),
+          ...(problem.quota === undefined ? {} : { quota: problem.quota }),
         }),
       );
   };
@@ -135,6 +161,10 @@ function requestIdOf(response: Response): string {
 
 function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
+  // What is kept in NATS; its callers have nothing better to say.
+  if (error instanceof NatsUnavailableError || error instanceof StreamMissingError) {
+    return unavailable('a part that this request needs cannot be reached now', error);
+  }
   const status = httpStatusOf(error);
   // express and its body parser throw http-errors: their status is right, their text is not ours.
   if (status === 413) {

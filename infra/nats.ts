@@ -255,6 +255,8 @@ function classified(error: unknown, stream: string): unknown {
     error instanceof errors.TimeoutError ||
     error instanceof errors.NoRespondersError ||
     error instanceof errors.RequestError ||
+    // A publish for whose subject nobody answers: its own class is not exported.
+    (error instanceof Error && error.cause instanceof errors.RequestError) ||
     error instanceof errors.ConnectionError ||
     error instanceof errors.ClosedConnectionError ||
     error instanceof errors.DrainingConnectionError;

@@ -10,6 +10,12 @@ const FEED_AGE_MAX_MS = 72 * 3_600_000;
 
 /** API keys by SHA-256 of the key. */
 export const KEYS_BUCKET = 'keys';
+/** Managed streams, and which of them each account has. */
+export const STREAMS_BUCKET = 'streams';
+/** Open event streams of each account, and the api processes that hold them. */
+export const SESSIONS_BUCKET = 'sessions';
+/** Event streams that ended. */
+export const SESSIONS_STREAM = 'SESSIONS';
 /** Leases of the projectors, by partition. */
 export const PROJECTORS_BUCKET = 'projectors';
 /** What ingest must remember beside the streams: operators, the first block of the feed. */

@@ -9,6 +9,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { Connection, createSession } from 'better-sse';
+import type { SessionEnd } from '../sessions/book.ts';
 
 const END_MS_MAX = 10_000;
 
@@ -31,6 +32,8 @@ export class FeedConnection extends Connection {
   readonly over: Promise<void>;
   /** Resolves when the socket is done with the response. */
   readonly gone: Promise<void>;
+  /** Why it is over, as far as that is known here. */
+  why: SessionEnd = 'client_left';
   readonly #response: ServerResponse;
   readonly #unsentBytesMax: number;
   readonly #abort = new AbortController();
@@ -78,7 +81,7 @@ export class FeedConnection extends Connection {
     if (!this.#open) return 'cut';
     const waiting = this.unsentBytes;
     if (waiting > 0 && waiting + Buffer.byteLength(frame) > this.#unsentBytesMax) {
-      this.destroy();
+      this.destroy('too_slow');
       return 'cut';
     }
     this.#response.write(frame);
@@ -87,7 +90,7 @@ export class FeedConnection extends Connection {
 
   /** Resolves when what was written is on its way, or the connection is over, at last by force. */
   async drained(stalledMsMax: number): Promise<void> {
-    const stalled = setTimeout(() => this.destroy(), stalledMsMax).unref();
+    const stalled = setTimeout(() => this.destroy('too_slow'), stalledMsMax).unref();
     while (this.#open && this.#response.writableNeedDrain) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
@@ -97,8 +100,9 @@ export class FeedConnection extends Connection {
   }
 
   /** Ends the response as a complete one; cuts a client that does not read to its end in time. */
-  end(): void {
+  end(why: SessionEnd): void {
     if (!this.#open) return;
+    this.why = why;
     this.sendHead();
     this.#close();
     this.#response.end();
@@ -106,7 +110,8 @@ export class FeedConnection extends Connection {
     void this.gone.then(() => clearTimeout(timer));
   }
 
-  destroy(): void {
+  destroy(why: SessionEnd): void {
+    if (this.#open) this.why = why;
     this.#close();
     this.#response.destroy();
   }

@@ -1,8 +1,8 @@
 /**
- * The two forms of an order feed event (specification 2.14): a match as the compact array and as
- * the labelled object, each as JSON text on one line, and the event-stream blocks around them.
- * Pure: the same match gives the same text. Field order is part of the compact form and is kept in
- * the labelled one.
+ * The forms of an event: of the order feed (specification 2.14) a match as the compact array and as
+ * the labelled object, of a managed stream the live transaction (encode-transaction.ts), each as
+ * JSON text on one line, and the event-stream blocks around them. Pure: the same match gives the
+ * same text. Field order is part of the compact form and is kept in the labelled one.
  */
 import type {
   FeedFill,
@@ -11,9 +11,11 @@ import type {
   FeedTrader,
   FeedVoid,
 } from '../../ingest/contract.ts';
+import { encodeTransaction } from './encode-transaction.ts';
 import type { Position } from './position.ts';
 
-export type Format = 'compact' | 'json';
+/** `tx` is the form of managed streams, the others are those of the order feed. */
+export type Format = 'compact' | 'json' | 'tx';
 
 /** Exchange V2 orders carry no fee rate. */
 const FEE_RATE_BPS = '0';
@@ -21,22 +23,29 @@ const FEE_RATE_BPS = '0';
 /** `retry:` of the first block, milliseconds. */
 const RETRY_MS = 2_000;
 
-export const RETRY_BLOCK = `retry: ${RETRY_MS}\n\n`;
+export const RETRY_BLOCK = retryBlock(RETRY_MS);
 export const HEARTBEAT_BLOCK = ': heartbeat\n\n';
 
 /** JSON of a match in the given form, without line breaks. */
 export function encodeMatch(match: FeedMatch, format: Format): string {
-  return format === 'json' ? labelled(match) : compact(match);
+  switch (format) {
+    case 'compact':
+      return compact(match);
+    case 'json':
+      return labelled(match);
+    case 'tx':
+      return encodeTransaction(match);
+  }
 }
 
-/** An `order` event: one data line, as JSON has no raw line breaks. */
-export function orderBlock(at: Position, json: string): string {
-  return `id: ${at}\nevent: order\ndata: ${json}\n\n`;
+/** An `order` or `tx` event: one data line, as JSON has no raw line breaks. */
+export function matchBlock(at: Position, json: string, format: Format): string {
+  return `id: ${at}\nevent: ${format === 'tx' ? 'tx' : 'order'}\ndata: ${json}\n\n`;
 }
 
 /**
  * A `void` or `restored` event: what became of a match that was delivered while it was pending. The
- * same in both forms; clients that know only `order` ignore it.
+ * same in all forms; clients that know only `order` or `tx` ignore it.
  */
 export function sequelBlock(at: Position, sequel: FeedVoid | FeedRestored): string {
   const json = JSON.stringify({
@@ -46,6 +55,11 @@ export function sequelBlock(at: Position, sequel: FeedVoid | FeedRestored): stri
     timestamp: detectedAt(sequel),
   });
   return `id: ${at}\nevent: ${sequel.kind}\ndata: ${json}\n\n`;
+}
+
+/** Tells how long a client that lost its connection waits, milliseconds. */
+export function retryBlock(ms: number): string {
+  return `retry: ${ms}\n\n`;
 }
 
 /** A block that only moves the client's position. */

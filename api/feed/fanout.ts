@@ -9,6 +9,7 @@ import type { Logger } from 'pino';
 import { NatsUnavailableError, StreamMissingError } from '../../infra/nats.ts';
 import { RETRY_BLOCK } from './encode.ts';
 import type { FeedEvent } from './event.ts';
+import type { Filter } from './filter.ts';
 import { FilterIndex } from './filter-index.ts';
 import type { Listener } from './listener.ts';
 import type { Locator } from './locate.ts';
@@ -80,6 +81,14 @@ export class FanOut implements LogSink {
     }
   }
 
+  /** Delivers what comes from now on under another filter; what was looked at stays so. */
+  refilter(listener: Listener, filter: Filter): void {
+    // The index finds a member by the filter that it was filed under.
+    if (listener.live) this.#index.delete(listener);
+    listener.filter = filter;
+    if (listener.live) this.#index.add(listener);
+  }
+
   /** Sends the heartbeat, and the position of a listener that is at the head. */
   beat(listener: Listener): void {
     const { head } = this.#joined.log;
@@ -113,7 +122,7 @@ export class FanOut implements LogSink {
           continue;
         }
         this.#logger.error({ err: error }, 'a listener of the feed could not be served');
-        listener.connection.destroy();
+        listener.connection.destroy('fault');
       }
     }
   }

@@ -1,29 +1,49 @@
 /**
- * `GET /v1/stream/orders` (specification 4.2, 2.14, 6): the order feed of one api process, live and
- * resumable. This file joins the parts: the stream (log.ts), its listeners (fanout.ts), their
- * connections. Invariant: a client sees every event that its filter wants after the position it
- * came with, in order and once, or a `gap` that says what it cannot see.
+ * The feed of one api process, live and resumable: `GET /v1/stream/orders` (specification 4.2, 2.14,
+ * 6), and what managed streams are served with. This file joins the parts: the stream (log.ts), its
+ * listeners (fanout.ts), their connections. Invariant: a client sees every event that its filter
+ * wants after the position it came with, in order and once, or a `gap` that says what it cannot see.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { RequestHandler, Response } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import type { Nats } from '../../infra/nats.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { callerOf } from '../keys.ts';
 import { unavailable } from '../problems.ts';
+import type { SessionEnd } from '../sessions/book.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';
+import { type Format, retryBlock } from './encode.ts';
 import { FanOut } from './fanout.ts';
+import type { Filter } from './filter.ts';
 import { Follower } from './follower.ts';
 import { Heartbeats } from './heartbeat.ts';
 import { Listener } from './listener.ts';
 import { Locator } from './locate.ts';
 import { FeedLog } from './log.ts';
-import { type FeedQuery, parseFeedQuery } from './query.ts';
-import { Sessions } from './sessions.ts';
+import { parseFeedQuery } from './query.ts';
+
+/** What a client asks for. */
+export type Wanted = {
+  readonly format: Format;
+  /** The position after which delivery starts; 0 is live from now. */
+  readonly requested: bigint;
+  /** The managed stream; null = the order feed. */
+  readonly streamId: string | null;
+  /** The filter in force at the moment of the call. Throws Problem where nothing is served. */
+  readonly filter: () => Filter;
+};
 
 export type Feed = {
-  /** Mount behind `requireKey`. */
+  /** The order feed. Mount behind `requireKey`. */
   readonly handler: RequestHandler;
+  /** Serves an event stream until it is over. Throws Problem 403 and 503 before it begins. */
+  serve(wanted: Wanted, request: Request, response: Response): Promise<void>;
+  /** Delivers to the listeners of a managed stream under another filter from now on. */
+  refilter(streamId: string, filter: Filter): void;
+  /** Ends the responses of a managed stream. */
+  endStream(streamId: string, why: SessionEnd): void;
   /** Not ready while the stream cannot be read; open listeners stay and go on afterwards. */
   status(): { readonly ready: boolean; readonly detail: string };
   /** Ends the responses of a key that is not valid any more. */
@@ -35,10 +55,10 @@ export type Feed = {
 export type FeedOptions = {
   readonly nats: Nats;
   readonly logger: Logger;
+  /** Counts open streams by account. */
+  readonly sessions: Pick<Sessions, 'open'>;
   /** Name of the stream; FEED. */
   readonly stream?: string;
-  /** Counts open streams by account; share it with other event streams. */
-  readonly sessions?: Sessions;
   /** Bounds of the newest events in memory: their number, and bytes of their messages. */
   readonly ringEventsMax?: number;
   readonly ringBytesMax?: number;
@@ -52,17 +72,19 @@ export type FeedOptions = {
 };
 
 const RING_EVENTS_MAX = 65_536;
-// In memory about three times as much: the message, what filters look at, one or both forms.
+// In memory about three times as much: the message, what filters look at, one or more forms.
 const RING_BYTES_MAX = 96 * 1_048_576;
 const CHUNK_BYTES_MAX = 32 * 1_048_576;
 const HEARTBEAT_MS = 30_000;
 const UNSENT_BYTES_MAX = 1_048_576;
 const STALLED_MS_MAX = 60_000;
 const STOP_SPREAD_MS_MAX = 5_000;
+/** After a stop, clients come back within this span and not all at once. */
+const STOP_RETRY_MS = { least: 500, spread: 2_500 };
 
 /** Starts to follow the stream; where that is not possible yet it goes on trying. */
 export async function createFeed(options: FeedOptions): Promise<Feed> {
-  const { nats, logger, stream = FEED_STREAM, sessions = new Sessions() } = options;
+  const { nats, logger, stream = FEED_STREAM, sessions } = options;
   const fanOut = new FanOut(logger, options.stalledMsMax ?? STALLED_MS_MAX);
   const log = new FeedLog({
     nats,
@@ -91,38 +113,59 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
   }
 
   /** Refuses at once what would otherwise be an open stream that stays silent. */
-  function requireServed(query: FeedQuery): void {
+  function requireServed(requested: bigint): void {
     const { ready, detail } = status();
     if (ready) return;
     // Through a short outage of NATS, what memory can answer goes on.
-    if (stopping || log.head === undefined || !locator.knows(query.requested)) {
+    if (stopping || log.head === undefined || !locator.knows(requested)) {
       throw unavailable(`the order feed cannot be read now: ${detail}`);
     }
   }
 
-  async function serve(query: FeedQuery, response: Response): Promise<void> {
+  async function serve(wanted: Wanted, request: Request, response: Response): Promise<void> {
+    requireServed(wanted.requested);
+    if (request.method === 'HEAD') {
+      response.writeHead(200, FEED_HEADERS).end();
+      return;
+    }
     const caller = callerOf(response);
-    const release = sessions.open(caller);
+    const session = await sessions.open(caller, wanted.streamId);
+    let filter: Filter;
+    try {
+      // The process may stop, and the stream change or go, while the session was opened.
+      requireServed(wanted.requested);
+      filter = wanted.filter();
+    } catch (error) {
+      session.close('client_left', 0);
+      throw error;
+    }
     const connection = new FeedConnection(response, options.unsentBytesMax ?? UNSENT_BYTES_MAX);
-    void connection.gone.then(release);
-    const listener = new Listener({ ...query, connection, keyHash: caller.keyHash });
+    const { keyHash } = caller;
+    const listener = new Listener({ ...wanted, filter, connection, keyHash });
+    void connection.gone.then(() => session.close(connection.why, listener.delivered));
+    void session.usedUp.then(() => connection.end('quota_used_up'));
     void connection.over.then(heartbeats.add(listener));
     await fanOut.add(listener);
+  }
+
+  function endWhere(isMeant: (listener: Listener) => boolean, why: SessionEnd): void {
+    for (const listener of fanOut.listeners) if (isMeant(listener)) listener.connection.end(why);
   }
 
   return {
     handler: async (request, response) => {
       const query = parseFeedQuery(request.query, request.get('Last-Event-ID'));
-      requireServed(query);
-      if (request.method === 'HEAD') response.writeHead(200, FEED_HEADERS).end();
-      else await serve(query, response);
+      await serve({ ...query, filter: () => query.filter, streamId: null }, request, response);
     },
-    status,
-    endSessionsOf(keyHash) {
+    serve,
+    refilter(streamId, filter) {
       for (const listener of fanOut.listeners) {
-        if (listener.keyHash === keyHash) listener.connection.end();
+        if (listener.streamId === streamId) fanOut.refilter(listener, filter);
       }
     },
+    endStream: (streamId, why) => endWhere((listener) => listener.streamId === streamId, why),
+    status,
+    endSessionsOf: (keyHash) => endWhere((listener) => listener.keyHash === keyHash, 'key_revoked'),
     async stop(deadlineMs) {
       stopping = true;
       const deadline = delay(deadlineMs, undefined, { ref: false });
@@ -131,11 +174,13 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
       const ended = connections.map(async (connection) => {
         // Jittered, so that clients do not all come back to the next process at once.
         await delay(Math.random() * spreadMs);
-        connection.end();
+        const { least, spread } = STOP_RETRY_MS;
+        connection.send(retryBlock(least + Math.floor(Math.random() * spread)));
+        connection.end('shutdown');
         await connection.gone;
       });
       await Promise.race([Promise.all(ended), deadline]);
-      for (const connection of connections) connection.destroy();
+      for (const connection of connections) connection.destroy('shutdown');
       heartbeats.stop();
       await follower.stop();
     },

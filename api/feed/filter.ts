@@ -23,6 +23,19 @@ export type Filter = {
   readonly priceMax: Fraction | null;
 };
 
+/** The filter that every match passes. */
+export const NO_FILTER: Filter = {
+  traders: new Set(),
+  tags: new Set(),
+  series: new Set(),
+  usdcMin: null,
+  usdcMax: null,
+  sharesMin: null,
+  sharesMax: null,
+  priceMin: null,
+  priceMax: null,
+};
+
 /** What a filter looks at, taken from a match once. */
 export type Facts = {
   /** Every participant, each once. */
@@ -38,7 +51,7 @@ export function factsOf(match: FeedMatch): Facts {
   const addresses = [match.taker, ...match.makers].map((fill) => fill.trader.address);
   return {
     traders: [...new Set(addresses)],
-    tags: match.market.tags.map((tag) => tag.toLowerCase()),
+    tags: tagsOf(match.market.tags),
     series: match.market.seriesSlug.toLowerCase(),
     usdc: match.taker.usdc,
     shares: match.taker.shares,
@@ -49,11 +62,22 @@ export function factsOf(match: FeedMatch): Facts {
 export function factsOfSequel(sequel: FeedVoid | FeedRestored): Facts {
   return {
     traders: sequel.traders,
-    tags: sequel.tags.map((tag) => tag.toLowerCase()),
+    tags: tagsOf(sequel.tags),
     series: sequel.seriesSlug.toLowerCase(),
     usdc: sequel.usdc,
     shares: sequel.shares,
   };
+}
+
+/** A market's tags as filters see them: `sports` is traditional sports only (specification 4.3). */
+function tagsOf(tags: readonly string[]): readonly string[] {
+  const lower = tags.map((tag) => tag.toLowerCase());
+  return lower.includes('esports') ? lower.filter((tag) => tag !== 'sports') : lower;
+}
+
+/** The entries of a list of tags that filter: `all` among them is no filter. */
+export function effectiveTags(tags: readonly string[]): readonly string[] {
+  return tags.includes('all') ? [] : tags;
 }
 
 /** True when the match passes every list and every bound. */

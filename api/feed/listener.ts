@@ -12,9 +12,14 @@ import { NO_POSITION, type Position } from './position.ts';
 
 export class Listener {
   readonly connection: FeedConnection;
-  readonly filter: Filter;
   readonly format: Format;
   readonly keyHash: string;
+  /** The managed stream that it listens to; null = the order feed. */
+  readonly streamId: string | null;
+  /** In force for what is sent from now on; change it through the fan-out, which files it. */
+  filter: Filter;
+  /** Matches and what became of them that were written to it. */
+  delivered = 0;
   /** Live listeners get events as they come, others read up to the head first. */
   live = false;
   /** The cursor stands for `claim`, which must be located in the feed before it counts. */
@@ -30,6 +35,7 @@ export class Listener {
     readonly filter: Filter;
     readonly format: Format;
     readonly keyHash: string;
+    readonly streamId: string | null;
     /** The position that the client came with; 0 = from now on. */
     readonly requested: bigint;
   }) {
@@ -37,6 +43,7 @@ export class Listener {
     this.filter = options.filter;
     this.format = options.format;
     this.keyHash = options.keyHash;
+    this.streamId = options.streamId;
     this.#requested = options.requested;
   }
 
@@ -75,6 +82,7 @@ export class Listener {
     if (facts !== undefined && matches(this.filter, facts)) {
       if (this.connection.send(event.frame(this.format)) === 'cut') return 'cut';
       this.#told = event.position;
+      this.delivered += 1;
     }
     this.pass(event.sequence, event.position);
     return 'open';

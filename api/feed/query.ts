@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { Problem } from '../problems.ts';
 import type { Format } from './encode.ts';
-import type { Filter, Fraction } from './filter.ts';
+import { effectiveTags, type Filter, type Fraction } from './filter.ts';
 import { parsePosition } from './position.ts';
 
 export type FeedQuery = {
@@ -66,6 +66,8 @@ const LastEventId = z
   })
   .optional();
 
+const Position = z.object({ lastEventId: LastEventId, 'Last-Event-ID': LastEventId });
+
 const Query = z
   .object({
     traders: Addresses,
@@ -78,8 +80,7 @@ const Query = z
     min_price: Price,
     max_price: Price,
     format: z.literal('json', 'must be json, or absent for the compact form').optional(),
-    lastEventId: LastEventId,
-    'Last-Event-ID': LastEventId,
+    ...Position.shape,
   })
   .superRefine((query, context) => {
     for (const name of ['usdc', 'shares', 'price'] as const) {
@@ -102,24 +103,13 @@ export function parseFeedQuery(
   query: Readonly<Record<string, unknown>>,
   lastEventIdHeader: string | undefined,
 ): FeedQuery {
-  const header = lastEventIdHeader === '' ? undefined : lastEventIdHeader;
-  const position = header === undefined ? {} : { lastEventId: undefined };
-  const parsed = Query.safeParse({ ...query, ...position, 'Last-Event-ID': header });
-  if (!parsed.success) {
-    throw new Problem({
-      status: 400,
-      error: 'invalid_request',
-      detail: 'a parameter of the feed is not valid',
-      issues: parsed.error.issues.map(({ path, message }) => ({ path: path.join('.'), message })),
-    });
-  }
-  const { data } = parsed;
+  const data = parse(Query, query, lastEventIdHeader);
   return {
     format: data.format ?? 'compact',
-    requested: data['Last-Event-ID'] ?? data.lastEventId ?? 0n,
+    requested: requestedBy(data),
     filter: {
       traders: new Set(data.traders),
-      tags: new Set(data.tags),
+      tags: new Set(effectiveTags(data.tags)),
       series: new Set(data.series),
       usdcMin: microAtLeast(data.min_usdc),
       usdcMax: microAtMost(data.max_usdc),
@@ -129,6 +119,35 @@ export function parseFeedQuery(
       priceMax: data.max_price ?? null,
     },
   };
+}
+
+/** The position that a client of a managed stream comes with. Throws as `parseFeedQuery`. */
+export function parsePositionQuery(
+  query: Readonly<Record<string, unknown>>,
+  lastEventIdHeader: string | undefined,
+): bigint {
+  return requestedBy(parse(Position, query, lastEventIdHeader));
+}
+
+function parse<Schema extends z.ZodType>(
+  schema: Schema,
+  query: Readonly<Record<string, unknown>>,
+  lastEventIdHeader: string | undefined,
+): z.output<Schema> {
+  const header = lastEventIdHeader === '' ? undefined : lastEventIdHeader;
+  const position = header === undefined ? {} : { lastEventId: undefined };
+  const parsed = schema.safeParse({ ...query, ...position, 'Last-Event-ID': header });
+  if (parsed.success) return parsed.data;
+  throw new Problem({
+    status: 400,
+    error: 'invalid_request',
+    detail: 'a parameter of the feed is not valid',
+    issues: parsed.error.issues.map(({ path, message }) => ({ path: path.join('.'), message })),
+  });
+}
+
+function requestedBy(given: z.output<typeof Position>): bigint {
+  return given['Last-Event-ID'] ?? given.lastEventId ?? 0n;
 }
 
 /** The exact value of a decimal such as `0.5`, `12` or `1e-05`; undefined where it is none. */

@@ -13,15 +13,18 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pino from 'pino';
 import { type AppOptions, createApp } from '../../api/app.ts';
+import { createFeed } from '../../api/feed/feed.ts';
 import { createReadiness } from '../../api/health.ts';
 import { generateKey, openKeys, storeKey } from '../../api/keys.ts';
+import { openSessions } from '../../api/sessions/sessions.ts';
+import { openStreams } from '../../api/streams/streams.ts';
 import type { Tier } from '../../api/tiers.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/usage.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats } from '../../infra/nats.ts';
 import { openKv } from '../../infra/nats-kv.ts';
-import { KEYS_BUCKET } from '../../infra/streams.ts';
+import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 
 const CLICKHOUSE_MAIN = fileURLToPath(
@@ -67,6 +70,7 @@ export async function startClickHouse(dataDir: string) {
 export async function startNats(dataDir: string) {
   const server = await startNatsServer({ dataDir });
   const nats = await connectNats({ url: server.url, name: 'test' });
+  await ensureStreams(nats, 1);
   const bucket = await openKv(nats, KEYS_BUCKET);
   return {
     server,
@@ -117,21 +121,22 @@ export async function startApi(options: {
     database: DATABASE,
     name: 'api-test',
   });
+  const { nats } = options.nats;
   const keys = await openKeys({ bucket: options.nats.bucket, logger: silent });
-  const usageBucket = await openKv(options.nats.nats, USAGE_BUCKET, { ttlMs: USAGE_TTL_MS });
+  const usageBucket = await openKv(nats, USAGE_BUCKET, { ttlMs: USAGE_TTL_MS });
   const usage = await openUsage({ bucket: usageBucket, logger: silent });
-  const feed = options.feed ?? {
-    handler: (_request, response) => void response.json({ feed: true }),
-    status: () => ({ ready: true, detail: 'test' }),
-    endSessionsOf: () => undefined,
-  };
+  const sessions = await openSessions({ nats, logger: silent });
+  const ownFeed = await createFeed({ nats, logger: silent, sessions });
+  const streams = await openStreams({ nats, logger: silent, feed: ownFeed, sessions });
+  const feed = options.feed ?? ownFeed;
   const app = createApp({
     clickhouse,
     keys,
     keysBucket: options.nats.bucket,
     usage,
-    readiness: createReadiness({ clickhouse, nats: options.nats.nats, feed }),
+    readiness: createReadiness({ clickhouse, nats, feed }),
     feed,
+    streams,
     logger: silent,
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),
@@ -145,10 +150,10 @@ export async function startApi(options: {
     url: `http://127.0.0.1:${port}`,
     keys,
     async stop() {
+      await ownFeed.stop(200);
       server.close();
       server.closeAllConnections();
-      await usage.close();
-      await keys.close();
+      await Promise.allSettled([streams, sessions, usage, keys].map((one) => one.close()));
       await clickhouse.close();
     },
   };

@@ -12,7 +12,12 @@ import express from 'express';
 import pino from 'pino';
 import { createFeed, type Feed, type FeedOptions } from '../../api/feed/feed.ts';
 import type { Caller } from '../../api/keys.ts';
+import { mount } from '../../api/mount.ts';
 import { problemHandler } from '../../api/problems.ts';
+import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
+import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
+import { openStreams } from '../../api/streams/streams.ts';
+import { Tier } from '../../api/tiers.ts';
 import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats, ensureStream, type Nats } from '../../infra/nats.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
@@ -89,22 +94,35 @@ export function message(stream: string, match: FeedMatch): [string, string, stri
 
 export type Api = {
   readonly feed: Feed;
+  readonly sessions: Sessions;
   readonly port: number;
   close(): Promise<void>;
 };
 
-/** Serves a feed; the caller is account `X-Account`, else `tests`, of tier pro. */
-export async function startApi(options: Omit<FeedOptions, 'logger'>): Promise<Api> {
+/**
+ * Serves a feed and managed streams, as one of several processes would; the caller is account
+ * `X-Account`, else `tests`, of tier pro, or of the tier that the account is named after.
+ */
+export async function startApi(
+  options: Omit<FeedOptions, 'logger' | 'sessions'> & { readonly now?: () => number },
+): Promise<Api> {
   const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' });
-  const feed = await createFeed({ ...options, logger });
+  const sessions = await openSessions({ ...options, logger });
+  const feed = await createFeed({ ...options, sessions, logger });
+  const streams = await openStreams({ ...options, feed, sessions, logger });
+  // Where a test loses the whole broker, nothing is left to watch.
+  sessions.watching.catch(() => undefined);
+  streams.watching.catch(() => undefined);
   const app = express();
   app.use((request, response, next) => {
     const account = request.get('X-Account') ?? 'tests';
-    const tier = account === 'demo' ? 'demo' : 'pro';
+    const tier = Tier.safeParse(account.split(' ')[0]).data ?? 'pro';
     response.locals.caller = { keyHash: `key of ${account}`, account, tier } satisfies Caller;
     next();
   });
   app.get('/v1/stream/orders', feed.handler);
+  app.get('/streams/:id', streams.listen);
+  mount(app, STREAMS_ENDPOINTS, streams);
   app.use(problemHandler(logger));
   const server: Server = createServer(app);
   server.listen(0, '127.0.0.1');
@@ -112,11 +130,13 @@ export async function startApi(options: Omit<FeedOptions, 'logger'>): Promise<Ap
   const { port } = server.address() as AddressInfo;
   return {
     feed,
+    sessions,
     port,
     async close() {
       await feed.stop(200);
       server.close();
       server.closeAllConnections();
+      await Promise.allSettled([streams.close(), sessions.close()]);
     },
   };
 }
@@ -138,14 +158,20 @@ export class Client {
 
   constructor(
     port: number,
-    options: { query?: string; headers?: Record<string, string>; method?: string } = {},
+    options: {
+      path?: string;
+      query?: string;
+      headers?: Record<string, string>;
+      method?: string;
+    } = {},
   ) {
     this.socket = connect(port, '127.0.0.1');
     const fields = Object.entries(options.headers ?? {}).map(
       ([name, value]) => `${name}: ${value}`,
     );
-    const path = `/v1/stream/orders${options.query === undefined ? '' : `?${options.query}`}`;
-    const lines = [`${options.method ?? 'GET'} ${path} HTTP/1.0`, ...fields, '', ''];
+    const path = options.path ?? '/v1/stream/orders';
+    const target = `${path}${options.query === undefined ? '' : `?${options.query}`}`;
+    const lines = [`${options.method ?? 'GET'} ${target} HTTP/1.0`, ...fields, '', ''];
     this.socket.write(lines.join('\r\n'));
     this.socket.on('data', (bytes) => {
       const text = this.#decoder.decode(bytes, { stream: true });

@@ -1,7 +1,7 @@
 // The two forms of an order event against frames that were written by hand from specification
 // 2.14, 2.2 and 2.1.
 import { describe, expect, test } from 'vitest';
-import { encodeMatch, gapBlock, orderBlock } from '../../api/feed/encode.ts';
+import { encodeMatch, gapBlock, matchBlock } from '../../api/feed/encode.ts';
 import { address, fill, hash, market, match } from './feed-matches.ts';
 
 const TOKEN_YES = '71321045679252212594626385532706912750332728571942532289631379312455583992563';
@@ -124,7 +124,7 @@ describe('encodeMatch', () => {
 
 describe('blocks', () => {
   test('an order is one id, one event and one data line', () => {
-    expect(orderBlock(10_001, '[1]')).toBe('id: 10001\nevent: order\ndata: [1]\n\n');
+    expect(matchBlock(10_001, '[1]', 'compact')).toBe('id: 10001\nevent: order\ndata: [1]\n\n');
   });
 
   test('a gap moves the client only where delivery goes on live', () => {

@@ -1,0 +1,59 @@
+/**
+ * Sessions that ended, the newest of each account, in a JetStream stream of their own. A record is
+ * stored once however often it is offered within the duplicate window, so that two processes which
+ * find a third one gone write one record.
+ */
+import { answered, ensureStream, type Nats } from '../../infra/nats.ts';
+import { readRange } from '../../infra/nats-read.ts';
+import { SESSIONS_STREAM } from '../../infra/streams.ts';
+import { ClosedRecord } from './book.ts';
+
+const SUBJECT = 'sessions.';
+const RECORDS_PER_ACCOUNT_MAX = 1_000;
+const AGE_MAX_MS = 30 * 86_400_000;
+
+export class History {
+  readonly #nats: Nats;
+
+  private constructor(nats: Nats) {
+    this.#nats = nats;
+  }
+
+  static async open(nats: Nats, replicas: number): Promise<History> {
+    await ensureStream(nats, {
+      name: SESSIONS_STREAM,
+      subjects: [`${SUBJECT}>`],
+      maxAgeMs: AGE_MAX_MS,
+      maxMessagesPerSubject: RECORDS_PER_ACCOUNT_MAX,
+      replicas,
+    });
+    return new History(nats);
+  }
+
+  /** Rejects with NatsUnavailableError; some may be stored then. */
+  async add(account: string, closed: readonly ClosedRecord[]): Promise<void> {
+    await Promise.all(
+      closed.map((record) =>
+        answered(this.#nats, SESSIONS_STREAM, () =>
+          this.#nats.js.publish(SUBJECT + account, JSON.stringify(record), { msgID: record.id }),
+        ),
+      ),
+    );
+  }
+
+  /** Newest first. Rejects with NatsUnavailableError. */
+  async newest(account: string, limit: number): Promise<ClosedRecord[]> {
+    const messages = await readRange(
+      this.#nats,
+      SESSIONS_STREAM,
+      1,
+      RECORDS_PER_ACCOUNT_MAX,
+      SUBJECT + account,
+    );
+    const text = new TextDecoder();
+    return messages
+      .slice(-limit)
+      .reverse()
+      .map((message) => ClosedRecord.parse(JSON.parse(text.decode(message.data))));
+  }
+}

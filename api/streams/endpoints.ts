@@ -1,0 +1,217 @@
+/**
+ * Stream management (specification 4.1): list, create, change and delete streams, and look at the
+ * sessions of the account. Listening to a stream is in streams.ts: its answer is no JSON.
+ */
+import { z } from 'zod';
+import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
+import { integer } from '../parameters.ts';
+import { type ClosedRecord, type OpenRecord, SessionEnd } from '../sessions/book.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import type { StreamStore } from './store.ts';
+import { Meta, NewStream, Stream, type StreamRecord, Subscription, wireStream } from './stream.ts';
+
+export type StreamsCall = Context & {
+  readonly store: StreamStore;
+  readonly sessions: Sessions;
+};
+
+const HISTORY_LIMIT_DEFAULT = 50;
+const HISTORY_LIMIT_MAX = 1_000;
+
+const ID_EXAMPLE = '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a';
+
+/** Any text: one that is no id of the account's streams is 404. */
+export const StreamId = z.object({
+  id: z
+    .string()
+    .meta({ type: 'string', format: 'uuid', description: 'stream id', examples: [ID_EXAMPLE] }),
+});
+
+const TotalCount = z
+  .int()
+  .nonnegative()
+  .meta({ description: 'length of data', examples: [1] });
+
+const Session = z.object({
+  id: z.string().meta({ description: 'id of the session', examples: [ID_EXAMPLE] }),
+  stream_id: z
+    .string()
+    .nullable()
+    .meta({ description: 'the managed stream; null: the order feed', examples: [ID_EXAMPLE] }),
+  started_at: z.string().meta({
+    description: 'when it was opened, UTC with milliseconds',
+    examples: ['2026-05-01T12:00:00.000Z'],
+  }),
+});
+
+const EndedSession = Session.extend({
+  ended_at: z.string().meta({
+    description: 'when it ended',
+    examples: ['2026-05-01T12:30:00.000Z'],
+  }),
+  end: SessionEnd.meta({ description: 'why it ended', examples: ['client_left'] }),
+  events: z
+    .int()
+    .nullable()
+    .meta({ description: 'events delivered; null where that is not known', examples: [1234] }),
+});
+
+const listStreams = endpoint({
+  method: 'get',
+  path: '/streams',
+  summary: 'The streams of this account',
+  description: 'Oldest first.',
+  parameters: z.object({}),
+  answer: z.object({ data: z.array(Stream), total_count: TotalCount }),
+  problems: [],
+  run: async (call: StreamsCall) => {
+    const data = call.store.list(call.caller.account).map((record) => wire(call, record));
+    return { data, total_count: data.length };
+  },
+});
+
+const createStream = endpoint({
+  method: 'post',
+  path: '/streams',
+  status: 201,
+  summary: 'Create a stream with stored filters',
+  description: `A match is delivered where it fits every list that is not empty, by one entry of it.
+Slugs are lower-cased, duplicates removed. The quotas \`max_streams\`, \`max_naked_streams\` (streams
+without any filter), \`max_filter_addrs\`, \`max_filter_tags\` and \`max_filter_series\` depend on the tier.`,
+  parameters: z.object({}),
+  body: NewStream,
+  answer: Stream,
+  problems: ['quota_exceeded', 'payload_too_large', 'unsupported_media_type'],
+  run: async (call: StreamsCall, _, body) => wire(call, await call.store.create(call.caller, body)),
+});
+
+const updateSubscription = endpoint({
+  method: 'put',
+  path: '/streams/:id/subscription',
+  summary: 'Replace the filters of a stream',
+  description: `Listeners stay connected and get what fits the new filters from then on, within a second
+everywhere. An omitted list is kept, an empty one clears.`,
+  parameters: StreamId,
+  body: Subscription,
+  answer: Stream,
+  problems: ['not_found', 'quota_exceeded', 'payload_too_large', 'unsupported_media_type'],
+  run: async (call: StreamsCall, { id }, body) =>
+    wire(call, await call.store.update(call.caller, id, present(body))),
+});
+
+const readMeta = endpoint({
+  method: 'get',
+  path: '/streams/:id/meta',
+  summary: 'One stream, without listening to it',
+  description: 'The same object as in the list.',
+  parameters: StreamId,
+  answer: Stream,
+  problems: ['not_found'],
+  run: async (call: StreamsCall, { id }) => wire(call, await call.store.find(call.caller, id)),
+});
+
+const updateMeta = endpoint({
+  method: 'put',
+  path: '/streams/:id/meta',
+  summary: 'Rename, enable or disable a stream',
+  description: `What is omitted is kept. Disabling ends the listeners; until it is enabled again,
+listening answers 403 \`stream_disabled\`.`,
+  parameters: StreamId,
+  body: Meta,
+  answer: Stream,
+  problems: ['not_found', 'payload_too_large', 'unsupported_media_type'],
+  run: async (call: StreamsCall, { id }, body) =>
+    wire(call, await call.store.update(call.caller, id, present(body))),
+});
+
+const deleteStream = endpoint({
+  method: 'delete',
+  path: '/streams/:id',
+  summary: 'Delete a stream',
+  description: 'The responses of its listeners end normally.',
+  parameters: StreamId,
+  answer: z.object({
+    id: z.string().meta({ description: 'id of the deleted stream', examples: [ID_EXAMPLE] }),
+  }),
+  problems: ['not_found'],
+  run: async (call: StreamsCall, { id }) => {
+    await call.store.delete(call.caller, id);
+    return { id };
+  },
+});
+
+const listSessions = endpoint({
+  method: 'get',
+  path: '/sessions',
+  summary: 'Open event streams of this account',
+  description: 'Of managed streams and of the order feed, over all processes; oldest first.',
+  parameters: z.object({}),
+  answer: z.object({
+    data: z.array(Session),
+    total_count: TotalCount,
+    used_seconds_today: z
+      .int()
+      .nonnegative()
+      .meta({
+        description: 'seconds of event streams on this UTC day, over all sessions',
+        examples: [5400],
+      }),
+  }),
+  problems: [],
+  run: async ({ caller, sessions }: StreamsCall) => {
+    const data = sessions.list(caller.account).map(wireSession);
+    const used = sessions.usedSeconds(caller.account);
+    return { data, total_count: data.length, used_seconds_today: used };
+  },
+});
+
+const listEndedSessions = endpoint({
+  method: 'get',
+  path: '/sessions/history',
+  summary: 'Ended event streams of this account',
+  description: `Newest first; kept for 30 days, at most ${HISTORY_LIMIT_MAX} of them.`,
+  parameters: z.object({
+    limit: integer(1, HISTORY_LIMIT_MAX)
+      .default(HISTORY_LIMIT_DEFAULT)
+      .meta({ description: 'how many at most' }),
+  }),
+  answer: z.object({ data: z.array(EndedSession), total_count: TotalCount }),
+  problems: [],
+  run: async ({ caller, sessions }: StreamsCall, { limit }) => {
+    const ended = await sessions.history(caller.account, limit);
+    const data = ended.map((record) => ({ ...wireSession(record), ...wireEnd(record) }));
+    return { data, total_count: data.length };
+  },
+});
+
+export const STREAMS_ENDPOINTS: readonly Endpoint<StreamsCall>[] = [
+  listStreams,
+  createStream,
+  deleteStream,
+  updateSubscription,
+  readMeta,
+  updateMeta,
+  listSessions,
+  listEndedSessions,
+];
+
+function wire({ sessions }: StreamsCall, record: StreamRecord): Stream {
+  const open = sessions.list(record.account).filter(({ streamId }) => streamId === record.id);
+  return wireStream(record, open.length);
+}
+
+function wireSession({ id, streamId, startedAtMs }: OpenRecord) {
+  return { id, stream_id: streamId, started_at: new Date(startedAtMs).toISOString() };
+}
+
+function wireEnd({ endedAtMs, end, events }: ClosedRecord) {
+  return { ended_at: new Date(endedAtMs).toISOString(), end, events };
+}
+
+type Present<Given> = { [Name in keyof Given]: Exclude<Given[Name], undefined> };
+
+/** What was given: an omitted member must not replace what is stored. */
+function present<Given extends object>(given: Given): Partial<Present<Given>> {
+  const entries = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as Partial<Present<Given>>;
+}

@@ -1,0 +1,177 @@
+/**
+ * A managed stream (specification 2.12): the record that is stored, the bodies that make and change
+ * it, the filter that it stands for, and the object that is answered. Pure.
+ */
+import { z } from 'zod';
+import { effectiveTags, type Filter, NO_FILTER } from '../feed/filter.ts';
+import type { TierLimits } from '../tiers.ts';
+
+const NAME_CHARACTERS_MAX = 64;
+const SLUG_CHARACTERS_MAX = 100;
+/** Beyond every quota; what is above a quota is told as such. */
+const LIST_ENTRIES_MAX = 10_000;
+
+const EXAMPLE_ADDRESS = '0x56687bf447db6ffa42ffe2204a05edaa20f55839';
+
+const Slug = z
+  .string()
+  .transform((text) => text.trim().toLowerCase())
+  .pipe(
+    z
+      .string()
+      .min(1, 'must not be empty')
+      .max(SLUG_CHARACTERS_MAX, `must have at most ${SLUG_CHARACTERS_MAX} characters`),
+  );
+const Slugs = z
+  .array(Slug, 'must be a list of texts')
+  .max(LIST_ENTRIES_MAX)
+  .transform((slugs) => [...new Set(slugs)]);
+
+const Addresses = z
+  .array(
+    z
+      .string()
+      .regex(/^0x[0-9a-fA-F]{40}$/, 'must be a wallet address: 0x and 40 hexadecimal digits')
+      .transform((address) => address.toLowerCase()),
+    'must be a list of wallet addresses',
+  )
+  .max(LIST_ENTRIES_MAX)
+  .transform((addresses) => [...new Set(addresses)]);
+
+const Name = z
+  .string('must be a text')
+  .transform((text) => text.trim())
+  .pipe(
+    z
+      .string()
+      .min(1, 'must not be empty')
+      .refine(
+        (text) => [...text].length <= NAME_CHARACTERS_MAX,
+        `must have at most ${NAME_CHARACTERS_MAX} characters`,
+      ),
+  );
+
+const NAME_MEANING = {
+  description: `name of the stream, 1 to ${NAME_CHARACTERS_MAX} characters`,
+  examples: ['whales'],
+};
+const ADDRESSES_MEANING = {
+  description: 'wallet addresses; matches that involve one of them',
+  examples: [[EXAMPLE_ADDRESS]],
+};
+const TAGS_MEANING = {
+  description: 'tags of markets; matches in a market that has one of them; `all` is no filter',
+  examples: [['crypto', '5m']],
+};
+const SERIES_MEANING = {
+  description: 'series slugs; matches in a market of one of them',
+  examples: [['btc-up-or-down-hourly']],
+};
+
+/** Body of `PUT /streams/{id}/subscription`: an omitted list is kept, an empty one clears. */
+export const Subscription = z.object({
+  addresses: Addresses.optional().meta(ADDRESSES_MEANING),
+  tags: Slugs.optional().meta(TAGS_MEANING),
+  series: Slugs.optional().meta(SERIES_MEANING),
+});
+export type Subscription = z.output<typeof Subscription>;
+
+/** Body of `POST /streams`. */
+export const NewStream = Subscription.extend({ name: Name.meta(NAME_MEANING) });
+export type NewStream = z.output<typeof NewStream>;
+
+/** Body of `PUT /streams/{id}/meta`: what is omitted is kept. */
+export const Meta = z.object({
+  name: Name.optional().meta(NAME_MEANING),
+  enabled: z
+    .boolean('must be true or false')
+    .optional()
+    .meta({ description: 'false ends its listeners and refuses new ones', examples: [false] }),
+});
+export type Meta = z.output<typeof Meta>;
+
+/** Value of a bucket entry, as JSON. */
+export const StreamRecord = z.object({
+  id: z.string(),
+  account: z.string(),
+  name: z.string(),
+  addresses: z.array(z.string()),
+  tags: z.array(z.string()),
+  series: z.array(z.string()),
+  enabled: z.boolean(),
+  createdAt: z.iso.datetime(),
+  updatedAt: z.iso.datetime(),
+});
+export type StreamRecord = z.infer<typeof StreamRecord>;
+
+/** The object of the interface. */
+export const Stream = z.object({
+  id: z.string().meta({
+    description: 'id of the stream, a UUID',
+    examples: ['0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a'],
+  }),
+  name: z.string().meta(NAME_MEANING),
+  addresses: z.array(z.string()).meta(ADDRESSES_MEANING),
+  tags: z.array(z.string()).meta(TAGS_MEANING),
+  series: z.array(z.string()).meta(SERIES_MEANING),
+  enabled: z.boolean().meta({ description: 'whether it can be listened to', examples: [true] }),
+  active_sessions: z
+    .int()
+    .nonnegative()
+    .meta({
+      description: 'connected listeners, over all processes of the service',
+      examples: [2],
+    }),
+  created_at: z.string().meta({
+    description: 'when it was made, UTC with milliseconds',
+    examples: ['2026-05-01T12:00:00.000Z'],
+  }),
+  updated_at: z.string().meta({
+    description: 'when its filters, name or state were last changed',
+    examples: ['2026-05-01T12:00:00.000Z'],
+  }),
+});
+export type Stream = z.infer<typeof Stream>;
+
+export function wireStream(record: StreamRecord, activeSessions: number): Stream {
+  return {
+    id: record.id,
+    name: record.name,
+    addresses: record.addresses,
+    tags: record.tags,
+    series: record.series,
+    enabled: record.enabled,
+    active_sessions: activeSessions,
+    created_at: record.createdAt,
+    updated_at: record.updatedAt,
+  };
+}
+
+type Lists = Pick<StreamRecord, 'addresses' | 'tags' | 'series'>;
+
+export function filterOf({ addresses, tags, series }: Lists): Filter {
+  return {
+    ...NO_FILTER,
+    traders: new Set(addresses),
+    tags: new Set(effectiveTags(tags)),
+    series: new Set(series),
+  };
+}
+
+/** Whether every match passes: a "naked" stream. */
+export function isNaked(lists: Lists): boolean {
+  const { traders, tags, series } = filterOf(lists);
+  return traders.size === 0 && tags.size === 0 && series.size === 0;
+}
+
+/** The first list that is longer than the tier allows. */
+export function longList(
+  { addresses, tags, series }: Lists,
+  limits: TierLimits,
+): { readonly name: string; readonly limit: number; readonly used: number } | undefined {
+  return [
+    { name: 'max_filter_addrs', limit: limits.filterAddressesMax, used: addresses.length },
+    { name: 'max_filter_tags', limit: limits.filterTagsMax, used: tags.length },
+    { name: 'max_filter_series', limit: limits.filterSeriesMax, used: series.length },
+  ].find(({ limit, used }) => used > limit);
+}
