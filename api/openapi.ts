@@ -1,11 +1,12 @@
 /**
  * The OpenAPI 3.1 document, made from the endpoints themselves: parameters and answers are described
- * by the schemas that parse and type them. The event stream, which is no JSON answer, is described by
- * openapi-stream.ts.
+ * by the schemas that parse and type them. The event streams, which are no JSON answers, are described
+ * by openapi-stream.ts.
  */
 import { z } from 'zod';
 import type { Described } from './endpoint.ts';
-import { STREAM_OPERATION, STREAM_PATH } from './openapi-stream.ts';
+import { EVENT_SCHEMAS } from './openapi-events.ts';
+import { STREAM_OPERATIONS } from './openapi-stream.ts';
 import { ProblemBody, type ProblemCode } from './problems.ts';
 
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
@@ -94,27 +95,33 @@ const CSV: JsonSchema = {
 };
 
 export function openApi(endpoints: readonly Described[]): OpenApi {
-  const stream = {
-    ...STREAM_OPERATION,
-    responses: { ...STREAM_OPERATION.responses, ...problemAnswers(['quota_exceeded']) },
-  };
+  const answered: Readonly<Record<string, PathItem>> = Object.fromEntries(
+    [...Map.groupBy(endpoints, (endpoint) => template(endpoint.path))].map(([path, own]) => [
+      path,
+      Object.fromEntries(own.map((one) => [one.method ?? 'get', operation(one)])),
+    ]),
+  );
+  const listened = Object.entries(STREAM_OPERATIONS).map(([path, { operation, problems }]) => {
+    const responses = { ...operation.responses, ...problemAnswers(problems) };
+    return [path, { get: { ...operation, responses }, ...answered[path] }];
+  });
   return {
     openapi: '3.1.0',
     info: { title: 'Fillstream', version: '2.0.0', description: DESCRIPTION },
     servers: [{ url: '/' }],
     security: [{ key: [] }],
     paths: {
-      ...Object.fromEntries(
-        [...Map.groupBy(endpoints, (endpoint) => template(endpoint.path))].map(([path, own]) => [
-          path,
-          Object.fromEntries(own.map((one) => [one.method ?? 'get', operation(one)])),
-        ]),
-      ),
-      [STREAM_PATH]: { get: stream },
+      ...answered,
+      ...Object.fromEntries(listened),
     },
     components: {
       securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Service-Key' } },
-      schemas: { Problem: jsonSchema(ProblemBody, 'output') },
+      schemas: Object.fromEntries(
+        Object.entries({ Problem: ProblemBody, ...EVENT_SCHEMAS }).map(([name, schema]) => [
+          name,
+          jsonSchema(schema, 'output'),
+        ]),
+      ),
       headers: Object.fromEntries(
         Object.entries({ ...RATE_HEADERS, ...PAGE_HEADERS }).map(([name, description]) => [
           name,

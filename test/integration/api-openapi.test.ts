@@ -5,7 +5,7 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import type { OpenApi, Operation, Parameter } from '../../api/openapi.ts';
+import type { Method, OpenApi, Operation, Parameter } from '../../api/openapi.ts';
 import { addressOf } from './api-bookings.ts';
 import { SEED } from './api-expected.ts';
 import { get, issueKey } from './api-harness.ts';
@@ -17,11 +17,13 @@ const RUNS = 20;
 let seeded: Awaited<ReturnType<typeof startSeeded>>;
 let url: string;
 let document: OpenApi;
+let streamId: string;
 
 beforeAll(async () => {
   seeded = await startSeeded();
   url = seeded.api.url;
   document = (await get(`${url}/openapi.json`, undefined)).body;
+  streamId = await makeStream(seeded.key);
 });
 
 afterAll(() => seeded?.stop());
@@ -29,11 +31,28 @@ afterAll(() => seeded?.stop());
 /** Path parameters that exist in the made-up exchange. */
 const KNOWN: Readonly<Record<string, string>> = { address: addressOf(3), id: '1002' };
 
-/** The operations that read, and answer with JSON. */
+/** The operations that read and answer with JSON. */
 function operations() {
   return Object.entries(document.paths)
-    .filter(([path, item]) => item.get !== undefined && !path.includes('/stream/'))
-    .map(([path]) => ({ path, operation: operationOf(path) }));
+    .flatMap(([path, item]) => (item.get === undefined ? [] : { path, operation: item.get }))
+    .filter(({ operation }) => operation.responses[200]?.content['application/json']);
+}
+
+function send(method: Method, path: string, key: string, body: unknown) {
+  return get(url + path, key, {
+    method: method.toUpperCase(),
+    headers: { 'Content-Type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+}
+
+async function makeStream(key: string): Promise<string> {
+  const { body } = await send('post', '/streams', key, { name: 'described', tags: ['crypto'] });
+  return body.id;
+}
+
+function knownOf(path: string): Readonly<Record<string, string>> {
+  return path.startsWith('/streams/') ? { id: streamId } : KNOWN;
 }
 
 function fill(path: string, values: Readonly<Record<string, string>>): string {
@@ -72,9 +91,15 @@ function schemaOf(schema: z.core.JSONSchema.JSONSchema): z.ZodType {
 }
 
 describe('the document', () => {
-  test('describes every operation of parts 4.2 to 4.4 and those beyond', () => {
+  test('describes every operation of part 4 and those beyond', () => {
     expect(document.openapi).toBe('3.1.0');
     expect(Object.keys(document.paths).sort()).toEqual([
+      '/sessions',
+      '/sessions/history',
+      '/streams',
+      '/streams/{id}',
+      '/streams/{id}/meta',
+      '/streams/{id}/subscription',
       '/v1/analytics/leaderboard',
       '/v1/markets/{id}',
       '/v1/stream/orders',
@@ -138,7 +163,7 @@ describe('the document', () => {
 describe('live answers', () => {
   test('of every path fit the document', async () => {
     for (const { path, operation } of operations()) {
-      const answer = await get(url + fill(path, KNOWN), seeded.key);
+      const answer = await get(url + fill(path, knownOf(path)), seeded.key);
       expect(answer.status, path).toBe(200);
       expectDescribed(operation, answer);
     }
@@ -147,13 +172,16 @@ describe('live answers', () => {
   test('with every optional part fit the document', async () => {
     for (const path of ['/v1/traders/{address}/markets', '/v2/traders/{address}/markets']) {
       const query = '?include_orders=true&is_active=false';
-      expectDescribed(operationOf(path), await get(url + fill(path, KNOWN) + query, seeded.key));
+      expectDescribed(
+        operationOf(path),
+        await get(url + fill(path, knownOf(path)) + query, seeded.key),
+      );
     }
   });
 
   test('to a wrong key, id or tier fit the document', async () => {
     for (const { path, operation } of operations()) {
-      const known = url + fill(path, KNOWN);
+      const known = url + fill(path, knownOf(path));
       expectDescribed(operation, await get(known, undefined));
       expectDescribed(operation, await get(`${known}?limit=100000000`, seeded.demoKey));
       const unknown = fill(path, { address: `0x${'0'.repeat(40)}`, id: '77' });
@@ -186,6 +214,69 @@ describe('live answers', () => {
   });
 });
 
+describe('answers to bodies', () => {
+  const names = ['name', 'addresses', 'tags', 'series', 'enabled', 'other'];
+  const slugs = fc.array(fc.oneof(fc.constantFrom('crypto', ' NFL ', '5M'), fc.string()), {
+    maxLength: 120,
+  });
+  const fitting = fc.record(
+    {
+      name: fc.string(),
+      addresses: fc.array(fc.constantFrom(addressOf(1), addressOf(2).toUpperCase(), '0x12')),
+      tags: slugs,
+      series: slugs,
+      enabled: fc.boolean(),
+    },
+    { requiredKeys: [] },
+  );
+  const body = fc.oneof(
+    { weight: 4, arbitrary: fitting },
+    { weight: 1, arbitrary: fc.dictionary(fc.constantFrom(...names), fc.jsonValue()) },
+    { weight: 1, arbitrary: fc.jsonValue() },
+  );
+
+  test.each([
+    ['post', '/streams'],
+    ['put', '/streams/{id}/subscription'],
+    ['put', '/streams/{id}/meta'],
+  ] as const)('of %s %s fit the document, whatever is sent', async (method, path) => {
+    const operation = operationOf(path, method);
+    const key = await issueKey(seeded.nats.bucket, 'pro');
+    const filled = fill(path, { id: await makeStream(key) });
+    const seen = new Set<number>();
+    await fc.assert(
+      fc.asyncProperty(body, async (given) => {
+        const answer = await send(method, filled, key, given);
+        seen.add(answer.status);
+        expect(answer.status).toBeLessThan(500);
+        expectDescribed(operation, answer);
+      }),
+      { numRuns: 60, seed: SEED },
+    );
+    expect([...seen]).toEqual(
+      expect.arrayContaining([operation.operationId === 'post_streams' ? 201 : 200, 400]),
+    );
+    const other = await get(url + filled, key, {
+      method: method.toUpperCase(),
+      headers: { 'Content-Type': 'text/plain' },
+      body: '{}',
+    });
+    expect(other.status).toBe(415);
+    expectDescribed(operation, other);
+  });
+
+  test('of delete fit the document', async () => {
+    const key = await issueKey(seeded.nats.bucket, 'pro');
+    const id = await makeStream(key);
+    const operation = operationOf('/streams/{id}', 'delete');
+    for (const status of [200, 404]) {
+      const answer = await send('delete', `/streams/${id}`, key, undefined);
+      expect(answer.status).toBe(status);
+      expectDescribed(operation, answer);
+    }
+  });
+});
+
 describe('/docs', () => {
   test('shows every operation and asks no other host', async () => {
     const response = await fetch(`${url}/docs`);
@@ -194,7 +285,7 @@ describe('/docs', () => {
     expect(response.headers.get('content-security-policy')).toMatch(/^default-src 'none'/);
     for (const [path, item] of Object.entries(document.paths)) {
       for (const method of Object.keys(item)) {
-        expect(page).toContain(`${method.toUpperCase()} ${path}`);
+        expect(page).toContain(`${method.toUpperCase()} ${path}<`);
       }
     }
     expect(page).not.toMatch(/<(script|link|img|iframe)\b|(src|href)="(https?:)?\/\//);
@@ -224,8 +315,8 @@ function textOf({ name, schema }: Parameter): fc.Arbitrary<string> {
   );
 }
 
-function operationOf(path: string): Operation {
-  const operation = document.paths[path]?.get;
+function operationOf(path: string, method: Method = 'get'): Operation {
+  const operation = document.paths[path]?.[method];
   if (operation === undefined) throw new Error(`the document has no ${path}`);
   return operation;
 }

@@ -1,11 +1,13 @@
 import { describe, expect, test } from 'vitest';
 import { parseFeedQuery } from '../../api/feed/query.ts';
-import { STREAM_OPERATION } from '../../api/openapi-stream.ts';
+import { STREAM_OPERATIONS } from '../../api/openapi-stream.ts';
 import { Problem } from '../../api/problems.ts';
+
+const PARAMETERS = STREAM_OPERATIONS['/v1/stream/orders']?.operation.parameters ?? [];
 
 /** Names of the parameters that the feed refuses with this text in each. */
 function refused(text: string): string[] {
-  const names = STREAM_OPERATION.parameters.filter((one) => one.in === 'query');
+  const names = PARAMETERS.filter((one) => one.in === 'query');
   try {
     parseFeedQuery(Object.fromEntries(names.map(({ name }) => [name, text])), undefined);
     return [];
@@ -15,12 +17,12 @@ function refused(text: string): string[] {
   }
 }
 
-describe('STREAM_OPERATION', () => {
+describe('STREAM_OPERATIONS', () => {
   test('names the parameters that the feed parses', () => {
     const free = ['tags', 'series'];
-    const names = STREAM_OPERATION.parameters
-      .filter((one) => one.in === 'query' && !free.includes(one.name))
-      .map((one) => one.name);
+    const names = PARAMETERS.filter((one) => one.in === 'query' && !free.includes(one.name)).map(
+      (one) => one.name,
+    );
     expect(refused('no value of any').sort()).toEqual(names.sort());
     const { filter } = parseFeedQuery({ tags: 'a', series: 'b' }, undefined);
     expect([filter.tags, filter.series]).toEqual([new Set(['a']), new Set(['b'])]);

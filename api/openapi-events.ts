@@ -1,0 +1,143 @@
+/**
+ * What the events of an event stream carry (specification 2.13, 2.14 and 6), as schemas for the
+ * OpenAPI document; tests hold what is delivered against them.
+ */
+import { z } from 'zod';
+
+const text = (description: string, example: string) =>
+  z.string().meta({ description, examples: [example] });
+const amount = (description: string, example = '4500000') =>
+  z
+    .string()
+    .regex(/^\d+$/)
+    .meta({ description, examples: [example] });
+
+const ADDRESS = '0x56687bf447db6ffa42ffe2204a05edaa20f55839';
+const HASH = `0x${'5f'.repeat(32)}`;
+const TIME = '2026-05-01T12:00:00.000Z';
+
+const txHash = text('hash of the transaction', HASH);
+const side = z.enum(['BUY', 'SELL']).meta({ description: 'side', examples: ['BUY'] });
+const tags = z.array(z.string()).meta({ description: 'tags', examples: [['crypto', '5M']] });
+
+const Participant = z.object({
+  fee: amount('fee, micro-USDC', '0'),
+  order: z.object({
+    order_hash: text('EIP-712 hash of the order', HASH),
+    shares: amount('original capacity, micro-shares; 0 where calldata could not be read'),
+    signature_type: z.int().meta({
+      description: '0 EOA, 1 proxy wallet, 2 multi-signature safe, 3 deposit wallet (ERC-1271)',
+      examples: [2],
+    }),
+    timestamp: text('when the order was signed; empty where it does not say', TIME),
+    usdc: amount('original notional, micro-USDC; 0 where calldata could not be read'),
+  }),
+  outcome: text('label of the outcome', 'Yes'),
+  shares: amount('filled shares, micro-shares'),
+  side,
+  token_ids_index: z
+    .union([z.literal(0), z.literal(1)])
+    .meta({ description: 'index in token_ids and outcomes of the market', examples: [0] }),
+  usdc: amount('filled notional, micro-USDC'),
+  user: z.object({
+    address: text('wallet', ADDRESS),
+    name: text('public name, empty where there is none', 'alice'),
+  }),
+});
+
+/** `tx` of a managed stream. */
+const LiveTransaction = z.object({
+  makers: z.array(Participant),
+  market: z.object({
+    condition_id: text('condition id', HASH),
+    event_slug: text('slug of the event', 'bitcoin-up-or-down'),
+    group_item_title: text('title inside its group', ''),
+    id: z.number().meta({ description: 'market id; 0 while it is not known', examples: [2182202] }),
+    neg_risk: z.boolean().meta({ description: 'negative-risk market', examples: [false] }),
+    outcomes: z
+      .tuple([z.string(), z.string()])
+      .meta({ description: 'labels of the outcomes', examples: [['Yes', 'No']] }),
+    question: text('question', 'Bitcoin up or down?'),
+    series_slug: text('slug of the series', 'btc-up-or-down-hourly'),
+    slug: text('slug of the market', 'bitcoin-up-or-down-may-1'),
+    sports_market_type: text('such as moneyline; empty for other markets', 'moneyline'),
+    start_date: text('when it opened', '2026-05-01T00:00:00Z'),
+    tags_slug: tags,
+    token_ids: z
+      .tuple([z.string(), z.string()])
+      .meta({ description: 'token ids of the outcomes', examples: [['1', '2']] }),
+  }),
+  taker: Participant,
+  timestamp: text('when the match was first seen', TIME),
+  tx_hash: txHash,
+});
+
+const LabelledOrder = z.object({
+  side,
+  usdc: amount('micro-USDC'),
+  shares: amount('micro-shares'),
+  trader: z.object({
+    address: text('wallet', ADDRESS),
+    name: text('public name', 'alice'),
+    x_username: text('social handle', ''),
+    profile_image: text('URL', ''),
+    profile_created_at: text('when the profile was made', '2025-01-02 03:04:05Z'),
+  }),
+  outcome: text('label of the outcome', 'Yes'),
+  fee: amount('micro-USDC', '0'),
+  token_id: text('token id of the outcome', '1'),
+  fee_rate_bps: amount('basis points; orders of version 2 carry none', '0'),
+});
+
+/** `order` of the order feed with `format=json`. */
+const LabelledMatch = z.object({
+  tx_hash: txHash,
+  timestamp: text('when the match was first seen', '2026-05-01 12:00:00.000Z'),
+  market: z.object({
+    id: text('market id; 0 while it is not known', '2182202'),
+    question: text('question', 'Bitcoin up or down?'),
+    slug: text('slug', 'bitcoin-up-or-down-may-1'),
+    start_date: text('when it opened', '2026-05-01 00:00:00Z'),
+    end_date: text('when it closes', '2026-05-02 00:00:00Z'),
+    icon: text('URL', ''),
+    neg_risk: z.boolean().meta({ description: 'negative-risk market', examples: [false] }),
+    event_slug: text('slug of the event', 'bitcoin-up-or-down'),
+    series_slug: text('slug of the series', 'btc-up-or-down-hourly'),
+    tags,
+    outcome_1: text('label of the first outcome', 'Yes'),
+    outcome_2: text('label of the second outcome', 'No'),
+    group_item_title: text('title inside its group', ''),
+    event_title: text('title of the event', 'Bitcoin up or down'),
+    event_icon: text('URL', ''),
+    resolved_at: text('empty while unresolved', ''),
+    winning_outcome: text('empty while unresolved', ''),
+  }),
+  taker_order: LabelledOrder,
+  maker_orders: z.array(LabelledOrder),
+});
+
+const position = (description: string) => z.int().meta({ description, examples: [28492588] });
+
+const Gap = z.object({
+  requested: position('the position that was asked for, or the last one delivered'),
+  first_available: position('the position at which delivery goes on'),
+});
+
+const ABOUT = {
+  tx_hash: txHash,
+  match_id: text('names the match among those of its transaction', `${HASH}:${HASH}`),
+  timestamp: text('when this was known', '2026-05-01 12:02:00.000Z'),
+};
+
+const Void = z.object({
+  ...ABOUT,
+  reason: z.enum(['reverted', 'replaced', 'never_mined', 'unmatched']).meta({
+    description: 'why it did not happen; never_mined may still be followed by restored',
+    examples: ['reverted'],
+  }),
+});
+
+const Restored = z.object(ABOUT);
+
+/** By their names in the document. */
+export const EVENT_SCHEMAS = { LiveTransaction, LabelledMatch, Gap, Void, Restored };
