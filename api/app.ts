@@ -8,6 +8,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
+import type { Nats } from '../infra/nats.ts';
 import { ACCOUNT_ENDPOINTS } from './account/endpoints.ts';
 import { admit, requireKey, uncounted } from './admission.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
@@ -21,9 +22,11 @@ import { callerOf, type Keys } from './keys.ts';
 import { createLimits } from './limits.ts';
 import type { HttpMetrics } from './metrics.ts';
 import { mount, refuseMethod } from './mount.ts';
+import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from './page.ts';
 import { Problem, problemHandler } from './problems.ts';
 import { logRequests, refuseKeyInUrl } from './request-log.ts';
 import type { SharedCounts } from './shared-counts.ts';
+import { createStatus, STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS } from './streams/endpoints.ts';
 import type { Streams } from './streams/streams.ts';
 import type { Usage } from './usage.ts';
@@ -34,6 +37,7 @@ export type AppOptions = {
   readonly readiness: Readiness;
   readonly feed: Pick<Feed, 'handler' | 'endSessionsOf'>;
   readonly streams: Streams;
+  readonly nats: Nats;
   readonly logger: Logger;
   /** Where keys are written. */
   readonly keysBucket: KeysBucket;
@@ -83,6 +87,7 @@ export function createApp(options: AppOptions): Express {
     requestsToday: (account) => options.usage.today(account),
     now,
   });
+  mount(app, STATUS_ENDPOINTS, { status: createStatus({ ...analytics, nats: options.nats }) });
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(docsHandler).all(notGet);
   const requireListener = endWhenRevoked(keys, feed);
@@ -92,6 +97,9 @@ export function createApp(options: AppOptions): Express {
     .get(requireKey, requireListener, streams.listen)
     .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
   mount(app, STREAMS_ENDPOINTS, streams);
+
+  for (const path of PAGE_PATHS) app.route(path).get(pageHandler).all(notGet);
+  app.route(ASSET_PATH).get(assetHandler).all(notGet);
 
   app.use(() => {
     throw new Problem({ status: 404, error: 'not_found', detail: 'no such route' });

@@ -9,10 +9,16 @@ import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { docsPage } from './docs-page.ts';
 import { Encoded, send } from './encoded.ts';
 import { openApi } from './openapi.ts';
+import { STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS } from './streams/endpoints.ts';
 
 const MAX_AGE_SECONDS = 300;
-const DOCUMENT = openApi([...ANALYTICS_ENDPOINTS, ...ACCOUNT_ENDPOINTS, ...STREAMS_ENDPOINTS]);
+const DOCUMENT = openApi([
+  ...ANALYTICS_ENDPOINTS,
+  ...ACCOUNT_ENDPOINTS,
+  ...STREAMS_ENDPOINTS,
+  ...STATUS_ENDPOINTS,
+]);
 const ENCODED_DOCUMENT = new Encoded('json', JSON.stringify(DOCUMENT), MAX_AGE_SECONDS);
 const ENCODED_PAGE = new Encoded('html', docsPage(DOCUMENT), MAX_AGE_SECONDS);
 

@@ -17,6 +17,7 @@ import { createFeed } from './feed/feed.ts';
 import { createReadiness, notReady, type Readiness } from './health.ts';
 import { openKeys } from './keys.ts';
 import { countConnections, httpMetrics, watchLeaderboards } from './metrics.ts';
+import { pageOnce } from './page.ts';
 import { createLimitedServer } from './server.ts';
 import { openSessions } from './sessions/sessions.ts';
 import { shareCounts } from './shared-counts.ts';
@@ -50,10 +51,12 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const sessions = await openSessions(shared);
   const feed = await createFeed({ nats, logger, sessions });
   const streams = await openStreams({ ...shared, feed, sessions });
+  // Bundled while the process starts, so that nobody waits for it; a fault shows now.
+  await pageOnce();
   const readiness = createReadiness({ clickhouse, nats, feed });
   const registry = createRegistry('api');
   const app = createApp({
-    ...{ clickhouse, keys, keysBucket: bucket, feed, streams, logger, usage, sharedCounts },
+    ...{ clickhouse, nats, keys, keysBucket: bucket, feed, streams, logger, usage, sharedCounts },
     readiness,
     metrics: httpMetrics(registry),
     trustedProxies: config.TRUSTED_PROXIES,

@@ -61,6 +61,23 @@ export const address = parameter(
   (text) => (ADDRESS.test(text) ? text.toLowerCase() : undefined),
 );
 
+/** 1 to `most` wallet addresses by comma; lower case afterwards, each once. */
+export function addresses(most: number) {
+  return parameter(
+    `1 to ${most} times 0x and 40 hexadecimal digits, by comma`,
+    {
+      type: 'string',
+      pattern: `${ADDRESS.source.slice(0, -1)}(,${ADDRESS.source.slice(1, -1)})*$`,
+      examples: ['0x56687bf447db6ffa42ffe2204a05edaa20f55839'],
+    },
+    (text) => {
+      const given = [...new Set(text.toLowerCase().split(','))];
+      const isGood = given.length <= most && given.every((one) => ADDRESS.test(one));
+      return isGood ? given : undefined;
+    },
+  );
+}
+
 /** A numeric market id: an int64 that is not negative, as decimal text without leading zeros. */
 export const marketId = parameter(
   `a whole number from 0 to ${INT64_MAX}`,

@@ -64,6 +64,9 @@ Fillstream is ready at ${ready.url}
   NATS        ${ready.nats_url}
   chain       ${ready.rpc_url}
 
+The page, ready to use (the key stays behind the #, which is not sent to any server):
+  ${ready.url}/#key=${keys.pro}
+
 The leaderboard of the last hour:
   curl -s ${header} '${ready.url}/v1/analytics/leaderboard?time_frame=1H&limit=5'
 

@@ -4,6 +4,7 @@ import { hourlyV1, hourlyV2 } from './hourly.ts';
 import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
 import { marketDetailV1, marketDetailV2 } from './market.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
+import { pnlLines } from './pnl-lines.ts';
 import type { Call } from './query.ts';
 import { traderV1 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
@@ -22,4 +23,5 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   ordersV2,
   hourlyV2,
   marketDetailV2,
+  pnlLines,
 ];

@@ -132,6 +132,7 @@ export async function startApi(options: {
   const app = createApp({
     clickhouse,
     keys,
+    nats: options.nats.nats,
     keysBucket: options.nats.bucket,
     usage,
     readiness: createReadiness({ clickhouse, nats, feed }),

@@ -3,6 +3,7 @@
  * tests of analytics answers start from.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
+import { ensureStreams } from '../../infra/streams.ts';
 import { addressOf, insertBookings, insertListings } from './api-bookings.ts';
 import {
   ALL_FRAMES,
@@ -29,6 +30,7 @@ export async function startSeeded() {
   const directory = await temporaryDirectory();
   const clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
   const nats = await startNats(`${directory.path}/nats`);
+  await ensureStreams(nats.nats, 1);
   await insertListings(clickhouse.client, RESOLVED_AT);
   await insertProfiles(clickhouse.client);
   await insertBalances(clickhouse.client);

@@ -1,0 +1,77 @@
+/**
+ * `GET /v2/analytics/pnl_lines`: PnL by hour of up to 100 traders at once, for the small line beside
+ * each entry of a leaderboard. Hours without activity are 0, so that all lines have one length.
+ */
+import { z } from 'zod';
+import { endpoint } from '../endpoint.ts';
+import { addresses, integer } from '../parameters.ts';
+import { hourStart, lowerAddress } from './fields.ts';
+import { type Call, read } from './query.ts';
+import { hourText, Int, Seconds, safeInteger } from './wire.ts';
+
+const TRADERS_MAX = 100;
+const HOURS_MAX = 168;
+const HOUR_SECONDS = 3_600;
+
+const SQL = `
+SELECT
+  concat('0x', lower(hex(trader))) AS address,
+  groupArray((toUnixTimestamp(hour), pnl)) AS hours
+FROM
+(
+  SELECT trader, hour, sum(realised_pnl) AS pnl
+  FROM trader_hours
+  WHERE trader IN (SELECT unhex(arrayJoin({traders:Array(String)})))
+    AND hour >= toDateTime({from:UInt32}, 'UTC')
+    AND hour <= toDateTime({to:UInt32}, 'UTC')
+  GROUP BY trader, hour
+)
+GROUP BY trader`;
+
+const Row = z.object({ address: z.string(), hours: z.array(z.tuple([Seconds, Int])) });
+
+export const pnlLines = endpoint({
+  path: '/v2/analytics/pnl_lines',
+  summary: 'PnL by hour of several traders',
+  description:
+    'The last hours up to the present one, oldest first, of each trader in the order of `traders`.',
+  parameters: z.object({
+    traders: addresses(TRADERS_MAX)
+      .optional()
+      .describe('wallets, by comma, in any letter case; without them there are no lines'),
+    hours: integer(1, HOURS_MAX).default(24).describe('how many hours, the present one included'),
+  }),
+  answer: z.object({
+    first_hour: hourStart,
+    lines: z.array(
+      z.object({
+        address: lowerAddress,
+        pnl: z.array(z.int()).meta({
+          description: 'realised PnL of each hour from first_hour on, net of fees, micro-USD',
+          examples: [[0, 12_500_000]],
+        }),
+      }),
+    ),
+  }),
+  list: 'lines',
+  problems: [],
+  async run(call: Call, { traders = [], hours }) {
+    const to = Math.floor(call.now() / 1000 / HOUR_SECONDS) * HOUR_SECONDS;
+    const from = to - (hours - 1) * HOUR_SECONDS;
+    const rows = await read(call, {
+      sql: SQL,
+      parameters: { traders: traders.map((address) => address.slice(2)), from, to },
+      row: Row,
+    });
+    const known = new Map(rows.map((row) => [row.address, new Map(row.hours)]));
+    return {
+      first_hour: hourText(from),
+      lines: traders.map((address) => ({
+        address,
+        pnl: Array.from({ length: hours }, (_, hour) =>
+          safeInteger(known.get(address)?.get(from + hour * HOUR_SECONDS) ?? 0n),
+        ),
+      })),
+    };
+  },
+});

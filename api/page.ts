@@ -1,0 +1,135 @@
+/**
+ * The page of people who would rather look (`api/web`): bundled once in this process when it starts,
+ * kept in memory in both codings, and served beside the API. Nothing is written to disk, so there is
+ * no build to forget. Script, style and font have a hash in their names and are kept for ever; the
+ * document itself is asked for again. It needs no key: the page asks its user for one.
+ */
+import { createHash } from 'node:crypto';
+import { readFile } from 'node:fs/promises';
+import { basename, extname, join } from 'node:path';
+import { promisify } from 'node:util';
+import { brotliCompress, constants, gzip } from 'node:zlib';
+import { build } from 'esbuild';
+import type { RequestHandler, Response } from 'express';
+import { codingFor } from './encoded.ts';
+import { Problem } from './problems.ts';
+
+const WEB = join(import.meta.dirname, 'web');
+const ASSETS = '/assets/';
+
+/** Where the page is; what it shows there is its own business. */
+export const PAGE_PATHS = ['/', '/trader/:address', '/market/:id', '/tape', '/manage/streams'];
+export const ASSET_PATH = `${ASSETS}:name`;
+
+/** Everything from this host and nothing from any other, no inline script or style. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  ...["script-src 'self'", "style-src 'self'", "font-src 'self'", "img-src 'self' data:"],
+  ...["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+].join('; ');
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+  '.woff2': 'font/woff2',
+};
+/** What a compressor would only make longer. */
+const COMPRESSED_TYPES = new Set(['.woff2']);
+const FOREVER = 'public, max-age=31536000, immutable';
+
+type File = {
+  readonly type: string;
+  readonly etag: string;
+  readonly plain: Buffer;
+  readonly coded: Readonly<Partial<Record<'br' | 'gzip', Buffer>>>;
+};
+
+export type Page = { readonly document: File; readonly assets: ReadonlyMap<string, File> };
+
+let page: Promise<Page> | undefined;
+
+/** The bundled page; the first call of the process bundles it. */
+export function pageOnce(): Promise<Page> {
+  page ??= bundle();
+  return page;
+}
+
+export const pageHandler: RequestHandler = async (request, response) => {
+  const { document } = await pageOnce();
+  response.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
+  response.set('Cache-Control', 'no-cache').set('ETag', document.etag);
+  if (request.fresh) response.status(304).end();
+  else sendFile(response, document, codingFor(request));
+};
+
+export const assetHandler: RequestHandler = async (request, response) => {
+  const { assets } = await pageOnce();
+  const file = assets.get(String(request.params.name));
+  if (file === undefined) {
+    throw new Problem({ status: 404, error: 'not_found', detail: 'no such file of the page' });
+  }
+  response.set('Cache-Control', FOREVER);
+  sendFile(response, file, codingFor(request));
+};
+
+function sendFile(response: Response, file: File, coding: 'br' | 'gzip' | undefined): void {
+  const coded = coding === undefined ? undefined : file.coded[coding];
+  response.set('Content-Type', file.type).vary('Accept-Encoding');
+  if (coded === undefined) response.send(file.plain);
+  else response.set('Content-Encoding', String(coding)).send(coded);
+}
+
+/** Throws esbuild's own error where the sources are broken. */
+async function bundle(): Promise<Page> {
+  const { outputFiles } = await build({
+    entryPoints: [join(WEB, 'main.tsx')],
+    outdir: WEB,
+    bundle: true,
+    write: false,
+    minify: true,
+    format: 'esm',
+    target: 'es2023',
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
+    entryNames: '[name]-[hash]',
+    assetNames: '[name]-[hash]',
+    publicPath: ASSETS,
+    loader: { '.woff2': 'file', '.svg': 'file' },
+    legalComments: 'none',
+    logLevel: 'silent',
+  });
+  const files = await Promise.all(
+    outputFiles.map(async ({ path, contents }) => {
+      const name = basename(path);
+      return [name, await compressed(Buffer.from(contents), extname(name))] as const;
+    }),
+  );
+  const assets = new Map(files);
+  const named = (ending: string) => {
+    const name = [...assets.keys()].find((one) => one.endsWith(ending));
+    if (name === undefined) throw new Error(`the page has no ${ending}`);
+    return ASSETS + name;
+  };
+  const template = await readFile(join(WEB, 'index.html'), 'utf8');
+  const html = template
+    .replaceAll('{{script}}', named('.js'))
+    .replaceAll('{{style}}', named('.css'))
+    .replaceAll('{{font}}', named('.woff2'))
+    .replaceAll('{{icon}}', named('.svg'));
+  return { document: await compressed(Buffer.from(html), '.html'), assets };
+}
+
+async function compressed(plain: Buffer, extension: string): Promise<File> {
+  const type = TYPES[extension];
+  if (type === undefined) throw new Error(`the page has a file of unknown type ${extension}`);
+  const etag = `W/"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`;
+  if (COMPRESSED_TYPES.has(extension)) return { type, etag, plain, coded: {} };
+  const params = { [constants.BROTLI_PARAM_SIZE_HINT]: plain.length };
+  const [br, gz] = await Promise.all([
+    promisify(brotliCompress)(plain, { params }),
+    promisify(gzip)(plain, { level: 9 }),
+  ]);
+  return { type, etag, plain, coded: { br, gzip: gz } };
+}

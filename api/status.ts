@@ -1,0 +1,172 @@
+/**
+ * `GET /v2/status`: how fresh everything is that this service answers with: the feed's newest event,
+ * the newest final block, what is projected, and when each leaderboard was computed. Read from the
+ * streams and the store themselves, so that it holds whichever processes run, at most once a second.
+ */
+import type { ClickHouseClient } from '@clickhouse/client';
+import { z } from 'zod';
+import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats.ts';
+import { lastMessage } from '../infra/nats-read.ts';
+import {
+  BLOCK_SUBJECT,
+  decodeLedgerEvent,
+  FEED_STREAM,
+  FEED_SUBJECTS,
+  LEDGER_STREAM,
+  type LedgerEvent,
+} from '../ingest/contract.ts';
+import { count } from './analytics/fields.ts';
+import { QUERY_MS_MAX, read } from './analytics/query.ts';
+import { Seconds } from './analytics/wire.ts';
+import { type Context, type Endpoint, endpoint } from './endpoint.ts';
+import { unavailable } from './problems.ts';
+
+/** What the endpoint works with. */
+type StatusCall = Context & { readonly status: () => Promise<Status> };
+
+const READ_AGE_MS_MAX = 1_000;
+const MATCH_SUBJECTS = 'ledger.*.match';
+const BOARDS = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
+
+const millisecond = (what: string) =>
+  z
+    .string()
+    .regex(/^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z)?$/)
+    .meta({ description: `${what}, ISO 8601 UTC`, examples: ['2026-05-01T12:00:00.000Z'] });
+const age = (what: string) =>
+  z
+    .number()
+    .min(0)
+    .meta({ description: `age of ${what}, seconds; 0 where there is none`, examples: [1.5] });
+
+const Status = z.object({
+  feed: z.object({
+    newest_at: millisecond('when the newest event of the order feed was stored, or empty'),
+    age_seconds: age('that event'),
+  }),
+  chain: z.object({
+    final_block: count('number of the newest final block; 0 where there is none'),
+    block_at: millisecond('its own time, or empty'),
+    age_seconds: age('that block'),
+  }),
+  projection: z.object({
+    newest_trade_at: millisecond('time of the newest trade that is in the analytics, or empty'),
+    behind_seconds: z
+      .number()
+      .min(0)
+      .meta({
+        description: 'how much older that is than the newest final trade, seconds',
+        examples: [2],
+      }),
+  }),
+  boards: z.array(
+    z.object({
+      time_frame: z
+        .enum(BOARDS)
+        .meta({ description: 'time frame of the leaderboard', examples: ['1D'] }),
+      refreshed_at: millisecond('when it was computed last; empty while it has no trader'),
+      age_seconds: age('that'),
+    }),
+  ),
+});
+type Status = z.output<typeof Status>;
+
+export const STATUS_ENDPOINTS: readonly Endpoint<StatusCall>[] = [
+  endpoint({
+    path: '/v2/status',
+    summary: 'How fresh feed, blocks, analytics and leaderboards are',
+    description: 'Read at most once a second, for all who ask.',
+    parameters: z.object({}),
+    answer: Status,
+    problems: [],
+    run: ({ status }: StatusCall) => status(),
+  }),
+];
+
+/** Reads the status; calls within a second share one reading. */
+export function createStatus(options: {
+  readonly nats: Nats;
+  readonly clickhouse: ClickHouseClient;
+  readonly now: () => number;
+}): () => Promise<Status> {
+  let last: { readonly atMs: number; readonly reading: Promise<Status> } | undefined;
+  return () => {
+    const atMs = performance.now();
+    if (last === undefined || atMs - last.atMs > READ_AGE_MS_MAX) {
+      last = { atMs, reading: readStatus(options) };
+    }
+    return last.reading;
+  };
+}
+
+const SQL = `
+SELECT
+  (SELECT toUnixTimestamp(max(last_trade_at)) FROM trader_activity) AS newest_trade,
+  [${BOARDS.map((frame) => `(SELECT toUnixTimestamp64Milli(any(refreshed_at)) FROM (SELECT refreshed_at FROM leaderboard_${frame.toLowerCase()} LIMIT 1))`).join(', ')}] AS boards`;
+
+const Row = z.object({
+  newest_trade: Seconds,
+  boards: z.array(z.coerce.number()).length(BOARDS.length),
+});
+
+async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<Status> {
+  const { clickhouse } = options;
+  const select = { sql: SQL, parameters: {}, row: Row };
+  const [[row], { event, block, matchedMs }] = await Promise.all([
+    read({ clickhouse, queryMsMax: QUERY_MS_MAX, signal: null }, select),
+    readStreams(options.nats),
+  ]);
+  if (row === undefined) throw new Error('one row of the status expected, got none');
+  const tradedMs = row.newest_trade * 1_000;
+  const nowMs = options.now();
+  const since = (ms: number) => (ms === 0 ? 0 : Math.max(0, (nowMs - ms) / 1_000));
+  return {
+    feed: { newest_at: iso(event), age_seconds: since(event) },
+    chain: { final_block: block.number, block_at: iso(block.atMs), age_seconds: since(block.atMs) },
+    projection: {
+      newest_trade_at: iso(tradedMs),
+      behind_seconds: Math.max(0, (matchedMs - tradedMs) / 1_000),
+    },
+    boards: BOARDS.map((frame, index) => {
+      const refreshedMs = row.boards[index] ?? 0;
+      return {
+        time_frame: frame,
+        refreshed_at: iso(refreshedMs),
+        age_seconds: since(refreshedMs),
+      };
+    }),
+  };
+}
+
+async function readStreams(nats: Nats) {
+  try {
+    const [event, marker, match] = await Promise.all([
+      lastMessage(nats, FEED_STREAM, FEED_SUBJECTS),
+      lastMessage(nats, LEDGER_STREAM, BLOCK_SUBJECT),
+      lastMessage(nats, LEDGER_STREAM, MATCH_SUBJECTS),
+    ]);
+    const block = marker === undefined ? undefined : decodeLedgerEvent(marker.data);
+    return {
+      event: event?.timestampMs ?? 0,
+      block:
+        block?.kind === 'block'
+          ? { number: block.blockNumber, atMs: block.blockTime * 1_000 }
+          : { number: 0, atMs: 0 },
+      matchedMs: match === undefined ? 0 : timeOf(decodeLedgerEvent(match.data)),
+    };
+  } catch (error) {
+    const passes = error instanceof NatsUnavailableError || error instanceof StreamMissingError;
+    if (passes) throw unavailable('the streams cannot be read now', error);
+    throw error;
+  }
+}
+
+/** Milliseconds since the epoch of an event's block. */
+function timeOf(event: LedgerEvent): number {
+  return 'blockTime' in event ? event.blockTime * 1_000 : 0;
+}
+
+/** '' for 0. */
+function iso(ms: number): string {
+  return ms === 0 ? '' : new Date(ms).toISOString();
+}

@@ -1,0 +1,114 @@
+/**
+ * Values as people read them. Amounts come as micro-units, in text or as safe integers, and stay
+ * integers until they are text; a sign is always written where one means something, so that colour
+ * never carries it alone. Times are UTC.
+ */
+
+/** An amount in micro-units as the API writes it: decimal text in v1, a number in v2. */
+export type Micro = string | number | bigint;
+
+const MICRO = 1_000_000n;
+const MINUS = '−';
+const GROUPS = new Intl.NumberFormat('en-US');
+
+/** `1,234.57`: half a unit of the last decimal is rounded away from zero. */
+export function amount(micro: Micro, decimals = 2): string {
+  const value = BigInt(micro);
+  const magnitude = value < 0n ? -value : value;
+  const step = 10n ** BigInt(6 - decimals);
+  const rounded = (magnitude + step / 2n) / step;
+  const unit = 10n ** BigInt(decimals);
+  const whole = GROUPS.format(rounded / unit);
+  const part = decimals === 0 ? '' : `.${String(rounded % unit).padStart(decimals, '0')}`;
+  return `${value < 0n && rounded > 0n ? MINUS : ''}${whole}${part}`;
+}
+
+/** With `+` where it is above zero. */
+export function signed(micro: Micro, decimals = 2): string {
+  const text = amount(micro, decimals);
+  return BigInt(micro) > 0n && /[1-9]/.test(text) ? `+${text}` : text;
+}
+
+/** Every decimal, for the tooltip of a rounded amount. */
+export function exact(micro: Micro): string {
+  return `${amount(micro, 6)} USDC`;
+}
+
+/** `12.3k`, `4.56M`: for axes and tight columns; a value in whole units. */
+export function short(value: number): string {
+  const size = Math.abs(value);
+  const [unit, name] =
+    size >= 1e9 ? [1e9, 'B'] : size >= 1e6 ? [1e6, 'M'] : size >= 1e3 ? [1e3, 'k'] : [1, ''];
+  const scaled = size / unit;
+  const text = scaled.toFixed(name === '' ? (size < 10 ? 2 : 0) : scaled < 10 ? 2 : 1);
+  return `${value < 0 ? MINUS : ''}${text.replace(/\.0+$/, '')}${name}`;
+}
+
+/** Micro-units as a whole-unit number, for what is drawn and not read. */
+export function units(micro: Micro): number {
+  return Number(micro) / Number(MICRO);
+}
+
+/** `gain`, `loss` or `even`. */
+export function tone(micro: Micro): 'gain' | 'loss' | 'even' {
+  const value = BigInt(micro);
+  return value > 0n ? 'gain' : value < 0n ? 'loss' : 'even';
+}
+
+export function percent(value: number, { sign = false } = {}): string {
+  const size = Math.abs(value);
+  const digits = size >= 1_000 ? 0 : size >= 100 ? 1 : 2;
+  const text = size.toLocaleString('en-US', {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+  const isZero = !/[1-9]/.test(text);
+  return `${isZero ? '' : value < 0 ? MINUS : sign ? '+' : ''}${text}%`;
+}
+
+export function count(value: number): string {
+  return GROUPS.format(value);
+}
+
+/** A price of `usdc` for `shares` in cents, one decimal, rounded down as the API's price is. */
+export function cents(usdc: Micro, shares: Micro): string {
+  const parts = BigInt(shares);
+  if (parts === 0n) return '–';
+  const tenths = (BigInt(usdc) * 1_000n) / parts;
+  return `${tenths / 10n}.${tenths % 10n}¢`;
+}
+
+/** The first and last digits of an address. */
+export function shortAddress(address: string): string {
+  return `${address.slice(0, 6)}…${address.slice(-4)}`;
+}
+
+/** Milliseconds since the epoch of a time of the API, with `T` or a space; undefined for ''. */
+export function timeMs(text: string): number | undefined {
+  if (text === '') return undefined;
+  const iso = text.replace(' ', 'T');
+  return Date.parse(iso.endsWith('Z') ? iso : `${iso}Z`);
+}
+
+/** `3 s`, `12 min`, `4 h`, `9 d`. */
+export function span(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1_000));
+  if (seconds < 100) return `${seconds} s`;
+  if (seconds < 100 * 60) return `${Math.round(seconds / 60)} min`;
+  if (seconds < 48 * 3_600) return `${Math.round(seconds / 3_600)} h`;
+  return `${Math.round(seconds / 86_400)} d`;
+}
+
+/** `2026-05-01 12:00:00 UTC`. */
+export function timeText(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+}
+
+/** `12:00:00`. */
+export function clock(ms: number): string {
+  return new Date(ms).toISOString().slice(11, 19);
+}
+
+export function day(text: string): string {
+  return text.slice(0, 10);
+}

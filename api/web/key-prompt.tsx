@@ -1,0 +1,57 @@
+/** Asks for the API key, once for a tab, and tries it before it is kept. */
+import { useState } from 'preact/hooks';
+import { ask, ProblemError } from './client.ts';
+import { forgetKey, refusal, useKey } from './key.ts';
+
+export function KeyPrompt() {
+  const [typed, setTyped] = useState('');
+  const [busy, setBusy] = useState(false);
+
+  async function tryKey(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    setBusy(true);
+    // Kept at once, because requests read it; a refusal forgets it with the server's reason.
+    useKey(typed.trim());
+    try {
+      await ask('/v2/status');
+    } catch (error) {
+      if (!(error instanceof ProblemError)) throw error;
+      if (error.status !== 401) forgetKey(error.message);
+    }
+    setBusy(false);
+  }
+
+  return (
+    <section class="prompt card">
+      <h1>Your API key</h1>
+      <p>
+        Everything here is read with your own key. It stays in this tab, is sent as a header only,
+        and is forgotten when the tab is closed.
+      </p>
+      <form onSubmit={(event) => void tryKey(event)}>
+        <label for="key">Key</label>
+        <input
+          id="key"
+          type="password"
+          autocomplete="off"
+          spellcheck={false}
+          placeholder="fs_pro_…"
+          required
+          value={typed}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+        />
+        <button type="submit" class="primary" disabled={busy}>
+          Open
+        </button>
+      </form>
+      {refusal.value === '' ? null : (
+        <p class="error" role="alert">
+          {refusal.value}
+        </p>
+      )}
+      <p class="hint">
+        <code>npm start</code> prints a key of each tier, and a link that opens this page with one.
+      </p>
+    </section>
+  );
+}

@@ -1,0 +1,209 @@
+/**
+ * The leaderboard: a page of the ranking under the settings of the address. It is asked for again
+ * when the board behind it was computed again, so that what is shown is never older than its age
+ * says.
+ */
+import { useEffect, useMemo } from 'preact/hooks';
+import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
+import { count, span, timeMs, timeText } from './format.ts';
+import { LeaderboardFilters } from './leaderboard-filters.tsx';
+import { leaderboardPath, pageSize, SORTS, setting, TIME_FRAMES } from './leaderboard-query.ts';
+import { Pnl, Roi, Share, Usdc } from './money.tsx';
+import { Pager } from './pager.tsx';
+import { Problem } from './problem.tsx';
+import { query, setQuery } from './route.ts';
+import { viewKeys } from './shortcuts.ts';
+import { Sparkline } from './sparkline.tsx';
+import { boardAgeMs, now, status } from './status-strip.tsx';
+import { TraderName } from './trader-name.tsx';
+import { useAnswer } from './use-answer.ts';
+
+const LINE_HOURS = 24;
+
+export function Leaderboard() {
+  useEffect(() => {
+    document.title = 'Leaderboard – Fillstream';
+    viewKeys.value = Object.fromEntries(
+      TIME_FRAMES.map((frame, index) => [
+        String(index + 1),
+        () => setQuery({ time_frame: frame, offset: '' }),
+      ]),
+    );
+    return () => {
+      viewKeys.value = {};
+    };
+  }, []);
+  const given = query.value;
+  const frame = setting(given, 'time_frame');
+  const refreshedAt = status.value?.boards.find((one) => one.time_frame === frame)?.refreshed_at;
+  const board = useAnswer<Answer>(leaderboardPath(given), { refresh: refreshedAt });
+  const traders = board.data?.traders ?? [];
+  const addresses = traders.map((entry) => entry.profile.address).join(',');
+  const lines = useAnswer<PnlLines>(
+    addresses === '' ? null : `/v2/analytics/pnl_lines?hours=${LINE_HOURS}&traders=${addresses}`,
+    { refresh: refreshedAt },
+  );
+  const lineOf = useMemo(
+    () => new Map(lines.data?.lines.map(({ address, pnl }) => [address, pnl])),
+    [lines.data],
+  );
+  return (
+    <section aria-labelledby="title" aria-busy={board.busy}>
+      <div class="head">
+        <h1 id="title">Leaderboard</h1>
+        <p class="sub">
+          {board.data === undefined ? '' : `${count(board.data.total_count)} traders`}
+          <BoardAge frame={frame} />
+        </p>
+      </div>
+      <LeaderboardFilters />
+      <Problem problem={board.problem} />
+      {board.data === undefined ? (
+        board.problem === undefined ? (
+          <div class="card loading" role="status">
+            Loading…
+          </div>
+        ) : null
+      ) : traders.length === 0 ? (
+        <p class="card empty">No trader matches these settings in this time frame.</p>
+      ) : (
+        <Table traders={traders} lineOf={lineOf} busy={board.busy} />
+      )}
+      {board.data === undefined ? null : (
+        <Pager
+          offset={Number(setting(given, 'offset'))}
+          shown={traders.length}
+          size={pageSize(given)}
+          total={board.data.total_count}
+          onOffset={(offset) => setQuery({ offset: offset === 0 ? '' : String(offset) })}
+        />
+      )}
+    </section>
+  );
+}
+
+function BoardAge({ frame }: { readonly frame: string }) {
+  const ageMs = boardAgeMs(frame);
+  if (ageMs === undefined) return null;
+  return (
+    <span class="age">
+      <span aria-hidden="true">↻</span> computed {span(ageMs)} ago
+    </span>
+  );
+}
+
+function Table(props: {
+  readonly traders: readonly LeaderboardEntry[];
+  readonly lineOf: ReadonlyMap<string, readonly number[]>;
+  readonly busy: boolean;
+}) {
+  return (
+    <div class="card scroll">
+      <table class="board-table">
+        <caption class="hidden">Traders by rank</caption>
+        <thead>
+          <tr>
+            <th scope="col" class="figure">
+              #
+            </th>
+            <th scope="col">Trader</th>
+            <th scope="col" class="wide-only">
+              PnL, {LINE_HOURS} h
+            </th>
+            {SORTS.map(({ name, title }) => (
+              <SortHead key={name} name={name} title={title} />
+            ))}
+            <th scope="col" class="figure">
+              Volume
+            </th>
+            <th scope="col" class="figure wide-only">
+              Last trade
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {props.traders.map((entry) => (
+            <Row
+              key={entry.profile.address}
+              entry={entry}
+              line={props.lineOf.get(entry.profile.address)}
+            />
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Row({
+  entry,
+  line,
+}: {
+  readonly entry: LeaderboardEntry;
+  readonly line: readonly number[] | undefined;
+}) {
+  return (
+    <tr>
+      <td class="figure rank">{entry.rank}</td>
+      <th scope="row">
+        <TraderName profile={entry.profile} row />
+      </th>
+      <td class="wide-only">
+        <Sparkline pnl={line} />
+      </td>
+      <td class="figure strong">
+        <Pnl micro={entry.total_pnl} />
+      </td>
+      <td class="figure">
+        <Roi value={entry.roi} />
+      </td>
+      <td class="figure">
+        <Share
+          value={entry.win_rate}
+          title={`${entry.wins_count} of ${entry.markets_count} markets won`}
+        />
+      </td>
+      <td class="figure">{count(entry.markets_count)}</td>
+      <td class="figure">
+        <Usdc micro={entry.total_volume} />
+      </td>
+      <td class="figure wide-only soft">
+        <Ago time={entry.profile.last_trade_at} />
+      </td>
+    </tr>
+  );
+}
+
+function SortHead({ name, title }: { readonly name: string; readonly title: string }) {
+  const given = query.value;
+  const isSorted = setting(given, 'sort_by') === name;
+  const order = setting(given, 'order');
+  const next = isSorted && order === 'desc' ? 'asc' : 'desc';
+  return (
+    <th
+      scope="col"
+      class="figure"
+      aria-sort={isSorted ? (order === 'desc' ? 'descending' : 'ascending') : 'none'}
+    >
+      <button
+        type="button"
+        class="sort"
+        onClick={() => setQuery({ sort_by: name, order: next, offset: '' })}
+      >
+        {title}
+        <span aria-hidden="true">{isSorted ? (order === 'desc' ? ' ↓' : ' ↑') : ''}</span>
+      </button>
+    </th>
+  );
+}
+
+/** How long ago a time was; the time itself on hovering. */
+export function Ago({ time }: { readonly time: string }) {
+  const ms = timeMs(time);
+  if (ms === undefined) return <span>never</span>;
+  return (
+    <time dateTime={new Date(ms).toISOString()} title={timeText(ms)}>
+      {span(now.value - ms)} ago
+    </time>
+  );
+}

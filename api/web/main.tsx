@@ -1,0 +1,40 @@
+/**
+ * Entry of the page: opens key, route, theme and shortcuts, and shows the view of the route, or asks
+ * for a key where there is none.
+ */
+import 'uplot/dist/uPlot.min.css';
+import './style.css';
+import { render } from 'preact';
+import { key, openKey } from './key.ts';
+import { KeyPrompt } from './key-prompt.tsx';
+import { Leaderboard } from './leaderboard.tsx';
+import { openRoute, route } from './route.ts';
+import { Nothing, Shell } from './shell.tsx';
+import { openShortcuts } from './shortcuts.ts';
+import { openTheme } from './theme.ts';
+
+openKey();
+openTheme();
+openRoute();
+openShortcuts();
+
+function Page() {
+  return <Shell>{key.value === '' ? <KeyPrompt /> : <View />}</Shell>;
+}
+
+function View() {
+  const at = route.value;
+  switch (at.view) {
+    case 'leaderboard':
+      return <Leaderboard />;
+    default:
+      return (
+        <Nothing title="No such page">The address names nothing that this page shows.</Nothing>
+      );
+  }
+}
+
+const root = document.querySelector('#page');
+if (root === null) throw new Error('the document has no #page');
+root.replaceChildren();
+render(<Page />, root);

@@ -1,0 +1,67 @@
+/**
+ * Where the page is: the view by the path, and its settings by the query, both in the address bar,
+ * so that every state is a link and Back works. Links inside the page do not load it again.
+ */
+import { signal } from '@preact/signals';
+
+export type Route =
+  | { readonly view: 'leaderboard' | 'tape' | 'streams' | 'unknown' }
+  | { readonly view: 'trader' | 'market'; readonly id: string };
+
+export const route = signal<Route>({ view: 'leaderboard' });
+export const query = signal(new URLSearchParams());
+
+export function openRoute(): void {
+  read();
+  addEventListener('popstate', read);
+  document.addEventListener('click', followLink);
+}
+
+export function go(path: string): void {
+  history.pushState(null, '', path);
+  read();
+  scrollTo(0, 0);
+  // A screen reader and the next Tab go on at the new view, not at a link that is gone.
+  document.querySelector<HTMLElement>('main')?.focus({ preventScroll: true });
+}
+
+/** Sets parameters, '' removes one; `typed` values replace the entry instead of adding to history. */
+export function setQuery(
+  changes: Readonly<Record<string, string>>,
+  { typed = false }: { readonly typed?: boolean } = {},
+): void {
+  const next = new URLSearchParams(query.value);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === '') next.delete(name);
+    else next.set(name, value);
+  }
+  const text = next.toString();
+  const path = location.pathname + (text === '' ? '' : `?${text}`);
+  if (typed) history.replaceState(null, '', path);
+  else history.pushState(null, '', path);
+  query.value = next;
+}
+
+function read(): void {
+  query.value = new URLSearchParams(location.search);
+  route.value = routeOf(location.pathname);
+}
+
+function routeOf(path: string): Route {
+  const [, first = '', ...rest] = path.split('/');
+  const id = decodeURIComponent(rest.join('/'));
+  if (path === '/') return { view: 'leaderboard' };
+  if (first === 'trader' || first === 'market') return { view: first, id };
+  if (path === '/tape') return { view: 'tape' };
+  return path === '/manage/streams' ? { view: 'streams' } : { view: 'unknown' };
+}
+
+function followLink(event: MouseEvent): void {
+  const plain = event.button === 0 && !(event.metaKey || event.ctrlKey || event.shiftKey);
+  if (event.defaultPrevented || !plain || !(event.target instanceof Element)) return;
+  const link = event.target.closest<HTMLAnchorElement>('a[href]');
+  if (link === null || link.origin !== location.origin || link.target !== '') return;
+  if (routeOf(link.pathname).view === 'unknown') return;
+  event.preventDefault();
+  go(link.pathname + link.search);
+}

@@ -1,0 +1,151 @@
+/** What surrounds every view: the top bar with navigation and search, the status strip, and help. */
+import type { ComponentChildren } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import icon from './icon.svg';
+import { forgetKey, key } from './key.ts';
+import { go, route } from './route.ts';
+import { helpOpen, SHORTCUTS } from './shortcuts.ts';
+import { StatusStrip } from './status-strip.tsx';
+import { nextTheme, theme } from './theme.ts';
+
+const VIEWS = [
+  { view: 'leaderboard', path: '/', title: 'Leaderboard' },
+  { view: 'tape', path: '/tape', title: 'Tape' },
+  { view: 'streams', path: '/manage/streams', title: 'Streams' },
+] as const;
+
+const THEME_SIGNS = { auto: '◐', light: '☀', dark: '☾' } as const;
+
+export function Shell({ children }: { readonly children: ComponentChildren }) {
+  return (
+    <>
+      <a class="skip" href="#main">
+        Skip to content
+      </a>
+      <header class="top">
+        <a class="brand" href="/">
+          <img src={icon} alt="" width="22" height="22" />
+          <span>Fillstream</span>
+        </a>
+        <nav aria-label="Views">
+          {VIEWS.map(({ view, path, title }) => (
+            <a key={view} href={path} aria-current={route.value.view === view ? 'page' : undefined}>
+              {title}
+            </a>
+          ))}
+        </nav>
+        {key.value === '' ? null : <Find />}
+        <div class="tools">
+          <button
+            type="button"
+            class="icon"
+            onClick={nextTheme}
+            aria-label={`Colours: ${theme.value}. Change`}
+            title={`Colours: ${theme.value}`}
+          >
+            <span aria-hidden="true">{THEME_SIGNS[theme.value]}</span>
+          </button>
+          <button
+            type="button"
+            class="icon wide-only"
+            aria-label="Keyboard shortcuts"
+            title="Keyboard shortcuts (?)"
+            onClick={() => {
+              helpOpen.value = true;
+            }}
+          >
+            <span aria-hidden="true">?</span>
+          </button>
+          {key.value === '' ? null : (
+            <button type="button" class="quiet" onClick={() => forgetKey()} title="Forget the key">
+              Sign out
+            </button>
+          )}
+        </div>
+      </header>
+      <main id="main" tabIndex={-1}>
+        {children}
+      </main>
+      {key.value === '' ? null : <StatusStrip />}
+      <Help />
+    </>
+  );
+}
+
+/** A page that has nothing to show, and why. */
+export function Nothing(props: { readonly title: string; readonly children: ComponentChildren }) {
+  return (
+    <section class="nothing">
+      <h1>{props.title}</h1>
+      <p>{props.children}</p>
+    </section>
+  );
+}
+
+const ADDRESS = /^0x[0-9a-f]{40}$/i;
+
+/** Opens a trader by address, a market by id, condition id or slug. */
+function Find() {
+  const [text, setText] = useState('');
+  function find(event: SubmitEvent): void {
+    event.preventDefault();
+    const wanted = text.trim();
+    if (wanted === '') return;
+    const name = encodeURIComponent(wanted.toLowerCase());
+    go(ADDRESS.test(wanted) ? `/trader/${name}` : `/market/${name}`);
+    setText('');
+    if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
+  }
+  return (
+    <search class="find">
+      <form onSubmit={find}>
+        <input
+          id="find"
+          type="search"
+          aria-label="Trader address, market id or slug"
+          placeholder="Address, market id or slug"
+          spellcheck={false}
+          autocomplete="off"
+          value={text}
+          onInput={(event) => setText(event.currentTarget.value)}
+        />
+        <span class="hint-key" aria-hidden="true">
+          /
+        </span>
+      </form>
+    </search>
+  );
+}
+
+function Help() {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    if (helpOpen.value) dialog.current?.showModal();
+    else dialog.current?.close();
+  }, [helpOpen.value]);
+  return (
+    <dialog
+      ref={dialog}
+      class="card"
+      aria-labelledby="help-title"
+      onClose={() => {
+        helpOpen.value = false;
+      }}
+    >
+      <h2 id="help-title">Keyboard</h2>
+      <dl class="keys">
+        {SHORTCUTS.map(([keys, meaning]) => (
+          <div key={keys}>
+            <dt>
+              <kbd>{keys}</kbd>
+            </dt>
+            <dd>{meaning}</dd>
+          </div>
+        ))}
+      </dl>
+      <form method="dialog">
+        <button type="submit">Close</button>
+      </form>
+    </dialog>
+  );
+}

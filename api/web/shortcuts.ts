@@ -1,0 +1,62 @@
+/**
+ * Keys of the whole page. None works while the user types, and none with a modifier, so that the
+ * browser's own stay what they are. Lists take part by marking their links with `data-row`.
+ */
+import { signal } from '@preact/signals';
+import { go } from './route.ts';
+
+export const helpOpen = signal(false);
+
+/** What a view adds while it is shown: key → action. */
+export const viewKeys = signal<Readonly<Record<string, () => void>>>({});
+
+export const SHORTCUTS: readonly (readonly [keys: string, meaning: string])[] = [
+  ['/', 'find a trader or a market'],
+  ['j, k', 'next and previous row'],
+  ['Enter', 'open the row'],
+  ['1 … 6', 'time frame of the leaderboard'],
+  ['Space', 'pause or go on (tape)'],
+  ['l, t, m', 'leaderboard, tape, my streams'],
+  ['?', 'this list'],
+];
+
+const PLACES: Readonly<Record<string, string>> = { l: '/', t: '/tape', m: '/manage/streams' };
+
+export function openShortcuts(): void {
+  addEventListener('keydown', (event) => {
+    if (event.altKey || event.ctrlKey || event.metaKey || isTyping(event.target)) return;
+    const action = actionOf(event.key);
+    if (action === undefined) return;
+    event.preventDefault();
+    action();
+  });
+}
+
+function actionOf(key: string): (() => void) | undefined {
+  const own = viewKeys.value[key];
+  if (own !== undefined) return own;
+  const place = PLACES[key];
+  if (place !== undefined) return () => go(place);
+  if (key === '/') return () => document.querySelector<HTMLElement>('#find')?.focus();
+  if (key === 'j' || key === 'k') return () => moveRow(key === 'j' ? 1 : -1);
+  if (key === '?') {
+    return () => {
+      helpOpen.value = !helpOpen.value;
+    };
+  }
+  return undefined;
+}
+
+function moveRow(step: number): void {
+  const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')];
+  const at = rows.findIndex((row) => row === document.activeElement);
+  const next = at === -1 ? 0 : Math.min(rows.length - 1, Math.max(0, at + step));
+  rows[next]?.focus();
+  rows[next]?.scrollIntoView({ block: 'nearest' });
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  if (!(target instanceof HTMLElement)) return false;
+  // A button or link has its own meaning of Space and Enter, which view keys must not take.
+  return target.matches('input, select, textarea, button, summary, [contenteditable]');
+}

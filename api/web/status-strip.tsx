@@ -1,0 +1,153 @@
+/**
+ * How fresh everything is, at the foot of every view: read from /v2/status and /readyz while the tab
+ * is visible. Ages go on growing between two readings. A part that is not well says so in words.
+ */
+import { computed, signal } from '@preact/signals';
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import type { Status } from './answers.ts';
+import { ask, ProblemError } from './client.ts';
+import { count, span } from './format.ts';
+
+const READ_EVERY_MS = 5_000;
+/** The devnet and Polygon both have a final block every few seconds. */
+const CHAIN_LATE_SECONDS = 60;
+const BEHIND_LATE_SECONDS = 60;
+
+type Readiness = {
+  readonly checks: Readonly<Record<string, { readonly ready: boolean; readonly detail: string }>>;
+};
+
+/** The last reading; undefined before the first. */
+export const status = signal<(Status & { readonly readAtMs: number }) | undefined>(undefined);
+const problem = signal('');
+const unready = signal<readonly string[]>([]);
+/** The second now, while something shows ages. */
+export const now = signal(Date.now());
+
+/** Milliseconds since the board of a time frame was computed; undefined while that is not known. */
+export function boardAgeMs(frame: string): number | undefined {
+  const reading = status.value;
+  const board = reading?.boards.find((one) => one.time_frame === frame);
+  if (reading === undefined || board === undefined || board.refreshed_at === '') return undefined;
+  return board.age_seconds * 1_000 + Math.max(0, now.value - reading.readAtMs);
+}
+
+export function StatusStrip() {
+  useEffect(keepReading, []);
+  const reading = status.value;
+  return (
+    <footer class="strip">
+      {state.value === 'ok' ? (
+        <span class="state ok">
+          <b aria-hidden="true">●</b> live
+        </span>
+      ) : (
+        <span class="state bad" role="status">
+          <b aria-hidden="true">▲</b> {state.value}
+        </span>
+      )}
+      {reading === undefined ? null : <Figures reading={reading} />}
+    </footer>
+  );
+}
+
+function Figures({ reading }: { readonly reading: NonNullable<typeof status.value> }) {
+  const later = Math.max(0, now.value - reading.readAtMs);
+  const age = (seconds: number) => span(seconds * 1_000 + later);
+  return (
+    <dl>
+      <Figure name="feed" title="age of the newest event of the live feed">
+        {reading.feed.newest_at === '' ? 'empty' : age(reading.feed.age_seconds)}
+      </Figure>
+      <Figure name="final block" title="newest final block, and its age">
+        {count(reading.chain.final_block)} · {age(reading.chain.age_seconds)}
+      </Figure>
+      <Figure
+        name="projection"
+        title="how much older the newest trade in the analytics is than the newest final one"
+      >
+        {reading.projection.behind_seconds === 0
+          ? 'current'
+          : `${span(reading.projection.behind_seconds * 1_000)} behind`}
+      </Figure>
+      <Figure name="boards" title="ages of the leaderboards, by time frame">
+        {reading.boards.map((board) => (
+          <span key={board.time_frame} class="board">
+            {board.time_frame} {board.refreshed_at === '' ? '–' : age(board.age_seconds)}
+          </span>
+        ))}
+      </Figure>
+    </dl>
+  );
+}
+
+function Figure(props: {
+  readonly name: string;
+  readonly title: string;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <div title={props.title}>
+      <dt>{props.name}</dt>
+      <dd>{props.children}</dd>
+    </div>
+  );
+}
+
+const state = computed(() => {
+  if (problem.value !== '') return problem.value;
+  if (unready.value.length > 0) return unready.value.join(' · ');
+  const reading = status.value;
+  if (reading === undefined) return 'reading the state';
+  if (reading.projection.behind_seconds > BEHIND_LATE_SECONDS) return 'analytics are catching up';
+  if (reading.chain.age_seconds > CHAIN_LATE_SECONDS) return 'blocks are late';
+  return 'ok';
+});
+
+function keepReading(): () => void {
+  const gone = new AbortController();
+  const reading = setInterval(() => void read(gone.signal), READ_EVERY_MS);
+  const ticking = setInterval(() => {
+    if (!document.hidden) now.value = Date.now();
+  }, 1_000);
+  const onVisible = () => void read(gone.signal);
+  document.addEventListener('visibilitychange', onVisible);
+  void read(gone.signal);
+  return () => {
+    gone.abort();
+    clearInterval(reading);
+    clearInterval(ticking);
+    document.removeEventListener('visibilitychange', onVisible);
+  };
+}
+
+async function read(abort: AbortSignal): Promise<void> {
+  if (document.hidden) return;
+  try {
+    const [answer, readiness] = await Promise.all([
+      ask<Status>('/v2/status', { signal: abort }),
+      readReadiness(abort),
+    ]);
+    status.value = { ...answer, readAtMs: Date.now() };
+    unready.value = Object.entries(readiness.checks).flatMap(([name, check]) =>
+      check.ready ? [] : [`${name}: ${check.detail}`],
+    );
+    problem.value = '';
+  } catch (error) {
+    if (abort.aborted) return;
+    if (!(error instanceof ProblemError)) throw error;
+    problem.value = error.message;
+  }
+}
+
+/** 503 carries its reasons as 200 does. */
+async function readReadiness(abort: AbortSignal): Promise<Readiness> {
+  try {
+    const response = await fetch('/readyz', { signal: abort });
+    return (await response.json()) as Readiness;
+  } catch (error) {
+    if (abort.aborted) throw error;
+    throw new ProblemError(0, { detail: 'the service cannot be reached' });
+  }
+}

@@ -1,0 +1,37 @@
+/** Light or dark: the system's choice until the user makes one, which this browser remembers. */
+import { signal } from '@preact/signals';
+
+export type Theme = 'auto' | 'light' | 'dark';
+
+const STORAGE_NAME = 'fillstream.theme';
+const NEXT: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' };
+const SYSTEM = matchMedia('(prefers-color-scheme: dark)');
+
+export const theme = signal<Theme>('auto');
+/** Grows with every change of colours, for what draws them itself. */
+export const colours = signal(0);
+
+export function openTheme(): void {
+  const stored = localStorage.getItem(STORAGE_NAME);
+  show(stored === 'light' || stored === 'dark' ? stored : 'auto');
+  SYSTEM.addEventListener('change', () => {
+    colours.value += 1;
+  });
+}
+
+export function nextTheme(): void {
+  const next = NEXT[theme.value];
+  localStorage.setItem(STORAGE_NAME, next);
+  show(next);
+}
+
+/** The present value of a custom property of the style sheet. */
+export function colour(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+function show(next: Theme): void {
+  theme.value = next;
+  document.documentElement.dataset.theme = next;
+  colours.value += 1;
+}

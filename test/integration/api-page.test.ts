@@ -1,0 +1,141 @@
+/** What the page is served from, and the endpoints that are there for it. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { pageOnce } from '../../api/page.ts';
+import { addressOf } from './api-bookings.ts';
+import { NOW, TRADERS } from './api-expected.ts';
+import { get } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
+
+const COMPRESSED_BYTES_MAX = 250 * 1024;
+const PATHS = ['/', `/trader/${addressOf(1)}`, '/market/1002', '/tape', '/manage/streams'];
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let url: string;
+
+beforeAll(async () => {
+  seeded = await startSeeded();
+  url = seeded.api.url;
+});
+
+afterAll(() => seeded?.stop());
+
+describe('the page', () => {
+  test('is at each of its addresses without a key, and kept by its ETag', async () => {
+    for (const path of PATHS) {
+      const first = await fetch(url + path);
+      expect([first.status, first.headers.get('content-type')], path).toEqual([
+        200,
+        'text/html; charset=utf-8',
+      ]);
+      const headers = {
+        'If-None-Match': first.headers.get('etag') ?? '',
+        'Cache-Control': 'max-age=0',
+      };
+      expect((await fetch(url + path, { headers })).status, path).toBe(304);
+    }
+    expect((await fetch(url, { method: 'POST' })).status).toBe(405);
+  });
+
+  test('may run nothing but its own files and ask nobody but its own host', async () => {
+    const response = await fetch(url);
+    const policy = response.headers.get('content-security-policy') ?? '';
+    expect(policy).toContain("default-src 'none'");
+    for (const part of policy.split('; '))
+      expect(part).toMatch(/^[a-z-]+( '(none|self)'| data:)+$/);
+    const html = await response.text();
+    const named = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, name]) => name ?? '');
+    expect(named.length).toBeGreaterThan(3);
+    for (const name of named) expect(name).toMatch(/^\/(assets\/|docs$)/);
+    for (const name of named) expect((await fetch(url + name)).status, name).toBe(200);
+  });
+
+  test('has files that are kept for ever under names that change with them', async () => {
+    const { assets } = await pageOnce();
+    for (const name of assets.keys()) {
+      expect(name).toMatch(/-[0-9A-Z]{8}\.(js|css|svg|woff2)$/);
+      const response = await fetch(`${url}/assets/${name}`);
+      expect(response.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');
+    }
+    const unknown = await get(`${url}/assets/none.js`, undefined);
+    expect([unknown.status, unknown.body.error]).toEqual([404, 'not_found']);
+  });
+
+  test('is below 250 KB compressed, all of it', async () => {
+    const { document, assets } = await pageOnce();
+    const bytes = [document, ...assets.values()].map(
+      (file) => (file.coded.gzip ?? file.plain).length,
+    );
+    expect(bytes.reduce((sum, one) => sum + one, 0)).toBeLessThan(COMPRESSED_BYTES_MAX);
+  });
+});
+
+type Hours = { stats: { hour: string; pnl: number }[] };
+
+describe('GET /v2/analytics/pnl_lines', () => {
+  test('has of every trader what hourly_stats has, and 0 in between', async () => {
+    const traders = Array.from({ length: TRADERS }, (_, i) => addressOf(i)).slice(0, 12);
+    const hours = 96;
+    const path = `/v2/analytics/pnl_lines?hours=${hours}&traders=${traders.join(',')}`;
+    const { body } = await get(url + path, seeded.key);
+    expect(body.lines.map((line: { address: string }) => line.address)).toEqual(traders);
+    const firstMs = Date.parse(`${body.first_hour}Z`);
+    expect(firstMs).toBe((Math.floor(NOW / 3_600) - hours + 1) * 3_600_000);
+    let active = 0;
+    for (const { address, pnl } of body.lines) {
+      const from = firstMs / 1_000;
+      const hourly = `/v2/traders/${address}/hourly_stats?from=${from}`;
+      const { stats } = (await get(url + hourly, seeded.key)).body as Hours;
+      const expected = new Array(hours).fill(0);
+      for (const stat of stats) {
+        expected[(Date.parse(`${stat.hour}Z`) - firstMs) / 3_600_000] = stat.pnl;
+        active += 1;
+      }
+      expect(pnl).toEqual(expected);
+    }
+    expect(active).toBeGreaterThan(0);
+  });
+
+  test('refuses what is no list of addresses', async () => {
+    for (const traders of [
+      '0x12',
+      `${addressOf(1)},`,
+      Array(101)
+        .fill(0)
+        .map((_, i) => addressOf(i))
+        .join(','),
+    ]) {
+      const { status, body } = await get(
+        `${url}/v2/analytics/pnl_lines?traders=${traders}`,
+        seeded.key,
+      );
+      expect([status, body.issues?.[0]?.path]).toEqual([400, 'traders']);
+    }
+  });
+});
+
+describe('GET /v2/status', () => {
+  test('tells when each leaderboard was computed, and how far the analytics are', async () => {
+    const { body } = await get(`${url}/v2/status`, seeded.key);
+    expect(body.boards.map((board: { time_frame: string }) => board.time_frame)).toEqual([
+      ...['1H', '4H', '1D', '3D', '7D', '30D'],
+    ]);
+    const [{ refreshed_at }] = (await seeded.clickhouse.client
+      .query({
+        query: 'SELECT max(refreshed_at) AS refreshed_at FROM leaderboard_30d',
+        format: 'JSONEachRow',
+      })
+      .then((result) => result.json<{ refreshed_at: string }>())) as [{ refreshed_at: string }];
+    expect(body.boards[5].refreshed_at).toBe(`${refreshed_at.replace(' ', 'T')}Z`);
+    const [{ traded }] = (await seeded.clickhouse.client
+      .query({
+        query:
+          "SELECT toUnixTimestamp(max(block_time)) AS traded FROM bookings WHERE kind = 'fill'",
+        format: 'JSONEachRow',
+      })
+      .then((result) => result.json<{ traded: number }>())) as [{ traded: number }];
+    expect(Date.parse(body.projection.newest_trade_at)).toBe(Number(traded) * 1_000);
+    // Nothing was published: there is no final trade to be behind of.
+    expect(body.projection.behind_seconds).toBe(0);
+    expect(body.chain).toEqual({ final_block: 0, block_at: '', age_seconds: 0 });
+  });
+});
