@@ -1,14 +1,15 @@
 /**
  * The 2,048-bit bloom filter of a block's logs (logsBloom; Yellow Paper 4.4.3): each log's address and
- * topics set three bits. It proves absence and never presence. Pure; hashes of items are cached,
- * because the same contracts and topics come again in every block.
+ * topics set three bits. It proves absence and never presence. Pure; hashes of items are cached for a
+ * while, because the same contracts and wallets come again in every block.
  */
 import type { Hex } from 'viem';
 import type { ChainLog } from './decode-logs.ts';
 import { keccak256 } from './keccak.ts';
 
 const BYTES = 256;
-const CACHED_MAX = 100_000;
+/** About 200 bytes each. Most are order hashes, which do not come again. */
+const CACHED_MAX = 8_192;
 
 /** A bloom as it is in a header, 256 bytes. */
 export type Bloom = Uint8Array;
@@ -63,8 +64,7 @@ function bitsOf(item: Hex): readonly [number, number, number] {
     return (BYTES - 1 - (place >> 3)) * 8 + (place & 7);
   };
   const found = [bit(0), bit(2), bit(4)] as const;
-  const oldest = bits.keys().next();
-  if (bits.size >= CACHED_MAX && !oldest.done) bits.delete(oldest.value);
+  if (bits.size >= CACHED_MAX) bits.clear();
   bits.set(item, found);
   return found;
 }

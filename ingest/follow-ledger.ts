@@ -4,7 +4,7 @@
  * only. What a killed predecessor published after its last marker is known and never published again:
  * those facts are all of one block, because a marker closes every block that has facts.
  */
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Nats } from '../infra/nats.ts';
 import type { OrderedPublisher } from '../infra/nats-publisher.ts';
 import { lastMessage, storedSince } from '../infra/nats-read.ts';
@@ -36,7 +36,8 @@ export type Cursor = {
 /** Publishes an event of LEDGER under its own subject and id. */
 export function publishEvent(ledger: OrderedPublisher, event: LedgerEvent): Promise<void> {
   const data = encodeEvent(event);
-  const version = createHash('sha256').update(data).digest('base64url').slice(0, 16);
+  const isVersioned = event.kind === 'listing' || event.kind === 'profile';
+  const version = isVersioned ? hash('sha256', data, 'base64url').slice(0, 16) : '';
   return ledger.publish(ledgerSubject(event), ledgerMessageId(event, version), data);
 }
 
@@ -90,13 +91,12 @@ export class LedgerWriter {
 
   /** Publishes facts without closing their block; resolves with how many were new to LEDGER. */
   async writeFacts(events: readonly ChainFact[]): Promise<number> {
-    let written = 0;
-    for (const event of events) {
-      if (this.#published.has(placeOf(ledgerMessageId(event, '')))) continue;
-      await publishEvent(this.#ledger, event);
-      written += 1;
-    }
-    return written;
+    const left = events.filter(
+      (event) => !this.#published.has(placeOf(ledgerMessageId(event, ''))),
+    );
+    // Taken in this order, and sent together: a wait after each would be a write to the socket for each.
+    await Promise.all(left.map((event) => publishEvent(this.#ledger, event)));
+    return left.length;
   }
 
   /**

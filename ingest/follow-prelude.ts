@@ -14,8 +14,9 @@ import type { FollowOptions } from './follow.ts';
 import { ahead, patiently, RangeSize } from './follow-ahead.ts';
 import { chainFacts, type LedgerWriter } from './follow-ledger.ts';
 import { checkLog } from './follow-range.ts';
-import type { Header, RangeLog } from './rpc.ts';
+import type { Header } from './rpc.ts';
 import { RpcError } from './rpc-error.ts';
+import type { RangeLog } from './rpc-log.ts';
 
 const PROGRESS_MS = 2_000;
 

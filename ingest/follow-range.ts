@@ -11,15 +11,9 @@ import { covers, filled, mayContain } from './bloom.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
 import { TOPICS } from './exchange-abi.ts';
 import { lacksFills } from './follow-complete.ts';
-import {
-  type Header,
-  type LogFilter,
-  type RangeLog,
-  type Rpc,
-  type Transaction,
-  WATCHED_TOPICS,
-} from './rpc.ts';
+import { type Header, type LogFilter, type Rpc, type Transaction, WATCHED_TOPICS } from './rpc.ts';
 import { RpcError } from './rpc-error.ts';
+import type { RangeLog } from './rpc-log.ts';
 
 /** From so many transactions of one block on, the block with all of its bodies is the cheaper answer. */
 const SINGLE_TRANSACTIONS_MAX = 8;

@@ -39,3 +39,10 @@ export class RpcError extends Error {
     this.retryAfterMs = more.retryAfterMs ?? 0;
   }
 }
+
+/** Thrown when an answer has another shape than the JSON-RPC specification says. */
+export class RpcAnswerError extends RpcError {
+  constructor(message: string) {
+    super('shape', message);
+  }
+}

@@ -9,7 +9,8 @@ import { covers, explains, parseBloom } from './bloom.ts';
 import type { ChainLog } from './decode-logs.ts';
 import { BALANCE_OF_ABI, TOPICS } from './exchange-abi.ts';
 import type { RpcCall } from './rpc-endpoint.ts';
-import { RpcError } from './rpc-error.ts';
+import { RpcAnswerError, RpcError } from './rpc-error.ts';
+import { inLowerCase, parseLogs, type RangeLog } from './rpc-log.ts';
 import { type PoolOptions, RpcPool } from './rpc-pool.ts';
 
 const Quantity = z
@@ -21,16 +22,15 @@ const Data = z
   .string()
   .regex(/^0x([0-9a-f]{2})*$/)
   .transform((text) => text as Hex);
-const lowerCase = (text: string) => text.toLowerCase() as Hex;
 const Bloom = Data.refine((text) => text.length === 514).transform(parseBloom);
 
 /** A transaction as far as ingest reads it; `to` is null for a contract creation. */
 export const Transaction = z.object({
   hash: Data,
-  from: z.string().transform(lowerCase),
-  to: z.string().transform(lowerCase).nullable().optional(),
+  from: z.string().transform(inLowerCase),
+  to: z.string().transform(inLowerCase).nullable().optional(),
   nonce: Quantity,
-  input: z.string().transform(lowerCase),
+  input: z.string().transform(inLowerCase),
 });
 export type Transaction = z.infer<typeof Transaction>;
 
@@ -39,32 +39,15 @@ const BlockHead = { number: Quantity, hash: Data, parentHash: Data, timestamp: Q
 export const Header = z.object({
   ...BlockHead,
   logsBloom: Bloom,
-  transactions: z.array(z.string().transform(lowerCase)),
+  transactions: z.array(z.string().transform(inLowerCase)),
 });
 export type Header = z.infer<typeof Header>;
 
 const Block = z.object({ ...BlockHead, transactions: z.array(Transaction) });
 export type Block = z.infer<typeof Block>;
 
-const Log = z.object({
-  address: z.string().transform(lowerCase),
-  topics: z.array(Data),
-  data: z.string().transform(lowerCase),
-  transactionHash: Data,
-  logIndex: Quantity,
-  blockHash: Data,
-  blockNumber: Quantity,
-});
-export type RangeLog = z.infer<typeof Log>;
-const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: z.array(Log) });
+const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: z.unknown() });
 const MinedTransaction = Transaction.extend({ blockHash: Data });
-
-/** Thrown when an answer has another shape than the JSON-RPC specification says. */
-export class RpcAnswerError extends RpcError {
-  constructor(message: string) {
-    super('shape', message);
-  }
-}
 
 /** What a search for logs looks for; addresses in lower case. */
 export type LogFilter = {
@@ -134,7 +117,7 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
     async logs(blockHash, addresses) {
       const filter = { blockHash, address: addresses, topics: [WATCHED_TOPICS] };
       const logs = await pool.call({ method: 'eth_getLogs', params: [filter] }, (answer) => {
-        const found = parsed(z.array(Log), answer);
+        const found = parseLogs(answer);
         if (found.every((log) => log.blockHash === blockHash)) return found;
         throw new RpcError('inconsistent', 'eth_getLogs answered for another block');
       });
@@ -145,7 +128,7 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
       const blocks = { fromBlock: numberToHex(from), toBlock: numberToHex(to) };
       const params = [{ ...blocks, address: addresses, topics: [topics] }];
       const logs = await pool.call({ method: 'eth_getLogs', params }, (answer) => {
-        const found = parsed(z.array(Log), answer);
+        const found = parseLogs(answer);
         check(found);
         return found;
       });
@@ -158,7 +141,7 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
     async logsByHash(blockHash, { addresses, topics }) {
       const params = [{ blockHash, address: addresses, topics: [topics] }];
       const call = { method: 'eth_getLogs', params };
-      const answers = await pool.everyone(call, (answer) => parsed(z.array(Log), answer));
+      const answers = await pool.everyone(call, (answer) => parseLogs(answer));
       const found = answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
       const [most] = found.toSorted((a, b) => b.length - a.length);
       if (most === undefined) throw new RpcError('lagging', `no endpoint has block ${blockHash}`);
@@ -203,7 +186,7 @@ function logsOfReceipts(answer: unknown, header: Header): RangeLog[] {
   if (answer === null) throw new RpcError('lagging', `no receipts of block ${header.number}`);
   const receipts = parsed(z.array(Receipt), answer);
   const has = new Set(receipts.map((receipt) => receipt.transactionHash as string));
-  const logs = receipts.flatMap((receipt) => receipt.logs);
+  const logs = receipts.flatMap((receipt) => parseLogs(receipt.logs));
   const whole =
     header.transactions.every((hash) => has.has(hash)) &&
     receipts.every((receipt) => receipt.blockHash === header.hash) &&

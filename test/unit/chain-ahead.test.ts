@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
-import { ahead, RangeSize } from '../../ingest/follow-ahead.ts';
+import { ahead, RANGES_AHEAD, RangeSize } from '../../ingest/follow-ahead.ts';
 import { RpcError } from '../../ingest/rpc-error.ts';
 
 const FEW = { logs: 0, transactions: 0 };
@@ -35,7 +35,7 @@ describe('ahead', () => {
       return { from, to };
     };
     expect(await blocksOf(ahead(reading(read, 20), new RangeSize(), 0, 900))).toEqual(upTo(900));
-    expect(most).toBe(2);
+    expect(most).toBe(RANGES_AHEAD);
   });
 
   test('reads less at a time where a node refuses, and never repeats a block', async () => {
