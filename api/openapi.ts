@@ -75,6 +75,10 @@ Every request but those for this document carries an API key in \`X-Service-Key\
 (demo, individual, pro) decides rates and limits. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or
 share: decimal text in v1, numbers in v2. PnL is realised PnL, net of fees; it belongs to the moment
 in which it is realised. Only version 2 exchange data is included. Unknown parameters are ignored.
+Lists come in pages: \`limit\`, and the next page as \`Link: <…>; rel="next"\` with a \`cursor\`, which
+repeats and leaves out nothing while trades arrive; \`order\` turns a list round. \`Accept: text/csv\` gives
+a list as CSV. Leaderboards carry an ETag.
+
 Errors are \`application/problem+json\`; \`error\` is a stable code. Answers are compressed where
 \`Accept-Encoding\` allows gzip or br. \`/healthz\` and \`/readyz\` answer without a key.`;
 

@@ -45,9 +45,6 @@ export const flag = parameter('true or false', { type: 'boolean' }, (text) =>
 
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const CONDITION_ID = /^0x[0-9a-fA-F]{64}$/;
-const MARKET_CURSOR = /^(\d{1,10})-([0-9a-f]{64})$/;
-const BOARD_CURSOR =
-  /^(-?\d{1,19})\.(-?\d{1,19})\.(\d{1,19})\.(\d{1,10})\.(\d{1,10})\.([0-9a-f]{40})$/;
 const SLUG = /^[a-z0-9][a-z0-9_-]{0,199}$/;
 
 /** A wallet address in any letter case; lower case afterwards. */
@@ -101,42 +98,6 @@ export const marketKey = parameter<MarketKey>(
     }
     if (CONDITION_ID.test(text)) return { kind: 'condition', conditionId: text.toLowerCase() };
     return SLUG.test(text) ? { kind: 'slug', slug: text } : undefined;
-  },
-);
-
-/** Where a page of a trader's markets ends: what `next_cursor` of the page said. */
-export const marketCursor = parameter(
-  'next_cursor of an answer',
-  { type: 'string', pattern: MARKET_CURSOR.source, examples: [`1777593600-${'5f'.repeat(32)}`] },
-  (text) => {
-    const [, seconds, conditionId] = MARKET_CURSOR.exec(text) ?? [];
-    if (seconds === undefined || conditionId === undefined) return undefined;
-    const lastTradeAt = withinSeconds(Number(seconds));
-    return lastTradeAt === undefined ? undefined : { lastTradeAt, conditionId };
-  },
-);
-
-/** Where a page of a leaderboard ends: the entry's figures and address. */
-export const boardCursor = parameter(
-  'next_cursor of an answer',
-  {
-    type: 'string',
-    pattern: BOARD_CURSOR.source,
-    examples: [`12500000.81000000.93500000.12.7.${'5f'.repeat(20)}`],
-  },
-  (text) => {
-    const [, pnl, cost, volume, markets, wins, trader] = BOARD_CURSOR.exec(text) ?? [];
-    if (trader === undefined) return undefined;
-    if (![pnl, cost, volume].every((amount) => isInt64(BigInt(amount ?? '0')))) return undefined;
-    if (Number(markets) > UINT32_MAX || Number(wins) > UINT32_MAX) return undefined;
-    return {
-      cursor_pnl: pnl,
-      cursor_cost: cost,
-      cursor_volume: volume,
-      cursor_markets: Number(markets),
-      cursor_wins: Number(wins),
-      cursor_trader: trader,
-    };
   },
 );
 
@@ -204,7 +165,7 @@ function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z.output
 }
 
 /** `schema` is JSON Schema of the text, `allowed` the same in words for the error. */
-function parameter<Value>(
+export function parameter<Value>(
   allowed: string,
   schema: Readonly<Record<string, unknown>>,
   parse: (text: string) => Value | undefined,
@@ -224,10 +185,6 @@ function wholeInt64(text: string): string | undefined {
   if (!/^\d{1,19}$/.test(text)) return undefined;
   const value = BigInt(text);
   return value <= INT64_MAX ? value.toString() : undefined;
-}
-
-function isInt64(value: bigint): boolean {
-  return value === BigInt.asIntN(64, value);
 }
 
 function show(given: unknown): string {

@@ -29,6 +29,8 @@ export type TierLimits = {
   readonly leaderboardOffsetMax: number | null;
   /** `include_orders` of a trader's markets. */
   readonly includeOrders: boolean;
+  /** `/v1/market_data`. */
+  readonly marketData: boolean;
 };
 
 export const TIERS: Readonly<Record<Tier, TierLimits>> = {
@@ -46,6 +48,7 @@ export const TIERS: Readonly<Record<Tier, TierLimits>> = {
     leaderboardLimitDefault: 20,
     leaderboardOffsetMax: 0,
     includeOrders: false,
+    marketData: false,
   },
   individual: {
     requestsPerSecond: 20,
@@ -61,6 +64,7 @@ export const TIERS: Readonly<Record<Tier, TierLimits>> = {
     leaderboardLimitDefault: 50,
     leaderboardOffsetMax: null,
     includeOrders: true,
+    marketData: true,
   },
   pro: {
     requestsPerSecond: 100,
@@ -76,6 +80,7 @@ export const TIERS: Readonly<Record<Tier, TierLimits>> = {
     leaderboardLimitDefault: 50,
     leaderboardOffsetMax: null,
     includeOrders: true,
+    marketData: true,
   },
 };
 

@@ -3,6 +3,7 @@ import type { Endpoint } from '../endpoint.ts';
 import { hourlyV1, hourlyV2 } from './hourly.ts';
 import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
 import { marketDetailV1, marketDetailV2 } from './market.ts';
+import { marketData } from './market-data.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
 import type { Call } from './query.ts';
@@ -17,6 +18,7 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   ordersV1,
   hourlyV1,
   marketDetailV1,
+  marketData,
   leaderboardV2,
   traderV2,
   traderMarketsV2,

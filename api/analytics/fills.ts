@@ -6,6 +6,10 @@ import { z } from 'zod';
 import { amount, amountText, side, text, time, yes } from './fields.ts';
 import { Int, isoSecond, price, Seconds, safeInteger } from './wire.ts';
 
+/** Columns of `bookings` that FILLS is of. */
+export const FILL_COLUMNS = `block_number, log_index, block_time, outcome_index, side, shares, usdc,
+  fee, order_hash, is_taker, token_id`;
+
 /** Aggregate over rows of `bookings`: their fills, oldest first in chain order. */
 export const FILLS = `arraySort(
   fill -> (fill.1, fill.2),
@@ -38,10 +42,12 @@ export const FillColumns = z
     z.boolean(),
     z.string(),
   ])
-  .transform(([, , time, outcomeIndex, side, shares, usdc, fee, orderHash, isTaker, tokenId]) => ({
-    ...{ time, outcomeIndex, side, shares, usdc, fee, orderHash, isTaker, tokenId },
-  }));
-type Fill = z.output<typeof FillColumns>;
+  .transform(
+    ([block, log, time, outcomeIndex, side, shares, usdc, fee, orderHash, isTaker, tokenId]) => ({
+      ...{ block, log, time, outcomeIndex, side, shares, usdc, fee, orderHash, isTaker, tokenId },
+    }),
+  );
+export type Fill = z.output<typeof FillColumns>;
 
 export const FillV1 = z.object({
   time: time('when it was executed'),

@@ -4,8 +4,9 @@
  * the hour, inclusively. Amounts are micro-USDC.
  */
 import { z } from 'zod';
-import { endpoint } from '../endpoint.ts';
-import { address, instant, integer, slug } from '../parameters.ts';
+import { endpoint, Page } from '../endpoint.ts';
+import { address, instant, integer, order, slug } from '../parameters.ts';
+import { hourCursor } from './cursors.ts';
 import { amount, amountText, count, hourStart } from './fields.ts';
 import { ALL_TAGS, marketFilter } from './market-tags.ts';
 import { type Call, read } from './query.ts';
@@ -20,14 +21,16 @@ const ParametersV1 = z.object({
   tag: slug.default(ALL_TAGS).describe('only markets with this tag; `all` filters nothing'),
   from: instant.optional().describe('first start of an hour; 30 days before `to` by default'),
   to: instant.optional().describe('last start of an hour; now by default'),
-  limit: integer(1, HOURS_MAX).default(HOURS_MAX).describe('most hours, the newest ones'),
+  limit: integer(1, HOURS_MAX).default(HOURS_MAX).describe('most hours of the page'),
+  order: order('desc').describe('desc: newest hour first; asc: oldest first'),
+  cursor: hourCursor.optional().describe('goes on behind the page whose Link field had it'),
 });
 const ParametersV2 = ParametersV1.extend({
   series: slug.optional().describe('only markets of this series'),
 });
 
 /** A market counts in an hour by a fill or a settlement; it is won by a settlement with a gain. */
-const SQL = (filter: string) => `
+const SQL = (filter: string, down: 'DESC' | 'ASC') => `
 SELECT
   toUnixTimestamp(hour) AS hour,
   sum(market_pnl) AS pnl,
@@ -56,7 +59,7 @@ FROM
   GROUP BY hour, condition_id
 )
 GROUP BY hour
-ORDER BY hour DESC
+ORDER BY hour ${down}
 LIMIT {limit:UInt32}`;
 
 const Row = z.object({
@@ -95,7 +98,7 @@ const HourV2 = z.object({
   win_count: count(WINS),
 });
 
-const DESCRIPTION = 'Newest hour first; hours without activity are left out.';
+const DESCRIPTION = 'Newest hour first unless `order=asc`; hours without activity are left out.';
 
 export const hourlyV1 = endpoint({
   path: '/v1/traders/:address/hourly_stats',
@@ -106,18 +109,17 @@ export const hourlyV1 = endpoint({
   list: 'stats',
   problems: [],
   async run(call: Call, given) {
-    const rows = await readHours(call, given);
-    return {
-      stats: rows.map((row) => ({
-        hour: hourText(row.hour),
-        pnl: row.pnl.toString(),
-        market_count: row.market_count,
-        win_count: row.win_count,
-        taker_volume: row.taker_volume.toString(),
-        maker_volume: row.maker_volume.toString(),
-        volume: (row.maker_volume + row.taker_volume).toString(),
-      })),
-    };
+    const { next, rows } = await readHours(call, given);
+    const stats = rows.map((row) => ({
+      hour: hourText(row.hour),
+      pnl: row.pnl.toString(),
+      market_count: row.market_count,
+      win_count: row.win_count,
+      taker_volume: row.taker_volume.toString(),
+      maker_volume: row.maker_volume.toString(),
+      volume: (row.maker_volume + row.taker_volume).toString(),
+    }));
+    return new Page({ stats }, next);
   },
 });
 
@@ -130,19 +132,18 @@ export const hourlyV2 = endpoint({
   list: 'stats',
   problems: [],
   async run(call: Call, given) {
-    const rows = await readHours(call, given);
-    return {
-      stats: rows.map((row) => ({
-        cost_basis: safeInteger(row.cost),
-        fee: safeInteger(row.fee),
-        hour: hourText(row.hour),
-        maker_volume: safeInteger(row.maker_volume),
-        market_count: row.market_count,
-        pnl: safeInteger(row.pnl),
-        taker_volume: safeInteger(row.taker_volume),
-        win_count: row.win_count,
-      })),
-    };
+    const { next, rows } = await readHours(call, given);
+    const stats = rows.map((row) => ({
+      cost_basis: safeInteger(row.cost),
+      fee: safeInteger(row.fee),
+      hour: hourText(row.hour),
+      maker_volume: safeInteger(row.maker_volume),
+      market_count: row.market_count,
+      pnl: safeInteger(row.pnl),
+      taker_volume: safeInteger(row.taker_volume),
+      win_count: row.win_count,
+    }));
+    return new Page({ stats }, next);
   },
 });
 
@@ -151,13 +152,20 @@ async function readHours(
   given: z.output<typeof ParametersV1> & { readonly series?: string | undefined },
 ) {
   const to = given.to ?? Math.floor(call.now() / 1000);
+  const from = given.from ?? Math.max(0, to - DEFAULT_RANGE_SECONDS);
+  const { cursor, limit } = given;
+  const isNewestFirst = given.order === 'desc';
   const parameters = {
     trader: given.address.slice(2),
     tag: given.tag,
     series: given.series ?? '',
-    from: given.from ?? Math.max(0, to - DEFAULT_RANGE_SECONDS),
-    to,
-    limit: given.limit,
+    // Hours are whole, so behind one is a second further.
+    from: cursor === undefined || isNewestFirst ? from : Math.max(from, cursor + 1),
+    to: cursor === undefined || !isNewestFirst ? to : Math.min(to, Math.max(0, cursor - 1)),
+    limit,
   };
-  return await read(call, { sql: SQL(marketFilter(given)), parameters, row: Row });
+  const sql = SQL(marketFilter(given), isNewestFirst ? 'DESC' : 'ASC');
+  const rows = await read(call, { sql, parameters, row: Row });
+  const last = rows.at(-1);
+  return { rows, next: last !== undefined && rows.length === limit ? String(last.hour) : '' };
 }

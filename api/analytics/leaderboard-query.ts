@@ -4,9 +4,10 @@
  */
 import { z } from 'zod';
 import type { Caller } from '../keys.ts';
-import { boardCursor, decimal, integer, oneOf, order } from '../parameters.ts';
+import { decimal, integer, oneOf, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
+import { boardCursor } from './cursors.ts';
 import { addressText, ProfileColumns, profileColumns } from './profiles.ts';
 import { type Call, read } from './query.ts';
 import { Count, Int } from './wire.ts';

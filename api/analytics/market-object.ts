@@ -1,22 +1,11 @@
 /**
  * Market objects (specification 2.2): the SQL that reads a listing and a resolution, and their
- * assembly. A market that no listing describes has the id 0 and empty texts. v1 finds a market by
- * its number, so such a market cannot be asked for there.
+ * assembly. A market that no listing describes has the id 0 and empty texts.
  */
 import { z } from 'zod';
 import { winningOutcome } from '../../ingest/contract.ts';
-import { Problem } from '../problems.ts';
 import { text, time, yes } from './fields.ts';
 import { Int, isoSecond, Seconds, safeInteger } from './wire.ts';
-
-/** Condition id of the market whose number is the parameter `market_id`; NULL for no market. */
-export const CONDITION_OF_MARKET_ID = `(
-  SELECT condition_id
-  FROM markets FINAL
-  WHERE market_id = {market_id:UInt64} AND market_id != 0
-  ORDER BY sequence DESC
-  LIMIT 1
-)`;
 
 /** Expression of each member of a listing, over a row of `markets`. */
 const LISTING = {
@@ -161,7 +150,8 @@ export const MarketV2 = z.object({
     .regex(/^0x[0-9a-f]{64}$/)
     .meta({ description: 'id of the market on chain', examples: [`0x${'5f'.repeat(32)}`] }),
   token_ids: z.array(z.string()).meta({
-    description: 'ERC-1155 ids of the two outcome shares, decimal; empty while not known',
+    description:
+      'ERC-1155 ids of the two outcome shares, decimal. Of a market that the catalogue does not know, those that were traded, else empty text',
     examples: [['7130', '5211']],
   }),
   ...shared,
@@ -183,11 +173,6 @@ export function marketV2(listing: Listing, resolution: Resolution | undefined) {
     ...sharedMembers(listing, resolution),
     result: resultOf(resolution),
   };
-}
-
-/** 404: no market has this number, condition id or slug. */
-export function unknownMarket(name: string): Problem {
-  return new Problem({ status: 404, error: 'not_found', detail: `no market is known as ${name}` });
 }
 
 function sharedMembers(listing: Listing, resolution: Resolution | undefined) {

@@ -5,19 +5,18 @@
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
-import { type MarketKey, marketId, marketKey } from '../parameters.ts';
+import { type MarketKey, marketKey } from '../parameters.ts';
 import { amount, amountText, count, percentage } from './fields.ts';
+import { conditionOf, knownMarket } from './market-key.ts';
 import {
-  CONDITION_OF_MARKET_ID,
   MarketColumns,
   MarketV1,
   MarketV2,
   marketColumns,
   marketV1,
   marketV2,
-  unknownMarket,
-  unlisted,
 } from './market-object.ts';
+import { fillInTokens } from './market-tokens.ts';
 import {
   addressText,
   ProfileColumns,
@@ -31,20 +30,6 @@ import { type Call, read } from './query.ts';
 import { Count, Int, percent, safeInteger } from './wire.ts';
 
 const TOP_EARNERS_MAX = 20;
-
-/** Condition id of the market by each kind of name; NULL or an unknown one for no market. */
-const CONDITIONS = {
-  id: CONDITION_OF_MARKET_ID,
-  condition: 'toFixedString(unhex({condition_id:String}), 32)',
-  // A slug that was used again means the newest listing.
-  slug: `(
-    SELECT condition_id
-    FROM markets FINAL
-    WHERE slug = {slug:String}
-    ORDER BY sequence DESC
-    LIMIT 1
-  )`,
-} as const;
 
 const SQL = (condition: string) => `
 WITH
@@ -134,17 +119,19 @@ const AnswerV2 = z.object({
 });
 
 const DESCRIPTION =
-  'Totals over all traders, and the at most 20 traders with the greatest PnL above 0, ranked by PnL, then volume, then address.';
+  'Totals over all traders, and the at most 20 traders with the greatest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market that the catalogue does not know yet; a slug that was used again means the newest market. Every trader, ranked or not: `/v1/market_data`.';
+
+const Parameters = z.object({ id: marketKey.describe('market id, condition id or slug') });
 
 export const marketDetailV1 = endpoint({
   path: '/v1/markets/:id',
   summary: 'One market with its totals and top earners',
   description: DESCRIPTION,
-  parameters: z.object({ id: marketId.describe('market id') }),
+  parameters: Parameters,
   answer: AnswerV1,
   problems: ['not_found'],
   async run(call: Call, { id }) {
-    const row = await readMarket(call, { kind: 'id', id });
+    const row = await readMarket(call, id);
     const profileOf = profileReader(row);
     return {
       market: marketV1(row.listing, row.resolution),
@@ -165,13 +152,14 @@ export const marketDetailV1 = endpoint({
 
 export const marketDetailV2 = endpoint({
   path: '/v2/markets/:id',
-  summary: 'One market by id, condition id or slug, amounts as numbers',
-  description: `${DESCRIPTION} A condition id also finds a market that the catalogue does not know yet.`,
-  parameters: z.object({ id: marketKey.describe('market id, condition id or slug') }),
+  summary: 'One market with its totals and top earners, amounts as numbers',
+  description: DESCRIPTION,
+  parameters: Parameters,
   answer: AnswerV2,
   problems: ['not_found'],
-  async run(call: Call, { id: key }) {
-    const row = await readMarket(call, key);
+  async run(call: Call, { id }) {
+    const row = await readMarket(call, id);
+    await fillInTokens(call, [row.listing]);
     const profileOf = profileReader(row);
     return {
       market: marketV2(row.listing, row.resolution),
@@ -192,19 +180,8 @@ export const marketDetailV2 = endpoint({
 
 /** Throws Problem 404 where nothing is known of the market. */
 async function readMarket(call: Call, key: MarketKey) {
-  const parameters =
-    key.kind === 'id'
-      ? { market_id: key.id }
-      : key.kind === 'condition'
-        ? { condition_id: key.conditionId.slice(2) }
-        : { slug: key.slug };
-  const [row] = await read(call, { sql: SQL(CONDITIONS[key.kind]), parameters, row: Row });
+  const { condition, parameters } = conditionOf(key);
+  const [row] = await read(call, { sql: SQL(condition), parameters, row: Row });
   if (row === undefined) throw new Error('one row of a market expected, got none');
-  const [listing] = row.listings;
-  const [resolution] = row.resolutions;
-  if (listing !== undefined) return { ...row, listing, resolution };
-  if (key.kind !== 'condition' || (row.total_traders === 0 && resolution === undefined)) {
-    throw unknownMarket(Object.values(key).join(' '));
-  }
-  return { ...row, listing: unlisted(key.conditionId), resolution };
+  return { ...row, ...knownMarket(key, row, row.total_traders) };
 }

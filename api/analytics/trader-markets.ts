@@ -4,10 +4,12 @@
  * over all time. One statement: page, count, listings, resolutions and, where asked for, fills.
  */
 import { z } from 'zod';
-import { endpoint } from '../endpoint.ts';
-import { address, flag, integer, marketCursor } from '../parameters.ts';
+import { endpoint, Page } from '../endpoint.ts';
+import type { Caller } from '../keys.ts';
+import { address, flag, integer, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
+import { marketCursor } from './cursors.ts';
 import { amount, amountText, count, percentage, text, time } from './fields.ts';
 import { FILLS, FillColumns, FillV1, FillV2, fillV1, fillV2 } from './fills.ts';
 import {
@@ -19,6 +21,7 @@ import {
   marketV2,
   unlisted,
 } from './market-object.ts';
+import { fillInTokens } from './market-tokens.ts';
 import { type Call, read } from './query.ts';
 import { Count, Int, isoSecond, percent, Seconds, safeInteger } from './wire.ts';
 
@@ -36,15 +39,14 @@ const Parameters = z.object({
   include_orders: flag
     .default(false)
     .describe('true: each entry carries its fills; tiers individual and pro'),
-});
-const ParametersV2 = Parameters.extend({
+  order: order('desc').describe('desc: newest trade first; asc: oldest first'),
   cursor: marketCursor
     .optional()
     .describe(
-      'goes on behind the page whose `next_cursor` this is; trades meanwhile repeat nothing',
+      'goes on behind the page whose Link field or `next_cursor` had it; trades meanwhile repeat nothing',
     ),
 });
-type Given = z.output<typeof Parameters> & Pick<z.output<typeof ParametersV2>, 'cursor'>;
+type Given = z.output<typeof Parameters>;
 
 /** Resolved markets of this trader; bounded by theirs, because there are many resolutions. */
 const RESOLVED = `(
@@ -58,10 +60,10 @@ const RESOLVED = `(
 const ON_PAGE = 'condition_id IN (SELECT arrayJoin(arrayMap(e -> e.1, page)))';
 
 /** Markets behind the cursor in the order of the history. */
-const BEHIND_CURSOR = `
-      WHERE newest < toDateTime({cursor_time:UInt32}, 'UTC')
+const BEHIND_CURSOR = (older: '<' | '>', later: '<' | '>') => `
+      WHERE newest ${older} toDateTime({cursor_time:UInt32}, 'UTC')
         OR (newest = toDateTime({cursor_time:UInt32}, 'UTC')
-          AND condition_id > toFixedString(unhex({cursor_condition:String}), 32))`;
+          AND condition_id ${later} toFixedString(unhex({cursor_condition:String}), 32))`;
 
 const ORDERS = `
   (
@@ -78,6 +80,9 @@ const ORDERS = `
 /** The statement of these parameters: fixed fragments only, every value is bound. */
 function statement(given: Given): string {
   const active = given.is_active ? 'NOT IN' : 'IN';
+  const isNewestFirst = given.order === 'desc';
+  const [older, later] = isNewestFirst ? (['<', '>'] as const) : (['>', '<'] as const);
+  const [down, up] = isNewestFirst ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
   return `
 WITH
   own AS
@@ -94,16 +99,16 @@ WITH
     GROUP BY condition_id
   ),
   (
-    SELECT arraySort(
+    SELECT ${isNewestFirst ? '' : 'arrayReverse'}(arraySort(
       e -> (-e.5, e.1),
       groupArray((condition_id, pnl, cost, volume, toUnixTimestamp(newest)))
-    )
+    ))
     FROM
     (
       SELECT *
       FROM own
-      ${given.cursor === undefined ? '' : BEHIND_CURSOR}
-      ORDER BY newest DESC, condition_id ASC
+      ${given.cursor === undefined ? '' : BEHIND_CURSOR(older, later)}
+      ORDER BY newest ${down}, condition_id ${up}
       LIMIT {limit:UInt32} OFFSET {offset:UInt32}
     )
   ) AS page
@@ -146,7 +151,7 @@ const EntryV2 = z.object({
 
 const TOTAL = count('markets that match the query, on all pages');
 const DESCRIPTION =
-  'Newest trade first, ties by condition id. An address that was never seen has an empty history. A market that the catalogue does not know has the id 0 and empty texts.';
+  'Newest trade first, ties by condition id; `order=asc` is the exact reverse. An address that was never seen has an empty history. A market that the catalogue does not know has the id 0 and empty texts.';
 
 export const traderMarketsV1 = endpoint({
   path: '/v1/traders/:address/markets',
@@ -156,8 +161,9 @@ export const traderMarketsV1 = endpoint({
   answer: z.object({ history: z.array(EntryV1), total_count: TOTAL }),
   list: 'history',
   problems: ['tier_required'],
+  allowed: requireOrdersTier,
   async run(call: Call, given) {
-    const { entries, totalCount } = await readHistory(call, given);
+    const { entries, nextCursor, totalCount } = await readHistory(call, given);
     const history = entries.map((entry) => ({
       pnl: entry.pnl.toString(),
       volume: entry.volume.toString(),
@@ -168,7 +174,7 @@ export const traderMarketsV1 = endpoint({
         orders: entry.fills.map((fill) => fillV1(fill, entry.listing.outcomes)),
       }),
     }));
-    return { history, total_count: totalCount };
+    return new Page({ history, total_count: totalCount }, nextCursor);
   },
 });
 
@@ -176,7 +182,7 @@ export const traderMarketsV2 = endpoint({
   path: '/v2/traders/:address/markets',
   summary: 'Markets of one trader, amounts as numbers, with results',
   description: DESCRIPTION,
-  parameters: ParametersV2,
+  parameters: Parameters,
   answer: z.object({
     history: z.array(EntryV2),
     next_cursor: text(
@@ -186,8 +192,13 @@ export const traderMarketsV2 = endpoint({
   }),
   list: 'history',
   problems: ['tier_required'],
+  allowed: requireOrdersTier,
   async run(call: Call, given) {
     const { entries, nextCursor, totalCount } = await readHistory(call, given);
+    await fillInTokens(
+      call,
+      entries.map((entry) => entry.listing),
+    );
     const history = entries.map((entry) => ({
       pnl: safeInteger(entry.pnl),
       volume: safeInteger(entry.volume),
@@ -198,12 +209,11 @@ export const traderMarketsV2 = endpoint({
         orders: entry.fills.map((fill) => fillV2(fill, entry.listing.outcomes)),
       }),
     }));
-    return { history, next_cursor: nextCursor, total_count: totalCount };
+    return new Page({ history, next_cursor: nextCursor, total_count: totalCount }, nextCursor);
   },
 });
 
 async function readHistory(call: Call, given: Given) {
-  requireOrdersTier(call, given);
   const [row] = await read(call, {
     sql: statement(given),
     parameters: {
@@ -234,8 +244,8 @@ async function readHistory(call: Call, given: Given) {
 }
 
 /** Throws Problem 403 where the tier may not have the fills. */
-function requireOrdersTier({ caller }: Call, given: Given): void {
-  if (!given.include_orders || TIERS[caller.tier].includeOrders) return;
+function requireOrdersTier(given: Given, caller: Caller): Given {
+  if (!given.include_orders || TIERS[caller.tier].includeOrders) return given;
   const message = `the tier ${caller.tier} does not include orders; individual and pro do`;
   throw new Problem({
     status: 403,

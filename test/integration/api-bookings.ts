@@ -46,6 +46,7 @@ export const MARKETS: readonly Market[] = [
 
 /** A market that no listing describes: the last number, without an entry in MARKETS. */
 export const UNLISTED_MARKET = MARKETS.length;
+export const UNLISTED_TOKENS = ['112345', '212345'] as const;
 
 export function conditionOf(market: number): string {
   return MARKETS[market]?.conditionId ?? (market + 1).toString(16).padStart(64, 'b');
@@ -154,7 +155,7 @@ export function orderHashOf(row: Booking): string {
 }
 
 export function tokenOf(row: Booking): string {
-  return MARKETS[row.market]?.tokens[row.outcome] ?? '12345';
+  return (MARKETS[row.market]?.tokens ?? UNLISTED_TOKENS)[row.outcome];
 }
 
 /** Inserts the listings of MARKETS; market 1000 is resolved to outcome 0, 1002 is split. */

@@ -47,6 +47,7 @@ const ROUTES = [
   `/v1/traders/${ADDRESS}/markets/1/orders`,
   `/v1/traders/${ADDRESS}/hourly_stats`,
   '/v1/markets/1',
+  '/v1/market_data/1',
   '/v1/stream/orders',
   `/v1/traders/${ADDRESS}/markets`,
   '/v2/analytics/leaderboard',
@@ -124,6 +125,12 @@ describe('400 invalid_request', () => {
     [`/v1/traders/nobody/markets/1/orders`, 'address'],
     ['/v1/markets/-1', 'id'],
     ['/v1/markets/9223372036854775808', 'id'],
+    ['/v1/market_data/-1', 'id_or_slug'],
+    [`/v1/traders/${ADDRESS}/markets/1/orders?cursor=7`, 'cursor'],
+    [`/v1/traders/${ADDRESS}/markets/1/orders?limit=1001`, 'limit'],
+    [`/v1/traders/${ADDRESS}/hourly_stats?cursor=x`, 'cursor'],
+    [`/v1/traders/${ADDRESS}/markets?order=up`, 'order'],
+    ['/v1/analytics/leaderboard?cursor=1.2', 'cursor'],
     ['/v1/markets/1%27%20OR%201=1', 'id'],
   ])('refuses %s by %s', async (path, name) => {
     const { status, body } = await get(api.url + path, key);
@@ -165,7 +172,7 @@ describe('401 unauthorized', () => {
   });
 
   test('comes before the parameters are looked at', async () => {
-    expect((await get(`${api.url}/v1/markets/abc`, undefined)).status).toBe(401);
+    expect((await get(`${api.url}/v1/markets/-1`, undefined)).status).toBe(401);
   });
 
   test('takes no key from the URL, and says that it must not be there', async () => {
@@ -229,7 +236,7 @@ describe('429 rate_limited', () => {
   test('comes with Retry-After when a demo key sends more than 5 a second', async () => {
     const own = await issueKey(nats.bucket, 'demo');
     const answers = await Promise.all(
-      Array.from({ length: 12 }, () => get(`${api.url}/v1/markets/abc`, own)),
+      Array.from({ length: 12 }, () => get(`${api.url}/v1/markets/-1`, own)),
     );
     const refused = answers.filter((answer) => answer.status === 429);
     expect(refused.length).toBeGreaterThanOrEqual(5);
@@ -239,7 +246,7 @@ describe('429 rate_limited', () => {
       expect(headers.get('ratelimit')).toBe('"demo";r=0;t=1');
     }
     // Another key of the same tier is not touched.
-    expect((await get(`${api.url}/v1/markets/abc`, demoKey)).status).toBe(400);
+    expect((await get(`${api.url}/v1/markets/-1`, demoKey)).status).toBe(400);
   });
 
   test('stops a guesser of keys, by address', async () => {

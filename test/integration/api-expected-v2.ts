@@ -12,6 +12,7 @@ import {
   ratio,
   seriesOf,
   totalsOf,
+  UNLISTED_TOKENS,
 } from './api-bookings.ts';
 import {
   expectedHours,
@@ -82,7 +83,7 @@ export function marketV2(market: number) {
     ...object,
     id: Number(object.id),
     condition_id: `0x${conditionOf(market)}`,
-    token_ids: MARKETS[market]?.tokens ?? [],
+    token_ids: MARKETS[market]?.tokens ?? UNLISTED_TOKENS,
     result: { 0: 100, 2: 50 }[market] ?? -2,
   };
 }

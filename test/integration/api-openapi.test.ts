@@ -29,7 +29,11 @@ beforeAll(async () => {
 afterAll(() => seeded?.stop());
 
 /** Path parameters that exist in the made-up exchange. */
-const KNOWN: Readonly<Record<string, string>> = { address: addressOf(3), id: '1002' };
+const KNOWN: Readonly<Record<string, string>> = {
+  address: addressOf(3),
+  id: '1002',
+  id_or_slug: '1002',
+};
 
 /** The operations that read and answer with JSON. */
 function operations() {
@@ -101,6 +105,7 @@ describe('the document', () => {
       '/streams/{id}/meta',
       '/streams/{id}/subscription',
       '/v1/analytics/leaderboard',
+      '/v1/market_data/{id_or_slug}',
       '/v1/markets/{id}',
       '/v1/stream/orders',
       '/v1/traders/{address}',
@@ -186,7 +191,7 @@ describe('live answers', () => {
       const known = url + fill(path, knownOf(path));
       expectDescribed(operation, await get(known, undefined));
       expectDescribed(operation, await get(`${known}?limit=100000000`, seeded.demoKey));
-      const unknown = fill(path, { address: `0x${'0'.repeat(40)}`, id: '77' });
+      const unknown = fill(path, { address: `0x${'0'.repeat(40)}`, id: '77', id_or_slug: '77' });
       expectDescribed(
         operation,
         await get(url + unknown, await issueKey(seeded.nats.bucket, 'demo')),

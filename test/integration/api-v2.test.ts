@@ -10,6 +10,7 @@ import {
   insertBookings,
   MARKETS,
   UNLISTED_MARKET,
+  UNLISTED_TOKENS,
 } from './api-bookings.ts';
 import {
   board,
@@ -247,7 +248,10 @@ describe('GET /v2/markets/:id', () => {
 
   test('finds a market that no listing describes by its condition id', async () => {
     const body = await ok(`/v2/markets/0x${conditionOf(UNLISTED_MARKET)}`);
-    expect(body.market).toMatchObject({ id: 0, question: '', token_ids: [], result: -2 });
+    expect(body.market).toMatchObject({
+      ...{ id: 0, question: '', token_ids: UNLISTED_TOKENS, result: -2 },
+      condition_id: `0x${conditionOf(UNLISTED_MARKET)}`,
+    });
     expect(body.total_traders).toBeGreaterThan(5);
   });
 

@@ -1,0 +1,81 @@
+/**
+ * Where a page of each list ends: what `cursor` takes and the Link field or `next_cursor` gave. A cursor
+ * names the last element by what the list is ordered by, so that what comes meanwhile moves no page.
+ */
+import { parameter } from '../parameters.ts';
+
+const ALLOWED = 'what the Link field or next_cursor of an answer gave';
+const UINT32_MAX = 4_294_967_295;
+const UINT64_MAX = 18_446_744_073_709_551_615n;
+
+const BOARD = /^(-?\d{1,19})\.(-?\d{1,19})\.(-?\d{1,19})\.(\d{1,10})\.(\d{1,10})\.([0-9a-f]{40})$/;
+const MARKET = /^(\d{1,10})-([0-9a-f]{64})$/;
+const FILL = /^(\d{1,20})-(\d{1,10})$/;
+const TRADER = /^0x([0-9a-f]{40})$/;
+
+/** An entry of a leaderboard: its figures and address. */
+export const boardCursor = parameter(
+  ALLOWED,
+  {
+    type: 'string',
+    pattern: BOARD.source,
+    examples: [`12500000.81000000.93500000.12.7.${'5f'.repeat(20)}`],
+  },
+  (text) => {
+    const [, pnl = '', cost = '', volume = '', markets, wins, trader] = BOARD.exec(text) ?? [];
+    if (trader === undefined || ![pnl, cost, volume].every(isInt64)) return undefined;
+    if (!isUint32(markets) || !isUint32(wins)) return undefined;
+    return {
+      cursor_pnl: pnl,
+      cursor_cost: cost,
+      cursor_volume: volume,
+      cursor_markets: Number(markets),
+      cursor_wins: Number(wins),
+      cursor_trader: trader,
+    };
+  },
+);
+
+/** A market of a trader: their newest trade there and the condition id. */
+export const marketCursor = parameter(
+  ALLOWED,
+  { type: 'string', pattern: MARKET.source, examples: [`1777593600-${'5f'.repeat(32)}`] },
+  (text) => {
+    const [, seconds, conditionId] = MARKET.exec(text) ?? [];
+    if (conditionId === undefined || !isUint32(seconds)) return undefined;
+    return { lastTradeAt: Number(seconds), conditionId };
+  },
+);
+
+/** A fill: its block and log. */
+export const fillCursor = parameter(
+  ALLOWED,
+  { type: 'string', pattern: FILL.source, examples: ['85671000-12'] },
+  (text) => {
+    const [, block = '', log] = FILL.exec(text) ?? [];
+    if (log === undefined || !isUint32(log) || BigInt(block) > UINT64_MAX) return undefined;
+    return { block, log: Number(log) };
+  },
+);
+
+/** An hour: its start in epoch seconds. */
+export const hourCursor = parameter(
+  ALLOWED,
+  { type: 'string', pattern: /^\d{1,10}$/.source, examples: ['1777593600'] },
+  (text) => (/^\d{1,10}$/.test(text) && isUint32(text) ? Number(text) : undefined),
+);
+
+/** A trader of a market: the address, without 0x afterwards. */
+export const traderCursor = parameter(
+  ALLOWED,
+  { type: 'string', pattern: TRADER.source, examples: [`0x${'5f'.repeat(20)}`] },
+  (text) => TRADER.exec(text)?.[1],
+);
+
+function isUint32(digits: string | undefined): boolean {
+  return Number(digits) <= UINT32_MAX;
+}
+
+function isInt64(digits: string): boolean {
+  return BigInt(digits) === BigInt.asIntN(64, BigInt(digits));
+}

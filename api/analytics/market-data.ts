@@ -1,0 +1,218 @@
+/**
+ * `GET /v1/market_data/:id_or_slug`: every trader of one market with figures and fills. Traders come in
+ * the order of their addresses, which is the order in which they are stored and which no trade changes:
+ * pages neither overlap nor leave anyone out. A page is read some traders at a time while it is sent.
+ */
+import { z } from 'zod';
+import { endpoint, Page } from '../endpoint.ts';
+import type { Caller } from '../keys.ts';
+import { flag, integer, type MarketKey, marketKey, order } from '../parameters.ts';
+import { Problem } from '../problems.ts';
+import { TIERS } from '../tiers.ts';
+import { traderCursor } from './cursors.ts';
+import { amountText, count, percentage, text, time } from './fields.ts';
+import { FILL_COLUMNS, FILLS, FillColumns, FillV1, fillV1 } from './fills.ts';
+import { conditionOf, knownMarket } from './market-key.ts';
+import { type Listing, MarketColumns, MarketV1, marketColumns, marketV1 } from './market-object.ts';
+import {
+  addressText,
+  ProfileColumns,
+  ProfileV1,
+  profileColumns,
+  profileReader,
+} from './profiles.ts';
+import { type Call, read } from './query.ts';
+import { Count, Int, isoSecond, percent, Seconds } from './wire.ts';
+
+const LIMIT_DEFAULT = 100;
+const LIMIT_MAX = 1_000;
+/** Traders of one read: their fills are in memory at once. */
+const READ_TRADERS_MAX = 50;
+
+const Parameters = z.object({
+  id_or_slug: marketKey.describe('market id, condition id or slug'),
+  limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('most traders of the page'),
+  order: order('asc').describe('of the addresses'),
+  cursor: traderCursor
+    .optional()
+    .describe('goes on behind the page whose Link field or `next_cursor` had it'),
+  include_orders: flag.default(true).describe('false: figures only, without the fills'),
+});
+type Given = z.output<typeof Parameters>;
+
+/** The market and, of all its traders, their number and the last one of the page. */
+const HEAD_SQL = (condition: string, given: Given) => `
+WITH
+  ${condition} AS condition,
+  (
+    SELECT arraySort(groupUniqArray(trader)) FROM market_traders WHERE condition_id = condition
+  ) AS everyone,
+  arrayFilter(one -> ${isBehind('one', given)}, everyone) AS behind
+SELECT
+  ${marketColumns('condition_id = condition')},
+  length(everyone) AS total_count,
+  length(behind) AS behind_count,
+  ${addressText(`behind[${given.order === 'asc' ? '' : '-'}{limit:Int32}]`)} AS last`;
+
+const HeadRow = z.object({
+  ...MarketColumns,
+  total_count: Count,
+  behind_count: Count,
+  last: z.string(),
+});
+
+/** Traders behind the cursor up to the page's last one, whoever came meanwhile. */
+const TRADERS_SQL = (given: Given) => `
+WITH
+  toFixedString(unhex({condition_id:String}), 32) AS condition,
+  (
+    SELECT groupArray((trader, pnl, cost, fees, maker, taker, toUnixTimestamp(newest)))
+    FROM
+    (
+      SELECT
+        trader,
+        sum(realised_pnl) AS pnl,
+        sum(realised_cost) AS cost,
+        sum(fee) AS fees,
+        sum(maker_volume) AS maker,
+        sum(taker_volume) AS taker,
+        max(last_trade_at) AS newest
+      FROM market_traders
+      WHERE condition_id = condition AND ${isBehind('trader', given)}
+        AND ({until:String} = '' OR trader ${given.order === 'asc' ? '<=' : '>='}
+          toFixedString(unhex({until:String}), 20))
+      GROUP BY trader
+      ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
+      LIMIT ${READ_TRADERS_MAX}
+    )
+  ) AS page
+SELECT
+  arrayMap(e -> (${addressText('e.1')}, e.2, e.3, e.4, e.5, e.6, e.7), page) AS entries,
+  ${profileColumns('arrayMap(e -> e.1, page)')},
+  ${given.include_orders ? ORDERS : '[] AS orders'}`;
+
+const ORDERS = `
+  (
+    SELECT groupArray((${addressText('trader')}, fills))
+    FROM
+    (
+      SELECT trader, ${FILLS} AS fills
+      FROM (SELECT trader, ${FILL_COLUMNS} FROM bookings
+        WHERE trader IN (SELECT arrayJoin(arrayMap(e -> e.1, page)))
+          AND condition_id = condition AND kind = 'fill')
+      GROUP BY trader
+    )
+  ) AS orders`;
+
+const TradersRow = z.object({
+  /** Address, PnL, cost, fees, maker and taker volume, newest fill. */
+  entries: z.array(z.tuple([z.string(), Int, Int, Int, Int, Int, Seconds])),
+  ...ProfileColumns,
+  orders: z.array(z.tuple([z.string(), z.array(FillColumns)])),
+});
+
+const TraderV1 = z.object({
+  profile: ProfileV1,
+  pnl: amountText('realised PnL in this market, net of fees, micro-USDC'),
+  volume: amountText('maker_volume + taker_volume, micro-USDC'),
+  maker_volume: amountText('value of fills as maker, micro-USDC'),
+  taker_volume: amountText('value of fills as taker, micro-USDC'),
+  fee: amountText('fees of all fills, micro-USDC'),
+  roi: percentage('PnL over what the closed shares had cost'),
+  last_trade_at: time('newest trade in this market'),
+  orders: z.array(FillV1).describe('fills, oldest first; empty with include_orders=false'),
+});
+
+export const marketData = endpoint({
+  path: '/v1/market_data/:id_or_slug',
+  summary: 'Every trader of one market with figures and fills',
+  description:
+    'For the tiers individual and pro. Ordered by address, so that trades meanwhile move nothing between pages; the ranked earners are in `/v1/markets/:id`. A long page is sent while it is read.',
+  parameters: Parameters,
+  answer: z.object({
+    market: MarketV1,
+    total_count: count('traders of the market, on all pages'),
+    next_cursor: text('`cursor` of the next page; empty where the list ends'),
+    traders: z.array(TraderV1),
+  }),
+  list: 'traders',
+  problems: ['tier_required', 'not_found'],
+  allowed: requireTier,
+  async run(call: Call, given) {
+    const { behindCount, last, listing, resolution, totalCount } = await readHead(call, given);
+    const next = behindCount > given.limit ? last : '';
+    const head = {
+      market: marketV1(listing, resolution),
+      total_count: totalCount,
+      next_cursor: next,
+      traders: [],
+    };
+    const traders = readTraders(call, given, listing, next.slice(2));
+    return new Page<typeof head>(head, next, traders);
+  },
+});
+
+/** Throws Problem 404 where nothing is known of the market. */
+async function readHead(call: Call, given: Given) {
+  const key: MarketKey = given.id_or_slug;
+  const { condition, parameters } = conditionOf(key);
+  const [row] = await read(call, {
+    sql: HEAD_SQL(condition, given),
+    parameters: { ...parameters, limit: given.limit, cursor: given.cursor ?? '' },
+    row: HeadRow,
+  });
+  if (row === undefined) throw new Error('one row of a market expected, got none');
+  return {
+    ...knownMarket(key, row, row.total_count),
+    totalCount: row.total_count,
+    behindCount: row.behind_count,
+    last: row.last,
+  };
+}
+
+/** The traders of the page; `until` is its last one, without 0x, or '' for the end of the list. */
+async function* readTraders(
+  call: Call,
+  given: Given,
+  { condition_id: conditionId, outcomes }: Listing,
+  until: string,
+): AsyncGenerator<z.input<typeof TraderV1>> {
+  let { cursor } = given;
+  for (;;) {
+    const [row] = await read(call, {
+      sql: TRADERS_SQL({ ...given, cursor }),
+      parameters: { condition_id: conditionId.slice(2), cursor: cursor ?? '', until },
+      row: TradersRow,
+    });
+    if (row === undefined) throw new Error('one row of traders expected, got none');
+    const profileOf = profileReader(row);
+    const orders = new Map(row.orders);
+    for (const [address, pnl, cost, fees, maker, taker, newest] of row.entries) {
+      yield {
+        profile: profileOf(address),
+        pnl: pnl.toString(),
+        volume: (maker + taker).toString(),
+        maker_volume: maker.toString(),
+        taker_volume: taker.toString(),
+        fee: fees.toString(),
+        roi: percent(pnl, cost),
+        last_trade_at: isoSecond(newest),
+        orders: (orders.get(address) ?? []).map((fill) => fillV1(fill, outcomes)),
+      };
+      cursor = address.slice(2);
+    }
+    if (row.entries.length < READ_TRADERS_MAX) return;
+  }
+}
+
+function isBehind(trader: string, { cursor, order }: Given): string {
+  if (cursor === undefined) return '1';
+  return `${trader} ${order === 'asc' ? '>' : '<'} toFixedString(unhex({cursor:String}), 20)`;
+}
+
+/** Throws Problem 403 where the tier may not have it. */
+function requireTier(given: Given, caller: Caller): Given {
+  if (TIERS[caller.tier].marketData) return given;
+  const detail = `the tier ${caller.tier} does not include market_data; individual and pro do`;
+  throw new Problem({ status: 403, error: 'tier_required', detail });
+}

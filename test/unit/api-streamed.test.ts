@@ -1,0 +1,99 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import express from 'express';
+import pino from 'pino';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { type Encoding, send } from '../../api/encoded.ts';
+import { problemHandler, unavailable } from '../../api/problems.ts';
+import { beginStream, sendStream } from '../../api/streamed.ts';
+
+const row = { text: 'abc "quoted", and more; '.repeat(40) };
+const schema = z.object({ total_count: z.int(), rows: z.array(z.object({ text: z.string() })) });
+const HOW: Encoding = { format: 'json', schema, list: 'rows', maxAgeSeconds: null };
+
+/** `count` rows, then a failure where one is wanted. */
+async function* rows(count: number, failure?: Error) {
+  for (let i = 0; i < count; i++) yield row;
+  if (failure !== undefined) throw failure;
+}
+
+let left = 0;
+const logged: string[] = [];
+const app = express().disable('etag');
+app.get('/:count/:fails/:format', async (request, response) => {
+  const { count, fails, format } = request.params;
+  async function* counted() {
+    try {
+      yield* rows(Number(count), fails === 'yes' ? unavailable('the store is gone') : undefined);
+    } finally {
+      left++;
+    }
+  }
+  const how: Encoding = { ...HOW, format: format === 'csv' ? 'csv' : 'json' };
+  const answer = { total_count: Number(count), rows: [] };
+  const given = await beginStream(answer, counted(), 'next', how);
+  await (given.kind === 'streamed' ? sendStream : send)(request, response, given as never);
+});
+const logger = pino({ level: 'error' }, { write: (line: string) => void logged.push(line) });
+app.use(problemHandler(logger));
+const server = createServer(app);
+let url: string;
+
+beforeAll(async () => {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+});
+
+afterAll(() => void server.close());
+
+describe('a streamed list', () => {
+  test.each(['identity', 'gzip', 'br'])('is whole in %s, short or long', async (coding) => {
+    for (const count of [0, 1, 5_000]) {
+      const response = await fetch(`${url}/${count}/no/json`, {
+        headers: { 'Accept-Encoding': coding },
+      });
+      expect(response.headers.get('x-total-count')).toBe(String(count));
+      expect(response.headers.get('link')).toBe(`</${count}/no/json?cursor=next>; rel="next"`);
+      expect(response.headers.get('content-length') === null).toBe(count === 5_000);
+      const body = await response.json();
+      expect(body).toEqual({ total_count: count, rows: Array(count).fill(row) });
+    }
+  });
+
+  test('is whole as CSV', async () => {
+    const text = await (await fetch(`${url}/5000/no/csv`)).text();
+    const cell = `"${row.text.replaceAll('"', '""')}"`;
+    expect(text).toBe(`text\r\n${`${cell}\r\n`.repeat(5_000)}`);
+  });
+
+  test('is a problem where it fails before anything was sent', async () => {
+    const response = await fetch(`${url}/3/yes/json`);
+    expect([response.status, await response.json()]).toMatchObject([503, { error: 'unavailable' }]);
+  });
+
+  test('is cut and logged where it fails later: a client never takes it for whole', async () => {
+    const before = logged.length;
+    const response = await fetch(`${url}/5000/yes/json`);
+    expect(response.status).toBe(200);
+    await expect(response.text()).rejects.toThrow();
+    expect(logged.slice(before).join()).toContain('the store is gone');
+  });
+
+  test('stops reading when its client goes away, without an error of ours', async () => {
+    const [before, reads] = [logged.length, left];
+    const gone = new AbortController();
+    const response = await fetch(`${url}/5000000/no/json`, { signal: gone.signal });
+    await response.body?.getReader().read();
+    gone.abort();
+    while (left === reads) await new Promise((done) => setTimeout(done, 5));
+    expect(logged.length).toBe(before);
+  });
+
+  test('has no body for HEAD', async () => {
+    const response = await fetch(`${url}/5000/no/json`, { method: 'HEAD' });
+    expect([response.status, await response.text()]).toEqual([200, '']);
+  });
+});
