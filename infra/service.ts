@@ -24,6 +24,12 @@ const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
 const LEADERBOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
 
+/**
+ * Options of Node for ingest. In a catch-up nearly all garbage is young: its space may not grow to the
+ * 128 MB that V8 allows, of which the resident memory had 100 MB (docs/benchmarks.md).
+ */
+export const INGEST_OPTIONS = '--max-semi-space-size=16';
+
 export type Report = (message: Message) => void;
 
 export type ServiceOptions = {
@@ -82,7 +88,9 @@ export class Service {
       this.#start('api', 'api/main.ts', [], env, 'listening'),
       this.#start('projector', 'projector/main.ts', [], env, 'projecting'),
     ]);
-    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], env, 'caught_up');
+    const NODE_OPTIONS = `${this.#given.NODE_OPTIONS ?? ''} ${INGEST_OPTIONS}`;
+    const ingestEnv = { ...env, NODE_OPTIONS };
+    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], ingestEnv, 'caught_up');
     await this.#stored(Number(caughtUp.sequence));
     await this.#refreshLeaderboards(urls);
     report({

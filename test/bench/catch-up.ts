@@ -7,10 +7,11 @@ import { join } from 'node:path';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats.ts';
 import { lastMessage, storedSince } from '../../infra/nats-read.ts';
+import { INGEST_OPTIONS } from '../../infra/service.ts';
 import { BLOCK_SUBJECT, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { start, temporaryDirectory } from '../e2e/service.ts';
 import { residentBytesMax } from '../faults/stage.ts';
-import { FIRST_BLOCK, type History } from './history.ts';
+import type { History } from './history.ts';
 
 /** Blocks read at a time by the bare loop, as by ingest. */
 const CONCURRENCY = 16;
@@ -25,8 +26,8 @@ export type CatchUp = {
   readonly residentBytesMax: number;
 };
 
-/** One catch-up on a NATS of its own. */
-export async function catchUp(history: History): Promise<CatchUp> {
+/** One catch-up on a NATS of its own, with the options of Node that `npm start` gives, or others. */
+export async function catchUp(history: History, options = INGEST_OPTIONS): Promise<CatchUp> {
   const directory = temporaryDirectory();
   const server = await startNatsServer({ dataDir: join(directory.path, 'nats') });
   const nats = await connectNats({ url: server.url, name: 'bench' });
@@ -37,7 +38,8 @@ export async function catchUp(history: History): Promise<CatchUp> {
       max: 1,
     });
     const startedAt = performance.now();
-    const ingest = start('ingest/main.ts', [], { ...history.env, NATS_URL: server.url });
+    const env = { ...history.env, NATS_URL: server.url, NODE_OPTIONS: options };
+    const ingest = start('ingest/main.ts', [], env);
     await ingest.event('caught_up');
     const endedAt = performance.now();
     const memory = residentBytesMax(ingest.pid);
@@ -64,8 +66,7 @@ export async function download(
   mode: 'bytes' | 'parse',
 ): Promise<Download> {
   const { rpcUrl } = history;
-  const last = FIRST_BLOCK + blocks - 1;
-  const args = [rpcUrl, String(FIRST_BLOCK), String(last), String(CONCURRENCY), mode];
+  const args = [rpcUrl, '0', String(blocks - 1), String(CONCURRENCY), mode];
   const loop = start('test/bench/download.ts', args);
   if ((await loop.exit) !== 0) throw new Error(loop.errors());
   const { ms, bytes } = loop.lines[0] as { ms: number; bytes: number };

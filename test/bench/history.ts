@@ -8,15 +8,10 @@ import { join } from 'node:path';
 import { start } from '../e2e/service.ts';
 
 const DAYS = 30;
-/**
- * Neither 0 nor 1: anvil may make block 0 anew at a restart, and then block 1 does not follow it.
- */
-export const FIRST_BLOCK = 2;
-
 export type History = {
   readonly rpcUrl: string;
   /** Environment of an ingest that reads it from its own node. */
-  readonly env: Readonly<Record<'CHAIN' | 'RPC_URL' | 'GAMMA_URL' | 'START_BLOCK', string>>;
+  readonly env: Readonly<Record<'CHAIN' | 'RPC_URL' | 'GAMMA_URL', string>>;
   readonly stop: () => Promise<number>;
 };
 
@@ -32,12 +27,7 @@ export async function openHistory(matches: number, blockSeconds = 60): Promise<H
   const rpcUrl = String(ready.rpc_url);
   return {
     rpcUrl,
-    env: {
-      CHAIN: 'devnet',
-      RPC_URL: rpcUrl,
-      GAMMA_URL: String(ready.gamma_url),
-      START_BLOCK: String(FIRST_BLOCK),
-    },
+    env: { CHAIN: 'devnet', RPC_URL: rpcUrl, GAMMA_URL: String(ready.gamma_url) },
     stop: () => devnet.stop(),
   };
 }

@@ -7,13 +7,14 @@
 import { join } from 'node:path';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats } from '../../infra/nats.ts';
+import { INGEST_OPTIONS } from '../../infra/service.ts';
 import { temporaryDirectory } from '../e2e/service.ts';
 import { type CatchUp, catchUp, download } from './catch-up.ts';
 import { decodeBlocks, decodeCalls } from './decode.ts';
 import { openHistory } from './history.ts';
-import { type Latency, latencies } from './latency.ts';
+import { type Latency, latencies, latencyOfDevnet } from './latency.ts';
 import { publishRates } from './publish.ts';
-import { machine, median, printTable, readable } from './report.ts';
+import { machine, median, printTable, type Row, readable } from './report.ts';
 
 const ROUNDS = Number(process.env.ROUNDS || 3);
 const DECODED = 100_000;
@@ -23,6 +24,7 @@ const CATCH_UP_MATCHES = 7_500;
 const MEMORY_MATCHES = 36_000;
 const LATENCY_MATCHES = 400;
 const LATENCY_RATES = [50, 500];
+const ANVIL_RATE = 50;
 const LATENCY_SECONDS = 20;
 const MEGABYTE = 1_048_576;
 
@@ -120,25 +122,41 @@ async function latency(): Promise<void> {
     rounds.push(await latencies(history, LATENCY_RATES, LATENCY_SECONDS));
   }
   await history.stop();
-  const rows = LATENCY_RATES.map((rate, i) => {
-    const ms = (pick: 'p50' | 'p99') => readable(median(rounds.map((one) => one[i]?.[pick] ?? 0)));
-    const matches = median(rounds.map((one) => one[i]?.matches ?? 0));
-    return { 'matches/s': rate, matches, 'p50, ms': ms('p50'), 'p99, ms': ms('p99') };
-  });
-  printTable('From a pending transaction pushed by the node to its match read from FEED', rows);
+  const onAnvil: Latency[] = [];
+  for (let i = 0; i < ROUNDS; i++) onAnvil.push(await latencyOfDevnet(ANVIL_RATE, LATENCY_SECONDS));
+  const row = (node: string, rate: number, runs: readonly (Latency | undefined)[]) => {
+    const of = (pick: keyof Latency) => median(runs.map((one) => one?.[pick] ?? 0));
+    return {
+      ...{ node, 'matches/s': rate, matches: of('matches') },
+      ...{ 'p50, ms': readable(of('p50')), 'p99, ms': readable(of('p99')) },
+    };
+  };
+  printTable('From a pending transaction pushed by the node to its match read from FEED', [
+    ...LATENCY_RATES.map((rate, i) =>
+      row(
+        'stand-in',
+        rate,
+        rounds.map((one) => one[i]),
+      ),
+    ),
+    row('anvil', ANVIL_RATE, onAnvil),
+  ]);
 }
 
 async function memory(): Promise<void> {
   const history = await openHistory(MEMORY_MATCHES);
-  const run = await catchUp(history);
-  await history.stop();
-  printTable('Memory of a long catch-up', [
-    {
+  const rows: Row[] = [];
+  for (const options of [INGEST_OPTIONS, '']) {
+    const run = await catchUp(history, options);
+    rows.push({
+      'options of Node': options || 'none',
       fills: run.fills,
       blocks: run.blocks,
       seconds: readable(run.seconds),
       'fills/s': readable(run.fills / run.seconds),
       'largest resident memory, MB': Math.round(run.residentBytesMax / MEGABYTE),
-    },
-  ]);
+    });
+  }
+  await history.stop();
+  printTable('Memory of a long catch-up', rows);
 }

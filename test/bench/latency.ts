@@ -1,15 +1,17 @@
 /**
  * From a pending transaction leaving the node to its match stored in FEED and read back by a
- * consumer, at a given rate. The node is a PushNode with real devnet calldata under new hashes; its
- * traders and markets are known beforehand, as those of nearly all matches are.
+ * consumer, at a given rate. The node is a PushNode with real devnet calldata under new hashes, whose
+ * traders and markets are known beforehand, as those of nearly all matches are; or anvil itself.
  */
+import { once } from 'node:events';
 import { join } from 'node:path';
-import { setImmediate as turn } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import { OPERATORS } from '../../infra/devnet/addresses.ts';
 import { Random } from '../../infra/devnet/random.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats.ts';
 import { tailBatches } from '../../infra/nats-tail.ts';
+import { INGEST_OPTIONS } from '../../infra/service.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
 import { MATCH_ORDERS_SELECTOR } from '../../ingest/exchange-abi.ts';
 import { rpc, start, temporaryDirectory } from '../e2e/service.ts';
@@ -37,6 +39,7 @@ export async function latencies(
   const ingest = start('ingest/main.ts', [], {
     ...history.env,
     ...{ NATS_URL: server.url, RPC_URL: node.url, OPERATORS: OPERATORS.join(',') },
+    NODE_OPTIONS: INGEST_OPTIONS,
   });
   const stopping = new AbortController();
   try {
@@ -64,9 +67,76 @@ export async function latencies(
   }
 }
 
-/** Sends at a rate and waits for every match to come back. */
+/**
+ * Milliseconds with anvil as the node and the devnet's traders, who send about so many matches a second:
+ * from the push of a pending transaction, as a subscriber beside ingest receives it.
+ */
+export async function latencyOfDevnet(rate: number, seconds: number): Promise<Latency> {
+  const directory = temporaryDirectory();
+  const devnet = start('infra/devnet/main.ts', [
+    ...[
+      '--data',
+      join(directory.path, 'devnet'),
+      '--history-matches',
+      '400',
+      '--history-days',
+      '3',
+    ],
+    ...['--demo-rate', String(rate)],
+  ]);
+  const server = await startNatsServer({ dataDir: join(directory.path, 'nats') });
+  const nats = await connectNats({ url: server.url, name: 'bench' });
+  const stopping = new AbortController();
+  let ingest: ReturnType<typeof start> | undefined;
+  try {
+    const ready = await devnet.event('ready');
+    ingest = start('ingest/main.ts', [], {
+      ...{ CHAIN: 'devnet', RPC_URL: String(ready.rpc_url), GAMMA_URL: String(ready.gamma_url) },
+      ...{ NATS_URL: server.url, OPERATORS: OPERATORS.join(','), NODE_OPTIONS: INGEST_OPTIONS },
+    });
+    await ingest.event('caught_up');
+    const clock = new Clock();
+    const reading = clock.read(nats, stopping.signal);
+    const unsubscribe = await pushedMatches(String(ready.ws_url), (hash) => clock.sent(hash));
+    await delay(WARM_SECONDS * 1_000);
+    clock.begin();
+    await delay(seconds * 1_000);
+    unsubscribe();
+    const took = await clock.allBack();
+    stopping.abort();
+    await reading;
+    return summary(took);
+  } finally {
+    stopping.abort();
+    await ingest?.stop();
+    await devnet.stop();
+    await nats.close();
+    await server.stop();
+    directory.remove();
+  }
+}
+
+/** Calls for each pending match that a node pushes; resolves when it does. */
+async function pushedMatches(url: string, onMatch: (hash: string) => void): Promise<() => void> {
+  const operators = new Set(OPERATORS.map((one) => one.toLowerCase()));
+  const socket = new WebSocket(url);
+  await once(socket, 'open');
+  const subscribed = once(socket, 'message');
+  const params = ['newPendingTransactions', true];
+  socket.send(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'eth_subscribe', params }));
+  await subscribed;
+  socket.addEventListener('message', ({ data }) => {
+    const { hash, from, input } = JSON.parse(String(data)).params.result;
+    if (operators.has(from.toLowerCase()) && input.startsWith(MATCH_ORDERS_SELECTOR)) onMatch(hash);
+  });
+  return () => socket.close();
+}
+
+/** Takes the time from a match that was sent to the same match read back from FEED. */
 class Clock {
   readonly #sentAt = new Map<string, number>();
+  /** Read from FEED and not sent, so far as is known. */
+  readonly #early = new Set<string>();
   #took: number[] = [];
   #empty: (() => void) | undefined;
 
@@ -77,7 +147,10 @@ class Clock {
       for (const { messageId } of batch) {
         const hash = messageId.split(':')[0] ?? '';
         const sentAt = this.#sentAt.get(hash);
-        if (sentAt === undefined) continue;
+        if (sentAt === undefined) {
+          this.#early.add(hash);
+          continue;
+        }
         this.#sentAt.delete(hash);
         this.#took.push(now - sentAt);
       }
@@ -92,7 +165,7 @@ class Clock {
     seconds: number,
     random: Random,
   ): Promise<readonly number[]> {
-    this.#took = [];
+    this.begin();
     const end = performance.now() + seconds * 1_000;
     for (let due = performance.now(); due < end; ) {
       if (performance.now() < due) {
@@ -100,10 +173,26 @@ class Clock {
         continue;
       }
       const hash = random.hex(32);
-      this.#sentAt.set(hash, performance.now());
+      this.sent(hash);
       node.push({ ...random.pick(templates), hash });
       due += (-Math.log(1 - random.unit()) * 1_000) / rate;
     }
+    return this.allBack();
+  }
+
+  /** A match that FEED had before this process heard of it took no time. */
+  sent(hash: string): void {
+    if (this.#early.delete(hash)) this.#took.push(0);
+    else this.#sentAt.set(hash, performance.now());
+  }
+
+  /** Forgets what was measured so far. */
+  begin(): void {
+    this.#took = [];
+  }
+
+  /** Waits for every match that was sent; resolves with the milliseconds of all since `begin`. */
+  async allBack(): Promise<readonly number[]> {
     if (this.#sentAt.size > 0) {
       await new Promise<void>((resolve) => {
         this.#empty = resolve;
