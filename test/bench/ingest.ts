@@ -1,7 +1,7 @@
 /**
  * `npm run bench:ingest`: decoding, publishing, catch-up and latency of ingest, each beside a named
  * limit; the figures of docs/benchmarks.md come from here. Arguments choose parts (decode publish
- * catch-up latency memory; all without), ROUNDS the number of repetitions (3): a figure is the
+ * catch-up latency; all without), ROUNDS the number of repetitions (3): a figure is the
  * median.
  */
 import { join } from 'node:path';
@@ -14,21 +14,20 @@ import { decodeBlocks, decodeCalls } from './decode.ts';
 import { openHistory } from './history.ts';
 import { type Latency, latencies, latencyOfDevnet } from './latency.ts';
 import { publishRates } from './publish.ts';
-import { machine, median, printTable, type Row, readable } from './report.ts';
+import { machine, median, printTable, readable } from './report.ts';
 
 const ROUNDS = Number(process.env.ROUNDS || 3);
 const DECODED = 100_000;
 const PUBLISHED = 100_000;
-/** About 2.9 fills a match: a little over 20,000 and 100,000 fills. */
-const CATCH_UP_MATCHES = 7_500;
-const MEMORY_MATCHES = 36_000;
+/** About 2.9 fills a match: a little over 100,000 fills. */
+const CATCH_UP_MATCHES = 36_000;
 const LATENCY_MATCHES = 400;
 const LATENCY_RATES = [50, 500];
 const ANVIL_RATE = 50;
 const LATENCY_SECONDS = 20;
 const MEGABYTE = 1_048_576;
 
-const PARTS = { decode, publish, 'catch-up': catchUpRates, latency, memory };
+const PARTS = { decode, publish, 'catch-up': catchUpRates, latency };
 const wanted = process.argv.slice(2);
 console.log(`Machine: ${machine()}; median of ${ROUNDS} rounds.`);
 for (const [name, run] of Object.entries(PARTS)) {
@@ -91,9 +90,9 @@ async function catchUpRates(): Promise<void> {
       loops[mode].push(run.blocks / loop.seconds);
     }
   }
+  const unbounded = await catchUp(history, '');
   await history.stop();
-  const [first] = runs;
-  if (first === undefined) return;
+  const [first = unbounded] = runs;
   const limit = median(loops.bytes);
   const fillsPerBlock = first.fills / first.blocks;
   const row = (what: string, blocks: number) => ({
@@ -102,17 +101,36 @@ async function catchUpRates(): Promise<void> {
     'fills/s': readable(blocks * fillsPerBlock),
     ratio: readable(blocks / limit),
   });
+  const rate = (pick: (run: CatchUp) => number) =>
+    median(runs.map((run) => run.blocks / pick(run)));
   printTable(
     `Catch-up over ${first.blocks} blocks, ${first.matches} matches, ${first.fills} fills, ` +
       `${readable(bytes / MEGABYTE)} MB of JSON`,
     [
       row('bare loop: download only', limit),
       row('bare loop: download and JSON.parse', median(loops.parse)),
-      row('ingest', median(runs.map(({ blocks, seconds }) => blocks / seconds))),
+      row(
+        'ingest, from its first block in LEDGER',
+        rate((run) => run.seconds),
+      ),
+      row(
+        'ingest, from the start of its process',
+        rate((run) => run.secondsFromStart),
+      ),
     ],
   );
-  const starts = runs.map(({ secondsFromStart, seconds }) => secondsFromStart - seconds);
-  console.log(`Start of the process to its first block: ${readable(median(starts))} s`);
+  const memory = (options: string, some: readonly CatchUp[]) => ({
+    'options of Node': options,
+    runs: some.length,
+    'resident memory at most, MB': Math.round(
+      Math.max(...some.map((run) => run.residentBytesMax)) / MEGABYTE,
+    ),
+    seconds: readable(median(some.map((run) => run.seconds))),
+  });
+  printTable('Memory of the same catch-up', [
+    memory(INGEST_OPTIONS, runs),
+    memory('none', [unbounded]),
+  ]);
 }
 
 async function latency(): Promise<void> {
@@ -141,22 +159,4 @@ async function latency(): Promise<void> {
     ),
     row('anvil', ANVIL_RATE, onAnvil),
   ]);
-}
-
-async function memory(): Promise<void> {
-  const history = await openHistory(MEMORY_MATCHES);
-  const rows: Row[] = [];
-  for (const options of [INGEST_OPTIONS, '']) {
-    const run = await catchUp(history, options);
-    rows.push({
-      'options of Node': options || 'none',
-      fills: run.fills,
-      blocks: run.blocks,
-      seconds: readable(run.seconds),
-      'fills/s': readable(run.fills / run.seconds),
-      'largest resident memory, MB': Math.round(run.residentBytesMax / MEGABYTE),
-    });
-  }
-  await history.stop();
-  printTable('Memory of a long catch-up', rows);
 }

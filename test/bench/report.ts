@@ -1,7 +1,7 @@
 /** Tables on a terminal and in Markdown alike, medians, ratios, and the machine that measured. */
 import { cpus, totalmem } from 'node:os';
 
-export type Row = Readonly<Record<string, string | number>>;
+type Row = Readonly<Record<string, string | number>>;
 
 /** Prints a Markdown table with the keys of the first row as its head. */
 export function printTable(title: string, rows: readonly Row[]): void {
