@@ -52,7 +52,10 @@ type Entry = {
   readonly subject: string;
   readonly messageId: string;
   readonly data: Uint8Array | string;
+  /** By the wall clock, for the server's; 0 until it is sent. */
   firstSentMs: number;
+  /** The same by a clock that nobody sets; every limit here is counted by that one. */
+  sentAtMs: number;
   /** 0 until acknowledged. */
   sequence: number;
   duplicate: boolean;
@@ -120,7 +123,8 @@ export class OrderedPublisher {
    */
   publish(subject: string, messageId: string, data: Uint8Array | string): Promise<void> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    const entry = { subject, messageId, data, firstSentMs: 0, sequence: 0, duplicate: false };
+    const unsent = { firstSentMs: 0, sentAtMs: 0, sequence: 0, duplicate: false };
+    const entry = { subject, messageId, data, ...unsent };
     if (this.#waiting.length === 0 && this.#hasRoom()) {
       this.#accept(entry);
       return this.#failure === undefined ? Promise.resolve() : Promise.reject(this.#failure);
@@ -150,9 +154,8 @@ export class OrderedPublisher {
 
   /** For how long (milliseconds) the oldest message that was sent is not known to be stored. */
   get unstoredMs(): number {
-    const sentMs = this.#slots[this.#oldest % this.#options.windowMax]?.firstSentMs ?? 0;
-    if (this.#oldest === this.#unsent || sentMs === 0) return 0;
-    return Math.max(0, Date.now() - Math.max(sentMs, this.#progressAtMs));
+    if (this.#oldest === this.#unsent) return 0;
+    return performance.now() - Math.max(this.#slot(this.#oldest).sentAtMs, this.#progressAtMs);
   }
 
   /** Stops at once; call flush first to lose nothing. */
@@ -177,7 +180,7 @@ export class OrderedPublisher {
   }
 
   #sendUnsent(): void {
-    if (this.#oldest === this.#unsent) this.#progressAtMs = Date.now();
+    if (this.#oldest === this.#unsent) this.#progressAtMs = performance.now();
     while (this.#unsent < this.#next && this.#failure === undefined) {
       this.#send(this.#unsent);
       this.#unsent += 1;
@@ -186,8 +189,10 @@ export class OrderedPublisher {
 
   #send(number: number): void {
     const entry = this.#slot(number);
-    if (entry.firstSentMs === 0) entry.firstSentMs = Date.now();
-    else this.#resent += 1;
+    if (entry.firstSentMs === 0) {
+      entry.firstSentMs = Date.now();
+      entry.sentAtMs = performance.now();
+    } else this.#resent += 1;
     const header = headers();
     header.append('Nats-Msg-Id', entry.messageId);
     try {
@@ -233,7 +238,7 @@ export class OrderedPublisher {
     while (this.#oldest < this.#unsent && this.#slot(this.#oldest).sequence !== 0) {
       this.#leave(this.#slot(this.#oldest));
     }
-    this.#progressAtMs = Date.now();
+    this.#progressAtMs = performance.now();
     if (this.#probing && this.#nats.connected && !this.#reconciling) this.#resume();
     this.#admit();
   }
@@ -270,7 +275,7 @@ export class OrderedPublisher {
   #doubt(): void {
     if (this.#probing || this.#oldest === this.#unsent) return;
     this.#probing = true;
-    this.#probedAtMs = Date.now();
+    this.#probedAtMs = performance.now();
   }
 
   #probe(): void {
@@ -280,8 +285,8 @@ export class OrderedPublisher {
       return;
     }
     this.#probing = true;
-    this.#probedAtMs = Date.now();
-    const ageMs = Date.now() - this.#slot(this.#oldest).firstSentMs;
+    this.#probedAtMs = performance.now();
+    const ageMs = performance.now() - this.#slot(this.#oldest).sentAtMs;
     if (ageMs > this.#options.duplicateWindowMs / 2) void this.#reconcile();
     else this.#send(this.#oldest);
   }
@@ -322,7 +327,7 @@ export class OrderedPublisher {
 
   #tick(): void {
     if (!this.#nats.connected || this.#oldest === this.#unsent) return;
-    const now = Date.now();
+    const now = performance.now();
     const due = this.#probing
       ? now - this.#probedAtMs >= PROBE_MS
       : now - this.#progressAtMs > ACK_MS_MAX;

@@ -121,7 +121,7 @@ export class RpcPool {
     const [first] = this.#ranked();
     if (first === undefined) return;
     this.#errors?.inc({ endpoint: first.endpoint.label, class: 'inconsistent' });
-    first.doubtUntilMs = Date.now() + DOUBT_MS;
+    first.doubtUntilMs = performance.now() + DOUBT_MS;
   }
 
   #flush(): void {
@@ -227,7 +227,7 @@ export class RpcPool {
     node.errorShare += NEWEST * (1 - node.errorShare);
     const coolMs = Math.min(COOL_MIN_MS * 2 ** Math.min(node.failures, 10), COOL_MAX_MS);
     node.limited = error.class === 'rate_limited';
-    node.coolUntilMs = Date.now() + Math.max(coolMs, error.retryAfterMs);
+    node.coolUntilMs = performance.now() + Math.max(coolMs, error.retryAfterMs);
   }
 
   /**
@@ -235,7 +235,7 @@ export class RpcPool {
    * the order of RPC_URL, so that answers that must fit together come from one node.
    */
   #ranked(): readonly Node[] {
-    const now = Date.now();
+    const now = performance.now();
     return this.#nodes
       .filter((node) => node.state !== 'wrong_chain' && !(node.limited && node.coolUntilMs > now))
       .toSorted(
@@ -253,7 +253,7 @@ export class RpcPool {
       return new RpcError('wrong_chain', `no endpoint of RPC_URL is a node of chain ${chainId}`);
     }
     const untilMs = Math.min(...usable.map((node) => node.coolUntilMs));
-    const retryAfterMs = Math.max(untilMs - Date.now(), COOL_MIN_MS);
+    const retryAfterMs = Math.max(untilMs - performance.now(), COOL_MIN_MS);
     return new RpcError('rate_limited', 'no endpoint may be asked now', { retryAfterMs });
   }
 

@@ -60,6 +60,8 @@ const REORG_BLOCKS_MAX = 2;
 const STILL_MS_MAX = 60_000;
 /** Chain time after which a shown match counts as never mined: short, so that a run sees it. */
 const PENDING_SECONDS_MAX = 15;
+/** A call that anvil lost in a reorg holds up all later ones of its sender, until it is read afresh. */
+const TRADELESS_MS_MAX = 30_000;
 /** That and some blocks, for what the last matches still cause. */
 const VOID_MS_MAX = 30_000;
 
@@ -126,6 +128,7 @@ async function disturb(
   const plan = planOf(stage, options, tally);
   const running: Promise<void>[] = [];
   let matches = 0;
+  let grownAt = performance.now();
   let next = liveAfter + 1;
   while (matches < options.matches || plan.length > 0) {
     const first = next;
@@ -134,7 +137,13 @@ async function disturb(
       const number = await blockNumber(stage.rpcUrl, 'finalized');
       return [number, await chainFacts(stage.rpcUrl, first, number)] as const;
     });
-    matches += facts.filter(isMatch).length;
+    const found = facts.filter(isMatch).length;
+    matches += found;
+    if (found > 0) grownAt = performance.now();
+    else if (performance.now() - grownAt > TRADELESS_MS_MAX) {
+      stage.restartTraders();
+      grownAt = performance.now();
+    }
     next = Math.max(next, final + 1);
     while (plan[0] !== undefined && plan[0].atMatch <= matches) {
       const disturbance = plan.shift()?.run() ?? Promise.resolve();

@@ -16,7 +16,7 @@ type Transaction = {
 type Replayed = readonly [string | Readonly<Record<string, string>>, number];
 
 const REPLACED_CHANCE = 1 / 200;
-/** anvil gives no sign of a block that is still under way when mining is stopped. */
+/** A block that was due when mining was stopped comes within this time. */
 const QUIET_MS = 400;
 const GAS = '0x989680';
 
@@ -32,6 +32,8 @@ export async function reorganise(
   // A block that is mined between reading and replacing would be lost with its transactions.
   await rpc(url, 'evm_setIntervalMining', [0]);
   try {
+    // Waits behind a block that is under way, however long that takes: anvil mines one at a time.
+    await rpc(url, 'evm_mine', []);
     const head = await quietHead(url);
     const replayed: Replayed[] = [];
     let moved = 0;

@@ -127,6 +127,12 @@ export class Stage {
     if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
   }
 
+  /** Has the devnet started again, on the same chain: its traders read their nonces afresh. */
+  restartTraders(): void {
+    const pid = this.#pids.get('devnet');
+    if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGTERM');
+  }
+
   /**
    * Runs `change` while nobody asks anvil anything: it panics on a receipt of a block that is being
    * taken away, and traders lose their nonces. What comes meanwhile waits.

@@ -139,6 +139,13 @@ describe('a token without a known market', () => {
     expect(catalogue.state.mismatches).toBe(1);
   });
 
+  test('is asked for in the background by a block that is not final, which does not wait', async () => {
+    const { catalogue } = start({ tokenMs: 3_000 });
+    expect(catalogue.conditionOfKnownToken('78')).toBeUndefined();
+    fake.list({ conditionId: condition(8), tags: ['a'], tokenIds });
+    await expect.poll(() => catalogue.conditionOfKnownToken('78'), POLL).toBe(condition(8));
+  });
+
   test('is given up after a bounded time, at once the next time, and reported when it appears', async () => {
     const { catalogue } = start();
     const begunAt = performance.now();

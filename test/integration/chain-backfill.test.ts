@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats.ts';
-import { type JsonLine, rpc, start, temporaryDirectory } from '../e2e/service.ts';
+import { TOPICS } from '../../ingest/exchange-abi.ts';
+import { type JsonLine, rpc, start, temporaryDirectory, until } from '../e2e/service.ts';
 import {
   factsOfChain,
   factsOfLedger,
@@ -126,6 +127,50 @@ describe(`backfill (CHAIN_SEED=${SEED})`, () => {
     }
   });
 
+  test('killed while it reads earlier resolutions, it goes on where LEDGER ends', async () => {
+    const from = last - 20;
+    const resolved = (await resolutionsOfChain()).filter((block) => block < from);
+    const stop = resolved[resolved.length >> 1] ?? 0;
+    const searched: number[] = [];
+    /** Notes where it looks for earlier resolutions, and refuses to look behind a block. */
+    const looking = (behind: number): Misbehave => {
+      return (calls, replies) => {
+        const { fromBlock = '0x0', topics = [] } = (calls[0]?.params[0] ?? {}) as LogSearch;
+        if (calls[0]?.method !== 'eth_getLogs' || topics[0]?.length !== 1) return undefined;
+        if (Number(fromBlock) > behind) return { status: 429, text: '' };
+        searched.push(Number(fromBlock));
+        return limitRange(20)(calls, replies);
+      };
+    };
+    const args = `backfill --from-block ${from} --to-block ${last} --resolutions-from-block 0`;
+    const [stopping, going] = [
+      await startEndpoint(devnet.url, looking(stop)),
+      await startEndpoint(devnet.url, looking(last)),
+    ];
+    try {
+      await withLedger('prelude', async ({ nats, ingest }) => {
+        const first = ingest(args, { RPC_URL: stopping.url });
+        await until(async () => (searched.some((block) => block + 20 > stop) ? true : undefined));
+        await until(async () => ((await factsOfLedger(nats)).facts.length > 0 ? true : undefined));
+        first.kill('SIGKILL');
+        await first.exit;
+        const { facts } = await factsOfLedger(nats);
+        const reached = Number(facts.at(-1)?.split(':')[0]);
+        searched.splice(0);
+        const second = ingest(args, { RPC_URL: going.url });
+        expect(await second.exit, second.errors()).toBe(0);
+        expect(Math.min(...searched)).toBe(reached);
+        const { facts: whole, markers } = await factsOfLedger(nats);
+        expect(markers[0]).toMatchObject({ blockNumber: from - 1, resolutions: resolved.length });
+        expect(whole.slice(0, resolved.length).map((place) => Number(place.split(':')[0]))).toEqual(
+          resolved,
+        );
+      });
+    } finally {
+      await Promise.all([stopping.close(), going.close()]);
+    }
+  });
+
   test('a node that takes few blocks or few results at a time is asked for less', async () => {
     const narrow = await startEndpoint(devnet.url, limitRange(30));
     try {
@@ -150,6 +195,16 @@ describe(`backfill (CHAIN_SEED=${SEED})`, () => {
     });
   });
 });
+
+type LogSearch = { readonly fromBlock?: string; readonly topics?: readonly (readonly string[])[] };
+
+/** Blocks of the chain's resolutions, in order. */
+async function resolutionsOfChain(): Promise<readonly number[]> {
+  const topics = [[TOPICS.conditionResolution]];
+  const filter = { fromBlock: '0x0', toBlock: 'latest', topics };
+  const logs = await rpc<{ blockNumber: string }[]>(devnet.url, 'eth_getLogs', [filter]);
+  return logs.map(({ blockNumber }) => Number(blockNumber));
+}
 
 /** Refuses searches over more blocks, as public nodes do. */
 function limitRange(blocks: number): Misbehave {

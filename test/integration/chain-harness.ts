@@ -7,6 +7,7 @@ import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
+import { setTimeout as delay } from 'node:timers/promises';
 import { readConfig } from '../../infra/config.ts';
 import { openDevnet } from '../../infra/devnet/devnet.ts';
 import type { Nats } from '../../infra/nats.ts';
@@ -18,13 +19,19 @@ import { rpc } from '../e2e/service.ts';
 
 export const CHAIN = chainOf(readConfig({ CHAIN: 'devnet' }));
 
+const STATE_SECONDS = 1;
+
 /** A devnet with a short history that stands still but for `mine`. */
-export async function startStillDevnet(directory: string, matches: number) {
+export async function startStillDevnet(
+  directory: string,
+  matches: number,
+  ports: { readonly rpcPort: number; readonly gammaPort: number } = { rpcPort: 0, gammaPort: 0 },
+) {
   mkdirSync(directory, { recursive: true });
   const devnet = await openDevnet({
     directory,
-    rpcPort: 0,
-    gammaPort: 0,
+    ...ports,
+    stateIntervalSeconds: STATE_SECONDS,
     seed: 7,
     traders: 40,
     historyDays: 3,
@@ -35,8 +42,18 @@ export async function startStillDevnet(directory: string, matches: number) {
     report: () => undefined,
   });
   const { url } = devnet.chain;
+  const portOf = (one: string) => Number(new URL(one).port);
   return {
     url,
+    /** For a devnet that is started again in its place. */
+    ports: { rpcPort: portOf(url), gammaPort: portOf(devnet.gammaUrl) },
+    /** kill −9 of anvil, once what it has mined is in its file; resolves when all of it is gone. */
+    async kill(): Promise<void> {
+      await delay(STATE_SECONDS * 2_500);
+      process.kill(devnet.chain.pid, 'SIGKILL');
+      await devnet.ended;
+      await devnet.close();
+    },
     env: { RPC_URL: url, GAMMA_URL: devnet.gammaUrl, CHAIN: 'devnet', MEMPOOL: 'off' },
     call: <T>(method: string, ...params: unknown[]) => rpc<T>(url, method, params),
     async mine(blocks: number): Promise<void> {
@@ -102,6 +119,8 @@ export async function startEndpoint(target: string, misbehave: Misbehave) {
   const server = createServer(async (request, response) => {
     asked += 1;
     const body = (await buffer(request)).toString();
+    // A client that was stopped meanwhile.
+    if (body === '') return void response.destroy();
     const parsed = JSON.parse(body);
     const calls: Call[] = Array.isArray(parsed) ? parsed : [parsed];
     const headers = { 'content-type': 'application/json' };

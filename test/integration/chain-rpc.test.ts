@@ -1,5 +1,6 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Registry } from 'prom-client';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { explains, parseBloom } from '../../ingest/bloom.ts';
 import { TOPICS } from '../../ingest/exchange-abi.ts';
 import { readRange } from '../../ingest/follow-range.ts';
@@ -243,6 +244,23 @@ describe('a range of blocks', () => {
       expect(limited.asked).toBe(1);
     } finally {
       await limited.close();
+    }
+  });
+
+  test('an endpoint that failed is asked again in time, however the clock is set meanwhile', async () => {
+    const flaky = await startEndpoint(
+      devnet.url,
+      once(() => ({ status: 429, headers: { 'retry-after': '1' }, text: '' })),
+    );
+    try {
+      const rpc = connectRpc(flaky.url);
+      await expect(rpc.header(1)).rejects.toMatchObject({ retryAfterMs: 1_000 });
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() - 3_600_000 });
+      await delay(1_100);
+      expect((await rpc.header(1)).number).toBe(1);
+    } finally {
+      vi.useRealTimers();
+      await flaky.close();
     }
   });
 

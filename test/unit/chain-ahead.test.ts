@@ -1,5 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
+import { NatsUnavailableError } from '../../infra/nats.ts';
 import { ahead, RANGES_AHEAD, RangeSize } from '../../ingest/follow-ahead.ts';
 import { RpcError } from '../../ingest/rpc-error.ts';
 
@@ -53,7 +54,8 @@ describe('ahead', () => {
     const read = async (from: number, to: number) => {
       attempts += 1;
       if (attempts === 1) throw new RpcError('lagging', 'no block');
-      if (attempts > 2) throw new RpcError('wrong_chain', 'another');
+      if (attempts === 2) throw new NatsUnavailableError('down');
+      if (attempts > 3) throw new RpcError('wrong_chain', 'another');
       return { from, to };
     };
     const ranges = reading(read);

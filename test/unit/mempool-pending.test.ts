@@ -1,6 +1,6 @@
 import pino from 'pino';
 import { Registry } from 'prom-client';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import type { LocatedMatch } from '../../ingest/blocks.ts';
 import {
   type FeedMatch,
@@ -207,6 +207,24 @@ describe('PendingMatches', () => {
     chain.isDown = false;
     await pending.judge();
     expect(reasons()).toEqual(['reverted']);
+  });
+
+  test('does not care for the clock, whichever way it is set', async () => {
+    const { final, show, head, metrics, reasons } = setUp();
+    try {
+      const [one, other] = [await show(1), await show(2)];
+      head(2);
+      vi.useFakeTimers({ toFake: ['Date'], now: Date.now() + 86_400_000 });
+      await final(5, [located(one)]);
+      vi.setSystemTime(Date.now() - 2 * 86_400_000);
+      await final(6, [located(other)]);
+    } finally {
+      vi.useRealTimers();
+    }
+    expect(reasons()).toEqual([]);
+    // A negative time is none.
+    const { values } = await metrics.toFinal.get();
+    expect(values.find(({ metricName }) => metricName?.endsWith('_count'))?.value).toBe(1);
   });
 
   test('restores what was mined after its void, once', async () => {

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { Contradictions, FinalReorgError, type Held } from '../../ingest/follow-fork.ts';
+import { hash } from './feed-matches.ts';
+
+const held = (blockNumber: number): Held => ({ blockNumber, blockHash: hash(blockNumber) });
+
+test('a contradiction is read again ever more rarely, and ends in the alarm after five minutes', () => {
+  const contradictions = new Contradictions();
+  const pauses: number[] = [];
+  let nowMs = 1_000;
+  const alarm = () => {
+    for (;;) {
+      const pauseMs = contradictions.pauseMs(held(7), nowMs);
+      pauses.push(pauseMs);
+      nowMs += pauseMs;
+    }
+  };
+  expect(alarm).toThrow(FinalReorgError);
+  expect(alarm).toThrow(`no block followed ${hash(7)}, block 7 of LEDGER`);
+  expect(pauses.slice(0, 6)).toEqual([200, 400, 800, 1_600, 3_200, 5_000]);
+  expect(nowMs - 1_000).toBeGreaterThan(300_000);
+  expect(nowMs - 1_000).toBeLessThan(310_000);
+});
+
+test('a block of LEDGER that was passed is forgotten', () => {
+  const contradictions = new Contradictions();
+  for (let i = 0; i < 4; i += 1) contradictions.pauseMs(held(7), i * 90_000);
+  expect(contradictions.pauseMs(held(8), 400_000)).toBe(200);
+  expect(contradictions.pauseMs(held(8), 600_000)).toBe(400);
+});
