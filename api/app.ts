@@ -16,6 +16,7 @@ import { createPages } from './analytics/pages.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
 import { docsHandler, documentHandler } from './docs.ts';
 import type { Feed } from './feed/feed.ts';
+import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import type { KeysBucket } from './key-changes.ts';
 import { callerOf, type Keys } from './keys.ts';
@@ -87,6 +88,7 @@ export function createApp(options: AppOptions): Express {
     requestsToday: (account) => options.usage.today(account),
     now,
   });
+  mount(app, FINALITY_ENDPOINTS, { finalMatches: createFinalMatches(options.nats) });
   mount(app, STATUS_ENDPOINTS, { status: createStatus({ ...analytics, nats: options.nats }) });
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(docsHandler).all(notGet);

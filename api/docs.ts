@@ -8,6 +8,7 @@ import { ACCOUNT_ENDPOINTS } from './account/endpoints.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { docsPage } from './docs-page.ts';
 import { Encoded, send } from './encoded.ts';
+import { FINALITY_ENDPOINTS } from './finality.ts';
 import { openApi } from './openapi.ts';
 import { STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS } from './streams/endpoints.ts';
@@ -18,6 +19,7 @@ const DOCUMENT = openApi([
   ...ACCOUNT_ENDPOINTS,
   ...STREAMS_ENDPOINTS,
   ...STATUS_ENDPOINTS,
+  ...FINALITY_ENDPOINTS,
 ]);
 const ENCODED_DOCUMENT = new Encoded('json', JSON.stringify(DOCUMENT), MAX_AGE_SECONDS);
 const ENCODED_PAGE = new Encoded('html', docsPage(DOCUMENT), MAX_AGE_SECONDS);

@@ -6,6 +6,7 @@ import { marketDetailV1, marketDetailV2 } from './market.ts';
 import { marketData } from './market-data.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
+import { pricesV2 } from './prices.ts';
 import type { Call } from './query.ts';
 import { traderV1 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
@@ -26,4 +27,5 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   hourlyV2,
   marketDetailV2,
   pnlLines,
+  pricesV2,
 ];

@@ -47,3 +47,119 @@ export type Status = {
     readonly age_seconds: number;
   }[];
 };
+
+export type Window = {
+  readonly pnl: string;
+  readonly volume: string;
+  readonly roi: number;
+  readonly win_rate: number;
+  readonly markets_count: number;
+  readonly wins_count: number;
+  readonly maker_volume: string;
+  readonly taker_volume: string;
+};
+
+/** `GET /v1/traders/:address`. */
+export type Trader = {
+  readonly profile: Profile & { readonly last_trade_at: string };
+  readonly top_tags: readonly (Window & { readonly slug: string })[];
+  readonly stats: Readonly<Record<string, Window>>;
+};
+
+/** `GET /v2/traders/:address`. */
+export type TraderV2 = {
+  readonly profile: Profile;
+  readonly pusd_balance: number;
+  readonly taker_tier: number;
+  readonly taker_tier_name: string;
+  readonly weighted_volume: number;
+};
+
+/** `GET /v2/traders/:address/hourly_stats`, newest first. */
+export type Hourly = {
+  readonly stats: readonly {
+    readonly hour: string;
+    readonly pnl: number;
+    readonly fee: number;
+    readonly market_count: number;
+    readonly win_count: number;
+    readonly maker_volume: number;
+    readonly taker_volume: number;
+  }[];
+};
+
+export type Market = {
+  readonly id: number;
+  readonly condition_id: string;
+  readonly token_ids: readonly string[];
+  readonly question: string;
+  readonly slug: string;
+  readonly start_date: string;
+  readonly end_date: string;
+  readonly neg_risk: boolean;
+  readonly event_title: string;
+  readonly group_item_title: string;
+  readonly series_slug: string;
+  readonly tags: readonly string[];
+  readonly outcome_1: string;
+  readonly outcome_2: string;
+  readonly resolved_at: string;
+  readonly winning_outcome: string;
+  readonly result: number;
+};
+
+/** `GET /v2/traders/:address/markets`. */
+export type History = {
+  readonly history: readonly HistoryEntry[];
+  readonly total_count: number;
+};
+
+export type HistoryEntry = {
+  readonly pnl: number;
+  readonly volume: number;
+  readonly roi: number;
+  readonly last_trade_at: string;
+  readonly market: Market;
+};
+
+/** `GET /v1/traders/:address/markets/:id/orders`. */
+export type Orders = {
+  readonly orders: readonly {
+    readonly time: string;
+    readonly outcome: string;
+    readonly side: 'BUY' | 'SELL';
+    readonly price: string;
+    readonly shares: string;
+    readonly usdc: string;
+    readonly is_taker: boolean;
+    readonly fee: string;
+    readonly order_hash: string;
+  }[];
+};
+
+/** `GET /v2/markets/:id`. */
+export type MarketDetail = {
+  readonly market: Market;
+  readonly total_volume: number;
+  readonly total_pnl_distributed: number;
+  readonly total_traders: number;
+  readonly total_winners: number;
+  readonly top_earners: readonly {
+    readonly profile: Profile;
+    readonly pnl: number;
+    readonly volume: number;
+    readonly roi: number;
+    readonly rank: number;
+  }[];
+};
+
+/** `GET /v2/markets/:id/prices`. */
+export type Prices = {
+  readonly interval_seconds: number;
+  readonly prices: readonly {
+    readonly time: string;
+    readonly average: number;
+    readonly last: number;
+    readonly shares: number;
+  }[];
+};

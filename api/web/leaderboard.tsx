@@ -4,8 +4,9 @@
  * says.
  */
 import { useEffect, useMemo } from 'preact/hooks';
+import { Ago } from './ago.tsx';
 import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
-import { count, span, timeMs, timeText } from './format.ts';
+import { count, span } from './format.ts';
 import { LeaderboardFilters } from './leaderboard-filters.tsx';
 import { leaderboardPath, pageSize, SORTS, setting, TIME_FRAMES } from './leaderboard-query.ts';
 import { Pnl, Roi, Share, Usdc } from './money.tsx';
@@ -14,7 +15,7 @@ import { Problem } from './problem.tsx';
 import { query, setQuery } from './route.ts';
 import { viewKeys } from './shortcuts.ts';
 import { Sparkline } from './sparkline.tsx';
-import { boardAgeMs, now, status } from './status-strip.tsx';
+import { boardAgeMs, status } from './status-strip.tsx';
 import { TraderName } from './trader-name.tsx';
 import { useAnswer } from './use-answer.ts';
 
@@ -194,16 +195,5 @@ function SortHead({ name, title }: { readonly name: string; readonly title: stri
         <span aria-hidden="true">{isSorted ? (order === 'desc' ? ' ↓' : ' ↑') : ''}</span>
       </button>
     </th>
-  );
-}
-
-/** How long ago a time was; the time itself on hovering. */
-export function Ago({ time }: { readonly time: string }) {
-  const ms = timeMs(time);
-  if (ms === undefined) return <span>never</span>;
-  return (
-    <time dateTime={new Date(ms).toISOString()} title={timeText(ms)}>
-      {span(now.value - ms)} ago
-    </time>
   );
 }

@@ -8,10 +8,12 @@ import { render } from 'preact';
 import { key, openKey } from './key.ts';
 import { KeyPrompt } from './key-prompt.tsx';
 import { Leaderboard } from './leaderboard.tsx';
+import { Market } from './market.tsx';
 import { openRoute, route } from './route.ts';
 import { Nothing, Shell } from './shell.tsx';
 import { openShortcuts } from './shortcuts.ts';
 import { openTheme } from './theme.ts';
+import { Trader } from './trader.tsx';
 
 openKey();
 openTheme();
@@ -27,6 +29,10 @@ function View() {
   switch (at.view) {
     case 'leaderboard':
       return <Leaderboard />;
+    case 'trader':
+      return <Trader key={at.id} address={at.id} />;
+    case 'market':
+      return <Market key={at.id} id={at.id} />;
     default:
       return (
         <Nothing title="No such page">The address names nothing that this page shows.</Nothing>

@@ -48,11 +48,14 @@ function actionOf(key: string): (() => void) | undefined {
 }
 
 function moveRow(step: number): void {
-  const rows = [...document.querySelectorAll<HTMLElement>('[data-row]')];
-  const at = rows.findIndex((row) => row === document.activeElement);
+  const rows: Element[] = [...document.querySelectorAll('[data-row]')];
+  const active = document.activeElement;
+  const at = active === null ? -1 : rows.indexOf(active);
   const next = at === -1 ? 0 : Math.min(rows.length - 1, Math.max(0, at + step));
-  rows[next]?.focus();
-  rows[next]?.scrollIntoView({ block: 'nearest' });
+  const row = rows[next];
+  if (!(row instanceof HTMLElement)) return;
+  row.focus();
+  row.scrollIntoView({ block: 'nearest' });
 }
 
 function isTyping(target: EventTarget | null): boolean {

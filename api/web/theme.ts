@@ -25,9 +25,17 @@ export function nextTheme(): void {
   show(next);
 }
 
-/** The present value of a custom property of the style sheet. */
-export function colour(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+/**
+ * The present colour of a custom property of the style sheet, as a canvas takes it: a property keeps
+ * its text (`light-dark(…)`), so that an element has to take the colour first.
+ */
+export function colour(name: string, opacity = 1): string {
+  const probe = document.createElement('i');
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color.replace(/^rgba?\(([^,]+,[^,]+,[^,)]+).*$/, `rgba($1, ${opacity})`);
 }
 
 function show(next: Theme): void {

@@ -113,6 +113,119 @@ describe('GET /v2/analytics/pnl_lines', () => {
   });
 });
 
+type Points = {
+  interval_seconds: number;
+  prices: { time: string; average: number; last: number; shares: number }[];
+};
+
+describe('GET /v2/markets/{id}/prices', () => {
+  const SQL = `SELECT toUnixTimestamp(block_time) AS at, outcome_index, toString(usdc) AS usdc,
+      toString(bookings.shares) AS shares
+    FROM bookings WHERE kind = 'fill' AND is_taker AND bookings.shares > 0 AND condition_id =
+      (SELECT any(condition_id) FROM markets WHERE market_id = 1002)
+    ORDER BY block_number, log_index`;
+  type Fill = { at: number; outcome_index: number; usdc: string; shares: string };
+
+  test.each([1, 7, 500])('has every taker fill in one of at most %i intervals', async (points) => {
+    const result = await seeded.clickhouse.client.query({ query: SQL, format: 'JSONEachRow' });
+    const fills = await result.json<Fill>();
+    const path = `/v2/markets/1002/prices?points=${points}`;
+    const { interval_seconds, prices } = (await get(url + path, seeded.key)).body as Points;
+    expect(prices.length).toBeLessThanOrEqual(points);
+    expect(fills.length).toBeGreaterThan(7);
+    const startOf = (seconds: number) =>
+      prices.findLast(({ time }) => Date.parse(time) <= seconds * 1_000)?.time;
+    const expected = Map.groupBy(fills, ({ at }) => startOf(at));
+    expect(prices.map(({ time }) => time)).toEqual([...expected.keys()]);
+    for (const price of prices) {
+      const own = expected.get(price.time) ?? [];
+      const within = (fill: Fill) =>
+        fill.at * 1_000 - Date.parse(price.time) < interval_seconds * 1_000;
+      expect(own.every(within)).toBe(true);
+      const value = (fill: Fill) =>
+        fill.outcome_index === 0 ? BigInt(fill.usdc) : BigInt(fill.shares) - BigInt(fill.usdc);
+      const sum = (of: (fill: Fill) => bigint) => own.reduce((all, fill) => all + of(fill), 0n);
+      const shares = sum((fill) => BigInt(fill.shares));
+      const last = own.at(-1) as Fill;
+      expect(price).toEqual({
+        time: price.time,
+        average: Number((sum(value) * 1_000_000n) / shares),
+        last: Number((value(last) * 1_000_000n) / BigInt(last.shares)),
+        shares: Number(shares),
+      });
+    }
+  });
+
+  test('is 404 for a market that nobody knows', async () => {
+    const { status } = await get(`${url}/v2/markets/no-such-market/prices`, seeded.key);
+    expect(status).toBe(404);
+  });
+});
+
+describe('GET /v2/final_matches', () => {
+  test('tells every final match behind a cursor once, however often and from where it is asked', async () => {
+    const ask = async (after: number) =>
+      (await get(`${url}/v2/final_matches?after=${after}`, seeded.key)).body as {
+        tx_hashes: string[];
+        next: number;
+        more: boolean;
+      };
+    const start = (await get(`${url}/v2/final_matches`, seeded.key)).body.next as number;
+    const published: string[] = [];
+    const heard: string[] = [];
+    let next = start;
+    for (let round = 0; round < 6; round += 1) {
+      for (let i = 0; i < 700; i += 1) {
+        const txHash = `0x${(round * 700 + i + 1).toString(16).padStart(64, '0')}`;
+        published.push(txHash);
+        await publishMatch(seeded.nats.nats, txHash);
+      }
+      const answer = await ask(next);
+      heard.push(...answer.tx_hashes);
+      next = answer.next;
+    }
+    await expect
+      .poll(
+        async () => {
+          const answer = await ask(next);
+          heard.push(...answer.tx_hashes);
+          next = answer.next;
+          return heard.length;
+        },
+        { timeout: 20_000, interval: 300 },
+      )
+      .toBe(published.length);
+    expect(heard).toEqual(published);
+
+    const again: string[] = [];
+    let more = true;
+    for (let at = start; more; ) {
+      const answer = await ask(at);
+      again.push(...answer.tx_hashes);
+      at = answer.next;
+      more = answer.more;
+    }
+    expect(again).toEqual(published);
+  });
+});
+
+async function publishMatch(
+  nats: Awaited<ReturnType<typeof startSeeded>>['nats']['nats'],
+  txHash: string,
+) {
+  const event = {
+    ...{ kind: 'match', blockNumber: 1, blockTime: 1, txHash, logIndex: 0 },
+    ...{ exchange: addressOf(1), conditionId: `0x${'1'.repeat(64)}` },
+    fills: [
+      {
+        ...{ logIndex: 0, orderHash: txHash, trader: addressOf(2), isTaker: true, side: 'BUY' },
+        ...{ outcomeIndex: 0, tokenId: '1', shares: '1', usdc: '1', fee: '0' },
+      },
+    ],
+  };
+  await nats.js.publish('ledger.3.match', JSON.stringify(event));
+}
+
 describe('GET /v2/status', () => {
   test('tells when each leaderboard was computed, and how far the analytics are', async () => {
     const { body } = await get(`${url}/v2/status`, seeded.key);

@@ -1,0 +1,98 @@
+/** How the PnL of the last 30 days came about: summed up, and hour by hour below. */
+import { useMemo, useState } from 'preact/hooks';
+import type { Hourly } from './answers.ts';
+import { Chart } from './chart.tsx';
+import { amount, short, signed, timeMs, units } from './format.ts';
+import { Problem } from './problem.tsx';
+import { useAnswer } from './use-answer.ts';
+
+const HOUR_SECONDS = 3_600;
+
+export function TraderCharts(props: {
+  readonly address: string;
+  readonly tags: readonly string[];
+  readonly refresh: unknown;
+}) {
+  const [tag, setTag] = useState('all');
+  const path = `/v2/traders/${encodeURIComponent(props.address)}/hourly_stats?tag=${encodeURIComponent(tag)}`;
+  const hourly = useAnswer<Hourly>(path, {
+    refresh: props.refresh,
+    subject: `${props.address} ${tag}`,
+  });
+  const stats = hourly.data?.stats;
+  const hours = useMemo(() => everyHour(stats ?? []), [stats]);
+  return (
+    <section aria-labelledby="curve-title">
+      <div class="section-head">
+        <h2 id="curve-title">PnL of the last 30 days</h2>
+        <label class="field push">
+          <span>Tag</span>
+          <select value={tag} onChange={(event) => setTag(event.currentTarget.value)}>
+            {['all', ...props.tags].map((one) => (
+              <option key={one} value={one}>
+                {one}
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+      <Problem problem={hourly.problem} />
+      {stats === undefined ? (
+        <div class="card loading" role="status">
+          {hourly.busy ? 'Loading…' : 'Nothing to draw'}
+        </div>
+      ) : stats.length === 0 ? (
+        <p class="card empty">Nothing happened in these 30 days.</p>
+      ) : (
+        <div class="card charts">
+          <Chart
+            label="PnL summed up, USDC"
+            height={220}
+            times={hours.times}
+            series={{ kind: 'line', values: hours.sums, above: 'gain', below: 'loss' }}
+            tick={short}
+            tell={(index) => `${signed(hours.exactSums[index] ?? 0)} USDC so far`}
+            group="trader"
+          />
+          <Chart
+            label="PnL by hour, USDC"
+            height={120}
+            times={hours.times}
+            series={{ kind: 'bars', values: hours.pnl, above: 'gain', below: 'loss' }}
+            tick={short}
+            tell={(index) => tellHour(hours.stats[index])}
+            group="trader"
+          />
+        </div>
+      )}
+    </section>
+  );
+}
+
+type Stat = Hourly['stats'][number];
+
+function tellHour(stat: Stat | undefined): string {
+  if (stat === undefined) return 'no activity';
+  const volume = amount(stat.maker_volume + stat.taker_volume, 0);
+  return `${signed(stat.pnl)} USDC in the hour, volume ${volume}, fees ${amount(stat.fee)}, ${stat.market_count} markets, ${stat.win_count} won`;
+}
+
+/** Every hour from the first with activity to the last; the API leaves out those without. */
+function everyHour(stats: readonly Stat[]) {
+  const known = new Map(stats.map((stat) => [(timeMs(stat.hour) ?? 0) / 1_000, stat]));
+  const [first, last] = [Math.min(...known.keys()), Math.max(...known.keys())];
+  const times: number[] = [];
+  for (let at = first; at <= last; at += HOUR_SECONDS) times.push(at);
+  let sum = 0;
+  const exactSums = times.map((at) => {
+    sum += known.get(at)?.pnl ?? 0;
+    return sum;
+  });
+  return {
+    times,
+    exactSums,
+    stats: times.map((at) => known.get(at)),
+    sums: exactSums.map(units),
+    pnl: times.map((at) => units(known.get(at)?.pnl ?? 0)),
+  };
+}

@@ -1,0 +1,218 @@
+/** One trader: who it is, what the windows say, how the PnL came about, and in which markets. */
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import { Ago } from './ago.tsx';
+import type { Trader as Answer, TraderV2, Window } from './answers.ts';
+import { CopyButton } from './copy-button.tsx';
+import { count, day, shortAddress } from './format.ts';
+import { Pnl, Roi, Share, Usdc } from './money.tsx';
+import { Problem } from './problem.tsx';
+import { TraderCharts } from './trader-charts.tsx';
+import { TraderMarkets } from './trader-markets.tsx';
+import { Picture } from './trader-name.tsx';
+import { useAnswer } from './use-answer.ts';
+import { useTicks } from './use-ticks.ts';
+
+const WINDOWS = [
+  { name: 't_1h', title: '1 hour' },
+  { name: 't_4h', title: '4 hours' },
+  { name: 't_1d', title: '1 day' },
+  { name: 't_3d', title: '3 days' },
+  { name: 't_7d', title: '7 days' },
+  { name: 't_30d', title: '30 days' },
+] as const;
+
+/** Windows move with the clock; they are read again as often. */
+const REFRESH_MS = 15_000;
+
+export function Trader({ address }: { readonly address: string }) {
+  const base = encodeURIComponent(address);
+  const refresh = useTicks(REFRESH_MS);
+  const first = useAnswer<Answer>(`/v1/traders/${base}`, { refresh, subject: address });
+  const second = useAnswer<TraderV2>(`/v2/traders/${base}`, { refresh, subject: address });
+  const name = first.data?.profile.name || address;
+  useEffect(() => {
+    document.title = `${name} – Fillstream`;
+  }, [name]);
+  if (first.data === undefined) {
+    return (
+      <section>
+        <h1 class="hidden">Trader {address}</h1>
+        <Problem problem={first.problem} />
+        {first.busy ? (
+          <div class="card loading" role="status">
+            Loading…
+          </div>
+        ) : null}
+      </section>
+    );
+  }
+  const { profile, stats, top_tags } = first.data;
+  return (
+    <article>
+      <header class="who">
+        <Picture address={profile.address} size={44} />
+        <div>
+          <h1>{profile.name === '' ? shortAddress(profile.address) : profile.name}</h1>
+          <p class="sub">
+            <code class="full-address">{second.data?.profile.address ?? profile.address}</code>
+            <CopyButton text={second.data?.profile.address ?? profile.address} what="the address" />
+            {profile.x_username === '' ? null : <span>@{profile.x_username}</span>}
+            {profile.profile_created_at === '' ? null : (
+              <span>since {day(profile.profile_created_at)}</span>
+            )}
+            <span>
+              last trade <Ago time={profile.last_trade_at} />
+            </span>
+          </p>
+        </div>
+        {second.data === undefined ? null : <Figures trader={second.data} />}
+      </header>
+      <Problem problem={first.problem ?? second.problem} />
+      <Windows stats={stats} />
+      <TraderCharts address={address} tags={top_tags.map(({ slug }) => slug)} refresh={refresh} />
+      <Tags tags={top_tags} />
+      <TraderMarkets address={address} refresh={refresh} />
+    </article>
+  );
+}
+
+function Figures({ trader }: { readonly trader: TraderV2 }) {
+  return (
+    <dl class="tiles">
+      <div>
+        <dt>Taker tier</dt>
+        <dd>{trader.taker_tier_name === '' ? 'not synced' : trader.taker_tier_name}</dd>
+      </div>
+      <div>
+        <dt>pUSD balance</dt>
+        <dd>
+          <Usdc micro={trader.pusd_balance} decimals={2} />
+        </dd>
+      </div>
+      <div>
+        <dt>Weighted volume, 30 d</dt>
+        <dd>{trader.weighted_volume.toLocaleString('en-US', { maximumFractionDigits: 2 })}</dd>
+      </div>
+    </dl>
+  );
+}
+
+const ROWS: readonly {
+  readonly title: string;
+  readonly cell: (window: Window) => ComponentChildren;
+}[] = [
+  { title: 'PnL', cell: ({ pnl }) => <Pnl micro={pnl} /> },
+  { title: 'ROI', cell: ({ roi }) => <Roi value={roi} /> },
+  {
+    title: 'Win rate',
+    cell: (window) => (
+      <Share
+        value={window.win_rate}
+        title={`${window.wins_count} of ${window.markets_count} markets won`}
+      />
+    ),
+  },
+  {
+    title: 'Markets won',
+    cell: (window) => `${count(window.wins_count)} / ${count(window.markets_count)}`,
+  },
+  { title: 'Volume', cell: ({ volume }) => <Usdc micro={volume} decimals={2} /> },
+  { title: 'as maker', cell: ({ maker_volume }) => <Usdc micro={maker_volume} decimals={2} /> },
+  { title: 'as taker', cell: ({ taker_volume }) => <Usdc micro={taker_volume} decimals={2} /> },
+];
+
+function Windows({ stats }: { readonly stats: Answer['stats'] }) {
+  return (
+    <div class="card scroll">
+      <table class="windows">
+        <caption class="hidden">Six windows up to now, amounts in USDC</caption>
+        <thead>
+          <tr>
+            <td />
+            {WINDOWS.map(({ name, title }) => (
+              <th key={name} scope="col" class="figure">
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {ROWS.map(({ title, cell }, index) => (
+            <tr key={title} class={index === 0 ? 'strong' : title.startsWith('as ') ? 'soft' : ''}>
+              <th scope="row">{title}</th>
+              {WINDOWS.map(({ name }) => {
+                const window = stats[name];
+                return (
+                  <td key={name} class="figure">
+                    {window === undefined ? '–' : cell(window)}
+                  </td>
+                );
+              })}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Tags({ tags }: { readonly tags: Answer['top_tags'] }) {
+  if (tags.length === 0) return null;
+  return (
+    <section aria-labelledby="tags-title">
+      <div class="section-head">
+        <h2 id="tags-title">Tags of the last 30 days</h2>
+      </div>
+      <div class="card scroll">
+        <table>
+          <thead>
+            <tr>
+              <th scope="col">Tag</th>
+              <th scope="col" class="figure">
+                PnL
+              </th>
+              <th scope="col" class="figure">
+                ROI
+              </th>
+              <th scope="col" class="figure">
+                Win rate
+              </th>
+              <th scope="col" class="figure">
+                Markets won
+              </th>
+              <th scope="col" class="figure">
+                Volume
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {tags.map((tag) => (
+              <tr key={tag.slug}>
+                <th scope="row">{tag.slug}</th>
+                <td class="figure strong">
+                  <Pnl micro={tag.pnl} />
+                </td>
+                <td class="figure">
+                  <Roi value={tag.roi} />
+                </td>
+                <td class="figure">
+                  <Share
+                    value={tag.win_rate}
+                    title={`${tag.wins_count} of ${tag.markets_count} markets won`}
+                  />
+                </td>
+                <td class="figure">
+                  {count(tag.wins_count)} / {count(tag.markets_count)}
+                </td>
+                <td class="figure">
+                  <Usdc micro={tag.volume} />
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
