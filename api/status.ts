@@ -10,11 +10,10 @@ import { lastMessage } from '../infra/nats-read.ts';
 import {
   BLOCK_SUBJECT,
   decodeLedgerEvent,
-  FEED_STREAM,
-  FEED_SUBJECTS,
   LEDGER_STREAM,
   type LedgerEvent,
 } from '../ingest/contract.ts';
+import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract-feed.ts';
 import { count } from './analytics/fields.ts';
 import { QUERY_MS_MAX, read } from './analytics/query.ts';
 import { Seconds } from './analytics/wire.ts';

@@ -2,7 +2,8 @@
  * The JetStream streams and buckets that the service needs, created by whichever process comes
  * first. Sizes: a match is about 2 KB in FEED and 1 KB in LEDGER; Polygon has about 10 a second.
  */
-import { FEED_STREAM, FEED_SUBJECTS, LEDGER_STREAM, LEDGER_SUBJECTS } from '../ingest/contract.ts';
+import { LEDGER_STREAM, LEDGER_SUBJECTS } from '../ingest/contract.ts';
+import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract-feed.ts';
 import { ensureStream, type Nats } from './nats.ts';
 
 /** How far back a feed position can be resumed. */

@@ -12,14 +12,8 @@ import { restoreEvents } from './catalogue-restore.ts';
 import { TokenMap } from './catalogue-tokens.ts';
 import { UnplacedTokens } from './catalogue-unplaced.ts';
 import type { Chain } from './chains.ts';
-import {
-  type FeedMatch,
-  type FeedTrader,
-  type Hash,
-  type Listing,
-  type Profile,
-  winningOutcome,
-} from './contract.ts';
+import { type Hash, type Listing, type Profile, winningOutcome } from './contract.ts';
+import type { FeedMatch, FeedTrader } from './contract-feed.ts';
 import { type Gamma, MARKETS_BATCH_MAX, PROFILES_BATCH_MAX } from './gamma.ts';
 import { GammaError } from './gamma-http.ts';
 import { Lookup } from './lookup.ts';

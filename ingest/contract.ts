@@ -1,21 +1,16 @@
 /**
- * What ingest publishes: the events of the two JetStream streams, their subjects, message ids
- * and codec. The projector and the api import this file and nothing else of ingest.
+ * What ingest publishes to the JetStream stream LEDGER: events, subjects, message ids and codec; FEED's are
+ * in contract-feed.ts. The projector and the api import these files and nothing else of ingest.
  * Amounts are decimal strings on the wire and bigint in memory, in micro-units (1 USDC or
- * 1 share = 1_000_000). Everything in LEDGER is final; a FEED match may still be pending.
+ * 1 share = 1_000_000). Everything in LEDGER is final.
  */
 import { z } from 'zod';
 import { parseMatch } from './match-parser.ts';
 
 export const LEDGER_STREAM = 'LEDGER';
-export const FEED_STREAM = 'FEED';
 export const LEDGER_SUBJECTS = 'ledger.>';
-export const FEED_SUBJECTS = 'feed.>';
 export const BLOCK_SUBJECT = 'ledger.block';
 export const REFUSED_SUBJECT = 'ledger.refused';
-export const FEED_MATCH_SUBJECT = 'feed.match';
-export const FEED_VOID_SUBJECT = 'feed.void';
-export const FEED_RESTORED_SUBJECT = 'feed.restored';
 
 /** Number of LEDGER partitions; fixed for the life of a stream. */
 export const PARTITIONS = 16;
@@ -38,7 +33,7 @@ export function partitionOf(key: string): number {
 export type MicroUsdc = bigint & { readonly unit?: 'micro-USDC' };
 export type MicroShares = bigint & { readonly unit?: 'micro-shares' };
 
-const Amount = z
+export const Amount = z
   .string()
   .regex(/^\d{1,16}$/)
   .transform((text) => BigInt(text));
@@ -50,16 +45,11 @@ export const Hash = z
   .string()
   .regex(/^0x[0-9a-f]{64}$/)
   .transform((text) => text as `0x${string}`);
-/** An order may offer any amount; what is filled of it is bounded. */
-const OrderAmount = z
-  .string()
-  .regex(/^\d{1,78}$/)
-  .transform((text) => BigInt(text));
 const TokenId = z.string().regex(/^\d{1,78}$/);
-const Index = z.int().nonnegative();
+export const Index = z.int().nonnegative();
 const OutcomeIndex = z.union([z.literal(0), z.literal(1)]);
 /** `YYYY-MM-DDTHH:MM:SSZ`, or '' where the source has none. */
-const IsoSecond = z.string().regex(/^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$/);
+export const IsoSecond = z.string().regex(/^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$/);
 
 export type Address = z.infer<typeof Address>;
 export type Hash = z.infer<typeof Hash>;
@@ -192,88 +182,6 @@ export const LedgerEvent = z.discriminatedUnion('kind', [
 ]);
 export type LedgerEvent = z.infer<typeof LedgerEvent>;
 
-/** The order behind a fill, from calldata: original capacity and notional. */
-export const Order = z.object({
-  shares: OrderAmount,
-  usdc: OrderAmount,
-  signatureType: z.int().min(0).max(255),
-  /** Milliseconds since the epoch; 0 when the order carries none. */
-  timestampMs: z.int().nonnegative(),
-});
-export type Order = z.infer<typeof Order>;
-
-const FeedTrader = Profile.pick({
-  address: true,
-  name: true,
-  profileImage: true,
-  xUsername: true,
-  createdAt: true,
-});
-export type FeedTrader = z.infer<typeof FeedTrader>;
-
-const FeedFill = Fill.omit({ logIndex: true, trader: true, isTaker: true }).extend({
-  trader: FeedTrader,
-  /** null where only logs were seen: a block's match whose calldata could not be read. */
-  order: Order.nullable(),
-});
-export type FeedFill = z.infer<typeof FeedFill>;
-
-/** A match when first seen: from the mempool, or from a block where the mempool missed it. */
-export const FeedMatch = z.object({
-  kind: z.literal('match'),
-  txHash: Hash,
-  conditionId: Hash,
-  /** Milliseconds since the epoch: when we saw the transaction. */
-  detectedAtMs: z.int().nonnegative(),
-  /** False: it was first seen in a block. */
-  pending: z.boolean(),
-  /** Of a match that was not final: who sends it, and the nonce that another call may use up instead. */
-  sent: z.object({ sender: Address, nonce: Index }).optional(),
-  market: Listing.omit({ kind: true, conditionId: true }).extend({
-    /** '' while unresolved; both of the market's outcome labels are in `outcomes`. */
-    resolvedAt: IsoSecond,
-    winningOutcome: z.string(),
-  }),
-  taker: FeedFill,
-  makers: z.array(FeedFill),
-});
-export type FeedMatch = z.infer<typeof FeedMatch>;
-
-/** Names a match of FEED and carries what its filters looked at, as it was when it was shown. */
-const AboutMatch = {
-  /** Message id of the match in FEED. */
-  matchId: z.string(),
-  txHash: Hash,
-  conditionId: Hash,
-  detectedAtMs: z.int().nonnegative(),
-  traders: z.array(Address),
-  tags: z.array(z.string()),
-  seriesSlug: z.string(),
-  /** Of the taker. */
-  usdc: Amount,
-  shares: Amount,
-};
-
-/**
- * A match that was shown while pending and did not happen. `never_mined` may still be followed by
- * FeedRestored; the other reasons are read from final blocks and are the last word: `reverted`,
- * `replaced` by another transaction of the same nonce, `unmatched` = mined without this match.
- */
-export const FeedVoid = z.object({
-  kind: z.literal('void'),
-  reason: z.enum(['reverted', 'replaced', 'never_mined', 'unmatched']),
-  ...AboutMatch,
-});
-export type FeedVoid = z.infer<typeof FeedVoid>;
-export type VoidReason = FeedVoid['reason'];
-
-/** A match that was voided as never mined and then was mined after all; it is final. */
-export const FeedRestored = z.object({ kind: z.literal('restored'), ...AboutMatch });
-export type FeedRestored = z.infer<typeof FeedRestored>;
-
-export const FeedEvent = z.discriminatedUnion('kind', [FeedMatch, FeedVoid, FeedRestored]);
-export type FeedEvent = z.infer<typeof FeedEvent>;
-
 /** Label of the winning outcome: '50-50' where both outcomes are paid alike. */
 export function winningOutcome(
   outcomes: readonly [string, string],
@@ -321,24 +229,9 @@ export function ledgerMessageId(event: LedgerEvent, version: string): string {
   }
 }
 
-/**
- * Message id of a match in FEED, the same from calldata and from logs. `ordinal` counts matches
- * of the same taker order inside one transaction, from 0.
- */
-export function feedMessageId(txHash: string, takerOrderHash: string, ordinal: number): string {
-  return ordinal === 0
-    ? `${txHash}:${takerOrderHash}`
-    : `${txHash}:${takerOrderHash}:${ordinal + 1}`;
-}
-
-/** Message id of what is told of a shown match later: at most one of each kind. */
-export function feedSequelId(kind: 'void' | 'restored', matchId: string): string {
-  return `${kind}:${matchId}`;
-}
-
 /** JSON text of an event; bigint as a decimal string. */
-export function encodeEvent(event: LedgerEvent | FeedEvent): string {
-  if (event.kind === 'match' && 'fills' in event) return encodeMatch(event);
+export function encodeEvent(event: LedgerEvent): string {
+  if (event.kind === 'match') return encodeMatch(event);
   return JSON.stringify(event, (_key, value) =>
     typeof value === 'bigint' ? value.toString() : value,
   );
@@ -365,9 +258,4 @@ export function decodeLedgerEvent(data: Uint8Array): LedgerEvent {
 
 function isMatch(event: unknown): boolean {
   return typeof event === 'object' && event !== null && 'kind' in event && event.kind === 'match';
-}
-
-/** Parses a FEED message. Throws ZodError or SyntaxError where it is none of ours. */
-export function decodeFeedEvent(data: Uint8Array): FeedEvent {
-  return FeedEvent.parse(JSON.parse(text.decode(data)));
 }

@@ -9,8 +9,9 @@ import type { OrderedPublisher } from '../infra/nats-publisher.ts';
 import { firstMessageAtOrAfter, storedSince } from '../infra/nats-read.ts';
 import type { TailMessage } from '../infra/nats-tail.ts';
 import type { Catalogue } from './catalogue.ts';
+import type { Hash } from './contract.ts';
 import {
-  encodeEvent,
+  encodeFeedEvent,
   FEED_MATCH_SUBJECT,
   FEED_RESTORED_SUBJECT,
   FEED_STREAM,
@@ -20,8 +21,7 @@ import {
   type FeedRestored,
   type FeedVoid,
   feedSequelId,
-  type Hash,
-} from './contract.ts';
+} from './contract-feed.ts';
 import type { CalledFill } from './decode-call.ts';
 
 const IDS_MAX = 200_000;
@@ -108,7 +108,7 @@ export class FeedWriter {
       taker: this.#fill(match.taker),
       makers: match.makers.map((fill) => this.#fill(fill)),
     };
-    await this.#publisher.publish(FEED_MATCH_SUBJECT, match.id, encodeEvent(message));
+    await this.#publisher.publish(FEED_MATCH_SUBJECT, match.id, encodeFeedEvent(message));
     return message;
   }
 
@@ -123,7 +123,7 @@ export class FeedWriter {
     if (this.#ids.has(id)) return;
     this.remember(id);
     const subject = sequel.kind === 'void' ? FEED_VOID_SUBJECT : FEED_RESTORED_SUBJECT;
-    await this.#publisher.publish(subject, id, encodeEvent(sequel));
+    await this.#publisher.publish(subject, id, encodeFeedEvent(sequel));
   }
 
   /** Waits a moment for metadata that is not known yet, unless the last wait was in vain. */

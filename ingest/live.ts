@@ -18,7 +18,7 @@ import {
 } from './blocks.ts';
 import type { Catalogue } from './catalogue.ts';
 import type { Chain } from './chains.ts';
-import { feedMessageId } from './contract.ts';
+import { feedMessageId } from './contract-feed.ts';
 import { type CalledFill, type CalledMatch, decodeMatchCall } from './decode-call.ts';
 import { DecodeError } from './decode-error.ts';
 import { MATCH_ORDERS_SELECTOR } from './exchange-abi.ts';

@@ -3,7 +3,7 @@
  * of the calldata are the contract's own, so a difference means that the contract does something
  * else than we believe, such as a refund: the logs are right, and LEDGER has nothing else.
  */
-import type { FeedFill, FeedMatch } from './contract.ts';
+import type { FeedFill, FeedMatch } from './contract-feed.ts';
 
 /** What is compared of a fill in final logs; `order` and place do not matter. */
 export type FinalFill = {

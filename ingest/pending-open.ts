@@ -3,7 +3,7 @@
  * matches of one transaction. Decides nothing.
  */
 import type { LocatedMatch } from './blocks.ts';
-import { type FeedMatch, feedMessageId } from './contract.ts';
+import { type FeedMatch, feedMessageId } from './contract-feed.ts';
 
 export type Shown = {
   readonly id: string;

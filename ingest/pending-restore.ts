@@ -7,9 +7,9 @@ import { z } from 'zod';
 import type { Nats } from '../infra/nats.ts';
 import { readRange, storedSince } from '../infra/nats-read.ts';
 import type { TailMessage } from '../infra/nats-tail.ts';
+import { decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 import {
   decodeFeedEvent,
-  decodeLedgerEvent,
   FEED_MATCH_SUBJECT,
   FEED_RESTORED_SUBJECT,
   FEED_STREAM,
@@ -17,8 +17,7 @@ import {
   type FeedEvent,
   type FeedMatch,
   feedMessageId,
-  LEDGER_STREAM,
-} from './contract.ts';
+} from './contract-feed.ts';
 import type { FeedWriter } from './feed.ts';
 import { PENDING_MATCHES_MAX, type PendingMatches, VOIDED_MATCHES_MAX } from './pending.ts';
 

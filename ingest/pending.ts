@@ -9,7 +9,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { LocatedMatch } from './blocks.ts';
-import type { FeedMatch, FeedVoid, VoidReason } from './contract.ts';
+import type { FeedMatch, FeedVoid, VoidReason } from './contract-feed.ts';
 import type { FeedWriter } from './feed.ts';
 import type { LiveMetrics } from './live-metrics.ts';
 import type { MempoolNode } from './mempool-node.ts';

@@ -2,7 +2,7 @@
  * The live transaction (specification 2.13): a match as the `tx` event of a managed stream, as JSON
  * text on one line. Pure. Members are in alphabetical order, as the specification lists them.
  */
-import type { FeedFill, FeedMatch } from '../../ingest/contract.ts';
+import type { FeedFill, FeedMatch } from '../../ingest/contract-feed.ts';
 
 /** JSON of a match as a live transaction, without line breaks. */
 export function encodeTransaction(match: FeedMatch): string {

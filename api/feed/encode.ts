@@ -10,7 +10,7 @@ import type {
   FeedRestored,
   FeedTrader,
   FeedVoid,
-} from '../../ingest/contract.ts';
+} from '../../ingest/contract-feed.ts';
 import { encodeTransaction } from './encode-transaction.ts';
 import type { Position } from './position.ts';
 

@@ -7,7 +7,7 @@
  */
 import { z } from 'zod';
 import type { TailMessage } from '../../infra/nats-tail.ts';
-import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract.ts';
+import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract-feed.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
 import { type Facts, factsOf, factsOfSequel } from './filter.ts';
 import { type Position, position } from './position.ts';

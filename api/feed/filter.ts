@@ -3,7 +3,7 @@
  * bounds on the taker's order. Invariant: no float touches an amount. Lists hold lower-case text,
  * and so do the facts they are compared with. Pure.
  */
-import type { FeedMatch, FeedRestored, FeedVoid } from '../../ingest/contract.ts';
+import type { FeedMatch, FeedRestored, FeedVoid } from '../../ingest/contract-feed.ts';
 
 /** A rational, `numerator / denominator` with a denominator > 0. */
 export type Fraction = { readonly numerator: bigint; readonly denominator: bigint };

@@ -12,7 +12,7 @@ import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats.ts';
 import { tailBatches } from '../../infra/nats-tail.ts';
 import { INGEST_OPTIONS } from '../../infra/service.ts';
-import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
+import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { MATCH_ORDERS_SELECTOR } from '../../ingest/exchange-abi.ts';
 import { rpc, start, temporaryDirectory } from '../e2e/service.ts';
 import type { History } from './history.ts';

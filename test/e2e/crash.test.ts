@@ -2,13 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats } from '../../infra/nats.ts';
 import { storedSince } from '../../infra/nats-read.ts';
-import {
-  decodeLedgerEvent,
-  FEED_MATCH_SUBJECT,
-  FEED_STREAM,
-  feedMessageId,
-  LEDGER_STREAM,
-} from '../../ingest/contract.ts';
+import { decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
+import { FEED_MATCH_SUBJECT, FEED_STREAM, feedMessageId } from '../../ingest/contract-feed.ts';
 import { random } from '../ledger-generator.ts';
 import { FeedClient } from './feed-client.ts';
 import {

@@ -6,13 +6,8 @@
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats.ts';
 import { storedSince } from '../../infra/nats-read.ts';
-import {
-  decodeLedgerEvent,
-  FEED_MATCH_SUBJECT,
-  FEED_STREAM,
-  LEDGER_STREAM,
-  type Match,
-} from '../../ingest/contract.ts';
+import { decodeLedgerEvent, LEDGER_STREAM, type Match } from '../../ingest/contract.ts';
+import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { blockHash, type Fact, fillText } from './chain-facts.ts';
 
 const SHOWN_MAX = 5;

@@ -4,7 +4,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { position } from '../../api/feed/position.ts';
-import { type FeedMatch, feedMessageId } from '../../ingest/contract.ts';
+import { type FeedMatch, feedMessageId } from '../../ingest/contract-feed.ts';
 import {
   market,
   match,

@@ -22,11 +22,11 @@ import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-serv
 import { connectNats, ensureStream, type Nats } from '../../infra/nats.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
 import {
-  encodeEvent,
+  encodeFeedEvent,
   FEED_MATCH_SUBJECT,
   type FeedMatch,
   feedMessageId,
-} from '../../ingest/contract.ts';
+} from '../../ingest/contract-feed.ts';
 
 export type Broker = {
   readonly nats: Nats;
@@ -89,7 +89,7 @@ export async function publish(
 /** Subject, message id and data of a match, as ingest publishes it. */
 export function message(stream: string, match: FeedMatch): [string, string, string] {
   const subject = stream === 'FEED' ? FEED_MATCH_SUBJECT : `${stream}.match`;
-  return [subject, feedMessageId(match.txHash, match.taker.orderHash, 0), encodeEvent(match)];
+  return [subject, feedMessageId(match.txHash, match.taker.orderHash, 0), encodeFeedEvent(match)];
 }
 
 export type Api = {

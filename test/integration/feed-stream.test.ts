@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encodeMatch } from '../../api/feed/encode.ts';
 import { position } from '../../api/feed/position.ts';
-import { feedMessageId } from '../../ingest/contract.ts';
+import { feedMessageId } from '../../ingest/contract-feed.ts';
 import {
   address,
   match,

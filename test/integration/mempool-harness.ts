@@ -24,11 +24,11 @@ import { Catalogue } from '../../ingest/catalogue.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import {
   encodeEvent,
-  FEED_STREAM,
   LEDGER_STREAM,
   ledgerMessageId,
   ledgerSubject,
 } from '../../ingest/contract.ts';
+import { FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { FeedWriter } from '../../ingest/feed.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
 import { Live } from '../../ingest/live.ts';

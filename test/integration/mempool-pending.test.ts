@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { STRANGER } from '../../infra/devnet/addresses.ts';
 import { ensureStreams } from '../../infra/streams.ts';
-import type { FeedMatch } from '../../ingest/contract.ts';
+import type { FeedMatch } from '../../ingest/contract-feed.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 import { type Broker, startBroker } from './feed-harness.ts';
 import {

@@ -3,13 +3,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
 import {
-  encodeEvent,
+  encodeFeedEvent,
   type FeedMatch,
   type FeedRestored,
   type FeedVoid,
   feedMessageId,
   feedSequelId,
-} from '../../ingest/contract.ts';
+} from '../../ingest/contract-feed.ts';
 import { address, fill, hash, market, match } from '../unit/feed-matches.ts';
 import {
   type Api,
@@ -72,7 +72,7 @@ async function tell(match: FeedMatch, kind: 'void' | 'restored'): Promise<void> 
   const sequel: FeedVoid | FeedRestored =
     kind === 'void' ? { kind, reason: 'never_mined', ...about(match) } : { kind, ...about(match) };
   const id = feedSequelId(kind, idOf(match));
-  await publisher.publish(`${STREAM}.${kind}`, id, encodeEvent(sequel));
+  await publisher.publish(`${STREAM}.${kind}`, id, encodeFeedEvent(sequel));
 }
 
 async function show(match: FeedMatch): Promise<void> {

@@ -2,13 +2,13 @@ import { describe, expect, test } from 'vitest';
 import {
   decodeLedgerEvent,
   encodeEvent,
-  feedMessageId,
   type LedgerEvent,
   ledgerSubject,
   PARTITIONS,
   partitionOf,
   winningOutcome,
 } from '../../ingest/contract.ts';
+import { feedMessageId } from '../../ingest/contract-feed.ts';
 
 describe('partitionOf', () => {
   test('is FNV-1a 32 of the text, the hash of the NATS server', () => {

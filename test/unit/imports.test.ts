@@ -8,10 +8,10 @@ const ROOT = join(import.meta.dirname, '../..');
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ingest: ['infra/', 'infra/devnet/addresses.ts'],
   projector: ['ingest/contract.ts', 'infra/'],
-  api: ['ingest/contract.ts', 'projector/contract.ts', 'infra/'],
+  api: ['ingest/contract.ts', 'ingest/contract-feed.ts', 'projector/contract.ts', 'infra/'],
   sql: ['infra/'],
   // What everybody connects with knows only the streams' names.
-  infra: ['ingest/contract.ts'],
+  infra: ['ingest/contract.ts', 'ingest/contract-feed.ts'],
 };
 
 /** `infra/up` composes the parts, and the devnet is a chain: these few imports are their business. */

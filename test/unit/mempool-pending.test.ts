@@ -7,7 +7,7 @@ import {
   type FeedRestored,
   type FeedVoid,
   feedMessageId,
-} from '../../ingest/contract.ts';
+} from '../../ingest/contract-feed.ts';
 import { liveMetrics } from '../../ingest/live-metrics.ts';
 import type { Receipt } from '../../ingest/mempool-node.ts';
 import { PENDING_MATCHES_MAX, PendingMatches } from '../../ingest/pending.ts';
