@@ -1,0 +1,90 @@
+/**
+ * What readers that never read do to the others and to the memory of the api process: the latency of
+ * 100 readers and the resident memory, without and with 200 stalled ones, until these were cut.
+ */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { market, match } from '../unit/feed-matches.ts';
+import { microsecondsNow, timeHash } from './feed-load.ts';
+import { paced, residentMiB, type startFillstream } from './feed-targets.ts';
+import { percentile, readable } from './report.ts';
+
+type Fillstream = Awaited<ReturnType<typeof startFillstream>>;
+
+const READERS = 100;
+const STALLED = 200;
+/** Large events, so that sockets of the operating system are full soon. */
+const EVENT_BYTES = 40_000;
+const RATE = 50;
+const SECONDS = 15;
+const WARM_SECONDS = 5;
+const NEEDLE = Buffer.from('data: ["0x');
+
+export async function measureStalled(fillstream: Fillstream) {
+  const rows = [];
+  for (const stalled of [0, STALLED]) {
+    const api = await fillstream.startApi();
+    const latenciesMs: number[] = [];
+    const readers = await Promise.all(
+      Array.from({ length: READERS }, (_, n) => open(api.port, api.request(n, false))),
+    );
+    for (const reader of readers) reader.on('data', (chunk) => hear(chunk, latenciesMs));
+    await publish(fillstream, WARM_SECONDS);
+    const idleMiB = residentMiB(api.pid);
+    latenciesMs.length = 0;
+    const others = await Promise.all(
+      Array.from({ length: stalled }, (_, n) => open(api.port, api.request(READERS + n, false))),
+    );
+    for (const other of others) other.pause();
+    let mostMiB = idleMiB;
+    const watching = setInterval(() => {
+      mostMiB = Math.max(mostMiB, residentMiB(api.pid));
+    }, 100);
+    await publish(fillstream, SECONDS);
+    clearInterval(watching);
+    // What a cut socket still holds comes, then its end.
+    const cut = await Promise.all(others.map(isCut));
+    rows.push({
+      'stalled readers': stalled,
+      'cut at the bound': cut.filter(Boolean).length,
+      'p50 of 100 readers, ms': readable(percentile(latenciesMs, 0.5)),
+      'p99, ms': readable(percentile(latenciesMs, 0.99)),
+      'memory before, MiB': Math.round(idleMiB),
+      'most, MiB': Math.round(mostMiB),
+    });
+    for (const socket of [...readers, ...others]) socket.destroy();
+    await api.stop();
+  }
+  return rows;
+}
+
+async function publish({ publisher, publishMatch }: Fillstream, seconds: number): Promise<void> {
+  const question = 'x'.repeat(EVENT_BYTES);
+  await paced(RATE, seconds, async () => {
+    await publishMatch(match(1, { txHash: timeHash(), market: market({ question }) }));
+  });
+  await publisher.flush();
+  await delay(200);
+}
+
+function hear(chunk: Buffer, latenciesMs: number[]): void {
+  const at = chunk.indexOf(NEEDLE);
+  if (at === -1 || at + 74 > chunk.length) return;
+  const sentAt = Number.parseInt(chunk.toString('latin1', at + 60, at + 74), 16);
+  latenciesMs.push((microsecondsNow() - sentAt) / 1_000);
+}
+
+async function open(port: number, request: string): Promise<Socket> {
+  const socket = connect(port, '127.0.0.1');
+  socket.on('error', () => undefined);
+  socket.write(request);
+  await once(socket, 'data');
+  return socket;
+}
+
+async function isCut(socket: Socket): Promise<boolean> {
+  socket.resume();
+  const closed = once(socket, 'close').then(() => true);
+  return await Promise.race([closed, delay(3_000, false)]);
+}

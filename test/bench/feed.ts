@@ -1,0 +1,167 @@
+/**
+ * `npm run bench:feed`: what the event streams cost. Parts, all by default: `delivery` (100, 1,000
+ * and 5,000 connections, unfiltered and with filters that want one event in a hundred, beside a bare
+ * node:http loop and nginx with nchan), `saturation`, `stalled` (readers that never read), `resumes`,
+ * `devnet` (mempool to client). SECONDS, RATE and RESUMES change the size.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { temporaryDirectory } from '../e2e/service.ts';
+import { mempoolToClient } from './feed-devnet.ts';
+import type { LoadOrder, LoadReport } from './feed-load.ts';
+import { measureResumes } from './feed-resumes.ts';
+import { measureStalled } from './feed-stalled.ts';
+import {
+  cpuSeconds,
+  NCHAN_ABSENT,
+  startBare,
+  startFillstream,
+  startNchan,
+  type Target,
+} from './feed-targets.ts';
+import { machine, percentile, printTable, readable } from './report.ts';
+
+const CONNECTIONS = [100, 1_000, 5_000];
+const RATE = Number(process.env.RATE || 100);
+const SECONDS = Number(process.env.SECONDS || 10);
+const RESUMES = Number(process.env.RESUMES || 10_000);
+const WARM_SECONDS = 2;
+const SAMPLED = 100;
+const PARTS = ['delivery', 'saturation', 'stalled', 'resumes', 'devnet'];
+
+const parts = process.argv.slice(2).length > 0 ? process.argv.slice(2) : PARTS;
+console.log(machine());
+const directory = temporaryDirectory();
+const fillstream = await startFillstream(directory.path, Math.max(...CONNECTIONS));
+try {
+  if (parts.includes('delivery')) await delivery();
+  if (parts.includes('saturation')) await saturation();
+  if (parts.includes('stalled')) printTable('Stalled readers', await measureStalled(fillstream));
+  if (parts.includes('resumes')) {
+    printTable('Resumes of 1,000 events', [await measureResumes(fillstream, RESUMES)]);
+  }
+} finally {
+  await fillstream.stop();
+  directory.remove();
+}
+if (parts.includes('devnet')) printTable('Mempool to client', [await mempoolToClient()]);
+process.exit(0);
+
+type Measured = {
+  readonly eventsPerSecond: number;
+  readonly cores: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly closed: number;
+};
+
+async function delivery(): Promise<void> {
+  const rows = [];
+  for (const filtered of [false, true]) {
+    for (const connections of CONNECTIONS) {
+      const targets = [
+        () => fillstream.startApi(),
+        startBare,
+        // It has no filters.
+        ...(filtered ? [] : [() => startNchan(join(directory.path, 'nginx'))]),
+      ];
+      for (const start of targets) {
+        const target = await start();
+        if (target === undefined) {
+          console.error(NCHAN_ABSENT);
+          continue;
+        }
+        const measured = await measure(target, { connections, filtered, rate: RATE });
+        const row = {
+          connections: readable(connections).replace('.00', ''),
+          filter: filtered ? '1 %' : 'none',
+          server: target.name,
+          ...shown(measured),
+        };
+        console.log(JSON.stringify(row));
+        rows.push(row);
+        await target.stop();
+      }
+    }
+  }
+  printTable(`Delivery, ${RATE} events a second, ${SECONDS} s`, rows);
+}
+
+/** The rate at which 1,000 connections are no longer served within 250 ms. */
+async function saturation(): Promise<void> {
+  const rows = [];
+  for (const rate of [25, 50, 75, 100, 150, 200, 300]) {
+    const target = await fillstream.startApi();
+    const measured = await measure(target, { connections: 1_000, filtered: false, rate });
+    await target.stop();
+    const row = { 'events/s published': rate, ...shown(measured) };
+    console.log(JSON.stringify(row));
+    rows.push(row);
+    if (measured.p99 > 250) break;
+  }
+  printTable('Saturation, 1,000 connections, unfiltered', rows);
+}
+
+function shown({ eventsPerSecond, cores, p50, p99, closed }: Measured) {
+  return {
+    'delivered/s': readable(eventsPerSecond),
+    'cores used': readable(cores),
+    'delivered/s/core': readable(eventsPerSecond / cores),
+    'p50, ms': readable(p50),
+    'p99, ms': readable(p99),
+    cut: closed,
+  };
+}
+
+async function measure(
+  target: Target,
+  wanted: { readonly connections: number; readonly filtered: boolean; readonly rate: number },
+): Promise<Measured> {
+  const { connections, filtered, rate } = wanted;
+  const load = fork(fileURLToPath(new URL('feed-load.ts', import.meta.url)), {
+    serialization: 'advanced',
+  });
+  load.send({
+    port: target.port,
+    requests: Array.from({ length: connections }, (_, n) => target.request(n, filtered)),
+    sampleEvery: filtered ? 1 : Math.ceil(connections / SAMPLED),
+    openedPerSecond: 1_000,
+  } satisfies LoadOrder);
+  await once(load, 'message');
+  await target.publish(rate, WARM_SECONDS, filtered);
+  await drained(load);
+  load.send('start');
+  const cpuBefore = cpuSeconds(target.pid);
+  const startedAtMs = performance.now();
+  await target.publish(rate, SECONDS, filtered);
+  const seconds = (performance.now() - startedAtMs) / 1_000;
+  const cpu = cpuSeconds(target.pid) - cpuBefore;
+  const report = await reported(load);
+  const exit = once(load, 'exit');
+  load.disconnect();
+  await exit;
+  return {
+    eventsPerSecond: report.events / seconds,
+    cores: cpu / seconds,
+    p50: percentile(report.latenciesMs, 0.5),
+    p99: percentile(report.latenciesMs, 0.99),
+    closed: report.closed,
+  };
+}
+
+async function reported(load: ChildProcess): Promise<LoadReport> {
+  load.send('report');
+  const [report] = (await once(load, 'message')) as [LoadReport];
+  return report;
+}
+
+/** Resolves when nothing comes any more. */
+async function drained(load: ChildProcess): Promise<void> {
+  do {
+    load.send('start');
+    await delay(500);
+  } while ((await reported(load)).events > 0);
+}

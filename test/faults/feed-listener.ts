@@ -1,0 +1,107 @@
+/**
+ * A listener for fault runs: keeps the numbers of the matches that it was sent, in order, and comes
+ * back by its last position, at any of several api processes, for as long as it is not stopped. It
+ * knows no HTTP client: what it counts is what the socket brought.
+ */
+import { connect, type Socket } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** A match by its number, or a `gap`. */
+export type Seen = number | 'gap';
+
+const STALE_MS = 45_000;
+
+export class FeedListener {
+  readonly seen: Seen[] = [];
+  /** Statuses other than 200, by number: 503 while a process cannot serve, 0 = no answer. */
+  readonly refusals = new Map<number, number>();
+  connections = 0;
+  #lastEventId = '';
+  #stopped = false;
+  #socket: Socket | undefined;
+  readonly #target: string;
+  readonly #key: string;
+  readonly #ports: readonly number[];
+  readonly #random: () => number;
+  readonly #running: Promise<void>;
+
+  constructor(options: {
+    readonly target: string;
+    readonly key: string;
+    readonly ports: readonly number[];
+    readonly random: () => number;
+  }) {
+    this.#target = options.target;
+    this.#key = options.key;
+    this.#ports = options.ports;
+    this.#random = options.random;
+    this.#running = this.#run();
+  }
+
+  /** The newest position; '' before the first. */
+  get lastEventId(): string {
+    return this.#lastEventId;
+  }
+
+  cut(): void {
+    this.#socket?.destroy();
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.cut();
+    await this.#running;
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#stopped) {
+      const port = this.#ports[Math.floor(this.#random() * this.#ports.length)] ?? 0;
+      const status = await this.#listen(port);
+      if (status === 200) continue;
+      this.refusals.set(status, (this.refusals.get(status) ?? 0) + 1);
+      await delay(50 + this.#random() * 100);
+    }
+  }
+
+  /** Resolves with the status when the connection is over. */
+  async #listen(port: number): Promise<number> {
+    const socket = connect(port, '127.0.0.1');
+    this.#socket = socket;
+    this.connections += 1;
+    const position = this.#lastEventId === '' ? '' : `Last-Event-ID: ${this.#lastEventId}\r\n`;
+    socket.write(`GET ${this.#target} HTTP/1.0\r\nX-Service-Key: ${this.#key}\r\n${position}\r\n`);
+    socket.setEncoding('utf8');
+    // Heartbeats come every 30 s: longer silence is a connection that nobody serves.
+    socket.setTimeout(STALE_MS, () => socket.destroy());
+    let status = 0;
+    let rest = '';
+    socket.on('data', (text: string) => {
+      rest += text;
+      if (status === 0) {
+        const end = rest.indexOf('\r\n\r\n');
+        if (end === -1) return;
+        status = Number(rest.split(' ')[1]);
+        rest = rest.slice(end + 4);
+      }
+      if (status !== 200) return;
+      for (let end = rest.indexOf('\n\n'); end !== -1; end = rest.indexOf('\n\n')) {
+        this.#hear(rest.slice(0, end));
+        rest = rest.slice(end + 2);
+      }
+    });
+    socket.on('error', () => undefined);
+    await new Promise((resolve) => socket.once('close', resolve));
+    return status;
+  }
+
+  #hear(block: string): void {
+    const id = /^id: (\d+)$/m.exec(block)?.[1];
+    if (id !== undefined) this.#lastEventId = id;
+    const event = /^event: (\w+)$/m.exec(block)?.[1];
+    if (event === 'gap') this.seen.push('gap');
+    if (event !== 'order' && event !== 'tx') return;
+    // The hash of match n is n; it stands first or last, and nowhere else with a name of its own.
+    const hash = /^data: \["0x([0-9a-f]{64})"|"tx_hash":"0x([0-9a-f]{64})"/m.exec(block);
+    this.seen.push(Number.parseInt(hash?.[1] ?? hash?.[2] ?? '', 16));
+  }
+}
