@@ -23,7 +23,7 @@ test('listeners hold exactly what their filters ask for, through cuts and kills'
   expect(run.cuts).toBeGreaterThan(50);
   expect(run.delivered).toBeGreaterThan(run.published);
   rmSync(directory, { recursive: true });
-});
+}, 300_000);
 
 test.each([
   [[1, 2, 3], [1, 2, 3], undefined],

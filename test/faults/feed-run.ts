@@ -51,7 +51,7 @@ const LISTENERS_PER_ACCOUNT = 60;
 const TICK_MS = 10;
 const START_ATTEMPTS_MAX = 10;
 /** After the last match: reconnecting, replaying, a heartbeat. */
-const SETTLE_MS_MAX = 60_000;
+const SETTLE_MS_MAX = 120_000;
 /** In which a copy of what was delivered would come. */
 const AFTER_MS = 1_000;
 
