@@ -1,22 +1,19 @@
 /**
  * Every error answer over real HTTP: what a client may rely on when something is wrong with its
- * request, its key, or our stores.
+ * request or its key. What it gets when our stores are gone: api-unavailable.test.ts.
  */
-import { once } from 'node:events';
-import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/keys.ts';
 import {
+  ADDRESS,
   get,
   issueKey,
+  ROUTES,
   startApi,
   startClickHouse,
   startNats,
   temporaryDirectory,
 } from './api-harness.ts';
-
-const ADDRESS = `0x${'1'.repeat(40)}`;
-const QUERY_MS_MAX = 700;
 
 let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
 let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
@@ -40,23 +37,6 @@ afterAll(async () => {
   await clickhouse?.stop();
   await directory?.remove();
 });
-
-const ROUTES = [
-  '/v1/analytics/leaderboard',
-  `/v1/traders/${ADDRESS}`,
-  `/v1/traders/${ADDRESS}/markets/1/orders`,
-  `/v1/traders/${ADDRESS}/hourly_stats`,
-  '/v1/markets/1',
-  '/v1/market_data/1',
-  '/v1/stream/orders',
-  `/v1/traders/${ADDRESS}/markets`,
-  '/v2/analytics/leaderboard',
-  `/v2/traders/${ADDRESS}`,
-  `/v2/traders/${ADDRESS}/markets`,
-  `/v2/traders/${ADDRESS}/markets/1/orders`,
-  `/v2/traders/${ADDRESS}/hourly_stats`,
-  '/v2/markets/1',
-];
 
 describe('a problem', () => {
   test('has the members of RFC 9457 and those of existing clients, and nothing else', async () => {
@@ -207,7 +187,7 @@ describe('404 and 405', () => {
 
   afterAll(() => own?.stop());
 
-  test.each(['/', '/v1', '/v1/nope', '/v2/traders', `/v1/traders/${ADDRESS}/nope`])(
+  test.each(['/v1', '/v1/nope', '/v2/traders', `/v1/traders/${ADDRESS}/nope`])(
     '%s is no route, with or without a key',
     async (path) => {
       for (const caller of [key, undefined]) {
@@ -276,119 +256,3 @@ describe('every response', () => {
     }
   });
 });
-
-describe('503 unavailable', () => {
-  test('is the answer when ClickHouse is not there, and /readyz says so', async () => {
-    const closed = await startApi({ clickhouseUrl: await unusedUrl(), nats });
-    await expectUnavailable(closed.url, 1_000);
-    await closed.stop();
-  });
-
-  test('is the answer when ClickHouse takes connections and never answers', async () => {
-    const { url, stop } = await blackHole();
-    const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
-    await expectUnavailable(slow.url, QUERY_MS_MAX + 1_500);
-    await slow.stop();
-    await stop();
-  });
-
-  test('holds for more requests than there are connections to ClickHouse', async () => {
-    const { url, stop } = await blackHole();
-    const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
-    const startMs = performance.now();
-    const answers = await Promise.all(
-      Array.from({ length: 60 }, () => get(`${slow.url}/v1/markets/1`, key)),
-    );
-    expect(performance.now() - startMs).toBeLessThan(QUERY_MS_MAX + 3_000);
-    expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([503]));
-    await slow.stop();
-    await stop();
-  });
-
-  test('is the answer to a query that takes too long on a live server', async () => {
-    const hurried = await startApi({ clickhouseUrl: clickhouse.url, nats, queryMsMax: 1 });
-    const { status, body } = await get(`${hurried.url}/v1/analytics/leaderboard`, key);
-    expect([status, body.error]).toEqual([503, 'unavailable']);
-    await hurried.stop();
-  });
-
-  test('is the answer to a key that only NATS could tell of, while known keys go on', async () => {
-    const own = await startNats(`${directory.path}/nats-2`);
-    const known = await issueKey(own.bucket, 'pro');
-    const cut = await startApi({ clickhouseUrl: clickhouse.url, nats: own });
-    await own.server.stop();
-    const startMs = performance.now();
-    const { status, body, headers } = await get(`${cut.url}/v1/markets/1`, generateKey('pro'));
-    expect([status, body.error, headers.get('retry-after')]).toEqual([503, 'unavailable', '2']);
-    expect(performance.now() - startMs).toBeLessThan(3_000);
-    expect((await get(`${cut.url}/v1/markets/1`, known)).status).toBe(404);
-    const ready = await get(`${cut.url}/readyz`, undefined);
-    expect([ready.status, ready.body.checks.nats.ready]).toEqual([503, false]);
-    await cut.stop();
-    await own.nats.close();
-  });
-
-  test('makes /readyz 503 when the feed is not ready, while /healthz stays 200', async () => {
-    const feed = {
-      handler: () => undefined,
-      status: () => ({ ready: false, detail: 'cannot be read' }),
-      endSessionsOf: () => undefined,
-    };
-    const unready = await startApi({ clickhouseUrl: clickhouse.url, nats, feed });
-    const { status, body } = await get(`${unready.url}/readyz`, undefined);
-    expect(status).toBe(503);
-    expect(body.checks.feed).toEqual({ ready: false, detail: 'cannot be read' });
-    expect(body.checks.clickhouse.ready).toBe(true);
-    expect((await get(`${unready.url}/healthz`, undefined)).status).toBe(200);
-    await unready.stop();
-  });
-});
-
-/** All at once: each may take its whole time. */
-async function expectUnavailable(url: string, msMax: number) {
-  const paths = ROUTES.filter((route) => !route.includes('stream'));
-  await Promise.all(
-    paths.map(async (path) => {
-      const startMs = performance.now();
-      const { status, body, headers, text } = await get(url + path, key);
-      expect([path, status, body.error]).toEqual([path, 503, 'unavailable']);
-      expect(headers.get('retry-after')).toBe('2');
-      expect(text).not.toMatch(/ECONN|at .*\.ts/);
-      expect(performance.now() - startMs).toBeLessThan(msMax);
-    }),
-  );
-  const ready = await get(`${url}/readyz`, undefined);
-  expect([ready.status, ready.body.checks.clickhouse.ready]).toEqual([503, false]);
-}
-
-/** A server that accepts and stays silent. */
-async function blackHole() {
-  const sockets = new Set<Socket>();
-  const server = createServer((socket) => {
-    sockets.add(socket);
-    socket.on('error', () => undefined);
-  });
-  const url = await listen(server);
-  return {
-    url,
-    async stop() {
-      for (const socket of sockets) socket.destroy();
-      server.close();
-      await once(server, 'close');
-    },
-  };
-}
-
-async function unusedUrl(): Promise<string> {
-  const server = createServer();
-  const url = await listen(server);
-  server.close();
-  await once(server, 'close');
-  return url;
-}
-
-async function listen(server: Server): Promise<string> {
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-}

@@ -35,12 +35,15 @@ export const ODD_TRADER = addressOf(902);
 /** Traded in four markets at the same second. */
 export const TIE_TRADER = addressOf(903);
 
+/** Whose newest fill is five hours old; all others traded within the last. */
+const IDLE_TRADER = addressOf(904);
+
 export const random = makeBookings(SEED, NOW, 4_000, TRADERS);
 const edge: Booking[] = Object.values(ALL_FRAMES)
   .flatMap((seconds) => [EDGE_NOW - seconds - 1, EDGE_NOW - seconds])
   .concat(EDGE_NOW, EDGE_NOW + 1)
   .map((time, index) =>
-    booking({ time, trader: EDGE_TRADER, market: 5, pnl: 10n ** BigInt(index) }),
+    booking({ time, log: index, trader: EDGE_TRADER, market: 5, pnl: 10n ** BigInt(index) }),
   )
   .concat(
     // Sums beyond 2^53 must not go through a double.
@@ -50,6 +53,9 @@ const edge: Booking[] = Object.values(ALL_FRAMES)
     // Out of time order within one block, and a price that must be rounded down.
     [9, 3].map((log) =>
       booking({ time: EDGE_NOW - 9, log, trader: ODD_TRADER, market: 6, usdc: 2n }),
+    ),
+    [5, 30, 200].map((hours, log) =>
+      booking({ time: NOW - hours * 3_600, log, trader: IDLE_TRADER, market: 3, pnl: 9_000_000n }),
     ),
     [7, 1, 5, 3].map((market, log) =>
       booking({ time: EDGE_NOW - 60, log, trader: TIE_TRADER, market, isTaker: true }),

@@ -172,3 +172,24 @@ export async function get(url: string, key: string | undefined, init: RequestIni
     body: text === '' ? undefined : JSON.parse(text),
   };
 }
+
+/** Any address, in the lower case of v1. */
+export const ADDRESS = `0x${'1'.repeat(40)}`;
+
+/** A request of each analytics endpoint and of the feed. */
+export const ROUTES = [
+  '/v1/analytics/leaderboard',
+  `/v1/traders/${ADDRESS}`,
+  `/v1/traders/${ADDRESS}/markets/1/orders`,
+  `/v1/traders/${ADDRESS}/hourly_stats`,
+  '/v1/markets/1',
+  '/v1/market_data/1',
+  '/v1/stream/orders',
+  `/v1/traders/${ADDRESS}/markets`,
+  '/v2/analytics/leaderboard',
+  `/v2/traders/${ADDRESS}`,
+  `/v2/traders/${ADDRESS}/markets`,
+  `/v2/traders/${ADDRESS}/markets/1/orders`,
+  `/v2/traders/${ADDRESS}/hourly_stats`,
+  '/v2/markets/1',
+];

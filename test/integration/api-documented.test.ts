@@ -1,0 +1,223 @@
+/**
+ * Each parameter that /openapi.json documents of the analytics endpoints changes live answers as its
+ * description says. What a parameter does is stated once by its name, so an endpoint that gains one is
+ * held to it, and a parameter that nothing here knows fails.
+ */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { OpenApi, Operation } from '../../api/openapi.ts';
+import { addressOf, MARKETS } from './api-bookings.ts';
+import { NOW } from './api-expected.ts';
+import { get } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let operations: readonly (readonly [path: string, operation: Operation])[];
+
+const NOT_ANALYTICS = /\/stream|\/user\/|\/tiers/;
+
+beforeAll(async () => {
+  seeded = await startSeeded();
+  const document: OpenApi = (await get(`${seeded.api.url}/openapi.json`, undefined)).body;
+  operations = Object.entries(document.paths).flatMap(([path, { get: operation }]) =>
+    operation === undefined || NOT_ANALYTICS.test(path) ? [] : [[path, operation] as const],
+  );
+});
+
+afterAll(() => seeded?.stop());
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of many shapes, compared and not trusted.
+type Element = any;
+type Query = Readonly<Record<string, string>>;
+type Asked = {
+  readonly body: Element;
+  readonly list: readonly Element[];
+  readonly next: string | undefined;
+};
+
+/** One operation as the effects see it. */
+type Subject = {
+  readonly path: string;
+  /** The answer with these parameters, the path's filled in with what exists. */
+  readonly ask: (query: Query, values?: Query) => Promise<Asked>;
+  /** The longest answer that it has without the parameter. */
+  readonly whole: Asked;
+};
+
+const KNOWN: Query = { address: addressOf(3), id: '1005', id_or_slug: '1005' };
+const DAY = 86_400;
+
+const atLeast = (field: string) => bound(field, 1);
+const atMost = (field: string) => bound(field, -1);
+
+/** The parameter keeps just the elements on its side of a value that divides them. */
+function bound(field: string, sign: 1 | -1, unit = 1) {
+  return async ({ ask }: Subject, name: string) => {
+    const whole = await ask({ time_frame: '4H' });
+    const figureOf = (entry: Element) => Number(entry[field]) / unit;
+    const values = whole.list.map(figureOf).sort((a, b) => a - b);
+    const middle = (values[0] ?? 0) + ((values.at(-1) ?? 0) - (values[0] ?? 0)) / 2;
+    // A whole number has the form of every bound.
+    const value = sign > 0 ? Math.ceil(middle) : Math.floor(middle);
+    const kept = whole.list.filter((entry) => sign * (figureOf(entry) - value) >= 0);
+    expect(kept.length).toBeGreaterThan(0);
+    expect(kept.length).toBeLessThan(whole.list.length);
+    const { body, list } = await ask({ time_frame: '4H', [name]: String(value) });
+    expect(list.map((entry) => entry.profile)).toEqual(kept.map((entry) => entry.profile));
+    expect(body.total_count).toBe(kept.length);
+  };
+}
+
+/** What each parameter does, by its name. */
+const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promise<void>>> = {
+  async address({ ask }) {
+    const [one, other] = [await ask({}), await ask({}, { address: addressOf(5) })];
+    expect(other.body).not.toEqual(one.body);
+    const upper = `0x${addressOf(5).slice(2).toUpperCase()}`;
+    expect((await ask({}, { address: upper })).body).toEqual(other.body);
+  },
+  async id({ ask, path }) {
+    const [one, other] = [await ask({}), await ask({}, { id: '1003' })];
+    expect(other.body).not.toEqual(one.body);
+    if (path.includes('/traders/')) return;
+    expect(Number(other.body.market.id)).toBe(1003);
+    expect((await ask({}, { id: 'market-1003' })).body).toEqual(other.body);
+    expect((await ask({}, { id: `0x${MARKETS[3]?.conditionId}` })).body).toEqual(other.body);
+  },
+  async id_or_slug({ ask }) {
+    const { body } = await ask({}, { id_or_slug: 'market-1003' });
+    expect(body.market.id).toBe('1003');
+    expect((await ask({}, { id_or_slug: '1003' })).body).toEqual(body);
+  },
+  async limit({ ask, whole }) {
+    expect((await ask({ limit: '2' })).list).toEqual(whole.list.slice(0, 2));
+  },
+  async offset({ ask, whole }) {
+    const { body, list } = await ask({ offset: '2' });
+    expect(list).toEqual(whole.list.slice(2));
+    expect(body.total_count).toBe(whole.list.length);
+  },
+  async cursor({ ask, whole }) {
+    const { next } = await ask({ limit: '2' });
+    const cursor = new URL(next ?? '', 'http://localhost').searchParams.get('cursor') ?? '';
+    expect((await ask({ cursor })).list).toEqual(whole.list.slice(2));
+  },
+  async order({ ask, whole }) {
+    const [one, other] = [await ask({ order: 'asc' }), await ask({ order: 'desc' })];
+    expect(one.list).toEqual(other.list.toReversed());
+    expect([one.list, other.list]).toContainEqual(whole.list);
+  },
+  async time_frame({ ask, whole }) {
+    expect((await ask({ time_frame: '30D' })).list).toEqual(whole.list);
+    const volumes = [];
+    for (const frame of ['1H', '4H', '1D', '3D', '7D', '30D']) {
+      const { list } = await ask({ time_frame: frame });
+      volumes.push(list.reduce((sum, entry) => sum + Number(entry.total_volume), 0));
+    }
+    expect(volumes).toEqual(volumes.toSorted((a, b) => a - b));
+    expect(new Set(volumes).size).toBe(6);
+  },
+  async sort_by({ ask, whole }) {
+    expect((await ask({ sort_by: 'pnl' })).list).toEqual(whole.list);
+    const fields = { pnl: 'total_pnl', roi: 'roi', win_rate: 'win_rate' } as const;
+    for (const [value, field] of Object.entries({ ...fields, market_count: 'markets_count' })) {
+      const { list } = await ask({ sort_by: value });
+      const values = list.map((entry) => Number(entry[field]));
+      expect(values).toEqual(values.toSorted((a, b) => b - a));
+    }
+  },
+  async tag({ ask, whole }) {
+    expect((await ask({ tag: 'all' })).body).toEqual(whole.body);
+    const [sports, esports] = [await ask({ tag: 'sports' }), await ask({ tag: 'esports' })];
+    expect(sports.body).not.toEqual(whole.body);
+    expect(sports.body).not.toEqual(esports.body);
+  },
+  async series({ ask, whole }) {
+    const [x, y] = [await ask({ series: 'series-x' }), await ask({ series: 'series-y' })];
+    expect(x.body).not.toEqual(whole.body);
+    expect(x.body).not.toEqual(y.body);
+  },
+  min_win_rate: atLeast('win_rate'),
+  max_win_rate: atMost('win_rate'),
+  min_roi: atLeast('roi'),
+  max_roi: atMost('roi'),
+  min_market_count: atLeast('markets_count'),
+  max_market_count: atMost('markets_count'),
+  min_pnl: bound('total_pnl', 1, 1_000_000),
+  async last_active_hours({ ask, whole }) {
+    const newest = (entry: Element) =>
+      Date.parse(entry.last_trade_at ?? entry.profile.last_trade_at) / 1_000;
+    const kept = whole.list.filter((entry) => newest(entry) >= NOW - 3_600);
+    expect(kept.length).toBeLessThan(whole.list.length);
+    expect((await ask({ last_active_hours: '1' })).list.map((entry) => entry.profile)).toEqual(
+      kept.map((entry) => entry.profile),
+    );
+  },
+  async is_active({ ask, whole }) {
+    for (const active of [true, false]) {
+      const kept = whole.list.filter((entry) => (entry.market.resolved_at === '') === active);
+      expect(kept).not.toEqual([]);
+      expect((await ask({ is_active: String(active) })).list).toEqual(kept);
+    }
+  },
+  async include_orders({ ask }) {
+    const [yes, no] = [
+      await ask({ include_orders: 'true' }),
+      await ask({ include_orders: 'false' }),
+    ];
+    expect(yes.list.every((entry) => entry.orders.length > 0)).toBe(true);
+    expect(no.list.every((entry) => (entry.orders ?? []).length === 0)).toBe(true);
+  },
+  async traders({ ask }) {
+    const given = [addressOf(5), addressOf(2)];
+    const { list } = await ask({ traders: given.join(',') });
+    expect(list.map((line) => line.address.toLowerCase())).toEqual(given);
+  },
+  async hours({ ask }) {
+    const traders = addressOf(5);
+    const [six, day] = [await ask({ traders, hours: '6' }), await ask({ traders })];
+    expect(day.list[0].pnl).toHaveLength(24);
+    expect(six.list[0].pnl).toEqual(day.list[0].pnl.slice(-6));
+  },
+  async from({ ask, whole }) {
+    const from = NOW - 2 * DAY;
+    const kept = whole.list.filter((entry) => Date.parse(`${entry.hour}Z`) / 1_000 >= from);
+    expect(kept.length).toBeLessThan(whole.list.length);
+    expect((await ask({ from: String(from) })).list).toEqual(kept);
+    expect((await ask({ from: new Date(from * 1_000).toISOString() })).list).toEqual(kept);
+  },
+  async to({ ask, whole }) {
+    const to = NOW - 2 * DAY;
+    const kept = whole.list.filter((entry) => Date.parse(`${entry.hour}Z`) / 1_000 <= to);
+    expect(kept.length).toBeLessThan(whole.list.length);
+    // The default of `from` goes with `to`, so earlier hours come in behind.
+    expect((await ask({ to: String(to) })).list.slice(0, kept.length)).toEqual(kept);
+  },
+};
+
+test('every documented parameter of analytics does what it says', async () => {
+  expect(operations.length).toBeGreaterThan(12);
+  for (const [path, operation] of operations) {
+    const { properties = {} } = operation.responses[200]?.content['application/json']?.schema ?? {};
+    const [list = ''] = Object.entries(properties)
+      .filter(([, member]) => typeof member === 'object' && member.type === 'array')
+      .map(([name]) => name);
+    const ask = async (query: Query, values: Query = {}): Promise<Asked> => {
+      const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) => values[name] ?? KNOWN[name] ?? '');
+      // As many as there are, where a page would be less.
+      const full = path.includes('leaderboard') ? { limit: '100', ...query } : query;
+      const url = `${seeded.api.url}${filled}?${new URLSearchParams(full)}`;
+      const { body, headers, status, text } = await get(url, seeded.key);
+      expect(status, `${url}: ${text}`).toBe(200);
+      const next = /^<([^>]+)>/.exec(headers.get('link') ?? '')?.[1];
+      return { body, list: body[list] ?? [], next };
+    };
+    const whole = await ask({});
+    for (const { name } of operation.parameters) {
+      const effect = EFFECTS[name];
+      expect(effect, `what ${name} of ${path} does`).toBeDefined();
+      await effect?.({ path, ask, whole }, name).catch((cause: Error) => {
+        throw new Error(`${name} of ${path}: ${cause.message}`, { cause });
+      });
+    }
+  }
+}, 120_000);

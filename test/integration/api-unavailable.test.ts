@@ -1,0 +1,178 @@
+/**
+ * What a client gets when ClickHouse or NATS is slow or gone: 503 within the limit where an answer needs
+ * them, and everything else as before.
+ */
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { generateKey } from '../../api/keys.ts';
+import {
+  get,
+  issueKey,
+  ROUTES,
+  startApi,
+  startClickHouse,
+  startNats,
+  temporaryDirectory,
+} from './api-harness.ts';
+
+const QUERY_MS_MAX = 700;
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
+let nats: Awaited<ReturnType<typeof startNats>>;
+let key: string;
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
+  nats = await startNats(`${directory.path}/nats`);
+  key = await issueKey(nats.bucket, 'pro');
+});
+
+afterAll(async () => {
+  await nats?.stop();
+  await clickhouse?.stop();
+  await directory?.remove();
+});
+
+describe('503 unavailable', () => {
+  test('is the answer when ClickHouse is not there, and /readyz says so', async () => {
+    const closed = await startApi({ clickhouseUrl: await unusedUrl(), nats });
+    await expectUnavailable(closed.url, 5_000);
+    await closed.stop();
+  });
+
+  test('is the answer when ClickHouse takes connections and never answers', async () => {
+    const { url, stop } = await blackHole();
+    const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
+    await expectUnavailable(slow.url, QUERY_MS_MAX + 1_500);
+    await slow.stop();
+    await stop();
+  });
+
+  test('holds for more requests than there are connections to ClickHouse', async () => {
+    const { url, stop } = await blackHole();
+    const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
+    const startMs = performance.now();
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => get(`${slow.url}/v1/markets/1`, key)),
+    );
+    expect(performance.now() - startMs).toBeLessThan(QUERY_MS_MAX + 3_000);
+    expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([503]));
+    await slow.stop();
+    await stop();
+  });
+
+  test('is the answer to a query that takes too long on a live server', async () => {
+    const hurried = await startApi({ clickhouseUrl: clickhouse.url, nats, queryMsMax: 1 });
+    const { status, body } = await get(`${hurried.url}/v1/analytics/leaderboard`, key);
+    expect([status, body.error]).toEqual([503, 'unavailable']);
+    await hurried.stop();
+  });
+
+  test('is the answer to a key that only NATS could tell of, while known keys go on', async () => {
+    const own = await startNats(`${directory.path}/nats-2`);
+    const known = await issueKey(own.bucket, 'pro');
+    const cut = await startApi({ clickhouseUrl: clickhouse.url, nats: own });
+    await own.server.stop();
+    const startMs = performance.now();
+    const { status, body, headers } = await get(`${cut.url}/v1/markets/1`, generateKey('pro'));
+    expect([status, body.error, headers.get('retry-after')]).toEqual([503, 'unavailable', '2']);
+    expect(performance.now() - startMs).toBeLessThan(3_000);
+    expect((await get(`${cut.url}/v1/markets/1`, known)).status).toBe(404);
+    const ready = await get(`${cut.url}/readyz`, undefined);
+    expect([ready.status, ready.body.checks.nats.ready]).toEqual([503, false]);
+    await cut.stop();
+    await own.nats.close();
+  });
+
+  test('leaves cached leaderboards, the feed and the documents as they were', async () => {
+    const own = await startClickHouse(`${directory.path}/clickhouse-2`);
+    const api = await startApi({ clickhouseUrl: own.url, nats, queryMsMax: QUERY_MS_MAX });
+    const path = `${api.url}/v1/analytics/leaderboard?limit=7`;
+    const before = await get(path, key);
+    expect(before.status).toBe(200);
+    await own.stop();
+    await expectUnavailable(api.url, QUERY_MS_MAX + 1_500);
+    const after = await get(path, key);
+    expect([after.status, after.text]).toEqual([200, before.text]);
+    expect((await get(`${path}&offset=1`, key)).status).toBe(503);
+    const gone = new AbortController();
+    const feed = await fetch(`${api.url}/v1/stream/orders`, {
+      headers: { 'X-Service-Key': key },
+      signal: gone.signal,
+    });
+    expect([feed.status, feed.headers.get('content-type')]).toEqual([200, 'text/event-stream']);
+    const first = await feed.body?.getReader().read();
+    expect(new TextDecoder().decode(first?.value)).toContain('retry: 2000');
+    gone.abort();
+    expect((await get(`${api.url}/openapi.json`, undefined)).status).toBe(200);
+    expect((await get(`${api.url}/healthz`, undefined)).status).toBe(200);
+    await api.stop();
+  });
+
+  test('makes /readyz 503 when the feed is not ready, while /healthz stays 200', async () => {
+    const feed = {
+      handler: () => undefined,
+      status: () => ({ ready: false, detail: 'cannot be read' }),
+      endSessionsOf: () => undefined,
+    };
+    const unready = await startApi({ clickhouseUrl: clickhouse.url, nats, feed });
+    const { status, body } = await get(`${unready.url}/readyz`, undefined);
+    expect(status).toBe(503);
+    expect(body.checks.feed).toEqual({ ready: false, detail: 'cannot be read' });
+    expect(body.checks.clickhouse.ready).toBe(true);
+    expect((await get(`${unready.url}/healthz`, undefined)).status).toBe(200);
+    await unready.stop();
+  });
+});
+
+/** All at once: each may take its whole time. */
+async function expectUnavailable(url: string, msMax: number) {
+  const paths = ROUTES.filter((route) => !route.includes('stream'));
+  await Promise.all(
+    paths.map(async (path) => {
+      const startMs = performance.now();
+      const { status, body, headers, text } = await get(url + path, key);
+      expect([path, status, body.error]).toEqual([path, 503, 'unavailable']);
+      expect(headers.get('retry-after')).toBe('2');
+      expect(text).not.toMatch(/ECONN|at .*\.ts/);
+      expect(performance.now() - startMs).toBeLessThan(msMax);
+    }),
+  );
+  const ready = await get(`${url}/readyz`, undefined);
+  expect([ready.status, ready.body.checks.clickhouse.ready]).toEqual([503, false]);
+}
+
+/** A server that accepts and stays silent. */
+async function blackHole() {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket);
+    socket.on('error', () => undefined);
+  });
+  const url = await listen(server);
+  return {
+    url,
+    async stop() {
+      for (const socket of sockets) socket.destroy();
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
+
+async function unusedUrl(): Promise<string> {
+  const server = createServer();
+  const url = await listen(server);
+  server.close();
+  await once(server, 'close');
+  return url;
+}
+
+async function listen(server: Server): Promise<string> {
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
