@@ -18,11 +18,11 @@ import { openKv } from '../../infra/nats-kv.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
 import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
 import {
-  encodeEvent,
+  encodeFeedEvent,
   FEED_MATCH_SUBJECT,
   type FeedMatch,
   feedMessageId,
-} from '../../ingest/contract.ts';
+} from '../../ingest/contract-feed.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 import type { BareOrder } from './feed-bare.ts';
 import { timeHash } from './feed-load.ts';
@@ -85,7 +85,7 @@ export async function startFillstream(directory: string, listeners: number) {
     publisher.publish(
       FEED_MATCH_SUBJECT,
       feedMessageId(one.txHash, one.taker.orderHash, 0),
-      encodeEvent(one),
+      encodeFeedEvent(one),
     );
   return {
     nats,

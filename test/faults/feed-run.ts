@@ -17,7 +17,7 @@ import { connectNats, type Nats } from '../../infra/nats.ts';
 import { openKv } from '../../infra/nats-kv.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
 import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
-import { encodeEvent, FEED_MATCH_SUBJECT, feedMessageId } from '../../ingest/contract.ts';
+import { encodeFeedEvent, FEED_MATCH_SUBJECT, feedMessageId } from '../../ingest/contract-feed.ts';
 import { address, naivelyPasses, randomMatch, seeded } from '../unit/feed-matches.ts';
 import { FeedListener, type Seen } from './feed-listener.ts';
 
@@ -67,7 +67,7 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
   const publish = async () => {
     const one = published.at(-1) ?? randomMatch(1, random);
     const id = feedMessageId(one.txHash, one.taker.orderHash, 0);
-    await publisher.publish(FEED_MATCH_SUBJECT, id, encodeEvent(one));
+    await publisher.publish(FEED_MATCH_SUBJECT, id, encodeFeedEvent(one));
   };
   await publish();
   await publisher.flush();
