@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { explains, parseBloom } from '../../ingest/bloom.ts';
+import { watchedAddresses } from '../../ingest/chains.ts';
 import { TOPICS } from '../../ingest/exchange-abi.ts';
 import { readRange } from '../../ingest/follow-range.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
@@ -126,6 +127,10 @@ describe('a range of blocks', () => {
   test('is every match and resolution of the chain, in its order', async () => {
     expect(expected.length).toBeGreaterThan(150);
     expect(await places(devnet.url)).toEqual(expected);
+    const { blocks } = await readRange({ rpc: connectRpc(devnet.url), chain: CHAIN }, 0, last);
+    const loggers = new Set(blocks.flatMap(({ raw }) => raw?.logs.map(({ address }) => address)));
+    // Both exchanges trade, and ConditionalTokens resolves.
+    expect([...loggers]).toEqual(expect.arrayContaining([...watchedAddresses(CHAIN)]));
   });
 
   test("the receipts' logs explain every bloom of the chain, and one log less does not", async () => {

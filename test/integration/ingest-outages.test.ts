@@ -150,6 +150,21 @@ describe('readiness', () => {
   });
 });
 
+test('a store that is full holds LEDGER up, which is told, and loses nothing', async () => {
+  const dataDir = `${directory.path}/nats${ledgers - 1}`;
+  const again = async (configExtra = '') => {
+    await server.stop();
+    server = await startNatsServer({ dataDir, port: server.port, configExtra });
+  };
+  const store = JSON.stringify(`${dataDir}/jetstream`);
+  await again(`jetstream { store_dir: ${store}, max_mem: 64MB, max_file: 64KB }\n`);
+  const run = ingest();
+  await reasons(run, 'LEDGER', 'final');
+  await again();
+  await reasons(run);
+  await whole();
+});
+
 describe('NATS away', () => {
   test('at the start is waited for, and a stop does not wait for it', async () => {
     natsGate.down();
