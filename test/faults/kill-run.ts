@@ -53,7 +53,8 @@ export async function runKills(options: KillRunOptions): Promise<KillRun> {
     let killsInCatchUp = 0;
     for (let kill = 0; kill < kills; kill++) {
       const left = Math.max(0, expected - sent.count);
-      const after = 1 + random.below(Math.ceil((2 * left) / (kills - kill)));
+      // A burst overshoots: half as much on average leaves something to catch up with for the last.
+      const after = 1 + random.below(Math.ceil(left / (kills - kill)));
       const atStart = kill % START_KILLS_EVERY === 0;
       const moment = { after, atMs: random.below(atStart ? START_MS_MAX : AFTER_MS_MAX), atStart };
       if (await killOnce(stage, sent, moment)) killsInCatchUp += 1;
