@@ -12,7 +12,7 @@ const MATCHES_PER_KILL = 60;
 
 const seed = process.env.KILL_SEED || String(Date.now() % 1_000_000);
 const kills = Number(process.env.KILLS || 100);
-const directory = mkdtempSync(join(tmpdir(), 'fillstream-kills-'));
+const directory = mkdtempSync(join(tmpdir(), 'fillstream-ingest-kills-'));
 console.log(`KILL_SEED=${seed} KILLS=${kills}`);
 const run = await runKills({
   directory,
