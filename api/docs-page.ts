@@ -2,7 +2,7 @@
  * The OpenAPI document as one page of HTML: a list of the operations, and of each its parameters, a
  * curl command, the fields of its answer and its errors. Every text is escaped.
  */
-import type { Answer, JsonSchema, OpenApi, Operation, Parameter } from './openapi.ts';
+import type { Answer, JsonSchema, OpenApi, Operation } from './openapi.ts';
 
 export function docsPage(document: OpenApi): string {
   const operations = Object.entries(document.paths).flatMap(([path, item]) =>
@@ -19,6 +19,7 @@ export function docsPage(document: OpenApi): string {
 <body>
 <h1>${escaped(document.info.title)}</h1>
 ${paragraphs(document.info.description)}
+${FIRST_STEPS}
 <p>The same as <a href="openapi.json">OpenAPI 3.1</a>.</p>
 <nav><ul>
 ${operations.map(({ path, method, operation }) => `<li><a href="#${operation.operationId}"><code>${method.toUpperCase()} ${escaped(path)}</code></a> ${escaped(operation.summary)}</li>`).join('\n')}
@@ -28,6 +29,24 @@ ${operations.map(section).join('\n')}
 </html>
 `;
 }
+
+/** What a newcomer needs before the first operation. */
+const FIRST_STEPS = `<h2>First steps</h2>
+<pre>URL=https://api.example.com   # this server
+KEY=fs_…                      # your key
+
+# The best traders of the last day; take an address from the answer.
+curl -s -H "X-Service-Key: $KEY" "$URL/v1/analytics/leaderboard?time_frame=1D&amp;min_market_count=3"
+curl -s -H "X-Service-Key: $KEY" "$URL/v1/traders/ADDRESS/markets?include_orders=true"
+
+# The same list as CSV; the next page is in the Link field (curl -D - shows it).
+curl -s -D - -H "X-Service-Key: $KEY" -H "Accept: text/csv" "$URL/v1/traders/ADDRESS/markets?limit=20"
+
+# Only if it changed: the ETag of a leaderboard, answered by 304.
+curl -s -D - -H "X-Service-Key: $KEY" -H 'If-None-Match: W/"…"' "$URL/v1/analytics/leaderboard"
+
+# What is wrong with a request is told by name: what was given and what is allowed.
+curl -s -H "X-Service-Key: $KEY" "$URL/v1/analytics/leaderboard?time_frame=2D"</pre>`;
 
 const STYLE = `
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem }
@@ -51,8 +70,11 @@ function section({ path, method, operation }: Shown): string {
 <h2><code>${method.toUpperCase()} ${escaped(path)}</code></h2>
 <p><b>${escaped(operation.summary)}.</b></p>
 ${paragraphs(operation.description)}
-<pre>${escaped(curl(path, operation.parameters))}</pre>
-<h3>Parameters</h3>
+<pre>${escaped(curl(path, method, operation))}</pre>
+${
+  operation.parameters.length === 0
+    ? ''
+    : `<h3>Parameters</h3>
 ${table(
   ['name', 'in', 'type', 'default', 'meaning'],
   operation.parameters.map(({ name, in: place, schema, description }) => [
@@ -62,7 +84,9 @@ ${table(
     schema.default === undefined ? '' : code(JSON.stringify(schema.default)),
     rich(description),
   ]),
-)}
+)}`
+}
+${body(operation)}
 ${answer(success)}
 <h3>Errors</h3>
 ${table(
@@ -117,13 +141,40 @@ function isBound(bound: number | undefined): bound is number {
   return bound !== undefined && Math.abs(bound) !== Number.MAX_SAFE_INTEGER;
 }
 
-function curl(path: string, parameters: readonly Parameter[]): string {
-  const filled = parameters.reduce(
+function body({ requestBody }: Operation): string {
+  const [type = '', content] = Object.entries(requestBody?.content ?? {})[0] ?? [];
+  if (content === undefined) return '';
+  return `<h3>Body</h3>
+<p>${code(type)}</p>
+${table(['field', 'type', 'meaning', 'example'], fields(content.schema, ''))}`;
+}
+
+function curl(path: string, method: string, operation: Operation): string {
+  const filled = operation.parameters.reduce(
     (url, { name, schema }) => url.replace(`{${name}}`, String(schema.examples?.[0] ?? name)),
     path,
   );
-  const flags = path.includes('/stream/') ? '-sN' : '-s';
-  return `curl ${flags} -H "X-Service-Key: $KEY" "$URL${filled}"`;
+  const isStream = 'text/event-stream' in (operation.responses[200]?.content ?? {});
+  const verb = method === 'get' ? '' : ` -X ${method.toUpperCase()}`;
+  const content = operation.requestBody?.content['application/json'];
+  const success = operation.responses[200] ?? operation.responses[201];
+  const answered = success?.content['application/json']?.schema;
+  const data =
+    content === undefined
+      ? ''
+      : ` -H "Content-Type: application/json" -d '${JSON.stringify(exampleOf(content.schema, answered))}'`;
+  return `curl ${isStream ? '-sN' : '-s'}${verb} -H "X-Service-Key: $KEY"${data} "$URL${filled}"`;
+}
+
+/** A body that fits, from the examples of its members or of the answer's members of the same name. */
+function exampleOf(body: JsonSchema, answer: JsonSchema | undefined): object {
+  const examples = Object.entries(body.properties ?? {}).map(([name, member]) => {
+    const own = typeof member === 'boolean' ? undefined : member.examples?.[0];
+    const same = answer?.properties?.[name];
+    const shown = typeof same === 'object' ? same.examples?.[0] : undefined;
+    return [name, own ?? shown];
+  });
+  return Object.fromEntries(examples);
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
