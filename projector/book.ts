@@ -8,7 +8,8 @@ import type { Booking } from './contract.ts';
 import { evolve, FLAT, type Position, type Step } from './position.ts';
 
 type Market = {
-  readonly positions: Map<string, Position>;
+  /** Open positions by the number of their trader. */
+  readonly positions: Map<number, Position>;
   payouts: readonly [bigint, bigint] | undefined;
 };
 
@@ -16,6 +17,9 @@ type ChainPosition = { readonly blockNumber: number; readonly logIndex: number }
 
 export class Book {
   readonly #markets = new Map<string, Market>();
+  /** Traders are numbered as they come, so that their addresses are in memory once. */
+  readonly #numbers = new Map<string, number>();
+  readonly #traders: string[] = [];
   readonly #last = new Map<number, ChainPosition>();
   /** Events that were not after their partition's last one. */
   droppedDuplicates = 0;
@@ -24,7 +28,7 @@ export class Book {
 
   /** Puts back an open position as it was stored. */
   restorePosition(conditionId: string, trader: string, position: Position): void {
-    this.#market(conditionId).positions.set(trader, position);
+    this.#market(conditionId).positions.set(this.#numberOf(trader), position);
   }
 
   restoreResolution(conditionId: string, payouts: readonly [bigint, bigint]): void {
@@ -47,6 +51,11 @@ export class Book {
     return count;
   }
 
+  /** Whether a resolution of the market was applied or restored: later ones say nothing. */
+  isResolved(conditionId: string): boolean {
+    return this.#markets.get(conditionId)?.payouts !== undefined;
+  }
+
   /** Rows of a match: one per fill, and settlements at once where the market is resolved already. */
   applyMatch(match: Match, sequence: number): Booking[] {
     const partition = partitionOf(match.conditionId);
@@ -54,7 +63,8 @@ export class Book {
     const market = this.#market(match.conditionId);
     const rows: Booking[] = [];
     for (const fill of match.fills) {
-      const before = market.positions.get(fill.trader) ?? FLAT;
+      const trader = this.#numberOf(fill.trader);
+      const before = market.positions.get(trader) ?? FLAT;
       const step = evolve(before, {
         kind: 'fill',
         side: fill.side,
@@ -63,12 +73,14 @@ export class Book {
         usdc: fill.usdc,
         fee: fill.fee,
       });
-      keep(market, fill.trader, step.position);
+      const isSettled = market.payouts !== undefined && step.position.shares > 0n;
+      if (isSettled || step.position.shares === 0n) market.positions.delete(trader);
+      else market.positions.set(trader, step.position);
       rows.push(fillRow(match, fill, step, sequence, partition, rows.length));
       // A fill after the resolution: what it leaves open can be redeemed, so it settles at once.
-      if (market.payouts !== undefined && step.position.shares > 0n) {
+      if (market.payouts !== undefined && isSettled) {
         rows.push(
-          settlement(market, fill.trader, market.payouts, {
+          settlement(step.position, fill.trader, market.payouts, {
             event: match,
             logIndex: fill.logIndex,
             sequence,
@@ -91,16 +103,32 @@ export class Book {
       return [];
     }
     market.payouts = resolution.payouts;
-    const traders = [...market.positions.keys()].sort();
-    return traders.map((trader, leg) =>
-      settlement(market, trader, resolution.payouts, {
-        event: resolution,
-        logIndex: resolution.logIndex,
-        sequence,
-        partition,
-        leg,
-      }),
-    );
+    const held = [...market.positions].map(([number, position]) => ({
+      trader: this.#traders[number] ?? '',
+      position,
+    }));
+    market.positions.clear();
+    return held
+      .sort((a, b) => (a.trader < b.trader ? -1 : 1))
+      .map(({ trader, position }, leg) =>
+        settlement(position, trader, resolution.payouts, {
+          event: resolution,
+          logIndex: resolution.logIndex,
+          sequence,
+          partition,
+          leg,
+        }),
+      );
+  }
+
+  #numberOf(trader: string): number {
+    let number = this.#numbers.get(trader);
+    if (number === undefined) {
+      number = this.#traders.length;
+      this.#numbers.set(trader, number);
+      this.#traders.push(trader);
+    }
+    return number;
   }
 
   #market(conditionId: string): Market {
@@ -126,11 +154,6 @@ export class Book {
     this.#last.set(partition, { blockNumber: event.blockNumber, logIndex: event.logIndex });
     return true;
   }
-}
-
-function keep(market: Market, trader: string, position: Position): void {
-  if (position.shares === 0n) market.positions.delete(trader);
-  else market.positions.set(trader, position);
 }
 
 // Rows are written out field by field: spreading objects halves the speed of the fold.
@@ -172,7 +195,7 @@ function fillRow(
 }
 
 function settlement(
-  market: Market,
+  before: Position,
   trader: string,
   payouts: readonly [bigint, bigint],
   at: {
@@ -184,12 +207,10 @@ function settlement(
   },
 ): Booking {
   const { event, logIndex, sequence, partition, leg } = at;
-  const before = market.positions.get(trader) ?? FLAT;
   const { position, payout, realisedPnl, realisedCost } = evolve(before, {
     kind: 'resolution',
     payouts,
   });
-  market.positions.delete(trader);
   return {
     kind: 'settlement',
     blockNumber: event.blockNumber,

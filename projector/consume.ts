@@ -126,11 +126,12 @@ function project(
   switch (event.kind) {
     case 'match':
       return { booked: { sequence, messageId, rows: book.applyMatch(event, sequence) } };
-    case 'resolution':
-      return {
-        booked: { sequence, messageId, rows: book.applyResolution(event, sequence) },
-        fact: { sequence, event },
-      };
+    case 'resolution': {
+      // The first one stands, in the table as in the fold; one that is known is stored.
+      const isFirst = !book.isResolved(event.conditionId);
+      const booked = { sequence, messageId, rows: book.applyResolution(event, sequence) };
+      return isFirst ? { booked, fact: { sequence, event } } : { booked };
+    }
     case 'block':
       return {};
     default:

@@ -3,22 +3,31 @@
  * partitions (PROJECTOR_INSTANCE i/n), and a rebuild pauses them (pause.ts). Starts alone from
  * environment variables (infra/config.ts); stops on SIGTERM with nothing half done.
  */
-import { hostname } from 'node:os';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
-import { connectNats, type Nats, natsOptions } from '../infra/nats.ts';
+import { connectNats, type Nats, NatsUnavailableError, natsOptions } from '../infra/nats.ts';
 import { type Kv, openKv } from '../infra/nats-kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, PROJECTORS_BUCKET } from '../infra/streams.ts';
 import { runProjector } from './consume.ts';
 import { createLag, type Lag } from './lag.ts';
 import { type ProjectorMetrics, projectorMetrics } from './metrics.ts';
-import { LEASE_TTL_MS, partitionsOf, takeLeases } from './partitions.ts';
+import {
+  LEASE_TTL_MS,
+  LeaseLostError,
+  leaseHolder,
+  partitionsOf,
+  takeLeases,
+} from './partitions.ts';
 import { pauseAsked, pauseLifted } from './pause.ts';
 import { Store } from './store.ts';
+
+/** Pause before the partitions are taken again. */
+const RETAKE_MS = 250;
 
 await runProcess('projector', async ({ logger, signal, report }) => {
   const config = readConfig();
@@ -52,17 +61,26 @@ await runProcess('projector', async ({ logger, signal, report }) => {
     while (!signal.aborted) {
       if (await pauseLifted(kv, signal)) logger.info('paused by a rebuild, going on');
       if (signal.aborted) break;
-      await projectUntilPaused({
-        nats,
-        client,
-        kv,
-        partitions,
-        lag,
-        figures,
-        logger,
-        signal,
-        report,
-      });
+      try {
+        await projectUntilPaused({
+          nats,
+          client,
+          kv,
+          partitions,
+          lag,
+          figures,
+          logger,
+          signal,
+          report,
+        });
+      } catch (error) {
+        // A process that got no CPU for as long as its leases live, or a NATS that was away: another
+        // may have been the owner meanwhile, so everything in memory is dropped and read again.
+        if (!(error instanceof LeaseLostError || error instanceof NatsUnavailableError))
+          throw error;
+        logger.warn({ err: error }, 'ownership of the partitions was lost, taking them again');
+        await delay(RETAKE_MS, undefined, { signal }).catch(() => undefined);
+      }
     }
   } finally {
     await client.close();
@@ -97,7 +115,7 @@ async function projectUntilPaused(options: {
     stop.abort();
   }, fail);
   try {
-    const holder = `${hostname()}:${process.pid}`;
+    const holder = leaseHolder('projector');
     const leases = await takeLeases({ kv, keys: partitions, holder, logger, signal: running });
     leases.kept.catch(fail);
     lag.watch(nats, running).catch(fail);

@@ -1,15 +1,21 @@
 /**
  * Which LEDGER partitions a projector owns. Instance i of n owns the partitions p with p mod n = i; a
  * lease for each of them in JetStream KV keeps two projectors with overlapping configurations apart.
- * A projector that was killed is succeeded when its leases expire, one that was stopped at once.
+ * A projector that was stopped is succeeded at once, so is one that died on this machine; one that died
+ * elsewhere when its leases expire.
  */
+import { readFileSync, readlinkSync } from 'node:fs';
+import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Kv, KvConflictError } from '../infra/nats-kv.ts';
 import { PARTITIONS } from '../ingest/contract.ts';
 
-/** The bucket's entries live this long; set where the bucket is opened. */
-export const LEASE_TTL_MS = 3_000;
+/**
+ * The bucket's entries live this long; set where the bucket is opened. Longer than a process without
+ * CPU stands still: with 3 s, 30 others on two cores took the leases away again and again.
+ */
+export const LEASE_TTL_MS = 10_000;
 const RENEW_MS = 1_000;
 const TAKE_RETRY_MS = 250;
 
@@ -95,6 +101,35 @@ export async function takeLeases(options: {
   }
 }
 
+/** What a lease's value says of who holds it: a name for people, and how to see that it is dead. */
+export function leaseHolder(name: string): string {
+  return `${name} on ${hostname()}, process ${process.pid} of ${processSpace()}`;
+}
+
+/** Whether the holder was a process of this machine that is there no more; false when in doubt. */
+export function isDead(holder: string): boolean {
+  const [, pid, space] = / process (\d+) of (\S+)$/.exec(holder) ?? [];
+  if (pid === undefined || space === NOWHERE || space !== processSpace()) return false;
+  try {
+    process.kill(Number(pid), 0);
+    return false;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'ESRCH';
+  }
+}
+
+const NOWHERE = 'unknown';
+
+/** In which process ids mean the same: one boot of one machine, one namespace. Only Linux tells. */
+function processSpace(): string {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return `${boot}/${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    return NOWHERE;
+  }
+}
+
 async function giveBack(kv: Kv, revisions: ReadonlyMap<string, number>): Promise<void> {
   for (const [key, revision] of revisions) await kv.delete(key, revision).catch(() => undefined);
 }
@@ -109,6 +144,13 @@ async function holderOf(kv: Kv, key: string): Promise<string> {
 async function take(kv: Kv, key: string, holder: string): Promise<number | undefined> {
   try {
     return await kv.create(key, holder);
+  } catch (error) {
+    if (!(error instanceof KvConflictError)) throw error;
+  }
+  const held = await kv.get(key);
+  if (held === undefined || !isDead(new TextDecoder().decode(held.value))) return undefined;
+  try {
+    return await kv.update(key, holder, held.revision);
   } catch (error) {
     if (!(error instanceof KvConflictError)) throw error;
     return undefined;

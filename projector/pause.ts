@@ -1,11 +1,12 @@
 /**
  * A rebuild asks the projectors to pause: it holds the lease PAUSE_KEY in the bucket of the partition
  * leases. A paused projector has finished what it was storing, given its partitions back and waits.
- * The lease expires when the rebuild dies, so nobody has to lift the pause.
+ * It ends with the rebuild, dead or done, so nobody has to lift the pause.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { NatsUnavailableError } from '../infra/nats.ts';
 import type { Kv } from '../infra/nats-kv.ts';
+import { isDead } from './partitions.ts';
 
 /** Held while no projector may own a partition. */
 export const PAUSE_KEY = 'pause';
@@ -34,7 +35,8 @@ export async function pauseAsked(kv: Kv, signal: AbortSignal): Promise<void> {
 /** Undefined while NATS does not answer. */
 async function isAsked(kv: Kv): Promise<boolean | undefined> {
   try {
-    return (await kv.get(PAUSE_KEY)) !== undefined;
+    const asked = await kv.get(PAUSE_KEY);
+    return asked !== undefined && !isDead(new TextDecoder().decode(asked.value));
   } catch (error) {
     if (!(error instanceof NatsUnavailableError)) throw error;
     return undefined;

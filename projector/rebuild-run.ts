@@ -10,7 +10,7 @@ import { type Nats, streamState } from '../infra/nats.ts';
 import type { Kv } from '../infra/nats-kv.ts';
 import { LEDGER_STREAM } from '../ingest/contract.ts';
 import { runProjector } from './consume.ts';
-import { partitionsOf, takeLeases } from './partitions.ts';
+import { LEASE_TTL_MS, partitionsOf, takeLeases } from './partitions.ts';
 import { PAUSE_KEY, REBUILD_KEY } from './pause.ts';
 import { contradictions, differences, figuresOf, wrongPositions } from './rebuild-figures.ts';
 import { foldStoredFills } from './rebuild-fills.ts';
@@ -25,7 +25,7 @@ import {
 import { Store } from './store.ts';
 
 /** Longer than a killed rebuild's leases live. */
-const REBUILD_PATIENCE_MS = 4_000;
+const REBUILD_PATIENCE_MS = LEASE_TTL_MS + 2_000;
 /** A projector gives back after the batch that it is writing; a killed one's leases expire. */
 const PAUSE_PATIENCE_MS = 60_000;
 /** So close to the end of LEDGER the projectors are asked to pause. */

@@ -3,7 +3,6 @@
  * in lines of text, and to a parent over IPC. Exit codes: 0 swapped, 1 failed, 2 wrong arguments,
  * 3 the rebuilt tables differ from the live ones and nobody accepted that: nothing was changed.
  */
-import { hostname } from 'node:os';
 import { createInterface } from 'node:readline/promises';
 import { parseArgs } from 'node:util';
 import { pino } from 'pino';
@@ -12,7 +11,7 @@ import { ConfigError, readConfig } from '../infra/config.ts';
 import { connectNats, StreamMissingError } from '../infra/nats.ts';
 import { openKv } from '../infra/nats-kv.ts';
 import { PROJECTORS_BUCKET } from '../infra/streams.ts';
-import { LEASE_TTL_MS, LeaseLostError, LeaseTakenError } from './partitions.ts';
+import { LEASE_TTL_MS, LeaseLostError, LeaseTakenError, leaseHolder } from './partitions.ts';
 import { RebuildWrongError, rebuild, type Told } from './rebuild-run.ts';
 import { type From, LedgerIncompleteError } from './rebuild-source.ts';
 import { besideOf } from './rebuild-tables.ts';
@@ -111,7 +110,7 @@ async function run({ from, yes }: Asked, signal: AbortSignal): Promise<boolean> 
       beside,
       database,
       from,
-      holder: `rebuild ${hostname()}:${process.pid}`,
+      holder: leaseHolder('rebuild'),
       // Its own lines tell what a user needs; the projector's are for faults.
       logger: pino({ name: 'rebuild', level: 'warn' }),
       signal,

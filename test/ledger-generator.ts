@@ -2,7 +2,16 @@
  * A seeded stream of LEDGER events for tests and benchmarks: traders and markets by a zipf-like law,
  * several fills a match, resolutions now and then, chain order. The same seed gives the same events.
  */
-import type { Address, Fill, Hash, Listing, Match, Resolution } from '../ingest/contract.ts';
+import type {
+  Address,
+  Balance,
+  Fill,
+  Hash,
+  Listing,
+  Match,
+  Profile,
+  Resolution,
+} from '../ingest/contract.ts';
 
 export type GeneratorOptions = {
   readonly seed: number;
@@ -12,6 +21,8 @@ export type GeneratorOptions = {
   readonly from: number;
   readonly to: number;
   readonly matches: number;
+  /** Number of the first match, 0 by default: goes on behind so many matches of another run. */
+  readonly firstMatch?: number;
   /** A market resolves after about so many matches of it; Infinity for never. */
   readonly matchesPerMarket: number;
 };
@@ -21,7 +32,7 @@ const TAGS = [
   'tweets-markets basketball hockey soccer tennis counter-strike-2 dota-2 league-of-legends 5M 15M',
   'games mentions culture business',
 ].flatMap((line) => line.split(' '));
-const MATCHES_PER_BLOCK = 12;
+export const MATCHES_PER_BLOCK = 12;
 const EXCHANGE = `0x${'e1'.repeat(20)}` as Address;
 
 /** Deterministic numbers in [0, 1) from a seed (mulberry32). */
@@ -64,18 +75,41 @@ export function listingOf(market: number): Listing {
   };
 }
 
+/** Profile and balance of the trader with this number; every second one has a profile. */
+export function traderFacts(trader: number): readonly (Profile | Balance)[] {
+  const address = traderAddress(trader);
+  const balance = BigInt((trader * 104_729) % 1_000_000) * 1_000_000n;
+  const facts: (Profile | Balance)[] = [{ kind: 'balance', address, balance, blockNumber: 1 }];
+  if (trader % 2 === 0) return facts;
+  facts.push({
+    kind: 'profile',
+    address,
+    name: `Trader ${trader}`,
+    profileImage: `https://example.com/${trader}.png`,
+    xUsername: trader % 4 === 1 ? `trader${trader}` : '',
+    createdAt: '2026-01-01T00:00:00Z',
+    takerTier: trader % 7,
+    takerTierName: '',
+    weightedVolumeUsd: trader % 8 === 1 ? trader : null,
+  });
+  return facts;
+}
+
 /** Matches and resolutions in chain order. */
 export function* ledgerEvents(options: GeneratorOptions): Generator<Match | Resolution> {
   const { seed, traders, markets, from, to, matches, matchesPerMarket } = options;
+  const firstMatch = options.firstMatch ?? 0;
   const dice = random(seed);
   // The inverse of a power law: a few traders and markets make most of the matches.
   const zipf = (count: number) => Math.floor(count * dice() ** 3);
   const resolved = new Set<number>();
-  for (let i = 0; i < matches; i++) {
+  for (let i = firstMatch; i < firstMatch + matches; i++) {
     const blockNumber = 1 + Math.floor(i / MATCHES_PER_BLOCK);
-    const blockTime = Math.floor(from + ((to - from) * i) / matches);
+    const blockTime = Math.floor(from + ((to - from) * (i - firstMatch)) / matches);
     const first = (i % MATCHES_PER_BLOCK) * 10;
-    const market = zipf(markets);
+    let market = zipf(markets);
+    // What was traded most is resolved first: others take its place.
+    if (resolved.has(market)) market = Math.floor(dice() * markets);
     if (resolved.has(market)) continue;
     const at = {
       blockNumber,

@@ -5,6 +5,7 @@ import { storedSince } from '../../infra/nats-read.ts';
 import { decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM, feedMessageId } from '../../ingest/contract-feed.ts';
 import { random } from '../ledger-generator.ts';
+import { checksums, sumsByTag } from './checksums.ts';
 import { FeedClient } from './feed-client.ts';
 import {
   type Devnet,
@@ -23,54 +24,8 @@ const KILLS_EACH = Number(process.env.CRASH_KILLS || 10);
 const VICTIMS = ['projector', 'clickhouse', 'ingest'] as const;
 const CUTS = 50;
 const PAUSE_MS_MAX = 1_200;
-/** A killed part comes back after its backoff (5 s at most) and its leases' expiry (3 s). */
+/** A killed part comes back after its backoff (5 s at most). */
 const KILL_MS_MAX = 20_000;
-
-/** Chain columns of every table, as one number each: sequences and batches may differ. */
-const CHECKSUMS = {
-  bookings: `SELECT count() AS rows, toString(groupBitXor(cityHash64(kind, block_number, block_time,
-      log_index, event_log_index, tx_hash, condition_id, trader, order_hash, is_taker, side,
-      outcome_index, token_id, shares, usdc, fee, realised_pnl, realised_cost, position_outcome,
-      position_shares, position_cost, position_fees, partition, leg))) AS hash FROM bookings`,
-  trader_hours: sums('trader_hours', 'trader, hour, condition_id'),
-  trader_markets: sums('trader_markets', 'trader, condition_id', ', max(last_trade_at)'),
-  market_traders: sums('market_traders', 'condition_id, trader', ', max(last_trade_at)'),
-  positions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, trader, outcome,
-      shares, cost_basis, open_fees, version))) AS hash FROM positions FINAL`,
-  trader_activity: `SELECT count() AS rows, toString(groupBitXor(cityHash64(trader, first_trade_at,
-      last_trade_at, fills))) AS hash FROM trader_activity FINAL`,
-  resolutions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, payout_0,
-      payout_1, resolved_at))) AS hash FROM resolutions FINAL`,
-  // Traded ones: a market that closed before a service began, and that nobody traded, is not asked for.
-  markets: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, market_id, question,
-      tags))) AS hash FROM markets FINAL WHERE condition_id IN (SELECT condition_id FROM bookings)`,
-};
-
-function sums(table: string, key: string, more = ''): string {
-  return `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
-    SELECT cityHash64(${key}, sum(realised_pnl), sum(realised_cost), sum(fee), sum(maker_volume),
-      sum(taker_volume), sum(fills), sum(settlements)${more}) AS hash
-    FROM ${table} GROUP BY ${key})`;
-}
-
-/** Sums of one table per tag; the four must agree to the micro-unit. */
-function tagSums(table: string, columns: string): string {
-  return `SELECT tag, toString(sum(pnl)) AS pnl, toString(sum(cost)) AS cost, toString(sum(fee)) AS fee,
-      toString(sum(maker)) AS maker, toString(sum(taker)) AS taker, toString(sum(n)) AS fills
-    FROM (SELECT realised_pnl AS pnl, realised_cost AS cost, ${columns},
-      arrayJoin(arrayPushBack(dictGet('market_dictionary', 'tags',
-        tuple(reinterpretAsUInt256(condition_id))), 'all')) AS tag FROM ${table})
-    GROUP BY tag ORDER BY tag`;
-}
-const SUMMED = 'fee, maker_volume AS maker, taker_volume AS taker, fills AS n';
-const BOOKED = `fee, if(kind = 'fill' AND NOT is_taker, usdc, 0) AS maker,
-  if(kind = 'fill' AND is_taker, usdc, 0) AS taker, kind = 'fill' AS n`;
-
-async function checksums(service: Service) {
-  const rows: Record<string, unknown> = {};
-  for (const [table, sql] of Object.entries(CHECKSUMS)) [rows[table]] = await service.query(sql);
-  return rows;
-}
 
 describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
   const directory = temporaryDirectory();
@@ -118,11 +73,11 @@ describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
     const undisturbed = await startService(`${directory.path}/undisturbed`, { env: devnet.env });
     try {
       const expected = await until(async () => {
-        const [one, other] = [await checksums(undisturbed), await checksums(service)];
+        const [one, other] = [await checksums(undisturbed.query), await checksums(service.query)];
         // Metadata arrives when it arrives: only the last of it is waited for.
         return JSON.stringify(one.markets) === JSON.stringify(other.markets) ? one : undefined;
       });
-      expect(await checksums(service)).toEqual(expected);
+      expect(await checksums(service.query)).toEqual(expected);
     } finally {
       await undisturbed.up.stop();
     }
@@ -130,11 +85,9 @@ describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
 
   test('per tag, trader×hour, trader×market and market×trader rows add up to the raw rows', async () => {
     await service.query('SYSTEM RELOAD DICTIONARY market_dictionary');
-    const raw = await service.query(tagSums('bookings', BOOKED));
+    const { raw, ...tables } = await sumsByTag(service.query);
     expect(raw.length).toBeGreaterThan(20);
-    for (const table of ['trader_hours', 'trader_markets', 'market_traders']) {
-      expect(await service.query(tagSums(table, SUMMED)), table).toEqual(raw);
-    }
+    for (const [table, sums] of Object.entries(tables)) expect(sums, table).toEqual(raw);
   });
 
   test('LEDGER holds every match of the chain once, in chain order; FEED holds the live ones once', async () => {

@@ -76,10 +76,17 @@ export function start(module: string, args: readonly string[], env: NodeJS.Proce
         if (typeof code === 'number') throw new Error(`${module} ended with ${code}: ${errors}`);
       }
     },
-    /** Waits for a line with this event that the condition accepts, old lines included. */
+    /** Waits for a line with this event that the condition accepts, old lines included. Throws when the child ends before. */
     async reached(name: string, condition: (line: JsonLine) => boolean): Promise<JsonLine> {
       const found = () => lines.findLast((line) => line.event === name && condition(line));
-      return until(async () => found());
+      return until(async () => {
+        const line = found();
+        if (line === undefined && (child.exitCode !== null || child.signalCode !== null)) {
+          const last = JSON.stringify(lines.at(-1));
+          throw new Error(`${module} ended before ${name}, last said ${last}: ${errors}`);
+        }
+        return line;
+      });
     },
     async stop(): Promise<number> {
       if (child.exitCode === null && child.signalCode === null) child.kill('SIGTERM');
@@ -139,8 +146,12 @@ export async function answerOf<T>(url: string, key: string, path: string): Promi
 }
 
 /** Rows of a query, 64-bit numbers as strings. */
-export async function query<Row>(url: string, sql: string): Promise<readonly Row[]> {
-  const response = await fetch(`${url}/?database=fillstream&default_format=JSONEachRow`, {
+export async function query<Row>(
+  url: string,
+  sql: string,
+  database = 'fillstream',
+): Promise<readonly Row[]> {
+  const response = await fetch(`${url}/?database=${database}&default_format=JSONEachRow`, {
     method: 'POST',
     body: sql,
   });

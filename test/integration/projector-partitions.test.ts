@@ -1,9 +1,11 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { connectNats } from '../../infra/nats.ts';
+import { openKv } from '../../infra/nats-kv.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';
-import { partitionsOf } from '../../projector/partitions.ts';
+import { LEASE_TTL_MS, partitionsOf } from '../../projector/partitions.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until, viewsAgree } from '../e2e/service.ts';
 import { ledgerEvents } from '../ledger-generator.ts';
@@ -21,6 +23,9 @@ const EVENTS = [
   }),
 ];
 
+/** Of a log line, as pino numbers it. */
+const FATAL = 60;
+
 /** The same for any division of the work: no sequences, batches or owners. */
 const RESULT = `SELECT toString(count()) AS rows,
     toString(groupBitXor(cityHash64(kind, block_number, log_index, trader, condition_id, realised_pnl,
@@ -36,6 +41,14 @@ async function publish(parts: Parts, events: typeof EVENTS): Promise<void> {
   for (const event of events) await publishEvent(ledger, event);
   await ledger.flush();
   ledger.close();
+  await nats.close();
+}
+
+/** Resolves when no projector's lease is alive. */
+async function leasesExpired(parts: Parts): Promise<void> {
+  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'partitions test' });
+  const kv = await openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS });
+  await until(async () => ((await kv.get('0')) === undefined ? true : undefined));
   await nats.close();
 }
 
@@ -73,6 +86,25 @@ describe(`partitions shared among projectors (seed ${SEED})`, () => {
       const owned = Array.from({ length: count }, (_, i) => partitionsOf(i, count)).flat();
       expect(owned.toSorted((a, b) => a - b)).toEqual(partitionsOf(0, 1));
     }
+  });
+
+  test('a projector that stood still for longer than its leases live goes on by itself', async () => {
+    const parts = await startParts(`${directory.path}/frozen`, []);
+    running.push(parts);
+    const projector = start('projector/main.ts', [], parts.env);
+    projectors.push(projector);
+    await projector.event('projecting');
+    const half = Math.floor(EVENTS.length / 2);
+    await publish(parts, EVENTS.slice(0, half));
+    await storedTo(parts, EVENTS.slice(0, half));
+
+    projector.kill('SIGSTOP');
+    await leasesExpired(parts);
+    await publish(parts, EVENTS.slice(half));
+    projector.kill('SIGCONT');
+    await storedTo(parts, EVENTS);
+    expect(projector.lines.some((line) => line.level === FATAL)).toBe(false);
+    expect(await projector.stop()).toBe(0);
   });
 
   test('two projectors, a kill, and a hand-over to one give what one alone gives', async () => {

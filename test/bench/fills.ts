@@ -1,0 +1,162 @@
+/**
+ * A service's data with FILLS generated fills in it, made once and kept in the system's temporary
+ * directory: 20,000,000 fills take ten minutes. Shared by the benchmarks of the projector and of the
+ * api. Removing the directory is always safe. Its fills end when it was made: the leaderboards of the
+ * short frames are empty some hours later.
+ */
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { tailBatches } from '../../infra/nats-tail.ts';
+import { ensureStreams } from '../../infra/streams.ts';
+import { LEDGER_STREAM } from '../../ingest/contract.ts';
+import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { type Parts, startParts } from '../e2e/parts.ts';
+import { start } from '../e2e/service.ts';
+import {
+  type GeneratorOptions,
+  ledgerEvents,
+  listingOf,
+  traderFacts,
+} from '../ledger-generator.ts';
+import { median } from './report.ts';
+
+/** Mean fills of a generated match. */
+export const FILLS_PER_MATCH = 2.9;
+const DAYS = 60;
+const READ_ROUNDS = 3;
+
+/** What was measured while the data was made, fills per second. */
+export type Filling = {
+  readonly fills: number;
+  /** Generated and published to LEDGER, listings aside. */
+  readonly published: number;
+  /** The bare read of LEDGER. */
+  readonly read: number;
+  /** LEDGER → fold → ClickHouse with all views. */
+  readonly projected: number;
+};
+
+export type Dataset = {
+  readonly options: GeneratorOptions;
+  readonly filling: Filling;
+  /** NATS and ClickHouse on that data; `env` and `key` for the processes and their clients. */
+  readonly parts: Parts;
+};
+
+/**
+ * Opens the data, after making what is not there yet: LEDGER first, then its projection. A run that was
+ * interrupted goes on. `stop` its parts at the end.
+ */
+export async function openDataset(fills: number): Promise<Dataset> {
+  const directory = join(tmpdir(), `fillstream-bench-fills-${fills}`);
+  const [ledgerFile, projectedFile] = [`${directory}/ledger.json`, `${directory}/projected.json`];
+  if (!existsSync(ledgerFile)) {
+    rmSync(directory, { recursive: true, force: true });
+    mkdirSync(directory);
+    const options = optionsOf(fills, Math.floor(Date.now() / 1_000));
+    const filled = await withNats(directory, (nats) => fillLedger(nats, options));
+    writeFileSync(ledgerFile, JSON.stringify({ options, filled }));
+  }
+  const { options, filled } = JSON.parse(readFileSync(ledgerFile, 'utf8'));
+  if (!existsSync(projectedFile)) {
+    const rates = await withNats(directory, async (nats, parts) => ({
+      read: await readBare(nats, filled.fills),
+      projected: await project(parts, nats, filled.fills),
+    }));
+    writeFileSync(projectedFile, JSON.stringify(rates));
+  }
+  const rates = JSON.parse(readFileSync(projectedFile, 'utf8'));
+  return { options, filling: { ...filled, ...rates }, parts: await startParts(directory, []) };
+}
+
+/** 150,000 traders and 20,000 markets at 20,000,000 fills, in 60 days until `now`. */
+function optionsOf(fills: number, now: number): GeneratorOptions {
+  const scale = Math.sqrt(fills / 20_000_000);
+  return {
+    seed: 1,
+    traders: Math.round(150_000 * scale),
+    markets: Math.round(20_000 * scale),
+    from: now - DAYS * 86_400,
+    to: now,
+    matches: Math.round(fills / FILLS_PER_MATCH),
+    matchesPerMarket: 3_000,
+  };
+}
+
+async function withNats<T>(
+  directory: string,
+  work: (nats: Nats, parts: Parts) => Promise<T>,
+): Promise<T> {
+  const parts = await startParts(directory, []);
+  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });
+  try {
+    return await work(nats, parts);
+  } finally {
+    await nats.close();
+    await parts.stop();
+  }
+}
+
+async function fillLedger(nats: Nats, options: GeneratorOptions) {
+  await ensureStreams(nats, 1);
+  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+  for (let market = 0; market < options.markets; market++) {
+    await publishEvent(ledger, listingOf(market));
+  }
+  for (let trader = 0; trader < options.traders; trader++) {
+    for (const fact of traderFacts(trader)) await publishEvent(ledger, fact);
+  }
+  let fills = 0;
+  const startedAt = performance.now();
+  for (const event of ledgerEvents(options)) {
+    await publishEvent(ledger, event);
+    if (event.kind === 'match') fills += event.fills.length;
+  }
+  await ledger.flush();
+  ledger.close();
+  return { fills, published: perSecond(fills, startedAt) };
+}
+
+async function readBare(nats: Nats, fills: number): Promise<number> {
+  const { lastSequence } = await streamState(nats, LEDGER_STREAM);
+  const rates: number[] = [];
+  for (let round = 0; round < READ_ROUNDS; round++) {
+    const stop = new AbortController();
+    const startedAt = performance.now();
+    const tail = tailBatches(nats, {
+      stream: LEDGER_STREAM,
+      fromSequence: 1,
+      signal: stop.signal,
+    });
+    for await (const messages of tail) {
+      if ((messages.at(-1)?.sequence ?? 0) >= lastSequence) break;
+    }
+    rates.push(perSecond(fills, startedAt));
+  }
+  return median(rates);
+}
+
+/** Fills a second of what is not stored yet. */
+async function project(parts: Parts, nats: Nats, fills: number): Promise<number> {
+  const { lastSequence } = await streamState(nats, LEDGER_STREAM);
+  const projector = start('projector/main.ts', [], parts.env);
+  try {
+    const [done] = await parts.query<{ sequence: string }>(
+      'SELECT toString(max(sequence)) AS sequence FROM bookings',
+    );
+    await projector.event('projecting');
+    const startedAt = performance.now();
+    await projector.reached('stored', (line) => Number(line.sequence) >= lastSequence);
+    const left = 1 - Number(done?.sequence) / lastSequence;
+    return perSecond(fills * left, startedAt);
+  } finally {
+    await projector.stop();
+  }
+}
+
+function perSecond(count: number, startedAt: number): number {
+  return Math.round((count / (performance.now() - startedAt)) * 1_000);
+}

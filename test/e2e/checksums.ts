@@ -1,0 +1,61 @@
+/**
+ * What every table of projections says, in numbers that two runs over the same LEDGER or chain must
+ * share, and its sums by tag, in which the aggregates of one run must agree.
+ */
+type Query = <Row>(sql: string) => Promise<readonly Row[]>;
+
+/** Chain columns of every table, as one number each: sequences and batches may differ. */
+const CHECKSUMS = {
+  bookings: `SELECT count() AS rows, toString(groupBitXor(cityHash64(kind, block_number, block_time,
+      log_index, event_log_index, tx_hash, condition_id, trader, order_hash, is_taker, side,
+      outcome_index, token_id, shares, usdc, fee, realised_pnl, realised_cost, position_outcome,
+      position_shares, position_cost, position_fees, partition, leg))) AS hash FROM bookings`,
+  trader_hours: sums('trader_hours', 'trader, hour, condition_id'),
+  trader_markets: sums('trader_markets', 'trader, condition_id', ', max(last_trade_at)'),
+  market_traders: sums('market_traders', 'condition_id, trader', ', max(last_trade_at)'),
+  positions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, trader, outcome,
+      shares, cost_basis, open_fees, version))) AS hash FROM positions FINAL`,
+  trader_activity: `SELECT count() AS rows, toString(groupBitXor(cityHash64(trader, first_trade_at,
+      last_trade_at, fills))) AS hash FROM trader_activity FINAL`,
+  resolutions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, payout_0,
+      payout_1, resolved_at))) AS hash FROM resolutions FINAL`,
+  // Traded ones: a market that closed before a service began, and that nobody traded, is not asked for.
+  markets: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, market_id, question,
+      tags))) AS hash FROM markets FINAL WHERE condition_id IN (SELECT condition_id FROM bookings)`,
+};
+
+function sums(table: string, key: string, more = ''): string {
+  return `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
+    SELECT cityHash64(${key}, sum(realised_pnl), sum(realised_cost), sum(fee), sum(maker_volume),
+      sum(taker_volume), sum(fills), sum(settlements)${more}) AS hash
+    FROM ${table} GROUP BY ${key})`;
+}
+
+/** Sums of one table per tag; the four must agree to the micro-unit. */
+function tagSums(table: string, columns: string): string {
+  return `SELECT tag, toString(sum(pnl)) AS pnl, toString(sum(cost)) AS cost, toString(sum(fee)) AS fee,
+      toString(sum(maker)) AS maker, toString(sum(taker)) AS taker, toString(sum(n)) AS fills
+    FROM (SELECT realised_pnl AS pnl, realised_cost AS cost, ${columns},
+      arrayJoin(arrayPushBack(dictGet('market_dictionary', 'tags',
+        tuple(reinterpretAsUInt256(condition_id))), 'all')) AS tag FROM ${table})
+    GROUP BY tag ORDER BY tag`;
+}
+const SUMMED = 'fee, maker_volume AS maker, taker_volume AS taker, fills AS n';
+const BOOKED = `fee, if(kind = 'fill' AND NOT is_taker, usdc, 0) AS maker,
+  if(kind = 'fill' AND is_taker, usdc, 0) AS taker, kind = 'fill' AS n`;
+
+export async function checksums(query: Query) {
+  const rows: Record<string, unknown> = {};
+  for (const [table, sql] of Object.entries(CHECKSUMS)) [rows[table]] = await query(sql);
+  return rows;
+}
+
+/** The raw rows' sums by tag, and those of each aggregate. */
+export async function sumsByTag(query: Query) {
+  return {
+    raw: await query(tagSums('bookings', BOOKED)),
+    trader_hours: await query(tagSums('trader_hours', SUMMED)),
+    trader_markets: await query(tagSums('trader_markets', SUMMED)),
+    market_traders: await query(tagSums('market_traders', SUMMED)),
+  };
+}

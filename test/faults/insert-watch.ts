@@ -1,0 +1,51 @@
+/**
+ * A proxy on loopback between the projector and ClickHouse that tells when an insert into `bookings`
+ * begins, so that a kill can be aimed into it. Passes bytes on as they are; a connection ends with its
+ * other side.
+ */
+import { connect, createServer, type Socket } from 'node:net';
+
+/** The head of the request, which is the first of its bytes. */
+const INSERT = /^POST \S*INSERT(?:\+|%20)INTO(?:\+|%20)bookings/;
+
+export type InsertWatch = {
+  readonly url: string;
+  /** Resolves when the next insert begins. */
+  readonly next: () => Promise<void>;
+  readonly close: () => void;
+};
+
+export async function watchInserts(target: string): Promise<InsertWatch> {
+  const { hostname, port } = new URL(target);
+  const sockets = new Set<Socket>();
+  let began = Promise.withResolvers<void>();
+  const server = createServer((client) => {
+    const upstream = connect(Number(port), hostname);
+    for (const socket of [client, upstream]) {
+      sockets.add(socket);
+      socket.on('close', () => sockets.delete(socket));
+      socket.on('error', () => undefined);
+    }
+    client.on('close', () => upstream.destroy());
+    upstream.on('close', () => client.destroy());
+    client.on('data', (chunk) => {
+      if (INSERT.test(chunk.toString('latin1', 0, 4_096))) {
+        began.resolve();
+        began = Promise.withResolvers();
+      }
+    });
+    client.pipe(upstream);
+    upstream.pipe(client);
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('not a TCP server');
+  return {
+    url: `http://127.0.0.1:${address.port}`,
+    next: () => began.promise,
+    close() {
+      server.close();
+      for (const socket of sockets) socket.destroy();
+    },
+  };
+}

@@ -1,0 +1,250 @@
+/**
+ * Kill −9 of the projector and of ClickHouse in turn while LEDGER is written to: most kills fall into an
+ * insert, at a random moment after it began (between the table and its views too), the others into
+ * a restart. Then the same LEDGER is projected once more undisturbed, and both must say the same.
+ */
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { ensureStreams } from '../../infra/streams.ts';
+import { LEDGER_STREAM } from '../../ingest/contract.ts';
+import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { migrate } from '../../sql/migrate.ts';
+import { checksums, sumsByTag } from '../e2e/checksums.ts';
+import { query, start } from '../e2e/service.ts';
+import { type GeneratorOptions, ledgerEvents, listingOf, random } from '../ledger-generator.ts';
+import { type InsertWatch, watchInserts } from './insert-watch.ts';
+
+const VICTIMS = ['projector', 'clickhouse'] as const;
+/** An insert of 1,000 to 10,000 rows with its views takes 20 to 150 ms here. */
+const INTO_INSERT_MS_MAX = 150;
+/** Every fourth kill of a victim falls into its start, which takes about this long. */
+const INTO_START_MS_MAX = 1_000;
+const START_KILLS_EVERY = 4;
+const MATCHES_PER_SECOND = 1_500;
+const LISTED = 1_500;
+
+export type KillRun = {
+  readonly kills: number;
+  /** Of them, so long after an insert began that it was under way for sure. */
+  readonly intoInserts: number;
+  /** Batches that a new projector found beyond its checkpoint and inserted again. */
+  readonly healed: number;
+  readonly rows: number;
+  readonly seconds: number;
+  /** One sentence each; empty when all is right. */
+  readonly differences: readonly string[];
+};
+
+type Options = {
+  readonly directory: string;
+  readonly seed: number;
+  readonly kills: number;
+  readonly onProgress: (line: string) => void;
+};
+
+export async function runProjectorKills(options: Options): Promise<KillRun> {
+  const { directory, seed, kills, onProgress } = options;
+  const dice = random(seed);
+  const natsServer = await startNatsServer({ dataDir: join(directory, 'nats') });
+  const nats = await connectNats({ url: natsServer.url, name: 'kill run' });
+  const clickhouse = new ClickHouse(join(directory, 'clickhouse'));
+  const url = await clickhouse.start();
+  const watch = await watchInserts(url);
+  await migrate({ url, database: 'fillstream' });
+  const projector = new Projector({ NATS_URL: natsServer.url, CLICKHOUSE_URL: watch.url });
+  const load = await startLoad(nats, seed);
+  const startedAt = performance.now();
+  let intoInserts = 0;
+  try {
+    projector.start();
+    for (let kill = 0; kill < kills; kill++) {
+      const victim = VICTIMS[kill % VICTIMS.length] ?? 'projector';
+      const inInsert = Math.floor(kill / VICTIMS.length) % START_KILLS_EVERY !== 0;
+      await moment({ watch, projector, inInsert, dice });
+      if (inInsert) intoInserts += 1;
+      if (victim === 'projector') await projector.kill();
+      else await clickhouse.killAndStart();
+      if ((kill + 1) % 10 === 0 || kill + 1 === kills) {
+        const seconds = Math.round((performance.now() - startedAt) / 1_000);
+        onProgress(`kill ${kill + 1} of ${kills}, ${seconds} s, healed ${projector.healed}`);
+      }
+    }
+    const seconds = (performance.now() - startedAt) / 1_000;
+    await load.stop();
+    const { lastSequence } = await streamState(nats, LEDGER_STREAM);
+    onProgress(`${lastSequence} messages in LEDGER`);
+    await projector.storedTo(lastSequence);
+    await projector.stop();
+    onProgress('all stored; now once more undisturbed');
+    const { differences, rows } = await compare(natsServer.url, url, lastSequence);
+    return { kills, intoInserts, healed: projector.healed, rows, seconds, differences };
+  } finally {
+    await load.stop();
+    await projector.stop();
+    watch.close();
+    await clickhouse.stop();
+    await nats.close();
+    await natsServer.stop();
+  }
+}
+
+/** Waits for the moment of a kill. */
+async function moment(at: {
+  readonly watch: InsertWatch;
+  readonly projector: Projector;
+  readonly inInsert: boolean;
+  readonly dice: () => number;
+}): Promise<void> {
+  if (at.inInsert) {
+    await at.watch.next();
+    await delay(at.dice() * INTO_INSERT_MS_MAX);
+  } else {
+    await delay(at.dice() * INTO_START_MS_MAX);
+  }
+}
+
+/** Writes LEDGER at a steady rate until it is stopped. */
+async function startLoad(nats: Nats, seed: number) {
+  const options: GeneratorOptions = {
+    seed,
+    traders: 400,
+    markets: LISTED,
+    from: Date.parse('2026-10-25T00:00:00Z') / 1_000,
+    to: Date.parse('2026-11-08T00:00:00Z') / 1_000,
+    matches: 5_000_000,
+    matchesPerMarket: 700,
+  };
+  await ensureStreams(nats, 1);
+  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+  for (let market = 0; market < LISTED; market++) await publishEvent(ledger, listingOf(market));
+  let stopped = false;
+  const running = (async () => {
+    const startedAt = performance.now();
+    let published = 0;
+    for (const event of ledgerEvents(options)) {
+      if (stopped) break;
+      await publishEvent(ledger, event);
+      published += 1;
+      const aheadMs = (published / MATCHES_PER_SECOND) * 1_000 - (performance.now() - startedAt);
+      if (aheadMs > 20) await delay(aheadMs);
+    }
+    await ledger.flush();
+    ledger.close();
+  })();
+  return {
+    async stop(): Promise<void> {
+      stopped = true;
+      await running;
+    },
+  };
+}
+
+class ClickHouse {
+  readonly #data: string;
+  #child: ReturnType<typeof start> | undefined;
+  #port = 0;
+
+  constructor(data: string) {
+    this.#data = data;
+  }
+
+  async start(): Promise<string> {
+    const args = ['--data', this.#data, '--port', String(this.#port)];
+    this.#child = start('infra/embedded/clickhouse.ts', args);
+    const { port, url } = await this.#child.event('listening');
+    this.#port = Number(port);
+    return String(url);
+  }
+
+  async killAndStart(): Promise<void> {
+    this.#child?.kill('SIGKILL');
+    await this.#child?.exit;
+    await this.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.#child?.stop();
+  }
+}
+
+class Projector {
+  readonly #env: Readonly<Record<string, string>>;
+  #child: ReturnType<typeof start> | undefined;
+  #healed = 0;
+
+  constructor(env: Readonly<Record<string, string>>) {
+    this.#env = env;
+  }
+
+  start(): void {
+    this.#child = start('projector/main.ts', [], this.#env);
+  }
+
+  /** Batches that all projectors so far inserted again at their start. */
+  get healed(): number {
+    return this.#healed + healedBy(this.#child);
+  }
+
+  async kill(): Promise<void> {
+    if (this.#child === undefined) return;
+    const killed = this.#child.kill('SIGKILL');
+    await this.#child.exit;
+    // A child that was dead already has died of something else: that is a finding.
+    if (!killed) throw new Error(`the projector ended by itself: ${this.#child.errors()}`);
+    this.#healed += healedBy(this.#child);
+    this.start();
+  }
+
+  async storedTo(sequence: number): Promise<void> {
+    await this.#child?.reached('stored', (line) => Number(line.sequence) >= sequence);
+  }
+
+  async stop(): Promise<void> {
+    await this.#child?.stop();
+  }
+}
+
+function healedBy(child: ReturnType<typeof start> | undefined): number {
+  const lines = child?.lines ?? [];
+  return lines.reduce((sum, line) => sum + Number(line.healedBatches ?? 0), 0);
+}
+
+/** Projects LEDGER once more into a database of its own, and compares everything. */
+async function compare(natsUrl: string, url: string, lastSequence: number) {
+  const database = 'undisturbed';
+  await migrate({ url, database });
+  const alone = new Projector({
+    NATS_URL: natsUrl,
+    CLICKHOUSE_URL: url,
+    CLICKHOUSE_DATABASE: database,
+  });
+  alone.start();
+  await alone.storedTo(lastSequence);
+  await alone.stop();
+  const of = (name: string) => ({
+    query: <Row>(sql: string) => query<Row>(url, sql, name),
+  });
+  const [disturbed, undisturbed] = [of('fillstream'), of(database)];
+  const differences: string[] = [];
+  const [found, expected] = [await checksums(disturbed.query), await checksums(undisturbed.query)];
+  for (const [table, sum] of Object.entries(expected)) {
+    const other = JSON.stringify(found[table]);
+    if (JSON.stringify(sum) !== other) {
+      differences.push(`${table}: undisturbed ${JSON.stringify(sum)}, after kills ${other}`);
+    }
+  }
+  await disturbed.query('SYSTEM RELOAD DICTIONARY market_dictionary');
+  const { raw, ...tables } = await sumsByTag(disturbed.query);
+  if (raw.length < 2) differences.push('no sums by tag');
+  for (const [table, sums] of Object.entries(tables)) {
+    const same = JSON.stringify(sums) === JSON.stringify(raw);
+    if (!same) differences.push(`${table}: its sums by tag are not those of the raw rows`);
+  }
+  const [counted] = await disturbed.query<{ n: string }>(
+    'SELECT toString(count()) AS n FROM bookings',
+  );
+  return { differences, rows: Number(counted?.n) };
+}
