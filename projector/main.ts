@@ -13,6 +13,7 @@ import { connectNats, type Nats, NatsUnavailableError, natsOptions } from '../in
 import { type Kv, openKv } from '../infra/nats-kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, PROJECTORS_BUCKET } from '../infra/streams.ts';
+import type { Deployment } from './cluster.ts';
 import { runProjector } from './consume.ts';
 import { createLag, type Lag } from './lag.ts';
 import { type ProjectorMetrics, projectorMetrics } from './metrics.ts';
@@ -39,6 +40,10 @@ await runProcess('projector', async ({ logger, signal, report }) => {
     database: config.CLICKHOUSE_DATABASE,
     name: 'projector',
   });
+  const deployment = {
+    database: config.CLICKHOUSE_DATABASE,
+    cluster: config.CLICKHOUSE_CLUSTER,
+  };
   const registry = createRegistry('projector');
   const lag = createLag(registry, partitions);
   const figures = projectorMetrics(registry);
@@ -66,6 +71,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           nats,
           client,
           kv,
+          deployment,
           partitions,
           lag,
           figures,
@@ -94,6 +100,7 @@ async function projectUntilPaused(options: {
   readonly nats: Nats;
   readonly client: ClickHouseClient;
   readonly kv: Kv;
+  readonly deployment: Deployment;
   readonly partitions: readonly number[];
   readonly lag: Lag;
   readonly figures: ProjectorMetrics;
@@ -101,7 +108,8 @@ async function projectUntilPaused(options: {
   readonly signal: AbortSignal;
   readonly report: ProcessContext['report'];
 }): Promise<void> {
-  const { nats, client, kv, partitions, lag, figures, logger, signal, report } = options;
+  const { nats, client, kv, deployment, partitions, lag, figures, logger, signal, report } =
+    options;
   const stop = new AbortController();
   const running = AbortSignal.any([signal, stop.signal]);
   let paused = false;
@@ -122,7 +130,7 @@ async function projectUntilPaused(options: {
     try {
       await runProjector({
         nats,
-        store: new Store(client, partitions),
+        store: new Store(client, partitions, deployment),
         partitions,
         assertOwner: leases.assertHeld,
         logger,

@@ -16,6 +16,7 @@ import { contradictions, differences, figuresOf, wrongPositions } from './rebuil
 import { foldStoredFills } from './rebuild-fills.ts';
 import { type From, findSource } from './rebuild-source.ts';
 import {
+  besideOf,
   copyFacts,
   createBeside,
   dropBeside,
@@ -92,7 +93,7 @@ async function fill(options: Owner): Promise<void> {
   tell({ event: 'reading', from: source.kind });
   if (source.kind === 'fills') {
     await copyFacts(live, database, FACT_TABLES);
-    const store = new BesideStore(beside, ALL_PARTITIONS);
+    const store = new BesideStore(beside, ALL_PARTITIONS, { database: besideOf(database) });
     const onProgress = (done: number, all: number) =>
       tell({ event: 'progress', what: 'stored fills', done, all });
     await foldStoredFills({ live, store, source, signal, onProgress });
@@ -155,11 +156,11 @@ async function project(
   untilSequence: number,
   reached: number,
 ): Promise<void> {
-  const { nats, logger, signal, tell, assertOwner } = options;
+  const { nats, database, logger, signal, tell, assertOwner } = options;
   const store =
     which === 'live'
-      ? new Store(options.live, ALL_PARTITIONS)
-      : new BesideStore(options.beside, ALL_PARTITIONS);
+      ? new Store(options.live, ALL_PARTITIONS, { database })
+      : new BesideStore(options.beside, ALL_PARTITIONS, { database: besideOf(database) });
   const all = untilSequence - reached;
   await runProjector({
     nats,

@@ -9,12 +9,18 @@ import { z } from 'zod';
 import { partitionOf } from '../ingest/contract.ts';
 import type { Batch } from './batch.ts';
 import type { Book } from './book.ts';
+import {
+  type Deployment,
+  killStatement,
+  reloadStatement,
+  runningStatement,
+  syncStatements,
+} from './cluster.ts';
 import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
 import { type Fact, factRow } from './facts.ts';
 
 /** Marks the projector's inserts in system.processes, so that a successor can end them. */
 const INSERT_MARK = 'fillstream-projector';
-const MARKED_PARTITIONS = `splitByChar(',', extract(Settings['log_comment'], '${INSERT_MARK}:([0-9,]+);'))`;
 const FENCE_POLL_MS = 50;
 const HEX = (column: string) => `concat('0x', lower(hex(${column})))`;
 
@@ -63,13 +69,15 @@ export type Progress = {
 export class Store {
   readonly #client: ClickHouseClient;
   readonly #partitions: readonly number[];
+  readonly #deployment: Deployment;
   readonly #mark: string;
 
-  /** `partitions` are those that this projector owns. */
-  constructor(client: ClickHouseClient, partitions: readonly number[]) {
+  /** `partitions` are those that this projector owns; the client's database is the deployment's. */
+  constructor(client: ClickHouseClient, partitions: readonly number[], deployment: Deployment) {
     this.#client = client;
     this.#partitions = partitions;
-    this.#mark = `${INSERT_MARK}:${partitions.join(',')};`;
+    this.#deployment = deployment;
+    this.#mark = `${INSERT_MARK} ${deployment.database}:${partitions.join(',')};`;
   }
 
   /**
@@ -80,6 +88,7 @@ export class Store {
    */
   async heal(): Promise<{ readonly healedBatches: number }> {
     await this.#fence();
+    for (const query of syncStatements(this.#deployment)) await this.#client.command({ query });
     const known = new Map((await this.#checkpoints()).map((row) => [row.partition, row]));
     const doubtful = (await this.#tips()).filter((tip) => {
       const checkpoint = known.get(tip.partition);
@@ -174,20 +183,22 @@ export class Store {
 
   /** Makes new tags and series visible to queries; the embedded engine does not do it by itself. */
   async reloadDictionary(): Promise<void> {
-    await this.#client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
+    await this.#client.command({ query: reloadStatement(this.#deployment) });
   }
 
   async #fence(): Promise<void> {
     // Any projector's that owned one of these partitions; the embedded engine appends an id.
     const list = this.#partitions.map((partition) => `'${partition}'`).join(',');
-    const mine = `current_database = currentDatabase() AND hasAny(${MARKED_PARTITIONS}, [${list}])`;
+    const pattern = `'${INSERT_MARK} ${this.#deployment.database}:([0-9,]+);'`;
+    const marked = `splitByChar(',', extract(Settings['log_comment'], ${pattern}))`;
+    const mine = `hasAny(${marked}, [${list}])`;
     for (;;) {
       const [row] = await this.#rows(
-        `SELECT count() AS running FROM system.processes WHERE ${mine}`,
+        runningStatement(this.#deployment, mine),
         z.object({ running: UInt }),
       );
       if (row === undefined || row.running === 0) return;
-      await this.#client.command({ query: `KILL QUERY WHERE ${mine} ASYNC` });
+      await this.#client.command({ query: killStatement(this.#deployment, mine) });
       await new Promise((resolve) => setTimeout(resolve, FENCE_POLL_MS));
     }
   }

@@ -100,7 +100,7 @@ async function inDatabase<T>(
   await migrate({ url, database });
   const client = connectClickHouse({ url, database, name: 'bench' });
   try {
-    return await work(new Store(client, partitionsOf(0, 1)), client);
+    return await work(new Store(client, partitionsOf(0, 1), { database }), client);
   } finally {
     await client.command({ query: `DROP DATABASE ${database}` });
     await client.close();

@@ -5,6 +5,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  killStatement,
+  reloadStatement,
+  runningStatement,
+  syncStatements,
+} from '../../projector/cluster.ts';
 import { ClusterFormError, clusterForm } from '../../sql/cluster.ts';
 import { statementsOf } from '../../sql/migrate.ts';
 import { type Schema, startSchema } from './schema-harness.ts';
@@ -119,5 +125,44 @@ describe('clusterForm', () => {
     ]) {
       expect(() => clusterForm(statement, TARGET)).toThrow(ClusterFormError);
     }
+  });
+});
+
+describe('the projector on a cluster', () => {
+  const where = "Settings['log_comment'] = 'x'";
+  const statements = [
+    ...syncStatements(TARGET),
+    runningStatement(TARGET, where),
+    killStatement(TARGET, where),
+    reloadStatement(TARGET),
+  ];
+
+  test.each(statements)('the engine parses: %s', async (statement) => {
+    const result = await clickhouse.client.query({
+      query: 'SELECT formatQuerySingleLine({statement:String}) AS text',
+      query_params: { statement },
+      format: 'JSONEachRow',
+    });
+    const [row] = await result.json<{ text: string }>();
+    expect(row?.text).toMatch(/ON CLUSTER `?'?\{cluster\}|clusterAllReplicas\('\{cluster\}'/);
+  });
+
+  test('waits for every table that a checkpoint is read from, by the name that is replicated', () => {
+    const tables = syncStatements(TARGET).map(
+      (statement) => statement.split('fillstream.')[1] ?? '',
+    );
+    for (const table of tables) {
+      const isSharded = SHARDED.includes(table.replace(/_local$/, ''));
+      expect(isSharded ? table.endsWith('_local') : EVERYWHERE.includes(table), table).toBe(true);
+      expect(formatted.get(`TABLE ${table}`)).toMatch(/ENGINE = Replicated/);
+    }
+    expect(tables).toHaveLength(4);
+  });
+
+  test('asks nothing of a single node that it would ask of a cluster', () => {
+    const single = { database: 'fillstream' };
+    expect(syncStatements(single)).toEqual([]);
+    expect(runningStatement(single, where)).toContain('FROM system.processes WHERE');
+    expect(killStatement(single, where)).not.toContain('ON CLUSTER');
   });
 });
