@@ -55,8 +55,11 @@ const BLOCK_GAS_LIMIT = 30_000_000_000_000;
 /** 36,000 matches are 1.2 GB of state: 6 s on a quiet machine, over 20 s on a busy one. */
 const START_MS_MAX = 60_000;
 const POLL_MS = 25;
-/** How long an anvil of a killed predecessor gets to write its state (6 s a GB) and go. */
-const PREDECESSOR_MS_MAX = 30_000;
+/**
+ * How long an anvil of a killed predecessor gets to write its state (6 s a GB) and go: on a machine with a
+ * load of 30 on two cores, 0.4 GB took more than 30 s. Killed meanwhile, it loses its newest blocks.
+ */
+const PREDECESSOR_MS_MAX = 180_000;
 
 // Runs anvil ("$@") with its pid in $PID_FILE, and sends it SIGTERM when stdin closes.
 const GUARD_SCRIPT = `

@@ -57,9 +57,11 @@ export async function blockNumber(rpcUrl: string, tag: 'latest' | 'finalized'): 
   return Number(block.number);
 }
 
-export async function blockHash(rpcUrl: string, number: number): Promise<string> {
+/** Undefined where the chain has no such block. */
+export async function blockHash(rpcUrl: string, number: number): Promise<string | undefined> {
   const params = [hex(number), false];
-  return (await rpc<{ hash: string }>(rpcUrl, 'eth_getBlockByNumber', params)).hash;
+  const block = await rpc<{ hash: string } | null>(rpcUrl, 'eth_getBlockByNumber', params);
+  return block?.hash;
 }
 
 /** Text of a fill; LEDGER's is made the same way by compare.ts. */
