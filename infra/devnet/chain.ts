@@ -77,8 +77,8 @@ exit "$code"
 
 /** Starts anvil and waits until it answers. Throws when it does not within START_MS_MAX. */
 export async function startChain(options: ChainOptions): Promise<Chain> {
-  const pidFile = `${options.stateFile}.pid`;
-  await waitForPredecessor(pidFile);
+  const pidFile = pidFileOf(options.stateFile);
+  await waitForPredecessor(options.stateFile);
   const port = options.port === 0 ? await freePort() : options.port;
   const child = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'sh', anvilPath(), ...flags(options, port)], {
     env: { ...process.env, PID_FILE: pidFile, _RJEM_MALLOC_CONF: ALLOCATOR },
@@ -164,7 +164,13 @@ async function untilReady(rpc: Rpc, exited: Promise<number>): Promise<void> {
   }
 }
 
-async function waitForPredecessor(pidFile: string): Promise<void> {
+function pidFileOf(stateFile: string): string {
+  return `${stateFile}.pid`;
+}
+
+/** Waits until no anvil writes the state file any more: before that it may be torn. */
+export async function waitForPredecessor(stateFile: string): Promise<void> {
+  const pidFile = pidFileOf(stateFile);
   if (!existsSync(pidFile)) return;
   const pid = Number(readFileSync(pidFile, 'utf8'));
   const deadline = Date.now() + PREDECESSOR_MS_MAX;

@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hex } from 'viem';
 import { z } from 'zod';
-import { type Chain, startChain } from './chain.ts';
+import { type Chain, startChain, waitForPredecessor } from './chain.ts';
 import { keepStateFile, removeStateFile, restoreStateFile } from './chain-file.ts';
 import { deploy } from './deploy.ts';
 import { startGamma } from './gamma.ts';
@@ -116,6 +116,7 @@ async function openChain(origin: Origin, options: DevnetOptions): Promise<Chain>
         ? {}
         : { stateIntervalSeconds: options.stateIntervalSeconds }),
     });
+  await waitForPredecessor(stateFile);
   await restoreStateFile(stateFile);
   let chain = await start();
   const head = await headOf(chain.rpc);
