@@ -14,6 +14,7 @@ import { admit, requireKey, uncounted } from './admission.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { createPages } from './analytics/pages.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
+import { allowOrigins } from './cors.ts';
 import { docsHandler, documentHandler } from './docs.ts';
 import type { Feed } from './feed/feed.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
@@ -49,6 +50,8 @@ export type AppOptions = {
   readonly metrics?: HttpMetrics;
   /** Addresses or networks whose X-Forwarded-For names the client; none by default. */
   readonly trustedProxies?: readonly string[];
+  /** Origins whose pages may read the api; `*` is any, none by default. */
+  readonly corsOrigins?: readonly string[];
   /** Longest time of one read of ClickHouse, milliseconds; 5,000 by default. */
   readonly queryMsMax?: number;
   /** Milliseconds since the epoch; the wall clock by default. */
@@ -68,6 +71,7 @@ export function createApp(options: AppOptions): Express {
   app.disable('etag');
   app.set('trust proxy', [...(options.trustedProxies ?? [])]);
   app.use(logRequests(logger, options.metrics), helmet(), noStore);
+  app.use(allowOrigins(options.corsOrigins ?? []));
 
   app.get('/healthz', uncounted(limits), livenessHandler);
   app.get('/readyz', uncounted(limits), readinessHandler(options.readiness));

@@ -60,6 +60,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     readiness,
     metrics: httpMetrics(registry),
     trustedProxies: config.TRUSTED_PROXIES,
+    corsOrigins: config.CORS_ORIGINS,
   });
   const { server, caps } = createLimitedServer(app, {
     connectionsPerAddressMax: config.HTTP_CONNECTIONS_PER_ADDRESS_MAX,

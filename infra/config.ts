@@ -135,6 +135,18 @@ export const Config = z.object({
     .describe('chain time after which a shown match that was not mined is void'),
   HTTP_HOST: z.string().min(1).default('127.0.0.1').describe('address the api listens on'),
   HTTP_PORT: Port.default(8080).describe('port the api listens on; 0 = a free one'),
+  CORS_ORIGINS: z
+    .string()
+    .default('')
+    .transform((text) => text.split(',').filter((part) => part !== ''))
+    .pipe(
+      z.array(
+        z
+          .string()
+          .regex(/^(\*|https?:\/\/[^/\s*]+)$/, 'must be origins such as https://a.example, or *'),
+      ),
+    )
+    .describe('origins whose pages may read the api, by comma; * = any'),
   HTTP_CONNECTIONS_PER_ADDRESS_MAX: z.coerce
     .number()
     .int()

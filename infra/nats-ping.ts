@@ -3,7 +3,9 @@
 import { errors } from '@nats-io/transport-node';
 import type { Nats } from './nats.ts';
 
-const ANSWER_MS_MAX = 500;
+const ANSWER_MS_MAX = 150;
+/** A ping may get lost with a connection that is just breaking. */
+const PINGS_MAX = 3;
 
 /** Answers pings on a subject until the returned function is called. */
 export function answerPings(nats: Nats, subject: string): () => void {
@@ -23,14 +25,16 @@ export async function ping(
   nats: Nats,
   subject: string,
 ): Promise<'answered' | 'nobody' | 'unknown'> {
-  if (!nats.connected) return 'unknown';
-  try {
-    await nats.connection.request(subject, undefined, { timeout: ANSWER_MS_MAX });
-    return 'answered';
-  } catch (error) {
-    const nobody =
-      error instanceof errors.NoRespondersError ||
-      (error instanceof errors.RequestError && error.isNoResponders());
-    return nobody ? 'nobody' : 'unknown';
+  for (let pings = 0; pings < PINGS_MAX && nats.connected; pings += 1) {
+    try {
+      await nats.connection.request(subject, undefined, { timeout: ANSWER_MS_MAX });
+      return 'answered';
+    } catch (error) {
+      const nobody =
+        error instanceof errors.NoRespondersError ||
+        (error instanceof errors.RequestError && error.isNoResponders());
+      if (nobody) return 'nobody';
+    }
   }
+  return 'unknown';
 }

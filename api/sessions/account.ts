@@ -42,7 +42,8 @@ export class AccountSessions {
   #waiting: Waiting[] = [];
   #closed: ClosedRecord[] = [];
   #isBehind = false;
-  #writing: Promise<void> | undefined;
+  #isWriting = false;
+  #written: Promise<void> = Promise.resolve();
 
   constructor(process: string, shelf: Shelf, now: () => number) {
     this.#process = process;
@@ -72,7 +73,7 @@ export class AccountSessions {
 
   /** Looks at a book that somebody wrote: ours must be in it as they are. */
   compare({ open }: Book): void {
-    if (this.#writing !== undefined) return;
+    if (this.#isWriting) return;
     const listed = new Set((open[this.#process] ?? []).map(({ id }) => id));
     if (listed.size === this.open.size && [...this.open.keys()].every((id) => listed.has(id))) {
       return;
@@ -82,38 +83,46 @@ export class AccountSessions {
 
   /** Nothing is open or waits to be written. */
   get isIdle(): boolean {
-    return this.open.size === 0 && this.#writing === undefined;
+    return this.open.size === 0 && !this.#isWriting;
   }
 
   /** Resolves when all is written. */
   async settled(): Promise<void> {
-    await this.#writing;
+    await this.#written;
   }
 
   #write(): void {
-    this.#writing ??= this.#writeAll().finally(() => {
-      this.#writing = undefined;
-    });
+    if (!this.#isWriting) this.#written = this.#writeAll();
   }
 
   async #writeAll(): Promise<void> {
-    while (this.#waiting.length > 0 || this.#closed.length > 0 || this.#isBehind) {
-      const waiting = this.#waiting.splice(0);
-      const closed = this.#closed.splice(0);
-      this.#isBehind = false;
-      try {
-        await this.#writeOnce(waiting, closed);
-      } catch (error) {
-        const passes = error instanceof NatsUnavailableError || error instanceof StreamMissingError;
-        if (!passes) {
-          for (const { answer } of waiting) answer.reject(error);
-          throw error;
-        }
-        this.#judge(waiting, this.#shelf.known().book);
-        this.#closed.unshift(...closed);
-        this.#isBehind = true;
-        await delay(RETRY_MS, undefined, { ref: false });
+    this.#isWriting = true;
+    try {
+      while (this.#waiting.length > 0 || this.#closed.length > 0 || this.#isBehind) {
+        await this.#writeWaiting();
       }
+    } finally {
+      // In the same turn as the last look: whoever adds work later starts the writing again.
+      this.#isWriting = false;
+    }
+  }
+
+  async #writeWaiting(): Promise<void> {
+    const waiting = this.#waiting.splice(0);
+    const closed = this.#closed.splice(0);
+    this.#isBehind = false;
+    try {
+      await this.#writeOnce(waiting, closed);
+    } catch (error) {
+      const passes = error instanceof NatsUnavailableError || error instanceof StreamMissingError;
+      if (!passes) {
+        for (const { answer } of waiting) answer.reject(error);
+        throw error;
+      }
+      this.#judge(waiting, this.#shelf.known().book);
+      this.#closed.unshift(...closed);
+      this.#isBehind = true;
+      await delay(RETRY_MS, undefined, { ref: false });
     }
   }
 

@@ -22,6 +22,7 @@ import {
   type OpenRecord,
   type SessionEnd,
   usedMs,
+  written,
 } from './book.ts';
 import { History } from './history.ts';
 import { Presence } from './presence.ts';
@@ -153,7 +154,7 @@ class Registry implements Sessions {
 
   usedSeconds(account: string): number {
     // Rounds down: a second that has begun is not used up.
-    return Math.floor(usedMs(this.#bookOf(keyOf(account)).book, this.#now()) / 1_000);
+    return Math.floor(usedMs(this.#present(keyOf(account)), this.#now()) / 1_000);
   }
 
   async close(): Promise<void> {
@@ -205,6 +206,15 @@ class Registry implements Sessions {
     return this.#books.get(key) ?? { book: EMPTY_BOOK, revision: 0 };
   }
 
+  /** With what is open here, whether it is written already or not. */
+  #present(key: string): Book {
+    const { book } = this.#bookOf(key);
+    const own = this.#accounts.get(key);
+    if (own === undefined) return book;
+    const change = { process: this.#self, open: [...own.open.values()], lost: [], closed: [] };
+    return written(book, change, this.#now());
+  }
+
   #accountOf(account: string): AccountSessions {
     return this.#writerOf(keyOf(account));
   }
@@ -220,11 +230,11 @@ class Registry implements Sessions {
       },
       write: async (book: Book, revision: number) => {
         const value = JSON.stringify(book);
-        const written =
+        const stored =
           revision === 0
             ? await this.#bucket.create(key, value)
             : await this.#bucket.update(key, value, revision);
-        if (written > this.#bookOf(key).revision) this.#books.set(key, { book, revision: written });
+        if (stored > this.#bookOf(key).revision) this.#books.set(key, { book, revision: stored });
       },
       record: (closed: readonly ClosedRecord[]) => this.#history.add(key, closed),
       isAlive: (process: string) => this.#presence.isAlive(process),
@@ -263,7 +273,7 @@ class Registry implements Sessions {
   #check(): void {
     const nowMs = this.#now();
     for (const { caller, usedUp } of this.#limited.values()) {
-      if (isUsedUp(this.#bookOf(keyOf(caller.account)).book, caller.tier, nowMs)) usedUp();
+      if (isUsedUp(this.#present(keyOf(caller.account)), caller.tier, nowMs)) usedUp();
     }
     for (const [key, account] of this.#accounts) if (account.isIdle) this.#accounts.delete(key);
     for (const [key, { book, revision }] of this.#books) {

@@ -115,6 +115,7 @@ export async function startApi(options: {
   readonly now?: () => number;
   readonly feed?: AppOptions['feed'] & Parameters<typeof createReadiness>[0]['feed'];
   readonly sharedCounts?: AppOptions['sharedCounts'];
+  readonly corsOrigins?: AppOptions['corsOrigins'];
 }) {
   const clickhouse = connectClickHouse({
     url: options.clickhouseUrl,
@@ -139,6 +140,7 @@ export async function startApi(options: {
     feed,
     streams,
     logger: silent,
+    ...(options.corsOrigins === undefined ? {} : { corsOrigins: options.corsOrigins }),
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),
     ...(options.sharedCounts === undefined ? {} : { sharedCounts: options.sharedCounts }),

@@ -1,0 +1,251 @@
+// Open event streams of an account over several api processes: quotas, lists, what a crashed process
+// leaves behind, and the seconds of a day.
+import { setTimeout as delay } from 'node:timers/promises';
+import pino from 'pino';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
+import type { Tier } from '../../api/tiers.ts';
+import { connectNats } from '../../infra/nats.ts';
+import {
+  type Api,
+  type Broker,
+  Client,
+  makeStream,
+  startApi,
+  startBroker,
+} from './feed-harness.ts';
+
+const FEED = 'sessions-feed';
+const logger = pino({ level: 'silent' });
+
+let broker: Broker;
+let one: Api;
+let other: Api;
+let nowMs = Date.parse('2026-05-01T12:00:00Z');
+let accounts = 0;
+
+beforeAll(async () => {
+  broker = await startBroker();
+  await makeStream(broker.nats, FEED);
+  one = await startApi({ nats: broker.nats, stream: FEED, now: () => nowMs });
+  other = await startApi({ nats: broker.nats, stream: FEED, now: () => nowMs });
+});
+
+afterAll(async () => {
+  await one?.close();
+  await other?.close();
+  await broker?.close();
+});
+
+function newAccount(tier: Tier): string {
+  accounts += 1;
+  return `${tier} ${accounts}`;
+}
+
+async function listen(api: Api, account: string): Promise<Client> {
+  const client = new Client(api.port, { headers: { 'X-Account': account } });
+  return await client.until(({ body, ended }) => ended || body.includes('retry: '));
+}
+
+async function ask(api: Api, account: string, path: string) {
+  const headers = { 'X-Account': account };
+  const response = await fetch(`http://127.0.0.1:${api.port}${path}`, { headers });
+  return JSON.parse(await response.text());
+}
+
+async function eventually<T>(probe: () => Promise<T>, wanted: (value: T) => boolean): Promise<T> {
+  for (;;) {
+    const value = await probe();
+    if (wanted(value)) return value;
+    await delay(20);
+  }
+}
+
+/** Sessions as another process has them, whose connection can be cut without a word. */
+async function process(): Promise<{ sessions: Sessions; crash: () => Promise<void> }> {
+  const nats = await connectNats({ url: broker.url, name: 'another process' });
+  const sessions = await openSessions({ nats, logger, now: () => nowMs });
+  return { sessions, crash: () => nats.close() };
+}
+
+function caller(account: string, tier: Tier) {
+  return { keyHash: 'a key', account, tier };
+}
+
+describe('open streams of an account', () => {
+  test('are counted and listed over all processes, and the quota names itself', async () => {
+    const account = newAccount('demo');
+    const clients = [await listen(one, account), await listen(other, account)];
+    expect(clients.map(({ status }) => status)).toEqual([200, 200]);
+    for (const api of [one, other]) {
+      const refused = await listen(api, account);
+      expect(refused.status).toBe(403);
+      expect(JSON.parse(refused.body)).toMatchObject({
+        error: 'quota_exceeded',
+        quota: { name: 'max_sessions', limit: 2, used: 2 },
+      });
+      const { data, total_count } = await eventually(
+        () => ask(api, account, '/sessions'),
+        (list) => list.total_count === 2,
+      );
+      expect([data.length, total_count]).toEqual([2, 2]);
+      expect(data[0]).toEqual({
+        id: expect.any(String),
+        stream_id: null,
+        started_at: new Date(nowMs).toISOString(),
+      });
+    }
+    clients[0]?.close();
+    await eventually(
+      () => ask(other, account, '/sessions'),
+      (list) => list.total_count === 1,
+    );
+    const next = await listen(other, account);
+    expect(next.status).toBe(200);
+    next.close();
+    clients[1]?.close();
+  });
+
+  test('never exceed the quota, however many come at once at both', async () => {
+    const account = newAccount('individual');
+    const clients = await Promise.all(
+      Array.from({ length: 40 }, (_, n) => listen(n % 2 === 0 ? one : other, account)),
+    );
+    expect(clients.filter(({ status }) => status === 200)).toHaveLength(10);
+    expect(clients.filter(({ status }) => status === 403)).toHaveLength(30);
+    for (const client of clients) client.close();
+  });
+
+  test('are told as history when they ended', async () => {
+    const account = newAccount('pro');
+    const client = await listen(one, account);
+    nowMs += 5_000;
+    client.close();
+    const { data } = await eventually(
+      () => ask(other, account, '/sessions/history'),
+      (history) => history.total_count === 1,
+    );
+    expect(data).toEqual([
+      {
+        id: expect.any(String),
+        stream_id: null,
+        started_at: new Date(nowMs - 5_000).toISOString(),
+        ended_at: new Date(nowMs).toISOString(),
+        end: 'client_left',
+        events: 0,
+      },
+    ]);
+    expect((await ask(other, account, '/sessions')).used_seconds_today).toBe(5);
+  });
+});
+
+describe('what a crashed process had open', () => {
+  test('gives way at once to whoever needs the place', async () => {
+    const account = newAccount('demo');
+    const { sessions, crash } = await process();
+    // One behind the other at once: the second came while the first was being written.
+    await sessions.open(caller(account, 'demo'), null);
+    await sessions.open(caller(account, 'demo'), null);
+    await eventually(
+      () => ask(one, account, '/sessions'),
+      (list) => list.total_count === 2,
+    );
+    expect((await listen(one, account)).status).toBe(403);
+    await crash();
+    const clients = [await listen(one, account), await listen(other, account)];
+    expect(clients.map(({ status }) => status)).toEqual([200, 200]);
+    const { data } = await ask(one, account, '/sessions/history');
+    expect(data.map(({ end }: { end: string }) => end)).toEqual(['process_lost', 'process_lost']);
+    for (const client of clients) client.close();
+  });
+
+  test('stops counting by itself', async () => {
+    const account = newAccount('pro');
+    const { sessions, crash } = await process();
+    await sessions.open(caller(account, 'pro'), null);
+    await eventually(
+      () => ask(one, account, '/sessions'),
+      (list) => list.total_count === 1,
+    );
+    await crash();
+    for (const api of [one, other]) {
+      await eventually(
+        () => ask(api, account, '/sessions'),
+        (list) => list.total_count === 0,
+      );
+    }
+  });
+
+  test('counts again when the process was only thought to be gone', async () => {
+    const account = newAccount('demo');
+    const { sessions, crash } = await process();
+    await sessions.open(caller(account, 'demo'), null);
+    await sessions.open(caller(account, 'demo'), null);
+    // The whole server goes: nobody can be heard, and nobody is gone.
+    await broker.stop();
+    await broker.start();
+    const { total_count } = await eventually(
+      () => ask(one, account, '/sessions'),
+      (list) => list.total_count === 2,
+    );
+    expect(total_count).toBe(2);
+    await eventually(
+      () => listen(one, account),
+      ({ status }) => status === 403,
+    );
+    await crash();
+  });
+});
+
+describe('seconds of a day', () => {
+  test('end the streams that use them up, refuse new ones, and come back at midnight', async () => {
+    nowMs = Date.parse('2026-05-02T10:00:00Z');
+    const account = newAccount('demo');
+    const clients = [await listen(one, account), await listen(other, account)];
+    // Two streams use up 10,800 s together.
+    nowMs += 5_399_000;
+    await eventually(
+      () => ask(one, account, '/sessions'),
+      (list) => list.used_seconds_today === 10_798,
+    );
+    nowMs += 1_000;
+    for (const client of clients) await client.until(({ ended }) => ended);
+    const { data } = await eventually(
+      () => ask(one, account, '/sessions/history'),
+      (history) => history.total_count === 2,
+    );
+    expect(data.map(({ end }: { end: string }) => end)).toEqual(['quota_used_up', 'quota_used_up']);
+    for (const api of [one, other]) {
+      const refused = await listen(api, account);
+      expect(refused.status).toBe(403);
+      expect(JSON.parse(refused.body).quota).toEqual({
+        name: 'stream_seconds_per_day',
+        limit: 10_800,
+        used: 10_800,
+      });
+    }
+    nowMs = Date.parse('2026-05-03T00:00:00Z');
+    const next = await listen(one, account);
+    expect(next.status).toBe(200);
+    nowMs += 60_000;
+    expect((await ask(one, account, '/sessions')).used_seconds_today).toBe(60);
+    next.close();
+  });
+
+  test('count a stream over midnight for the day on which they pass', async () => {
+    nowMs = Date.parse('2026-05-04T23:59:50Z');
+    const account = newAccount('demo');
+    const client = await listen(one, account);
+    nowMs += 30_000;
+    await eventually(
+      () => ask(other, account, '/sessions'),
+      (list) => list.used_seconds_today === 20,
+    );
+    client.close();
+    const { used_seconds_today } = await eventually(
+      () => ask(other, account, '/sessions'),
+      (list) => list.total_count === 0,
+    );
+    expect(used_seconds_today).toBe(20);
+  });
+});
