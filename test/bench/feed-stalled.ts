@@ -1,6 +1,6 @@
 /**
  * What readers that never read do to the others and to the memory of the api process: the latency of
- * 100 readers and the resident memory, without and with 200 stalled ones, until these were cut.
+ * others and the resident memory, without and with 200 stalled ones, until these were cut.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -12,11 +12,11 @@ import { percentile, readable } from './report.ts';
 
 type Fillstream = Awaited<ReturnType<typeof startFillstream>>;
 
-const READERS = 100;
+const READERS = 20;
 const STALLED = 200;
 /** Large events, so that sockets of the operating system are full soon. */
 const EVENT_BYTES = 40_000;
-const RATE = 50;
+const RATE = 20;
 const SECONDS = 15;
 const WARM_SECONDS = 5;
 const NEEDLE = Buffer.from('data: ["0x');
@@ -48,7 +48,7 @@ export async function measureStalled(fillstream: Fillstream) {
     rows.push({
       'stalled readers': stalled,
       'cut at the bound': cut.filter(Boolean).length,
-      'p50 of 100 readers, ms': readable(percentile(latenciesMs, 0.5)),
+      'p50 of the readers, ms': readable(percentile(latenciesMs, 0.5)),
       'p99, ms': readable(percentile(latenciesMs, 0.99)),
       'memory before, MiB': Math.round(idleMiB),
       'most, MiB': Math.round(mostMiB),

@@ -141,7 +141,12 @@ export async function startApi(
   };
 }
 
-export type Block = { readonly id?: string; readonly event?: string; readonly data?: string };
+export type Block = {
+  readonly id?: string;
+  readonly event?: string;
+  readonly data?: string;
+  readonly retry?: string;
+};
 
 /** A raw HTTP/1.0 client: without chunks, what follows the head is the stream byte for byte. */
 export class Client {

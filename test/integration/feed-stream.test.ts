@@ -379,6 +379,10 @@ describe('sessions', () => {
       api.feed.stop(500),
       ...clients.map((client) => client.until(({ ended }) => ended)),
     ]);
+    // Each is told a time of its own after which to come back.
+    const retries = clients.map(({ blocks }) => Number(blocks.at(-1)?.retry));
+    for (const ms of retries) expect(ms >= 500 && ms < 3_000).toBe(true);
+    expect(new Set(retries).size).toBeGreaterThan(10);
     const late = new Client(api.port);
     await late.until(({ ended }) => ended);
     expect(late.status).toBe(503);

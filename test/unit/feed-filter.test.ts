@@ -34,7 +34,7 @@ function issuesOf(query: string, header?: string): readonly string[] {
   return [];
 }
 
-const tags = fc.subarray(['SPORTS', 'crypto', '5m', 'politics', 'absent']);
+const tags = fc.subarray(['SPORTS', 'esports', 'crypto', '5m', 'politics', 'absent', 'ALL']);
 const series = fc.subarray(['btc-HOURLY', 'nfl', 'absent']);
 const traders = fc.subarray(Array.from({ length: 14 }, (_, n) => address(n)));
 const decimal = (max: number) =>

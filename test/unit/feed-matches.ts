@@ -4,7 +4,7 @@
  */
 import type { FeedFill, FeedMatch } from '../../ingest/contract-feed.ts';
 
-const TAGS = ['sports', 'Crypto', '5M', 'politics'];
+const TAGS = ['sports', 'Crypto', '5M', 'politics', 'eSports'];
 const SERIES = ['', 'btc-hourly', 'NFL'];
 
 /** Mulberry32: a small generator of numbers in [0, 1); the seed repeats the sequence. */
@@ -116,7 +116,9 @@ export function naivelyPasses(query: string, match: FeedMatch): boolean {
   const given = new URLSearchParams(query);
   const list = (name: string) => (given.get(name) ?? '').toLowerCase().split(',').filter(Boolean);
   const participants = [match.taker, ...match.makers].map(({ trader }) => trader.address);
-  const tags = match.market.tags.map((tag) => tag.toLowerCase());
+  const carried = match.market.tags.map((tag) => tag.toLowerCase());
+  const isTraditional = (tag: string) => tag !== 'sports' || !carried.includes('esports');
+  const tags = carried.filter(isTraditional);
   const series = match.market.seriesSlug.toLowerCase();
   const anyOf = (wanted: string[], had: string[]) =>
     wanted.length === 0 || wanted.some((one) => had.includes(one));
@@ -131,7 +133,7 @@ export function naivelyPasses(query: string, match: FeedMatch): boolean {
   const shares = Number(match.taker.shares);
   return (
     anyOf(list('traders'), participants) &&
-    anyOf(list('tags'), tags) &&
+    (list('tags').includes('all') || anyOf(list('tags'), tags)) &&
     anyOf(list('series'), [series]) &&
     inBounds('usdc', usdc, 1e6) &&
     inBounds('shares', shares, 1e6) &&
