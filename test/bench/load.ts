@@ -1,0 +1,104 @@
+/**
+ * Load over HTTP/1.1 with as little of its own as possible: kept connections, each with one request at a
+ * time, their bytes made beforehand. Answers are read to their end; only their status and length are
+ * looked at.
+ */
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { median, percentile } from './report.ts';
+
+export type Load = {
+  /** Requests per second, and milliseconds of the middle and of the slowest hundredth. */
+  readonly perSecond: number;
+  readonly p50: number;
+  readonly p99: number;
+  readonly statuses: ReadonlyMap<number, number>;
+};
+
+/** Sends `request(i)`, i counting from 0, over so many connections for so long. */
+export async function load(options: {
+  readonly port: number;
+  readonly connections: number;
+  readonly seconds: number;
+  readonly request: (i: number) => string;
+}): Promise<Load> {
+  const { connections, port, request, seconds } = options;
+  const latencies: number[] = [];
+  const statuses = new Map<number, number>();
+  let sent = 0;
+  const startedAt = performance.now();
+  const endAt = startedAt + seconds * 1_000;
+  await Promise.all(
+    Array.from({ length: connections }, async () => {
+      const socket = connect({ host: '127.0.0.1', port, noDelay: true });
+      await once(socket, 'connect');
+      const answers = readAnswers(socket);
+      while (performance.now() < endAt) {
+        const sentAt = performance.now();
+        socket.write(request(sent++));
+        const status = await answers.next();
+        latencies.push(performance.now() - sentAt);
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      }
+      socket.destroy();
+    }),
+  );
+  const perSecond = (latencies.length / (performance.now() - startedAt)) * 1_000;
+  return { perSecond, p50: percentile(latencies, 0.5), p99: percentile(latencies, 0.99), statuses };
+}
+
+/** The load of the middle of several rounds, by their rate. */
+export async function medianLoad(rounds: number, run: () => Promise<Load>): Promise<Load> {
+  const loads: Load[] = [];
+  for (let round = 0; round < rounds; round++) loads.push(await run());
+  const middle = median(loads.map((one) => one.perSecond));
+  const found = loads.find((one) => one.perSecond === middle);
+  if (found === undefined) throw new RangeError('no rounds');
+  return found;
+}
+
+/** Text of a GET request. */
+export function getRequest(path: string, headers: Readonly<Record<string, string>>): string {
+  const fields = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${fields.join('')}\r\n`;
+}
+
+/** Gives the status of each answer once its last byte was read. */
+function readAnswers(socket: Socket): { next: () => Promise<number> } {
+  let text = '';
+  let wake: ((status: number) => void) | undefined;
+  let fail: ((error: Error) => void) | undefined;
+  socket.setEncoding('latin1');
+  socket.on('data', (chunk: string) => {
+    text += chunk;
+    const end = endOf(text);
+    if (end === undefined) return;
+    const status = Number(text.slice(9, 12));
+    text = text.slice(end);
+    wake?.(status);
+  });
+  socket.on('error', (error) => fail?.(error));
+  socket.on('close', () => fail?.(new Error('the server closed the connection')));
+  return {
+    next: () =>
+      new Promise((resolve, reject) => {
+        wake = resolve;
+        fail = reject;
+      }),
+  };
+}
+
+/** Where the first answer of the text ends; undefined while it has not. */
+function endOf(text: string): number | undefined {
+  const headEnd = text.indexOf('\r\n\r\n');
+  if (headEnd < 0) return undefined;
+  const head = text.slice(0, headEnd);
+  const length = /\r\ncontent-length: (\d+)/i.exec(head)?.[1];
+  if (length !== undefined) {
+    const end = headEnd + 4 + Number(length);
+    return text.length >= end ? end : undefined;
+  }
+  // Chunked; no answer here has the last chunk's bytes in its text.
+  const last = text.indexOf('\r\n0\r\n\r\n', headEnd);
+  return last < 0 ? undefined : last + 7;
+}
