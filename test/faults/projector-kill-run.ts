@@ -25,6 +25,9 @@ const INTO_START_MS_MAX = 1_000;
 const START_KILLS_EVERY = 4;
 const MATCHES_PER_SECOND = 1_500;
 const LISTED = 1_500;
+/** Messages: some full batches, so that a machine without time does not pile up work for the end. */
+const AHEAD_MAX = 30_000;
+const POLL_MS = 50;
 
 export type KillRun = {
   readonly kills: number;
@@ -55,7 +58,7 @@ export async function runProjectorKills(options: Options): Promise<KillRun> {
   const watch = await watchInserts(url);
   await migrate({ url, database: 'fillstream' });
   const projector = new Projector({ NATS_URL: natsServer.url, CLICKHOUSE_URL: watch.url });
-  const load = await startLoad(nats, seed);
+  const load = await startLoad(nats, seed, () => projector.stored);
   const startedAt = performance.now();
   let intoInserts = 0;
   try {
@@ -106,8 +109,8 @@ async function moment(at: {
   }
 }
 
-/** Writes LEDGER at a steady rate until it is stopped. */
-async function startLoad(nats: Nats, seed: number) {
+/** Writes LEDGER at a steady rate, at most AHEAD_MAX before what is stored, until it is stopped. */
+async function startLoad(nats: Nats, seed: number, stored: () => number) {
   const options: GeneratorOptions = {
     seed,
     traders: 400,
@@ -128,6 +131,7 @@ async function startLoad(nats: Nats, seed: number) {
       if (stopped) break;
       await publishEvent(ledger, event);
       published += 1;
+      while (!stopped && LISTED + published - stored() > AHEAD_MAX) await delay(POLL_MS);
       const aheadMs = (published / MATCHES_PER_SECOND) * 1_000 - (performance.now() - startedAt);
       if (aheadMs > 20) await delay(aheadMs);
     }
@@ -174,6 +178,7 @@ class Projector {
   readonly #env: Readonly<Record<string, string>>;
   #child: ReturnType<typeof start> | undefined;
   #healed = 0;
+  #stored = 0;
 
   constructor(env: Readonly<Record<string, string>>) {
     this.#env = env;
@@ -181,6 +186,13 @@ class Projector {
 
   start(): void {
     this.#child = start('projector/main.ts', [], this.#env);
+  }
+
+  /** LEDGER sequence up to which any of them said that everything is stored. */
+  get stored(): number {
+    const line = this.#child?.lines.findLast((one) => one.event === 'stored');
+    this.#stored = Math.max(this.#stored, Number(line?.sequence ?? 0));
+    return this.#stored;
   }
 
   /** Batches that all projectors so far inserted again at their start. */
