@@ -268,6 +268,8 @@ async function main(): Promise<void> {
     const api = start('api/main.ts', [], {
       ...data.parts.env,
       HTTP_CONNECTIONS_PER_ADDRESS_MAX: '1000',
+      // A log line a request would be read and parsed by the process that makes the load.
+      LOG_LEVEL: 'warn',
     });
     const port = Number((await api.event('listening')).port);
     const headers = (i: number) => ({ 'X-Service-Key': keys[i % KEYS] ?? '' });
