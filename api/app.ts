@@ -90,6 +90,7 @@ export function createApp(options: AppOptions): Express {
     keys,
     keysBucket: options.keysBucket,
     requestsToday: (account) => options.usage.today(account),
+    sessions: streams.sessions,
     now,
   });
   mount(app, FINALITY_ENDPOINTS, { finalMatches: createFinalMatches(options.nats) });

@@ -52,7 +52,7 @@ export type Lookup =
 export type Keys = {
   /** The key as this process knows it; undefined where it does not: ask `fetch`. */
   find(keyHash: string): Lookup | undefined;
-  /** Asks the bucket. Rejects when it cannot be reached. */
+  /** Asks the bucket. Rejects when it cannot be reached, or is asked too much already. */
   fetch(keyHash: string): Promise<Lookup>;
   /** The keys of an account that this process knows, revoked and expired ones too. */
   ofAccount(account: string): readonly StoredKey[];
@@ -68,6 +68,8 @@ const SECRET_BYTES = 32;
 const KEY_FORM = /^fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32,44}$/;
 const EXPIRY_CHECK_MS = 500;
 const FETCH_MS_MAX = 2_000;
+/** Unknown keys of many addresses must not load the bucket: beyond this they are 503. */
+const FETCHES_MAX = 64;
 
 /** A new key: `fs_<tier>_<32 random bytes, base58>`. Show it once; store its record. */
 export function generateKey(tier: Tier): string {
@@ -162,14 +164,22 @@ export async function openKeys(options: {
   }, EXPIRY_CHECK_MS);
   expiry.unref();
 
+  let fetching = 0;
+
   return {
     find(keyHash) {
       const found = known.get(keyHash);
       return found === undefined ? undefined : lookup(keyHash, found.record, now());
     },
     async fetch(keyHash) {
-      const entry = await within(FETCH_MS_MAX, bucket.get(keyHash));
-      if (entry !== undefined) learn(keyHash, entry.revision, entry.value);
+      if (fetching >= FETCHES_MAX) throw new KeysUnavailableError('too many keys are looked up');
+      fetching += 1;
+      try {
+        const entry = await within(FETCH_MS_MAX, bucket.get(keyHash));
+        if (entry !== undefined) learn(keyHash, entry.revision, entry.value);
+      } finally {
+        fetching -= 1;
+      }
       return lookup(keyHash, known.get(keyHash)?.record, now());
     },
     ofAccount(account) {
@@ -194,7 +204,7 @@ export async function openKeys(options: {
   };
 }
 
-/** Thrown by `fetch` when the bucket did not answer in time. */
+/** Thrown by `fetch` when the bucket did not answer in time, or is asked too much already. */
 class KeysUnavailableError extends Error {
   override readonly name = 'KeysUnavailableError';
 }

@@ -16,7 +16,7 @@ import { createApp } from './app.ts';
 import { createFeed } from './feed/feed.ts';
 import { createReadiness, notReady, type Readiness } from './health.ts';
 import { openKeys } from './keys.ts';
-import { countConnections, httpMetrics, watchLeaderboards } from './metrics.ts';
+import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './metrics.ts';
 import { pageOnce } from './page.ts';
 import { createLimitedServer } from './server.ts';
 import { openSessions } from './sessions/sessions.ts';
@@ -67,6 +67,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     trustedProxies: config.TRUSTED_PROXIES,
   });
   countConnections(registry, server, caps);
+  countFeed(registry, feed);
   const stopWatching = watchLeaderboards(registry, clickhouse);
   const metrics = await serveOwnMetrics(config, registry, readiness);
   if (metrics !== undefined) report({ event: 'metrics', port: metrics.port });

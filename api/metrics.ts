@@ -8,6 +8,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import type { Request, Response } from 'express';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { z } from 'zod';
+import type { FeedFigures } from './feed/tally.ts';
 
 const AGES_MS = 5_000;
 const AGES_SQL = `
@@ -75,6 +76,48 @@ export function countConnections(
       this.inc(caps.refused);
     },
   });
+}
+
+/** Shows the event streams and how far the feed is behind. */
+export function countFeed(registry: Registry, feed: { figures(): FeedFigures }): void {
+  const registers = [registry];
+  const gauge = (name: string, help: string, value: (figures: FeedFigures) => number) =>
+    new Gauge({
+      name: `fillstream_feed_${name}`,
+      help,
+      registers,
+      collect() {
+        this.set(value(feed.figures()));
+      },
+    });
+  const counter = <Label extends string>(
+    name: string,
+    help: string,
+    labelNames: Label[],
+    values: (figures: FeedFigures) => [Partial<Record<Label, string>>, number][],
+  ) =>
+    new Counter<Label>({
+      name: `fillstream_feed_${name}_total`,
+      help,
+      labelNames,
+      registers,
+      collect() {
+        this.reset();
+        for (const [labels, count] of values(feed.figures())) this.inc(labels, count);
+      },
+    });
+  gauge('listeners', 'open event streams', ({ listeners }) => listeners);
+  gauge('replaying', 'event streams that read what is stored', ({ replaying }) => replaying);
+  gauge('lag_messages', 'messages of FEED not taken in yet', ({ behind }) => behind);
+  counter('events_sent', 'events written to listeners', [], ({ events }) => [[{}, events]]);
+  counter('gaps', 'gap events: what a listener asked for is gone', [], ({ gaps }) => [[{}, gaps]]);
+  counter('streams_opened', 'event streams by where they began', ['from'], ({ opened }) => [
+    [{ from: 'now' }, opened.fromNow],
+    [{ from: 'position' }, opened.resumed],
+  ]);
+  counter('streams_ended', 'event streams by why they ended', ['why'], ({ ended }) =>
+    [...ended].map(([why, count]) => [{ why }, count]),
+  );
 }
 
 /** Keeps the age of the leaderboards until the returned function is called. */

@@ -102,4 +102,6 @@ function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   }
   const status = STATUSES[error.code ?? ''] ?? 400;
   socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`);
+  // Not left half open: a client that goes on sending would hold it for ever.
+  socket.destroySoon();
 }

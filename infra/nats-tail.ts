@@ -3,7 +3,7 @@
 // a new one at the sequence after the last delivered. Memory is bounded: at most
 // BUFFER_MESSAGES_MAX messages wait for a slow reader, and about BUFFER_BYTES_MAX of data.
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Nats, NatsUnavailableError, streamState } from './nats.ts';
+import { type Nats, NatsUnavailableError, streamStateBeyond } from './nats.ts';
 import { openPull, type PullSession, TailMessage } from './nats-pull.ts';
 
 export { TailMessage };
@@ -140,7 +140,7 @@ class Follower {
   async #open(reason: string): Promise<void> {
     const { stream, filterSubject, onGap, onRestart } = this.#options;
     try {
-      const state = await streamState(this.#nats, stream);
+      const state = await streamStateBeyond(this.#nats, stream, this.#delivered);
       if (state.lastSequence < this.#delivered) {
         throw new StreamRewoundError(stream, this.#delivered, state.lastSequence);
       }

@@ -24,6 +24,7 @@ import {
   type Status,
 } from '@nats-io/transport-node';
 import type { Config } from './config.ts';
+import { leaveLonelyServers } from './nats-quorum.ts';
 
 /** What the connection reports: library states without its periodic pings. */
 export type NatsStatus = Exclude<Status, { type: 'ping' }>;
@@ -154,6 +155,7 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
   });
   const js = jetstream(connection);
   const jsm = await js.jetstreamManager(false);
+  if (options.url.includes(',')) leaveLonelyServers(connection, js.apiPrefix);
   const listeners = new Set<NatsStatusListener>();
   if (options.onStatus !== undefined) listeners.add(options.onStatus);
   let connected = true;
@@ -209,12 +211,46 @@ export async function streamState(
   stream: string,
 ): Promise<{ firstSequence: number; lastSequence: number; messages: number }> {
   const { state } = await answered(nats, stream, () => nats.jsm.streams.info(stream));
+  return stateOf(state);
+}
+
+function stateOf(state: { first_seq: number; last_seq: number; messages: number }) {
   return {
     // A stream that never held a message reports 0 and 0; a purged one last + 1 and last.
     firstSequence: Math.max(state.first_seq, 1),
     lastSequence: state.last_seq,
     messages: state.messages,
   };
+}
+
+/** Longer than a cluster takes for a new leader that has read its log, or for one to notice that it is none. */
+const DOUBT_MS = 15_000;
+const doubts = new WeakMap<Nats, Map<string, number>>();
+
+/**
+ * As streamState, for a reader that knows the stream to have held `sequence`. Where a stream has
+ * several copies, a leader that was just cut off or just elected may answer for a moment with an
+ * earlier end. So one that seems to end before `sequence` is believed only after it has said so for
+ * DOUBT_MS; until then this throws NatsUnavailableError.
+ */
+export async function streamStateBeyond(
+  nats: Nats,
+  stream: string,
+  sequence: number,
+): Promise<{ firstSequence: number; lastSequence: number; messages: number }> {
+  const { config, state } = await answered(nats, stream, () => nats.jsm.streams.info(stream));
+  const since = doubts.get(nats) ?? new Map<string, number>();
+  if (state.last_seq >= sequence || config.num_replicas === 1) {
+    since.delete(stream);
+    return stateOf(state);
+  }
+  const now = performance.now();
+  const doubtedAt = since.get(stream) ?? now;
+  doubts.set(nats, since.set(stream, doubtedAt));
+  if (now - doubtedAt >= DOUBT_MS) return stateOf(state);
+  throw new NatsUnavailableError(
+    `${stream} seems to end at ${state.last_seq}, before ${sequence}: asking again`,
+  );
 }
 
 /**

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { Context } from '../endpoint.ts';
 import type { KeysBucket } from '../key-changes.ts';
 import { type Keys, keyIdOf, keyStatus, type StoredKey } from '../keys.ts';
+import type { Sessions } from '../sessions/sessions.ts';
 import { Tier, type TierLimits } from '../tiers.ts';
 
 export type AccountCall = Context & {
@@ -11,6 +12,7 @@ export type AccountCall = Context & {
   readonly keysBucket: KeysBucket;
   /** Requests of an account today, over all api processes. */
   readonly requestsToday: (account: string) => number;
+  readonly sessions: Pick<Sessions, 'list' | 'usedSeconds'>;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
 };

@@ -28,8 +28,8 @@ const telemetry = endpoint({
   path: '/v2/user/telemetry',
   summary: 'What the account used today',
   description:
-    'Counts of this UTC day over all keys of the account and all api processes; those of other ' +
-    'processes are about a second old.',
+    'Counts of this UTC day over all keys of the account and all api processes; requests of other ' +
+    'processes are about a second old. A day that is used up begins anew at midnight UTC.',
   parameters: z.object({}),
   answer: z.object({
     account,
@@ -46,10 +46,37 @@ const telemetry = endpoint({
         .int()
         .meta({ description: 'requests a second that the tier allows', examples: [20] }),
     }),
+    stream_seconds: z.object({
+      today: z
+        .int()
+        .min(0)
+        .meta({ description: 'seconds of event streams', examples: [3600] }),
+      quota: z
+        .int()
+        .nullable()
+        .meta({
+          description: 'seconds that the tier has a day; null = no limit',
+          examples: [null],
+        }),
+      left: z
+        .int()
+        .min(0)
+        .nullable()
+        .meta({ description: 'seconds that are left of it; null = no limit', examples: [null] }),
+    }),
+    sessions: z.object({
+      open: z
+        .int()
+        .min(0)
+        .meta({ description: 'event streams open now', examples: [1] }),
+      quota: z.int().meta({ description: 'event streams that may be open', examples: [10] }),
+    }),
   }),
   problems: [],
   run: async (call: AccountCall) => {
     const { account, tier } = call.caller;
+    const used = call.sessions.usedSeconds(account);
+    const quota = TIERS[tier].streamSecondsPerDayMax;
     return {
       account,
       day: new Date(call.now()).toISOString().slice(0, 10),
@@ -57,6 +84,12 @@ const telemetry = endpoint({
         today: call.requestsToday(account),
         per_second: TIERS[tier].requestsPerSecond,
       },
+      stream_seconds: {
+        today: used,
+        quota,
+        left: quota === null ? null : Math.max(0, quota - used),
+      },
+      sessions: { open: call.sessions.list(account).length, quota: TIERS[tier].sessionsMax },
     };
   },
 });

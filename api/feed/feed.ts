@@ -35,6 +35,8 @@ export type Wanted = {
   readonly filter: () => Filter;
 };
 
+import { type FeedFigures, Tally } from './tally.ts';
+
 export type Feed = {
   /** The order feed. Mount behind `requireKey`. */
   readonly handler: RequestHandler;
@@ -46,6 +48,8 @@ export type Feed = {
   endStream(streamId: string, why: SessionEnd): void;
   /** Not ready while the stream cannot be read; open listeners stay and go on afterwards. */
   status(): { readonly ready: boolean; readonly detail: string };
+  /** Counts for the metrics. */
+  figures(): FeedFigures;
   /** Ends the responses of a key that is not valid any more. */
   endSessionsOf(keyHash: string): void;
   /** Ends all responses, spread over half of the time given, and cuts what is left at its end. */
@@ -102,6 +106,7 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
   );
   const follower = new Follower({ log, nats, stream, logger });
   await follower.attached;
+  const tally = new Tally();
   let stopping = false;
 
   function status(): ReturnType<Feed['status']> {
@@ -143,6 +148,7 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
     const { keyHash } = caller;
     const listener = new Listener({ ...wanted, filter, connection, keyHash });
     void connection.gone.then(() => session.close(connection.why, listener.delivered));
+    tally.follow(listener, wanted.requested);
     void session.usedUp.then(() => connection.end('quota_used_up'));
     void connection.over.then(heartbeats.add(listener));
     await fanOut.add(listener);
@@ -165,6 +171,7 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
     },
     endStream: (streamId, why) => endWhere((listener) => listener.streamId === streamId, why),
     status,
+    figures: () => tally.figures(fanOut.listeners, follower.behind),
     endSessionsOf: (keyHash) => endWhere((listener) => listener.keyHash === keyHash, 'key_revoked'),
     async stop(deadlineMs) {
       stopping = true;

@@ -29,6 +29,7 @@ export class Follower {
   readonly #done: Promise<unknown>;
   #trouble: string | undefined = 'the feed is starting';
   #lag: string | undefined;
+  #behind = 0;
 
   constructor(options: { log: FeedLog; nats: Nats; stream: string; logger: Logger }) {
     this.#log = options.log;
@@ -43,6 +44,11 @@ export class Follower {
   /** Why the stream is not being read as it should; undefined while it is. */
   get trouble(): string | undefined {
     return this.#trouble ?? this.#lag;
+  }
+
+  /** Messages of the stream that were not taken in when it was last asked. */
+  get behind(): number {
+    return this.#behind;
   }
 
   async stop(): Promise<void> {
@@ -72,6 +78,7 @@ export class Follower {
       try {
         const { lastSequence } = await streamState(this.#nats, this.#stream);
         const behind = lastSequence - (this.#log.head?.sequence ?? 0);
+        this.#behind = Math.max(0, behind);
         this.#lag = behind > LAG_MESSAGES_MAX ? `the feed is ${behind} messages behind` : undefined;
       } catch (error) {
         if (!passes(error)) throw error;

@@ -20,6 +20,8 @@ export class Listener {
   filter: Filter;
   /** Matches and what became of them that were written to it. */
   delivered = 0;
+  /** `gap` events that were written to it. */
+  gaps = 0;
   /** Live listeners get events as they come, others read up to the head first. */
   live = false;
   /** The cursor stands for `claim`, which must be located in the feed before it counts. */
@@ -69,6 +71,7 @@ export class Listener {
       this.#requested = claim;
       this.#told = position;
       this.connection.send(gapBlock(claim, gap.firstAvailable, position));
+      this.gaps += 1;
       return;
     }
     // A client that is cut before its first event must not lose what comes meanwhile.
@@ -97,6 +100,7 @@ export class Listener {
   /** Tells that events between the cursor and the given one were removed unseen. */
   tellGap(firstAvailable: Position, resumeAt?: Position): 'open' | 'cut' {
     const sent = this.connection.send(gapBlock(this.claim, firstAvailable, resumeAt));
+    this.gaps += 1;
     return sent === 'sent' ? 'open' : 'cut';
   }
 

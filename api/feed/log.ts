@@ -10,6 +10,7 @@ import {
   NatsUnavailableError,
   StreamMissingError,
   streamState,
+  streamStateBeyond,
 } from '../../infra/nats.ts';
 import { firstMessageAtOrAfter, getMessage } from '../../infra/nats-read.ts';
 import { type TailMessage, tailBatches } from '../../infra/nats-tail.ts';
@@ -222,7 +223,7 @@ export class FeedLog {
   /** Whether the stream holds, or has removed, the very message that is the head. */
   async #continues(head: Head): Promise<boolean> {
     const { nats, stream } = this.#options;
-    const { lastSequence } = await streamState(nats, stream);
+    const { lastSequence } = await streamStateBeyond(nats, stream, head.sequence);
     if (lastSequence < head.sequence) return false;
     if (head.position === NO_POSITION) return true;
     const message = await getMessage(nats, stream, head.sequence);

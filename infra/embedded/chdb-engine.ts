@@ -112,6 +112,7 @@ export class Engine {
       `<clickhouse>
   <max_server_memory_usage>${SERVER_MEMORY_BYTES_MAX}</max_server_memory_usage>
   <mark_cache_size>${MARK_CACHE_BYTES}</mark_cache_size>
+  <backups><allowed_path>${xml(`${directory}.backups`)}</allowed_path></backups>
 </clickhouse>
 `,
     );
@@ -271,6 +272,10 @@ export class Engine {
       this.#native.CloseConnection(connection);
     }
   }
+}
+
+function xml(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
 /** A value as an SQL string literal. */

@@ -26,6 +26,8 @@ export type NatsServerOptions = {
   readonly dataDir: string;
   /** 0 or absent: any free port. */
   readonly port?: number;
+  /** Name of the server, which must be its own in a cluster; "fillstream-embedded" by default. */
+  readonly name?: string;
   /** Appended to the configuration file as it is. */
   readonly configExtra?: string;
   /** The binary to run; otherwise NATS_SERVER_BIN, PATH, our cache, or a download. */
@@ -81,7 +83,7 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
     for (const name of readdirSync(dataDir)) {
       if (name.endsWith('.ports')) rmSync(join(dataDir, name));
     }
-    writeFileSync(configPath, configuration(dataDir, port, options.configExtra ?? ''));
+    writeFileSync(configPath, configuration(dataDir, port, options));
     const logPath = join(dataDir, 'nats-server.log');
     // A file and not a pipe: a server that outlives us must not die on its next log line.
     const log = openSync(logPath, 'w');
@@ -98,9 +100,13 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   }
 }
 
-function configuration(dataDir: string, port: number, extra: string): string {
+function configuration(
+  dataDir: string,
+  port: number,
+  { name = 'fillstream-embedded', configExtra = '' }: NatsServerOptions,
+): string {
   const quoted = (path: string) => JSON.stringify(path);
-  return `server_name: "fillstream-embedded"
+  return `server_name: ${quoted(name)}
 listen: "127.0.0.1:${port === 0 ? -1 : port}"
 ports_file_dir: ${quoted(dataDir)}
 max_payload: 8MB
@@ -109,7 +115,7 @@ jetstream {
   max_mem: 256MB
   max_file: 1TB
 }
-${extra}
+${configExtra}
 `;
 }
 

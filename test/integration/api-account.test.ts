@@ -152,6 +152,11 @@ describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
     expect(tiers.map((one: { name: string }) => one.name)).toEqual(['demo', 'individual', 'pro']);
     expect(tiers[1]).toEqual(me.tier);
 
+    const demo = await issueKey(nats.bucket, 'demo', { account: 'watched' });
+    const used = (await get(`${api.url}/v2/user/telemetry`, demo)).body;
+    expect(used.stream_seconds).toEqual({ today: 0, quota: 10_800, left: 10_800 });
+    expect(used.sessions).toEqual({ open: 0, quota: 2 });
+
     // Two so far; the third is counted before it is answered.
     expect((await get(`${api.url}/v2/user/telemetry`, key)).body.requests).toEqual({
       today: 3,

@@ -1,0 +1,229 @@
+/**
+ * `npm run backup` and `npm run restore`: all of JetStream and ClickHouse, taken while the service
+ * answers. The projectors pause while ClickHouse is copied, so that every table is of one LEDGER
+ * sequence and the checkpoints cover it; LEDGER is copied after that, so it holds at least as much. A
+ * restored service goes on from there. Ingest and api need not stop for a backup.
+ */
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { hostname } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import type { ClickHouseClient } from '@clickhouse/client';
+import { pino } from 'pino';
+import { z } from 'zod';
+import { connectClickHouse } from '../infra/clickhouse.ts';
+import { type Config, ConfigError, readConfig } from '../infra/config.ts';
+import { connectNats, type Nats, natsOptions } from '../infra/nats.ts';
+import { restoreStream, StreamCopyError, saveStream, streamNames } from '../infra/nats-backup.ts';
+import { openKv } from '../infra/nats-kv.ts';
+import { PROJECTORS_BUCKET } from '../infra/streams.ts';
+import { LEASE_TTL_MS, LeaseTakenError, partitionsOf, takeLeases } from './partitions.ts';
+import { PAUSE_KEY } from './pause.ts';
+
+const HELP = `Backup and restore of Fillstream: JetStream and ClickHouse.
+
+  npm run backup -- --to DIR [--name NAME]
+  npm run restore -- --from DIR
+
+backup   needs an empty or new DIR. JetStream's streams and buckets go there as files. ClickHouse
+         copies its databases itself, into its own backup directory (backups.allowed_path), under
+         NAME (default: fillstream-<time>): copy that beside DIR. The projectors pause meanwhile;
+         ingest, api and the feed go on.
+restore  needs a JetStream without these streams and a ClickHouse without these databases, its backup
+         in its backup directory, and no process of the service running.
+
+Both use NATS_URL, CLICKHOUSE_URL and CLICKHOUSE_DATABASE as the processes do.`;
+
+const ANALYST_DATABASE = 'analyst';
+/** Leases of projectors that are gone by then. */
+const NOT_SAVED = new Set([`KV_${PROJECTORS_BUCKET}`]);
+const PAUSE_PATIENCE_MS = 60_000;
+const CLICKHOUSE_MS_MAX = 6 * 3_600_000;
+
+const Manifest = z.object({
+  made_at: z.iso.datetime(),
+  clickhouse: z.object({ name: z.string(), databases: z.array(z.string()) }),
+  streams: z.array(z.string()),
+});
+
+/** Thrown when the command line is wrong; the message is for the user. */
+class UsageError extends Error {}
+
+try {
+  await main();
+  process.exit(0);
+} catch (error) {
+  if (!isExpected(error)) throw error;
+  process.stderr.write(`${error.message}\n`);
+  process.exit(error instanceof UsageError ? 2 : 1);
+}
+
+async function main(): Promise<void> {
+  const { command, directory, name } = readArguments();
+  if (command === 'help') {
+    process.stdout.write(`${HELP}\n`);
+    return;
+  }
+  const config = readConfig();
+  if (config.CLICKHOUSE_CLUSTER !== undefined) {
+    throw new UsageError(
+      'a cluster (CLICKHOUSE_CLUSTER) is backed up otherwise: docs/operations.md',
+    );
+  }
+  const nats = await connectNats({ ...natsOptions(config), name: command, isPatient: false });
+  const client = connectClickHouse({
+    url: config.CLICKHOUSE_URL,
+    database: 'default',
+    name: command,
+    requestTimeoutMs: CLICKHOUSE_MS_MAX,
+  });
+  try {
+    if (command === 'backup') await backup(config, nats, client, directory, name);
+    else await restore(nats, client, directory);
+  } finally {
+    await client.close();
+    await nats.close();
+  }
+}
+
+async function backup(
+  config: Config,
+  nats: Nats,
+  client: ClickHouseClient,
+  directory: string,
+  name: string,
+): Promise<void> {
+  await mkdir(directory, { recursive: true });
+  const databases = await existing(client, [config.CLICKHOUSE_DATABASE, ANALYST_DATABASE]);
+  await whilePaused(config, nats, async () => {
+    await client.command({
+      query: `BACKUP ${databases.map((one) => `DATABASE ${one}`).join(', ')} TO File({name:String})`,
+      query_params: { name },
+    });
+  });
+  say(`ClickHouse: ${databases.join(', ')} in its backup directory as ${name}`);
+  const streams = (await streamNames(nats)).filter((stream) => !NOT_SAVED.has(stream));
+  for (const stream of streams) {
+    say(`JetStream: ${stream}, ${await saveStream(nats, stream, join(directory, stream))} bytes`);
+  }
+  const manifest = { made_at: new Date().toISOString(), clickhouse: { name, databases }, streams };
+  // Last: a directory without it is no backup.
+  await writeFile(join(directory, 'backup.json'), JSON.stringify(manifest, null, 2));
+  say(`done: ${join(directory, 'backup.json')}`);
+}
+
+async function restore(nats: Nats, client: ClickHouseClient, directory: string): Promise<void> {
+  const text = await readFile(join(directory, 'backup.json'), 'utf8');
+  const { clickhouse, streams } = Manifest.parse(JSON.parse(text));
+  const present = await existing(client, clickhouse.databases);
+  if (present.length > 0) {
+    throw new UsageError(
+      `ClickHouse has ${present.join(', ')} already: drop it, or restore elsewhere`,
+    );
+  }
+  const known = new Set(await streamNames(nats));
+  const taken = streams.filter((stream) => known.has(stream));
+  if (taken.length > 0) {
+    throw new UsageError(
+      `JetStream has ${taken.join(', ')} already: stop the service and delete it`,
+    );
+  }
+  for (const stream of streams) {
+    say(
+      `JetStream: ${stream}, ${await restoreStream(nats, stream, join(directory, stream))} bytes`,
+    );
+  }
+  const databases = clickhouse.databases.map((one) => `DATABASE ${one}`).join(', ');
+  await client.command({
+    query: `RESTORE ${databases} FROM File({name:String})`,
+    query_params: { name: clickhouse.name },
+  });
+  say(`ClickHouse: ${clickhouse.databases.join(', ')}`);
+  say('done: start the processes');
+}
+
+/** Holds the pause and every partition, so that no projector writes. */
+async function whilePaused(config: Config, nats: Nats, work: () => Promise<void>): Promise<void> {
+  const kv = await openKv(nats, PROJECTORS_BUCKET, {
+    ttlMs: LEASE_TTL_MS,
+    replicas: config.NATS_REPLICAS,
+  });
+  const logger = pino({ name: 'backup', level: 'warn' });
+  const stop = new AbortController();
+  const holder = `backup ${hostname()}:${process.pid}`;
+  const shared = { kv, holder, logger, signal: stop.signal, patienceMs: PAUSE_PATIENCE_MS };
+  const pause = await takeLeases({ ...shared, keys: [PAUSE_KEY] });
+  const all = await takeLeases({ ...shared, keys: partitionsOf(0, 1) });
+  try {
+    say('the projectors pause');
+    await work();
+    // Lost leases mean that a projector wrote meanwhile: then this is no backup.
+    pause.assertHeld();
+    all.assertHeld();
+  } finally {
+    stop.abort();
+    await Promise.allSettled([pause.kept, all.kept]);
+  }
+  say('the projectors go on');
+}
+
+async function existing(client: ClickHouseClient, databases: readonly string[]): Promise<string[]> {
+  const result = await client.query({
+    query:
+      'SELECT name FROM system.databases WHERE name IN {databases:Array(String)} ORDER BY name',
+    query_params: { databases: [...databases] },
+    format: 'JSONEachRow',
+  });
+  const rows = await result.json<{ name: string }>();
+  return rows.map(({ name }) => name);
+}
+
+function readArguments() {
+  const text = { type: 'string' } as const;
+  const options = { to: text, from: text, name: text, help: { type: 'boolean' } } as const;
+  const { positionals, values } = parsed(options);
+  const [command, ...more] = positionals;
+  if (values.help === true) return { command: 'help' as const, directory: '', name: '' };
+  const name = values.name ?? `fillstream-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`;
+  if (!/^[\w.-]{1,100}$/.test(name)) throw new UsageError('--name: letters, digits, . _ and -');
+  const isBackup = command === 'backup' && values.to !== undefined;
+  const isRestore = command === 'restore' && values.from !== undefined;
+  if ((isBackup || isRestore) && more.length === 0) {
+    return { command, directory: values.to ?? values.from ?? '', name };
+  }
+  throw new UsageError(HELP);
+}
+
+function parsed(options: Record<string, { type: 'string' } | { type: 'boolean' }>) {
+  try {
+    const { positionals, values } = parseArgs({ allowPositionals: true, options });
+    return {
+      positionals,
+      values: z
+        .object({
+          to: z.string().optional(),
+          from: z.string().optional(),
+          name: z.string().optional(),
+          help: z.boolean().optional(),
+        })
+        .parse(values),
+    };
+  } catch (error) {
+    throw new UsageError(`${(error as Error).message}\n\n${HELP}`);
+  }
+}
+
+function say(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
+
+function isExpected(error: unknown): error is Error {
+  return (
+    error instanceof UsageError ||
+    error instanceof ConfigError ||
+    error instanceof LeaseTakenError ||
+    error instanceof StreamCopyError ||
+    (error instanceof Error && 'code' in error) ||
+    (error instanceof Error && /^Nats(Unavailable|Refused)Error$/.test(error.name))
+  );
+}

@@ -1,0 +1,219 @@
+/**
+ * The service on the real servers of its compose files, in containers: one node of each, and the
+ * cluster. The devnet, ingest, projector and api run here, from the repository; they get URLs.
+ */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import {
+  GenericContainer,
+  Network,
+  type StartedNetwork,
+  type StartedTestContainer,
+  Wait,
+} from 'testcontainers';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { parse } from 'yaml';
+import { issueKey } from '../../api/key-changes.ts';
+import { generateKey } from '../../api/keys.ts';
+import { connectNats } from '../../infra/nats.ts';
+import { openKv } from '../../infra/nats-kv.ts';
+import { KEYS_BUCKET } from '../../infra/streams.ts';
+import { migrate } from '../../sql/migrate.ts';
+import { answerOf, query, start, startDevnet, temporaryDirectory, until } from '../e2e/service.ts';
+import { missingEngine } from './engine.ts';
+
+const INFRA = join(import.meta.dirname, '../../infra');
+const START_MS_MAX = 600_000;
+const PASSWORD = generateKey('demo').slice(8);
+/** SHA-256 of the empty text: nobody is the analyst here. */
+const NO_ANALYST = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
+
+/** The images that the compose files name, so that what is tested is what runs. */
+function imageOf(file: string, service: string): string {
+  const { services } = parse(readFileSync(join(INFRA, file), 'utf8'), {
+    merge: true,
+    maxAliasCount: -1,
+  });
+  const image: string = services[service].image;
+  return image.replace(/^\$\{\w+:-(.*)\}$/, '$1');
+}
+
+const reason = await missingEngine();
+if (reason !== undefined) console.log(`containers skipped: no container engine (${reason})`);
+
+const running: StartedTestContainer[] = [];
+let network: StartedNetwork;
+let directory: ReturnType<typeof temporaryDirectory>;
+
+describe.skipIf(reason !== undefined)('on servers in containers', () => {
+  beforeEach(async () => {
+    directory = temporaryDirectory();
+    network = await new Network().start();
+  });
+
+  afterEach(async () => {
+    await Promise.all(running.splice(0).map((container) => container.stop()));
+    await network?.stop();
+    directory?.remove();
+  });
+
+  test('one node of each', { timeout: START_MS_MAX }, async () => {
+    const nats = await keep(natsServer('nats', 'single.conf').start());
+    const clickhouse = await keep(
+      clickHouseServer('clickhouse', ['single/config.xml'], []).start(),
+    );
+    await tradesFlow({
+      NATS_URL: natsUrl(nats),
+      NATS_USER: 'fillstream',
+      NATS_PASSWORD: PASSWORD,
+      CLICKHOUSE_URL: clickHouseUrl(clickhouse),
+    });
+  });
+
+  test('three NATS servers, two shards of two replicas', { timeout: START_MS_MAX }, async () => {
+    const nats = await Promise.all(
+      [1, 2, 3].map((n) =>
+        keep(
+          natsServer(`nats-${n}`, 'cluster.conf')
+            .withEnvironment({ NATS_NAME: `nats-${n}` })
+            .start(),
+        ),
+      ),
+    );
+    await Promise.all(
+      [1, 2, 3].map((n) =>
+        keep(
+          new GenericContainer(imageOf('compose.cluster.yaml', 'keeper-1'))
+            .withNetwork(network)
+            .withNetworkAliases(`keeper-${n}`)
+            .withEnvironment({ KEEPER_ID: String(n) })
+            .withCopyFilesToContainer([
+              {
+                source: join(INFRA, 'clickhouse/keeper/keeper.xml'),
+                target: '/etc/clickhouse-keeper/keeper_config.d/fillstream.xml',
+              },
+            ])
+            .start(),
+        ),
+      ),
+    );
+    const clickhouse = await Promise.all(
+      ['1-1', '1-2', '2-1', '2-2'].map((replica) =>
+        keep(
+          clickHouseServer(`clickhouse-${replica}`, ['cluster/config.xml'], ['cluster/users.xml'])
+            .withEnvironment({
+              CLICKHOUSE_SHARD: replica.charAt(0),
+              CLICKHOUSE_REPLICA: replica,
+            })
+            .start(),
+        ),
+      ),
+    );
+    const [first] = clickhouse;
+    if (first === undefined) throw new Error('no ClickHouse server');
+    await tradesFlow({
+      NATS_URL: nats.map(natsUrl).join(','),
+      NATS_USER: 'fillstream',
+      NATS_PASSWORD: PASSWORD,
+      NATS_REPLICAS: '3',
+      CLICKHOUSE_URL: clickHouseUrl(first),
+      CLICKHOUSE_CLUSTER: 'fillstream',
+    });
+  });
+});
+
+async function keep(starting: Promise<StartedTestContainer>): Promise<StartedTestContainer> {
+  const container = await starting;
+  running.push(container);
+  return container;
+}
+
+function natsServer(name: string, config: string): GenericContainer {
+  return new GenericContainer(imageOf('compose.cluster.yaml', 'nats-1'))
+    .withNetwork(network)
+    .withNetworkAliases(name)
+    .withCopyFilesToContainer([
+      { source: join(INFRA, 'nats', config), target: '/etc/nats/nats.conf' },
+    ])
+    .withCopyContentToContainer([
+      {
+        content: `authorization { user: "fillstream", password: "${PASSWORD}" }\n`,
+        target: '/run/secrets/nats-auth.conf',
+      },
+    ])
+    .withCommand(['--config', '/etc/nats/nats.conf'])
+    .withExposedPorts(4222)
+    .withWaitStrategy(Wait.forLogMessage(/Listening for client connections/));
+}
+
+function clickHouseServer(
+  name: string,
+  configs: readonly string[],
+  users: readonly string[],
+): GenericContainer {
+  const at = (folder: string, files: readonly string[]) =>
+    files.map((file) => ({
+      source: join(INFRA, 'clickhouse', file),
+      target: `/etc/clickhouse-server/${folder}/${file.replaceAll('/', '-')}`,
+    }));
+  return new GenericContainer(imageOf('compose.yaml', 'clickhouse'))
+    .withNetwork(network)
+    .withNetworkAliases(name)
+    .withEnvironment({
+      CLICKHOUSE_PASSWORD: PASSWORD,
+      CLICKHOUSE_DEFAULT_ACCESS_MANAGEMENT: '1',
+      ANALYST_PASSWORD_SHA256: NO_ANALYST,
+    })
+    .withCopyFilesToContainer([
+      ...at('config.d', configs),
+      ...at('users.d', ['users.d/service.xml', 'users.d/analyst.xml', ...users]),
+    ])
+    .withExposedPorts(8123)
+    .withWaitStrategy(Wait.forHttp('/ping', 8123).withStartupTimeout(START_MS_MAX));
+}
+
+function natsUrl(container: StartedTestContainer): string {
+  return `nats://${container.getHost()}:${container.getMappedPort(4222)}`;
+}
+
+function clickHouseUrl(container: StartedTestContainer): string {
+  return `http://default:${PASSWORD}@${container.getHost()}:${container.getMappedPort(8123)}`;
+}
+
+/** Runs devnet, ingest, projector and api on the servers, and compares what they say of the trades. */
+async function tradesFlow(env: Record<string, string>): Promise<void> {
+  const { CLICKHOUSE_URL = '', NATS_URL = '', NATS_REPLICAS = '1', CLICKHOUSE_CLUSTER } = env;
+  await migrate({ url: CLICKHOUSE_URL, database: 'fillstream', cluster: CLICKHOUSE_CLUSTER });
+  const { NATS_USER: user = '', NATS_PASSWORD: password = '' } = env;
+  const nats = await connectNats({ url: NATS_URL, name: 'test', user, password });
+  const bucket = await openKv(nats, KEYS_BUCKET, { replicas: Number(NATS_REPLICAS) });
+  const wanted = { tier: 'pro', account: 'test', label: '' } as const;
+  const { key } = await issueKey(bucket, wanted, Date.now());
+  await nats.close();
+  const devnet = await startDevnet(join(directory.path, 'devnet'), {
+    matches: 200,
+    days: 2,
+    rate: 5,
+  });
+  const all = { ...env, ...devnet.env, HTTP_PORT: '0' };
+  const projector = start('projector/main.ts', [], all);
+  await projector.event('projecting');
+  const api = start('api/main.ts', [], all);
+  const { port } = await api.event('listening');
+  const ingest = start('ingest/main.ts', [], all);
+  const { sequence } = await ingest.event('caught_up');
+  await projector.reached('stored', (line) => Number(line.sequence) >= Number(sequence));
+  const sums = await query<{ fills: string; volume: string }>(
+    CLICKHOUSE_URL,
+    `SELECT toString(sum(fills)) AS fills, toString(sum(maker_volume) + sum(taker_volume)) AS volume
+     FROM trader_hours`,
+  );
+  expect(Number(sums[0]?.fills)).toBeGreaterThan(400);
+  type Board = { traders: unknown[]; total_count: number };
+  await until(async () => {
+    const path = '/v1/analytics/leaderboard?time_frame=30D&limit=5';
+    const board = await answerOf<Board>(`http://127.0.0.1:${port}`, key, path);
+    return board.traders.length === 5 ? board : undefined;
+  });
+  await Promise.all([ingest, api, projector, devnet.process].map((part) => part.stop()));
+}

@@ -1,0 +1,179 @@
+/**
+ * The NATS cluster for real: three servers, streams and buckets with three copies, under load, while
+ * the leader is killed and another server is cut off. What was acknowledged is there, once and in order;
+ * clients fail over; a listener of the feed sees everything without a gap.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
+import { openKv } from '../../infra/nats-kv.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { storedSince } from '../../infra/nats-read.ts';
+import { ensureStreams } from '../../infra/streams.ts';
+import { LEDGER_STREAM } from '../../ingest/contract.ts';
+import { FEED_STREAM } from '../../ingest/contract-feed.ts';
+import { Cluster, leaderOf, NODES, type NodeName, replicated } from '../nats-cluster.ts';
+import { match } from '../unit/feed-matches.ts';
+import { Client, message, startApi, txHashes } from './feed-harness.ts';
+
+const MATCHES_PER_SECOND = 200;
+const STEP_MS = 20;
+/** Elections and new copies take seconds each, on a busy machine many. */
+const TEST_MS_MAX = 240_000;
+
+let directory: string;
+let cluster: Cluster;
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'fillstream-cluster-'));
+  cluster = await Cluster.start(directory);
+});
+
+afterAll(async () => {
+  await cluster?.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** Publishes one numbered match to FEED and one fact to LEDGER, again and again, until it is stopped. */
+function load(nats: Nats) {
+  const acked = { [FEED_STREAM]: [] as string[], [LEDGER_STREAM]: [] as string[] };
+  const publisherOf = (stream: keyof typeof acked) =>
+    new OrderedPublisher(nats, { stream, onAck: ({ messageId }) => acked[stream].push(messageId) });
+  const feed = publisherOf(FEED_STREAM);
+  const ledger = publisherOf(LEDGER_STREAM);
+  const sent: string[] = [];
+  let running = true;
+  async function run(): Promise<void> {
+    for (let number = 1; running; number += 1) {
+      const one = match(number);
+      sent.push(one.txHash);
+      await feed.publish(...message(FEED_STREAM, one));
+      await ledger.publish(`ledger.${number % 16}.test`, `fact-${number}`, String(number));
+      if (number % ((MATCHES_PER_SECOND * STEP_MS) / 1_000) === 0) await delay(STEP_MS);
+    }
+    await Promise.all([feed.flush(), ledger.flush()]);
+  }
+  const finished = run();
+  return {
+    acked,
+    sent,
+    stats: () => ({ feed: feed.stats, ledger: ledger.stats }),
+    /** Resolves when this many more matches and facts are acknowledged. */
+    async goesOn(count: number): Promise<void> {
+      const aims = Object.values(acked).map((list) => list.length + count);
+      while (Object.values(acked).some((list, index) => list.length < (aims[index] ?? 0))) {
+        await delay(STEP_MS);
+      }
+    },
+    async stop(): Promise<void> {
+      running = false;
+      await finished;
+      feed.close();
+      ledger.close();
+    },
+  };
+}
+
+async function idsOf(nats: Nats, stream: string): Promise<string[]> {
+  const ids: string[] = [];
+  for await (const { messageId } of storedSince(nats, stream, { sequence: 1 })) ids.push(messageId);
+  return ids;
+}
+
+function nodeOf(nats: Nats): NodeName {
+  const port = nats.connection.getServer().split(':').at(-1);
+  const node = NODES.find((name) => cluster.urlOf(name).endsWith(`:${port}`));
+  if (node === undefined) throw new Error(`connected to ${nats.connection.getServer()}`);
+  return node;
+}
+
+test(
+  'loses nothing that was acknowledged, while the leader is killed and a server is cut off',
+  async () => {
+    const [writer, reader, watcher] = await Promise.all(
+      ['writer', 'reader', 'watcher'].map((name) => connectNats({ url: cluster.url, name })),
+    );
+    if (writer === undefined || reader === undefined || watcher === undefined) throw new Error();
+    await patiently(() => ensureStreams(writer, NODES.length));
+    const bucket = await patiently(() => openKv(writer, 'keys', { replicas: NODES.length }));
+    const api = await startApi({ nats: reader });
+    const listener = await new Client(api.port, { query: 'format=json' }).begun();
+    const seenKeys: string[] = [];
+    const stopWatching = new AbortController();
+    const watching = (async () => {
+      for await (const event of (await openKv(watcher, 'keys', { replicas: NODES.length })).watch(
+        stopWatching.signal,
+      )) {
+        if (event.type === 'put') seenKeys.push(event.key);
+      }
+    })();
+
+    const traffic = load(writer);
+    await traffic.goesOn(200);
+    await bucket.create('before', '1');
+
+    const leader = await leaderOf(reader, FEED_STREAM);
+    const killedAt = performance.now();
+    await cluster.kill(leader);
+    await traffic.goesOn(400);
+    console.log(`leader killed: goes on after ${Math.round(performance.now() - killedAt)} ms`);
+    await patiently(() => bucket.put('while-one-is-dead', '1'));
+    await cluster.restart(leader);
+    await replicated(reader, FEED_STREAM);
+    await replicated(reader, LEDGER_STREAM);
+
+    // The server that the writer speaks to: it must notice by itself that it is on the wrong side.
+    const lonely = nodeOf(writer);
+    const cutAt = performance.now();
+    cluster.cutOff(lonely);
+    await traffic.goesOn(400);
+    console.log(`${lonely} cut off: goes on after ${Math.round(performance.now() - cutAt)} ms`);
+    expect(nodeOf(writer)).not.toBe(lonely);
+    await patiently(() => bucket.put('while-one-is-cut-off', '1'));
+    cluster.heal();
+    await replicated(reader, FEED_STREAM);
+    await replicated(reader, LEDGER_STREAM);
+    await traffic.goesOn(200);
+    await patiently(() => bucket.put('after', '1'));
+    await traffic.stop();
+
+    const { acked, sent } = traffic;
+    console.log(`${sent.length} matches`, traffic.stats());
+    for (const stream of [FEED_STREAM, LEDGER_STREAM] as const) {
+      expect(acked[stream]).toHaveLength(sent.length);
+      expect(await patiently(() => idsOf(reader, stream))).toEqual(acked[stream]);
+      const { messages } = await patiently(() => streamState(reader, stream));
+      expect(messages).toBe(sent.length);
+    }
+    await listener.until(({ orders }) => orders.length >= sent.length);
+    expect(txHashes(listener.orders)).toEqual(sent);
+    expect(listener.blocks.filter(({ event }) => event === 'gap')).toEqual([]);
+
+    while (!seenKeys.includes('after')) await delay(STEP_MS);
+    // Each once, or again where the first answer was lost; none missed.
+    expect([...new Set(seenKeys)]).toEqual([
+      ...['before', 'while-one-is-dead', 'while-one-is-cut-off', 'after'],
+    ]);
+    stopWatching.abort();
+    await watching;
+    listener.close();
+    await api.close();
+    await Promise.all([writer, reader, watcher].map((nats) => nats.close()));
+  },
+  TEST_MS_MAX,
+);
+
+/** What the cluster could not answer is asked again, as the processes of the service do. */
+async function patiently<Value>(ask: () => Promise<Value>): Promise<Value> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!(error instanceof Error) || error.name !== 'NatsUnavailableError') throw error;
+      await delay(STEP_MS);
+    }
+  }
+}

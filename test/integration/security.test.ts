@@ -1,0 +1,303 @@
+/** Attacks on the api as a process, each tried, and the bounds that meet them. SECURITY.md lists them. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer as createHttpServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { generateKey } from '../../api/keys.ts';
+import { createLimitedServer, type ServerLimits } from '../../api/server.ts';
+import { openSlowConnections, sendBadRequests } from '../attack.ts';
+import {
+  DATABASE,
+  get,
+  issueKey,
+  startClickHouse,
+  startNats,
+  temporaryDirectory,
+} from './api-harness.ts';
+
+const BAD_REQUESTS = 1_500;
+const SLOW_CONNECTIONS = 200;
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
+let nats: Awaited<ReturnType<typeof startNats>>;
+let api: Awaited<ReturnType<typeof startMain>>;
+let key: string;
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
+  nats = await startNats(`${directory.path}/nats`);
+  api = await startMain();
+  key = await issueKey(nats.bucket, 'pro');
+});
+
+afterAll(async () => {
+  await api?.stop();
+  await nats?.stop();
+  await clickhouse?.stop();
+  await directory?.remove();
+});
+
+async function startMain(more: NodeJS.ProcessEnv = {}) {
+  const child = spawn(process.execPath, [join(import.meta.dirname, '../../api/main.ts')], {
+    env: {
+      ...process.env,
+      ...{ NATS_URL: nats.server.url, CLICKHOUSE_URL: clickhouse.url, HTTP_PORT: '0' },
+      ...{ CLICKHOUSE_DATABASE: DATABASE, LOG_LEVEL: 'info' },
+      ...more,
+    },
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  let log = '';
+  child.stdout?.on('data', (text) => {
+    log += String(text);
+  });
+  const port = await new Promise<number>((done) => {
+    child.on('message', (message: { event: string; port: number }) => {
+      if (message.event === 'listening') done(message.port);
+    });
+  });
+  return {
+    port,
+    url: `http://127.0.0.1:${port}`,
+    log: () => log,
+    async stop() {
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    },
+  };
+}
+
+/** Sends bytes and reads until the server closes; '' where it says nothing. */
+async function raw(port: number, bytes: string): Promise<string> {
+  const socket = connect(port, '127.0.0.1');
+  let answer = '';
+  socket.on('data', (chunk) => {
+    answer += chunk.toString('latin1');
+  });
+  socket.on('error', () => undefined);
+  socket.write(Buffer.from(bytes, 'latin1'));
+  // Not `once`: a reset is as good an end as any.
+  await new Promise((done) => socket.on('close', done));
+  return answer;
+}
+
+/** A server with the api's bounds, made small, whose every answer is `ok`. */
+async function limited(limits: Partial<ServerLimits>) {
+  const { server, caps } = createLimitedServer(
+    (request, response) => void request.resume().on('end', () => response.end('ok')),
+    { connectionsPerAddressMax: 100, trustedProxies: [], ...limits },
+  );
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  return {
+    port,
+    caps,
+    stop() {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
+
+describe('what a client may send', () => {
+  test('random bad requests are refused: no 5xx, nothing leaked, and the api goes on', async () => {
+    const seed = Number(process.env.TEST_SEED ?? Date.now() % 1_000_000);
+    const others = Array.from({ length: 20 }, () => issueKey(nats.bucket, 'pro'));
+    const keys: [string, ...string[]] = [key, ...(await Promise.all(others))];
+    const target = { host: '127.0.0.1', port: api.port, keys };
+    const attack = await sendBadRequests(target, { count: BAD_REQUESTS, parallel: 16, seed });
+    console.log(`seed ${seed}`, Object.fromEntries([...attack.statuses].sort()));
+    expect([...attack.statuses.keys()].filter((status) => status >= 500)).toEqual([]);
+    expect(attack.leaks).toEqual([]);
+    await delay(1_000);
+    expect((await get(`${api.url}/v1/analytics/leaderboard`, key)).status).toBe(200);
+    expect(api.log()).not.toContain(key);
+  });
+
+  test('a head of more than 16 KiB or 100 fields is refused', async () => {
+    const big = `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'b'.repeat(17_000)}\r\n\r\n`;
+    expect(await raw(api.port, big)).toMatch(/^HTTP\/1\.1 431 /);
+  });
+
+  test.each([
+    ['both lengths', 'Content-Length: 3\r\nTransfer-Encoding: chunked'],
+    ['two lengths', 'Content-Length: 3\r\nContent-Length: 4'],
+    ['a signed length', 'Content-Length: +3'],
+    ['an unknown coding', 'Transfer-Encoding: cow'],
+    ['a space before the colon', 'Transfer-Encoding : chunked'],
+    ['a folded field', 'X-A: 1\r\n Transfer-Encoding: chunked'],
+  ])('a request with %s cannot hide another one', async (_, field) => {
+    const hidden = 'GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n';
+    const head = `POST /v2/user/keys HTTP/1.1\r\nHost: x\r\n${field}\r\nConnection: close\r\n\r\n`;
+    const answer = await raw(api.port, `${head}0\r\n\r\n${hidden}`);
+    expect(answer).toMatch(/^HTTP\/1\.1 (400|411|413|501) /);
+    expect(answer).not.toContain('alive');
+  });
+
+  test('members that are no fields do nothing', async () => {
+    const body = '{"label":"x","__proto__":{"tier":"pro"},"constructor":{"a":1},"tier":"pro"}';
+    const demo = await issueKey(nats.bucket, 'demo');
+    const headers = { 'Content-Type': 'application/json' };
+    const answer = await get(`${api.url}/v2/user/keys`, demo, { method: 'POST', body, headers });
+    expect([answer.status, answer.body.tier]).toEqual([201, 'demo']);
+    expect(({} as Record<string, unknown>).tier).toBeUndefined();
+  });
+});
+
+describe('what a client may hold', () => {
+  test('a head that does not come to its end is cut, and others are served meanwhile', async () => {
+    const server = await limited({ headMsMax: 500 });
+    const target = { host: '127.0.0.1', port: server.port, keys: [key] } as const;
+    const slow = await openSlowConnections(target, { count: 50, everyMs: 50 });
+    expect(await (await fetch(`http://127.0.0.1:${server.port}/`)).text()).toBe('ok');
+    while (slow.open() > 0) await delay(50);
+    slow.close();
+    server.stop();
+  });
+
+  test('a connection that sends nothing, and a body that does not come, are cut', async () => {
+    const server = await limited({ headMsMax: 400, requestMsMax: 800 });
+    expect(await raw(server.port, '')).toMatch(/^(HTTP\/1\.1 408 |$)/);
+    const unfinished = 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc';
+    expect(await raw(server.port, unfinished)).toMatch(/^(HTTP\/1\.1 408 |$)/);
+    server.stop();
+  });
+
+  test('a client that does not read its answer is cut', async () => {
+    const { server } = createLimitedServer(
+      (_request, response) => void response.end(Buffer.alloc(64 * 1_048_576)),
+      { connectionsPerAddressMax: 10, trustedProxies: [], idleMsMax: 500 },
+    );
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const { port } = server.address() as AddressInfo;
+    const socket = connect(port, '127.0.0.1').pause();
+    socket.on('error', () => undefined);
+    socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n');
+    const [accepted] = await once(server, 'connection');
+    await once(accepted, 'close');
+    socket.destroy();
+    server.close();
+  });
+
+  test('an address has so many connections and no more; a trusted proxy is not counted', async () => {
+    const server = await limited({ connectionsPerAddressMax: 5 });
+    const target = { host: '127.0.0.1', port: server.port, keys: [key] } as const;
+    const held = await openSlowConnections(target, { count: 5, everyMs: 1_000 });
+    while (held.open() < 5) await delay(10);
+    expect(await raw(server.port, 'GET / HTTP/1.1\r\nHost: x\r\n\r\n')).toBe('');
+    expect(server.caps.refused).toBe(1);
+    held.close();
+    await delay(100);
+    expect(await raw(server.port, 'GET / HTTP/1.0\r\n\r\n')).toMatch(/^HTTP\/1\.1 200 /);
+    server.stop();
+
+    const trusting = await limited({
+      connectionsPerAddressMax: 1,
+      trustedProxies: ['127.0.0.0/8'],
+    });
+    const many = { host: '127.0.0.1', port: trusting.port, keys: [key] } as const;
+    const passed = await openSlowConnections(many, { count: 20, everyMs: 1_000 });
+    await delay(200);
+    expect([passed.open(), trusting.caps.refused]).toEqual([20, 0]);
+    passed.close();
+    trusting.stop();
+  });
+
+  test('slow connections do not keep the api from serving, and end', async () => {
+    const target = { host: '127.0.0.1', port: api.port, keys: [key] } as const;
+    const slow = await openSlowConnections(target, { count: SLOW_CONNECTIONS, everyMs: 200 });
+    for (let n = 0; n < 20; n += 1) {
+      expect((await get(`${api.url}/v1/analytics/leaderboard`, key)).status).toBe(200);
+    }
+    while (slow.open() > 0) await delay(200);
+    slow.close();
+  });
+});
+
+describe('who a client may be', () => {
+  test('a forged X-Forwarded-For changes nothing unless the proxy is trusted', async () => {
+    const guess = (url: string, n: number) =>
+      get(`${url}/v1/markets/1`, generateKey('pro'), {
+        headers: { 'X-Forwarded-For': `10.0.0.${n}` },
+      });
+    const statuses = async (url: string) => {
+      const answers = await Promise.all(Array.from({ length: 60 }, (_, n) => guess(url, n)));
+      return new Set(answers.map(({ status }) => status));
+    };
+    expect(await statuses(api.url)).toEqual(new Set([401, 429]));
+    const behind = await startMain({ TRUSTED_PROXIES: '127.0.0.1' });
+    expect(await statuses(behind.url)).toEqual(new Set([401]));
+    await behind.stop();
+  });
+
+  test('wrong keys of any kind are answered alike and cost one lookup at most', async () => {
+    const known = await issueKey(nats.bucket, 'pro', { revoked_at: '2026-01-01T00:00:00Z' });
+    const wrong = [generateKey('pro'), generateKey('demo'), known, `${key}x`, key.slice(0, -1)];
+    await delay(1_100);
+    for (const one of wrong) {
+      const { status, text, headers } = await get(`${api.url}/v1/markets/1`, one);
+      expect([status, headers.get('www-authenticate')]).toEqual([
+        401,
+        'ApiKey header="X-Service-Key"',
+      ]);
+      expect(text).not.toContain(one);
+    }
+  });
+
+  test('scripts of other sites may read nothing', async () => {
+    const headers = { Origin: 'https://evil.example', 'Access-Control-Request-Method': 'GET' };
+    for (const method of ['GET', 'OPTIONS']) {
+      const answer = await get(`${api.url}/v1/analytics/leaderboard`, key, { method, headers });
+      expect(answer.headers.get('access-control-allow-origin')).toBeNull();
+    }
+    const { headers: sent } = await get(`${api.url}/v1/analytics/leaderboard`, key);
+    expect(sent.get('x-content-type-options')).toBe('nosniff');
+    expect(sent.get('x-frame-options')).toBe('SAMEORIGIN');
+    expect(sent.get('strict-transport-security')).toMatch(/max-age=\d+/);
+    expect(sent.get('content-security-policy')).toMatch(/default-src/);
+    expect(sent.get('x-powered-by')).toBeNull();
+  });
+});
+
+describe('what the processes may reach', () => {
+  test('NATS lets nobody in without the password, and the api with it', async () => {
+    const { startNatsServer } = await import('../../infra/embedded/nats-server.ts');
+    const { connectNats, NatsRefusedError } = await import('../../infra/nats.ts');
+    const server = await startNatsServer({
+      dataDir: `${directory.path}/closed`,
+      configExtra: 'authorization { user: "fillstream", password: "a password" }',
+    });
+    const without = connectNats({ url: server.url, name: 'nobody', isPatient: false });
+    await expect(without).rejects.toThrow(NatsRefusedError);
+    const own = await startMain({
+      ...{ NATS_URL: server.url, NATS_USER: 'fillstream', NATS_PASSWORD: 'a password' },
+    });
+    expect((await get(`${own.url}/readyz`, undefined)).body.checks.nats.ready).toBe(true);
+    expect(own.log()).not.toContain('a password');
+    await own.stop();
+    await server.stop();
+  });
+
+  test('secrets in URLs of the configuration are in no log', async () => {
+    const hole = createHttpServer((_request, response) => response.destroy());
+    hole.listen(0, '127.0.0.1');
+    await once(hole, 'listening');
+    const { port } = hole.address() as AddressInfo;
+    const own = await startMain({
+      CLICKHOUSE_URL: `http://default:very-secret@127.0.0.1:${port}`,
+    });
+    const { status } = await get(`${own.url}/v1/analytics/leaderboard`, key);
+    expect(status).toBe(503);
+    await own.stop();
+    hole.close();
+    expect(own.log()).toContain('analytics store');
+    expect(own.log()).not.toContain('very-secret');
+  });
+});

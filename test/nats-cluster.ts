@@ -1,0 +1,191 @@
+/**
+ * Three real nats-servers on loopback that form a cluster with JetStream. The routes between them go
+ * through gates, so that one can be cut off from the others as a broken switch would do it: its process
+ * lives, its clients reach it, the others do not.
+ */
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type NatsServer, startNatsServer } from '../infra/embedded/nats-server.ts';
+import { answered, type Nats } from '../infra/nats.ts';
+
+export const NODES = ['n1', 'n2', 'n3'] as const;
+export type NodeName = (typeof NODES)[number];
+
+const POLL_MS = 50;
+
+export class Cluster {
+  readonly #directory: string;
+  readonly #servers = new Map<NodeName, NatsServer>();
+  readonly #clientPorts = new Map<NodeName, number>();
+  readonly #routePorts = new Map<NodeName, number>();
+  readonly #gates: Gate[] = [];
+
+  private constructor(directory: string) {
+    this.#directory = directory;
+  }
+
+  static async start(directory: string): Promise<Cluster> {
+    const cluster = new Cluster(directory);
+    for (const node of NODES) {
+      cluster.#clientPorts.set(node, await freePort());
+      cluster.#routePorts.set(node, await freePort());
+    }
+    for (const from of NODES) {
+      for (const to of NODES) {
+        if (from === to) continue;
+        const target = cluster.#routePorts.get(to) ?? 0;
+        cluster.#gates.push(await Gate.open(from, to, target));
+      }
+    }
+    await Promise.all(NODES.map((node) => cluster.restart(node)));
+    return cluster;
+  }
+
+  /** All servers, as a client gets them. */
+  get url(): string {
+    return NODES.map((node) => this.urlOf(node)).join(',');
+  }
+
+  urlOf(node: NodeName): string {
+    return `nats://127.0.0.1:${this.#clientPorts.get(node)}`;
+  }
+
+  async restart(node: NodeName): Promise<void> {
+    const routes = this.#gates
+      .filter((gate) => gate.from === node)
+      .map(({ port }) => `"nats://127.0.0.1:${port}"`);
+    const server = await startNatsServer({
+      dataDir: join(this.#directory, node),
+      port: this.#clientPorts.get(node) ?? 0,
+      name: node,
+      // Port 1 is told to the others in place of the real one: they meet through the gates only.
+      configExtra: `cluster {
+  name: "test"
+  listen: "127.0.0.1:${this.#routePorts.get(node)}"
+  advertise: "127.0.0.1:1"
+  routes: [${routes.join(', ')}]
+}`,
+    });
+    this.#servers.set(node, server);
+  }
+
+  async kill(node: NodeName): Promise<void> {
+    const child = this.#servers.get(node)?.child;
+    if (child === undefined) return;
+    const ended = once(child, 'exit');
+    child.kill('SIGKILL');
+    await ended;
+  }
+
+  cutOff(node: NodeName): void {
+    for (const gate of this.#gates) if (gate.from === node || gate.to === node) gate.shut();
+  }
+
+  heal(): void {
+    for (const gate of this.#gates) gate.unshut();
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all([...this.#servers.values()].map((server) => server.stop()));
+    await Promise.all(this.#gates.map((gate) => gate.close()));
+  }
+}
+
+/** The node that leads a stream, once there is one. */
+export async function leaderOf(nats: Nats, stream: string): Promise<NodeName> {
+  for (;;) {
+    const leader = (await clusterInfo(nats, stream))?.leader;
+    if (leader !== undefined && leader !== '') return leader as NodeName;
+    await delay(POLL_MS);
+  }
+}
+
+/** Waits until every replica of a stream has all of it. */
+export async function replicated(nats: Nats, stream: string): Promise<void> {
+  for (;;) {
+    const info = await clusterInfo(nats, stream);
+    const peers = info?.replicas ?? [];
+    const current = peers.filter((peer) => peer.current && !peer.offline);
+    if (current.length === NODES.length - 1) return;
+    await delay(POLL_MS);
+  }
+}
+
+async function clusterInfo(nats: Nats, stream: string) {
+  try {
+    return (await answered(nats, stream, () => nats.jsm.streams.info(stream))).cluster;
+  } catch (error) {
+    if (error instanceof Error && error.name === 'NatsUnavailableError') return undefined;
+    throw error;
+  }
+}
+
+/** A TCP proxy that can be shut: what is open is cut, what comes is refused. */
+class Gate {
+  readonly from: NodeName;
+  readonly to: NodeName;
+  readonly port: number;
+  readonly #server: Server;
+  readonly #sockets = new Set<Socket>();
+  #isShut = false;
+
+  private constructor(from: NodeName, to: NodeName, server: Server, target: number) {
+    this.from = from;
+    this.to = to;
+    this.#server = server;
+    this.port = (server.address() as AddressInfo).port;
+    server.on('connection', (near) => {
+      if (this.#isShut) {
+        near.destroy();
+        return;
+      }
+      const far = connect(target, '127.0.0.1');
+      for (const [socket, peer] of [
+        [near, far],
+        [far, near],
+      ] as const) {
+        this.#sockets.add(socket);
+        socket.on('error', () => undefined);
+        socket.on('close', () => {
+          this.#sockets.delete(socket);
+          peer.destroy();
+        });
+        socket.pipe(peer);
+      }
+    });
+  }
+
+  static async open(from: NodeName, to: NodeName, target: number): Promise<Gate> {
+    const server = createServer();
+    server.listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    return new Gate(from, to, server, target);
+  }
+
+  shut(): void {
+    this.#isShut = true;
+    for (const socket of this.#sockets) socket.destroy();
+  }
+
+  unshut(): void {
+    this.#isShut = false;
+  }
+
+  async close(): Promise<void> {
+    this.shut();
+    this.#server.close();
+    await once(this.#server, 'close');
+  }
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer();
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
