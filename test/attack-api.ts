@@ -19,7 +19,9 @@ const SEED = Number(process.env.TEST_SEED ?? Date.now() % 1_000_000);
 
 const directory = temporaryDirectory();
 const args = ['--history-days', '2', '--demo-rate', '5'];
-const service = await startService(directory.path, { args });
+// All come from one address here: with its cap, most would be refused before they are read.
+const env = { HTTP_CONNECTIONS_PER_ADDRESS_MAX: '5000' };
+const service = await startService(directory.path, { args, env });
 try {
   const { hostname: host, port } = new URL(service.ready.url);
   const target: Target = { host, port: Number(port), keys: [service.ready.key, ...(await keys())] };
