@@ -50,7 +50,8 @@ export async function measureResumes(fillstream: Fillstream, resumes: number) {
         'X-Service-Key': fillstream.key(account * 100),
         'Last-Event-ID': String(at),
       };
-      events += await resume(api.port, get('/v1/stream/orders', fields));
+      const read = await resume(api.port, get('/v1/stream/orders', fields));
+      events += read;
     }
   }
   await Promise.all(Array.from({ length: AT_ONCE }, (_, n) => resumeAll(n % 50)));
