@@ -110,13 +110,16 @@ export async function startService(
 ) {
   const args = ['--json', '--port', '0', '--data', data, ...(options.args ?? [])];
   const up = start('infra/up.ts', args, options.env);
-  const hangs = delay(READY_MS_MAX, undefined, { ref: false }).then(() => {
+  const isReady = new AbortController();
+  const limit = { ref: false, signal: isReady.signal };
+  const hangs = delay(READY_MS_MAX, undefined, limit).then(() => {
     const last = up.lines.slice(-LINES_SHOWN).map((line) => JSON.stringify(line));
     up.kill('SIGTERM');
     throw new Error(`the service is not ready:\n${last.join('\n')}\n${up.errors()}`);
   });
   const ready = (await Promise.race([up.event('ready'), hangs])) as Ready;
   hangs.catch(() => undefined);
+  isReady.abort();
   return {
     up,
     ready,
