@@ -75,6 +75,9 @@ export function createApp(options: AppOptions): Express {
 
   app.get('/healthz', uncounted(limits), livenessHandler);
   app.get('/readyz', uncounted(limits), readinessHandler(options.readiness));
+  const notGet = refuseMethod('GET, HEAD');
+  // The page asks for all of its files at once.
+  app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
 
   app.use(admit(keys, limits, options.usage), refuseKeyInUrl);
   const now = options.now ?? Date.now;
@@ -84,7 +87,6 @@ export function createApp(options: AppOptions): Express {
     now,
     pages: createPages(),
   };
-  const notGet = refuseMethod('GET, HEAD');
   mount(app, ANALYTICS_ENDPOINTS, analytics);
   mount(app, ACCOUNT_ENDPOINTS, {
     keys,
@@ -106,7 +108,6 @@ export function createApp(options: AppOptions): Express {
   mount(app, STREAMS_ENDPOINTS, streams);
 
   for (const path of PAGE_PATHS) app.route(path).get(pageHandler).all(notGet);
-  app.route(ASSET_PATH).get(assetHandler).all(notGet);
 
   app.use(() => {
     throw new Problem({ status: 404, error: 'not_found', detail: 'no such route' });
