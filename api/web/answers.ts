@@ -163,3 +163,54 @@ export type Prices = {
     readonly shares: number;
   }[];
 };
+
+/** An element of `GET /streams`. */
+export type Stream = {
+  readonly id: string;
+  readonly name: string;
+  readonly addresses: readonly string[];
+  readonly tags: readonly string[];
+  readonly series: readonly string[];
+  readonly enabled: boolean;
+  readonly active_sessions: number;
+  readonly updated_at: string;
+};
+
+/** `GET /streams`. */
+export type Streams = { readonly data: readonly Stream[]; readonly total_count: number };
+
+/** `GET /v2/user/me`. */
+export type Account = {
+  readonly account: string;
+  readonly tier: {
+    readonly name: string;
+    readonly max_sessions: number;
+    readonly max_streams: number;
+    readonly max_naked_streams: number;
+    readonly max_filter_addrs: number;
+    readonly max_filter_tags: number;
+    readonly max_filter_series: number;
+    readonly stream_seconds_per_day: number | null;
+  };
+};
+
+export type Session = {
+  readonly id: string;
+  readonly stream_id: string | null;
+  readonly started_at: string;
+};
+
+/** `GET /sessions`. */
+export type Sessions = {
+  readonly data: readonly Session[];
+  readonly used_seconds_today: number;
+};
+
+/** `GET /sessions/history`, newest first. */
+export type EndedSessions = {
+  readonly data: readonly (Session & {
+    readonly ended_at: string;
+    readonly end: string;
+    readonly events: number | null;
+  })[];
+};

@@ -1,16 +1,8 @@
 /** The controls of the leaderboard. Each shows and sets the address of the page, and nothing else. */
-import { useEffect, useState } from 'preact/hooks';
-import {
-  NUMBER_FILTERS,
-  type NumberFilter,
-  SORTS,
-  setting,
-  TAGS,
-  TIME_FRAMES,
-} from './leaderboard-query.ts';
+import { useState } from 'preact/hooks';
+import { NUMBER_FILTERS, SORTS, setting, TAGS, TIME_FRAMES } from './leaderboard-query.ts';
 import { query, setQuery } from './route.ts';
-
-const TYPED_MS = 350;
+import { TypedField } from './typed-field.tsx';
 
 export function LeaderboardFilters() {
   const given = query.value;
@@ -87,7 +79,14 @@ export function LeaderboardFilters() {
       ))}
       <div id="filters" class="filters" hidden={!open}>
         {NUMBER_FILTERS.map((filter) => (
-          <NumberField key={filter.name} filter={filter} value={setting(given, filter.name)} />
+          <TypedField
+            key={filter.name}
+            name={filter.name}
+            label={filter.label}
+            type="number"
+            value={setting(given, filter.name)}
+            onValue={(value) => set({ [filter.name]: value }, true)}
+          />
         ))}
         <button
           type="button"
@@ -99,32 +98,6 @@ export function LeaderboardFilters() {
         </button>
       </div>
     </div>
-  );
-}
-
-/** Takes effect when the user pauses, leaves the field or presses Enter. */
-function NumberField(props: { readonly filter: NumberFilter; readonly value: string }) {
-  const { filter, value } = props;
-  const [typed, setTyped] = useState(value);
-  useEffect(() => setTyped(value), [value]);
-  useEffect(() => {
-    if (typed === value) return;
-    const timer = setTimeout(() => set({ [filter.name]: typed }, true), TYPED_MS);
-    return () => clearTimeout(timer);
-  }, [typed, value]);
-  return (
-    <label class="field tall">
-      <span>{filter.label}</span>
-      <input
-        type="number"
-        name={filter.name}
-        step={filter.step}
-        inputMode="decimal"
-        value={typed}
-        onInput={(event) => setTyped(event.currentTarget.value)}
-        onChange={(event) => set({ [filter.name]: event.currentTarget.value }, true)}
-      />
-    </label>
   );
 }
 

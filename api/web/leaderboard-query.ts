@@ -25,18 +25,17 @@ export type NumberFilter = {
   readonly label: string;
   /** Of the chip: `%` stands for the value. */
   readonly chip: string;
-  readonly step: string;
 };
 
 export const NUMBER_FILTERS: readonly NumberFilter[] = [
-  { name: 'min_pnl', label: 'PnL at least, USDC', chip: 'PnL ≥ # USDC', step: '1' },
-  { name: 'min_roi', label: 'ROI from, %', chip: 'ROI ≥ #%', step: 'any' },
-  { name: 'max_roi', label: 'ROI to, %', chip: 'ROI ≤ #%', step: 'any' },
-  { name: 'min_win_rate', label: 'Win rate from, %', chip: 'win rate ≥ #%', step: 'any' },
-  { name: 'max_win_rate', label: 'Win rate to, %', chip: 'win rate ≤ #%', step: 'any' },
-  { name: 'min_market_count', label: 'Markets from', chip: 'markets ≥ #', step: '1' },
-  { name: 'max_market_count', label: 'Markets to', chip: 'markets ≤ #', step: '1' },
-  { name: 'last_active_hours', label: 'Active in the last, h', chip: 'active in # h', step: '1' },
+  { name: 'min_pnl', label: 'PnL at least, USDC', chip: 'PnL ≥ # USDC' },
+  { name: 'min_roi', label: 'ROI from, %', chip: 'ROI ≥ #%' },
+  { name: 'max_roi', label: 'ROI to, %', chip: 'ROI ≤ #%' },
+  { name: 'min_win_rate', label: 'Win rate from, %', chip: 'win rate ≥ #%' },
+  { name: 'max_win_rate', label: 'Win rate to, %', chip: 'win rate ≤ #%' },
+  { name: 'min_market_count', label: 'Markets from', chip: 'markets ≥ #' },
+  { name: 'max_market_count', label: 'Markets to', chip: 'markets ≤ #' },
+  { name: 'last_active_hours', label: 'Active in the last, h', chip: 'active in # h' },
 ];
 
 export const DEFAULTS: Readonly<Record<string, string>> = {

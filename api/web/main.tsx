@@ -12,6 +12,8 @@ import { Market } from './market.tsx';
 import { openRoute, route } from './route.ts';
 import { Nothing, Shell } from './shell.tsx';
 import { openShortcuts } from './shortcuts.ts';
+import { Streams } from './streams.tsx';
+import { Tape } from './tape.tsx';
 import { openTheme } from './theme.ts';
 import { Trader } from './trader.tsx';
 
@@ -29,6 +31,10 @@ function View() {
   switch (at.view) {
     case 'leaderboard':
       return <Leaderboard />;
+    case 'streams':
+      return <Streams />;
+    case 'tape':
+      return <Tape />;
     case 'trader':
       return <Trader key={at.id} address={at.id} />;
     case 'market':

@@ -7,6 +7,7 @@ import { Pnl, Roi, Usdc } from './money.tsx';
 import { Pager } from './pager.tsx';
 import { Problem } from './problem.tsx';
 import { query, setQuery } from './route.ts';
+import { Side } from './side.tsx';
 import { useAnswer } from './use-answer.ts';
 
 const PAGE = 20;
@@ -190,9 +191,4 @@ function Fills({ address, marketId }: { readonly address: string; readonly marke
       </tbody>
     </table>
   );
-}
-
-/** Buying and selling by word and tone. */
-export function Side({ side }: { readonly side: 'BUY' | 'SELL' }) {
-  return <span class={`side ${side === 'BUY' ? 'gain' : 'loss'}`}>{side}</span>;
 }

@@ -1,0 +1,199 @@
+/**
+ * The rows of a tape that can be seen, newest first: a table of which only the visible part exists.
+ * At the top it follows the stream; scrolled away from there, or paused, it stands still and counts
+ * what is new. A row is built again only when its state changes.
+ */
+import type { VNode } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { amount, cents, clock, count, exact, shortAddress } from './format.ts';
+import type { Participant, Row } from './tape-row.ts';
+import type { TapeStore } from './tape-store.ts';
+
+const ROW_PIXELS = 30;
+const ROWS_BEYOND = 4;
+
+type Props = {
+  readonly store: TapeStore;
+  readonly paused: boolean;
+  readonly chosen: Row | undefined;
+  readonly onChoose: (row: Row) => void;
+};
+
+export function TapeList({ store, paused, chosen, onChoose }: Props) {
+  const scroller = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(600);
+  const built = useRef(new WeakMap<Row, { readonly state: string; readonly node: VNode }>());
+  /** Number of the newest row that is shown while the list stands still. */
+  const frozen = useRef<number | undefined>(undefined);
+  const choose = useRef(onChoose);
+  choose.current = onChoose;
+
+  useEffect(() => {
+    const element = scroller.current;
+    if (element === null) return;
+    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, []);
+
+  // Read so that a flush renders again.
+  void store.version.value;
+  const { rows } = store;
+  const newest = rows.at(-1)?.number ?? -1;
+  const still = paused || top > 0;
+  if (!still) frozen.current = undefined;
+  else frozen.current ??= newest;
+  const waiting = newest - (frozen.current ?? newest);
+  const last = rows.length - 1 - waiting;
+
+  const shown = Math.ceil(height / ROW_PIXELS) + ROWS_BEYOND;
+  const first = Math.max(0, Math.floor(top / ROW_PIXELS) - ROWS_BEYOND);
+  const length = Math.max(0, last + 1);
+  const end = Math.min(length, first + shown + ROWS_BEYOND);
+  const visible: VNode[] = [];
+  for (let index = first; index < end; index += 1) {
+    const row = rows[last - index];
+    if (row !== undefined) visible.push(nodeOf(row));
+  }
+
+  function nodeOf(row: Row): VNode {
+    const state = `${row.state} ${row === chosen}`;
+    const known = built.current.get(row);
+    if (known?.state === state) return known.node;
+    const node = (
+      <TapeRow
+        key={row.number}
+        row={row}
+        state={row.state}
+        chosen={row === chosen}
+        onChoose={() => choose.current(row)}
+      />
+    );
+    built.current.set(row, { state, node });
+    return node;
+  }
+
+  function toTop(): void {
+    scroller.current?.scrollTo({ top: 0 });
+    setTop(0);
+  }
+
+  return (
+    <div class="tape card">
+      {waiting > 0 && !paused ? (
+        <button type="button" class="primary fresh" onClick={toTop}>
+          ↑ {count(waiting)} new
+        </button>
+      ) : null}
+      <section
+        ref={scroller}
+        class="tape-scroll"
+        aria-label="Matches, newest first"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard
+        tabIndex={0}
+        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+      >
+        <table aria-rowcount={length + 1} aria-label="Matches">
+          <thead>
+            <tr aria-rowindex={1}>
+              <th scope="col" class="c-time">
+                Time, UTC
+              </th>
+              <th scope="col" class="c-state">
+                State
+              </th>
+              <th scope="col" class="c-side">
+                Side
+              </th>
+              <th scope="col" class="c-price figure">
+                Price
+              </th>
+              <th scope="col" class="c-usdc figure">
+                USDC
+              </th>
+              <th scope="col" class="c-outcome">
+                Outcome
+              </th>
+              <th scope="col" class="c-market">
+                Market
+              </th>
+              <th scope="col" class="c-taker">
+                Taker
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            <Space rows={first} />
+            {visible}
+            <Space rows={length - end} />
+          </tbody>
+        </table>
+      </section>
+    </div>
+  );
+}
+
+/** Stands for rows that are not built. */
+function Space({ rows }: { readonly rows: number }) {
+  if (rows <= 0) return null;
+  return (
+    <tr class="space">
+      <td style={{ height: `${rows * ROW_PIXELS}px` }} />
+    </tr>
+  );
+}
+
+const STATES = {
+  pending: { sign: '◌', text: 'pending' },
+  final: { sign: '✓', text: 'final' },
+  void: { sign: '✕', text: 'void' },
+} as const;
+
+function TapeRow(props: {
+  readonly row: Row;
+  readonly state: Row['state'];
+  readonly chosen: boolean;
+  readonly onChoose: () => void;
+}) {
+  const { row, state, chosen, onChoose } = props;
+  const { taker, market } = row;
+  const { sign, text } = STATES[state];
+  return (
+    <tr class={`${state}${chosen ? ' chosen' : ''}`} data-position={row.position}>
+      <td class="c-time">
+        <button
+          type="button"
+          class="plain"
+          onClick={onChoose}
+          aria-label={`Details of the match of ${clock(row.detectedAtMs)}`}
+        >
+          {clock(row.detectedAtMs)}
+        </button>
+      </td>
+      <td class="c-state" title={row.reason === '' ? text : `${text}: ${row.reason}`}>
+        <span aria-hidden="true">{sign}</span> {text}
+      </td>
+      <td class={`c-side side ${taker.side === 'BUY' ? 'gain' : 'loss'}`}>{taker.side}</td>
+      <td class="c-price figure">{cents(taker.usdc, taker.shares)}</td>
+      <td class="c-usdc figure" title={exact(taker.usdc)}>
+        {amount(taker.usdc)}
+      </td>
+      <td class="c-outcome">{taker.outcome}</td>
+      <td class="c-market">
+        <a href={`/market/${market.id}`} title={market.question}>
+          {market.question === '' ? 'unlisted' : market.question}
+        </a>
+      </td>
+      <td class="c-taker">
+        <a href={`/trader/${taker.address}`} title={taker.address}>
+          {nameOf(taker)}
+        </a>
+      </td>
+    </tr>
+  );
+}
+
+function nameOf({ name, address }: Participant): string {
+  return name === '' ? shortAddress(address) : name;
+}
