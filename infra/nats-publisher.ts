@@ -56,6 +56,8 @@ type Entry = {
   firstSentMs: number;
   /** The same by a clock that nobody sets; every limit here is counted by that one. */
   sentAtMs: number;
+  /** When the stream was last known not to hold it, by the same clock. */
+  absentAtMs: number;
   /** 0 until acknowledged. */
   sequence: number;
   duplicate: boolean;
@@ -123,7 +125,7 @@ export class OrderedPublisher {
    */
   publish(subject: string, messageId: string, data: Uint8Array | string): Promise<void> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
-    const unsent = { firstSentMs: 0, sentAtMs: 0, sequence: 0, duplicate: false };
+    const unsent = { firstSentMs: 0, sentAtMs: 0, absentAtMs: 0, sequence: 0, duplicate: false };
     const entry = { subject, messageId, data, ...unsent };
     if (this.#waiting.length === 0 && this.#hasRoom()) {
       this.#accept(entry);
@@ -192,6 +194,7 @@ export class OrderedPublisher {
     if (entry.firstSentMs === 0) {
       entry.firstSentMs = Date.now();
       entry.sentAtMs = performance.now();
+      entry.absentAtMs = entry.sentAtMs;
     } else this.#resent += 1;
     const header = headers();
     header.append('Nats-Msg-Id', entry.messageId);
@@ -286,7 +289,7 @@ export class OrderedPublisher {
     }
     this.#probing = true;
     this.#probedAtMs = performance.now();
-    const ageMs = performance.now() - this.#slot(this.#oldest).sentAtMs;
+    const ageMs = performance.now() - this.#slot(this.#oldest).absentAtMs;
     if (ageMs > this.#options.duplicateWindowMs / 2) void this.#reconcile();
     else this.#send(this.#oldest);
   }
@@ -317,12 +320,20 @@ export class OrderedPublisher {
         this.#acknowledge(number, message.sequence, false);
       }
       this.#reconciling = false;
-      this.#resume();
+      this.#startOver();
     } catch (error) {
       this.#reconciling = false;
       // The next tick tries again.
       if (!(error instanceof NatsUnavailableError)) this.#fail(asError(error));
     }
+  }
+
+  /** What was not found is not stored; still the oldest goes alone, as there may be nobody to take it. */
+  #startOver(): void {
+    for (let number = this.#oldest; number < this.#unsent; number += 1) {
+      this.#slot(number).absentAtMs = performance.now();
+    }
+    this.#probe();
   }
 
   #tick(): void {

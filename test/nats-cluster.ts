@@ -14,20 +14,24 @@ export const NODES = ['n1', 'n2', 'n3'] as const;
 export type NodeName = (typeof NODES)[number];
 
 const POLL_MS = 50;
+const PORTS = { from: 20_000, count: 12_000 };
 
 export class Cluster {
   readonly #directory: string;
+  readonly #binary: string;
   readonly #servers = new Map<NodeName, NatsServer>();
   readonly #clientPorts = new Map<NodeName, number>();
   readonly #routePorts = new Map<NodeName, number>();
   readonly #gates: Gate[] = [];
 
-  private constructor(directory: string) {
+  private constructor(directory: string, binary: string) {
     this.#directory = directory;
+    this.#binary = binary;
   }
 
-  static async start(directory: string): Promise<Cluster> {
-    const cluster = new Cluster(directory);
+  /** Servers of `binary`, which findClusterServer gives. */
+  static async start(directory: string, binary: string): Promise<Cluster> {
+    const cluster = new Cluster(directory, binary);
     for (const node of NODES) {
       cluster.#clientPorts.set(node, await freePort());
       cluster.#routePorts.set(node, await freePort());
@@ -57,6 +61,7 @@ export class Cluster {
       .filter((gate) => gate.from === node)
       .map(({ port }) => `"nats://127.0.0.1:${port}"`);
     const server = await startNatsServer({
+      binary: this.#binary,
       dataDir: join(this.#directory, node),
       port: this.#clientPorts.get(node) ?? 0,
       name: node,
@@ -180,12 +185,19 @@ class Gate {
   }
 }
 
+/** Below the ports that systems give to whoever asks for any, so that nobody is given it meanwhile. */
 async function freePort(): Promise<number> {
-  const server = createServer();
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
+  for (;;) {
+    const port = PORTS.from + Math.floor(Math.random() * PORTS.count);
+    const server = createServer();
+    try {
+      server.listen(port, '127.0.0.1');
+      await once(server, 'listening');
+      return port;
+    } catch {
+      // Taken: another one.
+    } finally {
+      server.close();
+    }
+  }
 }

@@ -11,8 +11,9 @@ import {
   readdirSync,
   renameSync,
   rmSync,
+  writeFileSync,
 } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 /** There is no usable nats-server and none could be fetched. */
@@ -23,6 +24,11 @@ export class NatsServerMissingError extends Error {
 const run = promisify(execFile);
 const CACHE_DIR = join(import.meta.dirname, '..', '..', '.cache', 'nats-server');
 const COMMAND_MS_MAX = 120_000;
+/** docs/decisions/0012: a replica of 2.9.10 that was cut off may hold messages in wrong places. */
+const CLUSTER_VERSION_MIN = [2, 10] as const;
+/** The first Debian release whose package is new enough for a cluster; it runs on the one before. */
+const CLUSTER_SUITE = 'trixie';
+const DEBIAN_KEYS = '/usr/share/keyrings/debian-archive-keyring.gpg';
 const REMEDIES =
   'install it (Debian and Ubuntu: apt-get install nats-server; macOS: brew install nats-server), ' +
   'set NATS_SERVER_BIN to the binary, or set NATS_URL to a running server';
@@ -42,6 +48,43 @@ export async function findNatsServer(explicit: string | undefined): Promise<stri
   }
   await fetchInto(cached);
   return cached;
+}
+
+/** As `findNatsServer`, but new enough for a cluster; from a newer Debian where this one's is not. */
+export async function findClusterServer(explicit: string | undefined): Promise<string> {
+  // The server names its ports file after its own file.
+  const cached = join(CACHE_DIR, 'cluster', 'nats-server');
+  const given = explicit === undefined || explicit === '' ? [...onPath(), cached] : [explicit];
+  for (const candidate of given) {
+    if (isExecutable(candidate) && (await isForClusters(candidate))) return candidate;
+  }
+  const suites = await suiteOptions();
+  if (given[0] === explicit || suites === undefined) {
+    const wanted = CLUSTER_VERSION_MIN.join('.');
+    throw new NatsServerMissingError(`a cluster needs nats-server ${wanted} or newer; ${REMEDIES}`);
+  }
+  await fetchInto(cached, suites);
+  return cached;
+}
+
+async function isForClusters(binary: string): Promise<boolean> {
+  const [major, minor] = CLUSTER_VERSION_MIN;
+  const { stdout } = await run(binary, ['--version'], { timeout: COMMAND_MS_MAX });
+  const found = /v(\d+)\.(\d+)\./.exec(stdout)?.slice(1).map(Number) ?? [];
+  const [foundMajor = 0, foundMinor = 0] = found;
+  return foundMajor > major || (foundMajor === major && foundMinor >= minor);
+}
+
+/** What makes apt look into the newer release on the mirror that it uses; undefined without apt. */
+async function suiteOptions(): Promise<readonly string[] | undefined> {
+  if (onPath('apt-get').every((path) => !isExecutable(path))) return undefined;
+  const { stdout } = await run('apt-get', ['indextargets', '--format', '$(REPO_URI)']);
+  const uri = stdout.split('\n').find((one) => /\/debian\/?$/.test(one));
+  if (uri === undefined || !existsSync(DEBIAN_KEYS)) return undefined;
+  mkdirSync(CACHE_DIR, { recursive: true });
+  const sources = join(CACHE_DIR, 'cluster.list');
+  writeFileSync(sources, `deb [signed-by=${DEBIAN_KEYS}] ${uri} ${CLUSTER_SUITE} main\n`);
+  return ['-o', `Dir::Etc::sourcelist=${sources}`, '-o', 'Dir::Etc::sourceparts=-'];
 }
 
 function onPath(name = 'nats-server'): string[] {
@@ -70,11 +113,14 @@ async function answers(binary: string): Promise<boolean> {
 }
 
 /** Unpacks in a directory of its own and renames: two processes may fetch at once. */
-async function fetchInto(target: string): Promise<void> {
-  mkdirSync(CACHE_DIR, { recursive: true });
+async function fetchInto(target: string, suites?: readonly string[]): Promise<void> {
+  mkdirSync(dirname(target), { recursive: true });
   const work = mkdtempSync(join(CACHE_DIR, 'download-'));
   try {
-    const packagePath = (await download(work, [])) ?? (await downloadWithOwnLists(work));
+    const packagePath =
+      suites === undefined
+        ? ((await download(work, [])) ?? (await downloadWithOwnLists(work, [])))
+        : await downloadWithOwnLists(work, suites);
     await run('dpkg', ['-x', packagePath, work], { timeout: COMMAND_MS_MAX });
     const unpacked = ['usr/sbin', 'usr/bin']
       .map((directory) => join(work, directory, 'nats-server'))
@@ -113,12 +159,13 @@ async function download(work: string, options: readonly string[]): Promise<strin
 }
 
 /** Fetches the lists into the work directory: the system's are not ours to write. */
-async function downloadWithOwnLists(work: string): Promise<string> {
+async function downloadWithOwnLists(work: string, suites: readonly string[]): Promise<string> {
   const lists = join(work, 'lists');
   const cache = join(work, 'cache');
   mkdirSync(join(lists, 'partial'), { recursive: true });
   mkdirSync(join(cache, 'archives', 'partial'), { recursive: true });
-  const options = ['-o', `Dir::State::lists=${lists}`, '-o', `Dir::Cache=${cache}`];
+  const own = ['-o', `Dir::State::lists=${lists}`, '-o', `Dir::Cache=${cache}`];
+  const options = [...own, ...suites];
   await run('apt-get', ['-o', 'APT::Sandbox::User=root', ...options, 'update'], {
     timeout: COMMAND_MS_MAX,
   });

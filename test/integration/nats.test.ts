@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   NatsPortTakenError,
@@ -117,6 +118,28 @@ describe('OrderedPublisher', () => {
     });
     publisher.close();
     await expect(publisher.publish('twice.x', 'd', 'd')).rejects.toThrow(PublisherClosedError);
+  });
+
+  test('sends nothing past a message that nobody takes, however long that lasts', async () => {
+    await ensureStream(nats, { name: 'partial', subjects: ['partial.none'] });
+    const takes = (...names: string[]) =>
+      nats.jsm.streams.update('partial', { subjects: names.map((name) => `partial.${name}`) });
+    const order: string[] = [];
+    const publisher = new OrderedPublisher(nats, {
+      stream: 'partial',
+      duplicateWindowMs: 300,
+      onAck: ({ messageId, sequence }) => order.push(`${sequence} ${messageId}`),
+    });
+    for (const id of ['first', 'second', 'third']) await publisher.publish(`partial.${id}`, id, id);
+    while (publisher.unstoredMs < 300) await delay(20);
+    await takes('second', 'third');
+    // Sent again and again meanwhile.
+    const { resent } = publisher.stats;
+    while (publisher.stats.resent < resent + 4) await delay(20);
+    await takes('first', 'second', 'third');
+    await publisher.flush();
+    expect(order).toEqual(['1 first', '2 second', '3 third']);
+    publisher.close();
   });
 
   test('stops at a message that the stream refuses', async () => {
