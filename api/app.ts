@@ -4,10 +4,10 @@
  * connections, and tests hand it theirs. Middleware order is the contract: probes are never counted,
  * everything else is, and an unknown route or method answers so with or without a key.
  */
-import type { ClickHouseClient } from '@clickhouse/client';
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
+import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
 import type { Nats } from '../infra/nats.ts';
 import { ACCOUNT_ENDPOINTS } from './account/endpoints.ts';
 import { admit, requireKey, uncounted } from './admission.ts';
@@ -34,7 +34,7 @@ import type { Streams } from './streams/streams.ts';
 import type { Usage } from './usage.ts';
 
 export type AppOptions = {
-  readonly clickhouse: ClickHouseClient;
+  readonly clickhouse: ClickHouseReader;
   readonly keys: Keys;
   readonly readiness: Readiness;
   readonly feed: Pick<Feed, 'handler' | 'endSessionsOf'>;

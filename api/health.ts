@@ -2,8 +2,8 @@
  * The probes: /healthz says that the process answers, /readyz that it can serve. Neither needs a
  * key. Readiness asks ClickHouse at most once a second however often it is probed.
  */
-import type { ClickHouseClient } from '@clickhouse/client';
 import type { RequestHandler } from 'express';
+import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
 
 const CHECK_MS_MAX = 2_000;
 const CHECK_AGE_MS_MAX = 1_000;
@@ -19,7 +19,7 @@ export const livenessHandler: RequestHandler = (_request, response) => {
 };
 
 export function createReadiness(options: {
-  readonly clickhouse: ClickHouseClient;
+  readonly clickhouse: ClickHouseReader;
   readonly nats: { readonly connected: boolean };
   readonly feed: { status(): Check };
 }): Readiness {
@@ -60,14 +60,14 @@ export async function notReady(readiness: Readiness): Promise<Record<string, str
 }
 
 /** Reads a table: a server that answers /ping may still lack its database. */
-async function ask(clickhouse: ClickHouseClient): Promise<Check> {
+async function ask(clickhouse: ClickHouseReader): Promise<Check> {
   try {
-    const result = await clickhouse.query({
-      query: 'SELECT 1 FROM migrations LIMIT 1',
-      format: 'JSONEachRow',
-      abort_signal: AbortSignal.timeout(CHECK_MS_MAX),
+    const rows = await clickhouse.select({
+      sql: 'SELECT 1 FROM migrations LIMIT 1',
+      parameters: {},
+      settings: {},
+      signal: AbortSignal.timeout(CHECK_MS_MAX),
     });
-    const rows = await result.json();
     return rows.length === 1
       ? { ready: true, detail: 'answers' }
       : { ready: false, detail: 'not migrated' };

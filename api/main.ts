@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { Registry } from 'prom-client';
-import { connectClickHouse } from '../infra/clickhouse.ts';
+import { connectReader } from '../infra/clickhouse-reader.ts';
 import { type Config, readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, natsOptions } from '../infra/nats.ts';
@@ -42,7 +42,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   });
   const usage = await openUsage({ bucket: usageBucket, logger });
   const sharedCounts = shareCounts(nats);
-  const clickhouse = connectClickHouse({
+  const clickhouse = connectReader({
     url: config.CLICKHOUSE_URL,
     database: config.CLICKHOUSE_DATABASE,
     name: 'api',
@@ -90,7 +90,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   stopWatching();
   sharedCounts.close();
   await Promise.all([streams.close(), sessions.close(), usage.close(), keys.close()]);
-  await clickhouse.close();
+  clickhouse.close();
   await nats.close();
   await metrics?.close();
 }

@@ -4,10 +4,10 @@
  * the pattern of its path: no address or id becomes a label.
  */
 import type { Server } from 'node:http';
-import type { ClickHouseClient } from '@clickhouse/client';
 import type { Request, Response } from 'express';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { z } from 'zod';
+import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
 import type { FeedFigures } from './feed/tally.ts';
 
 const AGES_MS = 5_000;
@@ -121,7 +121,7 @@ export function countFeed(registry: Registry, feed: { figures(): FeedFigures }):
 }
 
 /** Keeps the age of the leaderboards until the returned function is called. */
-export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseClient): () => void {
+export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseReader): () => void {
   const age = new Gauge({
     name: 'fillstream_leaderboard_age_seconds',
     help: 'since the last refresh of a leaderboard that succeeded',
@@ -135,12 +135,13 @@ export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseClie
   });
   async function look(): Promise<void> {
     try {
-      const result = await clickhouse.query({
-        query: AGES_SQL,
-        format: 'JSONEachRow',
-        abort_signal: AbortSignal.timeout(AGES_MS),
+      const rows = await clickhouse.select({
+        sql: AGES_SQL,
+        parameters: {},
+        settings: {},
+        signal: AbortSignal.timeout(AGES_MS),
       });
-      for (const row of await result.json()) {
+      for (const row of rows) {
         const { frame, seconds } = Age.parse(row);
         age.set({ time_frame: frame.toUpperCase() }, seconds);
       }

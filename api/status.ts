@@ -3,8 +3,8 @@
  * the newest final block, what is projected, and when each leaderboard was computed. Read from the
  * streams and the store themselves, so that it holds whichever processes run, at most once a second.
  */
-import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
+import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
 import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats.ts';
 import { lastMessage } from '../infra/nats-read.ts';
 import {
@@ -85,7 +85,7 @@ export const STATUS_ENDPOINTS: readonly Endpoint<StatusCall>[] = [
 /** Reads the status; calls within a second share one reading. */
 export function createStatus(options: {
   readonly nats: Nats;
-  readonly clickhouse: ClickHouseClient;
+  readonly clickhouse: ClickHouseReader;
   readonly now: () => number;
 }): () => Promise<Status> {
   let last: { readonly atMs: number; readonly reading: Promise<Status> } | undefined;

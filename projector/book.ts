@@ -6,10 +6,10 @@
 import { type Fill, type Match, partitionOf, type Resolution } from '../ingest/contract.ts';
 import type { Booking } from './contract.ts';
 import { evolve, FLAT, type Position, type Step } from './position.ts';
+import { Positions } from './positions.ts';
 
 type Market = {
-  /** Open positions by the number of their trader. */
-  readonly positions: Map<number, Position>;
+  readonly number: number;
   payouts: readonly [bigint, bigint] | undefined;
 };
 
@@ -17,6 +17,7 @@ type ChainPosition = { readonly blockNumber: number; readonly logIndex: number }
 
 export class Book {
   readonly #markets = new Map<string, Market>();
+  readonly #positions = new Positions();
   /** Traders are numbered as they come, so that their addresses are in memory once. */
   readonly #numbers = new Map<string, number>();
   readonly #traders: string[] = [];
@@ -28,7 +29,7 @@ export class Book {
 
   /** Puts back an open position as it was stored. */
   restorePosition(conditionId: string, trader: string, position: Position): void {
-    this.#market(conditionId).positions.set(this.#numberOf(trader), position);
+    this.#positions.set(this.#market(conditionId).number, this.#numberOf(trader), position);
   }
 
   restoreResolution(conditionId: string, payouts: readonly [bigint, bigint]): void {
@@ -46,9 +47,7 @@ export class Book {
   }
 
   openPositions(): number {
-    let count = 0;
-    for (const market of this.#markets.values()) count += market.positions.size;
-    return count;
+    return this.#positions.size;
   }
 
   /** Whether a resolution of the market was applied or restored: later ones say nothing. */
@@ -64,8 +63,8 @@ export class Book {
     const rows: Booking[] = [];
     for (const fill of match.fills) {
       const trader = this.#numberOf(fill.trader);
-      const before = market.positions.get(trader) ?? FLAT;
-      const step = evolve(before, {
+      const held = this.#positions.get(market.number, trader);
+      const step = evolve(held ?? FLAT, {
         kind: 'fill',
         side: fill.side,
         outcomeIndex: fill.outcomeIndex,
@@ -74,8 +73,11 @@ export class Book {
         fee: fill.fee,
       });
       const isSettled = market.payouts !== undefined && step.position.shares > 0n;
-      if (isSettled || step.position.shares === 0n) market.positions.delete(trader);
-      else market.positions.set(trader, step.position);
+      if (!isSettled && step.position.shares > 0n) {
+        this.#positions.set(market.number, trader, step.position);
+      } else if (held !== undefined) {
+        this.#positions.delete(market.number, trader);
+      }
       rows.push(fillRow(match, fill, step, sequence, partition, rows.length));
       // A fill after the resolution: what it leaves open can be redeemed, so it settles at once.
       if (market.payouts !== undefined && isSettled) {
@@ -103,11 +105,12 @@ export class Book {
       return [];
     }
     market.payouts = resolution.payouts;
-    const held = [...market.positions].map(([number, position]) => ({
+    const held = [...this.#positions.of(market.number)].map(([number, position]) => ({
+      number,
       trader: this.#traders[number] ?? '',
       position,
     }));
-    market.positions.clear();
+    for (const { number } of held) this.#positions.delete(market.number, number);
     return held
       .sort((a, b) => (a.trader < b.trader ? -1 : 1))
       .map(({ trader, position }, leg) =>
@@ -134,7 +137,7 @@ export class Book {
   #market(conditionId: string): Market {
     let market = this.#markets.get(conditionId);
     if (market === undefined) {
-      market = { positions: new Map(), payouts: undefined };
+      market = { number: this.#markets.size, payouts: undefined };
       this.#markets.set(conditionId, market);
     }
     return market;

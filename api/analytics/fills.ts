@@ -6,14 +6,8 @@ import { z } from 'zod';
 import { amount, amountText, side, text, time, yes } from './fields.ts';
 import { Int, isoSecond, price, Seconds, safeInteger } from './wire.ts';
 
-/** Columns of `bookings` that FILLS is of. */
-export const FILL_COLUMNS = `block_number, log_index, block_time, outcome_index, side, shares, usdc,
-  fee, order_hash, is_taker, token_id`;
-
-/** Aggregate over rows of `bookings`: their fills, oldest first in chain order. */
-export const FILLS = `arraySort(
-  fill -> (fill.1, fill.2),
-  groupArray((
+/** A fill of a row of `bookings`. */
+export const FILL = `(
     block_number,
     log_index,
     toUnixTimestamp(block_time),
@@ -25,9 +19,12 @@ export const FILLS = `arraySort(
     lower(hex(order_hash)),
     is_taker,
     toString(token_id)
-  )))`;
+  )`;
 
-/** One element of FILLS. */
+/** Aggregate over rows of `bookings`: their fills, oldest first in chain order. */
+export const FILLS = `arraySort(fill -> (fill.1, fill.2), groupArray(${FILL}))`;
+
+/** FILL, or one element of FILLS. */
 export const FillColumns = z
   .tuple([
     Int, // block

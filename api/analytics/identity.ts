@@ -4,42 +4,30 @@
  */
 import { z } from 'zod';
 import { Problem } from '../problems.ts';
+import { type Call, read } from './query.ts';
 import { Count, Seconds } from './wire.ts';
 
-/** Columns of `IDENTITY_FROM`. */
-export const IDENTITY_COLUMNS = `
-  toUnixTimestamp(activity.newest) AS last_trade_at,
-  activity.fills AS fills,
-  profile.*`;
+const ACTIVITY_SQL = `
+SELECT toUnixTimestamp(max(last_trade_at)) AS newest, sum(trader_activity.fills) AS total_fills
+FROM trader_activity
+WHERE trader = unhex({trader:String})`;
 
-/** Two one-row tables to cross join: the trader's activity and profile. */
-export const IDENTITY_FROM = `
-(
-  SELECT max(last_trade_at) AS newest, sum(trader_activity.fills) AS fills
-  FROM trader_activity
-  WHERE trader = unhex({trader:String})
-) AS activity
-CROSS JOIN
-(
-  SELECT
-    count() AS profiles,
-    any(traders.name) AS name,
-    any(traders.profile_image) AS profile_image,
-    any(traders.x_username) AS x_username,
-    any(traders.profile_created_at) AS profile_created_at,
-    any(traders.taker_tier) AS taker_tier,
-    any(traders.taker_tier_name) AS taker_tier_name,
-    any(traders.weighted_volume_usd) AS weighted_volume_usd,
-    any(traders.has_weighted_volume) AS has_weighted_volume
-  FROM traders FINAL
-  WHERE trader = unhex({trader:String})
-) AS profile`;
+const ActivityRow = z.object({ newest: Seconds, total_fills: Count });
 
-/** The row members that IDENTITY_COLUMNS gives. */
-export const IdentityColumns = {
-  last_trade_at: Seconds,
-  fills: Count,
-  profiles: Count,
+const PROFILE_SQL = `
+SELECT
+  name,
+  profile_image,
+  x_username,
+  profile_created_at,
+  taker_tier,
+  taker_tier_name,
+  weighted_volume_usd,
+  has_weighted_volume
+FROM traders FINAL
+WHERE trader = unhex({trader:String})`;
+
+const ProfileRow = z.object({
   name: z.string(),
   profile_image: z.string(),
   x_username: z.string(),
@@ -48,14 +36,23 @@ export const IdentityColumns = {
   taker_tier_name: z.string(),
   weighted_volume_usd: z.number(),
   has_weighted_volume: z.boolean(),
+});
+
+const NO_PROFILE: z.output<typeof ProfileRow> = {
+  ...{ name: '', profile_image: '', x_username: '', profile_created_at: '' },
+  ...{ taker_tier: 0, taker_tier_name: '', weighted_volume_usd: 0, has_weighted_volume: false },
 };
 
 /** Throws Problem 404 for an address without any fill and without a public profile. */
-export function requireSeen(
-  address: string,
-  row: { readonly fills: number; readonly profiles: number },
-): void {
-  if (row.fills > 0 || row.profiles > 0) return;
-  const detail = `no trade of ${address} was ever seen`;
-  throw new Problem({ status: 404, error: 'not_found', detail });
+export async function readIdentity(call: Call, address: string) {
+  const parameters = { trader: address.slice(2) };
+  const [[activity], [profile]] = await Promise.all([
+    read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
+    read(call, { sql: PROFILE_SQL, parameters, row: ProfileRow }),
+  ]);
+  if (profile === undefined && (activity?.total_fills ?? 0) === 0) {
+    const detail = `no trade of ${address} was ever seen`;
+    throw new Problem({ status: 404, error: 'not_found', detail });
+  }
+  return { ...(profile ?? NO_PROFILE), last_trade_at: activity?.newest ?? 0 };
 }

@@ -1,6 +1,6 @@
 /**
- * The query of the leaderboard: its parameters, and one statement for page, count and profiles from
- * the precomputed board of one time frame and tag.
+ * The query of the leaderboard: its parameters, and the reads of a page and of the count from the
+ * precomputed board of one time frame and tag.
  */
 import { z } from 'zod';
 import type { Caller } from '../keys.ts';
@@ -8,7 +8,7 @@ import { decimal, integer, oneOf, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
 import { boardCursor } from './cursors.ts';
-import { addressText, ProfileColumns, profileColumns } from './profiles.ts';
+import { addressText, readProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
 import { Count, Int } from './wire.ts';
 
@@ -110,35 +110,47 @@ const FILTER_NAMES = [
   ...(['max_market_count', 'min_pnl', 'last_active_hours'] as const),
 ];
 
-const Row = z.object({
+const Entry = z.object({
+  address: z.string(),
+  pnl: Int,
+  cost: Int,
+  total_volume: Int,
+  markets: Count,
+  wins: Count,
+});
+type Entry = z.output<typeof Entry>;
+
+const Counts = z.object({
   total_count: Count,
   /** Entries before the page in the order that was asked for. */
   ahead: Count,
-  /** Address, PnL, cost, volume, markets, wins. */
-  entries: z.array(z.tuple([z.string(), Int, Int, Int, Count, Count])),
-  ...ProfileColumns,
 });
-export type BoardRow = z.output<typeof Row>;
 
-/** Reads the page. Throws Problem 503 where ClickHouse cannot answer. */
+/** Reads the page and the profiles on it. Throws Problem 503 where ClickHouse cannot answer. */
 export async function readBoard(call: Call, given: Given) {
   const { cursor, limit = LIMIT_DEFAULT } = given;
-  const [row] = await read(call, {
-    sql: statement(given),
-    parameters: {
-      ...{ ...given, ...cursor, limit, active_since: activeSince(given, call.now()) },
-    },
-    row: Row,
-  });
-  if (row === undefined) throw new Error('one row of a page expected, got none');
-  const before = row.ahead + given.offset;
-  const last = row.entries.at(-1);
+  const parameters = { ...given, cursor: undefined, ...cursor, limit };
+  const bound = { ...parameters, active_since: activeSince(given, call.now()) };
+  const { page, counts } = statements(given);
+  const [entries, [counted]] = await Promise.all([
+    read(call, { sql: page, parameters: bound, row: Entry }),
+    read(call, { sql: counts, parameters: bound, row: Counts }),
+  ]);
+  if (counted === undefined) throw new Error('one row of counts expected, got none');
+  const before = counted.ahead + given.offset;
+  const last = entries.at(-1);
+  const total = counted.total_count;
   return {
-    ...row,
+    entries,
+    total,
+    profileOf: await readProfiles(
+      call,
+      entries.map(({ address }) => address),
+    ),
     /** Rank of the entry with this index: its place from the top in either order. */
     rankOf: (index: number) =>
-      given.order === 'desc' ? before + index + 1 : row.total_count - before - index,
-    next: last !== undefined && before + row.entries.length < row.total_count ? cursorOf(last) : '',
+      given.order === 'desc' ? before + index + 1 : total - before - index,
+    next: last !== undefined && before + entries.length < total ? cursorOf(last) : '',
   };
 }
 
@@ -167,8 +179,8 @@ export function allowedPage(given: Given, caller: Caller): Given {
   return { ...given, limit: given.limit ?? tier.leaderboardLimitDefault };
 }
 
-/** The statement of these parameters: fixed fragments only, every value is bound. */
-function statement(given: Given): string {
+/** The statements of these parameters: fixed fragments only, every value is bound. */
+function statements(given: Given) {
   const board = BOARDS[given.time_frame];
   const value = SORT_VALUES[given.sort_by];
   const filters = FILTER_NAMES.filter((name) => given[name] !== undefined);
@@ -177,37 +189,31 @@ function statement(given: Given): string {
   const [down, up, less, more] = isDown ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
   const key = `(${value}, realised_pnl, volume)`;
   const cursorKey = `(SELECT ${key} FROM ${CURSOR_ENTRY})`;
-  const behind =
-    given.cursor === undefined
-      ? '1'
-      : `(${key} ${less} ${cursorKey} OR (${key} = ${cursorKey}
-          AND trader ${more} unhex({cursor_trader:String})))`;
-  return `
-WITH
-  (
-    SELECT ${isDown ? '' : 'arrayReverse'}(arraySort(
-      e -> (-e.7, -e.2, -e.4, e.1),
-      groupArray((trader, realised_pnl, realised_cost, volume, markets_count, wins_count, value))
-    ))
-    FROM
-    (
-      SELECT *, ${value} AS value
-      FROM ${board}
-      WHERE ${where} AND ${behind}
-      ORDER BY value ${down}, realised_pnl ${down}, volume ${down}, trader ${up}
-      LIMIT {limit:UInt32} OFFSET {offset:UInt32}
-    )
-  ) AS page,
-  (SELECT (count(), countIf(NOT ${behind})) FROM ${board} WHERE ${where}) AS counts
+  const behind = `(${key} ${less} ${cursorKey} OR (${key} = ${cursorKey}
+  AND trader ${more} unhex({cursor_trader:String})))`;
+  const hasCursor = given.cursor !== undefined;
+  return {
+    page: `
 SELECT
-  counts.1 AS total_count,
-  counts.2 AS ahead,
-  arrayMap(e -> (${addressText('e.1')}, e.2, e.3, e.4, e.5, e.6), page) AS entries,
-  ${profileColumns('arrayMap(e -> e.1, page)')}`;
+  ${addressText('trader')} AS address,
+  realised_pnl AS pnl,
+  realised_cost AS cost,
+  volume AS total_volume,
+  markets_count AS markets,
+  wins_count AS wins
+FROM ${board}
+WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
+ORDER BY ${value} ${down}, realised_pnl ${down}, volume ${down}, trader ${up}
+LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
+    counts: `
+SELECT count() AS total_count, ${hasCursor ? `countIf(NOT ${behind})` : '0'} AS ahead
+FROM ${board}
+WHERE ${where}`,
+  };
 }
 
-function cursorOf([address, pnl, cost, volume, markets, wins]: BoardRow['entries'][number]) {
-  return [pnl, cost, volume, markets, wins, address.slice(2)].join('.');
+function cursorOf({ address, pnl, cost, total_volume, markets, wins }: Entry): string {
+  return [pnl, cost, total_volume, markets, wins, address.slice(2)].join('.');
 }
 
 function tierRequired(path: string, allowed: string, caller: Caller): Problem {

@@ -14,7 +14,7 @@ import {
   Parameters,
   readBoard,
 } from './leaderboard-query.ts';
-import { ProfileV1, ProfileV2, profileReader, profileV2 } from './profiles.ts';
+import { ProfileV1, ProfileV2, profileV2 } from './profiles.ts';
 import type { Call } from './query.ts';
 import { percent, safeInteger } from './wire.ts';
 
@@ -80,19 +80,18 @@ export const leaderboardV1 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, given) {
-    const { entries, next, rankOf, total_count, ...row } = await readBoard(call, given);
-    const profileOf = profileReader(row);
-    const traders = entries.map(([address, pnl, cost, volume, markets, wins], index) => ({
+    const { entries, next, profileOf, rankOf, total } = await readBoard(call, given);
+    const traders = entries.map(({ address, pnl, cost, total_volume, markets, wins }, index) => ({
       profile: profileOf(address),
       total_pnl: pnl.toString(),
-      total_volume: volume.toString(),
+      total_volume: total_volume.toString(),
       roi: percent(pnl, cost),
       win_rate: percent(BigInt(wins), BigInt(markets)),
       rank: rankOf(index),
       markets_count: markets,
       wins_count: wins,
     }));
-    return new Page({ traders, total_count }, next);
+    return new Page({ traders, total_count: total }, next);
   },
 });
 
@@ -107,19 +106,18 @@ export const leaderboardV2 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, given) {
-    const { entries, next, rankOf, total_count, ...row } = await readBoard(call, given);
-    const profileOf = profileReader(row);
-    const traders = entries.map(([address, pnl, cost, volume, markets, wins], index) => ({
+    const { entries, next, profileOf, rankOf, total } = await readBoard(call, given);
+    const traders = entries.map(({ address, pnl, cost, total_volume, markets, wins }, index) => ({
       profile: profileV2(profileOf(address)),
       last_trade_at: profileOf(address).last_trade_at,
       total_pnl: safeInteger(pnl),
-      total_volume: safeInteger(volume),
+      total_volume: safeInteger(total_volume),
       roi: percent(pnl, cost),
       win_rate: percent(BigInt(wins), BigInt(markets)),
       rank: rankOf(index),
       markets_count: markets,
       wins_count: wins,
     }));
-    return new Page({ traders, next_cursor: next, total_count }, next);
+    return new Page({ traders, next_cursor: next, total_count: total }, next);
   },
 });

@@ -11,16 +11,10 @@ import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
 import { traderCursor } from './cursors.ts';
 import { amountText, count, percentage, text, time } from './fields.ts';
-import { FILL_COLUMNS, FILLS, FillColumns, FillV1, fillV1 } from './fills.ts';
-import { conditionOf, knownMarket } from './market-key.ts';
-import { type Listing, MarketColumns, MarketV1, marketColumns, marketV1 } from './market-object.ts';
-import {
-  addressText,
-  ProfileColumns,
-  ProfileV1,
-  profileColumns,
-  profileReader,
-} from './profiles.ts';
+import { FILLS, FillColumns, FillV1, fillV1 } from './fills.ts';
+import { findMarket, knownListing } from './market-key.ts';
+import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
+import { addressText, ProfileV1, readProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
 import { Count, Int, isoSecond, percent, Seconds } from './wire.ts';
 
@@ -40,76 +34,57 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
-/** The market and, of all its traders, their number and the last one of the page. */
-const HEAD_SQL = (condition: string, given: Given) => `
-WITH
-  ${condition} AS condition,
-  (
-    SELECT arraySort(groupUniqArray(trader)) FROM market_traders WHERE condition_id = condition
-  ) AS everyone,
-  arrayFilter(one -> ${isBehind('one', given)}, everyone) AS behind
+/** Of all traders their number, and the last one of the page. */
+const HEAD_SQL = (given: Given) => `
 SELECT
-  ${marketColumns('condition_id = condition')},
   length(everyone) AS total_count,
+  arrayFilter(one -> ${isBehind('one', given)}, everyone) AS behind,
   length(behind) AS behind_count,
-  ${addressText(`behind[${given.order === 'asc' ? '' : '-'}{limit:Int32}]`)} AS last`;
+  ${addressText(`behind[${given.order === 'asc' ? '' : '-'}{limit:Int32}]`)} AS last
+FROM
+(
+  SELECT arraySort(groupUniqArray(trader)) AS everyone
+  FROM market_traders
+  WHERE condition_id = unhex({condition_id:String})
+)`;
 
-const HeadRow = z.object({
-  ...MarketColumns,
-  total_count: Count,
-  behind_count: Count,
-  last: z.string(),
-});
+const HeadRow = z.object({ total_count: Count, behind_count: Count, last: z.string() });
 
 /** Traders behind the cursor up to the page's last one, whoever came meanwhile. */
 const TRADERS_SQL = (given: Given) => `
-WITH
-  toFixedString(unhex({condition_id:String}), 32) AS condition,
-  (
-    SELECT groupArray((trader, pnl, cost, fees, maker, taker, toUnixTimestamp(newest)))
-    FROM
-    (
-      SELECT
-        trader,
-        sum(realised_pnl) AS pnl,
-        sum(realised_cost) AS cost,
-        sum(fee) AS fees,
-        sum(maker_volume) AS maker,
-        sum(taker_volume) AS taker,
-        max(last_trade_at) AS newest
-      FROM market_traders
-      WHERE condition_id = condition AND ${isBehind('trader', given)}
-        AND ({until:String} = '' OR trader ${given.order === 'asc' ? '<=' : '>='}
-          toFixedString(unhex({until:String}), 20))
-      GROUP BY trader
-      ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
-      LIMIT ${READ_TRADERS_MAX}
-    )
-  ) AS page
 SELECT
-  arrayMap(e -> (${addressText('e.1')}, e.2, e.3, e.4, e.5, e.6, e.7), page) AS entries,
-  ${profileColumns('arrayMap(e -> e.1, page)')},
-  ${given.include_orders ? ORDERS : '[] AS orders'}`;
+  ${addressText('trader')} AS address,
+  sum(realised_pnl) AS pnl,
+  sum(realised_cost) AS cost,
+  sum(market_traders.fee) AS fees,
+  sum(maker_volume) AS maker,
+  sum(taker_volume) AS taker,
+  toUnixTimestamp(max(last_trade_at)) AS newest
+FROM market_traders
+WHERE condition_id = unhex({condition_id:String}) AND ${isBehind('trader', given)}
+  AND ({until:String} = '' OR trader ${given.order === 'asc' ? '<=' : '>='} unhex({until:String}))
+GROUP BY trader
+ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
+LIMIT ${READ_TRADERS_MAX}`;
 
-const ORDERS = `
-  (
-    SELECT groupArray((${addressText('trader')}, fills))
-    FROM
-    (
-      SELECT trader, ${FILLS} AS fills
-      FROM (SELECT trader, ${FILL_COLUMNS} FROM bookings
-        WHERE trader IN (SELECT arrayJoin(arrayMap(e -> e.1, page)))
-          AND condition_id = condition AND kind = 'fill')
-      GROUP BY trader
-    )
-  ) AS orders`;
-
-const TradersRow = z.object({
-  /** Address, PnL, cost, fees, maker and taker volume, newest fill. */
-  entries: z.array(z.tuple([z.string(), Int, Int, Int, Int, Int, Seconds])),
-  ...ProfileColumns,
-  orders: z.array(z.tuple([z.string(), z.array(FillColumns)])),
+const TraderRow = z.object({
+  address: z.string(),
+  pnl: Int,
+  cost: Int,
+  fees: Int,
+  maker: Int,
+  taker: Int,
+  newest: Seconds,
 });
+
+const ORDERS_SQL = `
+SELECT ${addressText('trader')} AS address, ${FILLS} AS orders
+FROM bookings
+WHERE trader IN (SELECT unhex(arrayJoin({traders:Array(String)})))
+  AND condition_id = unhex({condition_id:String}) AND kind = 'fill'
+GROUP BY trader`;
+
+const OrdersRow = z.object({ address: z.string(), orders: z.array(FillColumns) });
 
 const TraderV1 = z.object({
   profile: ProfileV1,
@@ -155,18 +130,25 @@ export const marketData = endpoint({
 /** Throws Problem 404 where nothing is known of the market. */
 async function readHead(call: Call, given: Given) {
   const key: MarketKey = given.id_or_slug;
-  const { condition, parameters } = conditionOf(key);
-  const [row] = await read(call, {
-    sql: HEAD_SQL(condition, given),
-    parameters: { ...parameters, limit: given.limit, cursor: given.cursor ?? '' },
-    row: HeadRow,
-  });
-  if (row === undefined) throw new Error('one row of a market expected, got none');
+  const { conditionId, listing } = await findMarket(call, key);
+  const parameters = {
+    condition_id: conditionId.slice(2),
+    limit: given.limit,
+    cursor: given.cursor ?? '',
+  };
+  const [found, resolutions, [head]] = await Promise.all([
+    listing,
+    readResolutions(call, [conditionId]),
+    read(call, { sql: HEAD_SQL(given), parameters, row: HeadRow }),
+  ]);
+  if (head === undefined) throw new Error('one row of sums without a key expected, got none');
+  const resolution = resolutions.get(conditionId);
   return {
-    ...knownMarket(key, row, row.total_count),
-    totalCount: row.total_count,
-    behindCount: row.behind_count,
-    last: row.last,
+    listing: knownListing(key, found, { traders: head.total_count, resolution }),
+    resolution,
+    totalCount: head.total_count,
+    behindCount: head.behind_count,
+    last: head.last,
   };
 }
 
@@ -177,17 +159,25 @@ async function* readTraders(
   { condition_id: conditionId, outcomes }: Listing,
   until: string,
 ): AsyncGenerator<z.input<typeof TraderV1>> {
+  const condition_id = conditionId.slice(2);
   let { cursor } = given;
   for (;;) {
-    const [row] = await read(call, {
+    const rows = await read(call, {
       sql: TRADERS_SQL({ ...given, cursor }),
-      parameters: { condition_id: conditionId.slice(2), cursor: cursor ?? '', until },
-      row: TradersRow,
+      parameters: { condition_id, cursor: cursor ?? '', until },
+      row: TraderRow,
     });
-    if (row === undefined) throw new Error('one row of traders expected, got none');
-    const profileOf = profileReader(row);
-    const orders = new Map(row.orders);
-    for (const [address, pnl, cost, fees, maker, taker, newest] of row.entries) {
+    const addresses = rows.map(({ address }) => address);
+    const traders = addresses.map((address) => address.slice(2));
+    const hasOrders = given.include_orders && rows.length > 0;
+    const [profileOf, own] = await Promise.all([
+      readProfiles(call, addresses),
+      hasOrders
+        ? read(call, { sql: ORDERS_SQL, parameters: { condition_id, traders }, row: OrdersRow })
+        : [],
+    ]);
+    const ordersOf = new Map(own.map(({ address, orders }) => [address, orders]));
+    for (const { address, pnl, cost, fees, maker, taker, newest } of rows) {
       yield {
         profile: profileOf(address),
         pnl: pnl.toString(),
@@ -197,11 +187,11 @@ async function* readTraders(
         fee: fees.toString(),
         roi: percent(pnl, cost),
         last_trade_at: isoSecond(newest),
-        orders: (orders.get(address) ?? []).map((fill) => fillV1(fill, outcomes)),
+        orders: (ordersOf.get(address) ?? []).map((fill) => fillV1(fill, outcomes)),
       };
-      cursor = address.slice(2);
     }
-    if (row.entries.length < READ_TRADERS_MAX) return;
+    cursor = traders.at(-1);
+    if (rows.length < READ_TRADERS_MAX) return;
   }
 }
 

@@ -1,63 +1,52 @@
-/**
- * Finding a market by its number, condition id or slug: the SQL of its condition id, and what is known of
- * it once its row was read.
- */
+/** Finding a market by its number, condition id or slug, and what is known of it once it was found. */
 import type { MarketKey } from '../parameters.ts';
 import { Problem } from '../problems.ts';
-import { type Listing, type Resolution, unlisted } from './market-object.ts';
+import { type Listing, type Resolution, readListing, unlisted } from './market-object.ts';
+import type { Call } from './query.ts';
 
-/** Condition id of the market whose number is the parameter `market_id`; NULL for no market. */
-export const CONDITION_OF_MARKET_ID = `(
-  SELECT condition_id
-  FROM markets FINAL
-  WHERE market_id = {market_id:UInt64} AND market_id != 0
-  ORDER BY sequence DESC
-  LIMIT 1
-)`;
+export type FoundMarket = {
+  readonly conditionId: string;
+  /** Under way; undefined where the catalogue does not know the market. */
+  readonly listing: Promise<Listing | undefined>;
+};
 
-/** A slug that was used again means the newest listing. */
-const CONDITION_OF_SLUG = `(
-  SELECT condition_id
-  FROM markets FINAL
-  WHERE slug = {slug:String}
-  ORDER BY sequence DESC
-  LIMIT 1
-)`;
-
-/** SQL of the condition id with the values that it binds; NULL or an unknown one for no market. */
-export function conditionOf(key: MarketKey): {
-  readonly condition: string;
-  readonly parameters: Readonly<Record<string, string>>;
-} {
-  switch (key.kind) {
-    case 'id':
-      return { condition: CONDITION_OF_MARKET_ID, parameters: { market_id: key.id } };
-    case 'slug':
-      return { condition: CONDITION_OF_SLUG, parameters: { slug: key.slug } };
-    case 'condition':
-      return {
-        condition: 'toFixedString(unhex({condition_id:String}), 32)',
-        parameters: { condition_id: key.conditionId.slice(2) },
-      };
+/**
+ * Finds the market: by a condition id at once, its listing is read meanwhile. Throws Problem 404 where
+ * no market has the number or the slug; a slug that was used again means the newest listing.
+ */
+export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarket> {
+  if (key.kind === 'condition') {
+    const { conditionId } = key;
+    const parameters = { condition_id: conditionId.slice(2) };
+    const listing = readListing(call, 'condition_id = unhex({condition_id:String})', parameters);
+    // Whoever awaits it gets the error, though another read may fail before.
+    listing.catch(() => undefined);
+    return { conditionId, listing };
   }
+  const listing =
+    key.kind === 'id'
+      ? await readListing(call, 'market_id = {market_id:UInt64} AND market_id != 0', {
+          market_id: key.id,
+        })
+      : await readListing(call, 'slug = {slug:String}', { slug: key.slug });
+  if (listing === undefined) throw unknownMarket(key);
+  return { conditionId: listing.condition_id, listing: Promise.resolve(listing) };
 }
 
 /**
- * The market of a row that `marketColumns` is in. Throws Problem 404 where nothing is known of it: a
- * market that no listing describes is known by its condition id once it was traded or resolved.
+ * The listing to show. Throws Problem 404 where nothing is known of the market: one that no listing
+ * describes is known by its condition id once it was traded or resolved.
  */
-export function knownMarket(
+export function knownListing(
   key: MarketKey,
-  row: { readonly listings: readonly Listing[]; readonly resolutions: readonly Resolution[] },
-  traders: number,
-): { readonly listing: Listing; readonly resolution: Resolution | undefined } {
-  const [listing] = row.listings;
-  const [resolution] = row.resolutions;
-  if (listing !== undefined) return { listing, resolution };
-  if (key.kind !== 'condition' || (traders === 0 && resolution === undefined)) {
+  listing: Listing | undefined,
+  known: { readonly traders: number; readonly resolution: Resolution | undefined },
+): Listing {
+  if (listing !== undefined) return listing;
+  if (key.kind !== 'condition' || (known.traders === 0 && known.resolution === undefined)) {
     throw unknownMarket(key);
   }
-  return { listing: unlisted(key.conditionId), resolution };
+  return unlisted(key.conditionId);
 }
 
 /** 404: no market has this number, condition id or slug. */

@@ -1,92 +1,111 @@
 /**
- * Market objects (specification 2.2): the SQL that reads a listing and a resolution, and their
- * assembly. A market that no listing describes has the id 0 and empty texts.
+ * Market objects (specification 2.2): the reads of listings and resolutions, and their assembly. A market that no listing describes has the id 0 and empty texts.
  */
 import { z } from 'zod';
 import { winningOutcome } from '../../ingest/contract.ts';
 import { text, time, yes } from './fields.ts';
+import { type Call, read } from './query.ts';
 import { Int, isoSecond, Seconds, safeInteger } from './wire.ts';
 
-/** Expression of each member of a listing, over a row of `markets`. */
-const LISTING = {
-  condition_id: "concat('0x', lower(hex(condition_id)))",
-  id: 'toString(market_id)',
-  question: 'question',
-  slug: 'slug',
-  start_date: 'start_date',
-  end_date: 'end_date',
-  icon: 'icon',
-  neg_risk: 'neg_risk',
-  event_slug: 'event_slug',
-  series_slug: 'series_slug',
-  tags: 'tags',
-  outcomes: 'outcomes',
-  token_ids: 'arrayMap(token -> toString(token), token_ids)',
-  group_item_title: 'group_item_title',
-  event_title: 'event_title',
-  event_icon: 'event_icon',
-};
+/** Columns of ListingRow, of a row of `markets`. */
+const LISTING = `
+  concat('0x', lower(hex(condition_id))) AS condition,
+  toString(market_id) AS id,
+  question,
+  slug,
+  start_date,
+  end_date,
+  icon,
+  neg_risk,
+  event_slug,
+  series_slug,
+  tags,
+  outcomes,
+  arrayMap(token -> toString(token), token_ids) AS tokens,
+  group_item_title,
+  event_title,
+  event_icon`;
 
-const Listing = z.object({
-  condition_id: z.string(),
-  id: z.string(),
-  question: z.string(),
-  slug: z.string(),
-  start_date: z.string(),
-  end_date: z.string(),
-  icon: z.string(),
-  neg_risk: z.boolean(),
-  event_slug: z.string(),
-  series_slug: z.string(),
-  tags: z.array(z.string()),
-  outcomes: z.array(z.string()),
-  token_ids: z.array(z.string()),
-  group_item_title: z.string(),
-  event_title: z.string(),
-  event_icon: z.string(),
-});
-export type Listing = z.output<typeof Listing>;
+const ListingRow = z
+  .object({
+    condition: z.string(),
+    id: z.string(),
+    question: z.string(),
+    slug: z.string(),
+    start_date: z.string(),
+    end_date: z.string(),
+    icon: z.string(),
+    neg_risk: z.boolean(),
+    event_slug: z.string(),
+    series_slug: z.string(),
+    tags: z.array(z.string()),
+    outcomes: z.array(z.string()),
+    tokens: z.array(z.string()),
+    group_item_title: z.string(),
+    event_title: z.string(),
+    event_icon: z.string(),
+  })
+  .transform(({ condition, tokens, ...row }) => ({
+    condition_id: condition,
+    ...row,
+    token_ids: tokens,
+  }));
+export type Listing = z.output<typeof ListingRow>;
 
 const ResolutionRow = z
-  .tuple([z.string(), Seconds, Int, Int])
-  .transform(([conditionId, resolvedAt, payout0, payout1]) => ({
-    conditionId,
-    resolvedAt,
-    payouts: [payout0, payout1] as const,
+  .object({ condition: z.string(), at: Seconds, payout_0: Int, payout_1: Int })
+  .transform((row) => ({
+    conditionId: row.condition,
+    resolvedAt: row.at,
+    payouts: [row.payout_0, row.payout_1] as const,
   }));
 export type Resolution = z.output<typeof ResolutionRow>;
 
-/**
- * Two columns, `listings` and `resolutions`, of the markets that `condition` (SQL over condition_id)
- * keeps. Both tables are read by their primary key.
- */
-export function marketColumns(condition: string): string {
-  return `
-  (
-    SELECT groupArray((${Object.values(LISTING).join(', ')}))
-    FROM markets FINAL
-    WHERE ${condition}
-  ) AS listings,
-  (
-    SELECT groupArray(
-      (${LISTING.condition_id}, toUnixTimestamp(resolved_at), payout_0, payout_1))
-    FROM resolutions FINAL
-    WHERE ${condition}
-  ) AS resolutions`;
+/** The listing that `condition`, SQL over `markets`, keeps; the newest where there are several. */
+export async function readListing(
+  call: Call,
+  condition: string,
+  parameters: Readonly<Record<string, string>>,
+): Promise<Listing | undefined> {
+  const sql = `SELECT ${LISTING} FROM markets FINAL WHERE ${condition} ORDER BY sequence DESC LIMIT 1`;
+  const [listing] = await read(call, { sql, parameters, row: ListingRow });
+  return listing;
 }
 
-/** The row members that `marketColumns` gives. */
-export const MarketColumns = {
-  listings: z.array(
-    z
-      .array(z.unknown())
-      .transform((values) =>
-        Object.fromEntries(Object.keys(LISTING).map((name, index) => [name, values[index]])),
-      )
-      .pipe(Listing),
-  ),
-  resolutions: z.array(ResolutionRow),
-};
+/** By the primary key of both tables. */
+const AMONG = 'condition_id IN (SELECT unhex(arrayJoin({conditions:Array(String)})))';
+
+/** The listings of these markets by condition id; without those that no listing describes. */
+export async function readListings(
+  call: Call,
+  conditionIds: readonly string[],
+): Promise<ReadonlyMap<string, Listing>> {
+  if (conditionIds.length === 0) return new Map();
+  const sql = `SELECT ${LISTING} FROM markets FINAL WHERE ${AMONG}`;
+  const parameters = { conditions: conditionIds.map((id) => id.slice(2)) };
+  const listings = await read(call, { sql, parameters, row: ListingRow });
+  return new Map(listings.map((listing) => [listing.condition_id, listing]));
+}
+
+const RESOLUTIONS_SQL = `
+SELECT
+  concat('0x', lower(hex(condition_id))) AS condition,
+  toUnixTimestamp(resolved_at) AS at,
+  payout_0,
+  payout_1
+FROM resolutions FINAL
+WHERE ${AMONG}`;
+
+/** The resolutions of these markets by condition id. */
+export async function readResolutions(
+  call: Call,
+  conditionIds: readonly string[],
+): Promise<ReadonlyMap<string, Resolution>> {
+  if (conditionIds.length === 0) return new Map();
+  const parameters = { conditions: conditionIds.map((id) => id.slice(2)) };
+  const rows = await read(call, { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow });
+  return new Map(rows.map((row) => [row.conditionId, row]));
+}
 
 /** What is shown of a market that the catalogue does not know. */
 export function unlisted(conditionId: string): Listing {

@@ -1,73 +1,44 @@
 /**
  * `GET /v1|v2/markets/:id` (specification 2.11): the market, its totals over all traders and its top
- * earners. total_volume sums the traders' own fills, so both sides of a match count. Everything is
- * one statement: totals and earners come from one pass over the market's traders.
+ * earners. total_volume sums the traders' own fills, so both sides of a match count. Totals and
+ * earners come from one pass over the market's traders.
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { type MarketKey, marketKey } from '../parameters.ts';
 import { amount, amountText, count, percentage } from './fields.ts';
-import { conditionOf, knownMarket } from './market-key.ts';
-import {
-  MarketColumns,
-  MarketV1,
-  MarketV2,
-  marketColumns,
-  marketV1,
-  marketV2,
-} from './market-object.ts';
+import { findMarket, knownListing } from './market-key.ts';
+import { MarketV1, MarketV2, marketV1, marketV2, readResolutions } from './market-object.ts';
 import { fillInTokens } from './market-tokens.ts';
-import {
-  addressText,
-  ProfileColumns,
-  ProfileV1,
-  ProfileV2,
-  profileColumns,
-  profileReader,
-  profileV2,
-} from './profiles.ts';
+import { addressText, ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
 import { Count, Int, percent, safeInteger } from './wire.ts';
 
 const TOP_EARNERS_MAX = 20;
 
-const SQL = (condition: string) => `
-WITH
-  ${condition} AS condition,
-  (
-    SELECT
-    (
-      sum(volume),
-      sumIf(pnl, pnl > 0),
-      count(),
-      countIf(pnl > 0),
-      -- Sorted upwards: the greatest PnL, then volume, is the least negated one.
-      groupArraySortedIf(${TOP_EARNERS_MAX})((-pnl, -volume, trader, cost), pnl > 0)
-    )
-    FROM
-    (
-      SELECT
-        trader,
-        sum(realised_pnl) AS pnl,
-        sum(realised_cost) AS cost,
-        sum(maker_volume) + sum(taker_volume) AS volume
-      FROM market_traders
-      WHERE condition_id = condition
-      GROUP BY trader
-    )
-  ) AS totals
+const SQL = `
 SELECT
-  ${marketColumns('condition_id = condition')},
-  totals.1 AS total_volume,
-  totals.2 AS total_pnl_distributed,
-  totals.3 AS total_traders,
-  totals.4 AS total_winners,
-  arrayMap(e -> (${addressText('e.3')}, -e.1, -e.2, e.4), totals.5) AS earners,
-  ${profileColumns('arrayMap(e -> e.3, totals.5)')}`;
+  sum(volume) AS total_volume,
+  sumIf(pnl, pnl > 0) AS total_pnl_distributed,
+  count() AS total_traders,
+  countIf(pnl > 0) AS total_winners,
+  -- Sorted upwards: the greatest PnL, then volume, is the least negated one.
+  arrayMap(
+    e -> (${addressText('e.3')}, -e.1, -e.2, e.4),
+    groupArraySortedIf(${TOP_EARNERS_MAX})((-pnl, -volume, trader, cost), pnl > 0)) AS earners
+FROM
+(
+  SELECT
+    trader,
+    sum(realised_pnl) AS pnl,
+    sum(realised_cost) AS cost,
+    sum(maker_volume) + sum(taker_volume) AS volume
+  FROM market_traders
+  WHERE condition_id = unhex({condition_id:String})
+  GROUP BY trader
+)`;
 
 const Row = z.object({
-  ...MarketColumns,
-  ...ProfileColumns,
   total_volume: Int,
   total_pnl_distributed: Int,
   total_traders: Count,
@@ -132,14 +103,13 @@ export const marketDetailV1 = endpoint({
   problems: ['not_found'],
   async run(call: Call, { id }) {
     const row = await readMarket(call, id);
-    const profileOf = profileReader(row);
     return {
       market: marketV1(row.listing, row.resolution),
       total_volume: row.total_volume.toString(),
       total_pnl_distributed: row.total_pnl_distributed.toString(),
       total_traders: row.total_traders,
       top_earners: row.earners.map(([address, pnl, volume, cost], index) => ({
-        profile: profileOf(address),
+        profile: row.profileOf(address),
         pnl: pnl.toString(),
         volume: volume.toString(),
         roi: percent(pnl, cost),
@@ -160,14 +130,13 @@ export const marketDetailV2 = endpoint({
   async run(call: Call, { id }) {
     const row = await readMarket(call, id);
     await fillInTokens(call, [row.listing]);
-    const profileOf = profileReader(row);
     return {
       market: marketV2(row.listing, row.resolution),
       total_volume: safeInteger(row.total_volume),
       total_pnl_distributed: safeInteger(row.total_pnl_distributed),
       total_traders: row.total_traders,
       top_earners: row.earners.map(([address, pnl, volume, cost], index) => ({
-        profile: profileV2(profileOf(address)),
+        profile: profileV2(row.profileOf(address)),
         pnl: safeInteger(pnl),
         volume: safeInteger(volume),
         roi: percent(pnl, cost),
@@ -180,8 +149,22 @@ export const marketDetailV2 = endpoint({
 
 /** Throws Problem 404 where nothing is known of the market. */
 async function readMarket(call: Call, key: MarketKey) {
-  const { condition, parameters } = conditionOf(key);
-  const [row] = await read(call, { sql: SQL(condition), parameters, row: Row });
-  if (row === undefined) throw new Error('one row of a market expected, got none');
-  return { ...row, ...knownMarket(key, row, row.total_traders) };
+  const { conditionId, listing } = await findMarket(call, key);
+  const parameters = { condition_id: conditionId.slice(2) };
+  const [found, resolutions, [totals]] = await Promise.all([
+    listing,
+    readResolutions(call, [conditionId]),
+    read(call, { sql: SQL, parameters, row: Row }),
+  ]);
+  if (totals === undefined) throw new Error('one row of sums without a key expected, got none');
+  const resolution = resolutions.get(conditionId);
+  return {
+    ...totals,
+    listing: knownListing(key, found, { traders: totals.total_traders, resolution }),
+    resolution,
+    profileOf: await readProfiles(
+      call,
+      totals.earners.map(([address]) => address),
+    ),
+  };
 }

@@ -7,17 +7,8 @@ import { z } from 'zod';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, integer, marketId, order } from '../parameters.ts';
 import { fillCursor } from './cursors.ts';
-import {
-  FILL_COLUMNS,
-  FILLS,
-  type Fill,
-  FillColumns,
-  FillV1,
-  FillV2,
-  fillV1,
-  fillV2,
-} from './fills.ts';
-import { CONDITION_OF_MARKET_ID, unknownMarket } from './market-key.ts';
+import { FILL, type Fill, FillColumns, FillV1, FillV2, fillV1, fillV2 } from './fills.ts';
+import { findMarket } from './market-key.ts';
 import { type Call, read } from './query.ts';
 
 /** Fills of one read. */
@@ -32,32 +23,20 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
-/** One row where the market exists, fills or none; else no row. */
 function statement({ cursor, order }: Given): string {
-  const [direction, behind, reversed] =
-    order === 'asc' ? ['ASC', '>', ''] : ['DESC', '<', 'arrayReverse'];
+  const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
   const isBehind = `AND (block_number, log_index)
-        ${behind} ({cursor_block:UInt64}, {cursor_log:UInt32})`;
+    ${behind} ({cursor_block:UInt64}, {cursor_log:UInt32})`;
   return `
-WITH ${CONDITION_OF_MARKET_ID} AS condition
-SELECT market.outcomes AS outcomes, own.fills AS fills
-FROM (SELECT outcomes FROM markets FINAL WHERE condition_id = condition) AS market
-CROSS JOIN
-(
-  SELECT ${reversed}(${FILLS}) AS fills
-  FROM
-  (
-    SELECT ${FILL_COLUMNS}
-    FROM bookings
-    WHERE trader = unhex({trader:String}) AND condition_id = condition AND kind = 'fill'
-      ${cursor === undefined ? '' : isBehind}
-    ORDER BY block_number ${direction}, log_index ${direction}
-    LIMIT {limit:UInt32}
-  )
-) AS own`;
+SELECT ${FILL} AS fill
+FROM bookings
+WHERE trader = unhex({trader:String}) AND condition_id = unhex({condition_id:String}) AND kind = 'fill'
+  ${cursor === undefined ? '' : isBehind}
+ORDER BY block_number ${direction}, log_index ${direction}
+LIMIT {limit:UInt32}`;
 }
 
-const Row = z.object({ outcomes: z.array(z.string()), fills: z.array(FillColumns) });
+const Row = z.object({ fill: FillColumns }).transform(({ fill }) => fill);
 
 const DESCRIPTION =
   'Every fill, oldest first unless `order=desc`. An address without fills there has an empty list.';
@@ -92,44 +71,62 @@ async function readOrders<Shown extends object>(
   given: Given,
   shown: (fill: Fill, outcomes: Outcomes) => Shown,
 ): Promise<Page<{ orders: Shown[] }>> {
+  const { conditionId, listing } = await findMarket(call, { kind: 'id', id: given.id });
+  const outcomes = (await listing)?.outcomes ?? [];
   const limit = given.limit ?? PAGE_FILLS_MAX;
-  const first = await readPage(call, given, limit);
-  const isWhole = first.fills.length < limit;
+  const fills = await readPage(call, conditionId, given, limit);
+  const isWhole = fills.length < limit;
   if (given.limit === undefined && !isWhole) {
-    return new Page({ orders: [] }, '', everyOrder(call, given, first, shown));
+    const pages = everyPage(call, conditionId, given, fills);
+    return new Page(
+      { orders: [] },
+      '',
+      everyOrder(pages, (fill) => shown(fill, outcomes)),
+    );
   }
-  const orders = first.fills.map((fill) => shown(fill, first.outcomes));
-  return new Page({ orders }, isWhole ? '' : cursorOf(first.fills));
+  const orders = fills.map((fill) => shown(fill, outcomes));
+  return new Page({ orders }, isWhole ? '' : cursorOf(fills));
 }
 
-/** The first page's fills and all behind them. */
 async function* everyOrder<Shown extends object>(
-  call: Call,
-  given: Given,
-  first: z.output<typeof Row>,
-  shown: (fill: Fill, outcomes: Outcomes) => Shown,
+  pages: AsyncIterable<readonly Fill[]>,
+  shown: (fill: Fill) => Shown,
 ): AsyncGenerator<Shown> {
-  let { fills } = first;
+  for await (const fills of pages) {
+    for (const fill of fills) yield shown(fill);
+  }
+}
+
+/** The first page and all behind it. */
+async function* everyPage(
+  call: Call,
+  conditionId: string,
+  given: Given,
+  first: readonly Fill[],
+): AsyncGenerator<readonly Fill[]> {
+  let fills = first;
   for (;;) {
-    for (const fill of fills) yield shown(fill, first.outcomes);
+    yield fills;
     if (fills.length < PAGE_FILLS_MAX) return;
     const cursor = fillCursor.parse(cursorOf(fills));
-    ({ fills } = await readPage(call, { ...given, cursor }, PAGE_FILLS_MAX));
+    fills = await readPage(call, conditionId, { ...given, cursor }, PAGE_FILLS_MAX);
   }
 }
 
-async function readPage(call: Call, given: Given, limit: number) {
-  const { address: trader, cursor, id } = given;
+async function readPage(
+  call: Call,
+  conditionId: string,
+  given: Given,
+  limit: number,
+): Promise<readonly Fill[]> {
   const parameters = {
-    trader: trader.slice(2),
-    market_id: id,
+    trader: given.address.slice(2),
+    condition_id: conditionId.slice(2),
     limit,
-    cursor_block: cursor?.block ?? '0',
-    cursor_log: cursor?.log ?? 0,
+    cursor_block: given.cursor?.block ?? '0',
+    cursor_log: given.cursor?.log ?? 0,
   };
-  const [row] = await read(call, { sql: statement(given), parameters, row: Row });
-  if (row === undefined) throw unknownMarket({ kind: 'id', id });
-  return row;
+  return await read(call, { sql: statement(given), parameters, row: Row });
 }
 
 function cursorOf(fills: readonly Fill[]): string {

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { integer, marketKey } from '../parameters.ts';
 import { amount, time } from './fields.ts';
-import { conditionOf, unknownMarket } from './market-key.ts';
+import { findMarket, unknownMarket } from './market-key.ts';
 import { type Call, read } from './query.ts';
 import { Count, Int, isoSecond, price, Seconds, safeInteger } from './wire.ts';
 
@@ -16,44 +16,42 @@ const INTERVAL_SECONDS_MIN = 5;
 
 /** Bookings are sorted by trader: the market's traders lead to its fills without reading the rest. */
 const FILLS = `
-  FROM bookings
-  WHERE trader IN (SELECT trader FROM market_traders WHERE condition_id = condition)
-    AND condition_id = condition
-    AND kind = 'fill' AND is_taker AND bookings.shares > 0`;
+FROM bookings
+WHERE trader IN (SELECT trader FROM market_traders WHERE condition_id = unhex({condition_id:String}))
+  AND condition_id = unhex({condition_id:String})
+  AND kind = 'fill' AND is_taker AND bookings.shares > 0`;
 
-const SQL = (condition: string) => `
-WITH
-  ${condition} AS condition,
-  (
-    SELECT (toUnixTimestamp(min(block_time)), toUnixTimestamp(max(block_time)))
-    ${FILLS}
-  ) AS span,
-  -- Rounds up, so that the last fill is in the last interval.
-  greatest(${INTERVAL_SECONDS_MIN}, intDiv(span.2 - span.1, {points:UInt32}) + 1) AS width
+const SPAN_SQL = `
 SELECT
-  (SELECT count() FROM markets WHERE condition_id = condition) AS listings,
-  toUInt32(width) AS interval_seconds,
-  (
-    SELECT arraySort(groupArray((at, usdc, shares, last_usdc, last_shares)))
-    FROM
-    (
-      SELECT
-        toUInt32(span.1 + intDiv(toUnixTimestamp(block_time) - span.1, width) * width) AS at,
-        sum(if(outcome_index = 0, bookings.usdc, bookings.shares - bookings.usdc)) AS usdc,
-        sum(bookings.shares) AS shares,
-        argMax(if(outcome_index = 0, bookings.usdc, bookings.shares - bookings.usdc),
-          (block_number, log_index)) AS last_usdc,
-        argMax(bookings.shares, (block_number, log_index)) AS last_shares
-      ${FILLS}
-      GROUP BY at
-    )
-  ) AS intervals`;
+  count() AS fills,
+  toUnixTimestamp(min(block_time)) AS first,
+  toUnixTimestamp(max(block_time)) AS last
+${FILLS}`;
 
-const Row = z.object({
-  listings: Count,
-  interval_seconds: Seconds,
-  /** Start, and of the first outcome: value and shares of all fills, and of the last one. */
-  intervals: z.array(z.tuple([Seconds, Int, Int, Int, Int])),
+const SpanRow = z.object({ fills: Count, first: Seconds, last: Seconds });
+
+const INTERVALS_SQL = `
+SELECT
+  toUInt32({first:UInt32}
+    + intDiv(toUnixTimestamp(block_time) - {first:UInt32}, {width:UInt32}) * {width:UInt32}) AS at,
+  sum(if(outcome_index = 0, bookings.usdc, bookings.shares - bookings.usdc)) AS total_usdc,
+  sum(bookings.shares) AS total_shares,
+  argMax(if(outcome_index = 0, bookings.usdc, bookings.shares - bookings.usdc),
+    (block_number, log_index)) AS last_usdc,
+  argMax(bookings.shares, (block_number, log_index)) AS last_shares
+${FILLS}
+  -- No later than the span, whoever trades meanwhile.
+  AND block_time <= toDateTime({last:UInt32}, 'UTC')
+GROUP BY at
+ORDER BY at`;
+
+/** Start, and of the first outcome: value and shares of all fills, and of the last one. */
+const IntervalRow = z.object({
+  at: Seconds,
+  total_usdc: Int,
+  total_shares: Int,
+  last_usdc: Int,
+  last_shares: Int,
 });
 
 const MICRO = 'micro-USD a share, 0 to 1,000,000';
@@ -84,23 +82,31 @@ export const pricesV2 = endpoint({
   list: 'prices',
   problems: ['not_found'],
   async run(call: Call, { id: key, points }) {
-    const { condition, parameters } = conditionOf(key);
-    const [row] = await read(call, {
-      sql: SQL(condition),
-      parameters: { ...parameters, points },
-      row: Row,
-    });
-    if (row === undefined) throw new Error('one row of a market expected, got none');
-    if (row.listings === 0 && row.intervals.length === 0) {
-      throw unknownMarket(key);
-    }
+    const { conditionId, listing } = await findMarket(call, key);
+    const condition_id = conditionId.slice(2);
+    const [found, [span]] = await Promise.all([
+      listing,
+      read(call, { sql: SPAN_SQL, parameters: { condition_id }, row: SpanRow }),
+    ]);
+    const { fills, first, last } = span ?? { fills: 0, first: 0, last: 0 };
+    if (found === undefined && fills === 0) throw unknownMarket(key);
+    // Rounds up, so that the last fill is in the last interval.
+    const width = Math.max(INTERVAL_SECONDS_MIN, Math.floor((last - first) / points) + 1);
+    const intervals =
+      fills === 0
+        ? []
+        : await read(call, {
+            sql: INTERVALS_SQL,
+            parameters: { condition_id, first, last, width },
+            row: IntervalRow,
+          });
     return {
-      interval_seconds: row.interval_seconds,
-      prices: row.intervals.map(([at, usdc, shares, lastUsdc, lastShares]) => ({
-        time: isoSecond(at),
-        average: safeInteger(price(usdc, shares)),
-        last: safeInteger(price(lastUsdc, lastShares)),
-        shares: safeInteger(shares),
+      interval_seconds: width,
+      prices: intervals.map((interval) => ({
+        time: isoSecond(interval.at),
+        average: safeInteger(price(interval.total_usdc, interval.total_shares)),
+        last: safeInteger(price(interval.last_usdc, interval.last_shares)),
+        shares: safeInteger(interval.total_shares),
       })),
     };
   },

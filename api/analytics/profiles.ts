@@ -1,9 +1,10 @@
 /**
- * Trader profile objects (specification 2.1) of the traders on one page: SQL that reads just these,
+ * Trader profile objects (specification 2.1) of the traders on one page: the reads of just these,
  * and their assembly. A trader without a public profile has empty texts; nothing is invented.
  */
 import { z } from 'zod';
 import { checksummedAddress, lowerAddress, spacedTime, text, time } from './fields.ts';
+import { type Call, read } from './query.ts';
 import { checksummed, isoSecond, Seconds } from './wire.ts';
 
 const name = text('display name, or empty', 'Ada');
@@ -45,57 +46,54 @@ export function profileV2(profile: Omit<ProfileV1, 'last_trade_at'>): z.output<t
   };
 }
 
-/**
- * Two columns, `profiles` and `activity`, of the traders in `traders`: an SQL expression (ours, never
- * a value of a client) of type Array(FixedString(20)). Both tables are read by their primary key.
- */
-export function profileColumns(traders: string): string {
-  return `
-    (
-      SELECT groupArray((${addressText('trader')}, name, profile_image, x_username,
-        profile_created_at))
-      FROM traders FINAL
-      WHERE trader IN (SELECT arrayJoin(${traders}))
-    ) AS profiles,
-    (
-      SELECT groupArray((${addressText('trader')}, toUnixTimestamp(newest)))
-      FROM
-      (
-        SELECT trader, max(last_trade_at) AS newest
-        FROM trader_activity
-        WHERE trader IN (SELECT arrayJoin(${traders}))
-        GROUP BY trader
-      )
-    ) AS activity`;
-}
-
-/** The row members that `profileColumns` gives. */
-export const ProfileColumns = {
-  profiles: z.array(z.tuple([z.string(), z.string(), z.string(), z.string(), z.string()])),
-  activity: z.array(z.tuple([z.string(), Seconds])),
-};
-
 /** 0x and lower-case hexadecimal digits of an address column. */
 export function addressText(column: string): string {
   return `concat('0x', lower(hex(${column})))`;
 }
 
-/** Gives each address its profile object, ISO 8601 times. */
-export function profileReader(row: {
-  readonly profiles: z.output<(typeof ProfileColumns)['profiles']>;
-  readonly activity: z.output<(typeof ProfileColumns)['activity']>;
-}): (address: string) => ProfileV1 {
-  const profiles = new Map(row.profiles.map((profile) => [profile[0], profile]));
-  const activity = new Map(row.activity);
-  return (address) => {
-    const [, name, image, xUsername, createdAt] = profiles.get(address) ?? ['', '', '', '', ''];
-    return {
-      address,
-      name,
-      profile_image: image,
-      x_username: xUsername,
-      profile_created_at: createdAt,
-      last_trade_at: isoSecond(activity.get(address) ?? 0),
-    };
-  };
+/** Both tables are read by their primary key, at the same time. */
+const AMONG = `trader IN (SELECT unhex(arrayJoin({traders:Array(String)})))`;
+
+const PROFILES_SQL = `
+SELECT ${addressText('trader')} AS address, name, profile_image, x_username, profile_created_at
+FROM traders FINAL
+WHERE ${AMONG}`;
+
+const ProfileRow = z.object({
+  address: z.string(),
+  name: z.string(),
+  profile_image: z.string(),
+  x_username: z.string(),
+  profile_created_at: z.string(),
+});
+
+const ACTIVITY_SQL = `
+SELECT ${addressText('trader')} AS address, toUnixTimestamp(max(last_trade_at)) AS newest
+FROM trader_activity
+WHERE ${AMONG}
+GROUP BY trader`;
+
+const ActivityRow = z.object({ address: z.string(), newest: Seconds });
+
+/** Reads the profiles of these traders; gives each address its object, ISO 8601 times. */
+export async function readProfiles(
+  call: Call,
+  addresses: readonly string[],
+): Promise<(address: string) => ProfileV1> {
+  const parameters = { traders: addresses.map((address) => address.slice(2)) };
+  const [profiles, activity] =
+    addresses.length === 0
+      ? [[], []]
+      : await Promise.all([
+          read(call, { sql: PROFILES_SQL, parameters, row: ProfileRow }),
+          read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
+        ]);
+  const profileBy = new Map(profiles.map((row) => [row.address, row]));
+  const newestBy = new Map(activity.map((row) => [row.address, row.newest]));
+  return (address) => ({
+    ...(profileBy.get(address) ?? { address, ...NO_PROFILE }),
+    last_trade_at: isoSecond(newestBy.get(address) ?? 0),
+  });
 }
+
+const NO_PROFILE = { name: '', profile_image: '', x_username: '', profile_created_at: '' };

@@ -4,15 +4,16 @@
  * a dead or slow ClickHouse costs a 503 and never a hang. It does not retry: the client knows
  * better whether it still wants the answer.
  */
-import { type ClickHouseClient, ClickHouseError } from '@clickhouse/client';
+import { ClickHouseError } from '@clickhouse/client';
 import type { z } from 'zod';
+import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import type { Context } from '../endpoint.ts';
 import { unavailable } from '../problems.ts';
 import type { Pages } from './pages.ts';
 
 /** What the analytics endpoints work with. */
 type Analytics = {
-  readonly clickhouse: ClickHouseClient;
+  readonly clickhouse: ClickHouseReader;
   /** Longest time of one read, milliseconds. */
   readonly queryMsMax: number;
   /** Milliseconds since the epoch. */
@@ -58,18 +59,16 @@ export async function read<Row>(
   const { clickhouse, queryMsMax, signal } = call;
   const late = AbortSignal.timeout(queryMsMax + HANG_UP_MS);
   try {
-    const result = await clickhouse.query({
-      query: select.sql,
-      query_params: select.parameters,
-      format: 'JSONEachRow',
-      abort_signal: signal === null ? late : AbortSignal.any([signal, late]),
-      clickhouse_settings: {
+    const rows = await clickhouse.select({
+      sql: select.sql,
+      parameters: select.parameters,
+      settings: {
         max_execution_time: queryMsMax / 1000,
         ignore_data_skipping_indices: ANALYSTS_INDEXES,
-        max_result_bytes: String(RESULT_BYTES_MAX),
+        max_result_bytes: RESULT_BYTES_MAX,
       },
+      signal: signal === null ? late : AbortSignal.any([signal, late]),
     });
-    const rows = await result.json();
     return rows.map((row) => select.row.parse(row));
   } catch (error) {
     if (isOutage(error) || late.aborted || signal?.aborted) {

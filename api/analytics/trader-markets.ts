@@ -1,7 +1,7 @@
 /**
  * `GET /v1|v2/traders/:address/markets` (specification 2.4, 4.3 rules 3 and 4): the markets that one
  * trader took part in, newest trade first, ties by condition id, so that paging is stable. Sums are
- * over all time. One statement: page, count, listings, resolutions and, where asked for, fills.
+ * over all time. Page and count are read first, then listings, resolutions and fills of the page.
  */
 import { z } from 'zod';
 import { endpoint, Page } from '../endpoint.ts';
@@ -11,14 +11,14 @@ import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
 import { marketCursor } from './cursors.ts';
 import { amount, amountText, count, percentage, text, time } from './fields.ts';
-import { FILLS, FillColumns, FillV1, FillV2, fillV1, fillV2 } from './fills.ts';
+import { FILLS, type Fill, FillColumns, FillV1, FillV2, fillV1, fillV2 } from './fills.ts';
 import {
-  MarketColumns,
   MarketV1,
   MarketV2,
-  marketColumns,
   marketV1,
   marketV2,
+  readListings,
+  readResolutions,
   unlisted,
 } from './market-object.ts';
 import { fillInTokens } from './market-tokens.ts';
@@ -57,75 +57,54 @@ const RESOLVED = `(
   )
 )`;
 
-const ON_PAGE = 'condition_id IN (SELECT arrayJoin(arrayMap(e -> e.1, page)))';
-
-/** Markets behind the cursor in the order of the history. */
-const BEHIND_CURSOR = (older: '<' | '>', later: '<' | '>') => `
-      WHERE newest ${older} toDateTime({cursor_time:UInt32}, 'UTC')
-        OR (newest = toDateTime({cursor_time:UInt32}, 'UTC')
-          AND condition_id ${later} toFixedString(unhex({cursor_condition:String}), 32))`;
-
-const ORDERS = `
-  (
-    SELECT groupArray((concat('0x', lower(hex(condition_id))), fills))
-    FROM
-    (
-      SELECT condition_id, ${FILLS} AS fills
-      FROM bookings
-      WHERE trader = unhex({trader:String}) AND kind = 'fill' AND ${ON_PAGE}
-      GROUP BY condition_id
-    )
-  ) AS orders`;
-
-/** The statement of these parameters: fixed fragments only, every value is bound. */
-function statement(given: Given): string {
+/** The trader's markets that the query keeps, on all pages. */
+function kept(given: Given): string {
   const active = given.is_active ? 'NOT IN' : 'IN';
-  const isNewestFirst = given.order === 'desc';
-  const [older, later] = isNewestFirst ? (['<', '>'] as const) : (['>', '<'] as const);
-  const [down, up] = isNewestFirst ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
-  return `
-WITH
-  own AS
-  (
-    SELECT
-      condition_id,
-      sum(realised_pnl) AS pnl,
-      sum(realised_cost) AS cost,
-      sum(maker_volume) + sum(taker_volume) AS volume,
-      max(last_trade_at) AS newest
-    FROM trader_markets
-    WHERE trader = unhex({trader:String})
-      ${given.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}
-    GROUP BY condition_id
-  ),
-  (
-    SELECT ${isNewestFirst ? '' : 'arrayReverse'}(arraySort(
-      e -> (-e.5, e.1),
-      groupArray((condition_id, pnl, cost, volume, toUnixTimestamp(newest)))
-    ))
-    FROM
-    (
-      SELECT *
-      FROM own
-      ${given.cursor === undefined ? '' : BEHIND_CURSOR(older, later)}
-      ORDER BY newest ${down}, condition_id ${up}
-      LIMIT {limit:UInt32} OFFSET {offset:UInt32}
-    )
-  ) AS page
-SELECT
-  (SELECT count() FROM own) AS total_count,
-  arrayMap(e -> (concat('0x', lower(hex(e.1))), e.2, e.3, e.4, e.5), page) AS entries,
-  ${marketColumns(ON_PAGE)},
-  ${given.include_orders ? ORDERS : '[] AS orders'}`;
+  return `trader = unhex({trader:String})
+  ${given.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}`;
 }
 
-const Row = z.object({
-  total_count: Count,
-  /** Condition id, PnL, cost, volume, newest fill. */
-  entries: z.array(z.tuple([z.string(), Int, Int, Int, Seconds])),
-  ...MarketColumns,
-  orders: z.array(z.tuple([z.string(), z.array(FillColumns)])),
-});
+function pageStatement(given: Given): string {
+  const isNewestFirst = given.order === 'desc';
+  const [down, up] = isNewestFirst ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
+  const [older, later] = isNewestFirst ? ['<', '>'] : ['>', '<'];
+  const isBehind = `
+HAVING newest ${older} toDateTime({cursor_time:UInt32}, 'UTC')
+  OR (newest = toDateTime({cursor_time:UInt32}, 'UTC')
+    AND condition_id ${later} unhex({cursor_condition:String}))`;
+  return `
+SELECT
+  concat('0x', lower(hex(condition_id))) AS condition,
+  sum(realised_pnl) AS pnl,
+  sum(realised_cost) AS cost,
+  sum(maker_volume) + sum(taker_volume) AS volume,
+  max(last_trade_at) AS newest,
+  toUnixTimestamp(newest) AS lastTradeAt
+FROM trader_markets
+WHERE ${kept(given)}
+GROUP BY condition_id
+${given.cursor === undefined ? '' : isBehind}
+ORDER BY newest ${down}, condition_id ${up}
+LIMIT {limit:UInt32} OFFSET {offset:UInt32}`;
+}
+
+const PageRow = z
+  .object({ condition: z.string(), pnl: Int, cost: Int, volume: Int, lastTradeAt: Seconds })
+  .transform(({ condition, ...row }) => ({ conditionId: condition, ...row }));
+
+const countStatement = (given: Given) => `
+SELECT uniqExact(condition_id) AS total_count FROM trader_markets WHERE ${kept(given)}`;
+
+const CountRow = z.object({ total_count: Count });
+
+const ORDERS_SQL = `
+SELECT concat('0x', lower(hex(condition_id))) AS condition, ${FILLS} AS fills
+FROM bookings
+WHERE trader = unhex({trader:String}) AND kind = 'fill'
+  AND condition_id IN (SELECT unhex(arrayJoin({conditions:Array(String)})))
+GROUP BY condition_id`;
+
+const OrdersRow = z.object({ condition: z.string(), fills: z.array(FillColumns) });
 
 const ROI = percentage('PnL over what the closed shares had cost');
 const LAST_TRADE = time('newest trade of the trader in this market');
@@ -214,33 +193,49 @@ export const traderMarketsV2 = endpoint({
 });
 
 async function readHistory(call: Call, given: Given) {
-  const [row] = await read(call, {
-    sql: statement(given),
-    parameters: {
-      trader: given.address.slice(2),
-      limit: given.limit,
-      offset: given.offset,
-      cursor_time: given.cursor?.lastTradeAt ?? 0,
-      cursor_condition: given.cursor?.conditionId ?? '',
-    },
-    row: Row,
-  });
-  if (row === undefined) throw new Error('one row of a page expected, got none');
-  const listings = new Map(row.listings.map((listing) => [listing.condition_id, listing]));
-  const resolutions = new Map(row.resolutions.map((one) => [one.conditionId, one]));
-  const orders = new Map(row.orders);
-  const last = row.entries.at(-1);
-  const isFull = row.entries.length === given.limit;
+  const trader = given.address.slice(2);
+  const parameters = {
+    trader,
+    limit: given.limit,
+    offset: given.offset,
+    cursor_time: given.cursor?.lastTradeAt ?? 0,
+    cursor_condition: given.cursor?.conditionId ?? '',
+  };
+  const [page, [counted]] = await Promise.all([
+    read(call, { sql: pageStatement(given), parameters, row: PageRow }),
+    read(call, { sql: countStatement(given), parameters, row: CountRow }),
+  ]);
+  const conditionIds = page.map((entry) => entry.conditionId);
+  const [listings, resolutions, orders] = await Promise.all([
+    readListings(call, conditionIds),
+    readResolutions(call, conditionIds),
+    given.include_orders ? readOrders(call, trader, conditionIds) : NO_ORDERS,
+  ]);
+  const last = page.at(-1);
+  const isFull = page.length === given.limit;
   return {
-    totalCount: row.total_count,
-    nextCursor: last !== undefined && isFull ? `${last[4]}-${last[0].slice(2)}` : '',
-    entries: row.entries.map(([conditionId, pnl, cost, volume, lastTradeAt]) => ({
-      ...{ pnl, cost, volume, lastTradeAt },
-      listing: listings.get(conditionId) ?? unlisted(conditionId),
-      resolution: resolutions.get(conditionId),
-      fills: orders.get(conditionId) ?? [],
+    totalCount: counted?.total_count ?? 0,
+    nextCursor:
+      last !== undefined && isFull ? `${last.lastTradeAt}-${last.conditionId.slice(2)}` : '',
+    entries: page.map((entry) => ({
+      ...entry,
+      listing: listings.get(entry.conditionId) ?? unlisted(entry.conditionId),
+      resolution: resolutions.get(entry.conditionId),
+      fills: orders.get(entry.conditionId) ?? [],
     })),
   };
+}
+
+const NO_ORDERS: ReadonlyMap<string, readonly Fill[]> = new Map();
+
+async function readOrders(
+  call: Call,
+  trader: string,
+  conditionIds: readonly string[],
+): Promise<ReadonlyMap<string, readonly Fill[]>> {
+  const parameters = { trader, conditions: conditionIds.map((id) => id.slice(2)) };
+  const rows = await read(call, { sql: ORDERS_SQL, parameters, row: OrdersRow });
+  return new Map(rows.map((row) => [row.condition, row.fills]));
 }
 
 /** Throws Problem 403 where the tier may not have the fills. */

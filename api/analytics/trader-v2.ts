@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { address, slug } from '../parameters.ts';
 import { amount, text, time } from './fields.ts';
-import { IDENTITY_COLUMNS, IDENTITY_FROM, IdentityColumns, requireSeen } from './identity.ts';
+import { readIdentity } from './identity.ts';
 import { ALL_TAGS, COUNTED_TAGS, marketFilter } from './market-tags.ts';
 import { ProfileV2, profileV2 } from './profiles.ts';
 import { type Call, read } from './query.ts';
@@ -30,60 +30,52 @@ const Parameters = z.object({
     .describe('restricts top_tags and weighted_volume to markets of this series'),
 });
 
+/** Of the tag '' the sums over all markets. */
 const SQL = (filter: string) => `
 SELECT
-  ${IDENTITY_COLUMNS},
-  wallet.balance AS balance,
-  own.sums AS sums
+  arrayJoin(arrayConcat([''], ${COUNTED_TAGS})) AS tag,
+  sum(market_pnl) AS pnl,
+  sum(market_cost) AS cost,
+  sum(market_maker_volume) AS makerVolume,
+  sum(market_taker_volume) AS takerVolume,
+  count() AS markets,
+  countIf(market_pnl > 0) AS wins,
+  toString(sum(market_unweighted * ${MARKET_WEIGHT_TENTHS})) AS weighted
 FROM
 (
-  SELECT groupArray(
-    (tag, pnl, cost, maker_volume, taker_volume, markets, wins, toString(weighted))) AS sums
-  FROM
-  (
-    SELECT
-      -- The tag '' stands for all markets.
-      arrayJoin(arrayConcat([''], ${COUNTED_TAGS})) AS tag,
-      sum(market_pnl) AS pnl,
-      sum(market_cost) AS cost,
-      sum(market_maker_volume) AS maker_volume,
-      sum(market_taker_volume) AS taker_volume,
-      count() AS markets,
-      countIf(market_pnl > 0) AS wins,
-      sum(market_unweighted * ${MARKET_WEIGHT_TENTHS}) AS weighted
-    FROM
-    (
-      SELECT
-        condition_id,
-        sum(realised_pnl) AS market_pnl,
-        sum(realised_cost) AS market_cost,
-        sumIf(usdc, kind = 'fill' AND NOT is_taker) AS market_maker_volume,
-        sumIf(usdc, kind = 'fill' AND is_taker) AS market_taker_volume,
-        ${UNWEIGHTED} AS market_unweighted
-      FROM bookings
-      WHERE trader = unhex({trader:String})
-        AND block_time >= toDateTime({now:UInt32} - ${WINDOW_SECONDS}, 'UTC')
-        AND block_time <= toDateTime({now:UInt32}, 'UTC')
-        ${filter}
-      GROUP BY condition_id
-    )
-    GROUP BY tag
-  )
-) AS own
-CROSS JOIN
-(
-  -- 0 where no block with a trade of theirs was synced yet.
-  SELECT any(balances.balance) AS balance FROM balances FINAL WHERE trader = unhex({trader:String})
-) AS wallet
-CROSS JOIN ${IDENTITY_FROM}`;
+  SELECT
+    condition_id,
+    sum(realised_pnl) AS market_pnl,
+    sum(realised_cost) AS market_cost,
+    sumIf(usdc, kind = 'fill' AND NOT is_taker) AS market_maker_volume,
+    sumIf(usdc, kind = 'fill' AND is_taker) AS market_taker_volume,
+    ${UNWEIGHTED} AS market_unweighted
+  FROM bookings
+  WHERE trader = unhex({trader:String})
+    AND block_time >= toDateTime({now:UInt32} - ${WINDOW_SECONDS}, 'UTC')
+    AND block_time <= toDateTime({now:UInt32}, 'UTC')
+    ${filter}
+  GROUP BY condition_id
+)
+GROUP BY tag`;
 
-const TagSums = z
-  .tuple([z.string(), Int, Int, Int, Int, Count, Count, z.string().regex(/^-?\d+$/)])
-  .transform(([tag, pnl, cost, makerVolume, takerVolume, markets, wins, weighted]) => ({
-    ...{ tag, pnl, cost, makerVolume, takerVolume, markets, wins, weighted: BigInt(weighted) },
-  }));
+const Row = z.object({
+  tag: z.string(),
+  pnl: Int,
+  cost: Int,
+  makerVolume: Int,
+  takerVolume: Int,
+  markets: Count,
+  wins: Count,
+  weighted: z
+    .string()
+    .regex(/^-?\d+$/)
+    .transform((digits) => BigInt(digits)),
+});
 
-const Row = z.object({ ...IdentityColumns, balance: Int, sums: z.array(TagSums) });
+/** No row where no block with a trade of theirs was synced yet. */
+const BALANCE_SQL = 'SELECT balance FROM balances FINAL WHERE trader = unhex({trader:String})';
+const BalanceRow = z.object({ balance: Int });
 
 const Answer = z.object({
   profile: ProfileV2,
@@ -121,22 +113,24 @@ export const traderV2 = endpoint({
       series: given.series ?? '',
       now: Math.floor(call.now() / 1000),
     };
-    const [row] = await read(call, { sql: SQL(marketFilter(given)), parameters, row: Row });
-    if (row === undefined) throw new Error('one row of sums without a key expected, got none');
-    requireSeen(given.address, row);
+    const [identity, sums, [wallet]] = await Promise.all([
+      readIdentity(call, given.address),
+      read(call, { sql: SQL(marketFilter(given)), parameters, row: Row }),
+      read(call, { sql: BALANCE_SQL, parameters, row: BalanceRow }),
+    ]);
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
-    const all = row.sums.find((sums) => sums.tag === '');
+    const all = sums.find(({ tag }) => tag === '');
     return {
-      profile: profileV2({ ...row, address: given.address }),
-      pusd_balance: safeInteger(row.balance),
-      taker_tier: row.taker_tier,
-      taker_tier_name: tierName(row),
-      top_tags: topTags(row.sums, TAGS_MAX).map(tagV2),
+      profile: profileV2({ ...identity, address: given.address }),
+      pusd_balance: safeInteger(wallet?.balance ?? 0n),
+      taker_tier: identity.taker_tier,
+      taker_tier_name: tierName(identity),
+      top_tags: topTags(sums, TAGS_MAX).map(tagV2),
       weighted_volume:
-        row.has_weighted_volume && !isRestricted
-          ? row.weighted_volume_usd
+        identity.has_weighted_volume && !isRestricted
+          ? identity.weighted_volume_usd
           : weightedUsd(all?.weighted ?? 0n),
-      last_trade_at: isoSecond(row.last_trade_at),
+      last_trade_at: isoSecond(identity.last_trade_at),
     };
   },
 });

@@ -7,7 +7,7 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { address } from '../parameters.ts';
-import { IDENTITY_COLUMNS, IDENTITY_FROM, IdentityColumns, requireSeen } from './identity.ts';
+import { readIdentity } from './identity.ts';
 import { COUNTED_TAGS } from './market-tags.ts';
 import { SpacedProfileV1 } from './profiles.ts';
 import { type Call, read } from './query.ts';
@@ -32,70 +32,55 @@ const Parameters = z.object({
 
 const SQL = `
 SELECT
-  ${IDENTITY_COLUMNS},
-  own.sums AS sums
+  seconds,
+  -- The tag '' stands for all markets; tags are of the longest window only.
+  arrayJoin(arrayConcat(
+    [''], if(seconds = ${WINDOWS.t_30d}, ${COUNTED_TAGS}, []))) AS tag,
+  sum(market_pnl) AS pnl,
+  sum(market_cost) AS cost,
+  sum(market_maker_volume) AS makerVolume,
+  sum(market_taker_volume) AS takerVolume,
+  count() AS markets,
+  countIf(market_pnl > 0) AS wins
 FROM
 (
-  SELECT groupArray((seconds, tag, pnl, cost, maker_volume, taker_volume, markets, wins)) AS sums
+  SELECT
+    arrayJoin(arrayFilter(length -> length >= shortest, ${WINDOW_LENGTHS})) AS seconds,
+    condition_id,
+    sum(part_pnl) AS market_pnl,
+    sum(part_cost) AS market_cost,
+    sum(part_maker_volume) AS market_maker_volume,
+    sum(part_taker_volume) AS market_taker_volume
   FROM
   (
     SELECT
-      seconds,
-      -- The tag '' stands for all markets; tags are of the longest window only.
-      arrayJoin(arrayConcat(
-        [''], if(seconds = ${WINDOWS.t_30d}, ${COUNTED_TAGS}, []))) AS tag,
-      sum(market_pnl) AS pnl,
-      sum(market_cost) AS cost,
-      sum(market_maker_volume) AS maker_volume,
-      sum(market_taker_volume) AS taker_volume,
-      count() AS markets,
-      countIf(market_pnl > 0) AS wins
-    FROM
-    (
-      SELECT
-        arrayJoin(arrayFilter(length -> length >= shortest, ${WINDOW_LENGTHS})) AS seconds,
-        condition_id,
-        sum(part_pnl) AS market_pnl,
-        sum(part_cost) AS market_cost,
-        sum(part_maker_volume) AS market_maker_volume,
-        sum(part_taker_volume) AS market_taker_volume
-      FROM
-      (
-        SELECT
-          condition_id,
-          arrayFirst(length -> block_time >= toDateTime({now:UInt32} - length, 'UTC'),
-            ${WINDOW_LENGTHS}) AS shortest,
-          sum(realised_pnl) AS part_pnl,
-          sum(realised_cost) AS part_cost,
-          sumIf(usdc, kind = 'fill' AND NOT is_taker) AS part_maker_volume,
-          sumIf(usdc, kind = 'fill' AND is_taker) AS part_taker_volume
-        FROM bookings
-        WHERE trader = unhex({trader:String})
-          AND block_time >= toDateTime({now:UInt32} - ${WINDOWS.t_30d}, 'UTC')
-          AND block_time <= toDateTime({now:UInt32}, 'UTC')
-        GROUP BY condition_id, shortest
-      )
-      GROUP BY seconds, condition_id
-    )
-    GROUP BY seconds, tag
+      condition_id,
+      arrayFirst(length -> block_time >= toDateTime({now:UInt32} - length, 'UTC'),
+        ${WINDOW_LENGTHS}) AS shortest,
+      sum(realised_pnl) AS part_pnl,
+      sum(realised_cost) AS part_cost,
+      sumIf(usdc, kind = 'fill' AND NOT is_taker) AS part_maker_volume,
+      sumIf(usdc, kind = 'fill' AND is_taker) AS part_taker_volume
+    FROM bookings
+    WHERE trader = unhex({trader:String})
+      AND block_time >= toDateTime({now:UInt32} - ${WINDOWS.t_30d}, 'UTC')
+      AND block_time <= toDateTime({now:UInt32}, 'UTC')
+    GROUP BY condition_id, shortest
   )
-) AS own
-CROSS JOIN ${IDENTITY_FROM}`;
+  GROUP BY seconds, condition_id
+)
+GROUP BY seconds, tag`;
 
-const Sums = z
-  .tuple([z.int(), z.string(), Int, Int, Int, Int, Count, Count])
-  .transform(([seconds, tag, pnl, cost, makerVolume, takerVolume, markets, wins]) => ({
-    seconds,
-    tag,
-    pnl,
-    cost,
-    makerVolume,
-    takerVolume,
-    markets,
-    wins,
-  }));
-
-const Row = z.object({ ...IdentityColumns, sums: z.array(Sums) });
+const Row = z.object({
+  seconds: z.int(),
+  tag: z.string(),
+  pnl: Int,
+  cost: Int,
+  makerVolume: Int,
+  takerVolume: Int,
+  markets: Count,
+  wins: Count,
+});
 
 const Answer = z.object({
   profile: SpacedProfileV1,
@@ -123,21 +108,22 @@ export const traderV1 = endpoint({
       trader: given.address.slice(2),
       now: Math.floor(call.now() / 1000),
     };
-    const [row] = await read(call, { sql: SQL, parameters, row: Row });
-    if (row === undefined) throw new Error('one row of sums without a key expected, got none');
-    requireSeen(given.address, row);
+    const [identity, all] = await Promise.all([
+      readIdentity(call, given.address),
+      read(call, { sql: SQL, parameters, row: Row }),
+    ]);
     const windowOf = (seconds: number) =>
-      windowV1(row.sums.find((sums) => sums.seconds === seconds && sums.tag === ''));
+      windowV1(all.find((sums) => sums.seconds === seconds && sums.tag === ''));
     return {
       profile: {
         address: given.address,
-        name: row.name,
-        profile_image: row.profile_image,
-        x_username: row.x_username,
-        profile_created_at: spaced(row.profile_created_at),
-        last_trade_at: spaced(isoSecond(row.last_trade_at)),
+        name: identity.name,
+        profile_image: identity.profile_image,
+        x_username: identity.x_username,
+        profile_created_at: spaced(identity.profile_created_at),
+        last_trade_at: spaced(isoSecond(identity.last_trade_at)),
       },
-      top_tags: topTags(row.sums, TAGS_MAX).map((sums) => ({
+      top_tags: topTags(all, TAGS_MAX).map((sums) => ({
         slug: sums.tag,
         ...windowV1(sums),
       })),

@@ -13,6 +13,7 @@ import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import type { Call } from '../../api/analytics/query.ts';
 import { generateKey, storeKey } from '../../api/keys.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
+import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import { connectNats } from '../../infra/nats.ts';
 import { openKv } from '../../infra/nats-kv.ts';
 import { KEYS_BUCKET } from '../../infra/streams.ts';
@@ -152,11 +153,16 @@ async function statementsOf(one: Case, client: ClickHouseClient): Promise<readon
   const calls: Statement[][] = [];
   for (let i = 0; i < 200; i++) {
     const statements: Statement[] = [];
-    const recorder = {
-      query: (statement: Statement) => {
+    const recorder: ClickHouseReader = {
+      async select({ sql, parameters, settings }) {
+        const statement: Statement = {
+          ...{ query: sql, query_params: { ...parameters }, clickhouse_settings: settings },
+          format: 'JSONEachRow',
+        };
         statements.push(statement);
-        return client.query(statement);
+        return (await (await client.query(statement)).json()) as unknown[];
       },
+      close() {},
     };
     const url = new URL(one.ask(i), 'http://localhost');
     const values = form.exec(url.pathname)?.slice(1) ?? [];
@@ -177,7 +183,7 @@ async function statementsOf(one: Case, client: ClickHouseClient): Promise<readon
     await endpoint.respond(call, asked).catch((error: Error) => {
       if (!error.message.includes('was ever seen')) throw error;
     });
-    calls.push(statements.map(({ abort_signal, ...statement }) => statement as Statement));
+    calls.push(statements);
   }
   return calls;
 }

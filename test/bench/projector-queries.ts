@@ -19,7 +19,7 @@ import { type Dataset, FILLS_PER_MATCH } from './fills.ts';
 import { percentile, readable } from './report.ts';
 
 const FRAMES = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
-const CALLS = 200;
+const CALLS = Number(process.env.CALLS || 200);
 const WARM_CALLS = 10;
 const INSERT_FILLS_PER_SECOND = 10_000;
 const INSERT_SECONDS_MAX = 180;

@@ -2,7 +2,7 @@
  * `npm run bench:projector`: LEDGER → fold → ClickHouse with all views, beside the same rows inserted
  * ready-made (a) and the bare read of the stream (b); then state, sizes, leaderboards, and every query of
  * the api on that data, idle and while 10,000 fills a second are inserted. FILLS=20000000 for the large
- * run; its data is made once (test/bench/fills.ts).
+ * run; its data is made once (test/bench/fills.ts). Parts: `-- throughput state sizes boards queries`.
  */
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { type BookedEvent, batchesOf } from '../../projector/batch.ts';
@@ -20,6 +20,8 @@ const FILLS = Number(process.env.FILLS || 1_000_000);
 const SAMPLE_FILLS = 300_000;
 const OPEN_POSITIONS = 1_000_000;
 const ROUNDS = 5;
+const ALL_PARTS = ['throughput', 'state', 'sizes', 'boards', 'queries'];
+const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ALL_PARTS;
 
 function rate(count: number, startedAt: number): number {
   return Math.round((count / (performance.now() - startedAt)) * 1_000);
@@ -135,32 +137,43 @@ async function sizes({ parts, filling }: Dataset) {
   ];
 }
 
+function printThroughput({ filling }: Dataset, folded: number, ready: number): void {
+  const slower = Math.min(ready, filling.read);
+  printTable('Throughput', [
+    { what: 'fold alone, rows', 'a second': readable(folded), goal: '500,000' },
+    { what: '(a) ready-made rows with all views', 'a second': readable(ready), goal: '' },
+    { what: '(b) bare read of LEDGER, fills', 'a second': readable(filling.read), goal: '' },
+    {
+      what: 'LEDGER → fold → ClickHouse with all views, fills',
+      'a second': readable(filling.projected),
+      goal: `60 % of the slower; ${percent(filling.projected, slower)}`,
+    },
+  ]);
+}
+
 async function main(): Promise<void> {
   const data = await openDataset(FILLS);
   const { options, filling, parts } = data;
+  const { CLICKHOUSE_URL } = parts.env;
   try {
-    const { CLICKHOUSE_URL } = parts.env;
-    const { booked, perSecond } = foldAlone(options);
-    const ready = await insertReadyMade(CLICKHOUSE_URL, booked);
-    const slower = Math.min(ready, filling.read);
-    printTable('Throughput', [
-      { what: 'fold alone, rows', 'a second': readable(perSecond), goal: '500,000' },
-      { what: '(a) ready-made rows with all views', 'a second': readable(ready), goal: '' },
-      { what: '(b) bare read of LEDGER, fills', 'a second': readable(filling.read), goal: '' },
-      {
-        what: 'LEDGER → fold → ClickHouse with all views, fills',
-        'a second': readable(filling.projected),
-        goal: `60 % of the slower; ${percent(filling.projected, slower)}`,
-      },
-    ]);
-    const { bytes, seconds } = await measureState(CLICKHOUSE_URL);
-    printTable('State of 1,000,000 open positions', [
-      { what: 'memory of a position, bytes', value: readable(bytes), goal: '200' },
-      { what: 'reload, seconds', value: readable(seconds), goal: '' },
-    ]);
-    printTable('Size on disk', await sizes(data));
-    printTable('Refresh of a leaderboard', await refreshBoards(data));
-    printTable('Queries of the api, milliseconds', await measureQueries(data));
+    if (PARTS.includes('throughput')) {
+      const { booked, perSecond } = foldAlone(options);
+      printThroughput(data, perSecond, await insertReadyMade(CLICKHOUSE_URL, booked));
+    }
+    if (PARTS.includes('state')) {
+      const { bytes, seconds } = await measureState(CLICKHOUSE_URL);
+      printTable('State of 1,000,000 open positions', [
+        { what: 'memory of a position, bytes', value: readable(bytes), goal: '200' },
+        { what: 'reload, seconds', value: readable(seconds), goal: '' },
+      ]);
+    }
+    if (PARTS.includes('sizes')) printTable('Size on disk', await sizes(data));
+    if (PARTS.includes('boards')) {
+      printTable('Refresh of a leaderboard', await refreshBoards(data));
+    }
+    if (PARTS.includes('queries')) {
+      printTable('Queries of the api, milliseconds', await measureQueries(data));
+    }
     console.log(
       `${readable(filling.fills)} fills, ${readable(options.traders)} traders, ` +
         `${readable(options.markets)} markets; ${machine()}`,

@@ -21,6 +21,7 @@ import { openStreams } from '../../api/streams/streams.ts';
 import type { Tier } from '../../api/tiers.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/usage.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
+import { connectReader } from '../../infra/clickhouse-reader.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats } from '../../infra/nats.ts';
 import { openKv } from '../../infra/nats-kv.ts';
@@ -117,7 +118,7 @@ export async function startApi(options: {
   readonly sharedCounts?: AppOptions['sharedCounts'];
   readonly corsOrigins?: AppOptions['corsOrigins'];
 }) {
-  const clickhouse = connectClickHouse({
+  const clickhouse = connectReader({
     url: options.clickhouseUrl,
     database: DATABASE,
     name: 'api-test',
@@ -157,7 +158,7 @@ export async function startApi(options: {
       server.close();
       server.closeAllConnections();
       await Promise.allSettled([streams, sessions, usage, keys].map((one) => one.close()));
-      await clickhouse.close();
+      clickhouse.close();
     },
   };
 }

@@ -1,0 +1,136 @@
+/**
+ * Reads of ClickHouse where a millisecond counts: one SELECT, one request over a kept connection.
+ * The client library waits a timer's tick before each request and reads answers as streams, 2 ms a
+ * statement together (ADR 10); its own errors and settings are kept here. Does not retry, but for
+ * a kept connection that the server had closed before it saw the request.
+ */
+import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
+import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
+import { parseError } from '@clickhouse/client';
+
+const CONNECTIONS_MAX = 16;
+/** Shorter than any server's own keep-alive (the embedded one's is 10 s). */
+const IDLE_MS = 2_500;
+
+/** What a statement's `{name:Type}` can be bound to. */
+export type ReadParameter = string | number | boolean | readonly string[];
+
+export type Select = {
+  readonly sql: string;
+  readonly parameters: Readonly<Record<string, unknown>>;
+  readonly settings: Readonly<Record<string, string | number>>;
+  readonly signal: AbortSignal;
+};
+
+export type ClickHouseReader = {
+  /**
+   * The rows as JSON values, 64-bit integers as text. Rejects with ClickHouseError where the server
+   * refuses, with Node's error (it has a `code`) where there is none, with the signal's reason.
+   */
+  select(select: Select): Promise<readonly unknown[]>;
+  /** Ends the kept connections. */
+  close(): void;
+};
+
+/** Opens nothing yet. The user and password are the URL's. */
+export function connectReader(options: {
+  readonly url: string;
+  readonly database: string;
+  readonly name: string;
+}): ClickHouseReader {
+  const base = new URL(options.url);
+  const [Agent, request] =
+    base.protocol === 'https:' ? [HttpsAgent, requestHttps] : [HttpAgent, requestHttp];
+  const agent = new Agent({ keepAlive: true, maxSockets: CONNECTIONS_MAX, timeout: IDLE_MS });
+  const target = {
+    agent,
+    method: 'POST',
+    host: base.hostname.replace(/^\[|\]$/g, ''),
+    ...(base.port === '' ? {} : { port: base.port }),
+    auth: [base.username, base.password].map(decodeURIComponent).join(':'),
+  };
+  const headers = {
+    'User-Agent': `fillstream-${options.name}`,
+    'Content-Type': 'text/plain; charset=UTF-8',
+  };
+  const fixed = {
+    database: options.database,
+    default_format: 'JSONEachRow',
+    output_format_json_quote_64bit_integers: '1',
+    // An error while rows are written would else come behind a status 200.
+    wait_end_of_query: '1',
+  };
+
+  async function ask(path: string, { sql, signal }: Select): Promise<string> {
+    signal.throwIfAborted();
+    return await new Promise((resolve, reject) => {
+      const asked = request({ ...target, path, headers, signal }, (response) => {
+        textOf(response).then((text) => {
+          if (response.statusCode === 200) resolve(text);
+          else reject(parseError(text));
+        }, reject);
+      });
+      asked.once('error', (error: NodeJS.ErrnoException) => {
+        const isStale = asked.reusedSocket && error.code === 'ECONNRESET' && !signal.aborted;
+        reject(isStale ? new StaleConnectionError() : error);
+      });
+      asked.end(sql);
+    });
+  }
+
+  return {
+    async select(select) {
+      const query = new URLSearchParams({ ...fixed });
+      for (const [name, value] of Object.entries(select.settings)) query.set(name, String(value));
+      for (const [name, value] of Object.entries(select.parameters)) {
+        if (value !== undefined) query.set(`param_${name}`, bound(value as ReadParameter));
+      }
+      const path = `${base.pathname}?${query}`;
+      for (;;) {
+        try {
+          return rowsOf(await ask(path, select));
+        } catch (error) {
+          if (!(error instanceof StaleConnectionError)) throw error;
+        }
+      }
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+/** The server closed the connection while it was idle; the request is sent again on another. */
+class StaleConnectionError extends Error {}
+
+function textOf(response: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    response.on('data', (chunk: Buffer) => chunks.push(chunk));
+    response.once('end', () => resolve(Buffer.concat(chunks).toString()));
+    response.once('error', reject);
+  });
+}
+
+/** JSONEachRow: a JSON object a line. */
+function rowsOf(text: string): readonly unknown[] {
+  return JSON.parse(`[${text.trimEnd().replaceAll('\n', ',')}]`) as readonly unknown[];
+}
+
+/** As ClickHouse reads a bound value: escaped text, and text in quotes inside a list. */
+function bound(value: ReadParameter): string {
+  if (typeof value === 'object') return `[${value.map((one) => `'${escaped(one)}'`).join(',')}]`;
+  if (typeof value === 'boolean') return value ? '1' : '0';
+  return typeof value === 'number' ? String(value) : escaped(value);
+}
+
+const ESCAPES: Readonly<Record<string, string>> = {
+  '\\': '\\\\',
+  "'": "\\'",
+  '\t': '\\t',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\0': '\\0',
+};
+
+function escaped(text: string): string {
+  return text.replaceAll(/[\\'\t\n\r\0]/g, (character) => ESCAPES[character] ?? character);
+}
