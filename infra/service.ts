@@ -231,6 +231,8 @@ export class Service {
       name: 'up',
     });
     try {
+      // The projector reloads it some seconds after new listings; without it markets have no tags.
+      await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
       for (const frame of LEADERBOARDS) {
         await client.command({ query: `SYSTEM REFRESH VIEW leaderboard_${frame}_mv` });
         await client.command({ query: `SYSTEM WAIT VIEW leaderboard_${frame}_mv` });

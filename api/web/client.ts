@@ -35,6 +35,8 @@ type Options = {
   readonly method?: string;
   readonly body?: object;
   readonly signal?: AbortSignal;
+  /** Tried in place of the key of this tab. */
+  readonly key?: string;
 };
 
 /** The JSON of an answer. Rejects with ProblemError, or AbortError when the signal aborts. */
@@ -53,10 +55,9 @@ export async function ask<Answer>(path: string, options: Options = {}): Promise<
 /** One request with the key. Rejects with ProblemError only where no server answers. */
 export async function request(
   path: string,
-  { method = 'GET', body, signal }: Options,
+  { method = 'GET', body, signal, key: used = key.value }: Options,
   headers: Readonly<Record<string, string>> = {},
 ): Promise<Response> {
-  const used = key.value;
   try {
     const response = await fetch(path, {
       method,
@@ -69,7 +70,9 @@ export async function request(
       body: body === undefined ? null : JSON.stringify(body),
     });
     if (response.status === 401 && used === key.value) {
-      forgetKey((await problemOf(response.clone())).message);
+      const { message } = await problemOf(response.clone());
+      // Meanwhile another request may have done so, and its user may have given another key.
+      if (used === key.value) forgetKey(message);
     }
     return response;
   } catch (error) {

@@ -9,14 +9,14 @@ export function KeyPrompt() {
 
   async function tryKey(event: SubmitEvent): Promise<void> {
     event.preventDefault();
+    const given = typed.trim();
     setBusy(true);
-    // Kept at once, because requests read it; a refusal forgets it with the server's reason.
-    useKey(typed.trim());
     try {
-      await ask('/v2/status');
+      await ask('/v2/status', { key: given });
+      useKey(given);
     } catch (error) {
       if (!(error instanceof ProblemError)) throw error;
-      if (error.status !== 401) forgetKey(error.message);
+      forgetKey(error.message);
     }
     setBusy(false);
   }

@@ -13,6 +13,7 @@ import { Pnl, Roi, Share, Usdc } from './money.tsx';
 import { Pager } from './pager.tsx';
 import { Problem } from './problem.tsx';
 import { query, setQuery } from './route.ts';
+import { Scroll } from './scroll.tsx';
 import { viewKeys } from './shortcuts.ts';
 import { Sparkline } from './sparkline.tsx';
 import { boardAgeMs, status } from './status-strip.tsx';
@@ -99,7 +100,7 @@ function Table(props: {
   readonly busy: boolean;
 }) {
   return (
-    <div class="card scroll">
+    <Scroll label="Ranking">
       <table class="board-table">
         <caption class="hidden">Traders by rank</caption>
         <thead>
@@ -132,7 +133,7 @@ function Table(props: {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 

@@ -6,6 +6,7 @@ import { CopyButton } from './copy-button.tsx';
 import { count, short, span, timeMs, timeText, units } from './format.ts';
 import { Pnl, Roi, Usdc } from './money.tsx';
 import { Problem } from './problem.tsx';
+import { Scroll } from './scroll.tsx';
 import { TraderName } from './trader-name.tsx';
 import { useAnswer } from './use-answer.ts';
 import { useTicks } from './use-ticks.ts';
@@ -73,7 +74,7 @@ export function Market({ id }: { readonly id: string }) {
         {top_earners.length === 0 ? (
           <p class="card empty">Nobody has realised a gain here yet.</p>
         ) : (
-          <div class="card scroll">
+          <Scroll label="Top earners">
             <table class="board-table">
               <thead>
                 <tr>
@@ -112,7 +113,7 @@ export function Market({ id }: { readonly id: string }) {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         )}
       </section>
       <p class="ids">

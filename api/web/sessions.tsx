@@ -2,6 +2,7 @@
 import { Ago } from './ago.tsx';
 import type { EndedSessions, Session, Sessions, Stream } from './answers.ts';
 import { count, span } from './format.ts';
+import { Scroll } from './scroll.tsx';
 
 export function SessionTables(props: {
   readonly open: Sessions | undefined;
@@ -22,7 +23,7 @@ export function SessionTables(props: {
         {open.length === 0 ? (
           <p class="card empty">Nobody listens with this account.</p>
         ) : (
-          <div class="card scroll">
+          <Scroll label="Open sessions">
             <table>
               <thead>
                 <tr>
@@ -43,7 +44,7 @@ export function SessionTables(props: {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         )}
       </section>
       {ended.length === 0 ? null : (
@@ -51,7 +52,7 @@ export function SessionTables(props: {
           <div class="section-head">
             <h2 id="ended-title">Ended sessions</h2>
           </div>
-          <div class="card scroll">
+          <Scroll label="Ended sessions">
             <table>
               <thead>
                 <tr>
@@ -84,7 +85,7 @@ export function SessionTables(props: {
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         </section>
       )}
     </>

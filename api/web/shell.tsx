@@ -23,7 +23,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
         Skip to content
       </a>
       <header class="top">
-        <a class="brand" href="/">
+        <a class="brand" href="/" aria-label="Fillstream">
           <img src={icon} alt="" width="22" height="22" />
           <span>Fillstream</span>
         </a>

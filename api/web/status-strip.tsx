@@ -37,7 +37,8 @@ export function StatusStrip() {
   useEffect(keepReading, []);
   const reading = status.value;
   return (
-    <footer class="strip">
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls on a phone
+    <footer class="strip" tabIndex={0}>
       {state.value === 'ok' ? (
         <span class="state ok">
           <b aria-hidden="true">●</b> live

@@ -7,6 +7,7 @@ import { Pnl, Roi, Usdc } from './money.tsx';
 import { Pager } from './pager.tsx';
 import { Problem } from './problem.tsx';
 import { query, setQuery } from './route.ts';
+import { Scroll } from './scroll.tsx';
 import { Side } from './side.tsx';
 import { useAnswer } from './use-answer.ts';
 
@@ -47,7 +48,7 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
       {page.data === undefined ? null : page.data.history.length === 0 ? (
         <p class="card empty">No such market.</p>
       ) : (
-        <div class="card scroll">
+        <Scroll label="Markets of the trader">
           <table class="history">
             <thead>
               <tr>
@@ -73,7 +74,7 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
       )}
       {page.data === undefined ? null : (
         <Pager

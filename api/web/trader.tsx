@@ -7,6 +7,7 @@ import { CopyButton } from './copy-button.tsx';
 import { count, day, shortAddress } from './format.ts';
 import { Pnl, Roi, Share, Usdc } from './money.tsx';
 import { Problem } from './problem.tsx';
+import { Scroll } from './scroll.tsx';
 import { TraderCharts } from './trader-charts.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
 import { Picture } from './trader-name.tsx';
@@ -124,7 +125,7 @@ const ROWS: readonly {
 
 function Windows({ stats }: { readonly stats: Answer['stats'] }) {
   return (
-    <div class="card scroll">
+    <Scroll label="Windows">
       <table class="windows">
         <caption class="hidden">Six windows up to now, amounts in USDC</caption>
         <thead>
@@ -153,7 +154,7 @@ function Windows({ stats }: { readonly stats: Answer['stats'] }) {
           ))}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 
@@ -164,7 +165,7 @@ function Tags({ tags }: { readonly tags: Answer['top_tags'] }) {
       <div class="section-head">
         <h2 id="tags-title">Tags of the last 30 days</h2>
       </div>
-      <div class="card scroll">
+      <Scroll label="Tags">
         <table>
           <thead>
             <tr>
@@ -212,7 +213,7 @@ function Tags({ tags }: { readonly tags: Answer['top_tags'] }) {
             ))}
           </tbody>
         </table>
-      </div>
+      </Scroll>
     </section>
   );
 }

@@ -1,0 +1,116 @@
+/**
+ * Debian's Chromium under Playwright, and what every test of the page watches: nothing may be asked
+ * of another host, and nothing may go wrong in the console. Screenshots go to `.cache/screenshots`.
+ */
+import { accessSync, constants, mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import axe from 'axe-core';
+import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core';
+
+const CANDIDATES = [
+  process.env.CHROMIUM_BIN ?? '',
+  ...['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'],
+];
+export const SCREENSHOTS = join(import.meta.dirname, '../../.cache/screenshots');
+
+/** Path of the browser; undefined, and said why, where there is none. */
+export const CHROMIUM = CANDIDATES.find((path) => path !== '' && isExecutable(path));
+export const MISSING =
+  'Chromium is missing: `apt-get install chromium`, or set CHROMIUM_BIN to the path of one';
+
+export function launch(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: CHROMIUM ?? '',
+    // A container's root has no sandbox of its own; the page under test is ours.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  });
+}
+
+/** What a page did that it must not, and the last answer to each of its requests. */
+export type Watched = {
+  readonly page: Page;
+  readonly foreign: string[];
+  readonly errors: string[];
+  /** URLs of all requests. */
+  readonly urls: string[];
+  /** JSON of the newest answer of this path, which may end before a parameter or at a slash. */
+  answer<Answer>(path: string): Answer;
+  close(): Promise<void>;
+};
+
+/** A tab of its own session on the page of the service; the key is in the fragment where given. */
+export async function open(
+  browser: Browser,
+  url: string,
+  options: { readonly key?: string; readonly path?: string } & BrowserContextOptions = {},
+): Promise<Watched> {
+  const { key, path = '/', ...context } = options;
+  const own = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...context });
+  const page = await own.newPage();
+  const foreign: string[] = [];
+  const errors: string[] = [];
+  const urls: string[] = [];
+  const answers = new Map<string, unknown>();
+  page.on('request', (request) => {
+    urls.push(request.url());
+    if (new URL(request.url()).origin !== url && !request.url().startsWith('data:')) {
+      foreign.push(request.url());
+    }
+  });
+  page.on('console', (message) => {
+    if (message.type() === 'error') errors.push(message.text());
+  });
+  page.on('pageerror', (error) => errors.push(String(error)));
+  page.on('response', async (response) => {
+    if (!response.headers()['content-type']?.startsWith('application/json')) return;
+    const { pathname, search } = new URL(response.url());
+    // A request that the page gave up has no body.
+    const body = await response.json().catch(() => undefined);
+    if (body === undefined) return;
+    answers.delete(pathname + search);
+    answers.set(pathname + search, body);
+  });
+  await page.goto(`${url}${path}${key === undefined ? '' : `#key=${key}`}`);
+  return {
+    ...{ page, foreign, errors, urls },
+    answer<Answer>(start: string): Answer {
+      const found = [...answers].findLast(
+        ([name]) =>
+          name.startsWith(start) &&
+          (start.endsWith('/') || /^([?&]|$)/.test(name.slice(start.length))),
+      );
+      if (found === undefined) throw new Error(`the page has no answer of ${start}`);
+      return found[1] as Answer;
+    },
+    close: () => own.close(),
+  };
+}
+
+/** Faults that axe-core calls serious or critical, WCAG 2 A and AA, as short texts. */
+export async function faults(page: Page): Promise<readonly string[]> {
+  await page.evaluate(axe.source);
+  const run = `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] })
+    .then(({ violations }) => violations)`;
+  const violations = (await page.evaluate(run)) as {
+    id: string;
+    impact: string;
+    nodes: { html: string; failureSummary: string }[];
+  }[];
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .map(({ id, nodes }) => `${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`);
+}
+
+export async function screenshot(page: Page, name: string): Promise<void> {
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`) });
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
