@@ -5,9 +5,9 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { addresses, integer } from '../parameters.ts';
-import { hourStart, lowerAddress } from './fields.ts';
+import { checksummedAddress, hourStart } from './fields.ts';
 import { type Call, read } from './query.ts';
-import { hourText, Int, Seconds, safeInteger } from './wire.ts';
+import { checksummed, hourText, Int, Seconds, safeInteger } from './wire.ts';
 
 const TRADERS_MAX = 100;
 const HOURS_MAX = 168;
@@ -45,7 +45,7 @@ export const pnlLines = endpoint({
     first_hour: hourStart,
     lines: z.array(
       z.object({
-        address: lowerAddress,
+        address: checksummedAddress,
         pnl: z.array(z.int()).meta({
           description: 'realised PnL of each hour from first_hour on, net of fees, micro-USD',
           examples: [[0, 12_500_000]],
@@ -67,7 +67,7 @@ export const pnlLines = endpoint({
     return {
       first_hour: hourText(from),
       lines: traders.map((address) => ({
-        address,
+        address: checksummed(address),
         pnl: Array.from({ length: hours }, (_, hour) =>
           safeInteger(known.get(address)?.get(from + hour * HOUR_SECONDS) ?? 0n),
         ),

@@ -39,6 +39,10 @@ const DAY_SECONDS = 86_400;
 const WASH = 0.13;
 const BAR_SHARE = 0.8;
 const BAR_PIXELS_MAX = 24;
+/** So few values are marked each. */
+const MARKED_MAX = 30;
+/** Around a single value. */
+const ALONE_SECONDS = 1_800;
 
 export function Chart(props: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
@@ -140,6 +144,10 @@ function optionsOf(
       y: false,
     },
     scales: {
+      x: {
+        range: (_plot, first, last) =>
+          first === last ? [first - ALONE_SECONDS, last + ALONE_SECONDS] : [first, last],
+      },
       y: {
         range: (_plot, low, high) => (range === undefined ? spread(low, high) : [...range]),
       },
@@ -162,7 +170,7 @@ function optionsOf(
             ? signedColour
             : (plot) => gradientAtZero(plot, aboveWash, belowWash),
         fillTo: 0,
-        points: { show: shown.current.times.length === 1 },
+        points: { show: () => series.kind !== 'bars' && shown.current.times.length <= MARKED_MAX },
         ...pathOf(series.kind),
       },
     ],

@@ -41,7 +41,8 @@ export function openEventStream(path: string, listener: StreamListener): () => v
       attempt = new AbortController();
       const why = await connect(AbortSignal.any([ended.signal, attempt.signal]));
       if (ended.signal.aborted || why === undefined) return;
-      lostAtMs ??= Date.now();
+      // A connection that went silent was lost when it was heard last.
+      lostAtMs ??= attempt.signal.aborted ? heardAtMs : Date.now();
       failures += 1;
       const waitMs = why.waitMs ?? Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** (failures - 1));
       listener.state({ kind: 'waiting', why: why.text, tryAtMs: Date.now() + waitMs });

@@ -46,7 +46,8 @@ export function Leaderboard() {
     { refresh: refreshedAt },
   );
   const lineOf = useMemo(
-    () => new Map(lines.data?.lines.map(({ address, pnl }) => [address, pnl])),
+    // v2 has addresses in mixed case, the ranking in lower case.
+    () => new Map(lines.data?.lines.map(({ address, pnl }) => [address.toLowerCase(), pnl])),
     [lines.data],
   );
   return (
@@ -54,7 +55,9 @@ export function Leaderboard() {
       <div class="head">
         <h1 id="title">Leaderboard</h1>
         <p class="sub">
-          {board.data === undefined ? '' : `${count(board.data.total_count)} traders`}
+          {board.data === undefined
+            ? ''
+            : `${count(board.data.total_count)} traders · amounts in USDC`}
           <BoardAge frame={frame} />
         </p>
       </div>

@@ -49,11 +49,21 @@ function read(): void {
 
 function routeOf(path: string): Route {
   const [, first = '', ...rest] = path.split('/');
-  const id = decodeURIComponent(rest.join('/'));
+  const id = decoded(rest.join('/'));
   if (path === '/') return { view: 'leaderboard' };
   if (first === 'trader' || first === 'market') return { view: first, id };
   if (path === '/tape') return { view: 'tape' };
   return path === '/manage/streams' ? { view: 'streams' } : { view: 'unknown' };
+}
+
+/** As it stands where it is no coding of anything: the server says what is wrong with it. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (error) {
+    if (error instanceof URIError) return text;
+    throw error;
+  }
 }
 
 function followLink(event: MouseEvent): void {

@@ -103,7 +103,7 @@ function Find() {
           id="find"
           type="search"
           aria-label="Trader address, market id or slug"
-          placeholder="Address, market id or slug"
+          placeholder="Trader address or market"
           spellcheck={false}
           autocomplete="off"
           value={text}

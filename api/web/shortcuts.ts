@@ -24,7 +24,7 @@ const PLACES: Readonly<Record<string, string>> = { l: '/', t: '/tape', m: '/mana
 
 export function openShortcuts(): void {
   addEventListener('keydown', (event) => {
-    if (event.altKey || event.ctrlKey || event.metaKey || isTyping(event.target)) return;
+    if (event.altKey || event.ctrlKey || event.metaKey || isTaken(event)) return;
     const action = actionOf(event.key);
     if (action === undefined) return;
     event.preventDefault();
@@ -58,8 +58,9 @@ function moveRow(step: number): void {
   row.scrollIntoView({ block: 'nearest' });
 }
 
-function isTyping(target: EventTarget | null): boolean {
+/** Whether what has the focus takes this key itself. */
+function isTaken({ key, target }: KeyboardEvent): boolean {
   if (!(target instanceof HTMLElement)) return false;
-  // A button or link has its own meaning of Space and Enter, which view keys must not take.
-  return target.matches('input, select, textarea, button, summary, [contenteditable]');
+  if (target.matches('input[type=radio], button, summary')) return key === ' ' || key === 'Enter';
+  return target.matches('input, select, textarea, [contenteditable]');
 }

@@ -102,7 +102,7 @@ function Quotas(props: {
       <Quota name="Streams">
         {count(props.streams.length)} <small>of {count(tier.max_streams)}</small>
       </Quota>
-      <Quota name="without a filter">
+      <Quota name="Without a filter">
         {count(naked.length)} <small>of {count(tier.max_naked_streams)}</small>
       </Quota>
       <Quota name="Open sessions">
@@ -116,8 +116,8 @@ function Quotas(props: {
             : `of ${span(tier.stream_seconds_per_day * 1_000)}`}
         </small>
       </Quota>
-      <Quota name="Addresses, tags, series a stream">
-        <small>at most</small> {count(tier.max_filter_addrs)}, {count(tier.max_filter_tags)},{' '}
+      <Quota name="Most traders, tags, series">
+        {count(tier.max_filter_addrs)} · {count(tier.max_filter_tags)} ·{' '}
         {count(tier.max_filter_series)}
       </Quota>
     </dl>

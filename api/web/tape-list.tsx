@@ -9,7 +9,10 @@ import { amount, cents, clock, count, exact, shortAddress } from './format.ts';
 import type { Participant, Row } from './tape-row.ts';
 import type { TapeStore } from './tape-store.ts';
 
+/** As the style sheet has them: on a phone a row has two lines. */
 const ROW_PIXELS = 30;
+const PHONE_ROW_PIXELS = 52;
+const PHONE = matchMedia('(max-width: 760px)');
 const ROWS_BEYOND = 4;
 
 type Props = {
@@ -23,32 +26,34 @@ export function TapeList({ store, paused, chosen, onChoose }: Props) {
   const scroller = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
+  const [rowPixels, setRowPixels] = useState(rowPixelsNow);
   const built = useRef(new WeakMap<Row, { readonly state: string; readonly node: VNode }>());
-  /** Number of the newest row that is shown while the list stands still. */
-  const frozen = useRef<number | undefined>(undefined);
+  /** What is shown while the list stands still, however many rows the store drops meanwhile. */
+  const frozen = useRef<readonly Row[] | undefined>(undefined);
   const choose = useRef(onChoose);
   choose.current = onChoose;
 
   useEffect(() => {
     const element = scroller.current;
     if (element === null) return;
-    const observer = new ResizeObserver(() => setHeight(element.clientHeight));
+    const observer = new ResizeObserver(() => {
+      setHeight(element.clientHeight);
+      setRowPixels(rowPixelsNow());
+    });
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
 
   // Read so that a flush renders again.
   void store.version.value;
-  const { rows } = store;
-  const newest = rows.at(-1)?.number ?? -1;
-  const still = paused || top > 0;
-  if (!still) frozen.current = undefined;
-  else frozen.current ??= newest;
-  const waiting = newest - (frozen.current ?? newest);
-  const last = rows.length - 1 - waiting;
+  if (!paused && top <= 0) frozen.current = undefined;
+  else frozen.current ??= store.rows.slice();
+  const rows = frozen.current ?? store.rows;
+  const waiting = (store.rows.at(-1)?.number ?? -1) - (rows.at(-1)?.number ?? -1);
+  const last = rows.length - 1;
 
-  const shown = Math.ceil(height / ROW_PIXELS) + ROWS_BEYOND;
-  const first = Math.max(0, Math.floor(top / ROW_PIXELS) - ROWS_BEYOND);
+  const shown = Math.ceil(height / rowPixels) + ROWS_BEYOND;
+  const first = Math.max(0, Math.floor(top / rowPixels) - ROWS_BEYOND);
   const length = Math.max(0, last + 1);
   const end = Math.min(length, first + shown + ROWS_BEYOND);
   const visible: VNode[] = [];
@@ -124,9 +129,9 @@ export function TapeList({ store, paused, chosen, onChoose }: Props) {
             </tr>
           </thead>
           <tbody>
-            <Space rows={first} />
+            <Space pixels={first * rowPixels} />
             {visible}
-            <Space rows={length - end} />
+            <Space pixels={(length - end) * rowPixels} />
           </tbody>
         </table>
       </section>
@@ -135,11 +140,11 @@ export function TapeList({ store, paused, chosen, onChoose }: Props) {
 }
 
 /** Stands for rows that are not built. */
-function Space({ rows }: { readonly rows: number }) {
-  if (rows <= 0) return null;
+function Space({ pixels }: { readonly pixels: number }) {
+  if (pixels <= 0) return null;
   return (
     <tr class="space">
-      <td style={{ height: `${rows * ROW_PIXELS}px` }} />
+      <td style={{ height: `${pixels}px` }} />
     </tr>
   );
 }
@@ -172,7 +177,7 @@ function TapeRow(props: {
         </button>
       </td>
       <td class="c-state" title={row.reason === '' ? text : `${text}: ${row.reason}`}>
-        <span aria-hidden="true">{sign}</span> {text}
+        <span aria-hidden="true">{sign}</span> <span class="word">{text}</span>
       </td>
       <td class={`c-side side ${taker.side === 'BUY' ? 'gain' : 'loss'}`}>{taker.side}</td>
       <td class="c-price figure">{cents(taker.usdc, taker.shares)}</td>
@@ -192,6 +197,10 @@ function TapeRow(props: {
       </td>
     </tr>
   );
+}
+
+function rowPixelsNow(): number {
+  return PHONE.matches ? PHONE_ROW_PIXELS : ROW_PIXELS;
 }
 
 function nameOf({ name, address }: Participant): string {

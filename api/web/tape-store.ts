@@ -6,6 +6,7 @@
 import { type Signal, signal } from '@preact/signals';
 import { ask, ProblemError } from './client.ts';
 import { openEventStream, type StreamEvent, type StreamState } from './event-stream.ts';
+import { span } from './format.ts';
 import { type Row, rowOfOrder, rowOfTransaction } from './tape-row.ts';
 
 const ROWS_MAX = 5_000;
@@ -112,8 +113,11 @@ export class TapeStore {
   }
 
   #drop(): void {
-    for (const { txHash } of this.rows.splice(0, this.rows.length - ROWS_MAX)) {
-      this.#byTx.delete(txHash);
+    for (const dropped of this.rows.splice(0, this.rows.length - ROWS_MAX)) {
+      const own = this.#byTx.get(dropped.txHash);
+      // Rows come in order: of a transaction's own rows this is the oldest.
+      if (own !== undefined && own.length > 1) own.shift();
+      else this.#byTx.delete(dropped.txHash);
     }
   }
 
@@ -153,11 +157,10 @@ export class TapeStore {
   #tellResume(from: string): void {
     const resume = this.#resume;
     if (resume === undefined) return;
-    const seconds = Math.max(1, Math.round(resume.cutMs / 1_000));
     const where = from === '' ? 'from now on' : `after position ${from}`;
     this.notice.value = {
       kind: 'resumed',
-      text: `The connection was cut for ${seconds} s. Resumed ${where}: ${resume.caughtUp} events of that time came after, none is missing.`,
+      text: `The connection was cut for ${span(Math.max(1_000, resume.cutMs))}. Resumed ${where}: ${resume.caughtUp} events of that time came after, none is missing.`,
     };
   }
 

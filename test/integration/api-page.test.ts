@@ -1,4 +1,5 @@
 /** What the page is served from, and the endpoints that are there for it. */
+import { getAddress } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageOnce } from '../../api/page.ts';
 import { addressOf } from './api-bookings.ts';
@@ -77,7 +78,9 @@ describe('GET /v2/analytics/pnl_lines', () => {
     const hours = 96;
     const path = `/v2/analytics/pnl_lines?hours=${hours}&traders=${traders.join(',')}`;
     const { body } = await get(url + path, seeded.key);
-    expect(body.lines.map((line: { address: string }) => line.address)).toEqual(traders);
+    expect(body.lines.map((line: { address: string }) => line.address)).toEqual(
+      traders.map((address) => getAddress(address)),
+    );
     const firstMs = Date.parse(`${body.first_hour}Z`);
     expect(firstMs).toBe((Math.floor(NOW / 3_600) - hours + 1) * 3_600_000);
     let active = 0;

@@ -18,12 +18,11 @@ export const CHROMIUM = CANDIDATES.find((path) => path !== '' && isExecutable(pa
 export const MISSING =
   'Chromium is missing: `apt-get install chromium`, or set CHROMIUM_BIN to the path of one';
 
+/** A container's root has no sandbox of its own; the page under test is ours. */
+export const SWITCHES = ['--no-sandbox', '--disable-dev-shm-usage'];
+
 export function launch(): Promise<Browser> {
-  return chromium.launch({
-    executablePath: CHROMIUM ?? '',
-    // A container's root has no sandbox of its own; the page under test is ours.
-    args: ['--no-sandbox', '--disable-dev-shm-usage'],
-  });
+  return chromium.launch({ executablePath: CHROMIUM ?? '', args: SWITCHES });
 }
 
 /** What a page did that it must not, and the last answer to each of its requests. */
@@ -33,7 +32,10 @@ export type Watched = {
   readonly errors: string[];
   /** URLs of all requests. */
   readonly urls: string[];
-  /** JSON of the newest answer of this path, which may end before a parameter or at a slash. */
+  /**
+   * JSON of the newest answer of this path: with a query of exactly that one, without of any, and of
+   * what ends in a slash of any path below.
+   */
   answer<Answer>(path: string): Answer;
   close(): Promise<void>;
 };
@@ -42,10 +44,16 @@ export type Watched = {
 export async function open(
   browser: Browser,
   url: string,
-  options: { readonly key?: string; readonly path?: string } & BrowserContextOptions = {},
+  options: {
+    readonly key?: string;
+    readonly path?: string;
+    /** Whether its time can be moved on. */
+    readonly clock?: boolean;
+  } & BrowserContextOptions = {},
 ): Promise<Watched> {
-  const { key, path = '/', ...context } = options;
+  const { key = '', path = '/', clock = false, ...context } = options;
   const own = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...context });
+  if (clock) await own.clock.install();
   const page = await own.newPage();
   const foreign: string[] = [];
   const errors: string[] = [];
@@ -70,14 +78,14 @@ export async function open(
     answers.delete(pathname + search);
     answers.set(pathname + search, body);
   });
-  await page.goto(`${url}${path}${key === undefined ? '' : `#key=${key}`}`);
+  await page.goto(`${url}${path}${key === '' ? '' : `#key=${key}`}`);
   return {
     ...{ page, foreign, errors, urls },
     answer<Answer>(start: string): Answer {
       const found = [...answers].findLast(
         ([name]) =>
-          name.startsWith(start) &&
-          (start.endsWith('/') || /^([?&]|$)/.test(name.slice(start.length))),
+          name === start ||
+          (!start.includes('?') && name.startsWith(start.endsWith('/') ? start : `${start}?`)),
       );
       if (found === undefined) throw new Error(`the page has no answer of ${start}`);
       return found[1] as Answer;

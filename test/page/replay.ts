@@ -9,8 +9,14 @@ export type Told = {
 
 type Labelled = { tx_hash: string; taker_order: { usdc: string; shares: string } };
 
-/** Matches behind `after` up to `last`, and the transactions of which one was voided. */
-export async function replay(url: string, key: string, after: string, last: string) {
+/**
+ * Matches behind `after` up to `last`, and the transactions of which one was voided up to `end`, with
+ * the position at which that was told first.
+ */
+export async function replay(
+  { url, key }: { readonly url: string; readonly key: string },
+  { after, last, end }: { readonly after: string; readonly last: string; readonly end: string },
+) {
   const gone = new AbortController();
   const response = await fetch(`${url}/v1/stream/orders?format=json`, {
     headers: { 'X-Service-Key': key, 'Last-Event-ID': after },
@@ -18,7 +24,7 @@ export async function replay(url: string, key: string, after: string, last: stri
   });
   if (response.status !== 200 || response.body === null) throw new Error(await response.text());
   const told: Told[] = [];
-  const voided = new Set<string>();
+  const voided = new Map<string, bigint>();
   let rest = '';
   for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
     const blocks = (rest + chunk).split('\n\n');
@@ -28,14 +34,18 @@ export async function replay(url: string, key: string, after: string, last: stri
       const position = field('id');
       if (position === '') continue;
       // Positions grow with the feed.
-      if (BigInt(position) > BigInt(last)) {
+      if (BigInt(position) > BigInt(end)) {
         gone.abort();
         return { told, voided };
       }
       const data = field('data');
       if (field('event') === 'gap') throw new Error(`the feed has lost history: ${data}`);
-      if (field('event') === 'void') voided.add((JSON.parse(data) as Labelled).tx_hash);
-      if (field('event') !== 'order') continue;
+      if (field('event') === 'void') {
+        const { tx_hash } = JSON.parse(data) as Labelled;
+        voided.set(tx_hash, voided.get(tx_hash) ?? BigInt(position));
+      }
+      if (field('event') === 'restored') voided.delete((JSON.parse(data) as Labelled).tx_hash);
+      if (field('event') !== 'order' || BigInt(position) > BigInt(last)) continue;
       const order = JSON.parse(data) as Labelled;
       const { usdc, shares } = order.taker_order;
       told.push({ position, txHash: order.tx_hash, usdc, shares });

@@ -1,0 +1,116 @@
+/**
+ * What a page of Chromium tells of itself while a benchmark uses it: paints, the time from a click
+ * to the next frame and to new figures, frames, and the processor time of all its processes.
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import type { Page } from 'playwright-core';
+
+const TICKS_PER_SECOND = 100;
+
+/** Runs in the page before anything of its own. */
+export const WATCH = `
+window.bench = { inputAt: 0, worst: 0, rowsAt: 0, longTasks: 0 };
+for (const name of ['pointerdown', 'keydown']) {
+  addEventListener(name, (event) => { bench.inputAt = event.timeStamp; }, { capture: true });
+}
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) bench.worst = Math.max(bench.worst, entry.duration);
+}).observe({ type: 'event', durationThreshold: 16 });
+new PerformanceObserver((list) => { bench.longTasks += list.getEntries().length; })
+  .observe({ type: 'longtask' });
+(function look() {
+  if (document.querySelector('main tbody tr') === null) return requestAnimationFrame(look);
+  requestAnimationFrame(() => { bench.rowsAt = performance.now(); });
+})();`;
+
+export type Opened = { readonly paintMs: number; readonly rowsMs: number };
+
+/** Milliseconds from the navigation to the first content and to the first rows of a table. */
+export async function opened(page: Page): Promise<Opened> {
+  await page.waitForFunction('bench.rowsAt > 0');
+  return (await page.evaluate(`({
+    paintMs: performance.getEntriesByName('first-contentful-paint')[0].startTime,
+    rowsMs: bench.rowsAt,
+  })`)) as Opened;
+}
+
+export type Reaction = { readonly frameMs: number; readonly figuresMs: number };
+
+/**
+ * Milliseconds from an input to the frame that follows it, as the browser counts (in steps of 8, 0 below
+ * 16), and to the frame in which what `seen` computes in the page has changed.
+ */
+export async function reaction(
+  page: Page,
+  seen: string,
+  act: () => Promise<void>,
+): Promise<Reaction> {
+  await page.evaluate(`bench.worst = 0; bench.before = ${seen}; bench.changedAt = 0;
+    (function look() {
+      const now = ${seen};
+      if (now === bench.before || now === '') return requestAnimationFrame(look);
+      requestAnimationFrame(() => { bench.changedAt = performance.now(); });
+    })();`);
+  await act();
+  await page.waitForFunction('bench.changedAt > 0');
+  // The browser tells of an event after the frame that it led to.
+  await page.waitForTimeout(100);
+  return (await page.evaluate(
+    '({ frameMs: bench.worst, figuresMs: bench.changedAt - bench.inputAt })',
+  )) as Reaction;
+}
+
+export type Frames = {
+  readonly seconds: number;
+  /** Between two frames, milliseconds. */
+  readonly gapsMs: readonly number[];
+  /** Tasks of more than 50 ms. */
+  readonly longTasks: number;
+};
+
+export async function frames(page: Page, seconds: number): Promise<Frames> {
+  return (await page.evaluate(`new Promise((done) => {
+    const gapsMs = [];
+    const from = performance.now();
+    const before = bench.longTasks;
+    let last = from;
+    requestAnimationFrame(function frame() {
+      const now = performance.now();
+      gapsMs.push(now - last);
+      last = now;
+      if (now - from < ${seconds * 1_000}) requestAnimationFrame(frame);
+      else done({ seconds: (now - from) / 1000, gapsMs, longTasks: bench.longTasks - before });
+    });
+  })`)) as Frames;
+}
+
+/** Seconds of processor time of a process and all below it, by kind of process of Chromium. */
+export function processorSeconds(root: number): ReadonlyMap<string, number> {
+  const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name));
+  const known = new Map(all.map((pid) => [Number(pid), stat(pid)] as const));
+  const sums = new Map<string, number>();
+  for (const [pid, one] of known) {
+    let above: number | undefined = pid;
+    while (above !== undefined && above !== root) above = known.get(above)?.parent;
+    if (above === undefined || one === undefined) continue;
+    sums.set(one.kind, (sums.get(one.kind) ?? 0) + one.seconds);
+  }
+  return sums;
+}
+
+/** Undefined where the process is gone. */
+function stat(pid: string) {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
+      .replace(/^.*\) /, '')
+      .split(' ');
+    const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+    const [, kind = 'browser'] = /--type=([a-z-]+)/.exec(command) ?? [];
+    const seconds = (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+    return { parent: Number(fields[1]), kind, seconds };
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    if ((error as NodeJS.ErrnoException).code === 'ESRCH') return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,115 @@
+/** The leaderboard's figures are the API's, and its controls do what they say. */
+import { describe, expect, test } from 'vitest';
+import type { Watched } from './browser.ts';
+import { count, money, percent } from './figures.ts';
+import { agree, expectText, texts } from './seen.ts';
+import type { Stage } from './stage.ts';
+
+type Board = {
+  traders: {
+    profile: { address: string; name: string };
+    total_pnl: string;
+    total_volume: string;
+    roi: number;
+    win_rate: number;
+    rank: number;
+    markets_count: number;
+  }[];
+  total_count: number;
+};
+
+export function leaderboardTests(stage: Stage): void {
+  describe('the leaderboard', () => {
+    test('shows what the API answers, for each setting, and keeps settings in its address', async () => {
+      const watched = await stage.at('/?time_frame=7D');
+      const { page } = watched;
+      await expectBoard(watched, 'time_frame=7D&sort_by=pnl&order=desc&tag=all&offset=0');
+
+      await page.getByLabel('Tag').selectOption('crypto');
+      await page.getByRole('button', { name: 'Win rate' }).click();
+      await page.getByRole('button', { name: /^Filters/ }).click();
+      await page.getByLabel('Markets from').fill('3');
+      await page.getByLabel('ROI from, %').fill('-50.5');
+      const asked = 'time_frame=7D&sort_by=win_rate&order=desc&tag=crypto&offset=0';
+      await expectBoard(watched, `${asked}&min_roi=-50.5&min_market_count=3`);
+      expect(new URL(page.url()).searchParams.toString()).toBe(
+        'time_frame=7D&tag=crypto&sort_by=win_rate&order=desc&min_market_count=3&min_roi=-50.5',
+      );
+      await page.getByRole('button', { name: 'markets ≥ 3' }).click();
+      await expectBoard(watched, `${asked}&min_roi=-50.5`);
+
+      await page.goBack();
+      await expectBoard(watched, `${asked}&min_roi=-50.5&min_market_count=3`);
+    });
+
+    test('goes through all pages without losing or repeating a trader', async () => {
+      const watched = await stage.at('/?time_frame=30D&limit=20');
+      const { page } = watched;
+      const seen: string[] = [];
+      for (let offset = 0; ; offset += 20) {
+        const query = `time_frame=30D&sort_by=pnl&order=desc&tag=all&offset=${offset}`;
+        const { traders, total_count } = await expectBoard(watched, `${query}&limit=20`);
+        seen.push(...traders.map((entry) => entry.profile.address));
+        const next = page.getByRole('button', { name: 'Next' });
+        if (!(await next.isEnabled())) {
+          expect(seen).toHaveLength(total_count);
+          break;
+        }
+        await next.click();
+      }
+      expect(new Set(seen).size).toBe(seen.length);
+      expect(seen.length).toBeGreaterThan(60);
+    });
+
+    test('says what the server says of a setting that it refuses, and of nobody', async () => {
+      const { page } = await stage.at('/?time_frame=1H&min_win_rate=101');
+      await expectText(page.getByRole('alert'), 'min_win_rate: given "101"');
+      await page.goto(`${stage.url}/?time_frame=1H&min_market_count=100000`);
+      await expectText(page.locator('.empty'), 'No trader matches');
+    });
+
+    test('works by keyboard alone', async () => {
+      const { page } = await stage.at('/?time_frame=7D');
+      await page.locator('tbody tr').nth(2).waitFor();
+      await page.keyboard.press('2');
+      await expect.poll(() => page.url()).toContain('time_frame=4H');
+      await page.keyboard.press('6');
+      await expect.poll(() => page.url()).toContain('time_frame=30D');
+      await page.locator('tbody tr').nth(2).waitFor();
+      for (const one of ['j', 'j', 'k', 'j']) await page.keyboard.press(one);
+      const second = await page.locator('tbody tr').nth(1).locator('a').getAttribute('href');
+      await page.keyboard.press('Enter');
+      await expect.poll(() => page.url()).toBe(stage.url + second);
+      await page.keyboard.press('/');
+      await page.keyboard.type('no-such-market');
+      await page.keyboard.press('Enter');
+      await expectText(page.getByRole('alert'), 'no market has the slug no-such-market');
+    });
+  });
+}
+
+async function expectBoard(watched: Watched, query: string): Promise<Board> {
+  const { page } = watched;
+  await agree(async () => {
+    const { traders } = watched.answer<Board>(`/v1/analytics/leaderboard?${query}`);
+    const shown = await texts(page.locator('main tbody tr'));
+    expect(shown.map((cells) => [cells[0], cells[1], ...cells.slice(3, 8)])).toEqual(
+      traders.map((entry) => [
+        String(entry.rank),
+        entry.profile.name || short(entry.profile.address),
+        money(entry.total_pnl, 2, 'always'),
+        percent(entry.roi, 'always'),
+        percent(entry.win_rate, 'negative'),
+        count(entry.markets_count),
+        money(entry.total_volume, 0, 'negative'),
+      ]),
+    );
+  });
+  const board = watched.answer<Board>(`/v1/analytics/leaderboard?${query}`);
+  await expectText(page.locator('.pager span').first(), `of ${count(board.total_count)}`);
+  return board;
+}
+
+function short(address: string): string {
+  return `${address.slice(0, 6)}…${address.slice(-4)}`;
+}

@@ -1,0 +1,117 @@
+/** What a reader sees on the page: texts of tables, and the rows of a tape. */
+import type { Locator, Page } from 'playwright-core';
+import { expect } from 'vitest';
+import { until } from '../e2e/service.ts';
+
+/** What of a table's row these tests read; the types of the browser are not those of Node. */
+type TableRow = {
+  readonly cells: Iterable<{ readonly innerText: string }>;
+  readonly dataset: { readonly position?: string };
+};
+
+/** Texts of the cells of each row. */
+export async function texts(rows: Locator): Promise<string[][]> {
+  return await rows.evaluateAll((all) =>
+    (all as unknown as TableRow[]).map((row) =>
+      [...row.cells].map((cell) => cell.innerText.trim()),
+    ),
+  );
+}
+
+/** Scrolls the tape to so many pixels from its top. */
+export async function scrollTo(page: Page, top: number): Promise<void> {
+  await page.locator('.tape-scroll').evaluate((element, to) => {
+    (element as unknown as { scrollTop: number }).scrollTop = to;
+  }, top);
+}
+
+/** Holds as soon as what is shown and what was answered last are of the same moment. */
+export async function agree(check: () => Promise<void>): Promise<void> {
+  let last: unknown;
+  const deadline = Date.now() + 30_000;
+  await until(async () => {
+    try {
+      await check();
+      return true;
+    } catch (error) {
+      last = error;
+      if (Date.now() > deadline) throw last;
+      return undefined;
+    }
+  });
+}
+
+/** Waits until the text is among those of the elements. */
+export async function expectText(locator: Locator, text: string): Promise<void> {
+  await expect
+    .poll(async () => (await locator.allInnerTexts()).join(' '), { timeout: 30_000 })
+    .toContain(text);
+}
+
+/** How many matches the tape has. */
+export async function rowCount(page: Page): Promise<number> {
+  const text = await page.locator('[data-stream]').innerText();
+  return Number(/([\d,]+) rows/.exec(text)?.[1]?.replaceAll(',', '') ?? 0);
+}
+
+/** Of the newest match that the page has heard. */
+export async function position(page: Page): Promise<string> {
+  const text = await page.locator('[data-stream]').innerText();
+  return /position (\d+)/.exec(text)?.[1] ?? '';
+}
+
+/** Of the rows that are built, newest first. */
+export async function positions(page: Page): Promise<string[]> {
+  return await page
+    .locator('tr[data-position]')
+    .evaluateAll((all) => (all as unknown as TableRow[]).map((row) => row.dataset.position ?? ''));
+}
+
+export const SETTLED_ROWS = 21;
+
+/** How many of the oldest rows of the tape are neither final nor void. */
+export async function pendingAmongOldest(page: Page): Promise<number> {
+  await scrollTo(page, 1e9);
+  const rows = (await texts(page.locator('tr[data-position]'))).slice(-SETTLED_ROWS);
+  return SETTLED_ROWS - rows.filter(([, state = '']) => /final|void/.test(state)).length;
+}
+
+type Shown = {
+  readonly position: string;
+  readonly state: string;
+  readonly price: string;
+  readonly usdc: string;
+  readonly struck: boolean;
+};
+
+/** Whether each row is struck through. */
+export async function struck(rows: Locator): Promise<boolean[]> {
+  return await rows.locator('.c-market').evaluateAll((all) => {
+    const { getComputedStyle } = globalThis as unknown as {
+      getComputedStyle: (one: unknown) => { textDecorationLine: string };
+    };
+    return all.map((one) => getComputedStyle(one).textDecorationLine === 'line-through');
+  });
+}
+
+/** Every row of a paused tape, newest first, by scrolling through it. */
+export async function allRows(page: Page): Promise<Shown[]> {
+  const found = new Map<string, Shown>();
+  const rows = page.locator('tr[data-position]');
+  const height = await page
+    .locator('.tape-scroll')
+    .evaluate((element) => (element as unknown as { scrollHeight: number }).scrollHeight);
+  for (let top = 0; top <= height; top += 300) {
+    await scrollTo(page, top);
+    await page.evaluate(
+      'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))',
+    );
+    const [at, cells] = [await positions(page), await texts(rows)];
+    const isStruck = await struck(rows);
+    for (const [index, position] of at.entries()) {
+      const [, state = '', , price = '', usdc = ''] = cells[index] ?? [];
+      found.set(position, { position, state, price, usdc, struck: isStruck[index] ?? false });
+    }
+  }
+  return [...found.values()].sort((a, b) => Number(BigInt(b.position) - BigInt(a.position)));
+}

@@ -1,0 +1,89 @@
+/**
+ * The stage of the page's tests: the service with a trading devnet as a user starts it, a browser, and
+ * after each test a look at what a page must never do.
+ */
+import type { AddressInfo } from 'node:net';
+import { createServer } from 'node:net';
+import type { Browser } from 'playwright-core';
+import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import { type Service, startService, temporaryDirectory } from '../e2e/service.ts';
+import { launch, open, type Watched } from './browser.ts';
+
+/** What Chromium itself writes of an answer that is an error, and of a server that is gone. */
+const NETWORK_ERROR = /^Failed to load resource: /;
+
+export type Stage = {
+  readonly service: Service;
+  readonly url: string;
+  readonly key: string;
+  /** A tab of its own session at this path, with the key unless another is given. */
+  at(path: string, options?: Parameters<typeof open>[2]): Promise<Watched>;
+  /** Address of the first trader of the longest time frame. */
+  leader(): Promise<string>;
+};
+
+/** For the tests of the block that calls it. */
+export function useStage(): Stage {
+  let directory: ReturnType<typeof temporaryDirectory>;
+  let service: Service;
+  let browser: Browser;
+  let tab: Watched | undefined;
+
+  beforeAll(async () => {
+    directory = temporaryDirectory();
+    // A fixed port, so that a restarted api is found where it was.
+    const port = await freePort();
+    const args = ['--port', String(port), '--history-days', '4', '--demo-rate', '12'];
+    [service, browser] = await Promise.all([
+      startService(`${directory.path}/data`, { args }),
+      launch(),
+    ]);
+  });
+
+  afterAll(async () => {
+    await browser?.close();
+    await service?.up.stop();
+    directory?.remove();
+  });
+
+  afterEach(async () => {
+    const done = tab;
+    tab = undefined;
+    await done?.close();
+    expect(done?.foreign ?? []).toEqual([]);
+    expect((done?.errors ?? []).filter((text) => !NETWORK_ERROR.test(text))).toEqual([]);
+    expect((done?.urls ?? []).filter((one) => one.includes(service.ready.key))).toEqual([]);
+  });
+
+  return {
+    get service() {
+      return service;
+    },
+    get url() {
+      return service.ready.url;
+    },
+    get key() {
+      return service.ready.key;
+    },
+    async at(path, options = {}) {
+      const { url, key } = service.ready;
+      tab = await open(browser, url, { key, path, ...options });
+      return tab;
+    },
+    async leader() {
+      type Board = { traders: { profile: { address: string } }[] };
+      const { traders } = await service.get<Board>('/v1/analytics/leaderboard?limit=1');
+      return traders[0]?.profile.address ?? '';
+    },
+  };
+}
+
+function freePort(): Promise<number> {
+  const server = createServer();
+  return new Promise((resolve) => {
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}

@@ -1,0 +1,169 @@
+/** The tape outlives the api process and sleep, and shows what the feed tells. */
+import type { Page } from 'playwright-core';
+import { describe, expect, test } from 'vitest';
+import { connectNats } from '../../infra/nats.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import {
+  encodeFeedEvent,
+  FEED_STREAM,
+  type FeedEvent,
+  type FeedMatch,
+  feedMessageId,
+  feedSequelId,
+} from '../../ingest/contract-feed.ts';
+import { hash, match } from '../unit/feed-matches.ts';
+import { cents, money } from './figures.ts';
+import { replay } from './replay.ts';
+import {
+  allRows,
+  expectText,
+  pendingAmongOldest,
+  position,
+  positions,
+  rowCount,
+  SETTLED_ROWS,
+  scrollTo,
+  struck,
+  texts,
+} from './seen.ts';
+import type { Stage } from './stage.ts';
+
+/** Longer than the page lets a connection be silent. */
+const SLEPT_MS = 120_000;
+
+/** A match of a trader who trades nowhere else. */
+const ownMatch = match(1, { txHash: hash(77), detectedAtMs: Date.now() });
+
+export function tapeTests(stage: Stage): void {
+  describe('the tape', () => {
+    test('outlives the api process: no row is lost or doubled, and it says what happened', async () => {
+      const { page } = await stage.at('/tape');
+      await page.locator('tr[data-position]').nth(25).waitFor();
+      process.kill(stage.service.pidOf('api'), 'SIGKILL');
+      await expectText(page.locator('[data-stream]'), 'trying again');
+      await expectText(page.locator('.told.resumed'), 'none is missing');
+      const rowsAfter = await rowCount(page);
+      await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(rowsAfter + 40);
+      await expectWhole(page);
+    });
+
+    test('goes on where it was after the machine slept, and says so', async () => {
+      const { page } = await stage.at('/tape', { clock: true });
+      await page.locator('tr[data-position]').nth(5).waitFor();
+      await page.clock.fastForward(SLEPT_MS);
+      await expectText(page.locator('.told.resumed'), `cut for ${SLEPT_MS / 60_000} min`);
+      await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(SETTLED_ROWS);
+      await expectWhole(page);
+    });
+
+    test('strikes a void match through, says why, and takes that back', async () => {
+      const { page } = await stage.at(`/tape?traders=${ownMatch.taker.trader.address}`);
+      await page.locator('[data-stream=live]').waitFor();
+      const row = page.locator('tr[data-position]');
+      const state = () => texts(row).then(([cells]) => cells?.[1]);
+      await tell(ownMatch);
+      await expect.poll(state).toBe('◌ pending');
+      await tell({ kind: 'void', reason: 'never_mined', ...about(ownMatch) });
+      await expect.poll(state).toBe('✕ void');
+      expect((await struck(row))[0]).toBe(true);
+      await row.locator('button').click();
+      await expectText(page.locator('.detail'), 'void: never mined');
+      await tell({ kind: 'restored', ...about(ownMatch) });
+      await expect.poll(state).toBe('✓ final');
+      expect((await struck(row))[0]).toBe(false);
+    });
+
+    test('stands still while it is paused or scrolled, and goes on with what came meanwhile', async () => {
+      const { page } = await stage.at('/tape');
+      await page.locator('tr[data-position]').nth(30).waitFor();
+      await page.keyboard.press(' ');
+      const shown = await positions(page);
+      const before = await rowCount(page);
+      await expect.poll(() => rowCount(page), { timeout: 30_000 }).toBeGreaterThan(before + 10);
+      expect(await positions(page)).toEqual(shown);
+      await page.keyboard.press(' ');
+      await expect.poll(() => positions(page)).not.toEqual(shown);
+
+      await scrollTo(page, 90);
+      await expect.poll(() => page.locator('.fresh').count()).toBe(1);
+      const still = await positions(page);
+      expect(await positions(page)).toEqual(still);
+      await page.locator('.fresh').click();
+      await expect.poll(() => page.locator('.fresh').count()).toBe(0);
+    });
+
+    test('shows only what its filters let through, by the server, and what a match consists of', async () => {
+      const { page } = await stage.at('/tape?min_usdc=50&min_price=50');
+      await page.locator('tr[data-position]').nth(4).waitFor();
+      for (const [, , side, price = '', usdc = ''] of await texts(
+        page.locator('tr[data-position]'),
+      )) {
+        expect(side).toMatch(/^(BUY|SELL)$/);
+        expect(Number.parseFloat(price)).toBeGreaterThanOrEqual(50);
+        expect(Number(usdc.replaceAll(',', ''))).toBeGreaterThanOrEqual(50);
+      }
+      await page.locator('tr[data-position] button').nth(3).click();
+      await page.locator('.detail tbody tr').nth(1).waitFor();
+      const [taker, ...makers] = await texts(page.locator('.detail tbody tr'));
+      expect([taker?.[0], makers[0]?.[0]]).toEqual(['taker', 'maker']);
+      await page.goto(`${stage.url}/tape?min_price=101`);
+      await expectText(page.getByRole('alert'), 'a parameter of the feed is not valid');
+    });
+  });
+
+  /** Holds the rows of a tape against the feed, read again: none is lost, doubled or struck wrongly. */
+  async function expectWhole(page: Page): Promise<void> {
+    await page.getByRole('button', { name: 'Pause' }).click();
+    // Until the first rows are settled: final blocks follow some seconds behind.
+    await expect.poll(() => pendingAmongOldest(page), { timeout: 60_000 }).toBe(0);
+    const rows = await allRows(page);
+    // What the page heard until it was read through is told before its next match.
+    const heard = await position(page);
+    await expect.poll(() => position(page), { timeout: 30_000 }).not.toBe(heard);
+    const [after = '', last = ''] = [rows.at(-1)?.position, rows[0]?.position];
+    const end = await position(page);
+    const { told, voided } = await replay(stage, { after, last, end });
+    const newer = rows.slice(0, -1);
+    expect(newer.map((row) => row.position)).toEqual(told.map((match) => match.position).reverse());
+    expect(newer.map(({ price, usdc }) => [price, usdc])).toEqual(
+      told.map(({ usdc, shares }) => [cents(usdc, shares), money(usdc, 2, 'negative')]).reverse(),
+    );
+    const hashes = new Map(told.map((match) => [match.position, match.txHash]));
+    for (const row of newer) {
+      const voidedAt = voided.get(hashes.get(row.position) ?? '');
+      expect([row.position, row.struck]).toEqual([row.position, row.state === '✕ void']);
+      // The rest may have been told while the page was read.
+      if (voidedAt === undefined) expect([row.position, row.struck]).toEqual([row.position, false]);
+      else if (voidedAt < BigInt(last))
+        expect([row.position, row.struck]).toEqual([row.position, true]);
+    }
+    expect(rows.some(({ state }) => state === '✓ final')).toBe(true);
+  }
+
+  /** Publishes to the service's feed, as ingest does. */
+  async function tell(event: FeedEvent): Promise<void> {
+    const nats = await connectNats({ url: stage.service.ready.nats_url, name: 'test' });
+    const publisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
+    const matchId = event.kind === 'match' ? idOf(event) : event.matchId;
+    const id = event.kind === 'match' ? matchId : feedSequelId(event.kind, matchId);
+    await publisher.publish(`feed.${event.kind}`, id, encodeFeedEvent(event));
+    await publisher.flush();
+    publisher.close();
+    await nats.close();
+  }
+}
+
+function idOf({ txHash, taker }: FeedMatch): string {
+  return feedMessageId(txHash, taker.orderHash, 0);
+}
+
+function about(one: FeedMatch) {
+  const { txHash, conditionId, detectedAtMs, market, taker, makers } = one;
+  return {
+    ...{ matchId: idOf(one), txHash, conditionId, detectedAtMs },
+    traders: [taker, ...makers].map(({ trader }) => trader.address),
+    tags: market.tags,
+    seriesSlug: market.seriesSlug,
+    ...{ usdc: taker.usdc, shares: taker.shares },
+  };
+}

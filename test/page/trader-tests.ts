@@ -1,0 +1,125 @@
+/** A trader and a market: every figure is the API's. */
+import { expect, test } from 'vitest';
+import { cents, count, money, percent } from './figures.ts';
+import { agree, expectText, texts } from './seen.ts';
+import type { Stage } from './stage.ts';
+
+type Windows = {
+  stats: Record<string, { pnl: string; roi: number; volume: string; taker_volume: string }>;
+  top_tags: { slug: string; pnl: string }[];
+};
+type Second = { pusd_balance: number; taker_tier_name: string; weighted_volume: number };
+type History = {
+  history: { pnl: number; roi: number; market: { id: number; question: string } }[];
+  total_count: number;
+};
+type Orders = { orders: { usdc: string; shares: string; side: string }[] };
+
+type Detail = {
+  market: { question: string; outcome_1: string; winning_outcome: string; result: number };
+  total_volume: number;
+  total_pnl_distributed: number;
+  total_traders: number;
+  total_winners: number;
+  top_earners: { pnl: number; roi: number; volume: number }[];
+};
+
+export function traderTests(stage: Stage): void {
+  test('a trader: windows, tier, tags, markets and their fills are those of the API', async () => {
+    const address = await stage.leader();
+    const watched = await stage.at(`/trader/${address}`);
+    const { page } = watched;
+    await page.locator('.windows').waitFor();
+    await page.locator('.history tbody tr').first().waitFor();
+    await agree(async () => {
+      const { stats, top_tags } = watched.answer<Windows>(`/v1/traders/${address}`);
+      const names = ['t_1h', 't_4h', 't_1d', 't_3d', 't_7d', 't_30d'];
+      const row = (cell: (window: Windows['stats'][string]) => string) =>
+        names.map((name) => cell(stats[name] as Windows['stats'][string]));
+      const shown = await texts(page.locator('.windows tbody tr'));
+      expect(shown[0]?.slice(1)).toEqual(row(({ pnl }) => money(pnl, 2, 'always')));
+      expect(shown[1]?.slice(1)).toEqual(row(({ roi }) => percent(roi, 'always')));
+      expect(shown[4]?.slice(1)).toEqual(row(({ volume }) => money(volume, 2, 'negative')));
+      expect(shown[6]?.slice(1)).toEqual(row((one) => money(one.taker_volume, 2, 'negative')));
+      const tags = await texts(page.locator('section:has(#tags-title) tbody tr'));
+      expect(tags.map((cells) => cells.slice(0, 2))).toEqual(
+        top_tags.map(({ slug, pnl }) => [slug, money(pnl, 2, 'always')]),
+      );
+      const second = watched.answer<Second>(`/v2/traders/${address}`);
+      expect(await page.locator('.tiles dd').allInnerTexts()).toEqual([
+        second.taker_tier_name === '' ? 'not synced' : second.taker_tier_name,
+        money(second.pusd_balance, 2, 'negative'),
+        second.weighted_volume.toLocaleString('en-US', { maximumFractionDigits: 2 }),
+      ]);
+      const { history, total_count } = watched.answer<History>(`/v2/traders/${address}/markets`);
+      const markets = await texts(page.locator('.history > tbody > tr'));
+      expect(markets.map((cells) => [cells[2], cells[3]])).toEqual(
+        history.map(({ pnl, roi }) => [money(pnl, 2, 'always'), percent(roi, 'always')]),
+      );
+      await expectText(page.locator('.pager span').first(), `of ${count(total_count)}`);
+    });
+
+    await page.getByRole('radio', { name: 'Resolved' }).check();
+    await expect.poll(() => page.url()).toContain('is_active=false');
+    const resolved = `/v2/traders/${address}/markets?limit=20&offset=0&is_active=false`;
+    await agree(async () => {
+      const { history } = watched.answer<History>(resolved);
+      const rows = await texts(page.locator('.history > tbody > tr'));
+      expect(rows.map((cells) => cells[2])).toEqual(
+        history.map(({ pnl }) => money(pnl, 2, 'always')),
+      );
+    });
+    await page.locator('.history .expand').first().click();
+    await page.locator('.inner tbody tr').first().waitFor();
+    await agree(async () => {
+      const { orders } = watched.answer<Orders>(`/v1/traders/${address}/markets/`);
+      const fills = await texts(page.locator('.inner tbody tr'));
+      expect(fills.map((cells) => [cells[1], cells[4], cells[5], cells[6]])).toEqual(
+        orders.map(({ side, usdc, shares }) => [
+          side,
+          cents(usdc, shares),
+          money(shares, 2, 'negative'),
+          money(usdc, 2, 'negative'),
+        ]),
+      );
+    });
+
+    const slider = page.getByRole('slider', { name: 'PnL by hour' });
+    await slider.focus();
+    const newest = await slider.getAttribute('aria-valuetext');
+    await page.keyboard.press('ArrowLeft');
+    await expect.poll(() => slider.getAttribute('aria-valuetext')).not.toBe(newest);
+  });
+}
+
+export function marketTests(stage: Stage): void {
+  test('a market: totals, outcome and earners are those of the API, and its price is drawn', async () => {
+    const address = await stage.leader();
+    const { history } = await stage.service.get<History>(
+      `/v2/traders/${address}/markets?is_active=false&limit=1`,
+    );
+    const watched = await stage.at(`/market/${history[0]?.market.id}`);
+    const { page } = watched;
+    await page.locator('.plot canvas').waitFor();
+    await agree(async () => {
+      const detail = watched.answer<Detail>(`/v2/markets/${history[0]?.market.id}`);
+      expect(await page.locator('h1').innerText()).toBe(detail.market.question);
+      expect(await page.locator('.tiles dd').allInnerTexts()).toEqual([
+        money(detail.total_volume, 0, 'negative'),
+        count(detail.total_traders),
+        count(detail.total_winners),
+        money(detail.total_pnl_distributed, 0, 'negative'),
+      ]);
+      const earners = await texts(page.locator('.board-table tbody tr'));
+      expect(earners.map((cells) => cells.slice(2))).toEqual(
+        detail.top_earners.map(({ pnl, roi, volume }) => [
+          money(pnl, 2, 'always'),
+          percent(roi, 'always'),
+          money(volume, 2, 'negative'),
+        ]),
+      );
+      expect(detail.market.result).toBeGreaterThanOrEqual(0);
+      await expectText(page.locator('.outcomes .won').first(), detail.market.winning_outcome);
+    });
+  });
+}
