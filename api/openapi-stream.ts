@@ -9,12 +9,13 @@ import type { ProblemCode } from './problems.ts';
 const DELIVERY = `\`: heartbeat\` comes every 30 s. Every event has an \`id\`, an integer that grows; a
 client that sends the last one as \`Last-Event-ID\` gets everything after it, from any process of the
 service, and then goes on live. \`event: gap\` says that events between the two positions in its data
-are not kept any more, or that the position is of another feed. A match is delivered while it is
-pending; \`event: void\` says that it did not happen, \`event: restored\` that it happened after all.
+are not kept any more, or that the position is of another feed. A match is delivered before it is
+final; \`event: void\` says that it did not happen, \`event: restored\` that it happened after all.
 They come to whom the match came, by the same filter; a client that knows only matches may ignore
 them. A connection that reads too slowly is ended; it resumes by its position. 401, 403 and 404 are
 final: do not connect again with the same request. \`void\`, \`restored\` and \`gap\` have the same data in
-both event streams.`;
+both event streams. Lines end with LF and an event has one \`data:\` line. It exceeds 64 KiB, at which Go's
+\`bufio.Scanner\` stops unless its buffer is larger, only for a match of more than about 100 orders.`;
 
 const LISTS = {
   traders: 'wallet addresses, by comma; only matches that involve one of them',

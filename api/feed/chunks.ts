@@ -1,11 +1,12 @@
 /**
- * Reads of the FEED stream for listeners that are behind the ring: aligned chunks, kept for all of
- * them, each read once however many wait for it. Invariant: a chunk holds every message that the
- * stream has in its range; a read that ends early is not kept. Events that retention removed are
- * missing at the front: who reads compares sequences.
+ * Reads of the FEED stream for listeners that are behind the ring: aligned chunks in the form that
+ * is asked for, kept for all of them, each read once however many wait for it. Invariant: a chunk
+ * holds every message that the stream has in its range; a read that ends early is not kept. Events
+ * that retention removed are missing at the front: who reads compares sequences.
  */
 import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats.ts';
 import { readRange } from '../../infra/nats-read.ts';
+import type { Format } from './encode.ts';
 import { FeedEvent } from './event.ts';
 
 /** All events that the stream holds from `start` to `end`, both included, in stream order. */
@@ -16,16 +17,19 @@ export type Chunk = {
   readonly bytes: number;
 };
 
-const CHUNK_MESSAGES = 1_024;
+/** Few, as a listener reads the whole chunk in which its position is. */
+const CHUNK_MESSAGES = 256;
 const LOADS_MAX = 4;
+
+type Key = `${Format} ${number}`;
 
 export class ChunkCache {
   readonly #nats: Nats;
   readonly #stream: string;
   readonly #bytesMax: number;
   /** Least recently used first. */
-  readonly #chunks = new Map<number, Chunk>();
-  readonly #loads = new Map<number, Promise<Chunk>>();
+  readonly #chunks = new Map<Key, Chunk>();
+  readonly #loads = new Map<Key, Promise<Chunk>>();
   readonly #waiting: (() => void)[] = [];
   #bytes = 0;
   #loading = 0;
@@ -42,18 +46,19 @@ export class ChunkCache {
    *
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
-  async covering(sequence: number, head: number): Promise<Chunk> {
+  async covering(sequence: number, head: number, format: Format): Promise<Chunk> {
     // Rounds down to the start of the aligned chunk; sequences count from 1.
     const start = sequence - ((sequence - 1) % CHUNK_MESSAGES);
+    const key: Key = `${format} ${start}`;
     for (;;) {
-      const cached = this.#chunks.get(start);
+      const cached = this.#chunks.get(key);
       if (cached !== undefined && cached.end >= sequence) {
-        this.#chunks.delete(start);
-        this.#chunks.set(start, cached);
+        this.#chunks.delete(key);
+        this.#chunks.set(key, cached);
         return cached;
       }
-      const underway = this.#loads.get(start);
-      if (underway === undefined) return this.#begin(start, head);
+      const underway = this.#loads.get(key);
+      if (underway === undefined) return this.#begin(key, start, head, format);
       // A load that began when the feed was shorter may end before what is wanted.
       const chunk = await underway;
       if (chunk.end >= sequence) return chunk;
@@ -68,16 +73,16 @@ export class ChunkCache {
     this.#epoch += 1;
   }
 
-  #begin(start: number, head: number): Promise<Chunk> {
+  #begin(key: Key, start: number, head: number, format: Format): Promise<Chunk> {
     const epoch = this.#epoch;
     const end = Math.min(start + CHUNK_MESSAGES - 1, head);
-    const load = this.#load(start, end).finally(() => {
-      if (this.#loads.get(start) === load) this.#loads.delete(start);
+    const load = this.#load(start, end, format).finally(() => {
+      if (this.#loads.get(key) === load) this.#loads.delete(key);
     });
-    this.#loads.set(start, load);
+    this.#loads.set(key, load);
     load.then(
       (chunk) => {
-        if (epoch === this.#epoch) this.#keep(chunk);
+        if (epoch === this.#epoch) this.#keep(key, chunk);
       },
       // Whoever waits for the load handles the error.
       () => undefined,
@@ -85,7 +90,7 @@ export class ChunkCache {
     return load;
   }
 
-  async #load(start: number, end: number): Promise<Chunk> {
+  async #load(start: number, end: number, format: Format): Promise<Chunk> {
     if (this.#loading >= LOADS_MAX) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     } else this.#loading += 1;
@@ -99,7 +104,7 @@ export class ChunkCache {
       }
       const events = messages
         .filter((message) => message.sequence <= end)
-        .map((message) => new FeedEvent(message));
+        .map((message) => new FeedEvent(message, format));
       const bytes = events.reduce((sum, event) => sum + event.bytes, 0);
       return { start, end, events, bytes };
     } finally {
@@ -110,13 +115,13 @@ export class ChunkCache {
     }
   }
 
-  #keep(chunk: Chunk): void {
-    this.#bytes += chunk.bytes - (this.#chunks.get(chunk.start)?.bytes ?? 0);
-    this.#chunks.delete(chunk.start);
-    this.#chunks.set(chunk.start, chunk);
-    for (const [start, { bytes }] of this.#chunks) {
-      if (this.#bytes <= this.#bytesMax || start === chunk.start) break;
-      this.#chunks.delete(start);
+  #keep(key: Key, chunk: Chunk): void {
+    this.#bytes += chunk.bytes - (this.#chunks.get(key)?.bytes ?? 0);
+    this.#chunks.delete(key);
+    this.#chunks.set(key, chunk);
+    for (const [oldest, { bytes }] of this.#chunks) {
+      if (this.#bytes <= this.#bytesMax || oldest === key) break;
+      this.#chunks.delete(oldest);
       this.#bytes -= bytes;
     }
   }

@@ -44,8 +44,9 @@ export function matchBlock(at: Position, json: string, format: Format): string {
 }
 
 /**
- * A `void` or `restored` event: what became of a match that was delivered while it was pending. The
- * same in all forms; clients that know only `order` or `tx` ignore it.
+ * A `void` or `restored` event: what became of a match that was delivered before it was final, from
+ * the mempool or from a block. The same in all forms; clients that know only `order` or `tx` ignore
+ * it.
  */
 export function sequelBlock(at: Position, sequel: FeedVoid | FeedRestored): string {
   const json = JSON.stringify({

@@ -11,16 +11,18 @@ import { RETRY_BLOCK } from './encode.ts';
 import type { FeedEvent } from './event.ts';
 import type { Filter } from './filter.ts';
 import { FilterIndex } from './filter-index.ts';
+import { Frame } from './frame.ts';
 import type { Listener } from './listener.ts';
 import type { Locator } from './locate.ts';
 import type { FeedLog, Head, LogSink } from './log.ts';
 
 /** A listener that reads what is stored has at most about this much waiting in its socket. */
-const READ_UNSENT_BYTES_MAX = 256 * 1_024;
+const READ_UNSENT_BYTES_MAX = 64 * 1_024;
 const READ_SLICE_MS_MAX = 5;
 /** Events between two looks at the clock and the socket. */
 const READ_STRIDE = 32;
 const RETRY_MS = 200;
+const RETRY = new Frame(RETRY_BLOCK);
 
 /** Where listeners read; the log in turn brings its events here, so the two are joined later. */
 export type Source = { readonly log: FeedLog; readonly locator: Locator };
@@ -51,7 +53,7 @@ export class FanOut implements LogSink {
       this.#unlist(listener);
     });
     await connection.begin();
-    connection.send(RETRY_BLOCK);
+    connection.send(RETRY);
     void this.#read(listener);
   }
 
@@ -134,14 +136,14 @@ export class FanOut implements LogSink {
   async #locate(listener: Listener): Promise<void> {
     const { log, locator } = this.#joined;
     const { generation } = log;
-    const start = await locator.locate(listener.claim);
+    const start = await locator.locate(listener.claim, listener.format);
     if (generation === log.generation) listener.startAt(start);
   }
 
   async #readPage(listener: Listener): Promise<void> {
     const { log } = this.#joined;
     const { head } = log;
-    const events = await log.after(listener.cursor);
+    const events = await log.after(listener.cursor, listener.format);
     // The feed was replaced meanwhile: what was read belongs to the former one.
     if (listener.unlocated || head === undefined) return;
     const [first] = events;

@@ -18,11 +18,13 @@ import { type Format, retryBlock } from './encode.ts';
 import { FanOut } from './fanout.ts';
 import type { Filter } from './filter.ts';
 import { Follower } from './follower.ts';
+import { Frame } from './frame.ts';
 import { Heartbeats } from './heartbeat.ts';
 import { Listener } from './listener.ts';
 import { Locator } from './locate.ts';
 import { FeedLog } from './log.ts';
 import { parseFeedQuery } from './query.ts';
+import { type FeedFigures, Tally } from './tally.ts';
 
 /** What a client asks for. */
 export type Wanted = {
@@ -34,8 +36,6 @@ export type Wanted = {
   /** The filter in force at the moment of the call. Throws Problem where nothing is served. */
   readonly filter: () => Filter;
 };
-
-import { type FeedFigures, Tally } from './tally.ts';
 
 export type Feed = {
   /** The order feed. Mount behind `requireKey`. */
@@ -66,7 +66,7 @@ export type FeedOptions = {
   /** Bounds of the newest events in memory: their number, and bytes of their messages. */
   readonly ringEventsMax?: number;
   readonly ringBytesMax?: number;
-  /** Bytes of messages kept for listeners that read older events. */
+  /** About how many bytes the events take that are kept for listeners that read older ones. */
   readonly chunkBytesMax?: number;
   readonly heartbeatMs?: number;
   /** Bytes that may wait for a live listener before it is cut. */
@@ -79,7 +79,7 @@ const RING_EVENTS_MAX = 65_536;
 // About 7,000 matches: 12 minutes of Polygon, 2 of a day ten times as busy; older ones are read from the
 // stream. In memory five times as much: the message, what filters look at, up to three forms.
 const RING_BYTES_MAX = 16 * 1_048_576;
-const CHUNK_BYTES_MAX = 32 * 1_048_576;
+const CHUNK_BYTES_MAX = 64 * 1_048_576;
 const HEARTBEAT_MS = 30_000;
 const UNSENT_BYTES_MAX = 1_048_576;
 const STALLED_MS_MAX = 60_000;
@@ -183,7 +183,8 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
         // Jittered, so that clients do not all come back to the next process at once.
         await delay(Math.random() * spreadMs);
         const { least, spread } = STOP_RETRY_MS;
-        connection.send(retryBlock(least + Math.floor(Math.random() * spread)));
+        const retryMs = least + Math.floor(Math.random() * spread);
+        connection.send(new Frame(retryBlock(retryMs)));
         connection.end('shutdown');
         await connection.gone;
       });

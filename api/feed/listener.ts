@@ -7,8 +7,11 @@ import type { FeedConnection } from './connection.ts';
 import { type Format, gapBlock, HEARTBEAT_BLOCK, positionBlock } from './encode.ts';
 import type { FeedEvent } from './event.ts';
 import { type Filter, matches } from './filter.ts';
+import { Frame } from './frame.ts';
 import type { Start } from './locate.ts';
 import { NO_POSITION, type Position } from './position.ts';
+
+const HEARTBEAT = new Frame(HEARTBEAT_BLOCK);
 
 export class Listener {
   readonly connection: FeedConnection;
@@ -70,12 +73,14 @@ export class Listener {
       // The claim stays that of the client until an event replaces it.
       this.#requested = claim;
       this.#told = position;
-      this.connection.send(gapBlock(claim, gap.firstAvailable, position));
+      this.connection.send(new Frame(gapBlock(claim, gap.firstAvailable, position)));
       this.gaps += 1;
       return;
     }
     // A client that is cut before its first event must not lose what comes meanwhile.
-    if (fromNow && position !== NO_POSITION) this.connection.send(positionBlock(position));
+    if (fromNow && position !== NO_POSITION) {
+      this.connection.send(new Frame(positionBlock(position)));
+    }
     this.#told = position;
   }
 
@@ -99,7 +104,8 @@ export class Listener {
 
   /** Tells that events between the cursor and the given one were removed unseen. */
   tellGap(firstAvailable: Position, resumeAt?: Position): 'open' | 'cut' {
-    const sent = this.connection.send(gapBlock(this.claim, firstAvailable, resumeAt));
+    const block = gapBlock(this.claim, firstAvailable, resumeAt);
+    const sent = this.connection.send(new Frame(block));
     this.gaps += 1;
     return sent === 'sent' ? 'open' : 'cut';
   }
@@ -107,9 +113,7 @@ export class Listener {
   /** Keeps the connection alive, and the client's position young where events were filtered out. */
   beat(): void {
     const moved = !this.unlocated && this.#position > this.#told;
-    const block = moved ? positionBlock(this.#position) : '';
-    if (this.connection.send(HEARTBEAT_BLOCK + block) === 'sent' && moved) {
-      this.#told = this.#position;
-    }
+    const frame = moved ? new Frame(HEARTBEAT_BLOCK + positionBlock(this.#position)) : HEARTBEAT;
+    if (this.connection.send(frame) === 'sent' && moved) this.#told = this.#position;
   }
 }

@@ -6,6 +6,7 @@
  */
 import { type Nats, streamState } from '../../infra/nats.ts';
 import { getMessage, readRange } from '../../infra/nats-read.ts';
+import type { Format } from './encode.ts';
 import type { FeedLog } from './log.ts';
 import { attainable, NO_POSITION, type Position, position, sequenceOf } from './position.ts';
 
@@ -37,30 +38,32 @@ export class Locator {
   }
 
   /**
-   * Where delivery starts for a client that has seen `requested`; 0 is from now on.
+   * Where delivery starts for a client that has seen `requested`; 0 is from now on. It reads on in
+   * the given form.
    *
    * A position of another feed goes on where this process saw the feed replaced; else at the
    * message that has its sequence now, which is later than the one meant; else live.
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
-  async locate(requested: bigint): Promise<Start> {
+  async locate(requested: bigint, format: Format): Promise<Start> {
     if (requested === 0n) return this.#live();
     const at = attainable(requested);
     const sequence = at === undefined ? Number.POSITIVE_INFINITY : sequenceOf(at);
-    const found = await this.#positionAt(sequence);
+    const found = await this.#positionAt(sequence, format);
     if (at !== undefined && found === at) return { sequence, position: at };
-    if (found === 'removed') return this.#from(0);
+    if (found === 'removed') return this.#from(0, format);
     const { continuation } = this.#log;
-    if (continuation !== undefined && sequence >= continuation) return this.#from(continuation);
-    return this.#from(found === 'ahead' ? Number.POSITIVE_INFINITY : sequence);
+    if (continuation !== undefined && sequence >= continuation)
+      return this.#from(continuation, format);
+    return this.#from(found === 'ahead' ? Number.POSITIVE_INFINITY : sequence, format);
   }
 
   /** Delivery from the first event at or after `sequence`, or live where there is none. */
-  async #from(sequence: number): Promise<Start> {
+  async #from(sequence: number, format: Format): Promise<Start> {
     const live = this.#live();
     const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
     const wanted = Math.max(this.#log.firstKept(firstSequence), sequence);
-    const [event] = await this.#log.after(wanted - 1);
+    const [event] = await this.#log.after(wanted - 1, format);
     if (event !== undefined) return behindGap(event.sequence, event.position);
     if (wanted <= lastSequence) {
       // The tail has yet to bring it.
@@ -78,14 +81,14 @@ export class Locator {
     return { sequence, position: at };
   }
 
-  async #positionAt(sequence: number): Promise<Position | 'removed' | 'ahead'> {
+  async #positionAt(sequence: number, format: Format): Promise<Position | 'removed' | 'ahead'> {
     const remembered = this.#log.remembered(sequence);
     if (remembered !== undefined) return remembered;
     const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
     if (sequence > lastSequence) return 'ahead';
     if (sequence < firstSequence) return 'removed';
     if (sequence <= (this.#log.head?.sequence ?? 0)) {
-      return (await this.#log.stored(sequence)) ?? 'removed';
+      return (await this.#log.stored(sequence, format)) ?? 'removed';
     }
     // Another process was ahead of this one's tail: the stream itself is asked.
     const message = await getMessage(this.#nats, this.#stream, sequence);

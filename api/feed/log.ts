@@ -15,6 +15,7 @@ import {
 import { firstMessageAtOrAfter, getMessage } from '../../infra/nats-read.ts';
 import { type TailMessage, tailBatches } from '../../infra/nats-tail.ts';
 import { ChunkCache } from './chunks.ts';
+import type { Format } from './encode.ts';
 import { FeedEvent } from './event.ts';
 import { NO_POSITION, type Position, position } from './position.ts';
 import { Ring } from './ring.ts';
@@ -51,6 +52,12 @@ const PAGE_EVENTS_MAX = 256;
 const SLICE_MS_MAX = 40;
 const SLICE_BYTES_MAX = 65_536;
 const PROOF_RETRY_MS = 200;
+/**
+ * A write to a socket costs about the same for one event as for several. So after a fan-out that
+ * took long, what comes within twice that time is written together.
+ */
+const REST_PER_WORK = 2;
+const REST_MS_MAX = 10;
 
 export class FeedLog {
   readonly #options: LogOptions;
@@ -114,7 +121,11 @@ export class FeedLog {
     void this.#proveHead(tail);
     try {
       for await (const batch of batches) {
+        const startedAt = performance.now();
         if (!(await this.#takeAll(batch))) return;
+        // The fan-out is done when the sockets were written, at the end of this turn.
+        await new Promise<void>((resolve) => process.nextTick(resolve));
+        await this.#rest(performance.now() - startedAt);
       }
     } finally {
       tail.abort();
@@ -123,18 +134,18 @@ export class FeedLog {
 
   /**
    * Events after a sequence, in order, from the ring or the stream; the first does not follow it
-   * where some were removed. Empty when nothing up to the head is left.
+   * where some were removed. Empty when nothing up to the head is left. They have the given form.
    *
    * Rejects as `attach` does.
    */
-  async after(sequence: number): Promise<readonly FeedEvent[]> {
+  async after(sequence: number, format: Format): Promise<readonly FeedEvent[]> {
     const { nats, stream } = this.#options;
     const head = this.#head?.sequence ?? 0;
     let at = sequence;
     while (at < head) {
       const held = this.#ringAfter(at);
       if (held.length > 0) return held;
-      const chunk = await this.#chunks.covering(at + 1, head);
+      const chunk = await this.#chunks.covering(at + 1, head, format);
       const events = chunk.events.filter((event) => event.sequence > at);
       if (events.length > 0) return events;
       const { firstSequence } = await streamState(nats, stream);
@@ -161,9 +172,12 @@ export class FeedLog {
     return this.#ring.at(sequence)?.position;
   }
 
-  /** The position of a message at or before the head. Rejects as `attach` does. */
-  async stored(sequence: number): Promise<Position | undefined> {
-    const { events } = await this.#chunks.covering(sequence, this.#head?.sequence ?? 0);
+  /**
+   * The position of a message at or before the head, for a listener that then reads on in the given
+   * form. Rejects as `attach` does.
+   */
+  async stored(sequence: number, format: Format): Promise<Position | undefined> {
+    const { events } = await this.#chunks.covering(sequence, this.#head?.sequence ?? 0, format);
     return events.find((event) => event.sequence === sequence)?.position;
   }
 
@@ -195,6 +209,12 @@ export class FeedLog {
       bytes = 0;
     }
     return true;
+  }
+
+  /** Lets events gather after a fan-out of so many milliseconds. */
+  async #rest(busyMs: number): Promise<void> {
+    const ms = Math.min(Math.floor(busyMs * REST_PER_WORK), REST_MS_MAX);
+    if (ms > 0) await setTimeout(ms, undefined, { ref: false });
   }
 
   #take(message: TailMessage): void {

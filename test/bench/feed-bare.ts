@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net';
 import { FEED_HEADERS } from '../../api/feed/connection.ts';
 import { timeHash } from './feed-load.ts';
 
-/** Writes for some seconds; a group is what one filter wants, of `groups` alike. */
+/** Writes for some seconds; of `groups` listeners in turn, an event goes to one. */
 export type BareOrder = {
   readonly frame: string;
   readonly eventsPerSecond: number;
@@ -19,16 +19,12 @@ export type BareOrder = {
 const TICK_MS = 10;
 const HASH = /0x[0-9a-f]{64}/;
 
-const responses: ServerResponse[][] = [];
-let listeners = 0;
+const responses: ServerResponse[] = [];
 
 const server = createServer((_request, response) => {
   response.writeHead(200, FEED_HEADERS);
   response.write('retry: 2000\n\n');
-  // In the order of coming, as the filters are given out.
-  const group = listeners % 100;
-  listeners += 1;
-  responses[group] = [...(responses[group] ?? []), response];
+  responses.push(response);
 });
 server.listen(0, '127.0.0.1', () => {
   process.send?.({ port: (server.address() as AddressInfo).port });
@@ -45,8 +41,7 @@ async function write({ frame, eventsPerSecond, seconds, groups }: BareOrder): Pr
     if (elapsed > seconds) break;
     for (; written < elapsed * eventsPerSecond; written += 1) {
       const bytes = Buffer.from(before + timeHash() + after);
-      const meant = groups === 1 ? responses : [responses[written % groups] ?? []];
-      for (const group of meant) for (const response of group ?? []) response.write(bytes);
+      for (let n = written % groups; n < responses.length; n += groups) responses[n]?.write(bytes);
     }
     await new Promise((resolve) => setTimeout(resolve, TICK_MS));
   }

@@ -27,14 +27,14 @@ export async function measureStalled(fillstream: Fillstream) {
     const api = await fillstream.startApi();
     const latenciesMs: number[] = [];
     const readers = await Promise.all(
-      Array.from({ length: READERS }, (_, n) => open(api.port, api.request(n, false))),
+      Array.from({ length: READERS }, (_, n) => open(api.port, api.request(n, 1))),
     );
     for (const reader of readers) reader.on('data', (chunk) => hear(chunk, latenciesMs));
     await publish(fillstream, WARM_SECONDS);
     const idleMiB = residentMiB(api.pid);
     latenciesMs.length = 0;
     const others = await Promise.all(
-      Array.from({ length: stalled }, (_, n) => open(api.port, api.request(READERS + n, false))),
+      Array.from({ length: stalled }, (_, n) => open(api.port, api.request(READERS + n, 1))),
     );
     for (const other of others) other.pause();
     let mostMiB = idleMiB;

@@ -27,28 +27,25 @@ import { address, fill, match } from '../unit/feed-matches.ts';
 import type { BareOrder } from './feed-bare.ts';
 import { timeHash } from './feed-load.ts';
 
-/** Each filter wants one of so many events. */
-export const GROUPS = 100;
-
 export type Target = {
   readonly name: string;
   readonly port: number;
   /** The process whose work is measured. */
   readonly pid: number;
-  /** The request of listener n; a filter lets one in GROUPS events through. */
-  request(n: number, filtered: boolean): string;
+  /** The request of listener n, with a filter that lets one in `groups` events through; 1 = none. */
+  request(n: number, groups: number): string;
   /** Publishes at a steady rate. */
-  publish(eventsPerSecond: number, seconds: number, filtered: boolean): Promise<void>;
+  publish(eventsPerSecond: number, seconds: number, groups: number): Promise<void>;
   stop(): Promise<void>;
 };
 
 const SESSIONS_PER_KEY = 100;
 const TICK_MS = 10;
 
-/** A match of one taker and two makers, its hash the time of now; trader n wants it. */
-export function timedMatch(n: number): FeedMatch {
-  const taker = fill(1 + (n % GROUPS), { name: '' } as object);
-  const makers = [fill(1_001, { side: 'SELL' }), fill(1_002, { side: 'SELL' })];
+/** A match of one taker and two makers, its hash the time of now; group n of `groups` wants it. */
+export function timedMatch(n: number, groups = 1): FeedMatch {
+  const taker = fill(1 + (n % groups), { name: '' } as object);
+  const makers = [fill(100_001, { side: 'SELL' }), fill(100_002, { side: 'SELL' })];
   return match(1, { txHash: timeHash(), taker, makers });
 }
 
@@ -108,14 +105,14 @@ export async function startFillstream(directory: string, listeners: number) {
         name: 'fillstream',
         port,
         pid: child.pid ?? 0,
-        request: (n, filtered) => {
-          const query = filtered ? `?traders=${address(1 + (n % GROUPS))}` : '';
+        request: (n, groups) => {
+          const query = groups > 1 ? `?traders=${address(1 + (n % groups))}` : '';
           return get(`/v1/stream/orders${query}`, {
             'X-Service-Key': keys[Math.floor(n / SESSIONS_PER_KEY)] ?? '',
           });
         },
-        publish: async (rate, seconds) => {
-          await paced(rate, seconds, (n) => publish(timedMatch(n)));
+        publish: async (rate, seconds, groups) => {
+          await paced(rate, seconds, (n) => publish(timedMatch(n, groups)));
           await publisher.flush();
         },
         stop: () => ended(child),
@@ -139,10 +136,9 @@ export async function startBare(): Promise<Target> {
     port,
     pid: child.pid ?? 0,
     request: () => get('/', {}),
-    publish: async (eventsPerSecond, seconds, filtered) => {
+    publish: async (eventsPerSecond, seconds, groups) => {
       const written = once(child, 'message');
-      const order = { frame, eventsPerSecond, seconds, groups: filtered ? GROUPS : 1 };
-      child.send(order satisfies BareOrder);
+      child.send({ frame, eventsPerSecond, seconds, groups } satisfies BareOrder);
       await written;
     },
     stop: () => ended(child),

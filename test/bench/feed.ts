@@ -1,8 +1,9 @@
 /**
  * `npm run bench:feed`: what the event streams cost. Parts, all by default: `delivery` (100, 1,000
  * and 5,000 connections, unfiltered and with filters that want one event in a hundred, beside a bare
- * node:http loop and nginx with nchan), `saturation`, `stalled` (readers that never read), `resumes`,
- * `devnet` (mempool to client). SECONDS, RATE and RESUMES change the size.
+ * node:http loop and nginx with nchan), `filtered` (the cost by connections and by what they want),
+ * `saturation`, `stalled` (readers that never read), `resumes`, `devnet` (mempool to client).
+ * CONNECTIONS, SECONDS, RATE and RESUMES change the size.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
@@ -24,13 +25,13 @@ import {
 } from './feed-targets.ts';
 import { machine, percentile, printTable, readable } from './report.ts';
 
-const CONNECTIONS = [100, 1_000, 5_000];
+const CONNECTIONS = (process.env.CONNECTIONS || '100,1000,5000').split(',').map(Number);
 const RATE = Number(process.env.RATE || 100);
 const SECONDS = Number(process.env.SECONDS || 10);
 const RESUMES = Number(process.env.RESUMES || 10_000);
 const WARM_SECONDS = 2;
 const SAMPLED = 100;
-const PARTS = ['delivery', 'saturation', 'stalled', 'resumes', 'devnet'];
+const PARTS = ['delivery', 'filtered', 'saturation', 'stalled', 'resumes', 'devnet'];
 
 const parts = process.argv.slice(2).length > 0 ? process.argv.slice(2) : PARTS;
 console.log(machine());
@@ -38,6 +39,7 @@ const directory = temporaryDirectory();
 const fillstream = await startFillstream(directory.path, Math.max(...CONNECTIONS));
 try {
   if (parts.includes('delivery')) await delivery();
+  if (parts.includes('filtered')) await filtered();
   if (parts.includes('saturation')) await saturation();
   if (parts.includes('stalled')) printTable('Stalled readers', await measureStalled(fillstream));
   if (parts.includes('resumes')) {
@@ -60,13 +62,13 @@ type Measured = {
 
 async function delivery(): Promise<void> {
   const rows = [];
-  for (const filtered of [false, true]) {
+  for (const groups of [1, 100]) {
     for (const connections of CONNECTIONS) {
       const targets = [
         () => fillstream.startApi(),
         startBare,
         // It has no filters.
-        ...(filtered ? [] : [() => startNchan(join(directory.path, 'nginx'))]),
+        ...(groups > 1 ? [] : [() => startNchan(join(directory.path, 'nginx'))]),
       ];
       for (const start of targets) {
         const target = await start();
@@ -74,10 +76,10 @@ async function delivery(): Promise<void> {
           console.error(NCHAN_ABSENT);
           continue;
         }
-        const measured = await measure(target, { connections, filtered, rate: RATE });
+        const measured = await measure(target, { connections, groups, rate: RATE });
         const row = {
           connections: readable(connections).replace('.00', ''),
-          filter: filtered ? '1 %' : 'none',
+          filter: shareOf(groups),
           server: target.name,
           ...shown(measured),
         };
@@ -90,12 +92,37 @@ async function delivery(): Promise<void> {
   printTable(`Delivery, ${RATE} events a second, ${SECONDS} s`, rows);
 }
 
+/** By connections while about one of them wants an event, and by how many of 5,000 want it. */
+async function filtered(): Promise<void> {
+  const rows = [];
+  for (const [connections, groups] of [
+    ...[100, 1_000, 5_000].map((count) => [count, count] as const),
+    ...[1_000, 100, 10].map((count) => [5_000, count] as const),
+  ]) {
+    const target = await fillstream.startApi();
+    const measured = await measure(target, { connections, groups, rate: RATE });
+    await target.stop();
+    const row = {
+      connections: readable(connections).replace('.00', ''),
+      'each wants': shareOf(groups),
+      ...shown(measured),
+    };
+    console.log(JSON.stringify(row));
+    rows.push(row);
+  }
+  printTable(`Filtered delivery, ${RATE} events a second, ${SECONDS} s`, rows);
+}
+
+function shareOf(groups: number): string {
+  return groups === 1 ? 'none' : `${100 / groups} %`;
+}
+
 /** The rate at which 1,000 connections are no longer served within 250 ms. */
 async function saturation(): Promise<void> {
   const rows = [];
   for (const rate of [25, 50, 75, 100, 150, 200, 300]) {
     const target = await fillstream.startApi();
-    const measured = await measure(target, { connections: 1_000, filtered: false, rate });
+    const measured = await measure(target, { connections: 1_000, groups: 1, rate });
     await target.stop();
     const row = { 'events/s published': rate, ...shown(measured) };
     console.log(JSON.stringify(row));
@@ -118,25 +145,25 @@ function shown({ eventsPerSecond, cores, p50, p99, closed }: Measured) {
 
 async function measure(
   target: Target,
-  wanted: { readonly connections: number; readonly filtered: boolean; readonly rate: number },
+  wanted: { readonly connections: number; readonly groups: number; readonly rate: number },
 ): Promise<Measured> {
-  const { connections, filtered, rate } = wanted;
+  const { connections, groups, rate } = wanted;
   const load = fork(fileURLToPath(new URL('feed-load.ts', import.meta.url)), {
     serialization: 'advanced',
   });
   load.send({
     port: target.port,
-    requests: Array.from({ length: connections }, (_, n) => target.request(n, filtered)),
-    sampleEvery: filtered ? 1 : Math.ceil(connections / SAMPLED),
+    requests: Array.from({ length: connections }, (_, n) => target.request(n, groups)),
+    sampleEvery: groups > 1 ? 1 : Math.ceil(connections / SAMPLED),
     openedPerSecond: 1_000,
   } satisfies LoadOrder);
   await once(load, 'message');
-  await target.publish(rate, WARM_SECONDS, filtered);
+  await target.publish(rate, WARM_SECONDS, groups);
   await drained(load);
   load.send('start');
   const cpuBefore = cpuSeconds(target.pid);
   const startedAtMs = performance.now();
-  await target.publish(rate, SECONDS, filtered);
+  await target.publish(rate, SECONDS, groups);
   const seconds = (performance.now() - startedAtMs) / 1_000;
   const cpu = cpuSeconds(target.pid) - cpuBefore;
   const report = await reported(load);

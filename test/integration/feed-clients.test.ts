@@ -1,7 +1,5 @@
 // The event streams with the clients that people use: `eventsource` (what browsers do) and
 // `eventsource-client` (fetch-based), through an address behind which api processes come and go.
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { EventSource } from 'eventsource';
 import { createEventSource } from 'eventsource-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -11,6 +9,7 @@ import { feedMessageId } from '../../ingest/contract-feed.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 import { issueKey, startApi, startNats, temporaryDirectory } from './api-harness.ts';
 import { publish } from './feed-harness.ts';
+import { Front } from './front.ts';
 
 /** Nothing here asks ClickHouse. */
 const NOWHERE = 'http://127.0.0.1:9';
@@ -51,55 +50,21 @@ async function trade(trader: number): Promise<string> {
   return one.txHash;
 }
 
+async function send(key: string, method: string, path: string, body: object): Promise<unknown> {
+  const headers = { 'X-Service-Key': key, 'Content-Type': 'application/json' };
+  return (await fetch(front.url + path, { method, headers, body: JSON.stringify(body) })).json();
+}
+
+/** Path of a new managed stream that wants the matches of trader 5. */
+async function manage(key: string): Promise<string> {
+  const made = await send(key, 'POST', '/streams', { name: 'mine', addresses: [address(5)] });
+  return `/streams/${(made as { id: string }).id}`;
+}
+
 /** Position of match n, which is message n. */
 function at(n: number): string {
   const { txHash, taker } = match(n, { taker: fill(1) });
   return String(position(n, feedMessageId(txHash, taker.orderHash, 0)));
-}
-
-/** One address for several processes: forwards connections to the present target. */
-class Front {
-  target = '';
-  connections = 0;
-  readonly #server: Server;
-  readonly #sockets = new Set<Socket>();
-
-  private constructor(server: Server) {
-    this.#server = server;
-    server.on('connection', (socket) => {
-      this.connections += 1;
-      const behind = connect(Number(new URL(this.target).port), '127.0.0.1');
-      for (const [one, other] of [
-        [socket, behind],
-        [behind, socket],
-      ] as const) {
-        this.#sockets.add(one);
-        one.pipe(other);
-        one.on('error', () => other.destroy());
-        one.on('close', () => this.#sockets.delete(one));
-      }
-    });
-  }
-
-  static async listen(): Promise<Front> {
-    const server = createServer();
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new Front(server);
-  }
-
-  get url(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-  }
-
-  cut(): void {
-    for (const socket of this.#sockets) socket.destroy();
-  }
-
-  close(): void {
-    this.#server.close();
-    this.cut();
-  }
 }
 
 /** What both clients are to these tests. */
@@ -209,16 +174,12 @@ describe.each([
 
   test('listens to a managed stream whose filter changes', async () => {
     const key = await issueKey(nats.bucket, 'pro');
-    const headers = { 'X-Service-Key': key, 'Content-Type': 'application/json' };
-    const send = async (method: string, path: string, body: unknown) =>
-      (await fetch(front.url + path, { method, headers, body: JSON.stringify(body) })).json();
-    const made = await send('POST', '/streams', { name: 'mine', addresses: [address(5)] });
-    const { id } = made as { id: string };
-    const { heard, close } = open(`/streams/${id}`, key);
+    const path = await manage(key);
+    const { heard, close } = open(path, key);
     await heard.until(({ opened }) => opened === 1);
     const first = await trade(5);
     await heard.until(({ hashes }) => hashes.length === 1);
-    await send('PUT', `/streams/${id}/subscription`, { addresses: [address(6)] });
+    await send(key, 'PUT', `${path}/subscription`, { addresses: [address(6)] });
     await trade(5);
     const second = await trade(6);
     await heard.until(({ hashes }) => hashes.length === 2);
@@ -226,20 +187,24 @@ describe.each([
     close();
   });
 
-  test('takes the answer to a revoked key as final', async () => {
-    const key = await issueKey(nats.bucket, 'pro');
-    const { heard, close } = open('/v1/stream/orders', key);
-    await heard.until(({ opened }) => opened === 1);
-    const before = front.connections;
-    const entry = await nats.bucket.get(hashKey(key));
-    const record = JSON.parse(String(Buffer.from(entry?.value ?? [])));
-    const revoked_at = new Date().toISOString();
-    await nats.bucket.put(hashKey(key), JSON.stringify({ ...record, revoked_at }));
-    await heard.until(({ status }) => status !== undefined);
-    expect(heard.status).toBe(401);
-    expect(front.connections - before).toBeLessThanOrEqual(1);
-    close();
-  });
+  test.each(['the order feed', 'a managed stream'])(
+    'is ended on %s by a revocation, and takes the answer then as final',
+    async (which) => {
+      const key = await issueKey(nats.bucket, 'pro');
+      const path = which === 'the order feed' ? '/v1/stream/orders' : await manage(key);
+      const { heard, close } = open(path, key);
+      await heard.until(({ opened }) => opened === 1);
+      const before = front.connections;
+      const entry = await nats.bucket.get(hashKey(key));
+      const record = JSON.parse(String(Buffer.from(entry?.value ?? [])));
+      const revoked_at = new Date().toISOString();
+      await nats.bucket.put(hashKey(key), JSON.stringify({ ...record, revoked_at }));
+      await heard.until(({ status }) => status !== undefined);
+      expect(heard.status).toBe(401);
+      expect(front.connections - before).toBeLessThanOrEqual(1);
+      close();
+    },
+  );
 
   test.each([
     ['/streams/0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a', undefined, 404],

@@ -16,13 +16,12 @@ import {
 import {
   type Api,
   type Broker,
-  Client,
   makeStream,
   publish,
   startApi,
   startBroker,
-  txHashes,
 } from './feed-harness.ts';
+import { Client, txHashes } from './raw-client.ts';
 
 const STREAM = 'faults';
 

@@ -1,16 +1,17 @@
 /**
- * What the tests of the order feed share: a real nats-server with the FEED stream, an express app
- * that serves the feed over HTTP, and a client that keeps every byte it gets.
+ * What the tests of the order feed share: a real nats-server with the FEED stream, and an express app
+ * that serves the feed over HTTP. Its client is in raw-client.
  */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import { type AddressInfo, connect, type Socket } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import express from 'express';
 import pino from 'pino';
 import { createFeed, type Feed, type FeedOptions } from '../../api/feed/feed.ts';
+import { position } from '../../api/feed/position.ts';
 import type { Caller } from '../../api/keys.ts';
 import { mount } from '../../api/mount.ts';
 import { problemHandler } from '../../api/problems.ts';
@@ -27,6 +28,7 @@ import {
   type FeedMatch,
   feedMessageId,
 } from '../../ingest/contract-feed.ts';
+import { match } from '../unit/feed-matches.ts';
 
 export type Broker = {
   readonly nats: Nats;
@@ -141,130 +143,64 @@ export async function startApi(
   };
 }
 
-export type Block = {
-  readonly id?: string;
-  readonly event?: string;
-  readonly data?: string;
-  readonly retry?: string;
-};
+/** Feeds over streams of their own on one nats-server. */
+export class Feeds {
+  readonly #broker: Broker;
+  readonly #apis: Api[] = [];
+  #streams = 0;
 
-/** A raw HTTP/1.0 client: without chunks, what follows the head is the stream byte for byte. */
-export class Client {
-  readonly socket: Socket;
-  ended = false;
-  /** The complete blocks so far; comments left out. */
-  readonly blocks: Block[] = [];
-  readonly #chunks: string[] = [];
-  /** What follows the head or the last complete block. */
-  #rest = '';
-  #inBody = false;
-  readonly #decoder = new TextDecoder();
-  #check: () => void = () => undefined;
-
-  constructor(
-    port: number,
-    options: {
-      path?: string;
-      query?: string;
-      headers?: Record<string, string>;
-      method?: string;
-    } = {},
-  ) {
-    this.socket = connect(port, '127.0.0.1');
-    const fields = Object.entries(options.headers ?? {}).map(
-      ([name, value]) => `${name}: ${value}`,
-    );
-    const path = options.path ?? '/v1/stream/orders';
-    const target = `${path}${options.query === undefined ? '' : `?${options.query}`}`;
-    const lines = [`${options.method ?? 'GET'} ${target} HTTP/1.0`, ...fields, '', ''];
-    this.socket.write(lines.join('\r\n'));
-    this.socket.on('data', (bytes) => {
-      const text = this.#decoder.decode(bytes, { stream: true });
-      this.#chunks.push(text);
-      this.#parse(text);
-      this.#check();
-    });
-    this.socket.on('error', () => undefined);
-    this.socket.on('close', () => {
-      this.ended = true;
-      this.#check();
-    });
+  private constructor(broker: Broker) {
+    this.#broker = broker;
   }
 
-  get text(): string {
-    return this.#chunks.join('');
+  static async start(): Promise<Feeds> {
+    return new Feeds(await startBroker());
   }
 
-  get head(): string {
-    return this.text.split('\r\n\r\n', 1)[0] ?? '';
+  get nats(): Nats {
+    return this.#broker.nats;
   }
 
-  get status(): number {
-    return Number(this.head.split(' ')[1]);
+  /** A feed over a new stream that holds matches 1 … `stored` before the feed starts. */
+  async over(
+    stored: number,
+    options: { ringEventsMax?: number; heartbeatMs?: number } = {},
+  ): Promise<{ api: Api; stream: string }> {
+    const stream = this.newName();
+    await makeStream(this.nats, stream);
+    await publish(this.nats, stream, matches(1, stored));
+    return { api: await this.serve(stream, options), stream };
   }
 
-  get body(): string {
-    const end = this.text.indexOf('\r\n\r\n');
-    return end === -1 ? '' : this.text.slice(end + 4);
+  async serve(stream: string, options: object = {}): Promise<Api> {
+    const api = await startApi({ nats: this.nats, stream, ...options });
+    this.#apis.push(api);
+    return api;
   }
 
-  get orders(): Block[] {
-    return this.blocks.filter((block) => block.event === 'order');
+  newName(): string {
+    this.#streams += 1;
+    return `feed${this.#streams}`;
   }
 
-  /** The newest id, as an EventSource would send it back. */
-  get lastEventId(): string | undefined {
-    return this.blocks.findLast((block) => block.id !== undefined)?.id;
-  }
-
-  /** Resolves once the condition holds; rejects when the connection ends before. */
-  async until(condition: (client: Client) => boolean): Promise<this> {
-    await new Promise<void>((resolve, reject) => {
-      this.#check = () => {
-        if (condition(this)) resolve();
-        else if (this.ended)
-          reject(new Error(`the connection ended after: ${this.text.slice(-500)}`));
-      };
-      this.#check();
-    });
-    return this;
-  }
-
-  /** Resolves when the stream has begun: from then on nothing that is published is missed. */
-  begun(): Promise<this> {
-    return this.until((client) => client.body.includes('retry: 2000\n\n'));
-  }
-
-  close(): void {
-    this.socket.destroy();
-  }
-
-  #parse(text: string): void {
-    this.#rest += text;
-    if (!this.#inBody) {
-      const head = this.#rest.indexOf('\r\n\r\n');
-      if (head === -1) return;
-      this.#inBody = true;
-      this.#rest = this.#rest.slice(head + 4);
-    }
-    const blocks = this.#rest.split('\n\n');
-    this.#rest = blocks.pop() ?? '';
-    for (const block of blocks) {
-      const lines = block.split('\n').filter((line) => !line.startsWith(':'));
-      const fields = lines.map((line) => [
-        line.split(': ', 1)[0],
-        line.slice(line.indexOf(': ') + 2),
-      ]);
-      this.blocks.push(Object.fromEntries(fields));
-    }
+  async close(): Promise<void> {
+    await Promise.all(this.#apis.map((api) => api.close()));
+    await this.#broker.close();
   }
 }
 
-/** Transaction hashes of compact or labelled orders. */
-export function txHashes(blocks: readonly Block[]): string[] {
-  return blocks.map(({ data = '' }) => {
-    const parsed: unknown = JSON.parse(data);
-    if (Array.isArray(parsed)) return String(parsed[0]);
-    return String((parsed as { tx_hash: unknown }).tx_hash);
-  });
+/** Matches `first` … `last`. */
+export function matches(first: number, last: number): FeedMatch[] {
+  return Array.from({ length: last - first + 1 }, (_, index) => match(first + index));
+}
+
+/** Position of match n where it is message n of its stream. */
+export function positionOf(n: number): string {
+  const { txHash, taker } = match(n);
+  return String(position(n, feedMessageId(txHash, taker.orderHash, 0)));
+}
+
+/** Transaction hashes of matches `first` … `last`. */
+export function hashes(first: number, last: number): string[] {
+  return matches(first, last).map(({ txHash }) => txHash);
 }

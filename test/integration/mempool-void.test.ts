@@ -14,12 +14,12 @@ import { address, fill, hash, market, match } from '../unit/feed-matches.ts';
 import {
   type Api,
   type Broker,
-  Client,
   makeStream,
   message,
   startApi,
   startBroker,
 } from './feed-harness.ts';
+import { Client } from './raw-client.ts';
 
 const STREAM = 'VOIDS';
 

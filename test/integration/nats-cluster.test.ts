@@ -21,7 +21,8 @@ import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { Cluster, leaderOf, NODES, type NodeName, replicated } from '../nats-cluster.ts';
 import { match } from '../unit/feed-matches.ts';
-import { Client, message, startApi, txHashes } from './feed-harness.ts';
+import { message, startApi } from './feed-harness.ts';
+import { Client, txHashes } from './raw-client.ts';
 
 const MATCHES_PER_SECOND = 200;
 const STEP_MS = 20;

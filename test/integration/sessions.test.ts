@@ -6,14 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
 import type { Tier } from '../../api/tiers.ts';
 import { connectNats } from '../../infra/nats.ts';
-import {
-  type Api,
-  type Broker,
-  Client,
-  makeStream,
-  startApi,
-  startBroker,
-} from './feed-harness.ts';
+import { type Api, type Broker, makeStream, startApi, startBroker } from './feed-harness.ts';
+import { Client } from './raw-client.ts';
 
 const FEED = 'sessions-feed';
 const logger = pino({ level: 'silent' });

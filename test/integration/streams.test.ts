@@ -9,12 +9,12 @@ import { address, fill, hash, market, match } from '../unit/feed-matches.ts';
 import {
   type Api,
   type Broker,
-  Client,
   makeStream,
   publish,
   startApi,
   startBroker,
 } from './feed-harness.ts';
+import { Client } from './raw-client.ts';
 
 const FEED = 'streams';
 

@@ -1,0 +1,85 @@
+// How event streams are admitted and end: quotas of sessions, revoked keys, shutdowns, a stream of
+// NATS that is not there yet.
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { match } from '../unit/feed-matches.ts';
+import { Feeds, makeStream, publish } from './feed-harness.ts';
+import { Client } from './raw-client.ts';
+
+let feeds: Feeds;
+
+beforeAll(async () => {
+  feeds = await Feeds.start();
+});
+
+afterAll(async () => {
+  await feeds?.close();
+});
+
+describe('sessions', () => {
+  test('are bounded by tier, and given back', async () => {
+    const { api } = await feeds.over(0);
+    const headers = { 'X-Account': 'demo' };
+    const two = [new Client(api.port, { headers }), new Client(api.port, { headers })];
+    for (const client of two) await client.begun();
+    const third = new Client(api.port, { headers });
+    await third.until(({ ended }) => ended);
+    expect(third.status).toBe(403);
+    expect(JSON.parse(third.body)).toMatchObject({ error: 'quota_exceeded' });
+    two[0]?.close();
+    let status = 403;
+    while (status === 403) {
+      const next = new Client(api.port, { headers });
+      await next.until((client) => client.ended || client.body.includes('retry'));
+      status = next.status;
+      next.close();
+    }
+    two[1]?.close();
+  });
+
+  test('of a revoked key end normally, others stay', async () => {
+    const { api, stream } = await feeds.over(0);
+    const revoked = await new Client(api.port, { headers: { 'X-Account': 'revoked' } }).begun();
+    const other = await new Client(api.port).begun();
+    api.feed.endSessionsOf('key of revoked');
+    await revoked.until(({ ended }) => ended);
+    await publish(feeds.nats, stream, [match(1)]);
+    await other.until(({ orders }) => orders.length === 1);
+    expect(other.ended).toBe(false);
+    other.close();
+  });
+
+  test('end when the feed stops, and later requests are 503', async () => {
+    const { api } = await feeds.over(0);
+    const clients = Array.from({ length: 20 }, () => new Client(api.port));
+    for (const client of clients) await client.begun();
+    await Promise.all([
+      api.feed.stop(500),
+      ...clients.map((client) => client.until(({ ended }) => ended)),
+    ]);
+    // Each is told a time of its own after which to come back.
+    const retries = clients.map(({ blocks }) => Number(blocks.at(-1)?.retry));
+    for (const ms of retries) expect(ms >= 500 && ms < 3_000).toBe(true);
+    expect(new Set(retries).size).toBeGreaterThan(10);
+    const late = new Client(api.port);
+    await late.until(({ ended }) => ended);
+    expect(late.status).toBe(503);
+    expect(api.feed.status().ready).toBe(false);
+  });
+
+  test('wait for a stream that does not exist yet', async () => {
+    const stream = feeds.newName();
+    const api = await feeds.serve(stream);
+    expect(api.feed.status().ready).toBe(false);
+    const early = new Client(api.port);
+    await early.until(({ ended }) => ended);
+    expect(early.status).toBe(503);
+    await makeStream(feeds.nats, stream);
+    // Readiness is polled by whoever needs it.
+    while (!api.feed.status().ready) await delay(20);
+    const client = await new Client(api.port).begun();
+    await publish(feeds.nats, stream, [match(1)]);
+    await client.until(({ orders }) => orders.length === 1);
+    client.close();
+  });
+});
