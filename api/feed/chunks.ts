@@ -1,26 +1,30 @@
 /**
- * Reads of the FEED stream for listeners that are behind the ring: aligned chunks in the form that
- * is asked for, kept for all of them, each read once however many wait for it. Invariant: a chunk
- * holds every message that the stream has in its range; a read that ends early is not kept. Events
- * that retention removed are missing at the front: who reads compares sequences.
+ * Reads of the FEED stream for listeners that are behind the ring: aligned chunks as they are asked
+ * for, kept for all of them, each read once however many wait for it. Invariant: a chunk holds every
+ * message that the stream has in its range; a read that ends early is not kept. Events that
+ * retention removed are missing at the front: who reads compares sequences.
  */
 import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats.ts';
 import { readRange } from '../../infra/nats-read.ts';
 import type { Format } from './encode.ts';
-import { FeedEvent } from './event.ts';
+import { PackedEvents, type Reading } from './packed.ts';
 
 /** All events that the stream holds from `start` to `end`, both included, in stream order. */
 export type Chunk = {
   readonly start: number;
   readonly end: number;
-  readonly events: readonly FeedEvent[];
+  readonly reading: Reading;
+  readonly packs: readonly PackedEvents[];
   readonly bytes: number;
 };
 
 /** Few, as a listener reads the whole chunk in which its position is. */
 const CHUNK_MESSAGES = 256;
+/** Of events that are written together: about 64 KiB. */
+const PACK_MESSAGES = 64;
 const LOADS_MAX = 4;
 
+/** Of a chunk's form and start. */
 type Key = `${Format} ${number}`;
 
 export class ChunkCache {
@@ -42,26 +46,29 @@ export class ChunkCache {
   }
 
   /**
-   * The chunk that covers `sequence`, which must not be after `head`, the newest known sequence.
+   * The chunk that covers `sequence`, which must not be after `head`, the newest known sequence, for
+   * a listener that reads as given.
    *
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
-  async covering(sequence: number, head: number, format: Format): Promise<Chunk> {
+  async covering(sequence: number, head: number, reading: Reading): Promise<Chunk> {
     // Rounds down to the start of the aligned chunk; sequences count from 1.
     const start = sequence - ((sequence - 1) % CHUNK_MESSAGES);
-    const key: Key = `${format} ${start}`;
+    const key: Key = `${reading.format} ${start}`;
+    const serves = (chunk: Chunk) =>
+      chunk.end >= sequence && (chunk.reading.isFiltered || !reading.isFiltered);
     for (;;) {
       const cached = this.#chunks.get(key);
-      if (cached !== undefined && cached.end >= sequence) {
+      if (cached !== undefined && serves(cached)) {
         this.#chunks.delete(key);
         this.#chunks.set(key, cached);
         return cached;
       }
       const underway = this.#loads.get(key);
-      if (underway === undefined) return this.#begin(key, start, head, format);
+      if (underway === undefined) return this.#begin(key, start, head, reading);
       // A load that began when the feed was shorter may end before what is wanted.
       const chunk = await underway;
-      if (chunk.end >= sequence) return chunk;
+      if (serves(chunk)) return chunk;
     }
   }
 
@@ -73,10 +80,10 @@ export class ChunkCache {
     this.#epoch += 1;
   }
 
-  #begin(key: Key, start: number, head: number, format: Format): Promise<Chunk> {
+  #begin(key: Key, start: number, head: number, reading: Reading): Promise<Chunk> {
     const epoch = this.#epoch;
     const end = Math.min(start + CHUNK_MESSAGES - 1, head);
-    const load = this.#load(start, end, format).finally(() => {
+    const load = this.#load(start, end, reading).finally(() => {
       if (this.#loads.get(key) === load) this.#loads.delete(key);
     });
     this.#loads.set(key, load);
@@ -90,7 +97,7 @@ export class ChunkCache {
     return load;
   }
 
-  async #load(start: number, end: number, format: Format): Promise<Chunk> {
+  async #load(start: number, end: number, reading: Reading): Promise<Chunk> {
     if (this.#loading >= LOADS_MAX) {
       await new Promise<void>((resolve) => this.#waiting.push(resolve));
     } else this.#loading += 1;
@@ -102,11 +109,13 @@ export class ChunkCache {
       if (reached < end && (await streamState(this.#nats, this.#stream)).firstSequence <= end) {
         throw new NatsUnavailableError(`${this.#stream} was read to ${reached} instead of ${end}`);
       }
-      const events = messages
-        .filter((message) => message.sequence <= end)
-        .map((message) => new FeedEvent(message, format));
-      const bytes = events.reduce((sum, event) => sum + event.bytes, 0);
-      return { start, end, events, bytes };
+      const wanted = messages.filter((message) => message.sequence <= end);
+      const packs: PackedEvents[] = [];
+      for (let n = 0; n < wanted.length; n += PACK_MESSAGES) {
+        packs.push(new PackedEvents(wanted.slice(n, n + PACK_MESSAGES), reading));
+      }
+      const bytes = packs.reduce((sum, pack) => sum + pack.bytes, 0);
+      return { start, end, reading, packs, bytes };
     } finally {
       const next = this.#waiting.shift();
       // The place passes to who waits; nobody else can take it in between.

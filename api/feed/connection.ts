@@ -12,7 +12,7 @@ import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connection, createSession } from 'better-sse';
 import type { SessionEnd } from '../sessions/book.ts';
-import type { Frame } from './frame.ts';
+import { type Frame, joined } from './frame.ts';
 
 const END_MS_MAX = 10_000;
 
@@ -80,24 +80,12 @@ export class FeedConnection extends Connection {
 
   /** Writes, or cuts the connection when more than the bound would wait. */
   send(frame: Frame): 'sent' | 'cut' {
-    if (!this.#open) return 'cut';
-    const waiting = this.unsentBytes;
-    if (waiting > 0 && waiting + frame.chunk.length > this.#unsentBytesMax) {
-      this.destroy('too_slow');
-      return 'cut';
-    }
-    const { socket, chunkedEncoding } = this.#response;
-    // Behind another answer on the same connection: there is no socket yet.
-    if (socket === null) this.#response.write(frame.blocks);
-    else if (socket.writable) {
-      cork(socket);
-      socket.write(chunkedEncoding ? frame.chunk : frame.blocks);
-    } else {
-      // The client has closed its side; node:http closes ours.
-      this.destroy('client_left');
-      return 'cut';
-    }
-    return 'sent';
+    return this.#write(this.#bytesOf(frame));
+  }
+
+  /** The same of several, one or more, at once. */
+  sendAll(frames: readonly Frame[]): 'sent' | 'cut' {
+    return this.#write(joined(frames.map((frame) => this.#bytesOf(frame))));
   }
 
   /** Resolves when what was written is on its way, or the connection is over, at last by force. */
@@ -141,6 +129,32 @@ export class FeedConnection extends Connection {
   }
 
   override cleanup(): void {}
+
+  #bytesOf(frame: Frame): Buffer {
+    const { socket, chunkedEncoding } = this.#response;
+    return socket !== null && chunkedEncoding ? frame.chunk : frame.blocks;
+  }
+
+  #write(bytes: Buffer): 'sent' | 'cut' {
+    if (!this.#open) return 'cut';
+    const waiting = this.unsentBytes;
+    if (waiting > 0 && waiting + bytes.length > this.#unsentBytesMax) {
+      this.destroy('too_slow');
+      return 'cut';
+    }
+    const { socket } = this.#response;
+    // Behind another answer on the same connection: there is no socket yet.
+    if (socket === null) this.#response.write(bytes);
+    else if (socket.writable) {
+      cork(socket);
+      socket.write(bytes);
+    } else {
+      // The client has closed its side; node:http closes ours.
+      this.destroy('client_left');
+      return 'cut';
+    }
+    return 'sent';
+  }
 
   #close(): void {
     if (!this.#open) return;

@@ -4,85 +4,91 @@
  * of a match later, `void` and `restored`, looks to filters as the match did.
  * Measured for a match of two makers (2.3 KB of JSON): decoding 9 µs, encoding 2 µs a form; so the
  * compact form is made with the decoding, and the others decode again when they are asked for.
- * An event that is read again for late listeners is kept in their form only, without its message.
  */
 import { z } from 'zod';
 import type { TailMessage } from '../../infra/nats-tail.ts';
 import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract-feed.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
-import { type Facts, factsOf, factsOfSequel } from './filter.ts';
+import { type Facts, type Filter, factsOf, factsOfSequel, matches } from './filter.ts';
 import { Frame } from './frame.ts';
 import { type Position, position } from './position.ts';
 
-/** What an event without its message takes beside its frame: measured, with what filters look at. */
-const BYTES_BESIDE = 1_000;
+/** What a listener is offered. */
+export type Offered = {
+  readonly sequence: number;
+  readonly position: Position;
+  /** False for every filter where the message is none of ours. */
+  passes(filter: Filter): boolean;
+  /** The event in the given form; only matches have several. Throws where no filter is passed. */
+  frame(format: Format): Frame;
+};
 
-export class FeedEvent {
+export type Readable = { readonly facts: Facts; readonly frame: Frame };
+
+export class FeedEvent implements Offered {
   readonly sequence: number;
   readonly position: Position;
   /** When the stream stored it, milliseconds since the epoch. */
   readonly storedAtMs: number;
-  /**
-   * Size of the message, facts and all forms come to at most about four times as much; of an event
-   * in one form, about what it takes.
-   */
+  /** Size of the message. Facts and all forms come to at most about four times as much. */
   readonly bytes: number;
-  #data: Uint8Array | undefined;
-  #facts: Facts | 'unreadable' | undefined;
-  readonly #frames: { [format in Format]?: Frame } = {};
+  readonly #data: Buffer;
+  #readable: Readable | 'unreadable' | undefined;
+  readonly #others: { json?: Frame; tx?: Frame } = {};
 
-  /** With `only`, the event is read at once, and has no other form. */
-  constructor(message: TailMessage, only?: Format) {
+  constructor(message: TailMessage) {
     this.sequence = message.sequence;
     this.position = position(message.sequence, message.messageId);
     this.storedAtMs = message.timestampMs;
-    if (only === undefined) {
-      // A copy: the message's data is a view of a much larger network buffer.
-      this.#data = Buffer.from(message.data);
-      this.bytes = message.data.length;
-    } else {
-      this.#facts = this.#read(message.data, only);
-      this.bytes = BYTES_BESIDE + (this.#frames[only]?.chunk.length ?? 0);
-    }
+    this.bytes = message.data.length;
+    // A copy: the message's data is a view of a much larger network buffer.
+    this.#data = Buffer.from(message.data);
   }
 
   /** Undefined where the message is none of ours: it is passed over. */
   get facts(): Facts | undefined {
-    if (this.#data !== undefined) this.#facts ??= this.#read(this.#data, 'compact');
-    return this.#facts === 'unreadable' ? undefined : this.#facts;
+    const readable = this.#decoded();
+    return readable === 'unreadable' ? undefined : readable.facts;
   }
 
-  /**
-   * The block in the given form; only matches have several. Throws where `facts` is undefined, and
-   * where the event was made for another form.
-   */
+  passes(filter: Filter): boolean {
+    const { facts } = this;
+    return facts !== undefined && matches(filter, facts);
+  }
+
   frame(format: Format): Frame {
-    const known = this.#frames[format];
-    if (known !== undefined) return known;
-    if (this.#data === undefined)
-      throw new Error(`event ${this.sequence} is not kept as ${format}`);
-    return this.#encode(decodeFeedEvent(this.#data), format);
-  }
-
-  #read(data: Uint8Array, format: Format): Facts | 'unreadable' {
-    let message: Message;
-    try {
-      message = decodeFeedEvent(data);
-    } catch (error) {
-      if (error instanceof SyntaxError || error instanceof z.ZodError) return 'unreadable';
-      throw error;
+    if (format !== 'compact') {
+      this.#others[format] ??= encode(decodeFeedEvent(this.#data), this.position, format);
+      return this.#others[format];
     }
-    this.#encode(message, format);
-    return message.kind === 'match' ? factsOf(message) : factsOfSequel(message);
+    const readable = this.#decoded();
+    if (readable === 'unreadable') throw new Error(`message ${this.sequence} cannot be read`);
+    return readable.frame;
   }
 
-  #encode(message: Message, format: Format): Frame {
-    const frame = new Frame(
-      message.kind === 'match'
-        ? matchBlock(this.position, encodeMatch(message, format), format)
-        : sequelBlock(this.position, message),
-    );
-    this.#frames[format] = frame;
-    return frame;
+  #decoded(): Readable | 'unreadable' {
+    this.#readable ??= read(this.#data, this.position, 'compact') ?? 'unreadable';
+    return this.#readable;
   }
+}
+
+/** Reads a message of the stream into one form; undefined where it is none of ours. */
+export function read(data: Uint8Array, at: Position, format: Format): Readable | undefined {
+  let message: Message;
+  try {
+    message = decodeFeedEvent(data);
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof z.ZodError) return undefined;
+    throw error;
+  }
+  const facts = message.kind === 'match' ? factsOf(message) : factsOfSequel(message);
+  return { facts, frame: encode(message, at, format) };
+}
+
+function encode(message: Message, at: Position, format: Format): Frame {
+  return Frame.of(
+    message.kind === 'match'
+      ? matchBlock(at, encodeMatch(message, format), format)
+      : sequelBlock(at, message),
+  );
 }

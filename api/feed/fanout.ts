@@ -18,11 +18,8 @@ import type { FeedLog, Head, LogSink } from './log.ts';
 
 /** A listener that reads what is stored has at most about this much waiting in its socket. */
 const READ_UNSENT_BYTES_MAX = 64 * 1_024;
-const READ_SLICE_MS_MAX = 5;
-/** Events between two looks at the clock and the socket. */
-const READ_STRIDE = 32;
 const RETRY_MS = 200;
-const RETRY = new Frame(RETRY_BLOCK);
+const RETRY = Frame.of(RETRY_BLOCK);
 
 /** Where listeners read; the log in turn brings its events here, so the two are joined later. */
 export type Source = { readonly log: FeedLog; readonly locator: Locator };
@@ -136,16 +133,19 @@ export class FanOut implements LogSink {
   async #locate(listener: Listener): Promise<void> {
     const { log, locator } = this.#joined;
     const { generation } = log;
-    const start = await locator.locate(listener.claim, listener.format);
+    const start = await locator.locate(listener.claim, listener.reading);
     if (generation === log.generation) listener.startAt(start);
   }
 
   async #readPage(listener: Listener): Promise<void> {
     const { log } = this.#joined;
     const { head } = log;
-    const events = await log.after(listener.cursor, listener.format);
+    const { filter } = listener;
+    const events = await log.after(listener.cursor, listener.reading);
     // The feed was replaced meanwhile: what was read belongs to the former one.
     if (listener.unlocated || head === undefined) return;
+    // What was read need not fit another filter.
+    if (listener.filter !== filter) return;
     const [first] = events;
     if (first === undefined) {
       // All of it was removed up to what was the head.
@@ -154,23 +154,12 @@ export class FanOut implements LogSink {
       return;
     }
     if (first.sequence > listener.cursor + 1) listener.tellGap(first.position);
-    if (!this.#offerPage(listener, events) || this.#atHead(listener)) return;
+    const offered = listener.offerPage(events, READ_UNSENT_BYTES_MAX);
+    if (offered === 'cut' || this.#atHead(listener)) return;
     // The page is given up while the socket drains: only the cursor waits for a slow client.
     await setImmediate();
     if (listener.connection.unsentBytes > READ_UNSENT_BYTES_MAX)
       await listener.connection.drained(this.#stalledMsMax);
-  }
-
-  /** Offers events until time or room is used up. False when the connection is over. */
-  #offerPage(listener: Listener, events: readonly FeedEvent[]): boolean {
-    const { connection } = listener;
-    const endsAt = performance.now() + READ_SLICE_MS_MAX;
-    for (const [index, event] of events.entries()) {
-      if (listener.offer(event) === 'cut') return false;
-      if (connection.unsentBytes > READ_UNSENT_BYTES_MAX) return true;
-      if (index % READ_STRIDE === 0 && performance.now() > endsAt) return true;
-    }
-    return true;
   }
 
   #tellSkipped(event: FeedEvent, skippedAfter: Head): void {

@@ -184,7 +184,7 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
         await delay(Math.random() * spreadMs);
         const { least, spread } = STOP_RETRY_MS;
         const retryMs = least + Math.floor(Math.random() * spread);
-        connection.send(new Frame(retryBlock(retryMs)));
+        connection.send(Frame.of(retryBlock(retryMs)));
         connection.end('shutdown');
         await connection.gone;
       });

@@ -5,13 +5,14 @@
  */
 import type { FeedConnection } from './connection.ts';
 import { type Format, gapBlock, HEARTBEAT_BLOCK, positionBlock } from './encode.ts';
-import type { FeedEvent } from './event.ts';
-import { type Filter, matches } from './filter.ts';
+import type { Offered } from './event.ts';
+import { type Filter, filtersNothing } from './filter.ts';
 import { Frame } from './frame.ts';
 import type { Start } from './locate.ts';
+import type { Reading } from './packed.ts';
 import { NO_POSITION, type Position } from './position.ts';
 
-const HEARTBEAT = new Frame(HEARTBEAT_BLOCK);
+const HEARTBEAT = Frame.of(HEARTBEAT_BLOCK);
 
 export class Listener {
   readonly connection: FeedConnection;
@@ -73,26 +74,55 @@ export class Listener {
       // The claim stays that of the client until an event replaces it.
       this.#requested = claim;
       this.#told = position;
-      this.connection.send(new Frame(gapBlock(claim, gap.firstAvailable, position)));
+      this.connection.send(Frame.of(gapBlock(claim, gap.firstAvailable, position)));
       this.gaps += 1;
       return;
     }
     // A client that is cut before its first event must not lose what comes meanwhile.
     if (fromNow && position !== NO_POSITION) {
-      this.connection.send(new Frame(positionBlock(position)));
+      this.connection.send(Frame.of(positionBlock(position)));
     }
     this.#told = position;
   }
 
+  /** How it reads what is stored. */
+  get reading(): Reading {
+    return { format: this.format, isFiltered: !filtersNothing(this.filter) };
+  }
+
   /** Writes an event that comes after the cursor if the filter wants it. */
-  offer(event: FeedEvent): 'open' | 'cut' {
-    const { facts } = event;
-    if (facts !== undefined && matches(this.filter, facts)) {
+  offer(event: Offered): 'open' | 'cut' {
+    if (event.passes(this.filter)) {
       if (this.connection.send(event.frame(this.format)) === 'cut') return 'cut';
       this.#told = event.position;
       this.delivered += 1;
     }
     this.pass(event.sequence, event.position);
+    return 'open';
+  }
+
+  /**
+   * Writes those of some events that the filter wants, together, until there are about as many
+   * bytes as given. The events come after the cursor, in order.
+   */
+  offerPage(events: readonly Offered[], bytesMax: number): 'open' | 'cut' {
+    const frames: Frame[] = [];
+    let bytes = 0;
+    let last: Offered | undefined;
+    let told: Offered | undefined;
+    for (const event of events) {
+      last = event;
+      if (!event.passes(this.filter)) continue;
+      const frame = event.frame(this.format);
+      frames.push(frame);
+      told = event;
+      bytes += frame.chunk.length;
+      if (bytes > bytesMax) break;
+    }
+    if (frames.length > 0 && this.connection.sendAll(frames) === 'cut') return 'cut';
+    this.delivered += frames.length;
+    if (told !== undefined) this.#told = told.position;
+    if (last !== undefined) this.pass(last.sequence, last.position);
     return 'open';
   }
 
@@ -105,7 +135,7 @@ export class Listener {
   /** Tells that events between the cursor and the given one were removed unseen. */
   tellGap(firstAvailable: Position, resumeAt?: Position): 'open' | 'cut' {
     const block = gapBlock(this.claim, firstAvailable, resumeAt);
-    const sent = this.connection.send(new Frame(block));
+    const sent = this.connection.send(Frame.of(block));
     this.gaps += 1;
     return sent === 'sent' ? 'open' : 'cut';
   }
@@ -113,7 +143,7 @@ export class Listener {
   /** Keeps the connection alive, and the client's position young where events were filtered out. */
   beat(): void {
     const moved = !this.unlocated && this.#position > this.#told;
-    const frame = moved ? new Frame(HEARTBEAT_BLOCK + positionBlock(this.#position)) : HEARTBEAT;
+    const frame = moved ? Frame.of(HEARTBEAT_BLOCK + positionBlock(this.#position)) : HEARTBEAT;
     if (this.connection.send(frame) === 'sent' && moved) this.#told = this.#position;
   }
 }

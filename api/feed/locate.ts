@@ -6,8 +6,8 @@
  */
 import { type Nats, streamState } from '../../infra/nats.ts';
 import { getMessage, readRange } from '../../infra/nats-read.ts';
-import type { Format } from './encode.ts';
 import type { FeedLog } from './log.ts';
+import type { Reading } from './packed.ts';
 import { attainable, NO_POSITION, type Position, position, sequenceOf } from './position.ts';
 
 /** Delivery starts after `sequence`. */
@@ -39,31 +39,31 @@ export class Locator {
 
   /**
    * Where delivery starts for a client that has seen `requested`; 0 is from now on. It reads on in
-   * the given form.
+   * as given.
    *
    * A position of another feed goes on where this process saw the feed replaced; else at the
    * message that has its sequence now, which is later than the one meant; else live.
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
-  async locate(requested: bigint, format: Format): Promise<Start> {
+  async locate(requested: bigint, reading: Reading): Promise<Start> {
     if (requested === 0n) return this.#live();
     const at = attainable(requested);
     const sequence = at === undefined ? Number.POSITIVE_INFINITY : sequenceOf(at);
-    const found = await this.#positionAt(sequence, format);
+    const found = await this.#positionAt(sequence, reading);
     if (at !== undefined && found === at) return { sequence, position: at };
-    if (found === 'removed') return this.#from(0, format);
+    if (found === 'removed') return this.#from(0, reading);
     const { continuation } = this.#log;
     if (continuation !== undefined && sequence >= continuation)
-      return this.#from(continuation, format);
-    return this.#from(found === 'ahead' ? Number.POSITIVE_INFINITY : sequence, format);
+      return this.#from(continuation, reading);
+    return this.#from(found === 'ahead' ? Number.POSITIVE_INFINITY : sequence, reading);
   }
 
   /** Delivery from the first event at or after `sequence`, or live where there is none. */
-  async #from(sequence: number, format: Format): Promise<Start> {
+  async #from(sequence: number, reading: Reading): Promise<Start> {
     const live = this.#live();
     const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
     const wanted = Math.max(this.#log.firstKept(firstSequence), sequence);
-    const [event] = await this.#log.after(wanted - 1, format);
+    const [event] = await this.#log.after(wanted - 1, reading);
     if (event !== undefined) return behindGap(event.sequence, event.position);
     if (wanted <= lastSequence) {
       // The tail has yet to bring it.
@@ -81,14 +81,14 @@ export class Locator {
     return { sequence, position: at };
   }
 
-  async #positionAt(sequence: number, format: Format): Promise<Position | 'removed' | 'ahead'> {
+  async #positionAt(sequence: number, reading: Reading): Promise<Position | 'removed' | 'ahead'> {
     const remembered = this.#log.remembered(sequence);
     if (remembered !== undefined) return remembered;
     const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
     if (sequence > lastSequence) return 'ahead';
     if (sequence < firstSequence) return 'removed';
     if (sequence <= (this.#log.head?.sequence ?? 0)) {
-      return (await this.#log.stored(sequence, format)) ?? 'removed';
+      return (await this.#log.stored(sequence, reading)) ?? 'removed';
     }
     // Another process was ahead of this one's tail: the stream itself is asked.
     const message = await getMessage(this.#nats, this.#stream, sequence);

@@ -15,8 +15,8 @@ import {
 import { firstMessageAtOrAfter, getMessage } from '../../infra/nats-read.ts';
 import { type TailMessage, tailBatches } from '../../infra/nats-tail.ts';
 import { ChunkCache } from './chunks.ts';
-import type { Format } from './encode.ts';
-import { FeedEvent } from './event.ts';
+import { FeedEvent, type Offered } from './event.ts';
+import type { Reading } from './packed.ts';
 import { NO_POSITION, type Position, position } from './position.ts';
 import { Ring } from './ring.ts';
 
@@ -44,7 +44,8 @@ export type LogOptions = {
   readonly sink: LogSink;
 };
 
-const PAGE_EVENTS_MAX = 256;
+/** About what a listener that reads has room for. */
+const PAGE_EVENTS_MAX = 64;
 /**
  * A burst gives way to sockets and new requests after this much. Nothing reaches a socket before,
  * so the bytes must stay far below what may wait for a live listener.
@@ -134,19 +135,19 @@ export class FeedLog {
 
   /**
    * Events after a sequence, in order, from the ring or the stream; the first does not follow it
-   * where some were removed. Empty when nothing up to the head is left. They have the given form.
+   * where some were removed. Empty when nothing up to the head is left.
    *
    * Rejects as `attach` does.
    */
-  async after(sequence: number, format: Format): Promise<readonly FeedEvent[]> {
+  async after(sequence: number, reading: Reading): Promise<readonly Offered[]> {
     const { nats, stream } = this.#options;
     const head = this.#head?.sequence ?? 0;
     let at = sequence;
     while (at < head) {
       const held = this.#ringAfter(at);
       if (held.length > 0) return held;
-      const chunk = await this.#chunks.covering(at + 1, head, format);
-      const events = chunk.events.filter((event) => event.sequence > at);
+      const chunk = await this.#chunks.covering(at + 1, head, reading);
+      const events = chunk.packs.find(({ last }) => last > at)?.after(at) ?? [];
       if (events.length > 0) return events;
       const { firstSequence } = await streamState(nats, stream);
       const first = this.firstKept(firstSequence);
@@ -173,12 +174,12 @@ export class FeedLog {
   }
 
   /**
-   * The position of a message at or before the head, for a listener that then reads on in the given
-   * form. Rejects as `attach` does.
+   * The position of a message at or before the head, for a listener that then reads on as given.
+   * Rejects as `attach` does.
    */
-  async stored(sequence: number, format: Format): Promise<Position | undefined> {
-    const { events } = await this.#chunks.covering(sequence, this.#head?.sequence ?? 0, format);
-    return events.find((event) => event.sequence === sequence)?.position;
+  async stored(sequence: number, reading: Reading): Promise<Position | undefined> {
+    const { packs } = await this.#chunks.covering(sequence, this.#head?.sequence ?? 0, reading);
+    return packs.find(({ last }) => last >= sequence)?.positionAt(sequence);
   }
 
   #ringAfter(sequence: number): FeedEvent[] {

@@ -1,7 +1,7 @@
 // Filters of the order feed: the query, the predicate and the index, each against a naive twin.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { factsOf, matches } from '../../api/feed/filter.ts';
+import { factsOf, filtersNothing, matches, NO_FILTER } from '../../api/feed/filter.ts';
 import { FilterIndex } from '../../api/feed/filter-index.ts';
 import { type FeedQuery, parseFeedQuery } from '../../api/feed/query.ts';
 import { Problem } from '../../api/problems.ts';
@@ -113,6 +113,19 @@ describe('matches', () => {
     expect(matches(parse(`traders=${address(2)}`).filter, one)).toBe(true);
     expect(matches(parse('tags=5m&series=nfl').filter, one)).toBe(true);
     expect(matches(parse('tags=15M').filter, one)).toBe(false);
+  });
+});
+
+describe('filtersNothing', () => {
+  test('holds exactly where no parameter filters', () => {
+    expect(filtersNothing(NO_FILTER)).toBe(true);
+    expect(filtersNothing(parse('tags=all&format=json').filter)).toBe(true);
+    for (const query of [
+      ...[`traders=${address(1)}`, 'tags=crypto', 'series=nfl', 'min_usdc=0', 'max_usdc=0'],
+      ...['min_shares=0', 'max_shares=0', 'min_price=0', 'max_price=0'],
+    ]) {
+      expect(filtersNothing(parse(query).filter)).toBe(false);
+    }
   });
 });
 
