@@ -9,9 +9,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { hashKey, storeKey } from '../api/keys.ts';
 import { migrate } from '../sql/migrate.ts';
 import { connectClickHouse } from './clickhouse.ts';
-import type { Config } from './config.ts';
+import { type Config, ConfigError } from './config.ts';
 import { readShownKeys, type ShownKeys } from './data-directory.ts';
-import { connectNats } from './nats.ts';
+import { connectNats, natsOptions } from './nats.ts';
 import { openKv } from './nats-kv.ts';
 import { KEYS_BUCKET } from './streams.ts';
 import { Child, ChildStartError, type Message } from './supervise.ts';
@@ -22,6 +22,11 @@ const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
+/** How to be let in by servers that are not started here. */
+const NATS_ACCESS = [
+  ...(['NATS_USER', 'NATS_PASSWORD', 'NATS_TOKEN', 'NATS_CREDS'] as const),
+  ...(['NATS_TLS_CA', 'NATS_TLS_CERT', 'NATS_TLS_KEY'] as const),
+];
 const LEADERBOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
 
 /**
@@ -118,7 +123,7 @@ export class Service {
 
   async #startNats(keys: ShownKeys): Promise<string> {
     const url = this.#given.NATS_URL || (await this.#startEmbeddedNats());
-    const nats = await connectNats({ url, name: 'up' });
+    const nats = await connectNats({ ...natsOptions(this.#config), url, name: 'up' });
     try {
       const bucket = await openKv(nats, KEYS_BUCKET, { replicas: this.#config.NATS_REPLICAS });
       for (const tier of ['demo', 'individual', 'pro'] as const) {
@@ -138,6 +143,10 @@ export class Service {
   }
 
   async #startEmbeddedNats(): Promise<string> {
+    const meant = NATS_ACCESS.filter((name) => this.#config[name] !== undefined);
+    if (meant.length > 0) {
+      throw new ConfigError(`${meant.join(', ')}: for a server of NATS_URL, which is not set`);
+    }
     const port = await freePort();
     const args = ['--data', join(this.#options.data, 'nats'), '--port', String(port)];
     const module = 'infra/embedded/nats-server.ts';
