@@ -298,7 +298,10 @@ async function connectWith(options: NodeConnectionOptions): Promise<NatsConnecti
       throw new NatsRefusedError(`TLS with NATS fails: ${cause.message}`, { cause: error });
     }
     if (error instanceof errors.ConnectionError || error instanceof errors.TimeoutError) {
-      throw new NatsUnavailableError('no NATS server can be reached at NATS_URL', { cause: error });
+      throw new NatsUnavailableError(
+        `no NATS server can be reached at NATS_URL (${[options.servers].flat().join(', ')})`,
+        { cause: error },
+      );
     }
     throw error;
   } finally {

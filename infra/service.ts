@@ -8,11 +8,12 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hashKey, storeKey } from '../api/keys.ts';
 import { migrate } from '../sql/migrate.ts';
-import { connectClickHouse } from './clickhouse.ts';
+import { clickHouseUrlFault, connectClickHouse } from './clickhouse.ts';
 import { type Config, ConfigError } from './config.ts';
 import { readShownKeys, type ShownKeys } from './data-directory.ts';
 import { connectNats, natsOptions } from './nats.ts';
 import { openKv } from './nats-kv.ts';
+import { concealer } from './secrets.ts';
 import { KEYS_BUCKET } from './streams.ts';
 import { Child, ChildStartError, type Message } from './supervise.ts';
 
@@ -98,14 +99,15 @@ export class Service {
     const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], ingestEnv, 'caught_up');
     await this.#stored(Number(caughtUp.sequence));
     await this.#refreshLeaderboards(urls);
+    const shown = concealer(this.#given);
     report({
       event: 'ready',
       url: `http://${this.#config.HTTP_HOST}:${api.port}`,
       key: keys.pro,
       keys,
-      clickhouse_url: CLICKHOUSE_URL,
-      nats_url: NATS_URL,
-      rpc_url: urls.RPC_URL,
+      clickhouse_url: shown(CLICKHOUSE_URL),
+      nats_url: shown(NATS_URL),
+      rpc_url: shown(urls.RPC_URL),
     });
   }
 
@@ -164,7 +166,10 @@ export class Service {
       url = `http://127.0.0.1:${port}`;
     }
     const { CLICKHOUSE_DATABASE: database, CLICKHOUSE_CLUSTER: cluster } = this.#config;
-    const applied = await migrate({ url, database, cluster });
+    const applied = await migrate({ url, database, cluster }).catch((error: unknown) => {
+      const fault = clickHouseUrlFault(error);
+      throw fault === undefined ? error : new ConfigError(`CLICKHOUSE_URL: ${fault}`);
+    });
     this.#options.report({ event: 'migrated', applied: applied.length });
     return url;
   }

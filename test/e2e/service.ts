@@ -154,8 +154,16 @@ export async function query<Row>(
   sql: string,
   database = 'fillstream',
 ): Promise<readonly Row[]> {
-  const response = await fetch(`${url}/?database=${database}&default_format=JSONEachRow`, {
+  // fetch takes no user and password in a URL.
+  const { origin, username, password } = new URL(url);
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const headers: Record<string, string> =
+    username === ''
+      ? {}
+      : { authorization: `Basic ${Buffer.from(credentials).toString('base64')}` };
+  const response = await fetch(`${origin}/?database=${database}&default_format=JSONEachRow`, {
     method: 'POST',
+    headers,
     body: sql,
   });
   const text = await response.text();

@@ -31,13 +31,15 @@ export type Plan = readonly { readonly atMs: number; readonly fault: Fault }[];
 
 export function planOf(durationMs: number, random: () => number): Plan {
   const shuffled = () => KILLED.toSorted(() => random() - 0.5);
+  // The ring of a new api fills for 13 minutes at 50 matches a second: it comes first.
+  const apiFirst = (): Fault[] => ['api', ...shuffled().filter((name) => name !== 'api')];
   const spread = (names: readonly Fault[], { from, to }: { from: number; to: number }) =>
     names.map((fault, i) => ({
       atMs: durationMs * (from + ((to - from) * i) / names.length),
       fault,
     }));
   return [
-    ...spread(shuffled(), FIRST_KILLS),
+    ...spread(apiFirst(), FIRST_KILLS),
     ...spread(shuffled(), LAST_KILLS),
     ...CUTS_AT.map((at, i) => ({ atMs: at * durationMs, fault: CUT[i % CUT.length] ?? CUT[0] })),
   ].toSorted((a, b) => a.atMs - b.atMs);

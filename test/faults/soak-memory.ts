@@ -39,19 +39,21 @@ export class MemoryWatch {
 
   /** Of all samples so far. */
   verdicts(): readonly Memory[] {
-    return [...this.#samples].map(([name, samples]) => {
-      const cut = (part: number) => Math.floor((samples.length * part) / 3);
-      const of = (third: number) => {
-        const values = samples.slice(cut(third), cut(third + 1));
-        return values.length === 0 ? 0 : median(values);
-      };
-      const [first, second, last] = [of(0), of(1), of(2)];
-      const isLevel = last <= Math.max(second * GROWTH_MAX, second + GROWTH_BYTES_MAX);
-      const thirds = [first, second, last].map((bytes) => Math.round(bytes / MIB));
-      const most = Math.round(Math.max(...samples) / MIB);
-      return { name, thirds: thirds as [number, number, number], most, isLevel };
-    });
+    return [...this.#samples].map(([name, samples]) => ({ name, ...levelOf(samples) }));
   }
+}
+
+/** Whether memory is level by the rule above; bytes, evenly spaced in time. */
+export function levelOf(samples: readonly number[]): Omit<Memory, 'name'> {
+  const cut = (part: number) => Math.floor((samples.length * part) / 3);
+  const of = (third: number) => {
+    const values = samples.slice(cut(third), cut(third + 1));
+    return values.length === 0 ? 0 : median(values);
+  };
+  const [first, second, last] = [of(0), of(1), of(2)];
+  const isLevel = last <= Math.max(second * GROWTH_MAX, second + GROWTH_BYTES_MAX);
+  const mib = (bytes: number) => Math.round(bytes / MIB);
+  return { thirds: [mib(first), mib(second), mib(last)], most: mib(Math.max(...samples)), isLevel };
 }
 
 /** Pid of the first child process with this command name, from Linux' /proc; undefined without one. */
