@@ -16,6 +16,11 @@ import { start, startService, temporaryDirectory } from './service.ts';
 
 const PASSWORD = 'correct horse/battery@staple';
 
+/** As a server words it. */
+const REFUSAL =
+  'Code: 516. DB::Exception: service: Authentication failed: password is incorrect, or there is no ' +
+  'user with such name. (AUTHENTICATION_FAILED) (version 26.3.4.5 (official build))\n';
+
 const run = promisify(execFile);
 let directory: ReturnType<typeof temporaryDirectory>;
 let nats: NatsServer;
@@ -57,7 +62,7 @@ async function passwordGate(target: string): Promise<Server> {
     const { authorization, ...headers } = request.headers;
     if (authorization !== wanted) {
       response.writeHead(403, { 'X-ClickHouse-Exception-Code': '516' });
-      response.end('Code: 516. DB::Exception: service: Authentication failed');
+      response.end(REFUSAL);
       return;
     }
     const passed = httpRequest(`${target}${request.url}`, { method: request.method, headers });

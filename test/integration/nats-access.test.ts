@@ -8,6 +8,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../infra/config.ts';
 import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { findNatsServer } from '../../infra/embedded/nats-server-binary.ts';
 import { connectNats, NatsUnavailableError, natsOptions, streamState } from '../../infra/nats.ts';
 import { openKv } from '../../infra/nats-kv.ts';
 import { ensureStreams } from '../../infra/streams.ts';
@@ -132,7 +133,8 @@ describe.each([
 });
 
 test('a cluster that has no leader yet is waited for, and a command does not wait', async () => {
-  const cluster = await Cluster.prepare(`${directory.path}/cluster`);
+  const binary = await findNatsServer(process.env.NATS_SERVER_BIN);
+  const cluster = await Cluster.prepare(`${directory.path}/cluster`, binary);
   await cluster.restart('n1');
   const nats = await connectNats({ url: cluster.url, name: 'process' });
   const command = await connectNats({ url: cluster.url, name: 'command', isPatient: false });
