@@ -81,7 +81,10 @@ async function passwordGate(target: string): Promise<Server> {
 const command = (module: string, ...args: string[]) =>
   run(process.execPath, [module, ...args], { env: { ...process.env, ...env } });
 
-test('the whole service, keys, backup and rebuild work, and show no password', async () => {
+/** A start, a rebuild and a backup: 30 s on a quiet machine. */
+const TEST_MS_MAX = 300_000;
+
+test('the whole service, keys, backup and rebuild work', { timeout: TEST_MS_MAX }, async () => {
   const data = join(directory.path, 'data');
   const service = await startService(data, { args: ['--history-days', '2'], env });
   const board = await service.get<{ traders: unknown[] }>('/v1/analytics/leaderboard?limit=5');
