@@ -128,10 +128,12 @@ describe.skipIf(reason !== undefined)('on servers in containers', () => {
   });
 });
 
-test.skipIf(!given)('on the servers of NATS_URL and CLICKHOUSE_URL', async () => {
-  directory = temporaryDirectory();
-  await tradesFlow({});
-  directory.remove();
+describe.skipIf(!given)('on given servers', () => {
+  test('NATS_URL and CLICKHOUSE_URL', { timeout: START_MS_MAX }, async () => {
+    directory = temporaryDirectory();
+    await tradesFlow({});
+    directory.remove();
+  });
 });
 
 async function keep(starting: Promise<StartedTestContainer>): Promise<StartedTestContainer> {
