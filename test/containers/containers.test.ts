@@ -226,7 +226,7 @@ async function tradesFlow(env: Record<string, string>): Promise<void> {
   expect(Number(sums[0]?.fills)).toBeGreaterThan(400);
   type Board = { traders: unknown[]; total_count: number };
   await until(async () => {
-    const path = '/v1/analytics/leaderboard?time_frame=30D&limit=5';
+    const path = '/v1/analytics/leaderboard?time_frame=1D&limit=5';
     const board = await answerOf<Board>(`http://127.0.0.1:${port}`, key, path);
     return board.traders.length === 5 ? board : undefined;
   });
