@@ -36,8 +36,11 @@ const HELP = `API keys of Fillstream.
   revoke   ends a key now, its open streams too, in every process within a second; for ever
 
 TIER is demo, individual or pro. NAME is who the key belongs to: limits count by account. ID is the
-first column of list. TIME is a duration from now (90d, 12h, 30m, 10s) or an ISO 8601 time
-(2027-01-31T00:00:00Z).
+first column of list. DURATION is such as 90d, 12h, 30m or 10s. TIME is a duration from now, or an
+ISO 8601 time (2027-01-31T00:00:00Z).
+
+Clients send a key in the header X-Service-Key. To change one without an outage: rotate it, give the
+new key out, and wait for the end of the grace period.
 
 The keys are in the JetStream servers of NATS_URL (default nats://127.0.0.1:4222; npm start prints
 its own as "NATS"), for example:
@@ -132,7 +135,10 @@ function commandOf(
 
 async function issue(bucket: Kv, wanted: NewKeyArguments, nowMs: number): Promise<void> {
   const { key, stored } = await issueKey(bucket, wanted, nowMs);
-  print(`${key}\n\n${describe(stored)}\nThis is the only time that the key is shown.`);
+  print(
+    `${key}\n\n${describe(stored)}\nThis is the only time that the key is shown. ` +
+      'Clients send it in the header X-Service-Key.',
+  );
 }
 
 async function list(bucket: Kv, values: Values, nowMs: number): Promise<void> {
@@ -216,7 +222,11 @@ type NewKeyArguments = ReturnType<typeof parseNewKey>;
 
 function parseNewKey({ tier, account, label, expires }: Values, nowMs: number) {
   const parsed = z
-    .object({ tier: Tier, account: z.string().min(1).max(200), label: z.string().max(200) })
+    .object({
+      tier: z.enum(Tier.options, { error: `needed: ${Tier.options.join(', ')}` }),
+      account: z.string({ error: 'needed: who the key belongs to' }).min(1).max(200),
+      label: z.string().max(200),
+    })
     .safeParse({ tier, account, label: label ?? '' });
   if (!parsed.success) {
     const lines = parsed.error.issues.map((issue) => `--${issue.path.join('.')}: ${issue.message}`);

@@ -32,7 +32,11 @@ await runProcess('api', serve);
 
 async function serve({ logger, signal, report }: ProcessContext): Promise<void> {
   const config = readConfig();
-  const nats = await connectNats({ ...natsOptions(config), name: 'fillstream-api' });
+  const nats = await connectNats({
+    ...natsOptions(config),
+    name: 'fillstream-api',
+    onWait: (err) => logger.warn({ err }, 'NATS cannot be reached, waiting'),
+  });
   await ensureStreams(nats, config.NATS_REPLICAS);
   const bucket = await openKv(nats, KEYS_BUCKET, { replicas: config.NATS_REPLICAS });
   const keys = await openKeys({ bucket, logger });

@@ -2,7 +2,12 @@
  * The connection to ClickHouse, embedded or real: one place for the settings that must be explicit
  * because server versions and the embedded engine differ in their defaults.
  */
-import { type ClickHouseClient, ClickHouseLogLevel, createClient } from '@clickhouse/client';
+import {
+  type ClickHouseClient,
+  ClickHouseError,
+  ClickHouseLogLevel,
+  createClient,
+} from '@clickhouse/client';
 
 const REQUEST_TIMEOUT_MS = 30_000;
 const CONNECTIONS_MAX = 16;
@@ -33,4 +38,17 @@ export function connectClickHouse(options: {
     // Errors come back as exceptions and are logged by their handler, once.
     log: { level: ClickHouseLogLevel.OFF },
   });
+}
+
+/** Unknown user, wrong or missing password, and what newer servers make of all of them. */
+const REFUSED_CODES = new Set(['192', '193', '194', '516']);
+const UNREACHABLE_CODES = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT']);
+
+/** What is wrong with CLICKHOUSE_URL when a call failed with this; undefined when it is something else. */
+export function clickHouseUrlFault(error: unknown): string | undefined {
+  if (error instanceof ClickHouseError) {
+    return REFUSED_CODES.has(error.code) ? 'the server refuses user or password' : undefined;
+  }
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  return UNREACHABLE_CODES.has(code) ? `the server cannot be reached (${code})` : undefined;
 }

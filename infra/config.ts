@@ -10,8 +10,10 @@ const Url = (protocols: RegExp) => z.url({ protocol: protocols });
 const Text = z.string().min(1).optional();
 const NatsUrls = z
   .string()
-  .refine((text) => text.split(',').every((url) => /^(nats|tls):\/\/[^\s]+$/.test(url)), {
-    message: 'must be nats:// or tls:// URLs, separated by commas',
+  // The client library would leave user and password in it out without a word.
+  .refine((text) => text.split(',').every((url) => /^(nats|tls):\/\/[^\s@]+$/.test(url)), {
+    message:
+      'must be nats:// or tls:// URLs, separated by commas, without a user (see NATS_USER, NATS_TOKEN)',
   });
 
 const HttpUrls = z.string().refine((text) => text.split(',').every(isHttpUrl), {

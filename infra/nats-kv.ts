@@ -5,9 +5,10 @@
 // A bucket's ttl counts from the last write of a key; what expires is not announced by watch.
 import { DiscardPolicy, JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
-import { answered, ensureStream, type Nats, streamState } from './nats.ts';
+import { answered, type Nats, streamState } from './nats.ts';
 import type { TailMessage } from './nats-pull.ts';
 import { lastMessage, lastPerSubject } from './nats-read.ts';
+import { ensureStream } from './nats-stream.ts';
 import { tail } from './nats-tail.ts';
 
 export type KvOptions = {

@@ -1,18 +1,15 @@
 // The connection to NATS JetStream and what a process must know before it reads or writes:
-// streams exist exactly as asked, and an absent server has one error class. Publishing, tailing,
-// finite reads and key-value buckets build on this file (nats-publisher.ts, nats-tail.ts,
-// nats-read.ts, nats-kv.ts); nothing else in the repository imports the client library.
+// where it is, how to be let in, and one error class for an absent server. Streams, publishing, tailing,
+// finite reads and key-value buckets build on this file (nats-stream.ts, nats-publisher.ts,
+// nats-tail.ts, nats-read.ts, nats-kv.ts); nothing else in the repository imports the client library.
 // It deliberately does not log: status changes go to the caller's onStatus.
 import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
-  DiscardPolicy,
   JetStreamApiError,
   type JetStreamClient,
   type JetStreamManager,
   jetstream,
-  RetentionPolicy,
-  StorageType,
-  type StreamConfig,
 } from '@nats-io/jetstream';
 import {
   connect,
@@ -20,11 +17,11 @@ import {
   errors,
   type NatsConnection,
   type NodeConnectionOptions,
-  nanos,
   type Status,
 } from '@nats-io/transport-node';
 import type { Config } from './config.ts';
 import { leaveLonelyServers } from './nats-quorum.ts';
+import { identityCheck, isTlsRefusal } from './nats-tls.ts';
 
 /** What the connection reports: library states without its periodic pings. */
 export type NatsStatus = Exclude<Status, { type: 'ping' }>;
@@ -37,6 +34,8 @@ export type Nats = {
   readonly js: JetStreamClient;
   readonly jsm: JetStreamManager;
   readonly connected: boolean;
+  /** Whether its user would rather wait for a server than fail. */
+  readonly isPatient: boolean;
   /** Adds a listener for status changes; call the returned function to remove it. */
   onStatus(listener: NatsStatusListener): () => void;
   close(): Promise<void>;
@@ -58,6 +57,8 @@ export type NatsOptions = {
   readonly onStatus?: NatsStatusListener;
   /** Waits for the first server, the default; a command would rather fail. */
   readonly isPatient?: boolean;
+  /** Called when no server is there at the start, and every 10 s as long as that is so. */
+  readonly onWait?: (error: NatsUnavailableError) => void;
 };
 
 /** Where NATS is and how to be let in, as every process reads it from its configuration. */
@@ -86,7 +87,7 @@ export class NatsUnavailableError extends Error {
   override readonly name = 'NatsUnavailableError';
 }
 
-/** The server does not accept the credentials. */
+/** The server does not accept the credentials, or one does not trust the other's certificate. */
 export class NatsRefusedError extends Error {
   override readonly name = 'NatsRefusedError';
 }
@@ -99,60 +100,38 @@ export class StreamMissingError extends Error {
   }
 }
 
-/** The server holds a stream that differs from the one asked for, or refuses the change. */
-export class StreamConfigError extends Error {
-  override readonly name = 'StreamConfigError';
-}
-
-/** A stream as this project asks for it; a field that is left out takes the stated default. */
-export type StreamSpec = {
-  readonly name: string;
-  readonly subjects: readonly string[];
-  /** 0, the default, keeps messages for ever. */
-  readonly maxAgeMs?: number;
-  /** -1, the default, sets no limit. */
-  readonly maxBytes?: number;
-  /** How long a message id is remembered; 120,000 by default, never above maxAgeMs. */
-  readonly duplicateWindowMs?: number;
-  /** 1 MiB by default. */
-  readonly maxMessageBytes?: number;
-  /** -1, the default, sets no limit. */
-  readonly maxMessagesPerSubject?: number;
-  /** 1 by default; 3 in a cluster. */
-  readonly replicas?: number;
-  /** Fields that only newer servers know. A server that ignores one is an error here. */
-  readonly extra?: Partial<StreamConfig>;
-};
-
 const RECONNECT_WAIT_MS = 200;
 const PING_INTERVAL_MS = 2_000;
 const PINGS_OUT_MAX = 2;
-const MESSAGE_BYTES_MAX = 1_048_576;
-const DUPLICATE_WINDOW_MS = 120_000;
+const CONNECT_MS_MAX = 10_000;
+const TOLD_EVERY_MS = 10_000;
 
 /**
  * Connects and stays connected: waits for the first server and never gives up after it.
  *
- * Throws NatsRefusedError when the server refuses the credentials, NatsUnavailableError when there
- * is none and it must not wait; otherwise only wrong options reject.
+ * Throws NatsRefusedError when the server refuses the credentials or TLS fails for want of trust,
+ * NatsUnavailableError when there is no server and it must not wait; else only wrong options reject.
  */
 export async function connectNats(options: NatsOptions): Promise<Nats> {
-  const connection = await connectWith({
-    servers: options.url.split(',').map((url) => url.trim()),
+  const servers = options.url.split(',').map((url) => url.trim());
+  const wanted = {
+    servers,
     name: options.name,
     maxReconnectAttempts: -1,
     reconnectTimeWait: RECONNECT_WAIT_MS,
     pingInterval: PING_INTERVAL_MS,
     maxPingOut: PINGS_OUT_MAX,
-    waitOnFirstConnect: options.isPatient ?? true,
     ...(options.user === undefined ? {} : { user: options.user }),
     ...(options.password === undefined ? {} : { pass: options.password }),
     ...(options.token === undefined ? {} : { token: options.token }),
     ...(options.credentialsFile === undefined
       ? {}
       : { authenticator: credsAuthenticator(readFileSync(options.credentialsFile)) }),
-    ...(options.tls === undefined ? {} : { tls: options.tls }),
-  });
+    ...(options.tls === undefined
+      ? {}
+      : { tls: { ...options.tls, ...{ checkServerIdentity: identityCheck(servers) } } }),
+  };
+  const connection = await firstConnection(wanted, options);
   const js = jetstream(connection);
   const jsm = await js.jetstreamManager(false);
   if (options.url.includes(',')) leaveLonelyServers(connection, js.apiPrefix);
@@ -175,6 +154,7 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
     connection,
     js,
     jsm,
+    isPatient: options.isPatient ?? true,
     get connected() {
       return connected && !connection.isClosed();
     },
@@ -184,25 +164,6 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
     },
     close: () => connection.close(),
   };
-}
-
-/**
- * Creates the stream, or brings an existing one to the given configuration.
- *
- * Servers before 2.11 drop fields they do not know without a word, so what they answer is
- * compared with what was asked. Throws StreamConfigError on a difference or a refused change,
- * NatsUnavailableError when no server answers.
- */
-export async function ensureStream(nats: Nats, spec: StreamSpec): Promise<void> {
-  const wanted = streamConfig(spec);
-  const existing = await currentConfig(nats, spec.name);
-  if (existing !== undefined && differences(wanted, existing).length === 0) return;
-  const left = differences(wanted, await createOrUpdate(nats, wanted, existing === undefined));
-  if (left.length > 0) {
-    throw new StreamConfigError(
-      `stream ${spec.name} differs from what was asked: ${left.join(', ')}`,
-    );
-  }
 }
 
 /** The range of sequences that a stream holds; firstSequence is lastSequence + 1 when empty. */
@@ -276,13 +237,15 @@ export async function answered<T>(nats: Nats, stream: string, call: () => Promis
 }
 
 const STREAM_NOT_FOUND = 10059;
+/** A cluster that is starting knows too few servers for the copies asked for. */
+const NO_SUITABLE_PEERS = 10005;
 
 /** Maps an error of the client library to this file's classes; any other stays itself. */
 function classified(error: unknown, stream: string): unknown {
   if (error instanceof JetStreamApiError) {
     if (error.code === STREAM_NOT_FOUND) return new StreamMissingError(stream, { cause: error });
     // 5xx: no leader, no quorum, starting up, out of resources.
-    if (error.status >= 500) {
+    if (error.status >= 500 || error.code === NO_SUITABLE_PEERS) {
       return new NatsUnavailableError(`JetStream cannot serve ${stream} now`, { cause: error });
     }
     return error;
@@ -301,87 +264,48 @@ function classified(error: unknown, stream: string): unknown {
     : error;
 }
 
+/** Waits here and not in the library, which would wait without a word for who does not trust it. */
+async function firstConnection(
+  wanted: NodeConnectionOptions,
+  { isPatient = true, onWait = () => undefined }: NatsOptions,
+): Promise<NatsConnection> {
+  for (let toldAt = Number.NEGATIVE_INFINITY; ; await delay(RECONNECT_WAIT_MS)) {
+    try {
+      return await connectWith(wanted);
+    } catch (error) {
+      if (!isPatient || !(error instanceof NatsUnavailableError)) throw error;
+      if (performance.now() - toldAt < TOLD_EVERY_MS) continue;
+      toldAt = performance.now();
+      onWait(error);
+    }
+  }
+}
+
 async function connectWith(options: NodeConnectionOptions): Promise<NatsConnection> {
+  const limit = new AbortController();
+  // A server that wants a client certificate and gets none leaves the library waiting for ever.
+  const late = delay(CONNECT_MS_MAX, undefined, { signal: limit.signal }).then(() => {
+    throw new NatsUnavailableError('NATS does not answer: does it want a client certificate?');
+  });
   try {
-    return await connect(options);
+    return await Promise.race([connect(options), late]);
   } catch (error) {
     if (error instanceof errors.AuthorizationError) {
       throw new NatsRefusedError('NATS refused the credentials', { cause: error });
     }
-    if (error instanceof errors.ConnectionError) {
-      throw new NatsUnavailableError('no NATS server can be reached at NATS_URL', { cause: error });
+    const cause = error instanceof Error ? (error.cause ?? error) : error;
+    if (isTlsRefusal(cause)) {
+      throw new NatsRefusedError(`TLS with NATS fails: ${cause.message}`, { cause: error });
+    }
+    if (error instanceof errors.ConnectionError || error instanceof errors.TimeoutError) {
+      throw new NatsUnavailableError(
+        `no NATS server can be reached at NATS_URL (${[options.servers].flat().join(', ')})`,
+        { cause: error },
+      );
     }
     throw error;
+  } finally {
+    late.catch(() => undefined);
+    limit.abort();
   }
-}
-
-function streamConfig(spec: StreamSpec): Partial<StreamConfig> & { name: string } {
-  const maxAgeMs = spec.maxAgeMs ?? 0;
-  const windowMs = spec.duplicateWindowMs ?? DUPLICATE_WINDOW_MS;
-  return {
-    name: spec.name,
-    subjects: [...spec.subjects],
-    storage: StorageType.File,
-    retention: RetentionPolicy.Limits,
-    discard: DiscardPolicy.Old,
-    max_age: nanos(maxAgeMs),
-    max_bytes: spec.maxBytes ?? -1,
-    max_msg_size: spec.maxMessageBytes ?? MESSAGE_BYTES_MAX,
-    max_msgs_per_subject: spec.maxMessagesPerSubject ?? -1,
-    duplicate_window: nanos(maxAgeMs === 0 ? windowMs : Math.min(windowMs, maxAgeMs)),
-    allow_direct: true,
-    num_replicas: spec.replicas ?? 1,
-    ...spec.extra,
-  };
-}
-
-async function currentConfig(nats: Nats, stream: string): Promise<StreamConfig | undefined> {
-  try {
-    return (await answered(nats, stream, () => nats.jsm.streams.info(stream))).config;
-  } catch (error) {
-    if (error instanceof StreamMissingError) return undefined;
-    throw error;
-  }
-}
-
-async function createOrUpdate(
-  nats: Nats,
-  wanted: Partial<StreamConfig> & { name: string },
-  isNew: boolean,
-): Promise<StreamConfig> {
-  const { streams } = nats.jsm;
-  try {
-    const info = await answered(nats, wanted.name, () =>
-      isNew ? streams.add(wanted) : streams.update(wanted.name, wanted),
-    );
-    return info.config;
-  } catch (error) {
-    if (!(error instanceof JetStreamApiError)) throw error;
-    throw new StreamConfigError(`stream ${wanted.name} was refused`, { cause: error });
-  }
-}
-
-function differences(wanted: Partial<StreamConfig>, stored: StreamConfig): string[] {
-  const answered = new Map<string, unknown>(Object.entries(stored));
-  return Object.entries(wanted)
-    .filter(([field, value]) => !contains(answered.get(field), value))
-    .map(([field]) => field);
-}
-
-/** True when `stored` holds everything of `wanted`; a server may add defaults of its own. */
-function contains(stored: unknown, wanted: unknown): boolean {
-  if (wanted === undefined || stored === wanted) return true;
-  // Servers leave false out of their answer.
-  if (wanted === false) return stored === undefined;
-  if (Array.isArray(wanted)) {
-    return (
-      Array.isArray(stored) &&
-      stored.length === wanted.length &&
-      wanted.every((value, index) => contains(stored[index], value))
-    );
-  }
-  if (typeof wanted !== 'object' || wanted === null) return false;
-  if (typeof stored !== 'object' || stored === null) return false;
-  const answered = new Map<string, unknown>(Object.entries(stored));
-  return Object.entries(wanted).every(([field, value]) => contains(answered.get(field), value));
 }

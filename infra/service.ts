@@ -8,11 +8,12 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hashKey, storeKey } from '../api/keys.ts';
 import { migrate } from '../sql/migrate.ts';
-import { connectClickHouse } from './clickhouse.ts';
-import type { Config } from './config.ts';
+import { clickHouseUrlFault, connectClickHouse } from './clickhouse.ts';
+import { type Config, ConfigError } from './config.ts';
 import { readShownKeys, type ShownKeys } from './data-directory.ts';
-import { connectNats } from './nats.ts';
+import { connectNats, natsOptions } from './nats.ts';
 import { openKv } from './nats-kv.ts';
+import { concealer } from './secrets.ts';
 import { KEYS_BUCKET } from './streams.ts';
 import { Child, ChildStartError, type Message } from './supervise.ts';
 
@@ -22,6 +23,11 @@ const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
+/** How to be let in by servers that are not started here. */
+const NATS_ACCESS = [
+  ...(['NATS_USER', 'NATS_PASSWORD', 'NATS_TOKEN', 'NATS_CREDS'] as const),
+  ...(['NATS_TLS_CA', 'NATS_TLS_CERT', 'NATS_TLS_KEY'] as const),
+];
 const LEADERBOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
 
 /**
@@ -93,14 +99,15 @@ export class Service {
     const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], ingestEnv, 'caught_up');
     await this.#stored(Number(caughtUp.sequence));
     await this.#refreshLeaderboards(urls);
+    const shown = concealer(this.#given);
     report({
       event: 'ready',
       url: `http://${this.#config.HTTP_HOST}:${api.port}`,
       key: keys.pro,
       keys,
-      clickhouse_url: CLICKHOUSE_URL,
-      nats_url: NATS_URL,
-      rpc_url: urls.RPC_URL,
+      clickhouse_url: shown(CLICKHOUSE_URL),
+      nats_url: shown(NATS_URL),
+      rpc_url: shown(urls.RPC_URL),
     });
   }
 
@@ -118,7 +125,7 @@ export class Service {
 
   async #startNats(keys: ShownKeys): Promise<string> {
     const url = this.#given.NATS_URL || (await this.#startEmbeddedNats());
-    const nats = await connectNats({ url, name: 'up' });
+    const nats = await connectNats({ ...natsOptions(this.#config), url, name: 'up' });
     try {
       const bucket = await openKv(nats, KEYS_BUCKET, { replicas: this.#config.NATS_REPLICAS });
       for (const tier of ['demo', 'individual', 'pro'] as const) {
@@ -138,6 +145,10 @@ export class Service {
   }
 
   async #startEmbeddedNats(): Promise<string> {
+    const meant = NATS_ACCESS.filter((name) => this.#config[name] !== undefined);
+    if (meant.length > 0) {
+      throw new ConfigError(`${meant.join(', ')}: for a server of NATS_URL, which is not set`);
+    }
     const port = await freePort();
     const args = ['--data', join(this.#options.data, 'nats'), '--port', String(port)];
     const module = 'infra/embedded/nats-server.ts';
@@ -155,7 +166,10 @@ export class Service {
       url = `http://127.0.0.1:${port}`;
     }
     const { CLICKHOUSE_DATABASE: database, CLICKHOUSE_CLUSTER: cluster } = this.#config;
-    const applied = await migrate({ url, database, cluster });
+    const applied = await migrate({ url, database, cluster }).catch((error: unknown) => {
+      const fault = clickHouseUrlFault(error);
+      throw fault === undefined ? error : new ConfigError(`CLICKHOUSE_URL: ${fault}`);
+    });
     this.#options.report({ event: 'migrated', applied: applied.length });
     return url;
   }

@@ -7,6 +7,7 @@ import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { ConfigError, readConfig } from './config.ts';
 import { DataDirectoryInUseError, lockDataDirectory } from './data-directory.ts';
+import { NatsRefusedError } from './nats.ts';
 import { PortTakenError, Service, type ServiceOptions } from './service.ts';
 import { ChildStartError } from './supervise.ts';
 import { consoleReporter, jsonReporter } from './up-report.ts';
@@ -116,6 +117,7 @@ async function main(given: ServiceOptions): Promise<void> {
 function isExpected(error: unknown): error is Error {
   return (
     error instanceof ConfigError ||
+    error instanceof NatsRefusedError ||
     error instanceof DataDirectoryInUseError ||
     error instanceof PortTakenError ||
     error instanceof ChildStartError

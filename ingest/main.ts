@@ -79,7 +79,11 @@ async function run(command: Command, context: ProcessContext): Promise<void> {
   try {
     // It waits for the first server; a stop does not.
     nats = await Promise.race([
-      connectNats({ ...natsOptions(config), name: 'ingest' }),
+      connectNats({
+        ...natsOptions(config),
+        name: 'ingest',
+        onWait: (err) => logger.warn({ err }, 'NATS cannot be reached, waiting'),
+      }),
       aborted(signal),
     ]);
     const connected = nats;

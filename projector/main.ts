@@ -34,7 +34,11 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   const config = readConfig();
   const { index, count } = config.PROJECTOR_INSTANCE;
   const partitions = partitionsOf(index, count);
-  const nats = await connectNats({ ...natsOptions(config), name: 'projector' });
+  const nats = await connectNats({
+    ...natsOptions(config),
+    name: 'projector',
+    onWait: (err) => logger.warn({ err }, 'NATS cannot be reached, waiting'),
+  });
   const client = connectClickHouse({
     url: config.CLICKHOUSE_URL,
     database: config.CLICKHOUSE_DATABASE,

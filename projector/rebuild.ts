@@ -8,7 +8,7 @@ import { parseArgs } from 'node:util';
 import { pino } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { ConfigError, readConfig } from '../infra/config.ts';
-import { connectNats, StreamMissingError } from '../infra/nats.ts';
+import { connectNats, natsOptions, StreamMissingError } from '../infra/nats.ts';
 import { openKv } from '../infra/nats-kv.ts';
 import { PROJECTORS_BUCKET } from '../infra/streams.ts';
 import { LEASE_TTL_MS, LeaseLostError, LeaseTakenError, leaseHolder } from './partitions.ts';
@@ -88,8 +88,8 @@ async function run({ from, yes }: Asked, signal: AbortSignal): Promise<boolean> 
       'a cluster (CLICKHOUSE_CLUSTER) cannot be rebuilt by this command',
     );
   }
-  const { NATS_URL, CLICKHOUSE_URL: url, CLICKHOUSE_DATABASE: database } = config;
-  const nats = await connectNats({ url: NATS_URL, name: 'rebuild' });
+  const { CLICKHOUSE_URL: url, CLICKHOUSE_DATABASE: database } = config;
+  const nats = await connectNats({ ...natsOptions(config), name: 'rebuild' });
   const connect = (name: string) =>
     connectClickHouse({
       url,

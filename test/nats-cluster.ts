@@ -31,6 +31,13 @@ export class Cluster {
 
   /** Servers of `binary`, which findClusterServer gives. */
   static async start(directory: string, binary: string): Promise<Cluster> {
+    const cluster = await Cluster.prepare(directory, binary);
+    await Promise.all(NODES.map((node) => cluster.restart(node)));
+    return cluster;
+  }
+
+  /** None of its servers runs yet: `restart` starts each. */
+  static async prepare(directory: string, binary: string): Promise<Cluster> {
     const cluster = new Cluster(directory, binary);
     for (const node of NODES) {
       cluster.#clientPorts.set(node, await freePort());
@@ -43,7 +50,6 @@ export class Cluster {
         cluster.#gates.push(await Gate.open(from, to, target));
       }
     }
-    await Promise.all(NODES.map((node) => cluster.restart(node)));
     return cluster;
   }
 

@@ -93,6 +93,8 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
   child.stdin.on('error', () => {});
   const rpc = new Rpc(`http://127.0.0.1:${port}`);
   await untilReady(rpc, exited);
+  const mining = new AbortController();
+  void exited.then(() => mining.abort());
   return {
     rpc,
     url: rpc.url,
@@ -101,13 +103,27 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
     exited,
     async mineEvery(seconds) {
       await rpc.call('evm_setTime', Math.floor(Date.now() / 1000));
-      await rpc.call('evm_setIntervalMining', seconds);
+      void mineEvery(rpc, seconds * 1_000, mining.signal);
     },
     async stop() {
+      mining.abort();
       child.stdin.end();
       await exited;
     },
   };
+}
+
+/**
+ * Mines a block so often until the signal. Not anvil's own interval: with one of 1 or 2 s it keeps 1,500
+ * states whatever --prune-history says (`InMemoryBlockStates`), 11 GB after 70,000 matches.
+ */
+async function mineEvery(rpc: Rpc, everyMs: number, signal: AbortSignal): Promise<void> {
+  for (let due = Date.now() + everyMs; ; due = Math.max(due + everyMs, Date.now())) {
+    await sleep(Math.max(0, due - Date.now()), undefined, { signal }).catch(() => undefined);
+    if (signal.aborted) return;
+    // An anvil that is gone is told of by `exited`.
+    await rpc.call('evm_mine').catch(() => undefined);
+  }
 }
 
 /** A port that was free a moment ago. */

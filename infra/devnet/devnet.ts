@@ -34,6 +34,8 @@ type DevnetOptions = {
   /** 0: no live trading. */
   readonly matchesPerSecond: number;
   readonly stateIntervalSeconds?: number;
+  /** Ends the trading; the chain goes on with empty blocks. */
+  readonly rest?: AbortSignal;
   /** Unix milliseconds. */
   readonly now: () => number;
   readonly report: (line: Readonly<Record<string, unknown>>) => void;
@@ -157,16 +159,15 @@ async function startLive(
 ): Promise<string> {
   try {
     if (options.blockTimeSeconds > 0) await chain.mineEvery(options.blockTimeSeconds);
-    if (options.matchesPerSecond === 0) {
-      await aborted(signal);
-    } else {
+    if (options.matchesPerSecond > 0) {
       await tradeLive(chain.rpc, world, {
         seed: options.seed,
         matchesPerSecond: options.matchesPerSecond,
-        signal,
+        signal: options.rest === undefined ? signal : AbortSignal.any([signal, options.rest]),
         onRevert: (hash) => options.report({ event: 'unexpected-revert', hash }),
       });
     }
+    await aborted(signal);
     return 'stopped';
   } catch (error) {
     const code = await Promise.race([chain.exited, sleep(EXIT_NEWS_MS)]);

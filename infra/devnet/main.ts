@@ -1,7 +1,8 @@
 /**
  * The devnet as a process: chain, contracts, history, metadata API, live traders. Prints one JSON line
  * per step on stdout, `ready` with the URLs at last. Started again on the same directory it goes on
- * with the same chain: no second deployment, no second history. Ends on SIGTERM, SIGINT, or when its parent
+ * with the same chain: no second deployment, no second history. SIGUSR2 ends the trading, and the chain goes
+ * on with empty blocks. Ends on SIGTERM, SIGINT, or when its parent
  * disconnects; ends with code 1 when the chain dies, for the supervisor to start it again.
  */
 import { mkdirSync } from 'node:fs';
@@ -18,6 +19,8 @@ const Options = z.object({
   'history-days': z.coerce.number().positive().max(365).default(30),
   'history-matches': z.coerce.number().int().min(1).max(200_000).default(4_000),
   'block-time': z.coerce.number().int().min(1).max(60).default(2),
+  /** Seconds between two saves of the chain while it runs; it is saved at the end too. */
+  'state-interval': z.coerce.number().int().min(1).max(86_400).default(30),
   traders: z.coerce.number().int().min(40).max(5_000).default(150),
   'no-live': z.boolean().default(false),
 });
@@ -35,6 +38,7 @@ async function main(): Promise<void> {
       'history-days': text,
       'history-matches': text,
       'block-time': text,
+      'state-interval': text,
       traders: text,
       'no-live': { type: 'boolean' },
     },
@@ -45,6 +49,8 @@ async function main(): Promise<void> {
   const end = () => ending.abort();
   process.once('SIGTERM', end).once('SIGINT', end).once('disconnect', end);
 
+  const rest = new AbortController();
+  process.once('SIGUSR2', () => rest.abort());
   const opening = openDevnet({
     directory: options.data,
     rpcPort: options['rpc-port'],
@@ -55,6 +61,8 @@ async function main(): Promise<void> {
     historyMatches: options['history-matches'],
     blockTimeSeconds: options['block-time'],
     matchesPerSecond: options['no-live'] ? 0 : options['demo-rate'],
+    stateIntervalSeconds: options['state-interval'],
+    rest: rest.signal,
     now: Date.now,
     report: (line) => process.stdout.write(`${JSON.stringify(line)}\n`),
   });

@@ -86,7 +86,7 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
     writeFileSync(configPath, configuration(dataDir, port, options));
     const logPath = join(dataDir, 'nats-server.log');
     // A file and not a pipe: a server that outlives us must not die on its next log line.
-    const log = openSync(logPath, 'w');
+    const log = openSync(logPath, 'a');
     const child = spawn(binary, ['--config', configPath], { stdio: ['ignore', log, log] });
     closeSync(log);
     child.once('exit', () => lock.release());
@@ -174,7 +174,9 @@ function urlFrom(portsPath: string): string | undefined {
     throw error;
   }
   // The file appears before its text; the closing brace is the last byte written.
-  return text.trimEnd().endsWith('}') ? /nats:\/\/127\.0\.0\.1:\d+/.exec(text)?.[0] : undefined;
+  return text.trimEnd().endsWith('}')
+    ? /(nats|tls):\/\/127\.0\.0\.1:\d+/.exec(text)?.[0]
+    : undefined;
 }
 
 async function stop(child: ChildProcess): Promise<void> {

@@ -3,8 +3,9 @@
  * stream, the same number under way. The library's loses what is published while disconnected; this
  * is what the difference costs while nothing goes wrong.
  */
-import { ensureStream, type Nats } from '../../infra/nats.ts';
+import type { Nats } from '../../infra/nats.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { ensureStream } from '../../infra/nats-stream.ts';
 
 const STREAM = 'BENCH';
 const SUBJECT = 'bench.message';

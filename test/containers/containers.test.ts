@@ -1,6 +1,8 @@
 /**
  * The service on the real servers of its compose files, in containers: one node of each, and the
- * cluster. The devnet, ingest, projector and api run here, from the repository; they get URLs.
+ * cluster. The devnet, ingest, projector and api run here, from the repository; they get URLs. Without
+ * containers the same on any empty servers: with NATS_URL and CLICKHOUSE_URL, and what else the
+ * configuration needs for them.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,7 +17,8 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { issueKey } from '../../api/key-changes.ts';
 import { generateKey } from '../../api/keys.ts';
-import { connectNats } from '../../infra/nats.ts';
+import { readConfig } from '../../infra/config.ts';
+import { connectNats, natsOptions } from '../../infra/nats.ts';
 import { openKv } from '../../infra/nats-kv.ts';
 import { KEYS_BUCKET } from '../../infra/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
@@ -40,6 +43,9 @@ function imageOf(file: string, service: string): string {
 
 const reason = await missingEngine();
 if (reason !== undefined) console.log(`containers skipped: no container engine (${reason})`);
+
+const given = process.env.NATS_URL && process.env.CLICKHOUSE_URL;
+if (!given) console.log('given servers skipped: NATS_URL and CLICKHOUSE_URL are not set');
 
 const running: StartedTestContainer[] = [];
 let network: StartedNetwork;
@@ -122,6 +128,14 @@ describe.skipIf(reason !== undefined)('on servers in containers', () => {
   });
 });
 
+describe.skipIf(!given)('on given servers', () => {
+  test('NATS_URL and CLICKHOUSE_URL', { timeout: START_MS_MAX }, async () => {
+    directory = temporaryDirectory();
+    await tradesFlow({});
+    directory.remove();
+  });
+});
+
 async function keep(starting: Promise<StartedTestContainer>): Promise<StartedTestContainer> {
   const container = await starting;
   running.push(container);
@@ -182,11 +196,11 @@ function clickHouseUrl(container: StartedTestContainer): string {
 
 /** Runs devnet, ingest, projector and api on the servers, and compares what they say of the trades. */
 async function tradesFlow(env: Record<string, string>): Promise<void> {
-  const { CLICKHOUSE_URL = '', NATS_URL = '', NATS_REPLICAS = '1', CLICKHOUSE_CLUSTER } = env;
-  await migrate({ url: CLICKHOUSE_URL, database: 'fillstream', cluster: CLICKHOUSE_CLUSTER });
-  const { NATS_USER: user = '', NATS_PASSWORD: password = '' } = env;
-  const nats = await connectNats({ url: NATS_URL, name: 'test', user, password });
-  const bucket = await openKv(nats, KEYS_BUCKET, { replicas: Number(NATS_REPLICAS) });
+  const config = readConfig({ ...process.env, ...env });
+  const { CLICKHOUSE_URL, CLICKHOUSE_DATABASE: database, NATS_REPLICAS: replicas } = config;
+  await migrate({ url: CLICKHOUSE_URL, database, cluster: config.CLICKHOUSE_CLUSTER });
+  const nats = await connectNats({ ...natsOptions(config), name: 'test' });
+  const bucket = await openKv(nats, KEYS_BUCKET, { replicas });
   const wanted = { tier: 'pro', account: 'test', label: '' } as const;
   const { key } = await issueKey(bucket, wanted, Date.now());
   await nats.close();
@@ -207,11 +221,12 @@ async function tradesFlow(env: Record<string, string>): Promise<void> {
     CLICKHOUSE_URL,
     `SELECT toString(sum(fills)) AS fills, toString(sum(maker_volume) + sum(taker_volume)) AS volume
      FROM trader_hours`,
+    database,
   );
   expect(Number(sums[0]?.fills)).toBeGreaterThan(400);
   type Board = { traders: unknown[]; total_count: number };
   await until(async () => {
-    const path = '/v1/analytics/leaderboard?time_frame=30D&limit=5';
+    const path = '/v1/analytics/leaderboard?time_frame=1D&limit=5';
     const board = await answerOf<Board>(`http://127.0.0.1:${port}`, key, path);
     return board.traders.length === 5 ? board : undefined;
   });

@@ -7,9 +7,11 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { position } from '../../api/feed/position.ts';
 import { connectNats } from '../../infra/nats.ts';
 import { storedSince } from '../../infra/nats-read.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
+import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { FeedClient } from './feed-client.ts';
 import {
   type Devnet,
@@ -37,6 +39,9 @@ const SUMS = [
   `SELECT count() AS rows, groupBitXor(cityHash64(condition_id, trader, outcome, shares, cost_basis,
      open_fees)) AS hash FROM positions FINAL`,
 ];
+
+/** A position a million events ahead: of a feed that was far longer. */
+const AHEAD = 10n ** 10n;
 
 let directory: ReturnType<typeof temporaryDirectory>;
 let devnet: Devnet;
@@ -77,9 +82,9 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   const data = join(directory.path, 'data');
   const target = join(directory.path, 'backup');
   service = await startService(data, { env: devnet.env });
-  const { url, key, nats_url, clickhouse_url } = service.ready;
+  const { key, nats_url, clickhouse_url } = service.ready;
   const env = { NATS_URL: nats_url, CLICKHOUSE_URL: clickhouse_url };
-  const listener = new FeedClient(url, key);
+  const listener = new FeedClient(service.ready.url, key);
   await until(async () => (listener.events.length >= 20 ? true : undefined));
 
   const told = await command(env, 'backup', '--to', target, '--name', 'first');
@@ -118,14 +123,63 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
 
   service = await startService(data, { env: devnet.env });
   await settled(service);
-  const after = await figures(service);
+  const restored = await figures(service);
   expect(before.ids.length).toBeGreaterThan(300);
-  expect(after).toEqual(before);
+  expect(restored).toEqual(before);
   // The key of before is valid: it was restored, not made again.
   expect(service.ready.key).toBe(key);
   const board = await service.get<{ traders: unknown[] }>('/v1/analytics/leaderboard?limit=5');
   expect(board.traders).toHaveLength(5);
+
+  // A client that comes back with a position of before goes on exactly, or is told of a gap.
+  const heard = listener.events.map(({ id }) => id);
+  const kept = heard[atBackup - 15] ?? '';
+  const ahead = String(BigInt(heard.at(-1) ?? 0) + AHEAD);
+  const asked = [kept, heard[atBackup + 5], heard[atBackup + 15], heard.at(-1), ahead];
+  const url = service.ready.url;
+  const clients = asked.map((id) => ({ id, client: new FeedClient(url, key, '', id) }));
+  await devnet.process.stop();
+  devnet = await trading(devnet, dataOfDevnet);
+  for (const { client } of clients) {
+    await until(async () => (client.events.length >= 20 ? true : undefined));
+    await client.stop();
+  }
+  const feed = await feedIds(service);
+  for (const { id = '', client } of clients) {
+    const ids = client.events.map((event) => event.id);
+    const from = feed.indexOf(ids[0] ?? '');
+    expect(ids).toEqual(feed.slice(from, from + ids.length));
+    expect(client.gaps).toBe(feed.includes(id) ? 0 : 1);
+    if (feed.includes(id)) expect(from).toBe(feed.indexOf(id) + 1);
+  }
+  expect(feed).toContain(kept);
+  expect(feed).not.toContain(ahead);
+  console.log(`gaps told: ${clients.map(({ client }) => client.gaps).join(', ')}`);
 });
+
+/** Positions of FEED's matches, in order. */
+async function feedIds(of: Service): Promise<readonly string[]> {
+  const nats = await connectNats({ url: of.ready.nats_url, name: 'test' });
+  const ids: string[] = [];
+  for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
+    if (message.subject !== FEED_MATCH_SUBJECT) continue;
+    ids.push(String(position(message.sequence, message.messageId)));
+  }
+  await nats.close();
+  return ids;
+}
+
+/** The devnet on the same ports, trading again. */
+function trading(old: Devnet, data: string): Promise<Devnet> {
+  const port = (given: string | undefined) => Number(new URL(given ?? '').port);
+  return startDevnet(data, {
+    matches: 1,
+    days: 1,
+    rate: 10,
+    rpcPort: port(old.env.RPC_URL),
+    gammaPort: port(old.env.GAMMA_URL),
+  });
+}
 
 /** Waits until nothing is projected any more: the chain stands still. */
 async function settled(of: Service): Promise<void> {

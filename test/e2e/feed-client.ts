@@ -15,7 +15,9 @@ export class FeedClient {
   readonly #key: string;
   readonly #running: Promise<void>;
 
-  constructor(url: string, key: string, query = '') {
+  /** `lastId` is where it goes on; '' is live. */
+  constructor(url: string, key: string, query = '', lastId = '') {
+    this.#lastId = lastId;
     this.#url = `${url}/v1/stream/orders${query}`;
     this.#key = key;
     this.#running = this.#run();

@@ -18,6 +18,8 @@ const ABI = parseAbi([
   'event Transfer(address indexed from, address indexed to, uint256 value)',
 ]);
 
+const BLOCKS_A_PAGE = 200;
+
 type RawLog = {
   readonly address: Hex;
   readonly topics: [Hex, ...Hex[]];
@@ -55,16 +57,15 @@ export async function recompute(
   rpcUrl: string,
   tokens: ReadonlyMap<string, { readonly condition: string; readonly outcome: 0 | 1 }>,
 ): Promise<Chain> {
-  const logs = await chainLogs(rpcUrl, [EXCHANGE, NEG_RISK_EXCHANGE, CONDITIONAL_TOKENS]);
-  const times = await blockTimes(rpcUrl, logs);
+  const timeOf = blockTimes(rpcUrl);
   const accounts = new Map<string, Account>();
   const hours: Chain['hours'] = new Map();
   const holdings = new Map<string, Map<string, Holding>>();
   let lastFillBlock = 0;
-  for (const log of logs) {
+  for await (const log of chainLogs(rpcUrl, [EXCHANGE, NEG_RISK_EXCHANGE, CONDITIONAL_TOKENS])) {
     const event = decoded(log);
     if (event === undefined || event.eventName === 'Transfer') continue;
-    const hour = Math.floor((times.get(log.blockNumber) ?? 0) / 3_600) * 3_600;
+    const hour = Math.floor((await timeOf(log.blockNumber)) / 3_600) * 3_600;
     const book = (trader: string, condition: string, change: Partial<Account>) => {
       add(at(accounts, `${trader} ${condition}`, empty), change);
       const inHour = at(hours, `${trader} ${hour}`, () => ({
@@ -147,7 +148,7 @@ function payOut(holding: Holding, payouts: readonly bigint[]): Partial<Account> 
 /** Balances from every Transfer since the first block, beside what the token itself says. */
 async function pusd(rpcUrl: string): Promise<Pick<Chain, 'totalSupply' | 'balances'>> {
   const balances = new Map<string, bigint>();
-  for (const log of await chainLogs(rpcUrl, [PUSD])) {
+  for await (const log of chainLogs(rpcUrl, [PUSD])) {
     const event = decoded(log);
     if (event?.eventName !== 'Transfer') continue;
     const { from, to, value } = event.args;
@@ -159,19 +160,27 @@ async function pusd(rpcUrl: string): Promise<Pick<Chain, 'totalSupply' | 'balanc
   return { totalSupply: BigInt(supply), balances };
 }
 
-async function chainLogs(rpcUrl: string, address: readonly string[]): Promise<RawLog[]> {
-  const filter = { fromBlock: '0x0', toBlock: 'latest', address };
-  return rpc<RawLog[]>(rpcUrl, 'eth_getLogs', [filter]);
+/** In pages: all logs of a long run would not fit into one answer. */
+async function* chainLogs(rpcUrl: string, address: readonly string[]): AsyncGenerator<RawLog> {
+  const head = Number(await rpc<Hex>(rpcUrl, 'eth_blockNumber', []));
+  const hex = (block: number) => `0x${block.toString(16)}`;
+  for (let from = 0; from <= head; from += BLOCKS_A_PAGE) {
+    const toBlock = hex(Math.min(head, from + BLOCKS_A_PAGE - 1));
+    yield* await rpc<RawLog[]>(rpcUrl, 'eth_getLogs', [{ fromBlock: hex(from), toBlock, address }]);
+  }
 }
 
-async function blockTimes(rpcUrl: string, logs: readonly RawLog[]): Promise<Map<Hex, number>> {
-  const times = new Map<Hex, number>();
-  for (const number of new Set(logs.map((log) => log.blockNumber))) {
-    const params = [number, false];
-    const block = await rpc<{ timestamp: Hex }>(rpcUrl, 'eth_getBlockByNumber', params);
-    times.set(number, Number(block.timestamp));
-  }
-  return times;
+/** Seconds since the epoch of a block, each asked for once. */
+function blockTimes(rpcUrl: string): (block: Hex) => Promise<number> {
+  const times = new Map<Hex, Promise<number>>();
+  const ask = async (block: Hex) => {
+    const { timestamp } = await rpc<{ timestamp: Hex }>(rpcUrl, 'eth_getBlockByNumber', [
+      block,
+      false,
+    ]);
+    return Number(timestamp);
+  };
+  return (block) => at(times, block, () => ask(block));
 }
 
 function decoded(log: RawLog) {

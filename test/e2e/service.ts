@@ -154,8 +154,16 @@ export async function query<Row>(
   sql: string,
   database = 'fillstream',
 ): Promise<readonly Row[]> {
-  const response = await fetch(`${url}/?database=${database}&default_format=JSONEachRow`, {
+  // fetch takes no user and password in a URL.
+  const { origin, username, password } = new URL(url);
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const headers: Record<string, string> =
+    username === ''
+      ? {}
+      : { authorization: `Basic ${Buffer.from(credentials).toString('base64')}` };
+  const response = await fetch(`${origin}/?database=${database}&default_format=JSONEachRow`, {
     method: 'POST',
+    headers,
     body: sql,
   });
   const text = await response.text();
@@ -173,6 +181,8 @@ export type DevnetOptions = {
   readonly rate: number;
   readonly rpcPort?: number;
   readonly gammaPort?: number;
+  /** More options of `infra/devnet/main.ts`. */
+  readonly args?: readonly string[];
 };
 
 /** A devnet of the test's own, for services that are started and stopped against it. */
@@ -180,6 +190,7 @@ export async function startDevnet(data: string, options: DevnetOptions) {
   const { matches, days, rate, rpcPort = 0, gammaPort = 0 } = options;
   const args = ['--data', data, '--history-matches', String(matches), '--history-days', `${days}`];
   args.push('--rpc-port', String(rpcPort), '--gamma-port', String(gammaPort));
+  args.push(...(options.args ?? []));
   args.push(...(rate === 0 ? ['--no-live'] : ['--demo-rate', String(rate)]));
   const process = start('infra/devnet/main.ts', args);
   const ready = await process.event('ready');

@@ -159,7 +159,7 @@ async function disturb(
 
 /** All disturbances by the match at which they begin. Those of one kind never overlap. */
 function planOf(stage: Stage, options: FaultRunOptions, tally: Tally): Disturbance[] {
-  const { seed, matches, blockSeconds } = options;
+  const { seed, matches } = options;
   const random = new Random(`${seed}:plan`);
   const spread = (count: number, run: () => Promise<void>): Disturbance[] => {
     let previous = Promise.resolve();
@@ -176,7 +176,7 @@ function planOf(stage: Stage, options: FaultRunOptions, tally: Tally): Disturban
       const { rpcUrl } = stage;
       tally.reorganising = answered(() =>
         stage.whileNobodyAsks(async () => {
-          const reorg = await reorganise(rpcUrl, blocks, blockSeconds, random);
+          const reorg = await reorganise(rpcUrl, blocks, random);
           tally.reorgs += 1;
           tally.moved += reorg.moved;
           tally.replaced += reorg.replaced;

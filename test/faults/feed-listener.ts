@@ -23,6 +23,7 @@ export class FeedListener {
   readonly #key: string;
   readonly #ports: readonly number[];
   readonly #random: () => number;
+  readonly #numberOf: (hash: string) => number;
   readonly #running: Promise<void>;
 
   constructor(options: {
@@ -30,11 +31,14 @@ export class FeedListener {
     readonly key: string;
     readonly ports: readonly number[];
     readonly random: () => number;
+    /** Number of the match with this transaction hash, hexadecimal; by default the hash is it. */
+    readonly numberOf?: (hash: string) => number;
   }) {
     this.#target = options.target;
     this.#key = options.key;
     this.#ports = options.ports;
     this.#random = options.random;
+    this.#numberOf = options.numberOf ?? ((hash) => Number.parseInt(hash, 16));
     this.#running = this.#run();
   }
 
@@ -100,8 +104,8 @@ export class FeedListener {
     const event = /^event: (\w+)$/m.exec(block)?.[1];
     if (event === 'gap') this.seen.push('gap');
     if (event !== 'order' && event !== 'tx') return;
-    // The hash of match n is n; it stands first or last, and nowhere else with a name of its own.
+    // It stands first or last, and nowhere else with a name of its own.
     const hash = /^data: \["0x([0-9a-f]{64})"|"tx_hash":"0x([0-9a-f]{64})"/m.exec(block);
-    this.seen.push(Number.parseInt(hash?.[1] ?? hash?.[2] ?? '', 16));
+    this.seen.push(this.#numberOf(hash?.[1] ?? hash?.[2] ?? ''));
   }
 }

@@ -16,51 +16,43 @@ type Transaction = {
 type Replayed = readonly [string | Readonly<Record<string, string>>, number];
 
 const REPLACED_CHANCE = 1 / 200;
-/** A block that was due when mining was stopped comes within this time. */
+/** A block that was asked for before everybody was stopped comes within this time. */
 const QUIET_MS = 400;
 const GAS = '0x989680';
 
 export type Reorg = { readonly blocks: number; readonly moved: number; readonly replaced: number };
 
-/** Replaces the newest `blocks` blocks. Mining every `blockSeconds` goes on afterwards. */
-export async function reorganise(
-  url: string,
-  blocks: number,
-  blockSeconds: number,
-  random: Random,
-): Promise<Reorg> {
-  // A block that is mined between reading and replacing would be lost with its transactions.
-  await rpc(url, 'evm_setIntervalMining', [0]);
-  try {
-    // Waits behind a block that is under way, however long that takes: anvil mines one at a time.
-    await rpc(url, 'evm_mine', []);
-    const head = await quietHead(url);
-    const replayed: Replayed[] = [];
-    let moved = 0;
-    let replaced = 0;
-    let place = 0;
-    for (let offset = 0; offset < blocks; offset++) {
-      const number = `0x${(head - blocks + 1 + offset).toString(16)}`;
-      const params = [number, true];
-      const block = await rpc<{ transactions: Transaction[] }>(url, 'eth_getBlockByNumber', params);
-      for (const transaction of block.transactions) {
-        // Never before its predecessor: nonces and balances come in this order.
-        place = Math.max(place, offset);
-        if (place < blocks - 1 && random.chance(1 / block.transactions.length)) place += 1;
-        if (place > offset) moved += 1;
-        const replace = random.chance(REPLACED_CHANCE);
-        if (replace) replaced += 1;
-        const { from, nonce, hash } = transaction;
-        const other = { from, to: from, nonce, gas: GAS, gasPrice: '0x0', value: '0x0' };
-        const raw = () => rpc<string>(url, 'eth_getRawTransactionByHash', [hash]);
-        replayed.push([replace ? other : await raw(), place]);
-      }
+/**
+ * Replaces the newest `blocks` blocks. Nobody else may mine meanwhile (Stage.whileNobodyAsks): a block
+ * that is mined between reading and replacing would be lost with its transactions.
+ */
+export async function reorganise(url: string, blocks: number, random: Random): Promise<Reorg> {
+  // Waits behind a block that is under way, however long that takes: anvil mines one at a time.
+  await rpc(url, 'evm_mine', []);
+  const head = await quietHead(url);
+  const replayed: Replayed[] = [];
+  let moved = 0;
+  let replaced = 0;
+  let place = 0;
+  for (let offset = 0; offset < blocks; offset++) {
+    const number = `0x${(head - blocks + 1 + offset).toString(16)}`;
+    const params = [number, true];
+    const block = await rpc<{ transactions: Transaction[] }>(url, 'eth_getBlockByNumber', params);
+    for (const transaction of block.transactions) {
+      // Never before its predecessor: nonces and balances come in this order.
+      place = Math.max(place, offset);
+      if (place < blocks - 1 && random.chance(1 / block.transactions.length)) place += 1;
+      if (place > offset) moved += 1;
+      const replace = random.chance(REPLACED_CHANCE);
+      if (replace) replaced += 1;
+      const { from, nonce, hash } = transaction;
+      const other = { from, to: from, nonce, gas: GAS, gasPrice: '0x0', value: '0x0' };
+      const raw = () => rpc<string>(url, 'eth_getRawTransactionByHash', [hash]);
+      replayed.push([replace ? other : await raw(), place]);
     }
-    await rpc(url, 'anvil_reorg', [blocks, replayed]);
-    return { blocks, moved, replaced };
-  } finally {
-    await rpc(url, 'evm_setIntervalMining', [blockSeconds]);
   }
+  await rpc(url, 'anvil_reorg', [blocks, replayed]);
+  return { blocks, moved, replaced };
 }
 
 /** The head once it stays the same for QUIET_MS. */

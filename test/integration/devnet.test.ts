@@ -459,6 +459,19 @@ describe('openDevnet', () => {
     await third.close();
   });
 
+  test('keeps the account states of a few blocks only while it mines every second', async () => {
+    const directory = newDirectory();
+    const devnet = await openDevnet({ ...options, directory, blockTimeSeconds: 1 });
+    const { rpc } = devnet.chain;
+    for (let block = 0; block < 40; block++) await rpc.call('evm_mine');
+    const head = Number(await rpc.call<Hex>('eth_blockNumber'));
+    const balanceAt = (block: number) =>
+      rpc.call('eth_getBalance', DEPLOYER, `0x${block.toString(16)}`);
+    await balanceAt(head - 5);
+    await expect(balanceAt(head - 30)).rejects.toThrow();
+    await devnet.close();
+  });
+
   test('ends when it is closed while its blocks are just starting', async () => {
     const given = {
       ...options,

@@ -10,9 +10,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { DataDirectoryInUseError } from '../../infra/embedded/nats-server-lock.ts';
-import { connectNats, ensureStream, type Nats, streamState } from '../../infra/nats.ts';
+import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
 import { type KvEvent, openKv } from '../../infra/nats-kv.ts';
 import { OrderedPublisher, type PublishAck } from '../../infra/nats-publisher.ts';
+import { ensureStream } from '../../infra/nats-stream.ts';
 import { StreamRewoundError, tail, tailBatches } from '../../infra/nats-tail.ts';
 
 let dataDir: string;

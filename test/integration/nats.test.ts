@@ -12,11 +12,9 @@ import {
 } from '../../infra/embedded/nats-server.ts';
 import {
   connectNats,
-  ensureStream,
   type Nats,
   NatsRefusedError,
   NatsUnavailableError,
-  StreamConfigError,
   StreamMissingError,
   streamState,
 } from '../../infra/nats.ts';
@@ -32,6 +30,7 @@ import {
   lastMessage,
   readRange,
 } from '../../infra/nats-read.ts';
+import { ensureStream, StreamConfigError } from '../../infra/nats-stream.ts';
 import { tail, tailBatches } from '../../infra/nats-tail.ts';
 
 let dataDir: string;

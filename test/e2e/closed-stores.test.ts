@@ -1,0 +1,128 @@
+/**
+ * `npm start` on a NATS and a ClickHouse that let nobody in without a password, and the commands beside
+ * it: every part of the service uses what the configuration gives, and shows it nowhere.
+ */
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { readdirSync, readFileSync } from 'node:fs';
+import { createServer, request as httpRequest, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { makeCertificates } from '../nats-credentials.ts';
+import { start, startService, temporaryDirectory } from './service.ts';
+
+const PASSWORD = 'correct horse/battery@staple';
+
+/** As a server words it. */
+const REFUSAL =
+  'Code: 516. DB::Exception: service: Authentication failed: password is incorrect, or there is no ' +
+  'user with such name. (AUTHENTICATION_FAILED) (version 26.3.4.5 (official build))\n';
+
+const run = promisify(execFile);
+let directory: ReturnType<typeof temporaryDirectory>;
+let nats: NatsServer;
+let clickhouse: ReturnType<typeof start>;
+let gate: Server;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  directory = temporaryDirectory();
+  const { authority, server } = makeCertificates(directory.path);
+  nats = await startNatsServer({
+    dataDir: join(directory.path, 'nats'),
+    configExtra: `tls { cert_file: "${server.cert}", key_file: "${server.key}" }
+authorization { user: "service", password: "${PASSWORD}" }`,
+  });
+  clickhouse = start('infra/embedded/clickhouse.ts', [
+    ...['--data', join(directory.path, 'clickhouse'), '--port', '0'],
+  ]);
+  gate = await passwordGate(String((await clickhouse.event('listening')).url));
+  const { port } = gate.address() as AddressInfo;
+  env = {
+    ...{ NATS_URL: nats.url, NATS_TLS_CA: authority },
+    ...{ NATS_USER: 'service', NATS_PASSWORD: PASSWORD },
+    CLICKHOUSE_URL: `http://service:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}`,
+  };
+});
+
+afterAll(async () => {
+  gate?.close();
+  await clickhouse?.stop();
+  await nats?.stop();
+  directory?.remove();
+});
+
+/** The embedded engine has no passwords: this asks for one before it, as a server does. */
+async function passwordGate(target: string): Promise<Server> {
+  const wanted = `Basic ${Buffer.from(`service:${PASSWORD}`).toString('base64')}`;
+  const server = createServer((request, response) => {
+    const { authorization, ...headers } = request.headers;
+    if (authorization !== wanted) {
+      response.writeHead(403, { 'X-ClickHouse-Exception-Code': '516' });
+      response.end(REFUSAL);
+      return;
+    }
+    const passed = httpRequest(`${target}${request.url}`, { method: request.method, headers });
+    passed.on('response', (answer) => {
+      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      answer.pipe(response);
+    });
+    passed.on('error', () => response.destroy());
+    request.pipe(passed);
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return server;
+}
+
+const command = (module: string, ...args: string[]) =>
+  run(process.execPath, [module, ...args], { env: { ...process.env, ...env } });
+
+/** A start, a rebuild and a backup: 30 s on a quiet machine. */
+const TEST_MS_MAX = 300_000;
+
+test('the whole service, keys, backup and rebuild work', { timeout: TEST_MS_MAX }, async () => {
+  const data = join(directory.path, 'data');
+  const service = await startService(data, { args: ['--history-days', '2'], env });
+  const board = await service.get<{ traders: unknown[] }>('/v1/analytics/leaderboard?limit=5');
+  expect(board.traders).toHaveLength(5);
+  const said = [
+    await command('api/keys-command.ts', 'list'),
+    await command('projector/rebuild.ts', '--from', 'ledger', '--yes'),
+    await command('projector/backup.ts', 'backup', '--to', join(directory.path, 'backup')),
+  ].map(({ stdout, stderr }) => stdout + stderr);
+  expect(said[0]).toContain('local-pro');
+  expect(said[1]).toContain('done');
+  expect(said[2]).toContain('JetStream: LEDGER');
+  await service.up.stop();
+  const logs = readdirSync(join(data, 'logs')).map((name) =>
+    readFileSync(join(data, 'logs', name), 'utf8'),
+  );
+  const shown = [...said, ...logs, JSON.stringify(service.up.lines), service.up.errors()].join();
+  for (const secret of [PASSWORD, encodeURIComponent(PASSWORD)])
+    expect(shown).not.toContain(secret);
+});
+
+test.each<[string, Record<string, string>, RegExp]>([
+  ['NATS_PASSWORD', { NATS_PASSWORD: 'wrong' }, /NATS/],
+  [
+    'the password of ClickHouse',
+    { CLICKHOUSE_URL: 'http://service:wrong@' },
+    /CLICKHOUSE_URL: .* password/,
+  ],
+  ['CLICKHOUSE_URL', { CLICKHOUSE_URL: 'http://127.0.0.1:9' }, /CLICKHOUSE_URL: .*ECONNREFUSED/],
+  ['NATS_URL with a user', { NATS_URL: 'nats://service:x@127.0.0.1:4222' }, /NATS_USER/],
+  ['NATS_USER without NATS_URL', { NATS_URL: '' }, /NATS_USER.*NATS_URL/],
+])('%s that is wrong ends the start with one message', async (_, wrong, message) => {
+  const { port } = gate.address() as AddressInfo;
+  const given: NodeJS.ProcessEnv = { ...env, ...wrong };
+  if (given.CLICKHOUSE_URL?.endsWith('@')) given.CLICKHOUSE_URL += `127.0.0.1:${port}`;
+  const data = join(directory.path, `wrong-${message.source.length}`);
+  const up = start('infra/up.ts', ['--json', '--port', '0', '--data', data], given);
+  expect(await up.exit).toBe(1);
+  expect(up.errors()).toMatch(message);
+  expect(up.errors()).not.toMatch(/\n {4}at /);
+});

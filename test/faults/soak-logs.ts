@@ -1,0 +1,106 @@
+/**
+ * Reads every log of a service and holds each error line against the list of those that a fault explains.
+ * An error line is one of level error or above, one of nats-server marked so, and one that is no log line
+ * at all (an exception that nobody caught).
+ */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Fault } from './soak-faults.ts';
+
+/** Error lines that are right while a part is down, and only then. */
+const EXPLAINED: readonly {
+  readonly log: RegExp;
+  readonly line: RegExp;
+  readonly fault: Fault;
+  readonly why: string;
+}[] = [
+  {
+    log: /api\.log$/,
+    line: /"the analytics store cannot answer now[^"]*(ECONNREFUSED|ECONNRESET|socket hang up)/,
+    fault: 'clickhouse',
+    why: 'the api answers 503 while ClickHouse is killed and starts again',
+  },
+  {
+    log: /api\.log$/,
+    line: /"(the (streams|final matches|keys|order feed) cannot be (read|written) now|a part that this request needs cannot be reached now)/,
+    fault: 'nats',
+    why: 'the api answers 503 while nats-server is killed and starts again',
+  },
+];
+
+const LEVEL_WARN = 40;
+const LEVEL_ERROR = 50;
+const SHOWN_MAX = 10;
+
+export type LogFindings = {
+  /** How often each explanation was needed. */
+  readonly explained: ReadonlyMap<string, number>;
+  /** Error lines that nothing explains: how many, and the first few. */
+  readonly unexplained: number;
+  readonly shown: readonly string[];
+  /** Warnings by their message, for the reader. */
+  readonly warnings: ReadonlyMap<string, number>;
+};
+
+/** A fault and the milliseconds since the epoch from its beginning until all parts were ready again. */
+export type FaultWindow = { readonly fault: Fault; readonly fromMs: number; readonly toMs: number };
+
+/** Every `*.log` below the data directory of `npm start`. */
+export function readLogs(directory: string, windows: readonly FaultWindow[]): LogFindings {
+  const explained = new Map<string, number>();
+  const warnings = new Map<string, number>();
+  const shown: string[] = [];
+  let unexplained = 0;
+  const count = (of: Map<string, number>, name: string) => of.set(name, (of.get(name) ?? 0) + 1);
+  for (const file of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
+    if (!file.endsWith('.log')) continue;
+    for (const line of readFileSync(join(directory, file), 'utf8').split('\n')) {
+      const { level, message, timeMs } = parsed(line);
+      if (level === 'warning') count(warnings, `${file}: ${message}`);
+      if (level !== 'error') continue;
+      const faults = windows
+        .filter(({ fromMs, toMs }) => fromMs <= timeMs && timeMs <= toMs)
+        .map(({ fault }) => fault);
+      const reason = EXPLAINED.find(
+        (one) => one.log.test(file) && one.line.test(line) && faults.includes(one.fault),
+      );
+      if (reason !== undefined) {
+        count(explained, reason.why);
+        continue;
+      }
+      unexplained += 1;
+      if (shown.length < SHOWN_MAX) shown.push(`${file}: ${line}`);
+    }
+  }
+  return { explained, unexplained, shown, warnings };
+}
+
+type Line = {
+  readonly level: 'error' | 'warning' | 'other';
+  readonly message: string;
+  readonly timeMs: number;
+};
+
+function parsed(line: string): Line {
+  const timeMs = Number.NaN;
+  if (line === '') return { level: 'other', message: '', timeMs };
+  // nats-server: [pid] date time [LVL] text
+  const nats = /^\[\d+\] \S+ \S+ \[(\w+)\] (.*)$/.exec(line);
+  if (nats !== null) {
+    const [, mark = '', message = ''] = nats;
+    const isError = mark === 'ERR' || mark === 'FTL';
+    return { level: isError ? 'error' : mark === 'WRN' ? 'warning' : 'other', message, timeMs };
+  }
+  try {
+    const { level, msg, event, time } = JSON.parse(line);
+    // What a process tells its supervisor.
+    if (event !== undefined && level === undefined) return { level: 'other', message: '', timeMs };
+    const isError = level >= LEVEL_ERROR;
+    const isWarning = level === LEVEL_WARN;
+    const message = String(msg);
+    return { level: isError ? 'error' : isWarning ? 'warning' : 'other', message, timeMs: time };
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+    return { level: 'error', message: line, timeMs };
+  }
+}

@@ -1,0 +1,270 @@
+/**
+ * One soak: the whole service as `npm start` runs it, on a devnet of its own that trades at a steady rate,
+ * with listeners, analytics requests, cut connections and faults, while memory is watched. Then the trading
+ * ends, and everything is held against the chain: LEDGER, FEED, the account of each trader and market,
+ * and what each listener was sent.
+ */
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { connectNats, type Nats } from '../../infra/nats.ts';
+import { accountDifferences, recomputed } from '../e2e/reconcile.ts';
+import { projectedTo, type Service, startDevnet, startService } from '../e2e/service.ts';
+import { seeded } from '../unit/feed-matches.ts';
+import { blockNumber, chainFacts } from './chain-facts.ts';
+import { type Comparison, compare } from './compare.ts';
+import { startGate } from './gate.ts';
+import { startRpcProxy } from './rpc-proxy.ts';
+import { Disturber, type Fault, KILLED, MEMORY_UNTIL, planOf } from './soak-faults.ts';
+import { type Listened, newKey, SoakListeners, tradedNames } from './soak-listeners.ts';
+import { type LogFindings, readLogs } from './soak-logs.ts';
+import { childPid, type Memory, MemoryWatch } from './soak-memory.ts';
+import { type Requests, sendRequests } from './soak-requests.ts';
+
+export type SoakOptions = {
+  readonly directory: string;
+  readonly seed: number;
+  readonly minutes: number;
+  readonly matchesPerSecond: number;
+  readonly listeners: number;
+  readonly requestsPerSecond: number;
+  readonly onProgress: (line: string) => void;
+};
+
+export type SoakRun = {
+  readonly comparison: Comparison;
+  readonly listened: Listened;
+  readonly requests: Requests;
+  readonly faults: ReadonlyMap<Fault, number>;
+  readonly slowestRecoveryMs: number;
+  readonly memory: readonly Memory[];
+  readonly logs: LogFindings;
+  /** What is wrong, one sentence each; empty when everything holds. */
+  readonly differences: readonly string[];
+};
+
+const HISTORY = { matches: 600, days: 2 };
+/** Chain time after which a shown match counts as never mined: short, so that the end comes. */
+const PENDING_SECONDS_MAX = 30;
+/** Each listener loses its connection about so often. */
+const CUT_EVERY_SECONDS = 120;
+const REQUEST_CLIENTS = 4;
+const SAMPLE_MS = 2_000;
+const TOLD_MS = 30_000;
+const SETTLE_MS_MAX = 180_000;
+const POLL_MS = 500;
+/** Judged are the service's own processes; the devnet and this program keep everything they saw. */
+const JUDGED: readonly string[] = [...KILLED, 'supervisor'];
+
+export async function runSoak(options: SoakOptions): Promise<SoakRun> {
+  const { directory, seed, matchesPerSecond } = options;
+  const random = seeded(seed);
+  const devnet = await startDevnet(join(directory, 'devnet'), {
+    ...HISTORY,
+    rate: matchesPerSecond,
+    // A save of a long chain takes seconds, and nobody kills this one.
+    args: ['--state-interval', '86400'],
+  });
+  const rpc = await startRpcProxy(devnet.rpcUrl, `${seed}`);
+  const gamma = await startGate(devnet.env.GAMMA_URL);
+  const data = join(directory, 'service');
+  const service = await startService(data, {
+    args: ['--port', String(await freePort())],
+    env: {
+      ...{ CHAIN: 'devnet', RPC_URL: rpc.url, GAMMA_URL: gamma.url },
+      PENDING_SECONDS_MAX: String(PENDING_SECONDS_MAX),
+      HTTP_CONNECTIONS_PER_ADDRESS_MAX: String(4 * options.listeners + 100),
+    },
+  });
+  const nats = await connectNats({ url: service.ready.nats_url, name: 'soak' });
+  const liveAfter = await blockNumber(devnet.rpcUrl, 'latest');
+  const traded = await tradedNames(service);
+  const disturber = new Disturber({ service, gamma, rpc, random });
+  const count = options.listeners;
+  const listeners = await SoakListeners.open({ service, nats, count, traded, random });
+  const pids = () =>
+    new Map<string, number | undefined>([
+      ...KILLED.map((name) => [name, disturber.pidOf(name)] as const),
+      ['supervisor', service.up.pid],
+      ['devnet', devnet.process.pid],
+      ['anvil', anvilOf(devnet.process.pid)],
+      ['this program', process.pid],
+    ]);
+  const load = await underLoad({
+    options,
+    service,
+    nats,
+    traded,
+    disturber,
+    listeners,
+    random,
+    pids,
+  });
+
+  process.kill(devnet.process.pid, 'SIGUSR2');
+  options.onProgress('the trading ends; everything is compared');
+  const { comparison, accounts } = await compared({ nats, service, devnet, liveAfter });
+  const listened = await listeners.end(nats, SETTLE_MS_MAX);
+  const restarts = unexplainedRestarts(service, disturber);
+  await nats.close();
+  const code = await service.up.stop();
+  const logs = readLogs(data, disturber.windows);
+  await Promise.all([rpc.close(), gamma.close(), devnet.process.stop()]);
+  const memory = load.memory.filter(({ name }) => JUDGED.includes(name));
+  return {
+    comparison,
+    listened,
+    requests: load.requests,
+    faults: disturber.done,
+    slowestRecoveryMs: load.slowestRecoveryMs,
+    memory: load.memory,
+    logs,
+    differences: [
+      ...comparison.differences,
+      ...accounts,
+      ...listened.differences,
+      ...load.requests.differences,
+      ...disturber.differences,
+      ...restarts,
+      ...(code === 0 ? [] : [`the service ended with ${code}: ${service.up.errors()}`]),
+      ...logs.shown.map((line) => `unexplained, of ${logs.unexplained}: ${line}`),
+      ...memory.filter(({ isLevel }) => !isLevel).map(({ name }) => `memory of ${name} grows`),
+    ],
+  };
+}
+
+/** Runs for the time asked for, and until the last fault is over. */
+async function underLoad(run: {
+  readonly options: SoakOptions;
+  readonly service: Service;
+  readonly nats: Nats;
+  readonly traded: Awaited<ReturnType<typeof tradedNames>>;
+  readonly disturber: Disturber;
+  readonly listeners: SoakListeners;
+  readonly random: () => number;
+  readonly pids: () => ReadonlyMap<string, number | undefined>;
+}) {
+  const { options, disturber, listeners, random, traded } = run;
+  const durationMs = options.minutes * 60_000;
+  const startedAt = performance.now();
+  const passed = () => performance.now() - startedAt;
+  let isOver = false;
+  let slowestRecoveryMs = 0;
+  const watch = new MemoryWatch();
+
+  async function disturb(): Promise<void> {
+    for (const { atMs, fault } of planOf(durationMs, random)) {
+      await delay(Math.max(0, atMs - passed()));
+      const { recoveryMs } = await disturber.run(fault);
+      slowestRecoveryMs = Math.max(slowestRecoveryMs, recoveryMs);
+      options.onProgress(`${clock(passed())} ${fault}: ready after ${Math.round(recoveryMs)} ms`);
+    }
+    await delay(Math.max(0, durationMs - passed()));
+    isOver = true;
+  }
+
+  async function cut(): Promise<void> {
+    const meanMs = (CUT_EVERY_SECONDS * 1_000) / options.listeners;
+    while (!isOver) {
+      await delay(-Math.log(1 - random()) * meanMs);
+      listeners.cutOne(random);
+    }
+  }
+
+  async function watchMemory(): Promise<void> {
+    for (let toldAt = 0; !isOver; await delay(SAMPLE_MS)) {
+      if (passed() > MEMORY_UNTIL * durationMs) continue;
+      const sample = watch.sample(run.pids());
+      if (passed() - toldAt < TOLD_MS && toldAt > 0) continue;
+      toldAt = passed();
+      const sizes = [...sample].map(([name, bytes]) => `${name} ${Math.round(bytes / 1_048_576)}`);
+      options.onProgress(
+        `${clock(passed())} ${listeners.delivered} events; MiB: ${sizes.join(', ')}`,
+      );
+    }
+  }
+
+  const keys: string[] = [];
+  for (let n = 0; n < REQUEST_CLIENTS; n += 1) keys.push(await newKey(run.nats, `requests-${n}`));
+  const [requests] = await Promise.all([
+    sendRequests({
+      url: run.service.ready.url,
+      keys,
+      perSecond: options.requestsPerSecond,
+      traded,
+      random,
+      isOver: () => isOver,
+      disturbance: () => disturber.disturbances,
+    }),
+    disturb(),
+    cut(),
+    watchMemory(),
+  ]);
+  return { requests, slowestRecoveryMs, memory: watch.verdicts() };
+}
+
+/** Compares until all holds, or SETTLE_MS_MAX: final blocks, voids and projections take their time. */
+async function compared(of: {
+  readonly nats: Nats;
+  readonly service: Service;
+  readonly devnet: Awaited<ReturnType<typeof startDevnet>>;
+  readonly liveAfter: number;
+}) {
+  const { nats, service, devnet, liveAfter } = of;
+  const { rpcUrl } = devnet;
+  const until = performance.now() + SETTLE_MS_MAX;
+  const head = await emptyHead(rpcUrl);
+  const facts = await chainFacts(rpcUrl, 0, head);
+  const { chain } = await recomputed(rpcUrl, devnet.env.GAMMA_URL);
+  await Promise.race([projectedTo(service, chain.lastFillBlock), delay(SETTLE_MS_MAX)]);
+  for (;;) {
+    const comparison = await compare({ nats, rpcUrl, facts, liveAfter });
+    const accounts = await accountDifferences(service, chain);
+    const isEqual = comparison.differences.length + accounts.length === 0;
+    if (isEqual || performance.now() > until) return { comparison, accounts };
+    await delay(POLL_MS);
+  }
+}
+
+/** Number of a block that, as the two before it, has no transaction: the trading is over. */
+async function emptyHead(rpcUrl: string): Promise<number> {
+  for (;;) {
+    const head = await blockNumber(rpcUrl, 'latest');
+    const facts = await chainFacts(rpcUrl, Math.max(0, head - 2), head);
+    if (facts.length === 0) return head;
+    await delay(POLL_MS);
+  }
+}
+
+/** Processes that ended without being killed by a fault. */
+function unexplainedRestarts(service: Service, disturber: Disturber): readonly string[] {
+  return KILLED.flatMap((name) => {
+    const restarts = service.up.lines.filter(
+      (line) => line.event === 'restarting' && line.name === name,
+    );
+    const kills = disturber.done.get(name) ?? 0;
+    if (restarts.length <= kills) return [];
+    const reasons = restarts.map(({ reason }) => reason).join('; ');
+    return [`${name} was killed ${kills} times and started again ${restarts.length}: ${reasons}`];
+  });
+}
+
+function anvilOf(devnet: number): number | undefined {
+  const shell = childPid(devnet, 'sh');
+  return shell === undefined ? undefined : childPid(shell, 'anvil');
+}
+
+function clock(ms: number): string {
+  const seconds = Math.floor(ms / 1_000);
+  return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
+}
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  server.close();
+  await once(server, 'close');
+  return port;
+}
