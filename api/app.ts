@@ -4,6 +4,7 @@
  * connections, and tests hand it theirs. Middleware order is the contract: probes are never counted,
  * everything else is, and an unknown route or method answers so with or without a key.
  */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
@@ -70,7 +71,7 @@ export function createApp(options: AppOptions): Express {
   app.disable('x-powered-by');
   app.disable('etag');
   app.set('trust proxy', [...(options.trustedProxies ?? [])]);
-  app.use(logRequests(logger, options.metrics), helmet(), noStore);
+  app.use(logRequests(logger, options.metrics), fixedFields());
   app.use(allowOrigins(options.corsOrigins ?? []));
 
   app.get('/healthz', uncounted(limits), livenessHandler);
@@ -137,7 +138,16 @@ function except(method: string, handler: RequestHandler): RequestHandler {
     request.method === method ? next() : handler(request, response, next);
 }
 
-const noStore: RequestHandler = (_request, response, next) => {
-  response.set('Cache-Control', 'no-store');
-  next();
-};
+/** Sets helmet's fields, which are the same for every request, and keeps answers out of caches. */
+function fixedFields(): RequestHandler {
+  const fields = new Map([['Cache-Control', 'no-store']]);
+  const recorder = {
+    setHeader: (name: string, value: string) => fields.set(name, value),
+    removeHeader: () => undefined,
+  };
+  helmet()({} as IncomingMessage, recorder as unknown as ServerResponse, () => undefined);
+  return (_request, response, next) => {
+    for (const [name, value] of fields) response.setHeader(name, value);
+    next();
+  };
+}

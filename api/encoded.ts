@@ -100,8 +100,8 @@ export function listFields(answer: object, next: string, { list }: Encoding): Li
 export async function send(request: Request, response: Response, answer: Encoded): Promise<void> {
   setFields(request, response, answer.type, answer.fields);
   if (answer.maxAgeSeconds !== null) {
-    response.set('Cache-Control', `private, max-age=${answer.maxAgeSeconds}`);
-    response.set('ETag', answer.etag);
+    response.setHeader('Cache-Control', `private, max-age=${answer.maxAgeSeconds}`);
+    response.setHeader('ETag', answer.etag);
   }
   const coding = answer.body.length < COMPRESSED_BYTES_MIN ? undefined : codingFor(request);
   if (coding === undefined) {
@@ -109,7 +109,8 @@ export async function send(request: Request, response: Response, answer: Encoded
     return;
   }
   const body = await answer.compressed(coding);
-  response.set('Content-Encoding', coding).send(body);
+  response.setHeader('Content-Encoding', coding);
+  response.send(body);
 }
 
 /** The fields that an answer has whichever way it is sent. */
@@ -119,20 +120,59 @@ export function setFields(
   type: Encoded['type'],
   { next, totalCount, isNegotiated }: ListFields,
 ): void {
-  response.type(type).vary(isNegotiated ? 'Accept, Accept-Encoding' : 'Accept-Encoding');
-  if (totalCount !== undefined) response.set('X-Total-Count', String(totalCount));
-  if (next !== '') response.set('Link', `<${pageUrl(request, next)}>; rel="next"`);
+  response.setHeader('Content-Type', TYPES[type]);
+  const vary = isNegotiated ? 'Accept, Accept-Encoding' : 'Accept-Encoding';
+  if (response.hasHeader('Vary')) response.vary(vary);
+  else response.setHeader('Vary', vary);
+  if (totalCount !== undefined) response.setHeader('X-Total-Count', String(totalCount));
+  if (next !== '') {
+    response.setHeader('Link', `<${pageUrl(request.originalUrl, next)}>; rel="next"`);
+  }
 }
+
+const TYPES = {
+  json: 'application/json; charset=utf-8',
+  csv: 'text/csv; charset=utf-8',
+  html: 'text/html; charset=utf-8',
+} as const;
 
 /** The coding that the client prefers; undefined for none. */
-export function codingFor(request: Request): Coding | undefined {
+export const codingFor = byHeader('accept-encoding', undefined, (request): Coding | undefined => {
   const preferred = request.acceptsEncodings('br', 'gzip', 'identity');
   return preferred === 'br' || preferred === 'gzip' ? preferred : undefined;
+});
+
+/** What the client would rather have of a list. */
+export const formatFor = byHeader(
+  'accept',
+  'json',
+  (request): Format => (request.accepts(['json', 'csv']) === 'csv' ? 'csv' : 'json'),
+);
+
+const HEADERS_MAX = 200;
+const HEADER_CHARACTERS_MAX = 200;
+
+/** What `read` gives of a request by one field alone, remembered for the values that are common. */
+function byHeader<Value>(
+  name: 'accept' | 'accept-encoding',
+  without: Value,
+  read: (request: Request) => Value,
+): (request: Request) => Value {
+  const known = new Map<string, Value>();
+  return (request) => {
+    const header = request.headers[name];
+    if (header === undefined) return without;
+    if (known.has(header)) return known.get(header) as Value;
+    const value = read(request);
+    if (known.size >= HEADERS_MAX) known.clear();
+    if (header.length <= HEADER_CHARACTERS_MAX) known.set(header, value);
+    return value;
+  };
 }
 
-/** This request for the page behind `cursor`. */
-function pageUrl(request: Request, cursor: string): string {
-  const url = new URL(request.originalUrl, 'http://localhost');
+/** The URL of a request, for the page behind `cursor`. */
+function pageUrl(original: string, cursor: string): string {
+  const url = new URL(original, 'http://localhost');
   url.searchParams.delete('offset');
   url.searchParams.set('cursor', cursor);
   return url.pathname + url.search;

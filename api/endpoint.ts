@@ -11,6 +11,9 @@ import { parseBody, parseParameters } from './parameters.ts';
 import type { ProblemCode } from './problems.ts';
 import { beginStream, type Streamed } from './streamed.ts';
 
+const PARSED_URLS_MAX = 500;
+const PARSED_URL_CHARACTERS_MAX = 1_000;
+
 /** What every endpoint gets with its request; a group of endpoints adds what it works with. */
 export type Context = {
   readonly caller: Caller;
@@ -20,6 +23,8 @@ export type Context = {
 
 /** A request as an endpoint sees it. */
 export type Asked = {
+  /** Path and query as they came. */
+  readonly url: string;
   readonly params: Readonly<Record<string, unknown>>;
   readonly query: Readonly<Record<string, unknown>>;
   readonly body: unknown;
@@ -94,6 +99,8 @@ export type Described = Omit<
 
 /** An endpoint whose types were checked against each other where it was defined. */
 export type Endpoint<Call extends Context> = Described & {
+  /** Whether its answers are kept for all who ask the same: none of them has a signal. */
+  readonly isKept: boolean;
   /** Throws Problem 400 for a bad request, and what the definition's functions throw. */
   readonly respond: (call: Call, asked: Asked) => Promise<Encoded | Streamed>;
 };
@@ -120,20 +127,45 @@ export function endpoint<
     return await beginStream(page.answer, page.elements, page.next, how);
   }
 
+  function givenOf(call: Call, asked: Asked): z.output<Parameters> {
+    const parsed = parseParameters(described.parameters, asked);
+    return allowed === undefined ? parsed : allowed(parsed, call.caller);
+  }
+
+  /** What a URL asks for is the same for all of a tier, and parsed once. */
+  const parsedUrls = new Map<
+    string,
+    { readonly given: z.output<Parameters>; readonly key: string }
+  >();
+  function keptOf(call: Call, asked: Asked, format: Format) {
+    const name = `${format} ${call.caller.tier} ${asked.url}`;
+    const known = parsedUrls.get(name);
+    if (known !== undefined) return known;
+    const given = givenOf(call, asked);
+    const key = JSON.stringify([described.path, format, Object.entries(given).sort()]);
+    if (parsedUrls.size >= PARSED_URLS_MAX) parsedUrls.clear();
+    const parsed = { given, key };
+    if (name.length <= PARSED_URL_CHARACTERS_MAX) parsedUrls.set(name, parsed);
+    return parsed;
+  }
+
   return {
     ...described,
+    isKept: keep !== undefined,
     async respond(call, asked) {
-      const parsed = parseParameters(described.parameters, asked);
-      const given = allowed === undefined ? parsed : allowed(parsed, call.caller);
-      const body = (
-        described.body === undefined ? undefined : parseBody(described.body, asked.body)
-      ) as z.output<Body>;
       const format = list === undefined ? 'json' : asked.format;
-      if (keep === undefined) return await produce(call, given, body, format);
-      const key = JSON.stringify([described.path, format, Object.entries(given).sort()]);
+      if (keep === undefined) {
+        const given = givenOf(call, asked);
+        const body = (
+          described.body === undefined ? undefined : parseBody(described.body, asked.body)
+        ) as z.output<Body>;
+        return await produce(call, given, body, format);
+      }
+      const { given, key } = keptOf(call, asked, format);
       // Computed for all who ask for it: no client's leaving ends it.
       const compute = async () => {
-        const answer = await produce({ ...call, signal: null }, given, body, format);
+        const nobody = undefined as z.output<Body>;
+        const answer = await produce({ ...call, signal: null }, given, nobody, format);
         if (answer.kind === 'streamed') throw new Error(`${described.path} cannot be kept`);
         return answer;
       };

@@ -5,7 +5,7 @@
  * Timing tells nothing of use: what is compared is a hash that the client cannot steer.
  * It does not count requests (limits.ts) and does not answer them (admission.ts).
  */
-import { createHash, randomBytes } from 'node:crypto';
+import { hash, randomBytes } from 'node:crypto';
 import type { Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
@@ -83,7 +83,7 @@ export function hasKeyForm(text: string): boolean {
 
 /** Hex SHA-256 of a key: its name in the bucket. */
 export function hashKey(key: string): string {
-  return createHash('sha256').update(key).digest('hex');
+  return hash('sha256', key, 'hex');
 }
 
 /** Whether a key admits anybody at this time, in milliseconds. */

@@ -101,10 +101,12 @@ function rateOf({ policy }: Counted): number {
 }
 
 function setFields(response: Response, counted: Counted, perSecond: number, tokens: number): void {
-  response.set({
-    'RateLimit-Policy': `"${counted.policy}";q=${perSecond};w=${WINDOW_SECONDS}`,
-    RateLimit: `"${counted.policy}";r=${Math.max(0, Math.floor(tokens))};t=${secondsUntilFree(perSecond, tokens)}`,
-  });
+  const left = Math.max(0, Math.floor(tokens));
+  response.setHeader('RateLimit-Policy', `"${counted.policy}";q=${perSecond};w=${WINDOW_SECONDS}`);
+  response.setHeader(
+    'RateLimit',
+    `"${counted.policy}";r=${left};t=${secondsUntilFree(perSecond, tokens)}`,
+  );
 }
 
 function rateLimited(perSecond: number, tokens: number): Problem {

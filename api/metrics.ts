@@ -39,16 +39,29 @@ export function httpMetrics(registry: Registry): HttpMetrics {
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 6],
     registers,
   });
+  // Naming the labels costs more than counting: once for each of the few combinations.
+  const counters = new Map<string, { inc: () => void }>();
+  const durations = new Map<string, { observe: (seconds: number) => void }>();
   return {
     answered(request, response, ms) {
       const route: string = request.route?.path ?? 'none';
       // Methods are the client's text: those that no route has are one.
       const method = METHODS.has(request.method) ? request.method : 'other';
-      requests.inc({ route, method, status: response.statusCode });
+      const status = String(response.statusCode);
+      once(counters, `${status} ${method} ${route}`, () =>
+        requests.labels({ route, method, status }),
+      ).inc();
       const type = String(response.getHeader('Content-Type') ?? '');
-      if (!type.startsWith('text/event-stream')) seconds.observe({ route }, ms / 1_000);
+      if (type.startsWith('text/event-stream')) return;
+      once(durations, route, () => seconds.labels({ route })).observe(ms / 1_000);
     },
   };
+}
+
+function once<Value>(known: Map<string, Value>, name: string, make: () => Value): Value {
+  const value = known.get(name) ?? make();
+  known.set(name, value);
+  return value;
 }
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);

@@ -5,8 +5,8 @@
  */
 import express, { type Express, type RequestHandler } from 'express';
 import { requireKey } from './admission.ts';
-import { send } from './encoded.ts';
-import type { Context, Endpoint } from './endpoint.ts';
+import { formatFor, send } from './encoded.ts';
+import type { Asked, Context, Endpoint } from './endpoint.ts';
 import { callerOf } from './keys.ts';
 import { Problem } from './problems.ts';
 import { sendStream } from './streamed.ts';
@@ -44,25 +44,33 @@ export function refuseMethod(allow: string): RequestHandler {
   };
 }
 
-/** Answers one request; its reads end when the client goes away. */
+/** Answers one request; its reads end when the client goes away, unless the answer is kept. */
 function answer<Call extends Context>(
   endpoint: Endpoint<Call>,
   shared: Omit<Call, keyof Context>,
 ): RequestHandler {
   return async (request, response) => {
-    const gone = new AbortController();
-    const onClose = () => gone.abort();
-    response.once('close', onClose);
-    const context: Context = { caller: callerOf(response), signal: gone.signal };
+    const gone = endpoint.isKept ? undefined : new AbortController();
+    const onClose = () => gone?.abort();
+    if (gone !== undefined) response.once('close', onClose);
+    const context: Context = { caller: callerOf(response), signal: gone?.signal ?? null };
     // What is shared and the context make a call, by the parameter's type.
     const call = { ...shared, ...context } as Call;
-    const { params, query, body } = request;
-    const format = request.accepts(['json', 'csv']) === 'csv' ? 'csv' : 'json';
-    const given = await endpoint.respond(call, { params, query, body, format });
+    const asked: Asked = {
+      url: request.originalUrl,
+      params: request.params,
+      // Parsed each time that it is asked for.
+      get query() {
+        return request.query;
+      },
+      body: request.body,
+      format: formatFor(request),
+    };
+    const given = await endpoint.respond(call, asked);
     response.status(endpoint.status ?? 200);
     if (given.kind === 'streamed') await sendStream(request, response, given);
     else await send(request, response, given);
-    response.off('close', onClose);
+    if (gone !== undefined) response.off('close', onClose);
   };
 }
 

@@ -21,10 +21,11 @@ export function logRequests(logger: Logger, metrics: HttpMetrics | undefined): R
     const requestId = isHarmless ? given : randomUUID();
     const startMs = performance.now();
     response.locals.requestId = requestId;
-    response.set('X-Request-Id', requestId);
+    response.setHeader('X-Request-Id', requestId);
     response.once('close', () => {
       const ms = performance.now() - startMs;
       metrics?.answered(request, response, ms);
+      if (!logger.isLevelEnabled('info')) return;
       logger.info({
         request_id: requestId,
         method: request.method,
@@ -55,6 +56,7 @@ export const refuseKeyInUrl: RequestHandler = (request, _response, next) => {
 };
 
 function decoded(url: string): string {
+  if (!url.includes('%')) return url;
   try {
     return decodeURIComponent(url);
   } catch (error) {

@@ -60,6 +60,7 @@ CREATE VIEW analyst.leaderboards
     `markets` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `win_rate_percent` Float64 COMMENT '100 · wins / markets',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'end of the window, UTC'
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -75,6 +76,7 @@ AS SELECT
     board.markets_count AS markets,
     board.wins_count AS wins,
     (100 * board.wins_count) / board.markets_count AS win_rate_percent,
+    board.last_trade_at AS last_trade_at,
     board.refreshed_at AS refreshed_at
 FROM
 (
@@ -388,7 +390,7 @@ CREATE TABLE fillstream.balances
 )
 ENGINE = ReplacingMergeTree(block_number)
 ORDER BY trader
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'newest pUSD balance of each trader';
 
 CREATE TABLE fillstream.bookings
@@ -428,7 +430,7 @@ CREATE TABLE fillstream.bookings
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
 ORDER BY (trader, condition_id, block_number, log_index, kind)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'every fill and settlement: the source of all sums, and the checkpoint of the projector';
 
 CREATE TABLE fillstream.leaderboard_1d
@@ -440,6 +442,7 @@ CREATE TABLE fillstream.leaderboard_1d
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
@@ -457,6 +460,7 @@ REFRESH EVERY 1 MINUTE TO fillstream.leaderboard_1d
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -473,6 +477,7 @@ CREATE TABLE fillstream.leaderboard_1h
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
@@ -490,6 +495,7 @@ REFRESH EVERY 10 SECOND TO fillstream.leaderboard_1h
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -506,6 +512,7 @@ CREATE TABLE fillstream.leaderboard_30d
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
@@ -523,6 +530,7 @@ REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_30d
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -539,6 +547,7 @@ CREATE TABLE fillstream.leaderboard_3d
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
@@ -556,6 +565,7 @@ REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_3d
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -572,6 +582,7 @@ CREATE TABLE fillstream.leaderboard_4h
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
@@ -589,6 +600,7 @@ REFRESH EVERY 10 SECOND TO fillstream.leaderboard_4h
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -605,6 +617,7 @@ CREATE TABLE fillstream.leaderboard_7d
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
@@ -622,6 +635,7 @@ REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_7d
     `volume` Int64,
     `markets_count` UInt32,
     `wins_count` UInt32,
+    `last_trade_at` DateTime('UTC'),
     `refreshed_at` DateTime64(3, 'UTC')
 )
 DEFINER = default SQL SECURITY DEFINER
@@ -638,37 +652,58 @@ CREATE VIEW fillstream.leaderboard_window
     `volume` Int64 COMMENT 'micro-USDC, maker and taker',
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
 )
 COMMENT 'leaderboard of the last {seconds} for every tag'
 AS SELECT
     tag,
-    trader,
-    sum(pnl) AS realised_pnl,
-    sum(cost) AS realised_cost,
-    sum(volume) AS volume,
-    toUInt32(count()) AS markets_count,
-    toUInt32(countIf(pnl > 0)) AS wins_count,
+    board.trader AS trader,
+    board_pnl AS realised_pnl,
+    board_cost AS realised_cost,
+    board_volume AS volume,
+    toUInt32(board_markets) AS markets_count,
+    toUInt32(board_wins) AS wins_count,
+    activity.newest AS last_trade_at,
     now64(3, 'UTC') AS refreshed_at
 FROM
 (
     SELECT
+        tag,
         trader,
-        condition_id,
-        sum(realised_pnl) AS pnl,
-        sum(realised_cost) AS cost,
-        sumIf(usdc, kind = 'fill') AS volume,
-        dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(condition_id)), []) AS tags
-    FROM fillstream.bookings
-    WHERE (block_time >= (now('UTC') - {seconds:UInt32})) AND (block_time <= now('UTC'))
+        sum(pnl) AS board_pnl,
+        sum(cost) AS board_cost,
+        sum(market_volume) AS board_volume,
+        count() AS board_markets,
+        countIf(pnl > 0) AS board_wins
+    FROM
+    (
+        SELECT
+            trader,
+            condition_id,
+            sum(realised_pnl) AS pnl,
+            sum(realised_cost) AS cost,
+            sumIf(usdc, kind = 'fill') AS market_volume,
+            dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(condition_id)), []) AS tags
+        FROM fillstream.bookings
+        WHERE (block_time >= (now('UTC') - {seconds:UInt32})) AND (block_time <= now('UTC'))
+        GROUP BY
+            trader,
+            condition_id
+    )
+    ARRAY JOIN arrayConcat(['all'], if(has(tags, 'sports') AND (NOT has(tags, 'esports')), ['sports'], []), arrayIntersect(tags, ['crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'])) AS tag
     GROUP BY
+        tag,
+        trader
+) AS board
+LEFT JOIN
+(
+    SELECT
         trader,
-        condition_id
-)
-ARRAY JOIN arrayConcat(['all'], if(has(tags, 'sports') AND (NOT has(tags, 'esports')), ['sports'], []), arrayIntersect(tags, ['crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'])) AS tag
-GROUP BY
-    tag,
-    trader;
+        toDateTime(max(last_trade_at), 'UTC') AS newest
+    FROM fillstream.trader_activity
+    GROUP BY trader
+) AS activity ON activity.trader = board.trader;
 
 CREATE DICTIONARY fillstream.market_dictionary
 (
@@ -699,7 +734,7 @@ CREATE TABLE fillstream.market_traders
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (condition_id, trader)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'sums per trader and market, by market';
 
 CREATE MATERIALIZED VIEW fillstream.market_traders_mv TO fillstream.market_traders
@@ -758,7 +793,7 @@ CREATE TABLE fillstream.markets
 )
 ENGINE = ReplacingMergeTree(sequence)
 ORDER BY condition_id
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'newest metadata of each market';
 
 CREATE TABLE fillstream.migrations
@@ -854,7 +889,7 @@ CREATE TABLE fillstream.resolutions
 )
 ENGINE = ReplacingMergeTree(sequence)
 ORDER BY condition_id
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'payouts of each resolved condition';
 
 CREATE TABLE fillstream.trader_activity
@@ -867,7 +902,7 @@ CREATE TABLE fillstream.trader_activity
 )
 ENGINE = AggregatingMergeTree
 ORDER BY trader
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'first and newest fill of each trader';
 
 CREATE MATERIALIZED VIEW fillstream.trader_activity_mv TO fillstream.trader_activity
@@ -904,7 +939,7 @@ CREATE TABLE fillstream.trader_hours
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(hour)
 ORDER BY (trader, hour, condition_id)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'sums per trader, hour and market';
 
 CREATE MATERIALIZED VIEW fillstream.trader_hours_mv TO fillstream.trader_hours
@@ -954,7 +989,7 @@ CREATE TABLE fillstream.trader_markets
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (trader, condition_id)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'sums per trader and market, by trader';
 
 CREATE MATERIALIZED VIEW fillstream.trader_markets_mv TO fillstream.trader_markets
@@ -1003,5 +1038,5 @@ CREATE TABLE fillstream.traders
 )
 ENGINE = ReplacingMergeTree(sequence)
 ORDER BY trader
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'newest public profile of each trader';

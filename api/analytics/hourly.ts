@@ -9,7 +9,7 @@ import { address, instant, integer, order, slug } from '../parameters.ts';
 import { hourCursor } from './cursors.ts';
 import { amount, amountText, count, hourStart } from './fields.ts';
 import { ALL_TAGS, marketFilter } from './market-tags.ts';
-import { type Call, read } from './query.ts';
+import { type Call, FEW_ROWS, read } from './query.ts';
 import { Count, hourText, Int, Seconds, safeInteger } from './wire.ts';
 
 const DEFAULT_RANGE_SECONDS = 30 * 86_400;
@@ -60,7 +60,8 @@ FROM
 )
 GROUP BY hour
 ORDER BY hour ${down}
-LIMIT {limit:UInt32}`;
+LIMIT {limit:UInt32}
+${FEW_ROWS}`;
 
 const Row = z.object({
   hour: Seconds,

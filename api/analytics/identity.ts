@@ -24,8 +24,10 @@ SELECT
   taker_tier_name,
   weighted_volume_usd,
   has_weighted_volume
-FROM traders FINAL
-WHERE trader = unhex({trader:String})`;
+FROM traders
+WHERE trader = unhex({trader:String})
+ORDER BY sequence DESC
+LIMIT 1`;
 
 const ProfileRow = z.object({
   name: z.string(),

@@ -84,7 +84,7 @@ export const Parameters = z.object({
   max_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('greatest ROI, percent'),
   last_active_hours: integer(1, HOURS_MAX)
     .optional()
-    .describe('only traders with a fill in the last so many hours'),
+    .describe('only traders with a fill in the last so many hours, as of the last refresh'),
   min_market_count: integer(0, COUNT_MAX).optional().describe('fewest markets in the time frame'),
   max_market_count: integer(0, COUNT_MAX).optional().describe('most markets in the time frame'),
   min_pnl: integer(-USDC_MAX, USDC_MAX).optional().describe('least PnL, whole USDC'),
@@ -100,10 +100,7 @@ const FILTERS = {
   min_market_count: 'markets_count >= {min_market_count:UInt32}',
   max_market_count: 'markets_count <= {max_market_count:UInt32}',
   min_pnl: 'realised_pnl >= {min_pnl:Int64} * 1000000',
-  // One part of a trader's activity that is new enough proves the whole to be.
-  last_active_hours: `trader IN (
-    SELECT trader FROM trader_activity
-    WHERE last_trade_at >= toDateTime({active_since:UInt32}, 'UTC'))`,
+  last_active_hours: "last_trade_at >= toDateTime({active_since:UInt32}, 'UTC')",
 } as const;
 const FILTER_NAMES = [
   ...(['min_win_rate', 'max_win_rate', 'min_roi', 'max_roi', 'min_market_count'] as const),

@@ -8,10 +8,11 @@
 export const MARKET_TAGS = `dictGetOrDefault('market_dictionary', 'tags',
   tuple(reinterpretAsUInt256(condition_id)), [])`;
 
-/** The tags under which a market counts, each once. */
-export const COUNTED_TAGS = `arrayFilter(
-  tag -> tag != '' AND NOT (tag = 'sports' AND has(${MARKET_TAGS}, 'esports')),
-  arrayDistinct(${MARKET_TAGS}))`;
+/** The tags under which a market with these counts, each once. */
+export function countedTags(tags: readonly string[]): readonly string[] {
+  const isEsports = tags.includes('esports');
+  return [...new Set(tags)].filter((tag) => tag !== '' && !(tag === 'sports' && isEsports));
+}
 
 /** Condition that a market counts under the parameter `tag`. */
 const HAS_TAG = `(has(${MARKET_TAGS}, {tag:String})

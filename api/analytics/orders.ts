@@ -9,7 +9,7 @@ import { address, integer, marketId, order } from '../parameters.ts';
 import { fillCursor } from './cursors.ts';
 import { FILL, type Fill, FillColumns, FillV1, FillV2, fillV1, fillV2 } from './fills.ts';
 import { findMarket } from './market-key.ts';
-import { type Call, read } from './query.ts';
+import { type Call, FEW_ROWS, read } from './query.ts';
 
 /** Fills of one read. */
 const PAGE_FILLS_MAX = 1_000;
@@ -33,7 +33,8 @@ FROM bookings
 WHERE trader = unhex({trader:String}) AND condition_id = unhex({condition_id:String}) AND kind = 'fill'
   ${cursor === undefined ? '' : isBehind}
 ORDER BY block_number ${direction}, log_index ${direction}
-LIMIT {limit:UInt32}`;
+LIMIT {limit:UInt32}
+${FEW_ROWS}`;
 }
 
 const Row = z.object({ fill: FillColumns }).transform(({ fill }) => fill);

@@ -56,8 +56,10 @@ const AMONG = `trader IN (SELECT unhex(arrayJoin({traders:Array(String)})))`;
 
 const PROFILES_SQL = `
 SELECT ${addressText('trader')} AS address, name, profile_image, x_username, profile_created_at
-FROM traders FINAL
-WHERE ${AMONG}`;
+FROM traders
+WHERE ${AMONG}
+ORDER BY sequence DESC
+LIMIT 1 BY trader`;
 
 const ProfileRow = z.object({
   address: z.string(),

@@ -28,6 +28,11 @@ export const QUERY_MS_MAX = 5_000;
 
 /** Indexes for the analysts' 0x-text: beside the primary key they only cost time (ADR 10). */
 const ANALYSTS_INDEXES = 'trader_text,condition_text';
+/**
+ * Ends a statement that reads a few granules by the primary key: reading its columns in two steps, the
+ * filter's first, costs more there than it spares.
+ */
+export const FEW_ROWS = 'SETTINGS optimize_move_to_prewhere = 0';
 /** The server should stop by itself, with an error that says so, before we hang up on it. */
 const HANG_UP_MS = 500;
 const RESULT_BYTES_MAX = 256 * 1024 * 1024;

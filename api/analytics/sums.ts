@@ -4,11 +4,11 @@
  */
 import { z } from 'zod';
 import { amount, amountText, count, percentage, share, text } from './fields.ts';
+import { countedTags } from './market-tags.ts';
 import { percent, safeInteger } from './wire.ts';
 
+/** Of some markets. */
 export type Sums = {
-  /** '' for all markets. */
-  readonly tag: string;
   readonly pnl: bigint;
   readonly cost: bigint;
   readonly makerVolume: bigint;
@@ -37,9 +37,8 @@ export const WindowV1 = z.object({
 
 export const TagV1 = z.object({ slug: SLUG, ...WindowV1.shape });
 
-/** Zeros where there was no booking. */
-export function windowV1(sums: Sums | undefined): z.input<typeof WindowV1> {
-  const { pnl, cost, makerVolume, takerVolume, markets, wins } = sums ?? NOTHING;
+export function windowV1(sums: Sums): z.input<typeof WindowV1> {
+  const { pnl, cost, makerVolume, takerVolume, markets, wins } = sums;
   return {
     pnl: pnl.toString(),
     volume: (makerVolume + takerVolume).toString(),
@@ -64,7 +63,7 @@ export const TagV2 = z.object({
   wins_count: WINS,
 });
 
-export function tagV2(sums: Sums): z.input<typeof TagV2> {
+export function tagV2(sums: Sums & { readonly tag: string }): z.input<typeof TagV2> {
   return {
     maker_volume: safeInteger(sums.makerVolume),
     markets_count: sums.markets,
@@ -78,10 +77,27 @@ export function tagV2(sums: Sums): z.input<typeof TagV2> {
   };
 }
 
+/** Sums of markets that have the same tags. */
+export type TaggedSums = Sums & { readonly tags: readonly string[] };
+
+/** What all of them come to. */
+export function total(all: readonly Sums[]): Sums {
+  return all.reduce(plus, NOTHING);
+}
+
 /** The tags by PnL, then volume, then slug, so that equal inputs give equal lists. */
-export function topTags<Some extends Sums>(all: readonly Some[], tagsMax: number): readonly Some[] {
-  return all
-    .filter((sums) => sums.tag !== '')
+export function topTags(
+  all: readonly TaggedSums[],
+  tagsMax: number,
+): readonly (Sums & { readonly tag: string })[] {
+  const byTag = new Map<string, Sums>();
+  for (const sums of all) {
+    for (const tag of countedTags(sums.tags)) {
+      byTag.set(tag, plus(byTag.get(tag) ?? NOTHING, sums));
+    }
+  }
+  return [...byTag]
+    .map(([tag, sums]) => ({ tag, ...sums }))
     .sort(
       (a, b) =>
         compare(b.pnl, a.pnl) ||
@@ -92,8 +108,19 @@ export function topTags<Some extends Sums>(all: readonly Some[], tagsMax: number
 }
 
 const NOTHING: Sums = {
-  ...{ tag: '', pnl: 0n, cost: 0n, makerVolume: 0n, takerVolume: 0n, markets: 0, wins: 0 },
+  ...{ pnl: 0n, cost: 0n, makerVolume: 0n, takerVolume: 0n, markets: 0, wins: 0 },
 };
+
+function plus(a: Sums, b: Sums): Sums {
+  return {
+    pnl: a.pnl + b.pnl,
+    cost: a.cost + b.cost,
+    makerVolume: a.makerVolume + b.makerVolume,
+    takerVolume: a.takerVolume + b.takerVolume,
+    markets: a.markets + b.markets,
+    wins: a.wins + b.wins,
+  };
+}
 
 function compare<Value extends bigint | string>(a: Value, b: Value): number {
   if (a === b) return 0;

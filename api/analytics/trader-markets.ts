@@ -22,7 +22,7 @@ import {
   unlisted,
 } from './market-object.ts';
 import { fillInTokens } from './market-tokens.ts';
-import { type Call, read } from './query.ts';
+import { type Call, FEW_ROWS, read } from './query.ts';
 import { Count, Int, isoSecond, percent, Seconds, safeInteger } from './wire.ts';
 
 const LIMIT_DEFAULT = 20;
@@ -85,7 +85,8 @@ WHERE ${kept(given)}
 GROUP BY condition_id
 ${given.cursor === undefined ? '' : isBehind}
 ORDER BY newest ${down}, condition_id ${up}
-LIMIT {limit:UInt32} OFFSET {offset:UInt32}`;
+LIMIT {limit:UInt32} OFFSET {offset:UInt32}
+${FEW_ROWS}`;
 }
 
 const PageRow = z

@@ -9,11 +9,11 @@ import { endpoint } from '../endpoint.ts';
 import { address, slug } from '../parameters.ts';
 import { amount, text, time } from './fields.ts';
 import { readIdentity } from './identity.ts';
-import { ALL_TAGS, COUNTED_TAGS, marketFilter } from './market-tags.ts';
+import { ALL_TAGS, MARKET_TAGS, marketFilter } from './market-tags.ts';
 import { ProfileV2, profileV2 } from './profiles.ts';
-import { type Call, read } from './query.ts';
+import { type Call, FEW_ROWS, read } from './query.ts';
 import { TagV2, tagV2, topTags } from './sums.ts';
-import { MARKET_WEIGHT_TENTHS, UNWEIGHTED, weightedUsd } from './weighted-volume.ts';
+import { UNWEIGHTED, weightedUsd } from './weighted-volume.ts';
 import { Count, Int, isoSecond, safeInteger } from './wire.ts';
 
 const WINDOW_SECONDS = 30 * 86_400;
@@ -30,17 +30,17 @@ const Parameters = z.object({
     .describe('restricts top_tags and weighted_volume to markets of this series'),
 });
 
-/** Of the tag '' the sums over all markets. */
+/** Markets of equal tags are added up, so that few rows come back. */
 const SQL = (filter: string) => `
 SELECT
-  arrayJoin(arrayConcat([''], ${COUNTED_TAGS})) AS tag,
+  ${MARKET_TAGS} AS tags,
   sum(market_pnl) AS pnl,
   sum(market_cost) AS cost,
   sum(market_maker_volume) AS makerVolume,
   sum(market_taker_volume) AS takerVolume,
   count() AS markets,
   countIf(market_pnl > 0) AS wins,
-  toString(sum(market_unweighted * ${MARKET_WEIGHT_TENTHS})) AS weighted
+  toString(sum(market_unweighted)) AS unweighted
 FROM
 (
   SELECT
@@ -57,24 +57,30 @@ FROM
     ${filter}
   GROUP BY condition_id
 )
-GROUP BY tag`;
+GROUP BY tags
+${FEW_ROWS}`;
 
 const Row = z.object({
-  tag: z.string(),
+  tags: z.array(z.string()),
   pnl: Int,
   cost: Int,
   makerVolume: Int,
   takerVolume: Int,
   markets: Count,
   wins: Count,
-  weighted: z
+  unweighted: z
     .string()
     .regex(/^-?\d+$/)
     .transform((digits) => BigInt(digits)),
 });
 
 /** No row where no block with a trade of theirs was synced yet. */
-const BALANCE_SQL = 'SELECT balance FROM balances FINAL WHERE trader = unhex({trader:String})';
+const BALANCE_SQL = `
+SELECT balance
+FROM balances
+WHERE trader = unhex({trader:String})
+ORDER BY block_number DESC
+LIMIT 1`;
 const BalanceRow = z.object({ balance: Int });
 
 const Answer = z.object({
@@ -119,7 +125,6 @@ export const traderV2 = endpoint({
       read(call, { sql: BALANCE_SQL, parameters, row: BalanceRow }),
     ]);
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
-    const all = sums.find(({ tag }) => tag === '');
     return {
       profile: profileV2({ ...identity, address: given.address }),
       pusd_balance: safeInteger(wallet?.balance ?? 0n),
@@ -129,7 +134,7 @@ export const traderV2 = endpoint({
       weighted_volume:
         identity.has_weighted_volume && !isRestricted
           ? identity.weighted_volume_usd
-          : weightedUsd(all?.weighted ?? 0n),
+          : weightedUsd(sums),
       last_trade_at: isoSecond(identity.last_trade_at),
     };
   },

@@ -1,17 +1,16 @@
 /**
  * `GET /v1/traders/:address`: profile, tags and windows of one trader (specification 2.1, 2.6, 2.7).
- * Windows are exact to the second, [now − W, now], from the trader's own bookings: one pass sums
- * each market by the shortest window that a booking is in, and longer windows add those up.
+ * Windows are exact to the second, [now − W, now], from the trader's own bookings in one pass.
  * Times have a space in place of T here, as the specification says of this endpoint.
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { address } from '../parameters.ts';
 import { readIdentity } from './identity.ts';
-import { COUNTED_TAGS } from './market-tags.ts';
+import { MARKET_TAGS } from './market-tags.ts';
 import { SpacedProfileV1 } from './profiles.ts';
-import { type Call, read } from './query.ts';
-import { TagV1, topTags, WindowV1, windowV1 } from './sums.ts';
+import { type Call, FEW_ROWS, read } from './query.ts';
+import { TagV1, topTags, total, WindowV1, windowV1 } from './sums.ts';
 import { Count, Int, isoSecond, spaced } from './wire.ts';
 
 /** Members of `stats` and their length in seconds, shortest first. */
@@ -30,12 +29,14 @@ const Parameters = z.object({
   address: address.describe('wallet of the trader, in any letter case'),
 });
 
+/**
+ * One pass over the trader's bookings: a booking counts in each window that it is in. Markets of equal
+ * tags are added up, so that few rows come back; only the longest window is divided by tags.
+ */
 const SQL = `
 SELECT
   seconds,
-  -- The tag '' stands for all markets; tags are of the longest window only.
-  arrayJoin(arrayConcat(
-    [''], if(seconds = ${WINDOWS.t_30d}, ${COUNTED_TAGS}, []))) AS tag,
+  if(seconds = ${WINDOWS.t_30d}, ${MARKET_TAGS}, []) AS tags,
   sum(market_pnl) AS pnl,
   sum(market_cost) AS cost,
   sum(market_maker_volume) AS makerVolume,
@@ -45,35 +46,25 @@ SELECT
 FROM
 (
   SELECT
-    arrayJoin(arrayFilter(length -> length >= shortest, ${WINDOW_LENGTHS})) AS seconds,
+    arrayJoin(arrayFilter(length -> block_time >= toDateTime({now:UInt32} - length, 'UTC'),
+      ${WINDOW_LENGTHS})) AS seconds,
     condition_id,
-    sum(part_pnl) AS market_pnl,
-    sum(part_cost) AS market_cost,
-    sum(part_maker_volume) AS market_maker_volume,
-    sum(part_taker_volume) AS market_taker_volume
-  FROM
-  (
-    SELECT
-      condition_id,
-      arrayFirst(length -> block_time >= toDateTime({now:UInt32} - length, 'UTC'),
-        ${WINDOW_LENGTHS}) AS shortest,
-      sum(realised_pnl) AS part_pnl,
-      sum(realised_cost) AS part_cost,
-      sumIf(usdc, kind = 'fill' AND NOT is_taker) AS part_maker_volume,
-      sumIf(usdc, kind = 'fill' AND is_taker) AS part_taker_volume
-    FROM bookings
-    WHERE trader = unhex({trader:String})
-      AND block_time >= toDateTime({now:UInt32} - ${WINDOWS.t_30d}, 'UTC')
-      AND block_time <= toDateTime({now:UInt32}, 'UTC')
-    GROUP BY condition_id, shortest
-  )
+    sum(realised_pnl) AS market_pnl,
+    sum(realised_cost) AS market_cost,
+    sumIf(usdc, kind = 'fill' AND NOT is_taker) AS market_maker_volume,
+    sumIf(usdc, kind = 'fill' AND is_taker) AS market_taker_volume
+  FROM bookings
+  WHERE trader = unhex({trader:String})
+    AND block_time >= toDateTime({now:UInt32} - ${WINDOWS.t_30d}, 'UTC')
+    AND block_time <= toDateTime({now:UInt32}, 'UTC')
   GROUP BY seconds, condition_id
 )
-GROUP BY seconds, tag`;
+GROUP BY seconds, tags
+${FEW_ROWS}`;
 
 const Row = z.object({
   seconds: z.int(),
-  tag: z.string(),
+  tags: z.array(z.string()),
   pnl: Int,
   cost: Int,
   makerVolume: Int,
@@ -113,7 +104,7 @@ export const traderV1 = endpoint({
       read(call, { sql: SQL, parameters, row: Row }),
     ]);
     const windowOf = (seconds: number) =>
-      windowV1(all.find((sums) => sums.seconds === seconds && sums.tag === ''));
+      windowV1(total(all.filter((sums) => sums.seconds === seconds)));
     return {
       profile: {
         address: given.address,

@@ -7,10 +7,8 @@
  * 1.7 ("other") where none does. So a market that is both politics and geopolitics counts 0.
  * Source of the weights: the exchange's published table (facts of the exchange).
  */
-import { MARKET_TAGS } from './market-tags.ts';
-
 /** Weight in tenths of each tag that names a category. */
-const WEIGHT_TENTHS = {
+const WEIGHT_TENTHS: Readonly<Record<string, number>> = {
   geopolitics: 0,
   sports: 10,
   politics: 13,
@@ -24,20 +22,8 @@ const WEIGHT_TENTHS = {
   'pop-culture': 17,
   weather: 17,
   crypto: 23,
-} as const;
+};
 const OTHER_TENTHS = 17;
-/** Above every weight: marks a tag that names no category. */
-const NONE = 255;
-
-const TAG_LIST = Object.keys(WEIGHT_TENTHS)
-  .map((tag) => `'${tag}'`)
-  .join(', ');
-const LEAST = `arrayMin(arrayPushBack(arrayMap(
-  tag -> transform(tag, [${TAG_LIST}], [${Object.values(WEIGHT_TENTHS).join(', ')}], ${NONE}),
-  ${MARKET_TAGS}), ${NONE}))`;
-
-/** Weight in tenths of the market in the column `condition_id`. */
-export const MARKET_WEIGHT_TENTHS = `transform(${LEAST}, [${NONE}], [${OTHER_TENTHS}])`;
 
 /**
  * Aggregate over rows of `bookings`: Σ usdc · (1 − price) of taker fills, micro-USDC. Rounds each
@@ -47,7 +33,21 @@ export const UNWEIGHTED = `sumIf(
   intDivOrZero(toInt128(usdc) * (toInt128(shares) - toInt128(usdc)), toInt128(shares)),
   kind = 'fill' AND is_taker)`;
 
-/** Dollars of a sum of micro-USDC times tenths: the only rounding to a double, at the end. */
-export function weightedUsd(microTenths: bigint): number {
+/** Dollars of what the markets' fills come to unweighted; a double only at the end. */
+export function weightedUsd(
+  all: readonly { readonly tags: readonly string[]; readonly unweighted: bigint }[],
+): number {
+  const microTenths = all.reduce(
+    (sum, { tags, unweighted }) => sum + unweighted * BigInt(weightTenths(tags)),
+    0n,
+  );
   return Number(microTenths) / 10_000_000;
+}
+
+/** Weight in tenths of a market with these tags. */
+function weightTenths(tags: readonly string[]): number {
+  const weights = tags.flatMap((tag) =>
+    Object.hasOwn(WEIGHT_TENTHS, tag) ? WEIGHT_TENTHS[tag] : [],
+  ) as number[];
+  return weights.length === 0 ? OTHER_TENTHS : Math.min(...weights);
 }

@@ -19,5 +19,6 @@ CREATE TABLE IF NOT EXISTS trader_hours
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(hour)
 ORDER BY (trader, hour, condition_id)
-SETTINGS non_replicated_deduplication_window = 1000
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024,
+    min_compress_block_size = 16384
 COMMENT 'sums per trader, hour and market'

@@ -18,5 +18,6 @@ CREATE TABLE IF NOT EXISTS trader_markets
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (trader, condition_id)
-SETTINGS non_replicated_deduplication_window = 1000
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024,
+    min_compress_block_size = 16384
 COMMENT 'sums per trader and market, by trader'

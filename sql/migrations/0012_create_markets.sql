@@ -27,5 +27,6 @@ CREATE TABLE IF NOT EXISTS markets
 )
 ENGINE = ReplacingMergeTree(sequence)
 ORDER BY condition_id
-SETTINGS non_replicated_deduplication_window = 1000
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
+    min_compress_block_size = 16384
 COMMENT 'newest metadata of each market'

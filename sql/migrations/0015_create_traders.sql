@@ -16,5 +16,6 @@ CREATE TABLE IF NOT EXISTS traders
 )
 ENGINE = ReplacingMergeTree(sequence)
 ORDER BY trader
-SETTINGS non_replicated_deduplication_window = 1000
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
+    min_compress_block_size = 16384
 COMMENT 'newest public profile of each trader'

@@ -9,5 +9,6 @@ CREATE TABLE IF NOT EXISTS balances
 )
 ENGINE = ReplacingMergeTree(block_number)
 ORDER BY trader
-SETTINGS non_replicated_deduplication_window = 1000
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
+    min_compress_block_size = 16384
 COMMENT 'newest pUSD balance of each trader'

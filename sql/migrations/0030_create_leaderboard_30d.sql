@@ -10,6 +10,7 @@ CREATE TABLE IF NOT EXISTS leaderboard_30d
     volume Int64 COMMENT 'micro-USDC, maker and taker',
     markets_count UInt32 COMMENT 'markets with a fill or a settlement in the window',
     wins_count UInt32 COMMENT 'of these, markets with a realised PnL above 0',
+    last_trade_at DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     refreshed_at DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree

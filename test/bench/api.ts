@@ -176,6 +176,7 @@ async function statementsOf(one: Case, client: ClickHouseClient): Promise<readon
       },
     } as unknown as Call;
     const asked = {
+      url: one.ask(i),
       params: Object.fromEntries(names.map((name, at) => [name, values[at] ?? ''])),
       query: Object.fromEntries(url.searchParams),
       ...{ body: undefined, format: 'json' as const },

@@ -21,6 +21,7 @@ type Row = {
   readonly volume: number;
   readonly markets: number;
   readonly wins: number;
+  readonly last: number;
 };
 
 let clickhouse: Schema;
@@ -47,7 +48,8 @@ async function board(seconds: number): Promise<{ second: number; rows: readonly 
     const second = await clock();
     const rows = await clickhouse.rows<Row>(
       `SELECT tag, concat('0x', lower(hex(trader))) AS trader, toFloat64(realised_pnl) AS pnl,
-          toFloat64(volume) AS volume, markets_count AS markets, wins_count AS wins
+          toFloat64(volume) AS volume, markets_count AS markets, wins_count AS wins,
+          toUInt32(last_trade_at) AS last
         FROM leaderboard_window(seconds = ${seconds})`,
     );
     if ((await clock()) === second) return { second, rows };
@@ -109,6 +111,29 @@ describe('leaderboard_window', () => {
     expect(all).toMatchObject({ pnl: 2, volume: 3, markets: 3, wins: 1 });
     const sports = mine.find((row) => row.tag === 'sports');
     expect(sports).toMatchObject({ pnl: 2, volume: 1, markets: 1, wins: 1 });
+  });
+
+  test('tells the newest fill of all time and markets, not of the window or the tag', async () => {
+    const [old, recent] = [9_003, 9_004];
+    await insert([
+      booking(old, started - 5 * 3_600, CRYPTO, 0n),
+      {
+        ...booking(old, started - 60, SPORTS, 3n),
+        kind: 'settlement',
+        isTaker: false,
+        side: 'NONE',
+      },
+      booking(recent, started - 90, SPORTS, 0n),
+      booking(recent, started - 30, CRYPTO, 0n),
+    ]);
+    const { rows } = await board(WINDOW_SECONDS);
+    const last = (trader: number) =>
+      new Map(
+        rows.filter((row) => row.trader === wallet(trader)).map((row) => [row.tag, row.last]),
+      );
+    expect(last(old).get('sports')).toBe(started - 5 * 3_600);
+    expect(last(old).get('all')).toBe(started - 5 * 3_600);
+    expect(last(recent).get('sports')).toBe(started - 30);
   });
 
   test('leaves what is tagged esports out of sports, and only there', async () => {

@@ -7,8 +7,8 @@ import { Problem } from '../../api/problems.ts';
 function response() {
   const fields = new Map<string, string>();
   const answer = Object.create(express.response);
-  answer.set = (all: Record<string, string>) => {
-    for (const [name, value] of Object.entries(all)) fields.set(name, value);
+  answer.setHeader = (name: string, value: string) => {
+    fields.set(name, value);
     return answer;
   };
   return { answer, fields };

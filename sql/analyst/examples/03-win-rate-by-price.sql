@@ -1,5 +1,6 @@
 -- Do prices tell the truth? Of the shares bought at 0.00-0.10, 0.10-0.20 …, which part was of the winner?
--- Where prices are fair, won_percent is about the price. Markets that were split 50-50 are left out.
+-- Where prices are fair, won_percent is about the price. Fills of the last 7 days; markets that were split
+-- 50-50 are left out.
 SELECT
     least(floor(toFloat64(f.price) * 10) / 10, 0.9) AS price_from,
     count() AS fills,
@@ -8,6 +9,7 @@ SELECT
     round(100 * toFloat64(shares_won) / toFloat64(shares_bought), 1) AS won_percent
 FROM analyst.fills AS f
 INNER JOIN analyst.markets AS m ON m.condition_id = f.condition_id
-WHERE f.side = 'BUY' AND f.shares > 0 AND m.is_resolved AND m.winning_outcome != '50-50'
+WHERE f.time >= now('UTC') - INTERVAL 7 DAY
+    AND f.side = 'BUY' AND f.shares > 0 AND m.is_resolved AND m.winning_outcome != '50-50'
 GROUP BY price_from
 ORDER BY price_from

@@ -1,9 +1,11 @@
 -- Which series of recurring markets bring in the fees, and how much is that of what takers trade?
+-- Of the last 7 days.
 SELECT
     if(series = '', '(none)', series) AS series_name,
     sum(fee) AS fees,
     sum(taker_volume) AS taker_usdc,
     round(100 * toFloat64(fees) / greatest(toFloat64(taker_usdc), 0.000001), 3) AS fee_percent
 FROM analyst.trader_hours
+WHERE hour >= toStartOfHour(now('UTC') - INTERVAL 7 DAY)
 GROUP BY series_name
 ORDER BY fees DESC, series_name

@@ -1,11 +1,14 @@
--- Who holds a market, and at what price? Here the market with most open shares; for another one put
--- its condition id, or `SELECT condition_id FROM analyst.markets WHERE market_id = …`, into the WITH.
+-- Who holds a market, and at what price? Here the open market with most fills in the last 7 days; for
+-- another one put its condition id, or `SELECT condition_id FROM analyst.markets WHERE market_id = …`, into
+-- the WITH.
 WITH
     (
         SELECT condition_id
-        FROM analyst.positions
+        FROM analyst.fills
+        WHERE time >= now('UTC') - INTERVAL 7 DAY
+            AND condition_id IN (SELECT condition_id FROM analyst.markets WHERE NOT is_resolved)
         GROUP BY condition_id
-        ORDER BY sum(shares) DESC, condition_id
+        ORDER BY count() DESC, condition_id
         LIMIT 1
     ) AS market
 SELECT p.question, p.outcome, p.trader, t.name, p.shares, p.cost_basis, p.average_price

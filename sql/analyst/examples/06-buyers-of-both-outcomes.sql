@@ -1,5 +1,5 @@
 -- Who bought both outcomes of the same market, and what came of it? Below 1 together, the two prices
--- are a sure win before fees.
+-- are a sure win before fees. Of the fills of the last 7 days.
 SELECT
     trader,
     condition_id,
@@ -10,6 +10,7 @@ SELECT
         / sumIf(shares, side = 'BUY' AND outcome_index = 1) AS price_1,
     sum(realised_pnl) AS realised_by_fills
 FROM analyst.fills
+WHERE time >= now('UTC') - INTERVAL 7 DAY
 GROUP BY trader, condition_id
 HAVING sumIf(shares, side = 'BUY' AND outcome_index = 0) > 0
     AND sumIf(shares, side = 'BUY' AND outcome_index = 1) > 0

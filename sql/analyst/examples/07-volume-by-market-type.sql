@@ -1,5 +1,5 @@
 -- What is traded: moneylines, spreads, totals, or markets outside sports? Takers only, so that each
--- match counts once.
+-- match counts once. Of the last 7 days.
 SELECT
     if(m.market_type = '', '(no sports)', m.market_type) AS type,
     uniqExact(h.condition_id) AS markets,
@@ -8,5 +8,6 @@ SELECT
     uniqExactIf(h.trader, h.fills > 0) AS traders
 FROM analyst.trader_hours AS h
 INNER JOIN analyst.markets AS m ON m.condition_id = h.condition_id
+WHERE h.hour >= toStartOfHour(now('UTC') - INTERVAL 7 DAY)
 GROUP BY type
 ORDER BY taker_usdc DESC, type

@@ -1,5 +1,5 @@
 -- Do traders come back? Traders by the day of their first trade, and how many of them trade so many
--- days later.
+-- days later. Who came in the last 7 days.
 SELECT
     toDate(t.first_trade_at) AS cohort,
     dateDiff('day', cohort, toDate(h.hour)) AS days_later,
@@ -8,5 +8,7 @@ SELECT
 FROM analyst.trader_hours AS h
 INNER JOIN analyst.traders AS t ON t.trader = h.trader
 WHERE h.fills > 0
+    AND h.hour >= toStartOfHour(now('UTC') - INTERVAL 7 DAY)
+    AND t.first_trade_at >= toStartOfHour(now('UTC') - INTERVAL 7 DAY)
 GROUP BY cohort, days_later
 ORDER BY cohort, days_later

@@ -1,9 +1,11 @@
--- How did the price of a market's first outcome move? Here the market with most fills; put another
--- condition id into the WITH. A trade of the second outcome at p is one of the first at 1 − p.
+-- How did the price of a market's first outcome move? Here the market with most fills in the last
+-- 7 days, and those days; put another condition id into the WITH. A trade of the second outcome at p is
+-- one of the first at 1 − p.
 WITH
     (
         SELECT condition_id
         FROM analyst.fills
+        WHERE time >= now('UTC') - INTERVAL 7 DAY
         GROUP BY condition_id
         ORDER BY count() DESC, condition_id
         LIMIT 1
@@ -14,6 +16,6 @@ SELECT
     argMax(if(outcome_index = 0, price, 1 - price), (block_number, log_index)) AS last_price,
     sum(shares) AS shares_traded
 FROM analyst.fills
-WHERE condition_id = market AND is_taker AND shares > 0
+WHERE time >= now('UTC') - INTERVAL 7 DAY AND condition_id = market AND is_taker AND shares > 0
 GROUP BY quarter
 ORDER BY quarter

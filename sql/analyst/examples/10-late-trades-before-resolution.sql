@@ -1,5 +1,5 @@
 -- Who bought the winner in the last hour before a resolution, and for how much less than the 1 USDC
--- that it paid? Markets that were split 50-50 are left out.
+-- that it paid? Of resolutions of the last 7 days; markets that were split 50-50 are left out.
 SELECT
     f.trader,
     m.question,
@@ -11,7 +11,8 @@ SELECT
     f.shares - f.usdc - f.fee AS gain
 FROM analyst.fills AS f
 INNER JOIN analyst.markets AS m ON m.condition_id = f.condition_id
-WHERE m.is_resolved
+WHERE m.resolved_at >= now('UTC') - INTERVAL 7 DAY
+    AND f.time >= now('UTC') - INTERVAL 8 DAY
     AND m.winning_outcome != '50-50'
     AND f.side = 'BUY'
     AND m.outcomes[f.outcome_index + 1] = m.winning_outcome

@@ -12,6 +12,7 @@ CREATE OR REPLACE VIEW analyst.leaderboards
     markets UInt32 COMMENT 'markets with a fill or a settlement in the window',
     wins UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     win_rate_percent Float64 COMMENT '100 · wins / markets',
+    last_trade_at DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
     refreshed_at DateTime64(3, 'UTC') COMMENT 'end of the window, UTC'
 )
 SQL SECURITY DEFINER
@@ -28,6 +29,7 @@ SELECT
     board.markets_count AS markets,
     board.wins_count AS wins,
     100 * board.wins_count / board.markets_count AS win_rate_percent,
+    board.last_trade_at AS last_trade_at,
     board.refreshed_at AS refreshed_at
 FROM
 (

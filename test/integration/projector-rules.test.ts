@@ -1,0 +1,151 @@
+/** Rules of the projector that need the real store: which resolution stands, and who may pause it. */
+import { spawnSync } from 'node:child_process';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { connectNats, type Nats } from '../../infra/nats.ts';
+import { openKv } from '../../infra/nats-kv.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
+import {
+  LEDGER_STREAM,
+  type LedgerEvent,
+  type Match,
+  type Resolution,
+} from '../../ingest/contract.ts';
+import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { LEASE_TTL_MS, leaseHolder } from '../../projector/partitions.ts';
+import { PAUSE_KEY } from '../../projector/pause.ts';
+import { type Parts, startParts } from '../e2e/parts.ts';
+import { start, temporaryDirectory, until } from '../e2e/service.ts';
+import { conditionId, traderAddress } from '../ledger-generator.ts';
+
+const TIME = Date.parse('2026-11-01T00:00:00Z') / 1_000;
+/** One transaction a block: an event is known by it. */
+const hash = (block: number) => `0x${block.toString(16).padStart(64, '0')}` as const;
+const MARKET = conditionId(0);
+
+function match(blockNumber: number): Match {
+  return {
+    ...{
+      kind: 'match',
+      blockNumber,
+      blockTime: TIME + blockNumber,
+      txHash: hash(blockNumber),
+      logIndex: 5,
+    },
+    ...{ exchange: traderAddress(9), conditionId: MARKET },
+    fills: [
+      {
+        ...{
+          logIndex: 1,
+          orderHash: hash(0),
+          trader: traderAddress(1),
+          isTaker: true,
+          side: 'BUY',
+        },
+        ...{ outcomeIndex: 0, tokenId: '1', shares: 100n, usdc: 40n, fee: 1n },
+      },
+    ],
+  };
+}
+
+function resolution(blockNumber: number, payouts: [bigint, bigint]): Resolution {
+  return {
+    ...{
+      kind: 'resolution',
+      blockNumber,
+      blockTime: TIME + blockNumber,
+      txHash: hash(blockNumber),
+      logIndex: 1,
+    },
+    ...{ conditionId: MARKET, payouts },
+  };
+}
+
+describe('the projector', () => {
+  const directory = temporaryDirectory();
+  let parts: Parts;
+  let nats: Nats;
+
+  beforeAll(async () => {
+    parts = await startParts(directory.path, []);
+    nats = await connectNats({ url: parts.env.NATS_URL, name: 'rules test' });
+  });
+
+  afterAll(async () => {
+    await nats?.close();
+    await parts?.stop();
+    directory.remove();
+  });
+
+  /** Publishes, and runs a projector of its own until all of it is stored. */
+  async function project(events: readonly LedgerEvent[]): Promise<void> {
+    const projector = start('projector/main.ts', [], parts.env);
+    try {
+      await projector.event('projecting');
+      const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+      for (const event of events) await publishEvent(ledger, event);
+      await ledger.flush();
+      ledger.close();
+      const newest = events.at(-1);
+      const block = newest !== undefined && 'blockNumber' in newest ? newest.blockNumber : 0;
+      await until(async () => ((await newestBlock()) >= block ? true : undefined));
+    } finally {
+      expect(await projector.stop()).toBe(0);
+    }
+  }
+
+  async function newestBlock(): Promise<number> {
+    const [row] = await parts.query<{ block: string }>(
+      'SELECT toString(max(block_number)) AS block FROM bookings',
+    );
+    return Number(row?.block);
+  }
+
+  test('lets the first resolution stand, in table and positions, also after a restart', async () => {
+    await project([match(1), resolution(2, [1n, 0n]), resolution(3, [0n, 1n]), match(4)]);
+    // Another process, which knows the first one only from the table.
+    await project([resolution(5, [1n, 1n]), match(6)]);
+    expect(
+      await parts.query(
+        'SELECT toUInt32(payout_0) AS first, toUInt32(payout_1) AS second FROM resolutions FINAL',
+      ),
+    ).toEqual([{ first: 1, second: 0 }]);
+    // 100 shares that pay 100, three times: at the resolution, and at once for the two later fills.
+    expect(
+      await parts.query(
+        `SELECT toUInt32(block_number) AS block, toInt32(usdc) AS paid, toInt32(realised_pnl) AS pnl
+         FROM bookings WHERE kind = 'settlement' ORDER BY block`,
+      ),
+    ).toEqual([2, 4, 6].map((block) => ({ block, paid: 100, pnl: 59 })));
+  });
+
+  test('waits while a rebuild pauses it, and not for one that is dead', async () => {
+    const kv = await openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS });
+    await kv.put(PAUSE_KEY, leaseHolder('rebuild'));
+    const projector = start('projector/main.ts', [], parts.env);
+    try {
+      let isProjecting = false;
+      const projecting = projector.event('projecting').then(() => {
+        isProjecting = true;
+      });
+      // While this process, the holder, is alive; renewed, as a rebuild does it.
+      for (let i = 0; i < 6; i++) {
+        await new Promise((resolve) => setTimeout(resolve, 500));
+        await kv.put(PAUSE_KEY, leaseHolder('rebuild'));
+      }
+      expect(isProjecting).toBe(false);
+
+      const { pid } = spawnSync(process.execPath, ['-e', '']);
+      await kv.put(
+        PAUSE_KEY,
+        leaseHolder('rebuild').replace(`process ${process.pid} `, `process ${pid} `),
+      );
+      await projecting;
+      // By the death of the holder: the lease itself would have lived on.
+      if (process.platform === 'linux') expect(await kv.get(PAUSE_KEY)).toBeDefined();
+    } finally {
+      await kv.delete(PAUSE_KEY);
+      expect(await projector.stop()).toBe(0);
+    }
+  });
+});
