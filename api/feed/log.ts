@@ -59,6 +59,8 @@ const PROOF_RETRY_MS = 200;
  */
 const REST_PER_WORK = 2;
 const REST_MS_MAX = 10;
+/** A shorter fan-out is not worth a timer. */
+const WORK_MS_MIN = 2;
 
 export class FeedLog {
   readonly #options: LogOptions;
@@ -214,8 +216,9 @@ export class FeedLog {
 
   /** Lets events gather after a fan-out of so many milliseconds. */
   async #rest(busyMs: number): Promise<void> {
-    const ms = Math.min(Math.floor(busyMs * REST_PER_WORK), REST_MS_MAX);
-    if (ms > 0) await setTimeout(ms, undefined, { ref: false });
+    if (busyMs < WORK_MS_MIN) return;
+    const ms = Math.min(busyMs * REST_PER_WORK, REST_MS_MAX);
+    await setTimeout(ms, undefined, { ref: false });
   }
 
   #take(message: TailMessage): void {

@@ -1,6 +1,7 @@
 /**
  * What readers that never read do to the others and to the memory of the api process: the latency of
- * others and the resident memory, without and with 200 stalled ones, until these were cut.
+ * 20 readers and the resident memory, alone, beside 200 more that read, and beside 200 stalled ones
+ * until these were cut.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -13,7 +14,7 @@ import { percentile, readable } from './report.ts';
 type Fillstream = Awaited<ReturnType<typeof startFillstream>>;
 
 const READERS = 20;
-const STALLED = 200;
+const OTHERS = 200;
 /** Large events, so that sockets of the operating system are full soon. */
 const EVENT_BYTES = 40_000;
 const RATE = 20;
@@ -23,7 +24,7 @@ const NEEDLE = Buffer.from('data: ["0x');
 
 export async function measureStalled(fillstream: Fillstream) {
   const rows = [];
-  for (const stalled of [0, STALLED]) {
+  for (const kind of ['none', 'that read', 'stalled'] as const) {
     const api = await fillstream.startApi();
     const latenciesMs: number[] = [];
     const readers = await Promise.all(
@@ -34,9 +35,14 @@ export async function measureStalled(fillstream: Fillstream) {
     const idleMiB = residentMiB(api.pid);
     latenciesMs.length = 0;
     const others = await Promise.all(
-      Array.from({ length: stalled }, (_, n) => open(api.port, api.request(READERS + n, 1))),
+      Array.from({ length: kind === 'none' ? 0 : OTHERS }, (_, n) =>
+        open(api.port, api.request(READERS + n, 1)),
+      ),
     );
-    for (const other of others) other.pause();
+    for (const other of others) {
+      if (kind === 'stalled') other.pause();
+      else other.resume();
+    }
     let mostMiB = idleMiB;
     const watching = setInterval(() => {
       mostMiB = Math.max(mostMiB, residentMiB(api.pid));
@@ -44,9 +50,9 @@ export async function measureStalled(fillstream: Fillstream) {
     await publish(fillstream, SECONDS);
     clearInterval(watching);
     // What a cut socket still holds comes, then its end.
-    const cut = await Promise.all(others.map(isCut));
+    const cut = kind === 'stalled' ? await Promise.all(others.map(isCut)) : [];
     rows.push({
-      'stalled readers': stalled,
+      others: kind === 'none' ? kind : `${OTHERS} ${kind}`,
       'cut at the bound': cut.filter(Boolean).length,
       'p50 of the readers, ms': readable(percentile(latenciesMs, 0.5)),
       'p99, ms': readable(percentile(latenciesMs, 0.99)),

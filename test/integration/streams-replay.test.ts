@@ -1,0 +1,77 @@
+// The filter of a managed stream changes while a listener is far behind and reads what is stored,
+// which the process has packed for a listener without a filter.
+import { once } from 'node:events';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { FeedMatch } from '../../ingest/contract-feed.ts';
+import { address, fill, market, match } from '../unit/feed-matches.ts';
+import { Feeds, makeStream, publish } from './feed-harness.ts';
+import { Client } from './raw-client.ts';
+
+const STORED = 800;
+
+let feeds: Feeds;
+
+beforeAll(async () => {
+  feeds = await Feeds.start();
+});
+
+afterAll(async () => {
+  await feeds?.close();
+});
+
+/** Match n, large, of trader 5 where n is even and of trader 6 where it is odd. */
+function large(n: number): FeedMatch {
+  const question = 'x'.repeat(30_000);
+  return match(n, { taker: fill(n % 2 === 0 ? 5 : 6), market: market({ question }) });
+}
+
+function numbersOf(client: Client): number[] {
+  return client.blocks
+    .filter(({ event }) => event === 'tx')
+    .map(({ data }) => Number(JSON.parse(data ?? '').tx_hash));
+}
+
+test('a listener gets all up to the change, and from then on what the new filter wants', async () => {
+  const stream = feeds.newName();
+  await makeStream(feeds.nats, stream);
+  await publish(
+    feeds.nats,
+    stream,
+    Array.from({ length: STORED }, (_, n) => large(n + 1)),
+  );
+  const api = await feeds.serve(stream, { ringEventsMax: 8 });
+  const send = async (method: string, path: string, body: object) => {
+    const headers = { 'Content-Type': 'application/json' };
+    const url = `http://127.0.0.1:${api.port}${path}`;
+    return (await fetch(url, { method, headers, body: JSON.stringify(body) })).json();
+  };
+  const { id } = (await send('POST', '/streams', { name: 'all' })) as { id: string };
+  const path = `/streams/${id}`;
+  const live = await new Client(api.port, { path }).begun();
+  await publish(feeds.nats, stream, [large(STORED + 1), large(STORED + 2)]);
+  await live.until((client) => numbersOf(client).length === 2);
+  // From a position whose message is not what it says, all that is stored comes after the gap.
+  const behind = new Client(api.port, { path, headers: { 'Last-Event-ID': '10000' } });
+  await behind.until((client) => numbersOf(client).length > 0);
+  // More is stored than both sockets hold: it waits in the midst.
+  behind.socket.pause();
+  await send('PUT', `${path}/subscription`, { addresses: [address(5)] });
+  let last = STORED + 2;
+  for (; ; last += 2) {
+    await publish(feeds.nats, stream, [large(last + 1), large(last + 2)]);
+    await live.until((client) => numbersOf(client).at(-1) === last + 2);
+    if (!numbersOf(live).includes(last + 1)) break;
+  }
+  behind.socket.resume();
+  await behind.until((client) => numbersOf(client).at(-1) === last + 2);
+  const numbers = numbersOf(behind);
+  const change = numbers.findIndex((n, index) => n !== index + 1);
+  expect(change).toBeGreaterThan(0);
+  const first = numbers[change] ?? 0;
+  const rest = Array.from({ length: (last + 2 - first) / 2 + 1 }, (_, n) => first + 2 * n);
+  expect(first % 2).toBe(0);
+  expect(numbers.slice(change)).toEqual(rest);
+  expect(behind.ended).toBe(false);
+  for (const client of [live, behind]) client.close();
+  await once(behind.socket, 'close');
+});
