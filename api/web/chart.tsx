@@ -145,8 +145,8 @@ function optionsOf(
     },
     scales: {
       x: {
-        range: (_plot, first, last) =>
-          first === last ? [first - ALONE_SECONDS, last + ALONE_SECONDS] : [first, last],
+        range: ({ data: [times] }, first, last) =>
+          times.length === 1 ? [first - ALONE_SECONDS, first + ALONE_SECONDS] : [first, last],
       },
       y: {
         range: (_plot, low, high) => (range === undefined ? spread(low, high) : [...range]),

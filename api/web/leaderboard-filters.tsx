@@ -77,6 +77,15 @@ export function LeaderboardFilters() {
           <span class="hidden">(remove)</span>
         </button>
       ))}
+      {active.length < 2 ? null : (
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => set(Object.fromEntries(NUMBER_FILTERS.map(({ name }) => [name, ''])))}
+        >
+          Clear all
+        </button>
+      )}
       <div id="filters" class="filters" hidden={!open}>
         {NUMBER_FILTERS.map((filter) => (
           <TypedField
@@ -88,14 +97,6 @@ export function LeaderboardFilters() {
             onValue={(value) => set({ [filter.name]: value }, true)}
           />
         ))}
-        <button
-          type="button"
-          class="quiet"
-          disabled={active.length === 0}
-          onClick={() => set(Object.fromEntries(NUMBER_FILTERS.map(({ name }) => [name, ''])))}
-        >
-          Clear all
-        </button>
       </div>
     </div>
   );

@@ -31,7 +31,9 @@ export function Streams() {
     if (watched === null) document.title = 'Streams – Fillstream';
   }, [watched]);
   const changed = () => setChanges((last) => last + 1);
-  if (watched !== null) return <Watch id={watched} stream={find(streams.data, watched)} />;
+  if (watched !== null) {
+    return <Watch id={watched} stream={find(streams.data, watched)} onDone={changed} />;
+  }
   const data = streams.data?.data;
   return (
     <section aria-labelledby="title">
@@ -69,16 +71,44 @@ function find(answer: Answer | undefined, id: string): Stream | undefined {
   return answer?.data.find((stream) => stream.id === id);
 }
 
-function Watch({ id, stream }: { readonly id: string; readonly stream: Stream | undefined }) {
+/** One stream, live; its filters change while it is watched. */
+function Watch(props: {
+  readonly id: string;
+  readonly stream: Stream | undefined;
+  readonly onDone: () => void;
+}) {
+  const { id, stream, onDone } = props;
+  const [editing, setEditing] = useState(false);
   return (
     <section class="full">
       <LiveTape
         title={stream === undefined ? 'Stream' : stream.name}
         path={`/streams/${encodeURIComponent(id)}`}
         controls={
-          <button type="button" onClick={() => setQuery({ watch: '' })}>
-            Back to the list
-          </button>
+          <>
+            <button
+              type="button"
+              aria-expanded={editing}
+              disabled={stream === undefined}
+              onClick={() => setEditing(!editing)}
+            >
+              Edit
+            </button>
+            <button type="button" onClick={() => setQuery({ watch: '' })}>
+              Back to the list
+            </button>
+          </>
+        }
+        below={
+          editing && stream !== undefined ? (
+            <StreamForm
+              stream={stream}
+              onDone={() => {
+                setEditing(false);
+                onDone();
+              }}
+            />
+          ) : null
         }
       />
     </section>

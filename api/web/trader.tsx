@@ -1,6 +1,6 @@
 /** One trader: who it is, what the windows say, how the PnL came about, and in which markets. */
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { Ago } from './ago.tsx';
 import type { Trader as Answer, TraderV2, Window } from './answers.ts';
 import { CopyButton } from './copy-button.tsx';
@@ -158,12 +158,20 @@ function Windows({ stats }: { readonly stats: Answer['stats'] }) {
   );
 }
 
+const TAGS_SHOWN = 6;
+
 function Tags({ tags }: { readonly tags: Answer['top_tags'] }) {
+  const [all, setAll] = useState(false);
   if (tags.length === 0) return null;
   return (
     <section aria-labelledby="tags-title">
       <div class="section-head">
-        <h2 id="tags-title">Tags of the last 30 days</h2>
+        <h2 id="tags-title">Top tags of the last 30 days</h2>
+        {tags.length <= TAGS_SHOWN ? null : (
+          <button type="button" class="push" aria-expanded={all} onClick={() => setAll(!all)}>
+            {all ? 'Show fewer' : `Show all ${tags.length}`}
+          </button>
+        )}
       </div>
       <Scroll label="Tags">
         <table>
@@ -188,7 +196,7 @@ function Tags({ tags }: { readonly tags: Answer['top_tags'] }) {
             </tr>
           </thead>
           <tbody>
-            {tags.map((tag) => (
+            {tags.slice(0, all ? tags.length : TAGS_SHOWN).map((tag) => (
               <tr key={tag.slug}>
                 <th scope="row">{tag.slug}</th>
                 <td class="figure strong">

@@ -48,15 +48,16 @@ export type Dataset = {
 
 /**
  * Opens the data, after making what is not there yet: LEDGER first, then its projection. A run that was
- * interrupted goes on. `stop` its parts at the end.
+ * interrupted goes on. `stop` its parts at the end. Without `traders` there are as many as suit the fills.
  */
-export async function openDataset(fills: number): Promise<Dataset> {
-  const directory = join(tmpdir(), `fillstream-bench-fills-${fills}`);
+export async function openDataset(fills: number, traders?: number): Promise<Dataset> {
+  const name = traders === undefined ? fills : `${fills}-${traders}`;
+  const directory = join(tmpdir(), `fillstream-bench-fills-${name}`);
   const [ledgerFile, projectedFile] = [`${directory}/ledger.json`, `${directory}/projected.json`];
   if (!existsSync(ledgerFile)) {
     rmSync(directory, { recursive: true, force: true });
     mkdirSync(directory);
-    const options = optionsOf(fills, Math.floor(Date.now() / 1_000));
+    const options = optionsOf(fills, Math.floor(Date.now() / 1_000), traders);
     const filled = await withNats(directory, (nats) => fillLedger(nats, options));
     writeFileSync(ledgerFile, JSON.stringify({ options, filled }));
   }
@@ -73,11 +74,11 @@ export async function openDataset(fills: number): Promise<Dataset> {
 }
 
 /** 150,000 traders and 20,000 markets at 20,000,000 fills, in 60 days until `now`. */
-function optionsOf(fills: number, now: number): GeneratorOptions {
+function optionsOf(fills: number, now: number, traders?: number): GeneratorOptions {
   const scale = Math.sqrt(fills / 20_000_000);
   return {
     seed: 1,
-    traders: Math.round(150_000 * scale),
+    traders: traders ?? Math.round(150_000 * scale),
     markets: Math.round(20_000 * scale),
     from: now - DAYS * 86_400,
     to: now,

@@ -1,8 +1,7 @@
 /**
  * `npm run bench:page`: the page in Debian's Chromium. Parts, all by default: `size` (what is sent),
  * `open` (first paint and rows, and the time from an input to the next frame and to new figures, with
- * the traders of FILLS generated fills behind it: 150,000 at 20,000,000), `frames` (of a tape at 200
- * events a second) and `tape` (processor time of the browser at 50 matches a second of a devnet).
+ * 150,000 traders and FILLS (2,000,000) fills behind it), `frames` (of a tape at 200 events a second) and `tape` (processor time of the browser at 50 matches a second of a devnet).
  * ROUNDS (7) and SECONDS (20) change the size.
  */
 import { type Browser, chromium, type Page } from 'playwright-core';
@@ -31,7 +30,8 @@ import {
 } from './page-measure.ts';
 import { machine, median, percentile, printTable, readable } from './report.ts';
 
-const FILLS = Number(process.env.FILLS || 20_000_000);
+const FILLS = Number(process.env.FILLS || 2_000_000);
+const TRADERS = 150_000;
 const ROUNDS = Number(process.env.ROUNDS || 7);
 const SECONDS = Number(process.env.SECONDS || 20);
 const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ['size', 'open', 'frames', 'tape'];
@@ -192,7 +192,7 @@ async function measureFrames(browser: Browser, place: Place, natsUrl: string): P
 }
 
 async function onDataset(browser: Browser): Promise<void> {
-  const { options, filling, parts } = await openDataset(FILLS);
+  const { options, filling, parts } = await openDataset(FILLS, TRADERS);
   try {
     for (const frame of BOARDS) {
       await parts.query(`SYSTEM REFRESH VIEW leaderboard_${frame}_mv`);

@@ -73,6 +73,11 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     await page.getByRole('button', { name: 'Watch' }).click();
     await page.locator('tr[data-position]').nth(5).waitFor();
     await expectText(page.locator('h1'), 'all of it');
+    await page.getByRole('button', { name: 'Edit' }).click();
+    await page.getByLabel('Tags').fill('crypto');
+    await page.getByRole('button', { name: 'Save' }).click();
+    await expect.poll(streams).toMatchObject([{ tags: ['crypto'], active_sessions: 1 }]);
+    expect(await page.locator('[data-stream]').getAttribute('data-stream')).toBe('live');
     await page.getByRole('button', { name: 'Back to the list' }).click();
     await page.locator('.stream').getByRole('button', { name: 'Disable' }).click();
     await expectText(page.locator('.stream .badge'), 'disabled');

@@ -30,6 +30,8 @@ export function traderTests(stage: Stage): void {
     const watched = await stage.at(`/trader/${address}`);
     const { page } = watched;
     await page.locator('.windows').waitFor();
+    const more = page.getByRole('button', { name: /^Show all/ });
+    if ((await more.count()) > 0) await more.click();
     await page.locator('.history tbody tr').first().waitFor();
     await agree(async () => {
       const { stats, top_tags } = watched.answer<Windows>(`/v1/traders/${address}`);
