@@ -6,7 +6,7 @@ const TOLD_MS = 1_500;
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
   const [told, setTold] = useState<'' | 'copied' | 'not allowed'>('');
   function copy(): void {
-    navigator.clipboard.writeText(text).then(
+    copied(text).then(
       () => setTold('copied'),
       () => setTold('not allowed'),
     );
@@ -17,4 +17,17 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
       <span aria-live="polite">{told === '' ? 'copy' : told}</span>
     </button>
   );
+}
+
+async function copied(text: string): Promise<void> {
+  if (isSecureContext) return navigator.clipboard.writeText(text);
+  // Over plain HTTP from another machine there is no clipboard, but a selection can be copied.
+  const area = document.createElement('textarea');
+  area.className = 'hidden';
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const isDone = document.execCommand('copy');
+  area.remove();
+  if (!isDone) throw new Error('the browser does not copy');
 }

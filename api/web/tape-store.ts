@@ -12,7 +12,9 @@ import { type Row, rowOfOrder, rowOfTransaction } from './tape-row.ts';
 const ROWS_MAX = 5_000;
 /** Rows are dropped in bulk, so that dropping is not paid for with each event. */
 const ROWS_SLACK = 500;
-const FLUSH_MS = 125;
+const FLUSH_MS = 250;
+/** Of what comes after a pause: long enough for what comes together. */
+const FIRST_FLUSH_MS = 50;
 const FINAL_EVERY_MS = 2_000;
 /** Of all transactions, shown or not: finality may be heard before a match that is replayed. */
 const FINAL_KEPT_MAX = 20_000;
@@ -44,6 +46,7 @@ export class TapeStore {
   readonly #final = new Set<string>();
   #cursor: number | undefined;
   #flush: ReturnType<typeof setTimeout> | undefined;
+  #flushedAtMs = Number.NEGATIVE_INFINITY;
   #arrivals: number[] = [];
   #resume: { readonly atMs: number; readonly cutMs: number; caughtUp: number } | undefined;
   readonly #close: () => void;
@@ -204,9 +207,12 @@ export class TapeStore {
   }
 
   #changed(): void {
-    this.#flush ??= setTimeout(() => {
+    if (this.#flush !== undefined) return;
+    const waitMs = Math.max(FIRST_FLUSH_MS, this.#flushedAtMs + FLUSH_MS - performance.now());
+    this.#flush = setTimeout(() => {
       this.#flush = undefined;
+      this.#flushedAtMs = performance.now();
       this.version.value += 1;
-    }, FLUSH_MS);
+    }, waitMs);
   }
 }

@@ -1,8 +1,8 @@
 /**
  * `npm run bench:page`: the page in Debian's Chromium. Parts, all by default: `size` (what is sent),
- * `open` (first paint and rows, and the time from an input to the next frame and to new figures, with
- * 150,000 traders and FILLS (2,000,000) fills behind it), `frames` (of a tape at 200 events a second) and `tape` (processor time of the browser at 50 matches a second of a devnet).
- * ROUNDS (7) and SECONDS (20) change the size.
+ * `tape` (processor time of the browser at 50 matches a second of a devnet, and frames at 200), `open`
+ * (first paint and rows, and the time from an input to the next frame and to new figures, with 150,000
+ * traders and FILLS (2,000,000) fills behind it). ROUNDS (7) and SECONDS (20) change the size.
  */
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { pageOnce } from '../../api/page.ts';
@@ -34,7 +34,7 @@ const FILLS = Number(process.env.FILLS || 2_000_000);
 const TRADERS = 150_000;
 const ROUNDS = Number(process.env.ROUNDS || 7);
 const SECONDS = Number(process.env.SECONDS || 20);
-const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ['size', 'open', 'frames', 'tape'];
+const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ['size', 'tape', 'open'];
 const FRAMES_RATE = 200;
 const TAPE_RATE = 50;
 const FRAME_MS = 1_000 / 60;
@@ -169,23 +169,21 @@ function framesRow(rate: number, { seconds, gapsMs, longTasks }: Frames) {
   };
 }
 
-async function measureFrames(browser: Browser, place: Place, natsUrl: string): Promise<void> {
+/** Frames while the devnet trades alone, and while as much more is published that it is FRAMES_RATE. */
+async function measureFrames(page: Page, natsUrl: string): Promise<void> {
   const nats = await connectNats({ url: natsUrl, name: 'bench' });
   const publisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
-  const page = await tab(browser, place, '/tape');
-  await page.locator('[data-stream=live]').waitFor();
   const rows = [];
-  for (const rate of [0, FRAMES_RATE]) {
-    const publishing = paced(rate, SECONDS + 4, (n) => {
+  for (const more of [0, FRAMES_RATE - TAPE_RATE]) {
+    const publishing = paced(more, SECONDS + 4, async (n) => {
       const match = timedMatch(n);
       const id = feedMessageId(match.txHash, match.taker.orderHash, 0);
-      return publisher.publish(FEED_MATCH_SUBJECT, id, encodeFeedEvent(match));
+      await publisher.publish(FEED_MATCH_SUBJECT, id, encodeFeedEvent(match));
     });
     await page.waitForTimeout(2_000);
-    rows.push(framesRow(rate, await frames(page, SECONDS)));
+    rows.push(framesRow(TAPE_RATE + more, await frames(page, SECONDS)));
     await publishing;
   }
-  await page.context().close();
   publisher.close();
   await nats.close();
   printTable(`Frames of the tape, ${SECONDS} s`, rows);
@@ -207,8 +205,7 @@ async function onDataset(browser: Browser): Promise<void> {
     console.log(
       `${readable(filling.fills)} fills, ${readable(options.traders)} traders, ${readable(total_count)} of them in the ranking of 30 days`,
     );
-    if (PARTS.includes('open')) await open(browser, place);
-    if (PARTS.includes('frames')) await measureFrames(browser, place, parts.env.NATS_URL);
+    await open(browser, place);
     await api.stop();
   } finally {
     await parts.stop();
@@ -240,6 +237,7 @@ async function onDevnet(browser: Browser, browserPid: number): Promise<void> {
         'part of a core': `${(cores * 100).toFixed(1)} %`,
       })),
     );
+    await measureFrames(page, service.ready.nats_url);
     await page.context().close();
   } finally {
     await service.up.stop();
@@ -259,8 +257,8 @@ async function main(): Promise<void> {
   try {
     console.log(`${machine()}; Chromium ${browser.version()}, headless`);
     if (PARTS.includes('size')) await size();
-    if (PARTS.includes('open') || PARTS.includes('frames')) await onDataset(browser);
     if (PARTS.includes('tape')) await onDevnet(browser, server.process().pid ?? 0);
+    if (PARTS.includes('open')) await onDataset(browser);
   } finally {
     await browser.close();
     await server.close();

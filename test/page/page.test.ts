@@ -4,8 +4,9 @@
  */
 import { describe, expect, test } from 'vitest';
 import { CHROMIUM, faults, MISSING, screenshot } from './browser.ts';
+import { count } from './figures.ts';
 import { leaderboardTests } from './leaderboard-tests.ts';
-import { expectText } from './seen.ts';
+import { agree, expectText } from './seen.ts';
 import { useStage } from './stage.ts';
 import { tapeTests } from './tape-tests.ts';
 import { marketTests, traderTests } from './trader-tests.ts';
@@ -85,6 +86,25 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     await page.getByRole('button', { name: 'Delete for good' }).click();
     await page.locator('.stream').waitFor({ state: 'detached' });
     expect(await streams()).toEqual([]);
+  });
+
+  test('the status strip: how old everything is, and what is wrong in words', async () => {
+    const watched = await stage.at('/manage/streams');
+    const { page } = watched;
+    const strip = page.locator('.strip');
+    await agree(async () => {
+      type Status = { chain: { final_block: number }; boards: { time_frame: string }[] };
+      const { chain, boards } = watched.answer<Status>('/v2/status');
+      const shown = await strip.innerText();
+      for (const { time_frame } of boards) expect(shown).toContain(time_frame);
+      expect(shown).toContain(count(chain.final_block));
+      expect(shown).toMatch(/feed\s.*projection\s/s);
+    });
+    await expectText(strip, '● live');
+    await page.route('**/v2/status', (route) => route.abort());
+    await expectText(strip, 'the service cannot be reached');
+    await page.unroute('**/v2/status');
+    await expectText(strip, '● live');
   });
 
   describe('every view', () => {

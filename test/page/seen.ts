@@ -43,9 +43,7 @@ export async function agree(check: () => Promise<void>): Promise<void> {
 
 /** Waits until the text is among those of the elements. */
 export async function expectText(locator: Locator, text: string): Promise<void> {
-  await expect
-    .poll(async () => (await locator.allInnerTexts()).join(' '), { timeout: 30_000 })
-    .toContain(text);
+  await expect.poll(async () => (await locator.allInnerTexts()).join(' ')).toContain(text);
 }
 
 /** How many matches the tape has. */

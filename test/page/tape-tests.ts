@@ -79,7 +79,7 @@ export function tapeTests(stage: Stage): void {
       await page.keyboard.press(' ');
       const shown = await positions(page);
       const before = await rowCount(page);
-      await expect.poll(() => rowCount(page), { timeout: 30_000 }).toBeGreaterThan(before + 10);
+      await expect.poll(() => rowCount(page)).toBeGreaterThan(before + 10);
       expect(await positions(page)).toEqual(shown);
       await page.keyboard.press(' ');
       await expect.poll(() => positions(page)).not.toEqual(shown);
@@ -119,7 +119,7 @@ export function tapeTests(stage: Stage): void {
     const rows = await allRows(page);
     // What the page heard until it was read through is told before its next match.
     const heard = await position(page);
-    await expect.poll(() => position(page), { timeout: 30_000 }).not.toBe(heard);
+    await expect.poll(() => position(page)).not.toBe(heard);
     const [after = '', last = ''] = [rows.at(-1)?.position, rows[0]?.position];
     const end = await position(page);
     const { told, voided } = await replay(stage, { after, last, end });

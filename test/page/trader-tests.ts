@@ -1,4 +1,5 @@
 /** A trader and a market: every figure is the API's. */
+import { getAddress } from 'viem';
 import { expect, test } from 'vitest';
 import { cents, count, money, percent } from './figures.ts';
 import { agree, expectText, texts } from './seen.ts';
@@ -91,6 +92,17 @@ export function traderTests(stage: Stage): void {
     const newest = await slider.getAttribute('aria-valuetext');
     await page.keyboard.press('ArrowLeft');
     await expect.poll(() => slider.getAttribute('aria-valuetext')).not.toBe(newest);
+  });
+
+  test('a trader: the address is copied with its checksum', async () => {
+    const address = await stage.leader();
+    const permissions = ['clipboard-read', 'clipboard-write'];
+    const { page } = await stage.at(`/trader/${address}`, { permissions });
+    const copy = page.getByRole('button', { name: 'Copy the address' });
+    await expectText(page.locator('.full-address'), getAddress(address));
+    await copy.click();
+    await expectText(copy, 'copied');
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe(getAddress(address));
   });
 }
 
