@@ -39,8 +39,8 @@ export class TapeStore {
   readonly notice = signal<Notice | undefined>(undefined);
   /** Events a second over the last seconds. */
   readonly rate = signal(0);
-  /** Of the newest event. */
-  readonly position = signal('');
+  /** Of the newest match; read with `version`: told by itself it would draw with every event. */
+  position = '';
   #number = 0;
   readonly #byTx = new Map<string, Row[]>();
   readonly #final = new Set<string>();
@@ -108,7 +108,7 @@ export class TapeStore {
     if (this.#final.has(row.txHash)) row.state = 'final';
     if (this.rows.length > ROWS_MAX + ROWS_SLACK) this.#drop();
     this.#arrivals.push(Date.now());
-    this.position.value = row.position;
+    this.position = row.position;
     if (this.#resume !== undefined && row.detectedAtMs < this.#resume.atMs) {
       this.#resume.caughtUp += 1;
     }

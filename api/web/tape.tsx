@@ -162,7 +162,7 @@ function Figures({ store }: { readonly store: TapeStore }) {
   return (
     <>
       {store.rate.value.toFixed(1)} events/s · {count(store.rows.length)} rows
-      {store.position.value === '' ? '' : ` · position ${store.position.value}`}
+      {store.position === '' ? '' : ` · position ${store.position}`}
     </>
   );
 }

@@ -93,7 +93,7 @@ const STEPS: readonly {
   {
     name: 'time frame 7D',
     seen: TABLE,
-    act: (page) => page.getByText('7D', { exact: true }).click(),
+    act: (page) => page.getByRole('radio', { name: '7D' }).click(),
   },
   {
     name: 'filters open',
