@@ -2,7 +2,8 @@
  * The sessions of one account in this process, and the only writer of them in the account's book.
  * Invariant: the book is written by compare-and-set, so that a quota holds over all processes;
  * what came together is written together. While the bucket cannot be reached, sessions are admitted
- * by what is known, and the book is put right afterwards.
+ * by what this process has open, and the book is put right afterwards: what others have open may have
+ * ended or come here, and a refusal would be final.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { NatsUnavailableError, StreamMissingError } from '../../infra/nats.ts';
@@ -168,11 +169,11 @@ export class AccountSessions {
       .map((one) => ({ ...one, endedAtMs: this.#now(), end: 'process_lost', events: null }));
   }
 
-  /** By what is known, without writing. */
-  #judge(waiting: readonly Waiting[], book: Book): void {
+  /** By what is open here and was used today, without writing. */
+  #judge(waiting: readonly Waiting[], { used }: Book): void {
     for (const one of waiting) {
       const change = { open: [...this.open.values()], lost: [], closed: [] };
-      const next = written(book, { process: this.#process, ...change }, this.#now());
+      const next = written({ used, open: {} }, { process: this.#process, ...change }, this.#now());
       this.#answer(one, one.refuse(next));
     }
   }

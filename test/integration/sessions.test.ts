@@ -191,6 +191,32 @@ describe('what a crashed process had open', () => {
   });
 });
 
+describe('without NATS', () => {
+  test('nobody is refused for what other processes may have open', async () => {
+    const apart = await startBroker();
+    await makeStream(apart.nats, FEED);
+    const [here, there] = [
+      await openSessions({ nats: apart.nats, logger, now: () => nowMs }),
+      await connectNats({ url: apart.url, name: 'another process' }),
+    ];
+    const elsewhere = await openSessions({ nats: there, logger, now: () => nowMs });
+    const demo = caller('without NATS', 'demo');
+    for (let i = 0; i < 2; i += 1) await elsewhere.open(demo, null);
+    await eventually(
+      async () => here.list(demo.account),
+      (open) => open.length === 2,
+    );
+    await apart.stop();
+    // Its listeners may have come here, and nobody can be asked.
+    for (let i = 0; i < 2; i += 1) await here.open(demo, null);
+    await expect(here.open(demo, null)).rejects.toMatchObject({ status: 403 });
+    await apart.start();
+    await Promise.all([here.close(), elsewhere.close()]);
+    await there.close();
+    await apart.close();
+  });
+});
+
 describe('seconds of a day', () => {
   test('end the streams that use them up, refuse new ones, and come back at midnight', async () => {
     nowMs = Date.parse('2026-05-02T10:00:00Z');
