@@ -1,4 +1,5 @@
 /** The tape outlives the api process and sleep, and shows what the feed tells. */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { connectNats } from '../../infra/nats.ts';
@@ -11,6 +12,7 @@ import {
   feedMessageId,
   feedSequelId,
 } from '../../ingest/contract-feed.ts';
+import { until } from '../e2e/service.ts';
 import { hash, match } from '../unit/feed-matches.ts';
 import { cents, money } from './figures.ts';
 import { replay } from './replay.ts';
@@ -50,7 +52,7 @@ export function tapeTests(stage: Stage): void {
     test('goes on where it was after the machine slept, and says so', async () => {
       const { page } = await stage.at('/tape', { clock: true });
       await page.locator('tr[data-position]').nth(5).waitFor();
-      await page.clock.fastForward(SLEPT_MS);
+      await asleep(page, () => page.clock.fastForward(SLEPT_MS));
       await expectText(page.locator('.told.resumed'), `cut for ${SLEPT_MS / 60_000} min`);
       await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(SETTLED_ROWS);
       await expectWhole(page);
@@ -110,6 +112,23 @@ export function tapeTests(stage: Stage): void {
       await expectText(page.getByRole('alert'), 'a parameter of the feed is not valid');
     });
   });
+
+  /** Nothing reaches a machine that sleeps: the api stands still while the clock goes on. */
+  async function asleep(page: Page, elapse: () => Promise<void>): Promise<void> {
+    const api = stage.service.pidOf('api');
+    process.kill(api, 'SIGSTOP');
+    try {
+      // What was under way has arrived as soon as a second brings nothing more.
+      await until(async () => {
+        const heard = await position(page);
+        await delay(1_000);
+        return heard === (await position(page)) || undefined;
+      });
+      await elapse();
+    } finally {
+      process.kill(api, 'SIGCONT');
+    }
+  }
 
   /** Holds the rows of a tape against the feed, read again: none is lost, doubled or struck wrongly. */
   async function expectWhole(page: Page): Promise<void> {
