@@ -1,7 +1,6 @@
 /**
  * What readers that never read do to the others and to the memory of the api process: the latency of
- * 20 readers and the resident memory, alone, beside 200 more that read, and beside 200 stalled ones
- * until these were cut.
+ * 20 readers and the resident memory, alone, beside 200 more that read, and beside 200 stalled ones.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -15,23 +14,29 @@ type Fillstream = Awaited<ReturnType<typeof startFillstream>>;
 
 const READERS = 20;
 const OTHERS = 200;
-/** Large events, so that sockets of the operating system are full soon. */
-const EVENT_BYTES = 40_000;
-const RATE = 20;
-const SECONDS = 15;
+/**
+ * Events as they are, and larger ones that fill the sockets of the operating system, up to 10 MB each,
+ * within seconds, so that the bound of the feed is reached.
+ */
+const LOADS = [
+  { questionBytes: 0, eventsPerSecond: 100, name: '100 of 1 KB' },
+  { questionBytes: 40_000, eventsPerSecond: 20, name: '20 of 40 KB' },
+];
+const SECONDS = 30;
 const WARM_SECONDS = 5;
 const NEEDLE = Buffer.from('data: ["0x');
 
 export async function measureStalled(fillstream: Fillstream) {
   const rows = [];
-  for (const kind of ['none', 'that read', 'stalled'] as const) {
+  const kinds = ['none', 'that read', 'stalled'] as const;
+  for (const [load, kind] of LOADS.flatMap((one) => kinds.map((kind) => [one, kind] as const))) {
     const api = await fillstream.startApi();
     const latenciesMs: number[] = [];
     const readers = await Promise.all(
       Array.from({ length: READERS }, (_, n) => open(api.port, api.request(n, 1))),
     );
     for (const reader of readers) reader.on('data', (chunk) => hear(chunk, latenciesMs));
-    await publish(fillstream, WARM_SECONDS);
+    await publish(fillstream, load, WARM_SECONDS);
     const idleMiB = residentMiB(api.pid);
     latenciesMs.length = 0;
     const others = await Promise.all(
@@ -47,11 +52,12 @@ export async function measureStalled(fillstream: Fillstream) {
     const watching = setInterval(() => {
       mostMiB = Math.max(mostMiB, residentMiB(api.pid));
     }, 100);
-    await publish(fillstream, SECONDS);
+    await publish(fillstream, load, SECONDS);
     clearInterval(watching);
     // What a cut socket still holds comes, then its end.
     const cut = kind === 'stalled' ? await Promise.all(others.map(isCut)) : [];
     rows.push({
+      'events a second': load.name,
       others: kind === 'none' ? kind : `${OTHERS} ${kind}`,
       'cut at the bound': cut.filter(Boolean).length,
       'p50 of the readers, ms': readable(percentile(latenciesMs, 0.5)),
@@ -65,9 +71,13 @@ export async function measureStalled(fillstream: Fillstream) {
   return rows;
 }
 
-async function publish({ publisher, publishMatch }: Fillstream, seconds: number): Promise<void> {
-  const question = 'x'.repeat(EVENT_BYTES);
-  await paced(RATE, seconds, async () => {
+async function publish(
+  { publisher, publishMatch }: Fillstream,
+  { questionBytes, eventsPerSecond }: (typeof LOADS)[number],
+  seconds: number,
+): Promise<void> {
+  const question = 'x'.repeat(questionBytes);
+  await paced(eventsPerSecond, seconds, async () => {
     await publishMatch(match(1, { txHash: timeHash(), market: market({ question }) }));
   });
   await publisher.flush();
