@@ -17,7 +17,8 @@ import {
   type LoggedOperator,
   type LoggedResolution,
 } from './decode-logs.ts';
-import type { Block, Rpc, Transaction } from './rpc.ts';
+import type { BlockHead, Rpc } from './rpc.ts';
+import type { Transaction } from './rpc-transaction.ts';
 
 export type LocatedFill = LoggedFill & { readonly outcomeIndex: 0 | 1 };
 
@@ -33,7 +34,7 @@ export type LocatedMatch = Omit<LoggedMatch, 'fills'> & {
 };
 
 export type BlockFacts = {
-  readonly block: Omit<Block, 'transactions'>;
+  readonly block: BlockHead;
   readonly matches: readonly LocatedMatch[];
   readonly resolutions: readonly LoggedResolution[];
   readonly operators: readonly LoggedOperator[];
@@ -49,7 +50,7 @@ export type Refusal = {
 
 /** A block with the logs of the watched contracts and, at least, the transactions of its matches. */
 export type RawBlock = {
-  readonly block: Omit<Block, 'transactions'> & { readonly transactions: readonly Transaction[] };
+  readonly block: BlockHead & { readonly transactions: readonly Transaction[] };
   readonly logs: readonly ChainLog[];
 };
 

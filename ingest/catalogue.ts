@@ -183,9 +183,13 @@ export class Catalogue {
   }
 
   /** Starts to learn what is not known of these; resolves when it is, or after `waitMs`. */
-  async learn(conditionId: string, traders: Iterable<string>, waitMs: number): Promise<void> {
+  async learn(
+    conditionIds: Iterable<string>,
+    traders: Iterable<string>,
+    waitMs: number,
+  ): Promise<void> {
     await Promise.all([
-      this.#listings.settled([conditionId], waitMs),
+      this.#listings.settled(conditionIds, waitMs),
       this.#profiles.settled(traders, waitMs),
     ]);
   }

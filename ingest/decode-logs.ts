@@ -9,6 +9,11 @@ import { boundedAmount, type Side } from './decode-call.ts';
 import { DecodeError } from './decode-error.ts';
 import { TOPICS } from './exchange-abi.ts';
 
+const WORD_DIGITS = 64;
+/** A number of so many hex digits is exact. */
+const SMALL_DIGITS = 13;
+const [ZERO, NINE, SMALL_A, SMALL_F] = [0x30, 0x39, 0x61, 0x66];
+
 /** A log as JSON-RPC gives it, numbers parsed; addresses and data in lower case. */
 export type ChainLog = {
   readonly address: Hex;
@@ -181,7 +186,7 @@ function addressTopic(log: ChainLog, index: number): Hex {
 }
 
 function wordCount(log: ChainLog): number {
-  return (log.data.length - 2) / 64;
+  return (log.data.length - 2) / WORD_DIGITS;
 }
 
 /** Reader of the log's 32-byte words. Throws DecodeError unless there are exactly `count`. */
@@ -189,7 +194,28 @@ function words(log: ChainLog, count: number): (index: number) => bigint {
   if (wordCount(log) !== count) {
     throw new DecodeError('bad_data', `${(log.data.length - 2) / 2} bytes, not ${count * 32}`);
   }
-  return (index) => BigInt(`0x${log.data.slice(2 + index * 64, 66 + index * 64)}`);
+  return (index) => {
+    const at = 2 + index * WORD_DIGITS;
+    const small = smallWord(log.data, at);
+    return small === undefined
+      ? BigInt(`0x${log.data.slice(at, at + WORD_DIGITS)}`)
+      : BigInt(small);
+  };
+}
+
+/** The word there, if it is a number below 2⁵²: most are, and this makes no text and no large bigint. */
+function smallWord(data: string, at: number): number | undefined {
+  let value = 0;
+  for (let i = 0; i < WORD_DIGITS; i++) {
+    const code = data.charCodeAt(at + i);
+    let digit: number;
+    if (code >= ZERO && code <= NINE) digit = code - ZERO;
+    else if (code >= SMALL_A && code <= SMALL_F) digit = code - SMALL_A + 10;
+    else return undefined;
+    if (digit !== 0 && i < WORD_DIGITS - SMALL_DIGITS) return undefined;
+    value = value * 16 + digit;
+  }
+  return value;
 }
 
 function sideOf(word: bigint): Side {

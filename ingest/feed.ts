@@ -131,7 +131,7 @@ export class FeedWriter {
     const traders = new Set([taker, ...makers].map((fill) => fill.trader));
     const startedAt = performance.now();
     const waitMs = startedAt < this.#impatientUntilMs ? 0 : METADATA_MS;
-    await this.#catalogue.learn(conditionId, traders, waitMs);
+    await this.#catalogue.learn([conditionId], traders, waitMs);
     const endedAt = performance.now();
     // Timers may come a millisecond early.
     if (waitMs > 0 && endedAt - startedAt >= waitMs - 1) {

@@ -12,9 +12,9 @@ const RANGE_BLOCKS_START = 32;
 /** What public nodes accept at most in one search for logs. */
 const RANGE_BLOCKS_MAX = 10_000;
 /** What one range should hold: with RANGES_AHEAD of them this bounds the memory of a catch-up. */
-const RANGE_LOGS = 500;
+const RANGE_LOGS = 350;
 const RANGE_TRANSACTIONS = 20_000;
-export const RANGES_AHEAD = 3;
+export const RANGES_AHEAD = 4;
 /** Growth with each range of the size that was refused once: the limit may have been a bad moment's. */
 const FORGET_REFUSED = 1.002;
 const RETRY_MIN_MS = 200;

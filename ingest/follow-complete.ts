@@ -3,12 +3,11 @@
  * each of them and the taker log one OrderFilled, or the call reverts: what logs leave out of a match,
  * its own calldata betrays, however full the block's bloom is. Pure.
  */
-import type { Hex } from 'viem';
 import { makersOfCall } from './calldata.ts';
 import type { Chain } from './chains.ts';
 import type { ChainLog } from './decode-logs.ts';
 import { TOPICS } from './exchange-abi.ts';
-import type { Transaction } from './rpc.ts';
+import type { Transaction } from './rpc-transaction.ts';
 
 /** True when a call that logged something logged fewer fills than it names. */
 export function lacksFills(
@@ -16,14 +15,15 @@ export function lacksFills(
   logs: readonly ChainLog[],
   { exchanges }: Pick<Chain, 'exchanges'>,
 ): boolean {
+  const called = new Map<string, string>();
+  for (const { hash, to } of transactions) if (exchanges.has(to ?? '')) called.set(hash, to ?? '');
   const filled = new Map<string, number>();
   for (const { address, transactionHash, topics } of logs) {
-    if (topics[0] !== TOPICS.orderFilled) continue;
-    const key = `${address}:${transactionHash}`;
-    filled.set(key, (filled.get(key) ?? 0) + 1);
+    if (topics[0] !== TOPICS.orderFilled || called.get(transactionHash) !== address) continue;
+    filled.set(transactionHash, (filled.get(transactionHash) ?? 0) + 1);
   }
-  return transactions.some(({ hash, to, input }) => {
-    const makers = exchanges.has(to ?? '') ? makersOfCall(input as Hex) : undefined;
-    return makers !== undefined && (filled.get(`${to}:${hash}`) ?? 0) < makers + 1;
+  return transactions.some(({ hash, input }) => {
+    const makers = called.has(hash) ? makersOfCall(input) : undefined;
+    return makers !== undefined && (filled.get(hash) ?? 0) < makers + 1;
   });
 }

@@ -20,7 +20,7 @@ import {
   ledgerSubject,
 } from './contract.ts';
 import { FinalReorgError } from './follow-fork.ts';
-import type { BlockHead } from './follow-range.ts';
+import type { BlockHead } from './rpc.ts';
 
 const CHAIN_FACT = /^(match|resolution|refused):/;
 
@@ -91,10 +91,8 @@ export class LedgerWriter {
 
   /** Publishes facts without closing their block; resolves with how many were new to LEDGER. */
   async writeFacts(events: readonly ChainFact[]): Promise<number> {
-    const left = events.filter(
-      (event) => !this.#published.has(placeOf(ledgerMessageId(event, ''))),
-    );
-    // Taken in this order, and sent together: a wait after each would be a write to the socket for each.
+    const isNew = (event: ChainFact) => !this.#published.has(placeOf(ledgerMessageId(event, '')));
+    const left = this.#published.size === 0 ? events : events.filter(isNew);
     await Promise.all(left.map((event) => publishEvent(this.#ledger, event)));
     return left.length;
   }

@@ -7,7 +7,7 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import type { BlockFacts } from './blocks.ts';
 import type { BlockMarker } from './contract.ts';
 import { Contradictions, type Held } from './follow-fork.ts';
-import type { BlockHead } from './follow-range.ts';
+import type { BlockHead } from './rpc.ts';
 import type { RpcError } from './rpc-error.ts';
 
 const PROGRESS_MS = 2_000;

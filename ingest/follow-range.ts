@@ -9,52 +9,67 @@ import type { Hex } from 'viem';
 import type { RawBlock } from './blocks.ts';
 import { covers, filled, mayContain } from './bloom.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
+import type { ChainLog } from './decode-logs.ts';
 import { TOPICS } from './exchange-abi.ts';
 import { lacksFills } from './follow-complete.ts';
-import { type Header, type LogFilter, type Rpc, type Transaction, WATCHED_TOPICS } from './rpc.ts';
+import { type BlockHead, type Header, type LogFilter, type Rpc, WATCHED_TOPICS } from './rpc.ts';
 import { RpcError } from './rpc-error.ts';
 import type { RangeLog } from './rpc-log.ts';
+import type { Transaction } from './rpc-transaction.ts';
 
 /** From so many transactions of one block on, the block with all of its bodies is the cheaper answer. */
 const SINGLE_TRANSACTIONS_MAX = 8;
 /** More logs than this in one answer are read in smaller ranges: 20,000 take about 50 MB. */
 const RANGE_LOGS_MAX = 20_000;
+/** Far more than the gas of a block can pay for. */
+const BLOCK_LOGS_MAX = 1_000_000;
 /** Up to here two of three blooms prove a single item's absence; a block of Polygon is above it. */
 const TELLING_SHARE_MAX = 0.5;
-
-export type BlockHead = Pick<Header, 'number' | 'hash' | 'parentHash' | 'timestamp'>;
 
 /** The blocks of a range in order; `raw` only where a watched contract logged something. */
 export type RangeBlock = { readonly head: BlockHead; readonly raw: RawBlock | undefined };
 
 export type RangeCounts = { readonly logs: number; readonly transactions: number };
 
+export type Range = {
+  readonly blocks: readonly RangeBlock[];
+  readonly counts: RangeCounts;
+  /** Most of its blocks had so many matches that they are read with the bodies of all transactions. */
+  readonly isCrowded: boolean;
+};
+
 export type ReadOptions = {
   readonly rpc: Rpc;
   readonly chain: Chain;
   /** Told how a block whose bloom and logs did not settle it was decided. */
   readonly onConfirmed?: (outcome: 'empty' | 'logs_missing') => void;
+  /** Asks for whole blocks at first: right where the range before was crowded. */
+  readonly isCrowded?: boolean;
 };
 
+/** A header, with the bodies of its transactions where they came together. */
+type KnownHeader = Header & { readonly bodies?: readonly Transaction[] };
+
 /** Reads blocks `from` to `to`. Throws RpcError where the nodes do not give a consistent answer. */
-export async function readRange(
-  options: ReadOptions,
-  from: number,
-  to: number,
-): Promise<{ readonly blocks: readonly RangeBlock[]; readonly counts: RangeCounts }> {
-  const { rpc, chain } = options;
+export async function readRange(options: ReadOptions, from: number, to: number): Promise<Range> {
+  const { rpc, chain, isCrowded = false } = options;
+  const filter = { addresses: watchedAddresses(chain), topics: WATCHED_TOPICS };
   const numbers = Array.from({ length: to - from + 1 }, (_, i) => from + i);
-  const headers = await Promise.all(numbers.map((number) => rpc.header(number)));
+  const [headers, found] = await Promise.all([
+    Promise.all(
+      numbers.map((number) => (isCrowded ? wholeBlock(rpc, number) : rpc.header(number))),
+    ),
+    rpc.rangeLogs({ from, to, filter }, () => undefined),
+  ]);
   for (const [i, header] of headers.entries()) {
     const parent = headers[i - 1];
     if (parent === undefined || parent.hash === header.parentHash) continue;
     rpc.doubt();
     throw new RpcError('inconsistent', `block ${header.number} does not follow ${parent.number}`);
   }
-  const filter = { addresses: watchedAddresses(chain), topics: WATCHED_TOPICS };
-  const logs = await checkedLogs(rpc, headers, filter);
+  const logs = await checkedLogs(rpc, headers, filter, found);
   const blocks = await Promise.all(
-    headers.map(async (header): Promise<RangeBlock> => {
+    headers.map(async (header: KnownHeader): Promise<RangeBlock> => {
       const { number, hash, parentHash, timestamp } = header;
       const head = { number, hash, parentHash, timestamp };
       let found = await completeLogs(options, header, filter, logs.get(number) ?? []);
@@ -71,15 +86,29 @@ export async function readRange(
     logs: blocks.reduce((sum, { raw }) => sum + (raw?.logs.length ?? 0), 0),
     transactions: headers.reduce((sum, header) => sum + header.transactions.length, 0),
   };
-  return { blocks, counts };
+  const crowded = blocks.filter(({ raw }) => isFull(matchHashes(raw?.logs ?? [], chain)));
+  return { blocks, counts, isCrowded: crowded.length > blocks.length / 2 };
 }
 
-async function checkedLogs(rpc: Rpc, headers: readonly Header[], filter: LogFilter) {
+async function wholeBlock(rpc: Rpc, number: number): Promise<KnownHeader> {
+  const block = await rpc.block(number);
+  if (block === undefined) throw new RpcError('lagging', `no block ${number}`);
+  const { transactions: bodies } = block;
+  return { ...block, bodies, transactions: bodies.map(({ hash }) => hash) };
+}
+
+/** The logs by block, asked for again where those that came with the headers do not fit them. */
+async function checkedLogs(
+  rpc: Rpc,
+  headers: readonly Header[],
+  filter: LogFilter,
+  found: readonly RangeLog[],
+) {
   const [from, to] = [headers[0]?.number ?? 0, headers.at(-1)?.number ?? 0];
   const byNumber = new Map(headers.map((header) => [header.number, header]));
   const hashes = new Map<number, ReadonlySet<string>>();
   const check = (logs: readonly RangeLog[]) => {
-    const places = new Set<string>();
+    const places = new Set<number>();
     if (logs.length > RANGE_LOGS_MAX && from < to) {
       throw new RpcError('refused', `${logs.length} logs are more than we hold`);
     }
@@ -89,16 +118,26 @@ async function checkedLogs(rpc: Rpc, headers: readonly Header[], filter: LogFilt
       const transactions = hashes.get(header.number) ?? new Set(header.transactions);
       hashes.set(header.number, transactions);
       checkLog(log, header, transactions, filter);
-      places.add(`${log.blockNumber}:${log.logIndex}`);
+      places.add(log.blockNumber * BLOCK_LOGS_MAX + log.logIndex);
     }
     if (places.size < logs.length) throw new RpcError('inconsistent', 'a log came twice');
   };
   try {
-    const logs = await rpc.rangeLogs({ from, to, filter }, check);
+    const logs = fits(check, found) ? found : await rpc.rangeLogs({ from, to, filter }, check);
     return Map.groupBy(logs, (log) => log.blockNumber);
   } catch (error) {
     // No endpoint's logs fit: the headers may be the ones that are wrong.
     if (error instanceof RpcError && error.class === 'inconsistent') rpc.doubt();
+    throw error;
+  }
+}
+
+function fits(check: (logs: readonly RangeLog[]) => void, logs: readonly RangeLog[]): boolean {
+  try {
+    check(logs);
+    return true;
+  } catch (error) {
+    if (error instanceof RpcError && error.class === 'inconsistent') return false;
     throw error;
   }
 }
@@ -157,12 +196,13 @@ function isComplete(
 ): boolean {
   if (hasOpenMatch(logs)) return false;
   if (logs.length > 0 && filled(header.logsBloom) > TELLING_SHARE_MAX) return true;
-  const seen = new Set(logs.map(({ address, topics: [topic] }) => `${address}:${topic}`));
   const topics = filter.topics.filter((topic) => mayContain(header.logsBloom, topic));
   if (topics.length === 0) return true;
   const addresses = filter.addresses.filter((one) => mayContain(header.logsBloom, one as Hex));
+  const isSeen = (address: string, topic: Hex) =>
+    logs.some((log) => log.address === address && log.topics[0] === topic);
   return addresses.every((address) =>
-    topics.every((topic) => !canLog(chain, address, topic) || seen.has(`${address}:${topic}`)),
+    topics.every((topic) => !canLog(chain, address, topic) || isSeen(address, topic)),
   );
 }
 
@@ -171,14 +211,16 @@ function canLog(chain: Chain, address: string, topic: Hex): boolean {
   return (topic === TOPICS.conditionResolution) === (address === chain.conditionalTokens);
 }
 
-/** True when fills of an exchange in a transaction are not closed by an OrdersMatched. */
+/** True when fills of an exchange in a transaction are not closed by an OrdersMatched of it. */
 function hasOpenMatch(logs: readonly RangeLog[]): boolean {
-  const open = new Set<string>();
-  for (const { address, transactionHash, topics } of logs) {
-    if (topics[0] === TOPICS.orderFilled) open.add(`${address}:${transactionHash}`);
-    if (topics[0] === TOPICS.ordersMatched) open.delete(`${address}:${transactionHash}`);
-  }
-  return open.size > 0;
+  let transaction = '';
+  let closed: readonly string[] = [];
+  // From the end, so that what closes a fill is known before it.
+  return logs.toReversed().some(({ address, transactionHash, topics: [topic] }) => {
+    if (transactionHash !== transaction) [transaction, closed] = [transactionHash, []];
+    if (topic === TOPICS.ordersMatched) closed = [...closed, address];
+    return topic === TOPICS.orderFilled && !closed.includes(address);
+  });
 }
 
 /** What receipts say; where no endpoint gives receipts, what any endpoint has for the block's hash. */
@@ -205,20 +247,26 @@ function isWatched(log: RangeLog, filter: LogFilter): boolean {
 /** The transactions behind the block's matches. */
 async function matchTransactions(
   rpc: Rpc,
-  header: Header,
+  header: KnownHeader,
   logs: readonly RangeLog[],
   chain: Chain,
 ): Promise<readonly Transaction[]> {
-  const matches = logs.filter((log) => chain.exchanges.has(log.address));
-  const hashes = [...new Set(matches.map((log) => log.transactionHash))];
-  if (hashes.length <= SINGLE_TRANSACTIONS_MAX) {
-    return Promise.all(hashes.map((hash) => rpc.transaction(hash, header.hash)));
+  const hashes = matchHashes(logs, chain);
+  if (header.bodies !== undefined) return header.bodies.filter(({ hash }) => hashes.has(hash));
+  if (!isFull(hashes)) {
+    return Promise.all([...hashes].map((hash) => rpc.transaction(hash, header.hash)));
   }
   const block = await rpc.block(header.number);
-  if (block?.hash === header.hash) {
-    const wanted = new Set(hashes);
-    return block.transactions.filter((transaction) => wanted.has(transaction.hash));
-  }
+  if (block?.hash === header.hash) return block.transactions.filter(({ hash }) => hashes.has(hash));
   rpc.doubt();
   throw new RpcError('inconsistent', `block ${header.number} is another one with transactions`);
+}
+
+function matchHashes(logs: readonly ChainLog[], { exchanges }: Chain): ReadonlySet<Hex> {
+  const matches = logs.filter((log) => exchanges.has(log.address));
+  return new Set(matches.map((log) => log.transactionHash));
+}
+
+function isFull(matchHashes: ReadonlySet<Hex>): boolean {
+  return matchHashes.size > SINGLE_TRANSACTIONS_MAX;
 }

@@ -18,8 +18,8 @@ import { judgeFork } from './follow-fork.ts';
 import { LedgerWriter, readCursor } from './follow-ledger.ts';
 import { writePrelude } from './follow-prelude.ts';
 import type { FollowProgress } from './follow-progress.ts';
-import { type BlockHead, type RangeCounts, readRange } from './follow-range.ts';
-import type { Rpc } from './rpc.ts';
+import { type RangeCounts, readRange } from './follow-range.ts';
+import type { BlockHead, Rpc } from './rpc.ts';
 
 /** Nothing new: the head is asked for again after a pause that grows from the first to the second. */
 const POLL_MIN_MS = 150;
@@ -151,20 +151,23 @@ async function writeFacts(
   const traders = new Set(matches.flatMap((match) => match.fills.map((fill) => fill.trader)));
   const conditions = new Set(matches.map((match) => match.conditionId));
   // Metadata is learned beside: LEDGER never waits for it.
-  for (const conditionId of conditions) void catalogue.learn(conditionId, traders, 0);
+  void catalogue.learn(conditions, traders, 0);
   balances.touch(traders, block.number);
 }
 
 function readingOf(options: FollowOptions): AheadOptions<ReadRange> {
   const { rpc, chain, catalogue, logger, signal, progress } = options;
-  const source = { rpc, chain, onConfirmed: progress.confirmed };
+  // Of the range read last: what most of its blocks needed is asked for at once in the next ones.
+  let isCrowded = false;
   return {
     logger,
     signal,
     onAnswer: progress.answered,
     weigh: ({ counts }) => counts,
     async readRange(from, to) {
-      const { blocks, counts } = await readRange(source, from, to);
+      const source = { rpc, chain, onConfirmed: progress.confirmed, isCrowded };
+      const { blocks, counts, ...range } = await readRange(source, from, to);
+      isCrowded = range.isCrowded;
       const decoded: ReadBlock[] = [];
       for (const { head, raw } of blocks) {
         const facts = raw === undefined ? undefined : await factsOf(raw, chain, catalogue);

@@ -15,13 +15,14 @@ import type { LiveMetrics } from './live-metrics.ts';
 import type { MempoolNode } from './mempool-node.ts';
 import { type Difference, differences } from './pending-compare.ts';
 import { matchIdOf, newEntry, type OpenMatch, OpenMatches, type Shown } from './pending-open.ts';
+import { RecentSet } from './recent-set.ts';
 
 /** At 10 matches a second half an hour of them; at 500 the 20 s that they need to be final. */
 export const PENDING_MATCHES_MAX = 20_000;
 /** Voided as never mined, and waited for in case they are mined after all. */
 export const VOIDED_MATCHES_MAX = 10_000;
 /** Newest final matches whose late pushes are known as such: 15 minutes of them at 10 a second. */
-const FINAL_MAX = 10_000;
+const FINAL_MIN = 10_000;
 /** Final blocks in a row whose node knows no receipt before a match counts as replaced. */
 const ABSENT_MIN = 2;
 const JUDGE_MS = 500;
@@ -46,7 +47,7 @@ export class PendingMatches {
   /** By match id. */
   readonly #voided = new Map<string, Voided>();
   /** Transactions of the newest final matches. */
-  readonly #finals = new Set<string>();
+  readonly #finals = new RecentSet(FINAL_MIN);
   #heads = 0;
   #head = -1;
   #final: BlockTime | undefined;
@@ -133,7 +134,7 @@ export class PendingMatches {
 
   /** A final block was read; blocks come in order. */
   async final(block: BlockTime, matches: readonly LocatedMatch[]): Promise<void> {
-    for (const { txHash } of matches) remember(this.#finals, txHash, FINAL_MAX);
+    for (const { txHash } of matches) this.#finals.add(txHash);
     const byTransaction = Map.groupBy(matches, ({ txHash }) => txHash as string);
     for (const [txHash, found] of byTransaction) {
       for (const entry of this.#open.inTransaction(txHash)) {
@@ -249,13 +250,6 @@ export class PendingMatches {
     metrics.open.set(this.#open.size);
     if (outcome !== undefined) metrics.ended.inc({ outcome });
   }
-}
-
-/** Adds to a set of bounded size; the oldest goes. */
-function remember(set: Set<string>, value: string, sizeMax: number): void {
-  set.add(value);
-  const [oldest] = set;
-  if (set.size > sizeMax && oldest !== undefined) set.delete(oldest);
 }
 
 /** What a void or restored message carries of its match: all that filters look at. */

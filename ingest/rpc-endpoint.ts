@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { RpcError } from './rpc-error.ts';
+import { type HttpAnswer, post, TooLongError } from './rpc-http.ts';
 
 const REQUEST_MS_MAX = 10_000;
 const BODY_BYTES_MAX = 128 * 1_048_576;
@@ -27,14 +28,14 @@ type Answer = z.infer<typeof Answer>;
 let lastId = 0;
 
 export class Endpoint {
-  readonly #url: string;
+  readonly #url: URL;
   /** Host and port: a URL may carry a key in its path. */
   readonly label: string;
   /** Calls in one request; halved where the node refuses a batch as a whole. */
   batchMax = BATCH_CALLS_MAX;
 
   constructor(url: string, label: string) {
-    this.#url = url;
+    this.#url = new URL(url);
     this.label = label;
   }
 
@@ -57,16 +58,15 @@ export class Endpoint {
     const signal = AbortSignal.timeout(REQUEST_MS_MAX);
     let text: string;
     try {
-      const headers = { 'content-type': 'application/json' };
-      const response = await fetch(this.#url, { method: 'POST', headers, body, signal });
-      if (!response.ok) {
-        await response.body?.cancel();
-        throw statusError(response);
-      }
-      text = await textOf(response);
+      const answer = await post(this.#url, body, { signal, bytesMax: BODY_BYTES_MAX });
+      if (answer.status !== 200) throw statusError(answer);
+      text = answer.text;
     } catch (error) {
       if (error instanceof RpcError) throw error;
-      // fetch rejects with whatever broke below it; the signal tells a timeout from the rest.
+      if (error instanceof TooLongError) {
+        throw new RpcError('http', error.message, { code: PAYLOAD_TOO_LARGE });
+      }
+      // The request rejects with whatever broke below it; the signal tells a timeout from the rest.
       throw new RpcError(signal.aborted ? 'timeout' : 'network', this.label, { cause: error });
     }
     try {
@@ -81,24 +81,10 @@ function isTooLarge(error: RpcError): boolean {
   return error.class === 'http' && error.code === PAYLOAD_TOO_LARGE;
 }
 
-async function textOf(response: Response): Promise<string> {
-  const parts: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const part of response.body ?? []) {
-    bytes += part.byteLength;
-    if (bytes > BODY_BYTES_MAX) {
-      throw new RpcError('http', `more than ${BODY_BYTES_MAX} bytes`, { code: PAYLOAD_TOO_LARGE });
-    }
-    parts.push(part);
-  }
-  return Buffer.concat(parts).toString();
-}
-
-function statusError(response: Response): RpcError {
-  const { status } = response;
+function statusError({ status, headers }: HttpAnswer): RpcError {
   if (status !== TOO_MANY_REQUESTS)
     return new RpcError('http', `status ${status}`, { code: status });
-  const given = response.headers.get('retry-after') ?? '';
+  const given = headers['retry-after'] ?? '';
   // Seconds, or a date; a clock that is wrong must not stop us for hours.
   const waitMs = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - Date.now();
   const retryAfterMs = Number.isFinite(waitMs) ? waitMs : RATE_LIMIT_MS;

@@ -1,17 +1,14 @@
 /**
- * Logs as JSON-RPC gives them, parsed by hand: they come by the million, and a schema takes 4 µs and makes
- * several objects for each. It accepts exactly what the schema of test/unit/rpc-log.test.ts accepts.
+ * Logs as JSON-RPC gives them, parsed by hand. It accepts exactly what the schema of
+ * test/unit/rpc-log.test.ts accepts.
  */
 import type { Hex } from 'viem';
 import type { ChainLog } from './decode-logs.ts';
 import { RpcAnswerError } from './rpc-error.ts';
+import { dataOf, fieldsOf, lowerCaseOf, quantityOf } from './rpc-field.ts';
 
 /** A log with the block that it says it is of. */
 export type RangeLog = ChainLog & { readonly blockHash: Hex; readonly blockNumber: number };
-
-const DATA = /^0x[0-9a-f]*$/;
-const QUANTITY = /^0x[0-9a-f]+$/;
-const UPPER_CASE = /[A-Z]/;
 
 /** The logs of an answer. Throws RpcAnswerError, which names the field. */
 export function parseLogs(answer: unknown): RangeLog[] {
@@ -20,39 +17,15 @@ export function parseLogs(answer: unknown): RangeLog[] {
 }
 
 function parseLog(value: unknown): RangeLog {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new RpcAnswerError('a log is no object');
-  }
-  const log = value as Readonly<Record<string, unknown>>;
+  const log = fieldsOf(value, 'a log');
   if (!Array.isArray(log.topics)) throw new RpcAnswerError('topics of a log');
   return {
-    address: lowerCase(log.address, 'address'),
-    topics: log.topics.map((topic) => data(topic, 'topics')),
-    data: lowerCase(log.data, 'data'),
-    transactionHash: data(log.transactionHash, 'transactionHash'),
-    logIndex: quantity(log.logIndex, 'logIndex'),
-    blockHash: data(log.blockHash, 'blockHash'),
-    blockNumber: quantity(log.blockNumber, 'blockNumber'),
+    address: lowerCaseOf(log.address, 'address of a log'),
+    topics: log.topics.map((topic) => dataOf(topic, 'topics of a log')),
+    data: dataOf(lowerCaseOf(log.data, 'data of a log'), 'data of a log'),
+    transactionHash: dataOf(log.transactionHash, 'transactionHash of a log'),
+    logIndex: quantityOf(log.logIndex, 'logIndex of a log'),
+    blockHash: dataOf(log.blockHash, 'blockHash of a log'),
+    blockNumber: quantityOf(log.blockNumber, 'blockNumber of a log'),
   };
-}
-
-function data(value: unknown, name: string): Hex {
-  if (typeof value === 'string' && value.length % 2 === 0 && DATA.test(value)) return value as Hex;
-  throw new RpcAnswerError(`${name} of a log`);
-}
-
-function quantity(value: unknown, name: string): number {
-  const number = typeof value === 'string' && QUANTITY.test(value) ? Number(value) : Number.NaN;
-  if (!Number.isSafeInteger(number)) throw new RpcAnswerError(`${name} of a log`);
-  return number;
-}
-
-function lowerCase(value: unknown, name: string): Hex {
-  if (typeof value !== 'string') throw new RpcAnswerError(`${name} of a log`);
-  return inLowerCase(value);
-}
-
-/** Nodes answer in lower case nearly always: a test makes no copy. */
-export function inLowerCase(text: string): Hex {
-  return (UPPER_CASE.test(text) ? text.toLowerCase() : text) as Hex;
 }

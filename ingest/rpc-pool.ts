@@ -8,7 +8,8 @@ import { Counter, Gauge, type Registry } from 'prom-client';
 import { Endpoint, type RpcCall } from './rpc-endpoint.ts';
 import { RpcError } from './rpc-error.ts';
 
-const REQUESTS_MAX = 8;
+const REQUESTS_MAX = 16;
+const WHOLE_BLOCKS_MAX = 4;
 const COOL_MIN_MS = 100;
 const COOL_MAX_MS = 10_000;
 const DOUBT_MS = 2_000;
@@ -128,10 +129,10 @@ export class RpcPool {
     const size = this.#ranked()[0]?.endpoint.batchMax ?? 1;
     const items = this.#gathered;
     this.#gathered = [];
-    // A search through logs may take long: it travels alone.
-    const [alone, together] = [items.filter(isHeavy), items.filter((item) => !isHeavy(item))];
-    for (const item of alone) void this.#settle([item]);
-    for (let i = 0; i < together.length; i += size) void this.#settle(together.slice(i, i + size));
+    for (const [together, some] of Map.groupBy(items, togetherMax)) {
+      const step = Math.min(together, size);
+      for (let i = 0; i < some.length; i += step) void this.#settle(some.slice(i, i + step));
+    }
   }
 
   async #settle(items: readonly Item[]): Promise<void> {
@@ -273,8 +274,14 @@ function restMs(node: Node, now: number): number {
   return Math.max(node.coolUntilMs - now, node.doubtUntilMs - now, 0);
 }
 
-function isHeavy({ call }: Item): boolean {
-  return call.method === 'eth_getLogs' || call.method === 'eth_getBlockReceipts';
+/**
+ * How many calls of this kind travel in one request. A node works through a batch one by one and answers
+ * with all of it at once: what is large or slow goes alone or with a few others.
+ */
+function togetherMax({ call: { method, params } }: Item): number {
+  if (method === 'eth_getLogs' || method === 'eth_getBlockReceipts') return 1;
+  const isWhole = method === 'eth_getBlockByNumber' && params[1] === true;
+  return isWhole ? WHOLE_BLOCKS_MAX : Number.POSITIVE_INFINITY;
 }
 
 /** Each URL with its host, numbered where several share one. */

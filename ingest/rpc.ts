@@ -10,8 +10,9 @@ import type { ChainLog } from './decode-logs.ts';
 import { BALANCE_OF_ABI, TOPICS } from './exchange-abi.ts';
 import type { RpcCall } from './rpc-endpoint.ts';
 import { RpcAnswerError, RpcError } from './rpc-error.ts';
-import { inLowerCase, parseLogs, type RangeLog } from './rpc-log.ts';
+import { parseLogs, type RangeLog } from './rpc-log.ts';
 import { type PoolOptions, RpcPool } from './rpc-pool.ts';
+import { parseTransaction, parseTransactions, type Transaction } from './rpc-transaction.ts';
 
 const Quantity = z
   .string()
@@ -24,30 +25,23 @@ const Data = z
   .transform((text) => text as Hex);
 const Bloom = Data.refine((text) => text.length === 514).transform(parseBloom);
 
-/** A transaction as far as ingest reads it; `to` is null for a contract creation. */
-export const Transaction = z.object({
+const BlockHead = {
+  number: Quantity,
   hash: Data,
-  from: z.string().transform(inLowerCase),
-  to: z.string().transform(inLowerCase).nullable().optional(),
-  nonce: Quantity,
-  input: z.string().transform(inLowerCase),
-});
-export type Transaction = z.infer<typeof Transaction>;
-
-const BlockHead = { number: Quantity, hash: Data, parentHash: Data, timestamp: Quantity };
-/** A block without its transactions' bodies; `transactions` are their hashes. */
-export const Header = z.object({
-  ...BlockHead,
+  parentHash: Data,
+  timestamp: Quantity,
   logsBloom: Bloom,
-  transactions: z.array(z.string().transform(inLowerCase)),
-});
+};
+/** A block without its transactions' bodies; `transactions` are their hashes. */
+const Header = z.object({ ...BlockHead, transactions: z.array(z.string().toLowerCase()) });
 export type Header = z.infer<typeof Header>;
+export type BlockHead = Pick<Header, 'number' | 'hash' | 'parentHash' | 'timestamp'>;
 
-const Block = z.object({ ...BlockHead, transactions: z.array(Transaction) });
+const Block = z.object({ ...BlockHead, transactions: z.unknown().transform(parseTransactions) });
 export type Block = z.infer<typeof Block>;
 
 const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: z.unknown() });
-const MinedTransaction = Transaction.extend({ blockHash: Data });
+const InBlock = z.object({ blockHash: Data });
 
 /** What a search for logs looks for; addresses in lower case. */
 export type LogFilter = {
@@ -150,8 +144,9 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
     transaction(hash, blockHash) {
       return pool.call({ method: 'eth_getTransactionByHash', params: [hash] }, (answer) => {
         if (answer === null) throw new RpcError('lagging', `no transaction ${hash}`);
-        const transaction = parsed(MinedTransaction, answer);
-        if (transaction.hash === hash && transaction.blockHash === blockHash) return transaction;
+        const transaction = parseTransaction(answer);
+        const mined = parsed(InBlock, answer);
+        if (transaction.hash === hash && mined.blockHash === blockHash) return transaction;
         throw new RpcError('inconsistent', `transaction ${hash} is in another block`);
       });
     },

@@ -5,6 +5,7 @@
  * test/unit/token-ids.test.ts). Pure; a pair costs about 0.1 ms, so callers cache.
  */
 import { encodePacked, type Hex } from 'viem';
+import { jacobi } from './jacobi.ts';
 import { keccak256Hex } from './keccak.ts';
 
 /** Prime of the alt_bn128 base field. */
@@ -35,36 +36,8 @@ function collectionIdOf(conditionId: Hex, indexSet: bigint): bigint {
   let x = seed;
   do {
     x = (x + 1n) % P;
-  } while (jacobi((x * x * x + CURVE_B) % P) === -1);
+  } while (jacobi((x * x * x + CURVE_B) % P, P) === -1);
   return odd ? x ^ (1n << 254n) : x;
-}
-
-/** Jacobi symbol of `value` over P: −1 exactly where it is no square. `value` is below P. */
-function jacobi(value: bigint): -1 | 0 | 1 {
-  let sign: -1 | 1 = 1;
-  let [top, bottom] = [value, P];
-  while (top !== 0n) {
-    const twos = trailingZeros(top);
-    top >>= BigInt(twos);
-    const octant = Number(bottom & 7n);
-    // Each two that is taken out turns the sign where bottom mod 8 is 3 or 5.
-    if (twos % 2 === 1 && (octant === 3 || octant === 5)) sign = sign === 1 ? -1 : 1;
-    // Quadratic reciprocity.
-    if ((top & 3n) === 3n && octant % 4 === 3) sign = sign === 1 ? -1 : 1;
-    [top, bottom] = [bottom % top, top];
-  }
-  return bottom === 1n ? sign : 0;
-}
-
-/** Of a number above 0. */
-function trailingZeros(value: bigint): number {
-  let zeros = 0;
-  let low = Number(BigInt.asIntN(32, value));
-  for (let rest = value; low === 0; zeros += 32) {
-    rest >>= 32n;
-    low = Number(BigInt.asIntN(32, rest));
-  }
-  return zeros + 31 - Math.clz32(low & -low);
 }
 
 function hashed(packed: Hex): bigint {

@@ -68,14 +68,14 @@ describe('the metadata API down', () => {
   test('costs no fill its market, and afterwards everything is published once', async () => {
     const { catalogue, gamma } = start({ marketStaleMs: 60_000 });
     fake.list({ conditionId: condition(1), tags: ['a'], question: 'before' });
-    await catalogue.learn(condition(1), [wallet(1)], 1_000);
+    await catalogue.learn([condition(1)], [wallet(1)], 1_000);
     expect(questionOf(catalogue, 1)).toBe('before');
 
     fake.control.fault = down;
     for (let number = 2; number <= 400; number++) {
       fake.list({ conditionId: condition(number), tags: ['new'], question: `q${number}` });
       fake.profiles.set(wallet(number), { proxyWallet: wallet(number), name: `n${number}` });
-      await catalogue.learn(condition(number), [wallet(number)], 0);
+      await catalogue.learn([condition(number)], [wallet(number)], 0);
       const [token] = derived(condition(number));
       expect(catalogue.outcomeOf(condition(number), token, EXCHANGE)).toBe(0);
     }
@@ -103,7 +103,7 @@ describe('the metadata API down', () => {
   test('a market that the service learns of later is published without being traded again', async () => {
     const { catalogue } = start();
     void catalogue.run();
-    await catalogue.learn(condition(7), [], 1_000);
+    await catalogue.learn([condition(7)], [], 1_000);
     expect(questionOf(catalogue, 7)).toBe('');
     fake.list({ conditionId: condition(7), tags: ['late'], question: 'late', closed: true });
     await expect.poll(() => listings().map((one) => one.question), POLL).toEqual(['late']);
@@ -118,7 +118,7 @@ describe('the metadata API down', () => {
     await expect.poll(() => listings().length, POLL).toBe(250);
     fake.list({ conditionId: condition(251), tags: ['a'] });
     await expect.poll(() => listings().length, POLL).toBe(251);
-    await catalogue.learn(condition(3), [], 0);
+    await catalogue.learn([condition(3)], [], 0);
     expect(questionOf(catalogue, 3)).not.toBe('');
     fake.list({ conditionId: condition(3), tags: ['a', 'b'], closed: true });
     await expect.poll(() => listings().length, POLL).toBe(252);

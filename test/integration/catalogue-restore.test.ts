@@ -84,7 +84,7 @@ describe('restore', () => {
       resolvedAt: '2026-09-01T00:00:00Z',
     });
     expect(catalogue.feedTrader(wallet(1)).name).toBe('anna');
-    await catalogue.learn(condition(LISTINGS), [wallet(1)], 50);
+    await catalogue.learn([condition(LISTINGS)], [wallet(1)], 50);
     expect(published).toEqual([]);
     expect(fake.requests).toEqual([]);
   });

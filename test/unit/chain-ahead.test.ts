@@ -74,7 +74,7 @@ describe('RangeSize', () => {
 
   test('shrinks to what a range should hold', () => {
     const size = new RangeSize();
-    size.read(32, { logs: 1_600, transactions: 0 });
+    size.read(32, { logs: 1_120, transactions: 0 });
     expect(size.blocks).toBe(10);
     size.read(10, { logs: 0, transactions: 200_000 });
     expect(size.blocks).toBe(1);

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { RefusalReason } from '../../ingest/decode-error.ts';
+import { AMOUNT_MAX } from '../../ingest/contract.ts';
+import { DecodeError, type RefusalReason } from '../../ingest/decode-error.ts';
 import { type ChainLog, decodeLogs, decodeOrderFilled } from '../../ingest/decode-logs.ts';
 import { TOPICS } from '../../ingest/exchange-abi.ts';
 import ctf from '../fixtures/ctf-and-negrisk-logs.json' with { type: 'json' };
@@ -26,6 +27,22 @@ describe('the topics of the V2 events', () => {
 });
 
 describe('decodeOrderFilled', () => {
+  test('reads any amount and any token to the last digit, and refuses amounts that cannot be', () => {
+    const word = (value: bigint) => value.toString(16).padStart(64, '0');
+    const anyAmount = fc.oneof(
+      fc.bigInt({ min: 0n, max: 2n ** 54n }),
+      fc.nat(255).map((bits) => 2n ** BigInt(bits) - 1n),
+    );
+    fc.assert(
+      fc.property(anyAmount, anyAmount, (amount, tokenId) => {
+        const words = [0n, tokenId, amount, 1n, 0n, 0n, 0n].map(word).join('');
+        const log: ChainLog = { ...makerFilled, data: `0x${words}` };
+        if (amount > AMOUNT_MAX) expect(() => decodeOrderFilled(log)).toThrow(DecodeError);
+        else expect(decodeOrderFilled(log)).toMatchObject({ tokenId, usdc: amount, shares: 1n });
+      }),
+    );
+  });
+
   test('decodes the real logs: owner, role, side, price terms and fee', () => {
     const fills = single.logs.map((log) => decodeOrderFilled(chainLog(log)));
     expect(

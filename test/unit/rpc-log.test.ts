@@ -1,12 +1,11 @@
 import fc from 'fast-check';
-import type { Hex } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { RpcAnswerError } from '../../ingest/rpc-error.ts';
 import { parseLogs } from '../../ingest/rpc-log.ts';
 import receipt from '../fixtures/atlas-0001-receipt.json' with { type: 'json' };
 
-const lowerCase = z.string().transform((text) => text.toLowerCase() as Hex);
+const lowerCase = z.string().toLowerCase();
 const Data = z.string().regex(/^0x([0-9a-f]{2})*$/);
 const Quantity = z
   .string()
@@ -18,7 +17,7 @@ const Logs = z.array(
   z.object({
     address: lowerCase,
     topics: z.array(Data),
-    data: lowerCase,
+    data: lowerCase.pipe(Data),
     transactionHash: Data,
     logIndex: Quantity,
     blockHash: Data,
