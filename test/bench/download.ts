@@ -1,10 +1,11 @@
 /**
- * The limit of a catch-up: a process that only downloads blocks with their transactions and the
- * watched contracts' logs, so many blocks at a time, and throws them away; with `parse` it reads
- * the JSON as well. Arguments: URL, first and last block, concurrency, `bytes` or `parse`. Prints
+ * The limit of a catch-up: a process that only downloads blocks with their transactions and the logs
+ * that ingest asks for, so many blocks at a time, and throws them away; with `parse` it reads the
+ * JSON as well. Arguments: URL, first and last block, concurrency, `bytes` or `parse`. Prints
  * one JSON line.
  */
 import { CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE } from '../../infra/devnet/addresses.ts';
+import { WATCHED_TOPICS } from '../../ingest/rpc.ts';
 
 const [url = '', first = '0', last = '0', concurrency = '16', mode = 'bytes'] =
   process.argv.slice(2);
@@ -20,7 +21,12 @@ async function worker(): Promise<void> {
   while (next <= Number(last)) {
     const number = `0x${next.toString(16)}`;
     next += 1;
-    const filter = { fromBlock: number, toBlock: number, address: ADDRESSES };
+    const filter = {
+      fromBlock: number,
+      toBlock: number,
+      address: ADDRESSES,
+      topics: [WATCHED_TOPICS],
+    };
     await Promise.all([
       download('eth_getBlockByNumber', [number, true]),
       download('eth_getLogs', [filter]),

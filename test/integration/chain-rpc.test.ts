@@ -93,6 +93,9 @@ const SPOILED: Readonly<Record<string, Misbehave>> = {
     ...block,
     number: '0x1',
   })),
+  'logs whose data is no hex': result('eth_getLogs', (logs: LogText[]) =>
+    logs.map((log, i) => (i === 3 ? { ...log, data: log.data.replace(/.$/, 'z') } : log)),
+  ),
   'a block of another fork': result('eth_getBlockByNumber', (block: BlockText) => ({
     ...block,
     hash: `0x${'ab'.repeat(32)}`,
