@@ -5,7 +5,7 @@
  * A bucket that cannot be reached is 503, not 401: a client must not take its key for revoked.
  */
 import type { Request, RequestHandler, Response } from 'express';
-import { hashKey, hasKeyForm, type Keys, type Lookup } from './keys.ts';
+import { type Caller, hashKey, hasKeyForm, type Keys, type Lookup } from './keys.ts';
 import type { Limits } from './limits.ts';
 import { Problem, unavailable } from './problems.ts';
 import type { Usage } from './usage.ts';
@@ -26,6 +26,13 @@ export function admit(keys: Keys, limits: Limits, usage: Pick<Usage, 'count'>): 
     }
     next();
   };
+}
+
+/** Who calls, where the key is known to this process and valid. */
+export function knownCaller(keys: Keys, request: Request): Caller | undefined {
+  const keyHash = keyHashOf(request);
+  const found = keyHash === undefined ? undefined : keys.find(keyHash);
+  return found?.kind === 'valid' ? found.caller : undefined;
 }
 
 /** Sets the rate fields of a probe without counting it. */
@@ -66,20 +73,28 @@ async function lookUp(
   request: Request,
   response: Response,
 ): Promise<Lookup | { readonly kind: 'missing' }> {
-  const key = request.get(KEY_HEADER);
-  const keyHash = key !== undefined && hasKeyForm(key) ? hashKey(key) : undefined;
+  const keyHash = keyHashOf(request);
   const known = keyHash === undefined ? undefined : keys.find(keyHash);
   if (known?.kind === 'valid') return known;
   // Counted before the bucket is asked, so that guessing keys cannot load it.
   limits.charge(response, anonymous(request));
   if (known !== undefined) return known;
-  if (key === undefined || key === '') return { kind: 'missing' };
+  if (keyOf(request) === '') return { kind: 'missing' };
   if (keyHash === undefined) return { kind: 'unknown' };
   try {
     return await keys.fetch(keyHash);
   } catch (error) {
     throw unavailable('the keys cannot be read now', error);
   }
+}
+
+function keyHashOf(request: Request): string | undefined {
+  const key = keyOf(request);
+  return hasKeyForm(key) ? hashKey(key) : undefined;
+}
+
+function keyOf(request: Request): string {
+  return String(request.headers[KEY_HEADER.toLowerCase()] ?? '');
 }
 
 function anonymous(request: Request) {

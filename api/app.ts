@@ -4,9 +4,7 @@
  * connections, and tests hand it theirs. Middleware order is the contract: probes are never counted,
  * everything else is, and an unknown route or method answers so with or without a key.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import express, { type Express, type RequestHandler } from 'express';
-import helmet from 'helmet';
 import type { Logger } from 'pino';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
 import type { Nats } from '../infra/nats.ts';
@@ -19,7 +17,9 @@ import { allowOrigins } from './cors.ts';
 import { docsHandler, documentHandler } from './docs.ts';
 import type { Feed } from './feed/feed.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
+import { FIXED_FIELDS, fieldsSetBy, setFixedFields } from './fixed-fields.ts';
 import { livenessHandler, type Readiness, readinessHandler } from './health.ts';
+import { answerAtOnce } from './kept-answers.ts';
 import type { KeysBucket } from './key-changes.ts';
 import { callerOf, type Keys } from './keys.ts';
 import { createLimits } from './limits.ts';
@@ -63,7 +63,7 @@ const REVOKED_CUT_MS = 500;
 
 /** Builds the application; the caller listens. */
 export function createApp(options: AppOptions): Express {
-  const { clickhouse, feed, keys, logger, streams } = options;
+  const { clickhouse, feed, keys, logger, streams, usage } = options;
   const limits = createLimits(
     options.sharedCounts === undefined ? {} : { shared: options.sharedCounts },
   );
@@ -71,16 +71,6 @@ export function createApp(options: AppOptions): Express {
   app.disable('x-powered-by');
   app.disable('etag');
   app.set('trust proxy', [...(options.trustedProxies ?? [])]);
-  app.use(logRequests(logger, options.metrics), fixedFields());
-  app.use(allowOrigins(options.corsOrigins ?? []));
-
-  app.get('/healthz', uncounted(limits), livenessHandler);
-  app.get('/readyz', uncounted(limits), readinessHandler(options.readiness));
-  const notGet = refuseMethod('GET, HEAD');
-  // The page asks for all of its files at once.
-  app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
-
-  app.use(admit(keys, limits, options.usage), refuseKeyInUrl);
   const now = options.now ?? Date.now;
   const analytics = {
     clickhouse,
@@ -88,11 +78,27 @@ export function createApp(options: AppOptions): Express {
     now,
     pages: createPages(),
   };
+  const cors = allowOrigins(options.corsOrigins ?? []);
+  app.use(logRequests(logger, options.metrics));
+  // Before any field is set: it gives its answers all of them as one list.
+  const parts = { keys, limits, usage, fixed: new Map([...FIXED_FIELDS, ...fieldsSetBy(cors)]) };
+  for (const endpoint of ANALYTICS_ENDPOINTS.filter(({ isKept }) => isKept)) {
+    app.get(endpoint.path, answerAtOnce(endpoint, analytics, parts));
+  }
+  app.use(setFixedFields, cors);
+
+  app.get('/healthz', uncounted(limits), livenessHandler);
+  app.get('/readyz', uncounted(limits), readinessHandler(options.readiness));
+  const notGet = refuseMethod('GET, HEAD');
+  // The page asks for all of its files at once.
+  app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
+
+  app.use(admit(keys, limits, usage), refuseKeyInUrl);
   mount(app, ANALYTICS_ENDPOINTS, analytics);
   mount(app, ACCOUNT_ENDPOINTS, {
     keys,
     keysBucket: options.keysBucket,
-    requestsToday: (account) => options.usage.today(account),
+    requestsToday: (account) => usage.today(account),
     sessions: streams.sessions,
     now,
   });
@@ -136,18 +142,4 @@ function endWhenRevoked(keys: Keys, feed: Pick<Feed, 'endSessionsOf'>): RequestH
 function except(method: string, handler: RequestHandler): RequestHandler {
   return (request, response, next) =>
     request.method === method ? next() : handler(request, response, next);
-}
-
-/** Sets helmet's fields, which are the same for every request, and keeps answers out of caches. */
-function fixedFields(): RequestHandler {
-  const fields = new Map([['Cache-Control', 'no-store']]);
-  const recorder = {
-    setHeader: (name: string, value: string) => fields.set(name, value),
-    removeHeader: () => undefined,
-  };
-  helmet()({} as IncomingMessage, recorder as unknown as ServerResponse, () => undefined);
-  return (_request, response, next) => {
-    for (const [name, value] of fields) response.setHeader(name, value);
-    next();
-  };
 }

@@ -33,6 +33,9 @@ export type Encoding = {
   readonly maxAgeSeconds: number | null;
 };
 
+/** Header fields by name. */
+export type Fields = ReadonlyMap<string, string>;
+
 /** What stands in the header of an answer with a list. */
 export type ListFields = {
   /** `cursor` of the next page; '' where there is none. */
@@ -54,7 +57,7 @@ export class Encoded {
   readonly fields: ListFields;
   /** Weak, because it is the same in each coding; '' for an answer that is not kept. */
   readonly etag: string;
-  readonly #compressed = new Map<Coding, Promise<Buffer>>();
+  readonly #coded = new Map<Coding, Buffer | Promise<Buffer>>();
 
   constructor(
     type: Format | 'html',
@@ -69,13 +72,23 @@ export class Encoded {
     this.etag = maxAgeSeconds === null ? '' : etagOf(this.body);
   }
 
-  /** The bytes in a coding. */
-  compressed(coding: Coding): Promise<Buffer> {
-    const known = this.#compressed.get(coding);
-    if (known !== undefined) return known;
-    const compressed = COMPRESSORS[coding](this.body);
-    this.#compressed.set(coding, compressed);
-    return compressed;
+  /** The bytes in a coding, plain where it is undefined. */
+  async bytes(coding: Coding | undefined): Promise<Buffer> {
+    if (coding === undefined) return this.body;
+    const known = this.#coded.get(coding);
+    if (known !== undefined) return await known;
+    const coded = COMPRESSORS[coding](this.body);
+    this.#coded.set(coding, coded);
+    const bytes = await coded;
+    this.#coded.set(coding, bytes);
+    return bytes;
+  }
+
+  /** The same without waiting; undefined where they are not made yet. */
+  madeBytes(coding: Coding | undefined): Buffer | undefined {
+    if (coding === undefined) return this.body;
+    const known = this.#coded.get(coding);
+    return known instanceof Promise ? undefined : known;
   }
 }
 
@@ -98,35 +111,48 @@ export function listFields(answer: object, next: string, { list }: Encoding): Li
 
 /** Sends an answer in the coding that the client prefers; 304 where it has it already. */
 export async function send(request: Request, response: Response, answer: Encoded): Promise<void> {
-  setFields(request, response, answer.type, answer.fields);
-  if (answer.maxAgeSeconds !== null) {
-    response.setHeader('Cache-Control', `private, max-age=${answer.maxAgeSeconds}`);
-    response.setHeader('ETag', answer.etag);
-  }
-  const coding = answer.body.length < COMPRESSED_BYTES_MIN ? undefined : codingFor(request);
-  if (coding === undefined) {
-    response.send(answer.body);
-    return;
-  }
-  const body = await answer.compressed(coding);
-  response.setHeader('Content-Encoding', coding);
+  const coding = codingOf(request, answer);
+  const body = await answer.bytes(coding);
+  setFields(response, fieldsOf(answer, request.originalUrl, coding));
   response.send(body);
 }
 
+/** The coding in which the client of a request gets this answer; undefined for none. */
+export function codingOf(request: Request, answer: Encoded): Coding | undefined {
+  return answer.body.length < COMPRESSED_BYTES_MIN ? undefined : codingFor(request);
+}
+
+/** The fields of an answer to a request with this URL, but for its length. */
+export function fieldsOf(answer: Encoded, url: string, coding: Coding | undefined): Fields {
+  const fields = fieldsOfList(answer.type, answer.fields, url);
+  if (answer.maxAgeSeconds !== null) {
+    fields.set('Cache-Control', `private, max-age=${answer.maxAgeSeconds}`);
+    fields.set('ETag', answer.etag);
+  }
+  if (coding !== undefined) fields.set('Content-Encoding', coding);
+  return fields;
+}
+
 /** The fields that an answer has whichever way it is sent. */
-export function setFields(
-  request: Request,
-  response: Response,
+export function fieldsOfList(
   type: Encoded['type'],
   { next, totalCount, isNegotiated }: ListFields,
-): void {
-  response.setHeader('Content-Type', TYPES[type]);
-  const vary = isNegotiated ? 'Accept, Accept-Encoding' : 'Accept-Encoding';
-  if (response.hasHeader('Vary')) response.vary(vary);
-  else response.setHeader('Vary', vary);
-  if (totalCount !== undefined) response.setHeader('X-Total-Count', String(totalCount));
-  if (next !== '') {
-    response.setHeader('Link', `<${pageUrl(request.originalUrl, next)}>; rel="next"`);
+  url: string,
+): Map<string, string> {
+  const fields = new Map([
+    ['Content-Type', TYPES[type]],
+    ['Vary', isNegotiated ? 'Accept, Accept-Encoding' : 'Accept-Encoding'],
+  ]);
+  if (totalCount !== undefined) fields.set('X-Total-Count', String(totalCount));
+  if (next !== '') fields.set('Link', `<${pageUrl(url, next)}>; rel="next"`);
+  return fields;
+}
+
+/** Sets fields over those that are set; what the answer varies with is added. */
+export function setFields(response: Response, fields: Fields): void {
+  for (const [name, value] of fields) {
+    if (name === 'Vary') response.vary(value);
+    else response.setHeader(name, value);
   }
 }
 

@@ -77,6 +77,8 @@ type Definition<
   readonly keep?: {
     /** How long a client may keep it, seconds. */
     readonly maxAgeSeconds: number;
+    /** The answer of `key` where it is there and as new as it has to be. */
+    readonly fresh: (call: Call, given: z.output<Parameters>, key: string) => Encoded | undefined;
     readonly page: (
       call: Call,
       given: z.output<Parameters>,
@@ -103,6 +105,8 @@ export type Endpoint<Call extends Context> = Described & {
   readonly isKept: boolean;
   /** Throws Problem 400 for a bad request, and what the definition's functions throw. */
   readonly respond: (call: Call, asked: Asked) => Promise<Encoded | Streamed>;
+  /** The kept answer, where the URL was answered before and the answer is fresh. */
+  readonly atHand: (call: Call, asked: Pick<Asked, 'url' | 'format'>) => Encoded | undefined;
 };
 
 export function endpoint<
@@ -132,13 +136,20 @@ export function endpoint<
     return allowed === undefined ? parsed : allowed(parsed, call.caller);
   }
 
+  function formatOf({ format }: Pick<Asked, 'format'>): Format {
+    return list === undefined ? 'json' : format;
+  }
+
   /** What a URL asks for is the same for all of a tier, and parsed once. */
   const parsedUrls = new Map<
     string,
     { readonly given: z.output<Parameters>; readonly key: string }
   >();
+  function nameOf({ caller }: Call, url: string, format: Format): string {
+    return `${format} ${caller.tier} ${url}`;
+  }
   function keptOf(call: Call, asked: Asked, format: Format) {
-    const name = `${format} ${call.caller.tier} ${asked.url}`;
+    const name = nameOf(call, asked.url, format);
     const known = parsedUrls.get(name);
     if (known !== undefined) return known;
     const given = givenOf(call, asked);
@@ -152,8 +163,12 @@ export function endpoint<
   return {
     ...described,
     isKept: keep !== undefined,
+    atHand(call, asked) {
+      const known = parsedUrls.get(nameOf(call, asked.url, formatOf(asked)));
+      return known === undefined ? undefined : keep?.fresh(call, known.given, known.key);
+    },
     async respond(call, asked) {
-      const format = list === undefined ? 'json' : asked.format;
+      const format = formatOf(asked);
       if (keep === undefined) {
         const given = givenOf(call, asked);
         const body = (

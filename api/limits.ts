@@ -18,14 +18,27 @@ export type Counted = { readonly name: string; readonly policy: Tier | 'anonymou
 export type Limits = {
   /** Takes one request. Throws Problem 429 when none is left; sets the fields either way. */
   charge(response: Response, counted: Counted): void;
+  /** Takes one request and gives the fields, name and value in turn; undefined when none is left. */
+  take(counted: Counted): readonly string[] | undefined;
   /** Sets the fields without counting: for probes. */
   show(response: Response, counted: Counted): void;
 };
 
-type Bucket = { tokens: number; atMs: number };
+type Policy = Counted['policy'];
+type Bucket = {
+  /** As other processes are told it. */
+  readonly sharedName: string;
+  tokens: number;
+  atMs: number;
+  /** When it was last put at the end of its map. */
+  keptAtMs: number;
+};
 
 const WINDOW_SECONDS = 1;
+/** Of one policy. */
 const BUCKETS_MAX = 100_000;
+/** How exactly the order of a map is that of use: moving a bucket costs more than taking of it. */
+const ORDER_MS = 1_000;
 /** What a bucket owes at most, in seconds of its rate: clocks that stop must not shut anyone out. */
 const DEBT_SECONDS_MAX = 10;
 
@@ -37,58 +50,82 @@ export function createLimits(
   } = {},
 ): Limits {
   const { now = () => performance.now(), shared } = options;
-  const buckets = new Map<string, Bucket>();
+  /** Keys of one account in two tiers count apart: each has the rate that it was sold with. */
+  const buckets: Readonly<Record<Policy, Map<string, Bucket>>> = {
+    anonymous: new Map(),
+    demo: new Map(),
+    individual: new Map(),
+    pro: new Map(),
+  };
 
-  /** The refilled bucket, or a full one; the map keeps the least recently used first. */
-  function bucketOf(name: string, perSecond: number): Bucket {
+  /** The bucket, refilled until now; a full one where none is kept. */
+  function bucketOf({ policy, name }: Counted): Bucket {
     const atMs = now();
-    const found = buckets.get(name);
-    if (found === undefined) return { tokens: perSecond, atMs };
-    const refill = ((atMs - found.atMs) / 1000) * perSecond;
-    return { tokens: Math.min(perSecond, found.tokens + refill), atMs };
+    const perSecond = RATES[policy];
+    const bucket = buckets[policy].get(name);
+    if (bucket === undefined) {
+      const keptAtMs = Number.NEGATIVE_INFINITY;
+      return { sharedName: `${policy} ${name}`, tokens: perSecond, atMs, keptAtMs };
+    }
+    const refill = ((atMs - bucket.atMs) / 1000) * perSecond;
+    bucket.tokens = Math.min(perSecond, bucket.tokens + refill);
+    bucket.atMs = atMs;
+    return bucket;
   }
 
-  function keep(name: string, bucket: Bucket): void {
-    buckets.delete(name);
-    buckets.set(name, bucket);
-    // Dropping the bucket that was quiet longest costs it little: its debt is paid in seconds.
-    const [oldest] = buckets.keys();
-    if (buckets.size > BUCKETS_MAX && oldest !== undefined) buckets.delete(oldest);
+  /** Each map has the bucket that was quiet longest first. */
+  function keep({ policy, name }: Counted, bucket: Bucket): void {
+    if (bucket.atMs - bucket.keptAtMs < ORDER_MS) return;
+    bucket.keptAtMs = bucket.atMs;
+    const own = buckets[policy];
+    own.delete(name);
+    own.set(name, bucket);
+    if (own.size <= BUCKETS_MAX) return;
+    // Dropping it costs it little: its debt is paid in seconds.
+    const [quietest] = own.keys();
+    if (quietest !== undefined) own.delete(quietest);
   }
 
   shared?.onOthers((sharedName, count) => {
     const counted = parseSharedName(sharedName);
     if (counted === undefined) return;
-    const perSecond = rateOf(counted);
-    const name = nameOf(counted);
-    const bucket = bucketOf(name, perSecond);
-    bucket.tokens = Math.max(bucket.tokens - count, -perSecond * DEBT_SECONDS_MAX);
-    keep(name, bucket);
+    const bucket = bucketOf(counted);
+    const debtMax = RATES[counted.policy] * DEBT_SECONDS_MAX;
+    bucket.tokens = Math.max(bucket.tokens - count, -debtMax);
+    keep(counted, bucket);
   });
+
+  function take(counted: Counted) {
+    const bucket = bucketOf(counted);
+    const allowed = bucket.tokens >= 1;
+    if (allowed) bucket.tokens -= 1;
+    keep(counted, bucket);
+    if (allowed && counted.policy !== 'anonymous') shared?.counted(bucket.sharedName);
+    return { allowed, tokens: bucket.tokens };
+  }
 
   return {
     charge(response, counted) {
-      const perSecond = rateOf(counted);
-      const name = nameOf(counted);
-      const bucket = bucketOf(name, perSecond);
-      const allowed = bucket.tokens >= 1;
-      if (allowed) bucket.tokens -= 1;
-      keep(name, bucket);
-      setFields(response, counted, perSecond, bucket.tokens);
-      if (!allowed) throw rateLimited(perSecond, bucket.tokens);
-      if (counted.policy !== 'anonymous') shared?.counted(name);
+      const { allowed, tokens } = take(counted);
+      setFields(response, counted, tokens);
+      if (!allowed) throw rateLimited(RATES[counted.policy], tokens);
+    },
+    take(counted) {
+      const { allowed, tokens } = take(counted);
+      return allowed ? fieldsOf(counted, tokens) : undefined;
     },
     show(response, counted) {
-      const perSecond = rateOf(counted);
-      setFields(response, counted, perSecond, bucketOf(nameOf(counted), perSecond).tokens);
+      setFields(response, counted, bucketOf(counted).tokens);
     },
   };
 }
 
-/** Keys of one account in two tiers count apart: each has the rate that it was sold with. */
-function nameOf({ name, policy }: Counted): string {
-  return `${policy} ${name}`;
-}
+const RATES: Readonly<Record<Policy, number>> = {
+  anonymous: ANONYMOUS_REQUESTS_PER_SECOND,
+  demo: TIERS.demo.requestsPerSecond,
+  individual: TIERS.individual.requestsPerSecond,
+  pro: TIERS.pro.requestsPerSecond,
+};
 
 function parseSharedName(text: string): Counted | undefined {
   const [policy = '', ...name] = text.split(' ');
@@ -96,17 +133,23 @@ function parseSharedName(text: string): Counted | undefined {
   return tier === undefined ? undefined : { policy: tier, name: name.join(' ') };
 }
 
-function rateOf({ policy }: Counted): number {
-  return policy === 'anonymous' ? ANONYMOUS_REQUESTS_PER_SECOND : TIERS[policy].requestsPerSecond;
+function setFields(response: Response, counted: Counted, tokens: number): void {
+  const [policyName, policy, limitName, limit] = fieldsOf(counted, tokens);
+  response.setHeader(policyName, policy);
+  response.setHeader(limitName, limit);
 }
 
-function setFields(response: Response, counted: Counted, perSecond: number, tokens: number): void {
+/** The fields as name and value in turn. */
+function fieldsOf(counted: Counted, tokens: number): [string, string, string, string] {
+  const { policy } = counted;
+  const perSecond = RATES[policy];
   const left = Math.max(0, Math.floor(tokens));
-  response.setHeader('RateLimit-Policy', `"${counted.policy}";q=${perSecond};w=${WINDOW_SECONDS}`);
-  response.setHeader(
+  return [
+    'RateLimit-Policy',
+    `"${policy}";q=${perSecond};w=${WINDOW_SECONDS}`,
     'RateLimit',
-    `"${counted.policy}";r=${left};t=${secondsUntilFree(perSecond, tokens)}`,
-  );
+    `"${policy}";r=${left};t=${secondsUntilFree(perSecond, tokens)}`,
+  ];
 }
 
 function rateLimited(perSecond: number, tokens: number): Problem {

@@ -59,9 +59,11 @@ export function httpMetrics(registry: Registry): HttpMetrics {
 }
 
 function once<Value>(known: Map<string, Value>, name: string, make: () => Value): Value {
-  const value = known.get(name) ?? make();
-  known.set(name, value);
-  return value;
+  const found = known.get(name);
+  if (found !== undefined) return found;
+  const made = make();
+  known.set(name, made);
+  return made;
 }
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);

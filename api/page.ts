@@ -9,7 +9,7 @@ import { readFile } from 'node:fs/promises';
 import { basename, extname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
-import { build } from 'esbuild';
+import { build, stop } from 'esbuild';
 import type { RequestHandler, Response } from 'express';
 import { codingFor } from './encoded.ts';
 import { Problem } from './problems.ts';
@@ -100,6 +100,8 @@ async function bundle(): Promise<Page> {
     legalComments: 'none',
     logLevel: 'silent',
   });
+  // It would else stay as a child process that has nothing to do.
+  await stop();
   const files = await Promise.all(
     outputFiles.map(async ({ path, contents }) => {
       const name = basename(path);

@@ -155,7 +155,7 @@ export function problemHandler(logger: Logger): ErrorRequestHandler {
 }
 
 /** The id of this request, as in the X-Request-Id field of its answer. */
-function requestIdOf(response: Response): string {
+export function requestIdOf(response: Response): string {
   return String(response.locals.requestId ?? '');
 }
 

@@ -13,15 +13,14 @@ import { Problem } from './problems.ts';
 const REQUEST_ID_FORM = /^[\w.-]{1,64}$/;
 const KEY_IN_URL = /fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32}/;
 
-/** Takes over a client's request id where it is harmless. */
+/** Takes over a client's request id where it is harmless; the answer's field is set by others. */
 export function logRequests(logger: Logger, metrics: HttpMetrics | undefined): RequestHandler {
   return (request, response, next) => {
-    const given = request.get('X-Request-Id') ?? '';
+    const given = String(request.headers['x-request-id'] ?? '');
     const isHarmless = REQUEST_ID_FORM.test(given) && !KEY_IN_URL.test(given);
     const requestId = isHarmless ? given : randomUUID();
     const startMs = performance.now();
     response.locals.requestId = requestId;
-    response.setHeader('X-Request-Id', requestId);
     response.once('close', () => {
       const ms = performance.now() - startMs;
       metrics?.answered(request, response, ms);

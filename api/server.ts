@@ -4,8 +4,16 @@
  * address. Requests that break them are answered with a problem and closed. Proxies that are trusted
  * have no cap: behind them every client has the proxy's address.
  */
-import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
+import {
+  createServer,
+  IncomingMessage,
+  type RequestListener,
+  type Server,
+  ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { BlockList, isIPv4, type Socket } from 'node:net';
+import type { Express } from 'express';
 
 const HEAD_BYTES_MAX = 16 * 1_024;
 const FIELDS_MAX = 100;
@@ -28,16 +36,16 @@ export type ServerLimits = {
   readonly idleMsMax?: number;
 };
 
+/** An express application, or any function. */
+type Listener = RequestListener & Partial<Pick<Express, 'request' | 'response'>>;
+
 export type LimitedServer = {
   readonly server: Server;
   readonly caps: { readonly refused: number };
 };
 
-/** Creates the server; the caller listens. */
-export function createLimitedServer(
-  listener: RequestListener,
-  limits: ServerLimits,
-): LimitedServer {
+/** Creates the server; the caller listens. An application is bound to this server. */
+export function createLimitedServer(listener: Listener, limits: ServerLimits): LimitedServer {
   const server = createServer(
     {
       maxHeaderSize: HEAD_BYTES_MAX,
@@ -45,6 +53,7 @@ export function createLimitedServer(
       requestTimeout: limits.requestMsMax ?? REQUEST_MS_MAX,
       keepAliveTimeout: KEEP_ALIVE_MS,
       connectionsCheckingInterval: Math.min(CHECK_MS, limits.headMsMax ?? CHECK_MS),
+      ...expressOwn(listener),
     },
     listener,
   );
@@ -54,6 +63,21 @@ export function createLimitedServer(
   const caps = { refused: 0 };
   capConnections(server, limits, caps);
   return { server, caps };
+}
+
+/**
+ * Classes whose requests and responses are an express application's own from the start. Express would
+ * else change the prototype of each, after which V8 knows nothing of its shape: a sixth of the time of
+ * a short request (ADR 14).
+ */
+function expressOwn(application: Listener) {
+  const { request, response } = application;
+  if (request === undefined || response === undefined) return {};
+  class OwnRequest extends IncomingMessage {}
+  class OwnResponse extends ServerResponse {}
+  application.request = Object.setPrototypeOf(OwnRequest.prototype, request);
+  application.response = Object.setPrototypeOf(OwnResponse.prototype, response);
+  return { IncomingMessage: OwnRequest, ServerResponse: OwnResponse };
 }
 
 /** Addresses and networks as a list that can be asked. Throws on one that is neither. */

@@ -8,12 +8,14 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import type { Nats } from '../infra/nats.ts';
 
-const SUBJECT = 'fillstream.api.counted';
+/** Ends with the id of the process that tells. */
+const SUBJECT = 'fillstream.api.counted.';
 const SHARE_MS = 50;
-/** Bounds the message: what does not fit goes with the next. */
-const NAMES_MAX = 5_000;
+/** Keeps the message under 1 MB, the most that NATS takes: what does not fit goes with the next. */
+const NAMES_MAX = 1_000;
 
-const Message = z.object({ from: z.string(), counts: z.record(z.string(), z.int().min(1)) });
+/** Pairs, because an object with a thousand names is slow to make. */
+const Counts = z.array(z.tuple([z.string(), z.int().min(1)]));
 
 export type SharedCounts = {
   /** One request was counted here. */
@@ -24,25 +26,24 @@ export type SharedCounts = {
 };
 
 export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>): SharedCounts {
-  const self = randomUUID();
+  const own = SUBJECT + randomUUID();
   const unsent = new Map<string, number>();
   let listener: (name: string, count: number) => void = () => undefined;
 
-  const subscription = nats.connection.subscribe(SUBJECT, {
+  const subscription = nats.connection.subscribe(`${SUBJECT}*`, {
     callback: (error, message) => {
-      if (error !== null) return;
-      const parsed = Message.safeParse(message.json());
-      if (!parsed.success || parsed.data.from === self) return;
-      for (const [name, count] of Object.entries(parsed.data.counts)) listener(name, count);
+      if (error !== null || message.subject === own) return;
+      const counts = Counts.safeParse(message.json());
+      for (const [name, count] of counts.data ?? []) listener(name, count);
     },
   });
 
   const timer = setInterval(() => {
     // Kept while NATS is away: the sum is right again when it is back.
     if (unsent.size === 0 || !nats.connected) return;
-    const counts = Object.fromEntries([...unsent].slice(0, NAMES_MAX));
-    for (const name of Object.keys(counts)) unsent.delete(name);
-    nats.connection.publish(SUBJECT, JSON.stringify({ from: self, counts }));
+    const counts = [...unsent].slice(0, NAMES_MAX);
+    for (const [name] of counts) unsent.delete(name);
+    nats.connection.publish(own, JSON.stringify(counts));
   }, SHARE_MS);
   timer.unref();
 

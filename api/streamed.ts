@@ -16,6 +16,7 @@ import {
   Encoded,
   type Encoding,
   type Format,
+  fieldsOfList,
   GZIP_OPTIONS,
   type ListFields,
   listFields,
@@ -62,7 +63,7 @@ export async function sendStream(
   response: Response,
   { type, fields, chunks }: Streamed,
 ): Promise<void> {
-  setFields(request, response, type, fields);
+  setFields(response, fieldsOfList(type, fields, request.originalUrl));
   const coding = codingFor(request);
   if (coding !== undefined) response.set('Content-Encoding', coding);
   if (request.method === 'HEAD') {

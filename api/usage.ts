@@ -1,8 +1,8 @@
 /**
  * Requests of each account today (UTC), over all api processes. Each process writes its own counts into
  * a bucket and watches those of the others, so a sum is a read of maps. The others' part is at most
- * FLUSH_MS and a moment old, and what a killed process had not written yet is lost: FLUSH_MS of counting
- * at most. It is shown, not enforced.
+ * FLUSH_MS and a moment old, with more than WRITES_MAX accounts at a time some seconds, and what a killed
+ * process had not written yet is lost. It is shown, not enforced.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -28,6 +28,9 @@ export type Usage = {
 };
 
 const FLUSH_MS = 1_000;
+/** Of a flush; those that waited longest come first. */
+const WRITES_MAX = 100;
+const DAY_MS = 86_400_000;
 const KEY = /^(\d{4}-\d\d-\d\d)\.([0-9a-f]{32})\.([0-9a-f-]{36})$/;
 
 /** Resolves once the counts of all processes are known. */
@@ -45,6 +48,7 @@ export async function openUsage(options: {
   /** Others' counts of today: account token → process → counts. */
   const others = new Map<string, Map<string, number>>();
   let day = dayOf(now());
+  let date = dateOf(day);
   const stop = new AbortController();
   const initialised = Promise.withResolvers<void>();
 
@@ -52,15 +56,16 @@ export async function openUsage(options: {
     const today = dayOf(now());
     if (today === day) return;
     day = today;
+    date = dateOf(day);
     own.clear();
     unwritten.clear();
     others.clear();
   }
 
   function learn(key: string, value: Uint8Array): void {
-    const [, keyDay, token = '', process = ''] = KEY.exec(key) ?? [];
+    const [, keyDate, token = '', process = ''] = KEY.exec(key) ?? [];
     turnDay();
-    if (keyDay !== day || process === instance) return;
+    if (keyDate !== date || process === instance) return;
     const count = Count.safeParse(Number(new TextDecoder().decode(value)));
     if (!count.success) return;
     const known = others.get(token) ?? new Map<string, number>();
@@ -77,11 +82,11 @@ export async function openUsage(options: {
   watching.catch(initialised.reject);
   await initialised.promise;
 
-  async function flush(): Promise<void> {
+  async function flush(writesMax: number): Promise<void> {
     turnDay();
-    for (const account of [...unwritten]) {
+    for (const account of [...unwritten].slice(0, writesMax)) {
       unwritten.delete(account);
-      const key = `${day}.${tokenOf(account)}.${instance}`;
+      const key = `${date}.${tokenOf(account)}.${instance}`;
       try {
         await bucket.put(key, String(own.get(account) ?? 0));
       } catch (error) {
@@ -96,7 +101,7 @@ export async function openUsage(options: {
   async function keepFlushing(): Promise<void> {
     while (!stop.signal.aborted) {
       await delay(FLUSH_MS, undefined, { signal: stop.signal, ref: false }).catch(() => undefined);
-      await flush();
+      await flush(stop.signal.aborted ? unwritten.size : WRITES_MAX);
     }
   }
   const flushing = keepFlushing();
@@ -126,6 +131,11 @@ function tokenOf(account: string): string {
   return createHash('sha256').update(account).digest('hex').slice(0, 32);
 }
 
-function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10);
+/** Days since the epoch: cheaper to compare than dates. */
+function dayOf(ms: number): number {
+  return Math.floor(ms / DAY_MS);
+}
+
+function dateOf(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }

@@ -31,10 +31,11 @@ const NATS_ACCESS = [
 const LEADERBOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
 
 /**
- * Options of Node for ingest. In a catch-up nearly all garbage is young: its space may not grow to the
- * 128 MB that V8 allows, of which the resident memory had 100 MB (docs/benchmarks.md).
+ * Options of Node for ingest and api; the containers have the same. Nearly all of their garbage is
+ * young: its space may not grow to the 128 MB that V8 allows, of which the resident memory had 100 MB
+ * (docs/benchmarks.md).
  */
-export const INGEST_OPTIONS = '--max-semi-space-size=16';
+export const SMALL_YOUNG_SPACE = '--max-semi-space-size=16';
 
 export type Report = (message: Message) => void;
 
@@ -90,13 +91,13 @@ export class Service {
       METRICS_HOST: '127.0.0.1',
       METRICS_PORT: '0',
     };
+    const NODE_OPTIONS = `${this.#given.NODE_OPTIONS ?? ''} ${SMALL_YOUNG_SPACE}`;
+    const smallEnv = { ...env, NODE_OPTIONS };
     const [api] = await Promise.all([
-      this.#start('api', 'api/main.ts', [], env, 'listening'),
+      this.#start('api', 'api/main.ts', [], smallEnv, 'listening'),
       this.#start('projector', 'projector/main.ts', [], env, 'projecting'),
     ]);
-    const NODE_OPTIONS = `${this.#given.NODE_OPTIONS ?? ''} ${INGEST_OPTIONS}`;
-    const ingestEnv = { ...env, NODE_OPTIONS };
-    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], ingestEnv, 'caught_up');
+    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], smallEnv, 'caught_up');
     await this.#stored(Number(caughtUp.sequence));
     await this.#refreshLeaderboards(urls);
     const shown = concealer(this.#given);

@@ -13,6 +13,8 @@ const GENERATION_MS = 1_000;
 const STALE_MS_MAX = 60_000;
 
 export type Pages = {
+  /** The page of `key` where it is kept and fresh, and its board's refresh known: asks nothing. */
+  fresh(board: string, key: string): Encoded | undefined;
   /**
    * The page of `key` on a board. `generation` tells the board's refresh; it is asked at most once
    * a second. Rejects with what `compute` or `generation` reject with, unless a page of the last
@@ -27,7 +29,12 @@ export type Pages = {
 };
 
 type Kept = { readonly atMs: number; readonly generation: string; readonly page: Encoded };
-type Asked = { readonly atMs: number; readonly answer: Promise<string> };
+type Asked = {
+  readonly atMs: number;
+  readonly answer: Promise<string>;
+  /** The answer once it is there. */
+  generation?: string;
+};
 
 /** `now` is in milliseconds and monotonic. */
 export function createPages(now: () => number = () => performance.now()): Pages {
@@ -38,13 +45,24 @@ export function createPages(now: () => number = () => performance.now()): Pages 
   function generationOf(board: string, ask: () => Promise<string>): Promise<string> {
     const known = generations.get(board);
     if (known !== undefined && now() - known.atMs < GENERATION_MS) return known.answer;
-    const asked = { atMs: now(), answer: ask() };
+    const asked: Asked = { atMs: now(), answer: ask() };
     generations.set(board, asked);
-    // A failure is not kept: the next request asks again.
-    asked.answer.catch(() => {
-      if (generations.get(board) === asked) generations.delete(board);
-    });
+    asked.answer.then(
+      (generation) => {
+        asked.generation = generation;
+      },
+      // A failure is not kept: the next request asks again.
+      () => {
+        if (generations.get(board) === asked) generations.delete(board);
+      },
+    );
     return asked.answer;
+  }
+
+  function freshOf(key: string, generation: string | undefined): Encoded | undefined {
+    const last = kept.get(key);
+    if (last === undefined || last.generation !== generation) return undefined;
+    return now() - last.atMs < FRESH_MS ? last.page : undefined;
   }
 
   /** The map keeps the least recently computed first. */
@@ -56,11 +74,17 @@ export function createPages(now: () => number = () => performance.now()): Pages 
   }
 
   return {
+    fresh(board, key) {
+      const asked = generations.get(board);
+      if (asked?.generation === undefined || now() - asked.atMs >= GENERATION_MS) return undefined;
+      return freshOf(key, asked.generation);
+    },
     async page({ board, key, generation, compute }) {
       const last = kept.get(key);
       try {
         const current = await generationOf(board, generation);
-        if (last?.generation === current && now() - last.atMs < FRESH_MS) return last.page;
+        const fresh = freshOf(key, current);
+        if (fresh !== undefined) return fresh;
         const name = `${current} ${key}`;
         const shared = underWay.get(name);
         if (shared !== undefined) return await shared;

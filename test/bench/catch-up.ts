@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats.ts';
 import { lastMessage, storedSince } from '../../infra/nats-read.ts';
-import { INGEST_OPTIONS } from '../../infra/service.ts';
+import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { BLOCK_SUBJECT, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { start, temporaryDirectory } from '../e2e/service.ts';
 import { residentBytesMax } from '../faults/stage.ts';
@@ -27,7 +27,7 @@ export type CatchUp = {
 };
 
 /** One catch-up on a NATS of its own, with the options of Node that `npm start` gives, or others. */
-export async function catchUp(history: History, options = INGEST_OPTIONS): Promise<CatchUp> {
+export async function catchUp(history: History, options = SMALL_YOUNG_SPACE): Promise<CatchUp> {
   const directory = temporaryDirectory();
   const server = await startNatsServer({ dataDir: join(directory.path, 'nats') });
   const nats = await connectNats({ url: server.url, name: 'bench' });

@@ -7,7 +7,7 @@
 import { join } from 'node:path';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats } from '../../infra/nats.ts';
-import { INGEST_OPTIONS } from '../../infra/service.ts';
+import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { temporaryDirectory } from '../e2e/service.ts';
 import { type CatchUp, catchUp, download } from './catch-up.ts';
 import { decodeBlocks, decodeCalls } from './decode.ts';
@@ -128,7 +128,7 @@ async function catchUpRates(): Promise<void> {
     seconds: readable(median(some.map((run) => run.seconds))),
   });
   printTable('Memory of the same catch-up', [
-    memory(INGEST_OPTIONS, runs),
+    memory(SMALL_YOUNG_SPACE, runs),
     memory('none', [unbounded]),
   ]);
 }

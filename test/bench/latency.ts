@@ -11,7 +11,7 @@ import { Random } from '../../infra/devnet/random.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats.ts';
 import { tailBatches } from '../../infra/nats-tail.ts';
-import { INGEST_OPTIONS } from '../../infra/service.ts';
+import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { MATCH_ORDERS_SELECTOR } from '../../ingest/exchange-abi.ts';
 import { rpc, start, temporaryDirectory } from '../e2e/service.ts';
@@ -39,7 +39,7 @@ export async function latencies(
   const ingest = start('ingest/main.ts', [], {
     ...history.env,
     ...{ NATS_URL: server.url, RPC_URL: node.url, OPERATORS: OPERATORS.join(',') },
-    NODE_OPTIONS: INGEST_OPTIONS,
+    NODE_OPTIONS: SMALL_YOUNG_SPACE,
   });
   const stopping = new AbortController();
   try {
@@ -92,7 +92,7 @@ export async function latencyOfDevnet(rate: number, seconds: number): Promise<La
     const ready = await devnet.event('ready');
     ingest = start('ingest/main.ts', [], {
       ...{ CHAIN: 'devnet', RPC_URL: String(ready.rpc_url), GAMMA_URL: String(ready.gamma_url) },
-      ...{ NATS_URL: server.url, OPERATORS: OPERATORS.join(','), NODE_OPTIONS: INGEST_OPTIONS },
+      ...{ NATS_URL: server.url, OPERATORS: OPERATORS.join(','), NODE_OPTIONS: SMALL_YOUNG_SPACE },
     });
     await ingest.event('caught_up');
     const clock = new Clock();

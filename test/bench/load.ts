@@ -51,6 +51,11 @@ export async function load(options: {
 export async function medianLoad(rounds: number, run: () => Promise<Load>): Promise<Load> {
   const loads: Load[] = [];
   for (let round = 0; round < rounds; round++) loads.push(await run());
+  return medianOf(loads);
+}
+
+/** The load of the middle, by rate. Throws RangeError where there is none. */
+export function medianOf(loads: readonly Load[]): Load {
   const middle = median(loads.map((one) => one.perSecond));
   const found = loads.find((one) => one.perSecond === middle);
   if (found === undefined) throw new RangeError('no rounds');

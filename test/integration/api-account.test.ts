@@ -2,9 +2,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TIERS } from '../../api/tiers.ts';
+import { openUsage, USAGE_TTL_MS } from '../../api/usage.ts';
+import { openKv } from '../../infra/nats-kv.ts';
 import {
   get,
   issueKey,
+  silent,
   startApi,
   startClickHouse,
   startNats,
@@ -171,5 +174,23 @@ describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
       expect(performance.now() - startMs, 'not told to the other process').toBeLessThan(5_000);
       await delay(200);
     }
+  });
+
+  test('the requests of many accounts are told by turns, and all of them when a process ends', async () => {
+    const bucket = await openKv(nats.nats, 'usage_of_many', { ttlMs: USAGE_TTL_MS });
+    const [own, others] = [
+      await openUsage({ bucket, logger: silent }),
+      await openUsage({ bucket, logger: silent }),
+    ];
+    const accounts = Array.from({ length: 250 }, (_, n) => `one of many ${n}`);
+    const told = async (count: number) => {
+      while (accounts.some((account) => others.today(account) !== count)) await delay(20);
+    };
+    for (const account of accounts) own.count(account);
+    await told(1);
+    for (const account of accounts) own.count(account);
+    await own.close();
+    await told(2);
+    await others.close();
   });
 });

@@ -117,6 +117,7 @@ export async function startApi(options: {
   readonly feed?: AppOptions['feed'] & Parameters<typeof createReadiness>[0]['feed'];
   readonly sharedCounts?: AppOptions['sharedCounts'];
   readonly corsOrigins?: AppOptions['corsOrigins'];
+  readonly metrics?: AppOptions['metrics'];
 }) {
   const clickhouse = connectReader({
     url: options.clickhouseUrl,
@@ -141,6 +142,7 @@ export async function startApi(options: {
     feed,
     streams,
     logger: silent,
+    ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
     ...(options.corsOrigins === undefined ? {} : { corsOrigins: options.corsOrigins }),
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),

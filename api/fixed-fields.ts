@@ -1,0 +1,35 @@
+/**
+ * The header fields that every answer has, whatever it is: helmet's, that caches keep nothing of it
+ * (an answer that may be kept says so itself), and the id of the request.
+ */
+import type { RequestHandler } from 'express';
+import helmet from 'helmet';
+import type { Fields } from './encoded.ts';
+import { requestIdOf } from './problems.ts';
+
+/** The fields that are the same in every answer. */
+export const FIXED_FIELDS: Fields = new Map([
+  ['Cache-Control', 'no-store'],
+  ...fieldsSetBy(helmet() as RequestHandler),
+]);
+
+/** Sets them, and X-Request-Id. */
+export const setFixedFields: RequestHandler = (_request, response, next) => {
+  for (const [name, value] of FIXED_FIELDS) response.setHeader(name, value);
+  response.setHeader('X-Request-Id', requestIdOf(response));
+  next();
+};
+
+/** What a middleware sets in the answer to a request that has no fields. */
+export function fieldsSetBy(middleware: RequestHandler): Fields {
+  const fields = new Map<string, string>();
+  const request = { method: 'GET', headers: {} };
+  const recorder = {
+    getHeader: (name: string) => fields.get(name),
+    setHeader: (name: string, value: string) => fields.set(name, value),
+    removeHeader: () => undefined,
+  };
+  const [given, answer] = [request, recorder] as unknown as Parameters<RequestHandler>;
+  middleware(given, answer, () => undefined);
+  return fields;
+}
