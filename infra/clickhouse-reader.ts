@@ -12,8 +12,17 @@ const CONNECTIONS_MAX = 16;
 /** Shorter than any server's own keep-alive (the embedded one's is 10 s). */
 const IDLE_MS = 2_500;
 
-/** What a statement's `{name:Type}` can be bound to. */
-export type ReadParameter = string | number | boolean | readonly string[];
+/** What a statement's `{name:Type}` can be bound to; Bytes as Array(FixedString(n)). */
+export type ReadParameter = string | number | boolean | Bytes;
+
+/** Keys as hexadecimal digits without 0x, to be bound as the bytes that they stand for. */
+export class Bytes {
+  readonly hex: readonly string[];
+
+  constructor(hex: readonly string[]) {
+    this.hex = hex;
+  }
+}
 
 export type Select = {
   readonly sql: string;
@@ -115,9 +124,11 @@ function rowsOf(text: string): readonly unknown[] {
   return JSON.parse(`[${text.trimEnd().replaceAll('\n', ',')}]`) as readonly unknown[];
 }
 
-/** As ClickHouse reads a bound value: escaped text, and text in quotes inside a list. */
+/** As ClickHouse reads a bound value: escaped text, and escaped bytes in quotes inside a list. */
 function bound(value: ReadParameter): string {
-  if (typeof value === 'object') return `[${value.map((one) => `'${escaped(one)}'`).join(',')}]`;
+  if (value instanceof Bytes) {
+    return `[${value.hex.map((digits) => `'${digits.replaceAll(/../g, '\\x$&')}'`).join(',')}]`;
+  }
   if (typeof value === 'boolean') return value ? '1' : '0';
   return typeof value === 'number' ? String(value) : escaped(value);
 }

@@ -446,8 +446,8 @@ CREATE TABLE fillstream.leaderboard_1d
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
-ORDER BY (tag, trader)
-SETTINGS index_granularity = 8192
+ORDER BY (tag, -realised_pnl, -volume, trader)
+SETTINGS index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'leaderboard of the last 1d by tag, replaced at each refresh';
 
 CREATE MATERIALIZED VIEW fillstream.leaderboard_1d_mv
@@ -481,8 +481,8 @@ CREATE TABLE fillstream.leaderboard_1h
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
-ORDER BY (tag, trader)
-SETTINGS index_granularity = 8192
+ORDER BY (tag, -realised_pnl, -volume, trader)
+SETTINGS index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'leaderboard of the last 1h by tag, replaced at each refresh';
 
 CREATE MATERIALIZED VIEW fillstream.leaderboard_1h_mv
@@ -516,8 +516,8 @@ CREATE TABLE fillstream.leaderboard_30d
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
-ORDER BY (tag, trader)
-SETTINGS index_granularity = 8192
+ORDER BY (tag, -realised_pnl, -volume, trader)
+SETTINGS index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'leaderboard of the last 30d by tag, replaced at each refresh';
 
 CREATE MATERIALIZED VIEW fillstream.leaderboard_30d_mv
@@ -551,8 +551,8 @@ CREATE TABLE fillstream.leaderboard_3d
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
-ORDER BY (tag, trader)
-SETTINGS index_granularity = 8192
+ORDER BY (tag, -realised_pnl, -volume, trader)
+SETTINGS index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'leaderboard of the last 3d by tag, replaced at each refresh';
 
 CREATE MATERIALIZED VIEW fillstream.leaderboard_3d_mv
@@ -586,8 +586,8 @@ CREATE TABLE fillstream.leaderboard_4h
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
-ORDER BY (tag, trader)
-SETTINGS index_granularity = 8192
+ORDER BY (tag, -realised_pnl, -volume, trader)
+SETTINGS index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'leaderboard of the last 4h by tag, replaced at each refresh';
 
 CREATE MATERIALIZED VIEW fillstream.leaderboard_4h_mv
@@ -621,8 +621,8 @@ CREATE TABLE fillstream.leaderboard_7d
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
-ORDER BY (tag, trader)
-SETTINGS index_granularity = 8192
+ORDER BY (tag, -realised_pnl, -volume, trader)
+SETTINGS index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'leaderboard of the last 7d by tag, replaced at each refresh';
 
 CREATE MATERIALIZED VIEW fillstream.leaderboard_7d_mv

@@ -5,14 +5,14 @@
 import { z } from 'zod';
 import { Problem } from '../problems.ts';
 import { type Call, read } from './query.ts';
-import { Count, Seconds } from './wire.ts';
+import { Seconds } from './wire.ts';
 
 const ACTIVITY_SQL = `
-SELECT toUnixTimestamp(max(last_trade_at)) AS newest, sum(trader_activity.fills) AS total_fills
+SELECT toUnixTimestamp(max(last_trade_at)) AS newest
 FROM trader_activity
 WHERE trader = unhex({trader:String})`;
 
-const ActivityRow = z.object({ newest: Seconds, total_fills: Count });
+const ActivityRow = z.object({ newest: Seconds });
 
 const PROFILE_SQL = `
 SELECT
@@ -45,16 +45,23 @@ const NO_PROFILE: z.output<typeof ProfileRow> = {
   ...{ taker_tier: 0, taker_tier_name: '', weighted_volume_usd: 0, has_weighted_volume: false },
 };
 
-/** Throws Problem 404 for an address without any fill and without a public profile. */
-export async function readIdentity(call: Call, address: string) {
+/**
+ * `recent` reads the newest fill of the last days, 0 where there is none: only then is it looked for in
+ * all time. Throws Problem 404 for an address without any fill and without a public profile.
+ */
+export async function readIdentity(call: Call, address: string, recent: Promise<number>) {
   const parameters = { trader: address.slice(2) };
-  const [[activity], [profile]] = await Promise.all([
-    read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
+  const [[profile], last_trade_at] = await Promise.all([
     read(call, { sql: PROFILE_SQL, parameters, row: ProfileRow }),
+    recent.then(async (newest) => {
+      if (newest > 0) return newest;
+      const [ever] = await read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
+      return ever?.newest ?? 0;
+    }),
   ]);
-  if (profile === undefined && (activity?.total_fills ?? 0) === 0) {
+  if (profile === undefined && last_trade_at === 0) {
     const detail = `no trade of ${address} was ever seen`;
     throw new Problem({ status: 404, error: 'not_found', detail });
   }
-  return { ...(profile ?? NO_PROFILE), last_trade_at: activity?.newest ?? 0 };
+  return { ...(profile ?? NO_PROFILE), last_trade_at };
 }

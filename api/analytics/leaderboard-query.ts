@@ -8,9 +8,9 @@ import { decimal, integer, oneOf, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
 import { boardCursor } from './cursors.ts';
-import { addressText, readProfiles } from './profiles.ts';
+import { addressText, readPublicProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { Count, Int } from './wire.ts';
+import { Count, Int, isoSecond, Seconds } from './wire.ts';
 
 /** Table of each time frame; the only way of a table's name into a statement. */
 const BOARDS = {
@@ -26,13 +26,16 @@ const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
 const ROI = 'if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost)';
 const WIN_RATE = '100 * wins_count / markets_count';
 
-/** What each order sorts by; ties go by PnL, volume, address. */
+/** What each order sorts by; ties go by RANKING. */
 const SORT_VALUES = {
   pnl: 'realised_pnl',
   roi: ROI,
   win_rate: WIN_RATE,
   market_count: 'markets_count',
 } as const;
+
+/** By PnL, volume, address: all upwards, as the boards are sorted on disk. */
+const RANKING = ['-realised_pnl', '-volume', 'trader'] as const;
 
 /** The entry of the cursor as the columns that the values are of, in the columns' own types. */
 const CURSOR_ENTRY = `(
@@ -114,6 +117,7 @@ const Entry = z.object({
   total_volume: Int,
   markets: Count,
   wins: Count,
+  newest: Seconds,
 });
 type Entry = z.output<typeof Entry>;
 
@@ -137,13 +141,16 @@ export async function readBoard(call: Call, given: Given) {
   const before = counted.ahead + given.offset;
   const last = entries.at(-1);
   const total = counted.total_count;
+  const profileOf = await readPublicProfiles(
+    call,
+    entries.map(({ address }) => address),
+  );
   return {
-    entries,
+    entries: entries.map((entry) => ({
+      ...entry,
+      profile: { ...profileOf(entry.address), last_trade_at: isoSecond(entry.newest) },
+    })),
     total,
-    profileOf: await readProfiles(
-      call,
-      entries.map(({ address }) => address),
-    ),
     /** Rank of the entry with this index: its place from the top in either order. */
     rankOf: (index: number) =>
       given.order === 'desc' ? before + index + 1 : total - before - index,
@@ -184,6 +191,7 @@ function statements(given: Given) {
   const where = ['tag = {tag:String}', ...filters.map((name) => FILTERS[name])].join(' AND ');
   const isDown = given.order === 'desc';
   const [down, up, less, more] = isDown ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
+  const ranking = RANKING.map((column) => `${column} ${up}`).join(', ');
   const key = `(${value}, realised_pnl, volume)`;
   const cursorKey = `(SELECT ${key} FROM ${CURSOR_ENTRY})`;
   const behind = `(${key} ${less} ${cursorKey} OR (${key} = ${cursorKey}
@@ -197,10 +205,11 @@ SELECT
   realised_cost AS cost,
   volume AS total_volume,
   markets_count AS markets,
-  wins_count AS wins
+  wins_count AS wins,
+  toUnixTimestamp(last_trade_at) AS newest
 FROM ${board}
 WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
-ORDER BY ${value} ${down}, realised_pnl ${down}, volume ${down}, trader ${up}
+ORDER BY ${given.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
     counts: `
 SELECT count() AS total_count, ${hasCursor ? `countIf(NOT ${behind})` : '0'} AS ahead

@@ -1,7 +1,7 @@
 /**
  * `GET /v1|v2/analytics/leaderboard` (specification 2.3, 4.3): a page of the precomputed board of one
  * time frame and tag, and the number of all traders that match. The board is as old as its last
- * refresh; profiles and last trades are at most five seconds older than now.
+ * refresh, last trades included; profiles are at most five seconds older than now.
  */
 import { z } from 'zod';
 import type { Encoded } from '../encoded.ts';
@@ -68,7 +68,7 @@ const KEEP = {
 };
 
 const DESCRIPTION =
-  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Within one refresh, pages do not overlap. `rank` counts from the top in either order. Answers carry an ETag.';
+  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Everything but the profiles is of the last refresh, within which pages do not overlap. `rank` counts from the top in either order. Answers carry an ETag.';
 
 export const leaderboardV1 = endpoint({
   path: '/v1/analytics/leaderboard',
@@ -81,9 +81,9 @@ export const leaderboardV1 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, given) {
-    const { entries, next, profileOf, rankOf, total } = await readBoard(call, given);
-    const traders = entries.map(({ address, pnl, cost, total_volume, markets, wins }, index) => ({
-      profile: profileOf(address),
+    const { entries, next, rankOf, total } = await readBoard(call, given);
+    const traders = entries.map(({ profile, pnl, cost, total_volume, markets, wins }, index) => ({
+      profile,
       total_pnl: pnl.toString(),
       total_volume: total_volume.toString(),
       roi: percent(pnl, cost),
@@ -107,10 +107,10 @@ export const leaderboardV2 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, given) {
-    const { entries, next, profileOf, rankOf, total } = await readBoard(call, given);
-    const traders = entries.map(({ address, pnl, cost, total_volume, markets, wins }, index) => ({
-      profile: profileV2(profileOf(address)),
-      last_trade_at: profileOf(address).last_trade_at,
+    const { entries, next, rankOf, total } = await readBoard(call, given);
+    const traders = entries.map(({ profile, pnl, cost, total_volume, markets, wins }, index) => ({
+      profile: profileV2(profile),
+      last_trade_at: profile.last_trade_at,
       total_pnl: safeInteger(pnl),
       total_volume: safeInteger(total_volume),
       roi: percent(pnl, cost),

@@ -4,6 +4,7 @@
  * pages neither overlap nor leave anyone out. A page is read some traders at a time while it is sent.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import type { Caller } from '../keys.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../parameters.ts';
@@ -80,7 +81,7 @@ const TraderRow = z.object({
 const ORDERS_SQL = `
 SELECT ${addressText('trader')} AS address, ${FILLS} AS orders
 FROM bookings
-WHERE trader IN (SELECT unhex(arrayJoin({traders:Array(String)})))
+WHERE trader IN {traders:Array(FixedString(20))}
   AND condition_id = unhex({condition_id:String}) AND kind = 'fill'
 GROUP BY trader`;
 
@@ -173,7 +174,11 @@ async function* readTraders(
     const [profileOf, own] = await Promise.all([
       readProfiles(call, addresses),
       hasOrders
-        ? read(call, { sql: ORDERS_SQL, parameters: { condition_id, traders }, row: OrdersRow })
+        ? read(call, {
+            sql: ORDERS_SQL,
+            parameters: { condition_id, traders: new Bytes(traders) },
+            row: OrdersRow,
+          })
         : [],
     ]);
     const ordersOf = new Map(own.map(({ address, orders }) => [address, orders]));

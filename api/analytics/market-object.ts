@@ -2,9 +2,10 @@
  * Market objects (specification 2.2): the reads of listings and resolutions, and their assembly. A market that no listing describes has the id 0 and empty texts.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { winningOutcome } from '../../ingest/contract.ts';
 import { text, time, yes } from './fields.ts';
-import { type Call, read } from './query.ts';
+import { type Call, FEW_ROWS, read } from './query.ts';
 import { Int, isoSecond, Seconds, safeInteger } from './wire.ts';
 
 /** Columns of ListingRow, of a row of `markets`. */
@@ -67,15 +68,16 @@ export async function readListing(
   condition: string,
   parameters: Readonly<Record<string, string>>,
 ): Promise<Listing | undefined> {
-  const sql = `SELECT ${LISTING} FROM markets FINAL WHERE ${condition} ORDER BY sequence DESC LIMIT 1`;
+  const sql = `SELECT ${LISTING} FROM markets FINAL WHERE ${condition} ORDER BY sequence DESC LIMIT 1
+${FEW_ROWS}`;
   const [listing] = await read(call, { sql, parameters, row: ListingRow });
   return listing;
 }
 
 /** By the primary key of both tables. */
-const AMONG = 'condition_id IN (SELECT unhex(arrayJoin({conditions:Array(String)})))';
-/** The row that FINAL would keep, for less: FINAL merges parts even where there is one row. */
-const NEWEST = 'ORDER BY sequence DESC LIMIT 1 BY condition_id';
+const AMONG = 'condition_id IN {conditions:Array(FixedString(32))}';
+/** So that of several rows of a market the newest, which FINAL would keep, stays in a Map. */
+const NEWEST_LAST = 'ORDER BY sequence';
 
 /** The listings of these markets by condition id; without those that no listing describes. */
 export async function readListings(
@@ -83,8 +85,8 @@ export async function readListings(
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Listing>> {
   if (conditionIds.length === 0) return new Map();
-  const sql = `SELECT ${LISTING} FROM markets WHERE ${AMONG} ${NEWEST}`;
-  const parameters = { conditions: conditionIds.map((id) => id.slice(2)) };
+  const sql = `SELECT ${LISTING} FROM markets WHERE ${AMONG} ${NEWEST_LAST} ${FEW_ROWS}`;
+  const parameters = { conditions: new Bytes(conditionIds.map((id) => id.slice(2))) };
   const listings = await read(call, { sql, parameters, row: ListingRow });
   return new Map(listings.map((listing) => [listing.condition_id, listing]));
 }
@@ -97,7 +99,8 @@ SELECT
   payout_1
 FROM resolutions
 WHERE ${AMONG}
-${NEWEST}`;
+${NEWEST_LAST}
+${FEW_ROWS}`;
 
 /** The resolutions of these markets by condition id. */
 export async function readResolutions(
@@ -105,7 +108,7 @@ export async function readResolutions(
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Resolution>> {
   if (conditionIds.length === 0) return new Map();
-  const parameters = { conditions: conditionIds.map((id) => id.slice(2)) };
+  const parameters = { conditions: new Bytes(conditionIds.map((id) => id.slice(2))) };
   const rows = await read(call, { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow });
   return new Map(rows.map((row) => [row.conditionId, row]));
 }

@@ -3,6 +3,7 @@
  * of its outcome. One read more, only where such a market is shown.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import type { Listing } from './market-object.ts';
 import { type Call, read } from './query.ts';
 
@@ -19,10 +20,7 @@ WHERE kind = 'fill' AND (trader, condition_id) IN
 (
   SELECT trader, condition_id
   FROM market_traders
-  WHERE fills > 0 AND condition_id IN
-  (
-    SELECT toFixedString(unhex(arrayJoin({conditions:Array(String)})), 32)
-  )
+  WHERE fills > 0 AND condition_id IN {conditions:Array(FixedString(32))}
   LIMIT ${TRADERS_MAX} BY condition_id
 )
 GROUP BY condition_id`;
@@ -37,7 +35,7 @@ export async function fillInTokens(call: Call, listings: readonly Listing[]): Pr
       .map((listing) => [listing.condition_id, listing]),
   );
   if (unknown.size === 0) return;
-  const conditions = [...unknown.keys()].map((id) => id.slice(2));
+  const conditions = new Bytes([...unknown.keys()].map((id) => id.slice(2)));
   const rows = await read(call, { sql: SQL, parameters: { conditions }, row: Row });
   for (const row of rows) {
     const listing = unknown.get(row.condition);

@@ -1,6 +1,6 @@
 /**
  * Encoded pages of the leaderboards, kept by query while the board is not refreshed and at most a
- * few seconds, because profiles and last trades on a page move on between refreshes. Requests for
+ * few seconds, because profiles on a page move on between refreshes. Requests for
  * the same page share one read. Where the store cannot answer, the last page goes on for a minute:
  * it is whole, and as old as a slow board's refresh at most. Nothing else is kept.
  */

@@ -3,6 +3,7 @@
  * each entry of a leaderboard. Hours without activity are 0, so that all lines have one length.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { addresses, integer } from '../parameters.ts';
 import { checksummedAddress, hourStart } from './fields.ts';
@@ -21,7 +22,7 @@ FROM
 (
   SELECT trader, hour, sum(realised_pnl) AS pnl
   FROM trader_hours
-  WHERE trader IN (SELECT unhex(arrayJoin({traders:Array(String)})))
+  WHERE trader IN {traders:Array(FixedString(20))}
     AND hour >= toDateTime({from:UInt32}, 'UTC')
     AND hour <= toDateTime({to:UInt32}, 'UTC')
   GROUP BY trader, hour
@@ -60,7 +61,7 @@ export const pnlLines = endpoint({
     const from = to - (hours - 1) * HOUR_SECONDS;
     const rows = await read(call, {
       sql: SQL,
-      parameters: { traders: traders.map((address) => address.slice(2)), from, to },
+      parameters: { traders: new Bytes(traders.map((address) => address.slice(2))), from, to },
       row: Row,
     });
     const known = new Map(rows.map((row) => [row.address, new Map(row.hours)]));

@@ -3,8 +3,9 @@
  * and their assembly. A trader without a public profile has empty texts; nothing is invented.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { checksummedAddress, lowerAddress, spacedTime, text, time } from './fields.ts';
-import { type Call, read } from './query.ts';
+import { type Call, FEW_ROWS, read } from './query.ts';
 import { checksummed, isoSecond, Seconds } from './wire.ts';
 
 const name = text('display name, or empty', 'Ada');
@@ -52,14 +53,14 @@ export function addressText(column: string): string {
 }
 
 /** Both tables are read by their primary key, at the same time. */
-const AMONG = `trader IN (SELECT unhex(arrayJoin({traders:Array(String)})))`;
+const AMONG = 'trader IN {traders:Array(FixedString(20))}';
 
 const PROFILES_SQL = `
 SELECT ${addressText('trader')} AS address, name, profile_image, x_username, profile_created_at
 FROM traders
 WHERE ${AMONG}
-ORDER BY sequence DESC
-LIMIT 1 BY trader`;
+ORDER BY sequence
+${FEW_ROWS}`;
 
 const ProfileRow = z.object({
   address: z.string(),
@@ -73,7 +74,8 @@ const ACTIVITY_SQL = `
 SELECT ${addressText('trader')} AS address, toUnixTimestamp(max(last_trade_at)) AS newest
 FROM trader_activity
 WHERE ${AMONG}
-GROUP BY trader`;
+GROUP BY trader
+${FEW_ROWS}`;
 
 const ActivityRow = z.object({ address: z.string(), newest: Seconds });
 
@@ -82,20 +84,35 @@ export async function readProfiles(
   call: Call,
   addresses: readonly string[],
 ): Promise<(address: string) => ProfileV1> {
-  const parameters = { traders: addresses.map((address) => address.slice(2)) };
-  const [profiles, activity] =
+  const [profileOf, activity] = await Promise.all([
+    readPublicProfiles(call, addresses),
     addresses.length === 0
-      ? [[], []]
-      : await Promise.all([
-          read(call, { sql: PROFILES_SQL, parameters, row: ProfileRow }),
-          read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
-        ]);
-  const profileBy = new Map(profiles.map((row) => [row.address, row]));
+      ? []
+      : read(call, { sql: ACTIVITY_SQL, parameters: boundTo(addresses), row: ActivityRow }),
+  ]);
   const newestBy = new Map(activity.map((row) => [row.address, row.newest]));
   return (address) => ({
-    ...(profileBy.get(address) ?? { address, ...NO_PROFILE }),
+    ...profileOf(address),
     last_trade_at: isoSecond(newestBy.get(address) ?? 0),
   });
+}
+
+/** As `readProfiles`, for who knows the last trades already. */
+export async function readPublicProfiles(
+  call: Call,
+  addresses: readonly string[],
+): Promise<(address: string) => Omit<ProfileV1, 'last_trade_at'>> {
+  const profiles =
+    addresses.length === 0
+      ? []
+      : await read(call, { sql: PROFILES_SQL, parameters: boundTo(addresses), row: ProfileRow });
+  // Of several rows of a trader the newest comes last and stays.
+  const profileBy = new Map(profiles.map((row) => [row.address, row]));
+  return (address) => profileBy.get(address) ?? { address, ...NO_PROFILE };
+}
+
+function boundTo(addresses: readonly string[]) {
+  return { traders: new Bytes(addresses.map((address) => address.slice(2))) };
 }
 
 const NO_PROFILE = { name: '', profile_image: '', x_username: '', profile_created_at: '' };

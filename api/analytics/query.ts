@@ -26,6 +26,11 @@ export type Call = Analytics & Context;
 
 export const QUERY_MS_MAX = 5_000;
 
+/**
+ * Reads of a client are small and many: a thread each, and no search for a projection, of which there
+ * is none, cost a quarter less than the server's defaults (ADR 10).
+ */
+const SMALL_READS = { max_threads: 1, optimize_use_projections: 0 };
 /** Indexes for the analysts' 0x-text: beside the primary key they only cost time (ADR 10). */
 const ANALYSTS_INDEXES = 'trader_text,condition_text';
 /**
@@ -68,6 +73,7 @@ export async function read<Row>(
       sql: select.sql,
       parameters: select.parameters,
       settings: {
+        ...SMALL_READS,
         max_execution_time: queryMsMax / 1000,
         ignore_data_skipping_indices: ANALYSTS_INDEXES,
         max_result_bytes: RESULT_BYTES_MAX,

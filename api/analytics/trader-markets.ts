@@ -4,6 +4,7 @@
  * over all time. Page and count are read first, then listings, resolutions and fills of the page.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import type { Caller } from '../keys.ts';
 import { address, flag, integer, order } from '../parameters.ts';
@@ -79,7 +80,8 @@ SELECT
   sum(realised_cost) AS cost,
   sum(maker_volume) + sum(taker_volume) AS volume,
   max(last_trade_at) AS newest,
-  toUnixTimestamp(newest) AS lastTradeAt
+  toUnixTimestamp(newest) AS lastTradeAt,
+  ${given.cursor === undefined ? 'count() OVER ()' : '0'} AS total
 FROM trader_markets
 WHERE ${kept(given)}
 GROUP BY condition_id
@@ -90,7 +92,11 @@ ${FEW_ROWS}`;
 }
 
 const PageRow = z
-  .object({ condition: z.string(), pnl: Int, cost: Int, volume: Int, lastTradeAt: Seconds })
+  .object({
+    ...{ condition: z.string(), pnl: Int, cost: Int, volume: Int, lastTradeAt: Seconds },
+    /** Entries on all pages; 0 behind a cursor. */
+    total: Count,
+  })
   .transform(({ condition, ...row }) => ({ conditionId: condition, ...row }));
 
 const countStatement = (given: Given) => `
@@ -102,7 +108,7 @@ const ORDERS_SQL = `
 SELECT concat('0x', lower(hex(condition_id))) AS condition, ${FILLS} AS fills
 FROM bookings
 WHERE trader = unhex({trader:String}) AND kind = 'fill'
-  AND condition_id IN (SELECT unhex(arrayJoin({conditions:Array(String)})))
+  AND condition_id IN {conditions:Array(FixedString(32))}
 GROUP BY condition_id`;
 
 const OrdersRow = z.object({ condition: z.string(), fills: z.array(FillColumns) });
@@ -202,10 +208,14 @@ async function readHistory(call: Call, given: Given) {
     cursor_time: given.cursor?.lastTradeAt ?? 0,
     cursor_condition: given.cursor?.conditionId ?? '',
   };
-  const [page, [counted]] = await Promise.all([
+  const readCount = () => read(call, { sql: countStatement(given), parameters, row: CountRow });
+  const [page, [behind]] = await Promise.all([
     read(call, { sql: pageStatement(given), parameters, row: PageRow }),
-    read(call, { sql: countStatement(given), parameters, row: CountRow }),
+    given.cursor === undefined ? [] : readCount(),
   ]);
+  // The first pages count while they are read; a page behind the end has no row to tell it.
+  const isPastEnd = page.length === 0 && given.offset > 0;
+  const counted = isPastEnd && behind === undefined ? (await readCount())[0] : behind;
   const conditionIds = page.map((entry) => entry.conditionId);
   const [listings, resolutions, orders] = await Promise.all([
     readListings(call, conditionIds),
@@ -215,7 +225,7 @@ async function readHistory(call: Call, given: Given) {
   const last = page.at(-1);
   const isFull = page.length === given.limit;
   return {
-    totalCount: counted?.total_count ?? 0,
+    totalCount: counted?.total_count ?? page[0]?.total ?? 0,
     nextCursor:
       last !== undefined && isFull ? `${last.lastTradeAt}-${last.conditionId.slice(2)}` : '',
     entries: page.map((entry) => ({
@@ -234,7 +244,8 @@ async function readOrders(
   trader: string,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Fill[]>> {
-  const parameters = { trader, conditions: conditionIds.map((id) => id.slice(2)) };
+  const conditions = new Bytes(conditionIds.map((id) => id.slice(2)));
+  const parameters = { trader, conditions };
   const rows = await read(call, { sql: ORDERS_SQL, parameters, row: OrdersRow });
   return new Map(rows.map((row) => [row.condition, row.fills]));
 }

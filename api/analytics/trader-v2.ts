@@ -14,7 +14,7 @@ import { ProfileV2, profileV2 } from './profiles.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
 import { TagV2, tagV2, topTags } from './sums.ts';
 import { UNWEIGHTED, weightedUsd } from './weighted-volume.ts';
-import { Count, Int, isoSecond, safeInteger } from './wire.ts';
+import { Count, Int, isoSecond, Seconds, safeInteger } from './wire.ts';
 
 const WINDOW_SECONDS = 30 * 86_400;
 const TAGS_MAX = 5;
@@ -40,7 +40,8 @@ SELECT
   sum(market_taker_volume) AS takerVolume,
   count() AS markets,
   countIf(market_pnl > 0) AS wins,
-  toString(sum(market_unweighted)) AS unweighted
+  toString(sum(market_unweighted)) AS unweighted,
+  max(market_newest) AS newest
 FROM
 (
   SELECT
@@ -49,7 +50,8 @@ FROM
     sum(realised_cost) AS market_cost,
     sumIf(usdc, kind = 'fill' AND NOT is_taker) AS market_maker_volume,
     sumIf(usdc, kind = 'fill' AND is_taker) AS market_taker_volume,
-    ${UNWEIGHTED} AS market_unweighted
+    ${UNWEIGHTED} AS market_unweighted,
+    maxIf(toUnixTimestamp(block_time), kind = 'fill') AS market_newest
   FROM bookings
   WHERE trader = unhex({trader:String})
     AND block_time >= toDateTime({now:UInt32} - ${WINDOW_SECONDS}, 'UTC')
@@ -72,6 +74,7 @@ const Row = z.object({
     .string()
     .regex(/^-?\d+$/)
     .transform((digits) => BigInt(digits)),
+  newest: Seconds,
 });
 
 /** No row where no block with a trade of theirs was synced yet. */
@@ -113,18 +116,20 @@ export const traderV2 = endpoint({
   answer: Answer,
   problems: ['not_found'],
   async run(call: Call, given) {
+    const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
     const parameters = {
       trader: given.address.slice(2),
       tag: given.tag,
       series: given.series ?? '',
       now: Math.floor(call.now() / 1000),
     };
+    const reading = read(call, { sql: SQL(marketFilter(given)), parameters, row: Row });
+    const recent = reading.then((rows) => Math.max(0, ...rows.map(({ newest }) => newest)));
     const [identity, sums, [wallet]] = await Promise.all([
-      readIdentity(call, given.address),
-      read(call, { sql: SQL(marketFilter(given)), parameters, row: Row }),
+      readIdentity(call, given.address, isRestricted ? Promise.resolve(0) : recent),
+      reading,
       read(call, { sql: BALANCE_SQL, parameters, row: BalanceRow }),
     ]);
-    const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
     return {
       profile: profileV2({ ...identity, address: given.address }),
       pusd_balance: safeInteger(wallet?.balance ?? 0n),

@@ -11,9 +11,9 @@ import { MARKET_TAGS } from './market-tags.ts';
 import { SpacedProfileV1 } from './profiles.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
 import { TagV1, topTags, total, WindowV1, windowV1 } from './sums.ts';
-import { Count, Int, isoSecond, spaced } from './wire.ts';
+import { Count, Int, isoSecond, Seconds, spaced } from './wire.ts';
 
-/** Members of `stats` and their length in seconds, shortest first. */
+/** Members of `stats` and their length in seconds, shortest first: each holds those before it. */
 const WINDOWS = {
   t_1h: 3_600,
   t_4h: 14_400,
@@ -22,7 +22,8 @@ const WINDOWS = {
   t_7d: 604_800,
   t_30d: 2_592_000,
 } as const;
-const WINDOW_LENGTHS = `[${Object.values(WINDOWS).join(', ')}]`;
+type Window = keyof typeof WINDOWS;
+const NAMES = Object.keys(WINDOWS) as readonly Window[];
 const TAGS_MAX = 20;
 
 const Parameters = z.object({
@@ -30,48 +31,56 @@ const Parameters = z.object({
 });
 
 /**
- * One pass over the trader's bookings: a booking counts in each window that it is in. Markets of equal
- * tags are added up, so that few rows come back; only the longest window is divided by tags.
+ * One pass over the trader's bookings: a booking counts in the first window that it is in and in all
+ * longer ones. Markets of equal tags are added up, so that few rows come back.
  */
 const SQL = `
 SELECT
-  seconds,
-  if(seconds = ${WINDOWS.t_30d}, ${MARKET_TAGS}, []) AS tags,
+  window,
+  ${MARKET_TAGS} AS tags,
   sum(market_pnl) AS pnl,
   sum(market_cost) AS cost,
-  sum(market_maker_volume) AS makerVolume,
+  sum(market_volume) AS volume,
   sum(market_taker_volume) AS takerVolume,
   count() AS markets,
-  countIf(market_pnl > 0) AS wins
+  countIf(market_pnl > 0) AS wins,
+  max(market_newest) AS newest
 FROM
 (
   SELECT
-    arrayJoin(arrayFilter(length -> block_time >= toDateTime({now:UInt32} - length, 'UTC'),
-      ${WINDOW_LENGTHS})) AS seconds,
+    arrayJoin(range(toUInt8(arrayFirstIndex(
+      length -> block_time >= toDateTime({now:UInt32} - length, 'UTC'),
+      [${Object.values(WINDOWS).join(', ')}])), ${NAMES.length + 1})) AS window,
     condition_id,
     sum(realised_pnl) AS market_pnl,
     sum(realised_cost) AS market_cost,
-    sumIf(usdc, kind = 'fill' AND NOT is_taker) AS market_maker_volume,
-    sumIf(usdc, kind = 'fill' AND is_taker) AS market_taker_volume
+    sumIf(usdc, kind = 'fill') AS market_volume,
+    sumIf(usdc, is_taker) AS market_taker_volume,
+    maxIf(toUnixTimestamp(block_time), kind = 'fill') AS market_newest
   FROM bookings
   WHERE trader = unhex({trader:String})
     AND block_time >= toDateTime({now:UInt32} - ${WINDOWS.t_30d}, 'UTC')
     AND block_time <= toDateTime({now:UInt32}, 'UTC')
-  GROUP BY seconds, condition_id
+  GROUP BY window, condition_id
 )
-GROUP BY seconds, tags
+GROUP BY window, tags
 ${FEW_ROWS}`;
 
-const Row = z.object({
-  seconds: z.int(),
-  tags: z.array(z.string()),
-  pnl: Int,
-  cost: Int,
-  makerVolume: Int,
-  takerVolume: Int,
-  markets: Count,
-  wins: Count,
-});
+const Row = z
+  .object({
+    /** 1 for the shortest. */
+    window: z.int().min(1).max(NAMES.length),
+    tags: z.array(z.string()),
+    pnl: Int,
+    cost: Int,
+    volume: Int,
+    takerVolume: Int,
+    markets: Count,
+    wins: Count,
+    /** Fill; 0 where settlements are all. */
+    newest: Seconds,
+  })
+  .transform(({ volume, ...row }) => ({ ...row, makerVolume: volume - row.takerVolume }));
 
 const Answer = z.object({
   profile: SpacedProfileV1,
@@ -99,12 +108,11 @@ export const traderV1 = endpoint({
       trader: given.address.slice(2),
       now: Math.floor(call.now() / 1000),
     };
-    const [identity, all] = await Promise.all([
-      readIdentity(call, given.address),
-      read(call, { sql: SQL, parameters, row: Row }),
-    ]);
-    const windowOf = (seconds: number) =>
-      windowV1(total(all.filter((sums) => sums.seconds === seconds)));
+    const reading = read(call, { sql: SQL, parameters, row: Row });
+    const recent = reading.then((rows) => Math.max(0, ...rows.map(({ newest }) => newest)));
+    const [identity, all] = await Promise.all([readIdentity(call, given.address, recent), reading]);
+    const of = (name: Window) => all.filter(({ window }) => NAMES[window - 1] === name);
+    const windowOf = (name: Window) => windowV1(total(of(name)));
     return {
       profile: {
         address: given.address,
@@ -114,17 +122,17 @@ export const traderV1 = endpoint({
         profile_created_at: spaced(identity.profile_created_at),
         last_trade_at: spaced(isoSecond(identity.last_trade_at)),
       },
-      top_tags: topTags(all, TAGS_MAX).map((sums) => ({
+      top_tags: topTags(of('t_30d'), TAGS_MAX).map((sums) => ({
         slug: sums.tag,
         ...windowV1(sums),
       })),
       stats: {
-        t_1h: windowOf(WINDOWS.t_1h),
-        t_4h: windowOf(WINDOWS.t_4h),
-        t_1d: windowOf(WINDOWS.t_1d),
-        t_3d: windowOf(WINDOWS.t_3d),
-        t_7d: windowOf(WINDOWS.t_7d),
-        t_30d: windowOf(WINDOWS.t_30d),
+        t_1h: windowOf('t_1h'),
+        t_4h: windowOf('t_4h'),
+        t_1d: windowOf('t_1d'),
+        t_3d: windowOf('t_3d'),
+        t_7d: windowOf('t_7d'),
+        t_30d: windowOf('t_30d'),
       },
     };
   },

@@ -1,14 +1,15 @@
-// The native calls: one data directory, opened once, and a throw-away connection for every call, so
-// that a setting of one call never reaches another (an `insert_deduplication_token` that stays on a
-// connection drops every later insert, silently). A connection is never used again after a failure
-// either: the output that the failed query had written stays in it and opens the next answer.
-// Knows neither HTTP nor users.
+// The native calls: one data directory, opened once, and a throw-away connection for every call that
+// writes, so that a setting of one call never reaches another (an `insert_deduplication_token` that stays
+// on a connection drops every later insert, silently). Reads take a kept one that was set alike. A
+// connection is never used again after a failure: the output that the failed query had written stays
+// in it and opens the next answer. Knows neither HTTP nor users.
 
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
+import { IdleConnections, isOfOneCall } from './chdb-connections.ts';
 import { ClickHouseException, exceptionOf } from './chdb-exception.ts';
 import { type Connection, loadNative, type Native } from './chdb-native.ts';
 
@@ -83,12 +84,14 @@ export class Engine {
   readonly #directory: string;
   readonly #spool: string;
   readonly #base: Connection;
+  readonly #idle: IdleConnections;
   #closing = false;
   readonly #running = new Map<string, Promise<unknown>>();
 
   private constructor(native: Native, base: Connection, directory: string, identity: string) {
     this.#native = native;
     this.#base = base;
+    this.#idle = new IdleConnections(native);
     this.#directory = join(directory, 'engine');
     this.#spool = join(directory, 'spool');
     [this.version = '', this.timezone = ''] = identity.trim().split('\t');
@@ -181,12 +184,13 @@ export class Engine {
       await this.#kill('1');
       await Promise.race([Promise.allSettled(this.#running.values()), pause(KILL_INTERVAL_MS)]);
     }
+    this.#idle.close();
     this.#native.CloseConnection(this.#base);
     return 'closed';
   }
 
   async #run(call: Call): Promise<Answer> {
-    const read = /^[\s(]*(SELECT|WITH)\b/i.test(call.statement);
+    const read = isSelect(call.statement);
     // Ours must not meet a limit of the caller's own: with 'break' it would cut the answer short.
     const limited = /max_result_|result_overflow_mode/i.test(
       [call.statement, ...call.settings.keys()].join(' '),
@@ -219,48 +223,69 @@ export class Engine {
   }
 
   async #once(call: Call, settings: ReadonlyMap<string, string>): Promise<Answer> {
-    const native = this.#native;
-    const connection = native.CreateConnection(this.#directory, CONNECTION_ARGUMENTS);
+    const kind = { database: call.database, settings };
+    // What is read-only takes no further settings.
+    const isKept = isSelect(call.statement) && !settings.has('readonly');
+    const kept = isKept ? this.#idle.take(kind) : undefined;
+    const connection = kept ?? this.#native.CreateConnection(this.#directory, CONNECTION_ARGUMENTS);
+    let isIdle = false;
     try {
-      if (call.database !== undefined) {
-        await native.QueryAsyncConnection(connection, `USE ${identifier(call.database)}`, 'Null');
-      }
-      const others = [...settings].filter(([name]) => name !== 'log_comment');
-      const set = [['log_comment', call.mark] as const, ...others]
-        .map(([name, value]) => `${name} = ${literal(value)}`)
-        .join(', ');
-      await native.QueryAsyncConnection(connection, `SET ${set}`, 'Null');
-      if (/^\s*INSERT\b/i.test(call.statement)) {
-        // This entry reports written rows; the data that it wants is a blank behind the statement.
-        const insert = await native.InsertRawAsyncConnection(
-          connection,
-          call.statement,
-          Buffer.from('\n'),
-          false,
-        );
-        return {
-          body: Buffer.alloc(0),
-          elapsedSeconds: insert.elapsed,
-          readRows: 0,
-          readBytes: 0,
-          writtenRows: insert.rowsWritten,
-          writtenBytes: insert.bytesWritten,
-        };
-      }
-      const answer = await native.QueryAsyncConnection(connection, call.statement, call.format);
-      return {
-        body: answer.bytes,
-        elapsedSeconds: answer.elapsed,
-        readRows: answer.rowsRead,
-        readBytes: answer.bytesRead,
-        writtenRows: 0,
-        writtenBytes: 0,
-      };
+      if (kept === undefined) await this.#set(connection, call, settings);
+      else await this.#set(connection, { ...call, database: undefined }, ofOneCall(settings));
+      const answer = await this.#answer(connection, call);
+      isIdle = isKept;
+      return answer;
     } catch (cause) {
       throw exceptionOf(cause);
     } finally {
-      native.CloseConnection(connection);
+      if (isIdle) this.#idle.give(kind, connection);
+      else this.#native.CloseConnection(connection);
     }
+  }
+
+  async #set(
+    connection: Connection,
+    { database, mark }: Call,
+    settings: ReadonlyMap<string, string>,
+  ): Promise<void> {
+    if (database !== undefined) {
+      await this.#native.QueryAsyncConnection(connection, `USE ${identifier(database)}`, 'Null');
+    }
+    const others = [...settings].filter(([name]) => name !== 'log_comment');
+    const set = [['log_comment', mark] as const, ...others]
+      .map(([name, value]) => `${name} = ${literal(value)}`)
+      .join(', ');
+    await this.#native.QueryAsyncConnection(connection, `SET ${set}`, 'Null');
+  }
+
+  async #answer(connection: Connection, { statement, format }: Call): Promise<Answer> {
+    if (/^\s*INSERT\b/i.test(statement)) {
+      // This entry reports written rows; the data that it wants is a blank behind the statement.
+      const blank = Buffer.from('\n');
+      const insert = await this.#native.InsertRawAsyncConnection(
+        connection,
+        statement,
+        blank,
+        false,
+      );
+      return {
+        body: Buffer.alloc(0),
+        elapsedSeconds: insert.elapsed,
+        readRows: 0,
+        readBytes: 0,
+        writtenRows: insert.rowsWritten,
+        writtenBytes: insert.bytesWritten,
+      };
+    }
+    const answer = await this.#native.QueryAsyncConnection(connection, statement, format);
+    return {
+      body: answer.bytes,
+      elapsedSeconds: answer.elapsed,
+      readRows: answer.rowsRead,
+      readBytes: answer.bytesRead,
+      writtenRows: 0,
+      writtenBytes: 0,
+    };
   }
 
   async #kill(where: string): Promise<void> {
@@ -272,6 +297,14 @@ export class Engine {
       this.#native.CloseConnection(connection);
     }
   }
+}
+
+function isSelect(statement: string): boolean {
+  return /^[\s(]*(SELECT|WITH)\b/i.test(statement);
+}
+
+function ofOneCall(settings: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
+  return new Map([...settings].filter(([name]) => isOfOneCall(name)));
 }
 
 function xml(text: string): string {

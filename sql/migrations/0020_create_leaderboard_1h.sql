@@ -1,5 +1,5 @@
 -- The leaderboard of the last 1h of every tag, replaced whole at each refresh.
--- Serves: the leaderboard endpoint. ORDER BY tag: one page reads one tag.
+-- Serves: the leaderboard endpoint. ORDER BY: a page of the usual ranking is one range.
 -- Rows: traders of the window times their tags. Retention: until the next refresh.
 CREATE TABLE IF NOT EXISTS leaderboard_1h
 (
@@ -14,5 +14,6 @@ CREATE TABLE IF NOT EXISTS leaderboard_1h
     refreshed_at DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
 )
 ENGINE = MergeTree
-ORDER BY (tag, trader)
+ORDER BY (tag, -realised_pnl, -volume, trader)
+SETTINGS index_granularity = 1024, min_compress_block_size = 16384
 COMMENT 'leaderboard of the last 1h by tag, replaced at each refresh'

@@ -13,7 +13,7 @@ import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import type { Call } from '../../api/analytics/query.ts';
 import { generateKey, storeKey } from '../../api/keys.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
-import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
+import { Bytes, type ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import { connectNats } from '../../infra/nats.ts';
 import { openKv } from '../../infra/nats-kv.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
@@ -148,6 +148,12 @@ async function measureCached(port: number, headers: (i: number) => Record<string
 
 type Statement = Parameters<ClickHouseClient['query']>[0];
 
+/** The statement with these keys in the place of their parameter. */
+function withKeys(sql: string, name: string, { hex }: Bytes): string {
+  const keys = hex.map((digits) => `unhex('${digits}')`).join(', ');
+  return sql.replaceAll(new RegExp(`\\{${name}:[^}]*\\}`, 'g'), `(${keys})`);
+}
+
 /** The statements of the first requests of a case, without answering anything. */
 async function statementsOf(one: Case, client: ClickHouseClient): Promise<readonly Statement[][]> {
   const endpoint = ANALYTICS_ENDPOINTS.find(({ path }) => path === one.path);
@@ -159,8 +165,14 @@ async function statementsOf(one: Case, client: ClickHouseClient): Promise<readon
     const statements: Statement[] = [];
     const recorder: ClickHouseReader = {
       async select({ sql, parameters, settings }) {
+        // The client library cannot bind bytes.
+        const keys = Object.entries(parameters).filter(([, value]) => value instanceof Bytes);
         const statement: Statement = {
-          ...{ query: sql, query_params: { ...parameters }, clickhouse_settings: settings },
+          query: keys.reduce((text, [name, value]) => withKeys(text, name, value as Bytes), sql),
+          query_params: Object.fromEntries(
+            Object.entries(parameters).filter(([, value]) => !(value instanceof Bytes)),
+          ),
+          clickhouse_settings: settings,
           format: 'JSONEachRow',
         };
         statements.push(statement);

@@ -14,6 +14,7 @@ import {
   type ClickHouseClientConfigOptions,
   ClickHouseError,
   ClickHouseLogLevel,
+  type ClickHouseSettings,
   createClient,
 } from '@clickhouse/client';
 import fc from 'fast-check';
@@ -56,6 +57,23 @@ describe('client round trips', () => {
     expect(JSON.parse(response.headers.get('x-clickhouse-summary') ?? '')).toMatchObject({
       read_rows: '1',
     });
+  });
+
+  test('lets nothing of one read reach another', async () => {
+    const threads = "SELECT toUInt32(getSetting('max_threads')) AS n, {x:UInt8} AS x";
+    const ask = async (settings: ClickHouseSettings, x?: number) => {
+      const query_params = x === undefined ? {} : { x };
+      const given = { query: threads, query_params, clickhouse_settings: settings };
+      return await (await client.query({ ...given, format: 'JSONEachRow' })).json();
+    };
+    const [usual] = (await ask({}, 1)) as { n: number }[];
+    for (let round = 0; round < 3; round++) {
+      expect(await ask({ max_threads: 7 }, 2)).toEqual([{ n: 7, x: 2 }]);
+      expect(await ask({ max_threads: 9 }, 3)).toEqual([{ n: 9, x: 3 }]);
+      expect(await ask({}, 4)).toEqual([{ n: usual?.n, x: 4 }]);
+      await expect(ask({ max_threads: 7 })).rejects.toThrow(/Substitution `x` is not set/);
+      await expect(rows("SELECT throwIf(number = 2, 'stop') FROM numbers(3)")).rejects.toThrow();
+    }
   });
 
   test('keeps every digit and byte', async () => {
