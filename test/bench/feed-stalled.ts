@@ -15,65 +15,90 @@ type Fillstream = Awaited<ReturnType<typeof startFillstream>>;
 const READERS = 20;
 const OTHERS = 200;
 /**
- * Events as they are, and larger ones that fill the sockets of the operating system, up to 10 MB each,
- * within seconds, so that the bound of the feed is reached.
+ * Events as they are, in rounds by turns, and larger ones that fill the sockets of the operating system,
+ * up to 10 MB each, within seconds, so that the bound of the feed is reached.
  */
 const LOADS = [
-  { questionBytes: 0, eventsPerSecond: 100, name: '100 of 1 KB' },
-  { questionBytes: 40_000, eventsPerSecond: 20, name: '20 of 40 KB' },
+  { name: '100 of 1 KB', questionBytes: 0, eventsPerSecond: 100, rounds: 5, seconds: 10 },
+  { name: '20 of 40 KB', questionBytes: 40_000, eventsPerSecond: 20, rounds: 1, seconds: 30 },
 ];
-const SECONDS = 30;
+type Load = (typeof LOADS)[number];
+const KINDS = ['none', 'that read', 'stalled'] as const;
+type Kind = (typeof KINDS)[number];
 const WARM_SECONDS = 5;
 const NEEDLE = Buffer.from('data: ["0x');
 
+/** Medians of the rounds. */
 export async function measureStalled(fillstream: Fillstream) {
   const rows = [];
-  const kinds = ['none', 'that read', 'stalled'] as const;
-  for (const [load, kind] of LOADS.flatMap((one) => kinds.map((kind) => [one, kind] as const))) {
-    const api = await fillstream.startApi();
-    const latenciesMs: number[] = [];
-    const readers = await Promise.all(
-      Array.from({ length: READERS }, (_, n) => open(api.port, api.request(n, 1))),
-    );
-    for (const reader of readers) reader.on('data', (chunk) => hear(chunk, latenciesMs));
-    await publish(fillstream, load, WARM_SECONDS);
-    const idleMiB = residentMiB(api.pid);
-    latenciesMs.length = 0;
-    const others = await Promise.all(
-      Array.from({ length: kind === 'none' ? 0 : OTHERS }, (_, n) =>
-        open(api.port, api.request(READERS + n, 1)),
-      ),
-    );
-    for (const other of others) {
-      if (kind === 'stalled') other.pause();
-      else other.resume();
+  for (const load of LOADS) {
+    const measured = new Map<Kind, Measured[]>(KINDS.map((kind) => [kind, []]));
+    for (let round = 0; round < load.rounds; round++) {
+      for (const kind of KINDS) measured.get(kind)?.push(await measureOnce(fillstream, load, kind));
     }
-    let mostMiB = idleMiB;
-    const watching = setInterval(() => {
-      mostMiB = Math.max(mostMiB, residentMiB(api.pid));
-    }, 100);
-    await publish(fillstream, load, SECONDS);
-    clearInterval(watching);
-    // What a cut socket still holds comes, then its end.
-    const cut = kind === 'stalled' ? await Promise.all(others.map(isCut)) : [];
-    rows.push({
-      'events a second': load.name,
-      others: kind === 'none' ? kind : `${OTHERS} ${kind}`,
-      'cut at the bound': cut.filter(Boolean).length,
-      'p50 of the readers, ms': readable(percentile(latenciesMs, 0.5)),
-      'p99, ms': readable(percentile(latenciesMs, 0.99)),
-      'memory before, MiB': Math.round(idleMiB),
-      'most, MiB': Math.round(mostMiB),
-    });
-    for (const socket of [...readers, ...others]) socket.destroy();
-    await api.stop();
+    for (const [kind, found] of measured) {
+      const of = (figure: keyof Measured) =>
+        percentile(
+          found.map((one) => one[figure]),
+          0.5,
+        );
+      rows.push({
+        'events a second': load.name,
+        others: kind === 'none' ? kind : `${OTHERS} ${kind}`,
+        'cut at the bound': of('cut'),
+        'p50 of the readers, ms': readable(of('p50')),
+        'p99, ms': readable(of('p99')),
+        'memory before, MiB': Math.round(of('idleMiB')),
+        'most, MiB': Math.round(of('mostMiB')),
+      });
+    }
   }
   return rows;
 }
 
+type Measured = Readonly<Record<'cut' | 'p50' | 'p99' | 'idleMiB' | 'mostMiB', number>>;
+
+async function measureOnce(fillstream: Fillstream, load: Load, kind: Kind): Promise<Measured> {
+  const api = await fillstream.startApi();
+  const latenciesMs: number[] = [];
+  const readers = await Promise.all(
+    Array.from({ length: READERS }, (_, n) => open(api.port, api.request(n, 1))),
+  );
+  for (const reader of readers) reader.on('data', (chunk) => hear(chunk, latenciesMs));
+  await publish(fillstream, load, WARM_SECONDS);
+  const idleMiB = residentMiB(api.pid);
+  latenciesMs.length = 0;
+  const others = await Promise.all(
+    Array.from({ length: kind === 'none' ? 0 : OTHERS }, (_, n) =>
+      open(api.port, api.request(READERS + n, 1)),
+    ),
+  );
+  for (const other of others) {
+    if (kind === 'stalled') other.pause();
+    else other.resume();
+  }
+  let mostMiB = idleMiB;
+  const watching = setInterval(() => {
+    mostMiB = Math.max(mostMiB, residentMiB(api.pid));
+  }, 100);
+  await publish(fillstream, load, load.seconds);
+  clearInterval(watching);
+  // What a cut socket still holds comes, then its end.
+  const cut = kind === 'stalled' ? await Promise.all(others.map(isCut)) : [];
+  for (const socket of [...readers, ...others]) socket.destroy();
+  await api.stop();
+  return {
+    cut: cut.filter(Boolean).length,
+    p50: percentile(latenciesMs, 0.5),
+    p99: percentile(latenciesMs, 0.99),
+    idleMiB,
+    mostMiB,
+  };
+}
+
 async function publish(
   { publisher, publishMatch }: Fillstream,
-  { questionBytes, eventsPerSecond }: (typeof LOADS)[number],
+  { questionBytes, eventsPerSecond }: Load,
   seconds: number,
 ): Promise<void> {
   const question = 'x'.repeat(questionBytes);
