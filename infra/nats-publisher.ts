@@ -204,7 +204,9 @@ export class OrderedPublisher {
     const header = headers();
     header.append('Nats-Msg-Id', entry.messageId);
     try {
-      this.#nats.connection.publish(entry.subject, entry.data, {
+      // The library's own encoder takes twice as long for a text.
+      const data = typeof entry.data === 'string' ? Buffer.from(entry.data) : entry.data;
+      this.#nats.connection.publish(entry.subject, data, {
         reply: `${this.#inbox}.${number}`,
         headers: header,
       });

@@ -13,19 +13,31 @@ export type RangeLog = ChainLog & { readonly blockHash: Hex; readonly blockNumbe
 /** The logs of an answer. Throws RpcAnswerError, which names the field. */
 export function parseLogs(answer: unknown): RangeLog[] {
   if (!Array.isArray(answer)) throw new RpcAnswerError('logs are no list');
-  return answer.map(parseLog);
+  let before: RangeLog | undefined;
+  return answer.map((value) => {
+    before = parseLog(value, before);
+    return before;
+  });
 }
 
-function parseLog(value: unknown): RangeLog {
-  const log = fieldsOf(value, 'a log');
-  if (!Array.isArray(log.topics)) throw new RpcAnswerError('topics of a log');
+/** What a log has in common with the one before it is the same text in memory, and read once. */
+function parseLog(value: unknown, before: RangeLog | undefined): RangeLog {
+  const { address, topics, data, transactionHash, logIndex, blockHash, blockNumber } = fieldsOf(
+    value,
+    'a log',
+  );
+  if (!Array.isArray(topics)) throw new RpcAnswerError('topics of a log');
+  const shared = (field: unknown, known: Hex | undefined, name: string) =>
+    known !== undefined && field === known ? known : dataOf(field, name);
+  const known = before?.address;
   return {
-    address: lowerCaseOf(log.address, 'address of a log'),
-    topics: log.topics.map((topic) => dataOf(topic, 'topics of a log')),
-    data: dataOf(lowerCaseOf(log.data, 'data of a log'), 'data of a log'),
-    transactionHash: dataOf(log.transactionHash, 'transactionHash of a log'),
-    logIndex: quantityOf(log.logIndex, 'logIndex of a log'),
-    blockHash: dataOf(log.blockHash, 'blockHash of a log'),
-    blockNumber: quantityOf(log.blockNumber, 'blockNumber of a log'),
+    address:
+      known !== undefined && address === known ? known : lowerCaseOf(address, 'address of a log'),
+    topics: topics.map((topic, i) => shared(topic, before?.topics[i], 'topics of a log')),
+    data: dataOf(lowerCaseOf(data, 'data of a log'), 'data of a log'),
+    transactionHash: shared(transactionHash, before?.transactionHash, 'transactionHash of a log'),
+    logIndex: quantityOf(logIndex, 'logIndex of a log'),
+    blockHash: shared(blockHash, before?.blockHash, 'blockHash of a log'),
+    blockNumber: quantityOf(blockNumber, 'blockNumber of a log'),
   };
 }
