@@ -29,7 +29,7 @@ export type Usage = {
 
 const FLUSH_MS = 1_000;
 /** Of a flush; those that waited longest come first. */
-const WRITES_MAX = 100;
+const WRITES_MAX = 50;
 const DAY_MS = 86_400_000;
 const KEY = /^(\d{4}-\d\d-\d\d)\.([0-9a-f]{32})\.([0-9a-f-]{36})$/;
 

@@ -182,7 +182,7 @@ describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
       await openUsage({ bucket, logger: silent }),
       await openUsage({ bucket, logger: silent }),
     ];
-    const accounts = Array.from({ length: 250 }, (_, n) => `one of many ${n}`);
+    const accounts = Array.from({ length: 120 }, (_, n) => `one of many ${n}`);
     const told = async (count: number) => {
       while (accounts.some((account) => others.today(account) !== count)) await delay(20);
     };
