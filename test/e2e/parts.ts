@@ -28,7 +28,14 @@ export async function startParts(
   ]);
   const { url } = await clickhouse.event('listening');
   const env = { NATS_URL: nats.url, CLICKHOUSE_URL: String(url), HTTP_PORT: '0', ...extra };
-  await migrate({ url: env.CLICKHOUSE_URL, database: 'fillstream' });
+  try {
+    await migrate({ url: env.CLICKHOUSE_URL, database: 'fillstream' });
+  } catch (error) {
+    // Data of other migrations is refused.
+    await clickhouse.stop();
+    await nats.stop();
+    throw error;
+  }
   const key = generateKey('pro');
   const client = await connectNats({ url: nats.url, name: 'test' });
   await storeKey(await openKv(client, KEYS_BUCKET), key, {
