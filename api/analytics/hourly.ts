@@ -6,11 +6,12 @@
 import { z } from 'zod';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, instant, integer, order, slug } from '../parameters.ts';
+import { count as counted, int, rowOf, seconds } from './columns.ts';
 import { hourCursor } from './cursors.ts';
 import { amount, amountText, count, hourStart } from './fields.ts';
 import { ALL_TAGS, marketFilter } from './market-tags.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
-import { Count, hourText, Int, Seconds, safeInteger } from './wire.ts';
+import { hourText, safeInteger } from './wire.ts';
 
 const DEFAULT_RANGE_SECONDS = 30 * 86_400;
 /** More hours than the exchange is old. */
@@ -63,15 +64,15 @@ ORDER BY hour ${down}
 LIMIT {limit:UInt32}
 ${FEW_ROWS}`;
 
-const Row = z.object({
-  hour: Seconds,
-  pnl: Int,
-  cost: Int,
-  fee: Int,
-  market_count: Count,
-  win_count: Count,
-  maker_volume: Int,
-  taker_volume: Int,
+const Row = rowOf({
+  hour: seconds,
+  pnl: int,
+  cost: int,
+  fee: int,
+  market_count: counted,
+  win_count: counted,
+  maker_volume: int,
+  taker_volume: int,
 });
 
 const MARKETS = 'markets with a fill or a settlement in the hour';

@@ -6,12 +6,13 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { address } from '../parameters.ts';
+import { count, int, rowOf, seconds, texts } from './columns.ts';
 import { readIdentity } from './identity.ts';
 import { MARKET_TAGS } from './market-tags.ts';
 import { SpacedProfileV1 } from './profiles.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
 import { TagV1, topTags, total, WindowV1, windowV1 } from './sums.ts';
-import { Count, Int, isoSecond, Seconds, spaced } from './wire.ts';
+import { isoSecond, spaced } from './wire.ts';
 
 /** Members of `stats` and their length in seconds, shortest first: each holds those before it. */
 const WINDOWS = {
@@ -40,7 +41,7 @@ SELECT
   ${MARKET_TAGS} AS tags,
   sum(market_pnl) AS pnl,
   sum(market_cost) AS cost,
-  sum(market_volume) AS volume,
+  sum(market_volume) - sum(market_taker_volume) AS makerVolume,
   sum(market_taker_volume) AS takerVolume,
   count() AS markets,
   countIf(market_pnl > 0) AS wins,
@@ -66,21 +67,19 @@ FROM
 GROUP BY window, tags
 ${FEW_ROWS}`;
 
-const Row = z
-  .object({
-    /** 1 for the shortest. */
-    window: z.int().min(1).max(NAMES.length),
-    tags: z.array(z.string()),
-    pnl: Int,
-    cost: Int,
-    volume: Int,
-    takerVolume: Int,
-    markets: Count,
-    wins: Count,
-    /** Fill; 0 where settlements are all. */
-    newest: Seconds,
-  })
-  .transform(({ volume, ...row }) => ({ ...row, makerVolume: volume - row.takerVolume }));
+const Row = rowOf({
+  /** 1 for the shortest. */
+  window: count,
+  tags: texts,
+  pnl: int,
+  cost: int,
+  makerVolume: int,
+  takerVolume: int,
+  markets: count,
+  wins: count,
+  /** Fill; 0 where settlements are all. */
+  newest: seconds,
+});
 
 const Answer = z.object({
   profile: SpacedProfileV1,
