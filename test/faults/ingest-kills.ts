@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { percent, printTable } from '../bench/report.ts';
 import { runKills } from './kill-run.ts';
 
-const MATCHES_PER_KILL = 80;
+const MATCHES_PER_KILL = 300;
 
 const seed = process.env.KILL_SEED || String(Date.now() % 1_000_000);
 const kills = Number(process.env.KILLS || 100);
