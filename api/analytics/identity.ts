@@ -45,23 +45,30 @@ const NO_PROFILE: z.output<typeof ProfileRow> = {
   ...{ taker_tier: 0, taker_tier_name: '', weighted_volume_usd: 0, has_weighted_volume: false },
 };
 
+/** Sums of the last days, with their newest fill; 0 where there is none. */
+type Recent = Promise<readonly { readonly newest: number }[]>;
+
 /**
- * `recent` reads the newest fill of the last days, 0 where there is none: only then is it looked for in
- * all time. Throws Problem 404 for an address without any fill and without a public profile.
+ * The newest fill is looked for in all time only where `recent`, which is being read, has none. Throws
+ * Problem 404 for an address without any fill and without a public profile.
  */
-export async function readIdentity(call: Call, address: string, recent: Promise<number>) {
+export async function readIdentity(call: Call, address: string, recent: Recent | undefined) {
   const parameters = { trader: address.slice(2) };
   const [[profile], last_trade_at] = await Promise.all([
     read(call, { sql: PROFILE_SQL, parameters, row: ProfileRow }),
-    recent.then(async (newest) => {
-      if (newest > 0) return newest;
-      const [ever] = await read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
-      return ever?.newest ?? 0;
-    }),
+    newestFill(call, parameters, recent),
   ]);
   if (profile === undefined && last_trade_at === 0) {
     const detail = `no trade of ${address} was ever seen`;
     throw new Problem({ status: 404, error: 'not_found', detail });
   }
   return { ...(profile ?? NO_PROFILE), last_trade_at };
+}
+
+async function newestFill(call: Call, parameters: { trader: string }, recent: Recent | undefined) {
+  const sums = (await recent) ?? [];
+  const newest = Math.max(0, ...sums.map((one) => one.newest));
+  if (newest > 0) return newest;
+  const [ever] = await read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
+  return ever?.newest ?? 0;
 }

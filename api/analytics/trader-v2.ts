@@ -124,9 +124,9 @@ export const traderV2 = endpoint({
       now: Math.floor(call.now() / 1000),
     };
     const reading = read(call, { sql: SQL(marketFilter(given)), parameters, row: Row });
-    const recent = reading.then((rows) => Math.max(0, ...rows.map(({ newest }) => newest)));
     const [identity, sums, [wallet]] = await Promise.all([
-      readIdentity(call, given.address, isRestricted ? Promise.resolve(0) : recent),
+      // Restricted sums do not see every fill.
+      readIdentity(call, given.address, isRestricted ? undefined : reading),
       reading,
       read(call, { sql: BALANCE_SQL, parameters, row: BalanceRow }),
     ]);

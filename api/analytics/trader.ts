@@ -108,8 +108,8 @@ export const traderV1 = endpoint({
       now: Math.floor(call.now() / 1000),
     };
     const reading = read(call, { sql: SQL, parameters, row: Row });
-    const recent = reading.then((rows) => Math.max(0, ...rows.map(({ newest }) => newest)));
-    const [identity, all] = await Promise.all([readIdentity(call, given.address, recent), reading]);
+    const identifying = readIdentity(call, given.address, reading);
+    const [identity, all] = await Promise.all([identifying, reading]);
     const of = (name: Window) => all.filter(({ window }) => NAMES[window - 1] === name);
     const windowOf = (name: Window) => windowV1(total(of(name)));
     return {

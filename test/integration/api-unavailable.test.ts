@@ -131,6 +131,10 @@ describe('503 unavailable', () => {
 /** All at once: each may take its whole time. */
 async function expectUnavailable(url: string, msMax: number) {
   const paths = ROUTES.filter((route) => !route.includes('stream'));
+  // What asks for several things at once leaves no failure that nobody awaits.
+  paths.push(
+    ...paths.filter((path) => /traders\/\w+$/.test(path)).map((path) => `${path}?tag=crypto`),
+  );
   await Promise.all(
     paths.map(async (path) => {
       const startMs = performance.now();
