@@ -45,11 +45,25 @@ export function seconds(value: unknown): number {
   return value;
 }
 
-export function texts(value: unknown): readonly string[] {
-  if (!Array.isArray(value) || value.some((one) => typeof one !== 'string')) {
-    throw wrong('list of texts', value);
-  }
+export function string(value: unknown): string {
+  if (typeof value !== 'string') throw wrong('text', value);
   return value;
+}
+
+/** One of these values. */
+export function oneOf<Value>(allowed: readonly Value[], value: unknown): Value {
+  if (!allowed.includes(value as Value)) throw wrong(allowed.join(' or '), value);
+  return value as Value;
+}
+
+/** An array or a tuple. */
+export function list(value: unknown): readonly unknown[] {
+  if (!Array.isArray(value)) throw wrong('list', value);
+  return value;
+}
+
+export function texts(value: unknown): readonly string[] {
+  return list(value).map(string);
 }
 
 function wrong(what: string, value: unknown): TypeError {

@@ -3,8 +3,9 @@
  * of both versions. Settlements are bookings too but no orders: whoever reads leaves them out.
  */
 import { z } from 'zod';
+import { count, int, list, oneOf, seconds, string } from './columns.ts';
 import { amount, amountText, side, text, time, yes } from './fields.ts';
-import { Int, isoSecond, price, Seconds, safeInteger } from './wire.ts';
+import { isoSecond, price, safeInteger } from './wire.ts';
 
 /** A fill of a row of `bookings`. */
 export const FILL = `(
@@ -24,27 +25,45 @@ export const FILL = `(
 /** Aggregate over rows of `bookings`: their fills, oldest first in chain order. */
 export const FILLS = `arraySort(fill -> (fill.1, fill.2), groupArray(${FILL}))`;
 
-/** FILL, or one element of FILLS. */
-export const FillColumns = z
-  .tuple([
-    Int, // block
-    z.int(), // log
-    Seconds,
-    z.union([z.literal(0), z.literal(1)]),
-    z.enum(['BUY', 'SELL']),
-    Int, // shares
-    Int, // usdc
-    Int, // fee
-    z.string().regex(/^[0-9a-f]{64}$/),
-    z.boolean(),
-    z.string(),
-  ])
-  .transform(
-    ([block, log, time, outcomeIndex, side, shares, usdc, fee, orderHash, isTaker, tokenId]) => ({
-      ...{ block, log, time, outcomeIndex, side, shares, usdc, fee, orderHash, isTaker, tokenId },
-    }),
-  );
-export type Fill = z.output<typeof FillColumns>;
+export type Fill = {
+  readonly block: bigint;
+  readonly log: number;
+  /** Seconds since the epoch. */
+  readonly time: number;
+  readonly outcomeIndex: 0 | 1;
+  readonly side: 'BUY' | 'SELL';
+  readonly shares: bigint;
+  readonly usdc: bigint;
+  readonly fee: bigint;
+  /** 64 hexadecimal digits. */
+  readonly orderHash: string;
+  readonly isTaker: boolean;
+  readonly tokenId: string;
+};
+
+/** A column that is FILL, or an element of FILLS. Throws TypeError for another value. */
+export function fill(value: unknown): Fill {
+  const [block, log, time, outcomeIndex, side, shares, usdc, fee, hash, isTaker, tokenId] =
+    list(value);
+  return {
+    block: int(block),
+    log: count(log),
+    time: seconds(time),
+    outcomeIndex: oneOf([0, 1] as const, outcomeIndex),
+    side: oneOf(['BUY', 'SELL'] as const, side),
+    shares: int(shares),
+    usdc: int(usdc),
+    fee: int(fee),
+    orderHash: string(hash),
+    isTaker: oneOf([true, false] as const, isTaker),
+    tokenId: string(tokenId),
+  };
+}
+
+/** A column that is FILLS. */
+export function fills(value: unknown): readonly Fill[] {
+  return list(value).map(fill);
+}
 
 export const FillV1 = z.object({
   time: time('when it was executed'),

@@ -118,44 +118,57 @@ const Entry = z.object({
   markets: Count,
   wins: Count,
   newest: Seconds,
+  refreshed: z.string(),
 });
 type Entry = z.output<typeof Entry>;
 
-const Counts = z.object({
-  total_count: Count,
-  /** Entries before the page in the order that was asked for. */
-  ahead: Count,
-});
+const Counted = z.object({ entries: Count });
 
 /** Reads the page and the profiles on it. Throws Problem 503 where ClickHouse cannot answer. */
 export async function readBoard(call: Call, given: Given) {
   const { cursor, limit = LIMIT_DEFAULT } = given;
   const parameters = { ...given, cursor: undefined, ...cursor, limit };
   const bound = { ...parameters, active_since: activeSince(given, call.now()) };
-  const { page, counts } = statements(given);
-  const [entries, [counted]] = await Promise.all([
+  const { page, total, ahead } = statements(given);
+  const count = async (sql: string) => {
+    const [counted] = await read(call, { sql, parameters: bound, row: Counted });
+    if (counted === undefined) throw new Error('one row with a number expected, got none');
+    return counted.entries;
+  };
+  const [entries, aheadCount] = await Promise.all([
     read(call, { sql: page, parameters: bound, row: Entry }),
-    read(call, { sql: counts, parameters: bound, row: Counts }),
+    cursor === undefined ? 0 : count(ahead),
   ]);
-  if (counted === undefined) throw new Error('one row of counts expected, got none');
-  const before = counted.ahead + given.offset;
+  // A page behind the last has no row that tells its refresh.
+  const generation = entries[0]?.refreshed ?? (await generationOf(call, given.time_frame));
+  const [totalCount, profileOf] = await Promise.all([
+    call.pages.count({ key: countKey(given, bound), generation, count: () => count(total) }),
+    readPublicProfiles(
+      call,
+      entries.map(({ address }) => address),
+    ),
+  ]);
+  const before = aheadCount + given.offset;
   const last = entries.at(-1);
-  const total = counted.total_count;
-  const profileOf = await readPublicProfiles(
-    call,
-    entries.map(({ address }) => address),
-  );
   return {
     entries: entries.map((entry) => ({
       ...entry,
       profile: { ...profileOf(entry.address), last_trade_at: isoSecond(entry.newest) },
     })),
-    total,
+    total: totalCount,
     /** Rank of the entry with this index: its place from the top in either order. */
     rankOf: (index: number) =>
-      given.order === 'desc' ? before + index + 1 : total - before - index,
-    next: last !== undefined && before + entries.length < total ? cursorOf(last) : '',
+      given.order === 'desc' ? before + index + 1 : totalCount - before - index,
+    next: last !== undefined && before + entries.length < totalCount ? cursorOf(last) : '',
   };
+}
+
+/** The same for all pages and orders of a query, which have the same traders. */
+function countKey(given: Given, { active_since }: { readonly active_since: number }): string {
+  const filters = FILTER_NAMES.map((name) => given[name] ?? '');
+  // Hours count from now on.
+  const since = given.last_active_hours === undefined ? 0 : active_since;
+  return [given.time_frame, given.tag, ...filters, since].join(' ');
 }
 
 const Generation = z.object({ refreshed_at: z.string() });
@@ -206,15 +219,15 @@ SELECT
   volume AS total_volume,
   markets_count AS markets,
   wins_count AS wins,
-  toUnixTimestamp(last_trade_at) AS newest
+  toUnixTimestamp(last_trade_at) AS newest,
+  refreshed_at AS refreshed
 FROM ${board}
 WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
 ORDER BY ${given.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
-    counts: `
-SELECT count() AS total_count, ${hasCursor ? `countIf(NOT ${behind})` : '0'} AS ahead
-FROM ${board}
-WHERE ${where}`,
+    total: `SELECT count() AS entries FROM ${board} WHERE ${where}`,
+    /** Entries before the page in the order that was asked for. */
+    ahead: `SELECT countIf(NOT ${behind}) AS entries FROM ${board} WHERE ${where}`,
   };
 }
 

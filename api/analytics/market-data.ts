@@ -10,9 +10,10 @@ import type { Caller } from '../keys.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
+import { rowOf, string } from './columns.ts';
 import { traderCursor } from './cursors.ts';
 import { amountText, count, percentage, text, time } from './fields.ts';
-import { FILLS, FillColumns, FillV1, fillV1 } from './fills.ts';
+import { FILLS, FillV1, fills, fillV1 } from './fills.ts';
 import { findMarket, knownListing } from './market-key.ts';
 import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
 import { addressText, ProfileV1, readProfiles } from './profiles.ts';
@@ -85,7 +86,7 @@ WHERE trader IN {traders:Array(FixedString(20))}
   AND condition_id = unhex({condition_id:String}) AND kind = 'fill'
 GROUP BY trader`;
 
-const OrdersRow = z.object({ address: z.string(), orders: z.array(FillColumns) });
+const OrdersRow = rowOf({ address: string, orders: fills });
 
 const TraderV1 = z.object({
   profile: ProfileV1,

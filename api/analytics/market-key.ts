@@ -1,8 +1,9 @@
 /** Finding a market by its number, condition id or slug, and what is known of it once it was found. */
 import type { MarketKey } from '../parameters.ts';
 import { Problem } from '../problems.ts';
+import { rowOf, string, texts } from './columns.ts';
 import { type Listing, type Resolution, readListing, unlisted } from './market-object.ts';
-import type { Call } from './query.ts';
+import { type Call, FEW_ROWS, read } from './query.ts';
 
 export type FoundMarket = {
   readonly conditionId: string;
@@ -32,6 +33,24 @@ export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarke
   if (listing === undefined) throw unknownMarket(key);
   return { conditionId: listing.condition_id, listing: Promise.resolve(listing) };
 }
+
+/** What fills are shown with. Throws Problem 404 where no market has the number. */
+export async function findOutcomes(call: Call, id: string) {
+  const [market] = await read(call, { sql: OUTCOMES_SQL, parameters: { id }, row: OutcomesRow });
+  if (market === undefined) throw unknownMarket({ kind: 'id', id });
+  return { conditionId: market.condition, outcomes: market.outcomes };
+}
+
+/** As few columns as fills need: a market keeps its number, so that the newest row says all. */
+const OUTCOMES_SQL = `
+SELECT concat('0x', lower(hex(condition_id))) AS condition, outcomes
+FROM markets
+WHERE market_id = {id:UInt64} AND market_id != 0
+ORDER BY sequence DESC
+LIMIT 1
+${FEW_ROWS}`;
+
+const OutcomesRow = rowOf({ condition: string, outcomes: texts });
 
 /**
  * The listing to show. Throws Problem 404 where nothing is known of the market: one that no listing

@@ -6,9 +6,10 @@
 import { z } from 'zod';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, integer, marketId, order } from '../parameters.ts';
+import { rowOf } from './columns.ts';
 import { fillCursor } from './cursors.ts';
-import { FILL, type Fill, FillColumns, FillV1, FillV2, fillV1, fillV2 } from './fills.ts';
-import { findMarket } from './market-key.ts';
+import { FILL, type Fill, FillV1, FillV2, fill, fillV1, fillV2 } from './fills.ts';
+import { findOutcomes } from './market-key.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
 
 /** Fills of one read. */
@@ -37,7 +38,7 @@ LIMIT {limit:UInt32}
 ${FEW_ROWS}`;
 }
 
-const Row = z.object({ fill: FillColumns }).transform(({ fill }) => fill);
+const Row = rowOf({ fill });
 
 const DESCRIPTION =
   'Every fill, oldest first unless `order=desc`. An address without fills there has an empty list.';
@@ -72,8 +73,7 @@ async function readOrders<Shown extends object>(
   given: Given,
   shown: (fill: Fill, outcomes: Outcomes) => Shown,
 ): Promise<Page<{ orders: Shown[] }>> {
-  const { conditionId, listing } = await findMarket(call, { kind: 'id', id: given.id });
-  const outcomes = (await listing)?.outcomes ?? [];
+  const { conditionId, outcomes } = await findOutcomes(call, given.id);
   const limit = given.limit ?? PAGE_FILLS_MAX;
   const fills = await readPage(call, conditionId, given, limit);
   const isWhole = fills.length < limit;
@@ -127,7 +127,8 @@ async function readPage(
     cursor_block: given.cursor?.block ?? '0',
     cursor_log: given.cursor?.log ?? 0,
   };
-  return await read(call, { sql: statement(given), parameters, row: Row });
+  const rows = await read(call, { sql: statement(given), parameters, row: Row });
+  return rows.map((row) => row.fill);
 }
 
 function cursorOf(fills: readonly Fill[]): string {

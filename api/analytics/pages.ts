@@ -2,12 +2,14 @@
  * Encoded pages of the leaderboards, kept by query while the board is not refreshed and at most a
  * few seconds, because profiles on a page move on between refreshes. Requests for
  * the same page share one read. Where the store cannot answer, the last page goes on for a minute:
- * it is whole, and as old as a slow board's refresh at most. Nothing else is kept.
+ * it is whole, and as old as a slow board's refresh at most. How many traders match a query is kept
+ * for its refresh: all pages of the query tell it. Nothing else is kept.
  */
 import type { Encoded } from '../encoded.ts';
 import { Problem } from '../problems.ts';
 
 const PAGES_MAX = 500;
+const COUNTS_MAX = 500;
 const FRESH_MS = 5_000;
 const GENERATION_MS = 1_000;
 const STALE_MS_MAX = 60_000;
@@ -26,9 +28,19 @@ export type Pages = {
     readonly generation: () => Promise<string>;
     readonly compute: () => Promise<Encoded>;
   }): Promise<Encoded>;
+  /**
+   * The number that `count` gives for `key`, asked once a generation. Rejects with what `count`
+   * rejects with, which is not kept.
+   */
+  count(request: {
+    readonly key: string;
+    readonly generation: string;
+    readonly count: () => Promise<number>;
+  }): Promise<number>;
 };
 
 type Kept = { readonly atMs: number; readonly generation: string; readonly page: Encoded };
+type Counted = { readonly generation: string; readonly number: Promise<number> };
 type Asked = {
   readonly atMs: number;
   readonly answer: Promise<string>;
@@ -41,6 +53,7 @@ export function createPages(now: () => number = () => performance.now()): Pages 
   const kept = new Map<string, Kept>();
   const underWay = new Map<string, Promise<Encoded>>();
   const generations = new Map<string, Asked>();
+  const counts = new Map<string, Counted>();
 
   function generationOf(board: string, ask: () => Promise<string>): Promise<string> {
     const known = generations.get(board);
@@ -65,13 +78,7 @@ export function createPages(now: () => number = () => performance.now()): Pages 
     return now() - last.atMs < FRESH_MS ? last.page : undefined;
   }
 
-  /** The map keeps the least recently computed first. */
-  function keep(key: string, one: Kept): void {
-    kept.delete(key);
-    kept.set(key, one);
-    const [oldest] = kept.keys();
-    if (kept.size > PAGES_MAX && oldest !== undefined) kept.delete(oldest);
-  }
+  const keep = (key: string, one: Kept) => setNewest(kept, key, one, PAGES_MAX);
 
   return {
     fresh(board, key) {
@@ -103,5 +110,23 @@ export function createPages(now: () => number = () => performance.now()): Pages 
         return last.page;
       }
     },
+    count({ key, generation, count }) {
+      const known = counts.get(key);
+      if (known?.generation === generation) return known.number;
+      const counted: Counted = { generation, number: count() };
+      setNewest(counts, key, counted, COUNTS_MAX);
+      counted.number.catch(() => {
+        if (counts.get(key) === counted) counts.delete(key);
+      });
+      return counted.number;
+    },
   };
+}
+
+/** The map keeps the least recently computed first, and at most so many. */
+function setNewest<Value>(map: Map<string, Value>, key: string, value: Value, max: number): void {
+  map.delete(key);
+  map.set(key, value);
+  const [oldest] = map.keys();
+  if (map.size > max && oldest !== undefined) map.delete(oldest);
 }

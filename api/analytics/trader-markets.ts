@@ -10,14 +10,16 @@ import type { Caller } from '../keys.ts';
 import { address, flag, integer, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
+import { rowOf, string } from './columns.ts';
 import { marketCursor } from './cursors.ts';
 import { amount, amountText, count, percentage, text, time } from './fields.ts';
-import { FILLS, type Fill, FillColumns, FillV1, FillV2, fillV1, fillV2 } from './fills.ts';
+import { FILLS, type Fill, FillV1, FillV2, fills, fillV1, fillV2 } from './fills.ts';
 import {
   MarketV1,
   MarketV2,
   marketV1,
   marketV2,
+  type Resolution,
   readListings,
   readResolutions,
   unlisted,
@@ -111,7 +113,7 @@ WHERE trader = unhex({trader:String}) AND kind = 'fill'
   AND condition_id IN {conditions:Array(FixedString(32))}
 GROUP BY condition_id`;
 
-const OrdersRow = z.object({ condition: z.string(), fills: z.array(FillColumns) });
+const OrdersRow = rowOf({ condition: string, fills });
 
 const ROI = percentage('PnL over what the closed shares had cost');
 const LAST_TRADE = time('newest trade of the trader in this market');
@@ -219,7 +221,7 @@ async function readHistory(call: Call, given: Given) {
   const conditionIds = page.map((entry) => entry.conditionId);
   const [listings, resolutions, orders] = await Promise.all([
     readListings(call, conditionIds),
-    readResolutions(call, conditionIds),
+    given.is_active ? NO_RESOLUTIONS : readResolutions(call, conditionIds),
     given.include_orders ? readOrders(call, trader, conditionIds) : NO_ORDERS,
   ]);
   const last = page.at(-1);
@@ -237,6 +239,7 @@ async function readHistory(call: Call, given: Given) {
   };
 }
 
+const NO_RESOLUTIONS: ReadonlyMap<string, Resolution> = new Map();
 const NO_ORDERS: ReadonlyMap<string, readonly Fill[]> = new Map();
 
 async function readOrders(

@@ -10,6 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
+import { createPages } from '../../api/analytics/pages.ts';
 import type { Call } from '../../api/analytics/query.ts';
 import { generateKey, storeKey } from '../../api/keys.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
@@ -161,6 +162,7 @@ async function statementsOf(one: Case, client: ClickHouseClient): Promise<readon
   const names = [...one.path.matchAll(/:(\w+)/g)].map((match) => match[1] ?? '');
   const form = new RegExp(`^${one.path.replaceAll(/:\w+/g, '([^/]+)')}$`);
   const calls: Statement[][] = [];
+  const pages = createPages();
   for (let i = 0; i < 200; i++) {
     const statements: Statement[] = [];
     const recorder: ClickHouseReader = {
@@ -186,10 +188,7 @@ async function statementsOf(one: Case, client: ClickHouseClient): Promise<readon
       ...{ clickhouse: recorder, queryMsMax: 5_000, now: Date.now, signal: null },
       caller: { tier: 'pro', account: '', keyHash: '' },
       // Uncached: every page is computed.
-      pages: {
-        page: async ({ compute }: { compute: () => unknown }) => await compute(),
-        close() {},
-      },
+      pages: { ...pages, page: ({ compute }: { compute: () => unknown }) => compute() },
     } as unknown as Call;
     const asked = {
       url: one.ask(i),

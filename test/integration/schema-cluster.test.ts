@@ -36,7 +36,8 @@ beforeAll(async () => {
       const [row] = await result.json<{ text: string }>();
       const text = row?.text ?? '';
       const [, kind, name] =
-        /^CREATE (?:OR REPLACE )?(.+?)(?: IF NOT EXISTS)? ([\w.]+) ON CLUSTER/.exec(text) ?? [];
+        /^(?:CREATE (?:OR REPLACE )?)?(.+?)(?: IF NOT EXISTS)? ([\w.]+) ON CLUSTER/.exec(text) ??
+        [];
       expect(kind, text).toBeDefined();
       formatted.set(`${kind} ${name}`, text);
     }
@@ -103,6 +104,7 @@ describe('clusterForm', () => {
     expect(positions).toContain("'{replica}', version) ORDER BY (condition_id, trader)");
     expect(formatted.get('TABLE positions')).toMatch(/COMMENT 'newest position [^']*'$/);
     expect(formatted.get('TABLE bookings_local')).toContain('PARTITION BY toYYYYMM(block_time)');
+    expect(formatted.get('ALTER TABLE bookings_local')).toContain('min_age_to_force_merge_seconds');
   });
 
   test('alters what is stored on the shards, and columns for readers too', () => {

@@ -104,4 +104,24 @@ describe('createPages', () => {
     state.down = false;
     expect(await text()).toContain('"number":2');
   });
+
+  test('counts once a refresh for all pages of a query', async () => {
+    const pages = createPages();
+    let asked = 0;
+    const count = (key: string, generation: string) =>
+      pages.count({ key, generation, count: async () => ++asked });
+    const of1 = await Promise.all([count('a', '1'), count('a', '1'), count('b', '1')]);
+    expect(of1).toEqual([1, 1, 2]);
+    expect([await count('a', '1'), await count('a', '2'), await count('a', '2')]).toEqual([
+      1, 3, 3,
+    ]);
+  });
+
+  test('asks again for a count that failed', async () => {
+    const pages = createPages();
+    const request = { key: 'a', generation: '1' };
+    const down = pages.count({ ...request, count: () => Promise.reject(unavailable('down')) });
+    await expect(down).rejects.toThrow('down');
+    expect(await pages.count({ ...request, count: async () => 7 })).toBe(7);
+  });
 });

@@ -1,7 +1,8 @@
 // Rows that are proved column by column say what zod's schemas would.
 import fc from 'fast-check';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { count, int, rowOf, seconds, texts } from '../../api/analytics/columns.ts';
+import { fill, fills } from '../../api/analytics/fills.ts';
 import { Count, Int, Seconds } from '../../api/analytics/wire.ts';
 
 test.each([
@@ -28,8 +29,24 @@ test('a row has its columns and no others, and a wrong one is named', () => {
     pnl: -5n,
     tags: ['a'],
   });
-  expect(() => row.parse({ tags: ['a', 1], pnl: '5', hour: 7 })).toThrow(
-    /list of texts .*\["a",1\]/,
-  );
+  expect(() => row.parse({ tags: ['a', 1], pnl: '5', hour: 7 })).toThrow('a text expected in');
+  expect(() => row.parse({ tags: 'a', pnl: '5', hour: 7 })).toThrow('a list expected in a row');
   expect(() => row.parse({ tags: [], pnl: 5, hour: 7 })).toThrow('a 64-bit integer expected');
+});
+
+describe('a fill', () => {
+  const tuple = ['85671000', 12, 7, 1, 'SELL', '5000000', '3100000', '0', 'ab', true, '7130'];
+
+  test('is read from its tuple', () => {
+    const read = {
+      ...{ block: 85671000n, log: 12, time: 7, outcomeIndex: 1, side: 'SELL', shares: 5000000n },
+      ...{ usdc: 3100000n, fee: 0n, orderHash: 'ab', isTaker: true, tokenId: '7130' },
+    };
+    expect(fills([tuple])).toEqual([read]);
+  });
+
+  test.each(tuple.map((_, index) => index))('is refused with a wrong column %i', (index) => {
+    expect(() => fill(tuple.with(index, null as never))).toThrow(TypeError);
+    expect(() => fill(tuple.slice(0, index))).toThrow(TypeError);
+  });
 });
