@@ -12,15 +12,15 @@ const CONNECTIONS_MAX = 16;
 /** Shorter than any server's own keep-alive (the embedded one's is 10 s). */
 const IDLE_MS = 2_500;
 
-/** What a statement's `{name:Type}` can be bound to; Bytes as Array(FixedString(n)). */
+/** What a statement's `{name:Type}` can be bound to; Bytes as FixedString(n), or a list of them as Array. */
 export type ReadParameter = string | number | boolean | Bytes;
 
-/** Keys as hexadecimal digits without 0x, to be bound as the bytes that they stand for. */
+/** Keys as hexadecimal texts with 0x, to be bound as the bytes that they stand for. */
 export class Bytes {
-  readonly hex: readonly string[];
+  readonly texts: string | readonly string[];
 
-  constructor(hex: readonly string[]) {
-    this.hex = hex;
+  constructor(texts: string | readonly string[]) {
+    this.texts = texts;
   }
 }
 
@@ -127,10 +127,16 @@ function rowsOf(text: string): readonly unknown[] {
 /** As ClickHouse reads a bound value: escaped text, and escaped bytes in quotes inside a list. */
 function bound(value: ReadParameter): string {
   if (value instanceof Bytes) {
-    return `[${value.hex.map((digits) => `'${digits.replaceAll(/../g, '\\x$&')}'`).join(',')}]`;
+    const { texts } = value;
+    if (typeof texts === 'string') return escapedBytes(texts);
+    return `[${texts.map((text) => `'${escapedBytes(text)}'`).join(',')}]`;
   }
   if (typeof value === 'boolean') return value ? '1' : '0';
   return typeof value === 'number' ? String(value) : escaped(value);
+}
+
+function escapedBytes(text: string): string {
+  return text.slice(2).replaceAll(/../g, '\\x$&');
 }
 
 const ESCAPES: Readonly<Record<string, string>> = {

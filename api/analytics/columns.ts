@@ -50,6 +50,11 @@ export function string(value: unknown): string {
   return value;
 }
 
+/** Bytes as `hex` writes them, with 0x and in lower case then. */
+export function hexText(value: unknown): string {
+  return `0x${string(value).toLowerCase()}`;
+}
+
 /** One of these values. */
 export function oneOf<Value>(allowed: readonly Value[], value: unknown): Value {
   if (!allowed.includes(value as Value)) throw wrong(allowed.join(' or '), value);

@@ -3,7 +3,7 @@
  * of both versions. Settlements are bookings too but no orders: whoever reads leaves them out.
  */
 import { z } from 'zod';
-import { count, int, list, oneOf, seconds, string } from './columns.ts';
+import { count, hexText, int, list, oneOf, seconds, string } from './columns.ts';
 import { amount, amountText, side, text, time, yes } from './fields.ts';
 import { isoSecond, price, safeInteger } from './wire.ts';
 
@@ -13,13 +13,13 @@ export const FILL = `(
     log_index,
     toUnixTimestamp(block_time),
     outcome_index,
-    toString(side),
+    side,
     shares,
     usdc,
     fee,
-    lower(hex(order_hash)),
+    hex(order_hash),
     is_taker,
-    toString(token_id)
+    token_id
   )`;
 
 /** Aggregate over rows of `bookings`: their fills, oldest first in chain order. */
@@ -35,7 +35,7 @@ export type Fill = {
   readonly shares: bigint;
   readonly usdc: bigint;
   readonly fee: bigint;
-  /** 64 hexadecimal digits. */
+  /** 0x and 64 hexadecimal digits. */
   readonly orderHash: string;
   readonly isTaker: boolean;
   readonly tokenId: string;
@@ -54,7 +54,7 @@ export function fill(value: unknown): Fill {
     shares: int(shares),
     usdc: int(usdc),
     fee: int(fee),
-    orderHash: string(hash),
+    orderHash: hexText(hash),
     isTaker: oneOf([true, false] as const, isTaker),
     tokenId: string(tokenId),
   };
@@ -94,7 +94,7 @@ export function fillV1(fill: Fill, outcomes: readonly string[]): z.input<typeof 
     price: price(fill.usdc, fill.shares).toString(),
     shares: fill.shares.toString(),
     usdc: fill.usdc.toString(),
-    order_hash: /^0+$/.test(fill.orderHash) ? '' : `0x${fill.orderHash}`,
+    order_hash: /^0x0+$/.test(fill.orderHash) ? '' : fill.orderHash,
     is_taker: fill.isTaker,
     token_id: fill.tokenId,
     fee: fill.fee.toString(),

@@ -4,6 +4,7 @@
  * the hour, inclusively. Amounts are micro-USDC.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, instant, integer, order, slug } from '../parameters.ts';
 import { count as counted, int, rowOf, seconds } from './columns.ts';
@@ -53,7 +54,7 @@ FROM
     sum(maker_volume) AS market_maker_volume,
     sum(taker_volume) AS market_taker_volume
   FROM trader_hours
-  WHERE trader = unhex({trader:String})
+  WHERE trader = {trader:FixedString(20)}
     AND trader_hours.hour >= toDateTime({from:UInt32}, 'UTC')
     AND trader_hours.hour <= toDateTime({to:UInt32}, 'UTC')
     ${filter}
@@ -158,7 +159,7 @@ async function readHours(
   const { cursor, limit } = given;
   const isNewestFirst = given.order === 'desc';
   const parameters = {
-    trader: given.address.slice(2),
+    trader: new Bytes(given.address),
     tag: given.tag,
     series: given.series ?? '',
     // Hours are whole, so behind one is a second further.

@@ -3,14 +3,15 @@
  * trader endpoints of both versions, with the rule for an address that was never seen.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { Problem } from '../problems.ts';
-import { type Call, read } from './query.ts';
-import { Seconds } from './wire.ts';
+import { type Call, FEW_ROWS, newestOf, read } from './query.ts';
+import { Int, Seconds } from './wire.ts';
 
 const ACTIVITY_SQL = `
 SELECT toUnixTimestamp(max(last_trade_at)) AS newest
 FROM trader_activity
-WHERE trader = unhex({trader:String})`;
+WHERE trader = {trader:FixedString(20)}`;
 
 const ActivityRow = z.object({ newest: Seconds });
 
@@ -23,11 +24,11 @@ SELECT
   taker_tier,
   taker_tier_name,
   weighted_volume_usd,
-  has_weighted_volume
+  has_weighted_volume,
+  sequence
 FROM traders
-WHERE trader = unhex({trader:String})
-ORDER BY sequence DESC
-LIMIT 1`;
+WHERE trader = {trader:FixedString(20)}
+${FEW_ROWS}`;
 
 const ProfileRow = z.object({
   name: z.string(),
@@ -38,9 +39,10 @@ const ProfileRow = z.object({
   taker_tier_name: z.string(),
   weighted_volume_usd: z.number(),
   has_weighted_volume: z.boolean(),
+  sequence: Int,
 });
 
-const NO_PROFILE: z.output<typeof ProfileRow> = {
+const NO_PROFILE: Omit<z.output<typeof ProfileRow>, 'sequence'> = {
   ...{ name: '', profile_image: '', x_username: '', profile_created_at: '' },
   ...{ taker_tier: 0, taker_tier_name: '', weighted_volume_usd: 0, has_weighted_volume: false },
 };
@@ -53,11 +55,12 @@ type Recent = Promise<readonly { readonly newest: number }[]>;
  * Problem 404 for an address without any fill and without a public profile.
  */
 export async function readIdentity(call: Call, address: string, recent: Recent | undefined) {
-  const parameters = { trader: address.slice(2) };
-  const [[profile], last_trade_at] = await Promise.all([
+  const parameters = { trader: new Bytes(address) };
+  const [profiles, last_trade_at] = await Promise.all([
     read(call, { sql: PROFILE_SQL, parameters, row: ProfileRow }),
     newestFill(call, parameters, recent),
   ]);
+  const profile = newestOf(profiles);
   if (profile === undefined && last_trade_at === 0) {
     const detail = `no trade of ${address} was ever seen`;
     throw new Problem({ status: 404, error: 'not_found', detail });
@@ -65,7 +68,7 @@ export async function readIdentity(call: Call, address: string, recent: Recent |
   return { ...(profile ?? NO_PROFILE), last_trade_at };
 }
 
-async function newestFill(call: Call, parameters: { trader: string }, recent: Recent | undefined) {
+async function newestFill(call: Call, parameters: { trader: Bytes }, recent: Recent | undefined) {
   const sums = (await recent) ?? [];
   const newest = Math.max(0, ...sums.map((one) => one.newest));
   if (newest > 0) return newest;

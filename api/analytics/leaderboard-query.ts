@@ -8,9 +8,9 @@ import { decimal, integer, oneOf, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
 import { boardCursor } from './cursors.ts';
-import { addressText, readPublicProfiles } from './profiles.ts';
+import { readPublicProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { Count, Int, isoSecond, Seconds } from './wire.ts';
+import { Count, HexText, Int, isoSecond, Seconds } from './wire.ts';
 
 /** Table of each time frame; the only way of a table's name into a statement. */
 const BOARDS = {
@@ -111,7 +111,7 @@ const FILTER_NAMES = [
 ];
 
 const Entry = z.object({
-  address: z.string(),
+  address: HexText,
   pnl: Int,
   cost: Int,
   total_volume: Int,
@@ -213,7 +213,7 @@ function statements(given: Given) {
   return {
     page: `
 SELECT
-  ${addressText('trader')} AS address,
+  hex(trader) AS address,
   realised_pnl AS pnl,
   realised_cost AS cost,
   volume AS total_volume,

@@ -10,15 +10,15 @@ import type { Caller } from '../keys.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
-import { rowOf, string } from './columns.ts';
+import { hexText, rowOf } from './columns.ts';
 import { traderCursor } from './cursors.ts';
 import { amountText, count, percentage, text, time } from './fields.ts';
 import { FILLS, FillV1, fills, fillV1 } from './fills.ts';
 import { findMarket, knownListing } from './market-key.ts';
 import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
-import { addressText, ProfileV1, readProfiles } from './profiles.ts';
+import { ProfileV1, readProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { Count, Int, isoSecond, percent, Seconds } from './wire.ts';
+import { Count, HexText, Int, isoSecond, percent, Seconds } from './wire.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
@@ -42,20 +42,20 @@ SELECT
   length(everyone) AS total_count,
   arrayFilter(one -> ${isBehind('one', given)}, everyone) AS behind,
   length(behind) AS behind_count,
-  ${addressText(`behind[${given.order === 'asc' ? '' : '-'}{limit:Int32}]`)} AS last
+  hex(behind[${given.order === 'asc' ? '' : '-'}{limit:Int32}]) AS last
 FROM
 (
   SELECT arraySort(groupUniqArray(trader)) AS everyone
   FROM market_traders
-  WHERE condition_id = unhex({condition_id:String})
+  WHERE condition_id = {condition_id:FixedString(32)}
 )`;
 
-const HeadRow = z.object({ total_count: Count, behind_count: Count, last: z.string() });
+const HeadRow = z.object({ total_count: Count, behind_count: Count, last: HexText });
 
 /** Traders behind the cursor up to the page's last one, whoever came meanwhile. */
 const TRADERS_SQL = (given: Given) => `
 SELECT
-  ${addressText('trader')} AS address,
+  hex(trader) AS address,
   sum(realised_pnl) AS pnl,
   sum(realised_cost) AS cost,
   sum(market_traders.fee) AS fees,
@@ -63,14 +63,14 @@ SELECT
   sum(taker_volume) AS taker,
   toUnixTimestamp(max(last_trade_at)) AS newest
 FROM market_traders
-WHERE condition_id = unhex({condition_id:String}) AND ${isBehind('trader', given)}
+WHERE condition_id = {condition_id:FixedString(32)} AND ${isBehind('trader', given)}
   AND ({until:String} = '' OR trader ${given.order === 'asc' ? '<=' : '>='} unhex({until:String}))
 GROUP BY trader
 ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
 LIMIT ${READ_TRADERS_MAX}`;
 
 const TraderRow = z.object({
-  address: z.string(),
+  address: HexText,
   pnl: Int,
   cost: Int,
   fees: Int,
@@ -80,13 +80,13 @@ const TraderRow = z.object({
 });
 
 const ORDERS_SQL = `
-SELECT ${addressText('trader')} AS address, ${FILLS} AS orders
+SELECT hex(trader) AS address, ${FILLS} AS orders
 FROM bookings
 WHERE trader IN {traders:Array(FixedString(20))}
-  AND condition_id = unhex({condition_id:String}) AND kind = 'fill'
+  AND condition_id = {condition_id:FixedString(32)} AND kind = 'fill'
 GROUP BY trader`;
 
-const OrdersRow = rowOf({ address: string, orders: fills });
+const OrdersRow = rowOf({ address: hexText, orders: fills });
 
 const TraderV1 = z.object({
   profile: ProfileV1,
@@ -134,7 +134,7 @@ async function readHead(call: Call, given: Given) {
   const key: MarketKey = given.id_or_slug;
   const { conditionId, listing } = await findMarket(call, key);
   const parameters = {
-    condition_id: conditionId.slice(2),
+    condition_id: new Bytes(conditionId),
     limit: given.limit,
     cursor: given.cursor ?? '',
   };
@@ -161,7 +161,7 @@ async function* readTraders(
   { condition_id: conditionId, outcomes }: Listing,
   until: string,
 ): AsyncGenerator<z.input<typeof TraderV1>> {
-  const condition_id = conditionId.slice(2);
+  const condition_id = new Bytes(conditionId);
   let { cursor } = given;
   for (;;) {
     const rows = await read(call, {
@@ -170,14 +170,13 @@ async function* readTraders(
       row: TraderRow,
     });
     const addresses = rows.map(({ address }) => address);
-    const traders = addresses.map((address) => address.slice(2));
     const hasOrders = given.include_orders && rows.length > 0;
     const [profileOf, own] = await Promise.all([
       readProfiles(call, addresses),
       hasOrders
         ? read(call, {
             sql: ORDERS_SQL,
-            parameters: { condition_id, traders: new Bytes(traders) },
+            parameters: { condition_id, traders: new Bytes(addresses) },
             row: OrdersRow,
           })
         : [],
@@ -196,7 +195,7 @@ async function* readTraders(
         orders: (ordersOf.get(address) ?? []).map((fill) => fillV1(fill, outcomes)),
       };
     }
-    cursor = traders.at(-1);
+    cursor = addresses.at(-1)?.slice(2);
     if (rows.length < READ_TRADERS_MAX) return;
   }
 }

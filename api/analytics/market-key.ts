@@ -1,8 +1,14 @@
 /** Finding a market by its number, condition id or slug, and what is known of it once it was found. */
 import type { MarketKey } from '../parameters.ts';
 import { Problem } from '../problems.ts';
-import { rowOf, string, texts } from './columns.ts';
-import { type Listing, type Resolution, readListing, unlisted } from './market-object.ts';
+import { hexText, rowOf, texts } from './columns.ts';
+import {
+  type Listing,
+  type Resolution,
+  readListing,
+  readListings,
+  unlisted,
+} from './market-object.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
 
 export type FoundMarket = {
@@ -18,8 +24,7 @@ export type FoundMarket = {
 export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarket> {
   if (key.kind === 'condition') {
     const { conditionId } = key;
-    const parameters = { condition_id: conditionId.slice(2) };
-    const listing = readListing(call, 'condition_id = unhex({condition_id:String})', parameters);
+    const listing = readListings(call, [conditionId]).then((found) => found.get(conditionId));
     // Whoever awaits it gets the error, though another read may fail before.
     listing.catch(() => undefined);
     return { conditionId, listing };
@@ -43,14 +48,14 @@ export async function findOutcomes(call: Call, id: string) {
 
 /** As few columns as fills need: a market keeps its number, so that the newest row says all. */
 const OUTCOMES_SQL = `
-SELECT concat('0x', lower(hex(condition_id))) AS condition, outcomes
+SELECT hex(condition_id) AS condition, outcomes
 FROM markets
 WHERE market_id = {id:UInt64} AND market_id != 0
 ORDER BY sequence DESC
 LIMIT 1
 ${FEW_ROWS}`;
 
-const OutcomesRow = rowOf({ condition: string, outcomes: texts });
+const OutcomesRow = rowOf({ condition: hexText, outcomes: texts });
 
 /**
  * The listing to show. Throws Problem 404 where nothing is known of the market: one that no listing

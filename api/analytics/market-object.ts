@@ -5,13 +5,13 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { winningOutcome } from '../../ingest/contract.ts';
 import { text, time, yes } from './fields.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
-import { Int, isoSecond, Seconds, safeInteger } from './wire.ts';
+import { type Call, FEW_ROWS, newestBy, read } from './query.ts';
+import { HexText, Int, isoSecond, Seconds, safeInteger } from './wire.ts';
 
 /** Columns of ListingRow, of a row of `markets`. */
 const LISTING = `
-  concat('0x', lower(hex(condition_id))) AS condition,
-  toString(market_id) AS id,
+  hex(condition_id) AS condition,
+  market_id AS id,
   question,
   slug,
   start_date,
@@ -22,43 +22,45 @@ const LISTING = `
   series_slug,
   tags,
   outcomes,
-  arrayMap(token -> toString(token), token_ids) AS tokens,
+  token_ids AS tokens,
   group_item_title,
   event_title,
-  event_icon`;
+  event_icon,
+  sequence`;
 
-const ListingRow = z
-  .object({
-    condition: z.string(),
-    id: z.string(),
-    question: z.string(),
-    slug: z.string(),
-    start_date: z.string(),
-    end_date: z.string(),
-    icon: z.string(),
-    neg_risk: z.boolean(),
-    event_slug: z.string(),
-    series_slug: z.string(),
-    tags: z.array(z.string()),
-    outcomes: z.array(z.string()),
-    tokens: z.array(z.string()),
-    group_item_title: z.string(),
-    event_title: z.string(),
-    event_icon: z.string(),
-  })
-  .transform(({ condition, tokens, ...row }) => ({
-    condition_id: condition,
-    ...row,
-    token_ids: tokens,
-  }));
-export type Listing = z.output<typeof ListingRow>;
+const ListingRow = z.object({
+  condition: HexText,
+  id: z.string(),
+  question: z.string(),
+  slug: z.string(),
+  start_date: z.string(),
+  end_date: z.string(),
+  icon: z.string(),
+  neg_risk: z.boolean(),
+  event_slug: z.string(),
+  series_slug: z.string(),
+  tags: z.array(z.string()),
+  outcomes: z.array(z.string()),
+  tokens: z.array(z.string()),
+  group_item_title: z.string(),
+  event_title: z.string(),
+  event_icon: z.string(),
+  sequence: Int,
+});
+const listingOf = ({ condition, sequence: _, tokens, ...row }: z.output<typeof ListingRow>) => ({
+  condition_id: condition,
+  ...row,
+  token_ids: tokens,
+});
+export type Listing = ReturnType<typeof listingOf>;
 
 const ResolutionRow = z
-  .object({ condition: z.string(), at: Seconds, payout_0: Int, payout_1: Int })
+  .object({ condition: HexText, at: Seconds, payout_0: Int, payout_1: Int, sequence: Int })
   .transform((row) => ({
     conditionId: row.condition,
     resolvedAt: row.at,
     payouts: [row.payout_0, row.payout_1] as const,
+    sequence: row.sequence,
   }));
 export type Resolution = z.output<typeof ResolutionRow>;
 
@@ -71,13 +73,11 @@ export async function readListing(
   const sql = `SELECT ${LISTING} FROM markets FINAL WHERE ${condition} ORDER BY sequence DESC LIMIT 1
 ${FEW_ROWS}`;
   const [listing] = await read(call, { sql, parameters, row: ListingRow });
-  return listing;
+  return listing === undefined ? undefined : listingOf(listing);
 }
 
 /** By the primary key of both tables. */
 const AMONG = 'condition_id IN {conditions:Array(FixedString(32))}';
-/** So that of several rows of a market the newest, which FINAL would keep, stays in a Map. */
-const NEWEST_LAST = 'ORDER BY sequence';
 
 /** The listings of these markets by condition id; without those that no listing describes. */
 export async function readListings(
@@ -85,21 +85,22 @@ export async function readListings(
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Listing>> {
   if (conditionIds.length === 0) return new Map();
-  const sql = `SELECT ${LISTING} FROM markets WHERE ${AMONG} ${NEWEST_LAST} ${FEW_ROWS}`;
-  const parameters = { conditions: new Bytes(conditionIds.map((id) => id.slice(2))) };
+  const sql = `SELECT ${LISTING} FROM markets WHERE ${AMONG} ${FEW_ROWS}`;
+  const parameters = { conditions: new Bytes(conditionIds) };
   const listings = await read(call, { sql, parameters, row: ListingRow });
-  return new Map(listings.map((listing) => [listing.condition_id, listing]));
+  const newest = newestBy(listings, ({ condition }) => condition);
+  return new Map([...newest].map(([condition, row]) => [condition, listingOf(row)]));
 }
 
 const RESOLUTIONS_SQL = `
 SELECT
-  concat('0x', lower(hex(condition_id))) AS condition,
+  hex(condition_id) AS condition,
   toUnixTimestamp(resolved_at) AS at,
   payout_0,
-  payout_1
+  payout_1,
+  sequence
 FROM resolutions
 WHERE ${AMONG}
-${NEWEST_LAST}
 ${FEW_ROWS}`;
 
 /** The resolutions of these markets by condition id. */
@@ -108,9 +109,9 @@ export async function readResolutions(
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Resolution>> {
   if (conditionIds.length === 0) return new Map();
-  const parameters = { conditions: new Bytes(conditionIds.map((id) => id.slice(2))) };
+  const parameters = { conditions: new Bytes(conditionIds) };
   const rows = await read(call, { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow });
-  return new Map(rows.map((row) => [row.conditionId, row]));
+  return newestBy(rows, (row) => row.conditionId);
 }
 
 /** What is shown of a market that the catalogue does not know. */

@@ -6,13 +6,14 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import type { Listing } from './market-object.ts';
 import { type Call, read } from './query.ts';
+import { HexText } from './wire.ts';
 
 /** Traders of a market whose fills are looked at: a match has both outcomes or is one of many. */
 const TRADERS_MAX = 50;
 
 const SQL = `
 SELECT
-  concat('0x', lower(hex(condition_id))) AS condition,
+  hex(condition_id) AS condition,
   anyIf(toString(token_id), outcome_index = 0) AS token_0,
   anyIf(toString(token_id), outcome_index = 1) AS token_1
 FROM bookings
@@ -25,7 +26,7 @@ WHERE kind = 'fill' AND (trader, condition_id) IN
 )
 GROUP BY condition_id`;
 
-const Row = z.object({ condition: z.string(), token_0: z.string(), token_1: z.string() });
+const Row = z.object({ condition: HexText, token_0: z.string(), token_1: z.string() });
 
 /** Puts the token ids into those of the listings that stand for a market without one. */
 export async function fillInTokens(call: Call, listings: readonly Listing[]): Promise<void> {
@@ -35,7 +36,7 @@ export async function fillInTokens(call: Call, listings: readonly Listing[]): Pr
       .map((listing) => [listing.condition_id, listing]),
   );
   if (unknown.size === 0) return;
-  const conditions = new Bytes([...unknown.keys()].map((id) => id.slice(2)));
+  const conditions = new Bytes([...unknown.keys()]);
   const rows = await read(call, { sql: SQL, parameters: { conditions }, row: Row });
   for (const row of rows) {
     const listing = unknown.get(row.condition);

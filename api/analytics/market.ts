@@ -4,15 +4,16 @@
  * earners come from one pass over the market's traders.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { type MarketKey, marketKey } from '../parameters.ts';
 import { amount, amountText, count, percentage } from './fields.ts';
 import { findMarket, knownListing } from './market-key.ts';
 import { MarketV1, MarketV2, marketV1, marketV2, readResolutions } from './market-object.ts';
 import { fillInTokens } from './market-tokens.ts';
-import { addressText, ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
+import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { Count, Int, percent, safeInteger } from './wire.ts';
+import { Count, HexText, Int, percent, safeInteger } from './wire.ts';
 
 const TOP_EARNERS_MAX = 20;
 
@@ -24,7 +25,7 @@ SELECT
   countIf(pnl > 0) AS total_winners,
   -- Sorted upwards: the greatest PnL, then volume, is the least negated one.
   arrayMap(
-    e -> (${addressText('e.3')}, -e.1, -e.2, e.4),
+    e -> (hex(e.3), -e.1, -e.2, e.4),
     groupArraySortedIf(${TOP_EARNERS_MAX})((-pnl, -volume, trader, cost), pnl > 0)) AS earners
 FROM
 (
@@ -34,7 +35,7 @@ FROM
     sum(realised_cost) AS cost,
     sum(maker_volume) + sum(taker_volume) AS volume
   FROM market_traders
-  WHERE condition_id = unhex({condition_id:String})
+  WHERE condition_id = {condition_id:FixedString(32)}
   GROUP BY trader
 )`;
 
@@ -44,7 +45,7 @@ const Row = z.object({
   total_traders: Count,
   total_winners: Count,
   /** Address, PnL, volume, cost. */
-  earners: z.array(z.tuple([z.string(), Int, Int, Int])),
+  earners: z.array(z.tuple([HexText, Int, Int, Int])),
 });
 
 const VOLUME = 'sum over all traders of their own fills, so both sides of a match count';
@@ -150,7 +151,7 @@ export const marketDetailV2 = endpoint({
 /** Throws Problem 404 where nothing is known of the market. */
 async function readMarket(call: Call, key: MarketKey) {
   const { conditionId, listing } = await findMarket(call, key);
-  const parameters = { condition_id: conditionId.slice(2) };
+  const parameters = { condition_id: new Bytes(conditionId) };
   const [found, resolutions, [totals]] = await Promise.all([
     listing,
     readResolutions(call, [conditionId]),

@@ -4,6 +4,7 @@
  * they are sent, so that a market maker's hundred thousand fills cost no memory.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, integer, marketId, order } from '../parameters.ts';
 import { rowOf } from './columns.ts';
@@ -31,7 +32,7 @@ function statement({ cursor, order }: Given): string {
   return `
 SELECT ${FILL} AS fill
 FROM bookings
-WHERE trader = unhex({trader:String}) AND condition_id = unhex({condition_id:String}) AND kind = 'fill'
+WHERE trader = {trader:FixedString(20)} AND condition_id = {condition_id:FixedString(32)} AND kind = 'fill'
   ${cursor === undefined ? '' : isBehind}
 ORDER BY block_number ${direction}, log_index ${direction}
 LIMIT {limit:UInt32}
@@ -121,8 +122,8 @@ async function readPage(
   limit: number,
 ): Promise<readonly Fill[]> {
   const parameters = {
-    trader: given.address.slice(2),
-    condition_id: conditionId.slice(2),
+    trader: new Bytes(given.address),
+    condition_id: new Bytes(conditionId),
     limit,
     cursor_block: given.cursor?.block ?? '0',
     cursor_log: given.cursor?.log ?? 0,

@@ -8,7 +8,7 @@ import { endpoint } from '../endpoint.ts';
 import { addresses, integer } from '../parameters.ts';
 import { checksummedAddress, hourStart } from './fields.ts';
 import { type Call, read } from './query.ts';
-import { checksummed, hourText, Int, Seconds, safeInteger } from './wire.ts';
+import { checksummed, HexText, hourText, Int, Seconds, safeInteger } from './wire.ts';
 
 const TRADERS_MAX = 100;
 const HOURS_MAX = 168;
@@ -16,7 +16,7 @@ const HOUR_SECONDS = 3_600;
 
 const SQL = `
 SELECT
-  concat('0x', lower(hex(trader))) AS address,
+  hex(trader) AS address,
   groupArray((toUnixTimestamp(hour), pnl)) AS hours
 FROM
 (
@@ -29,7 +29,7 @@ FROM
 )
 GROUP BY trader`;
 
-const Row = z.object({ address: z.string(), hours: z.array(z.tuple([Seconds, Int])) });
+const Row = z.object({ address: HexText, hours: z.array(z.tuple([Seconds, Int])) });
 
 export const pnlLines = endpoint({
   path: '/v2/analytics/pnl_lines',
@@ -61,7 +61,7 @@ export const pnlLines = endpoint({
     const from = to - (hours - 1) * HOUR_SECONDS;
     const rows = await read(call, {
       sql: SQL,
-      parameters: { traders: new Bytes(traders.map((address) => address.slice(2))), from, to },
+      parameters: { traders: new Bytes(traders), from, to },
       row: Row,
     });
     const known = new Map(rows.map((row) => [row.address, new Map(row.hours)]));

@@ -4,6 +4,7 @@
  * From the first fill to the last there are at most 500 equal intervals; sums stay integers.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { integer, marketKey } from '../parameters.ts';
 import { amount, time } from './fields.ts';
@@ -17,8 +18,8 @@ const INTERVAL_SECONDS_MIN = 5;
 /** Bookings are sorted by trader: the market's traders lead to its fills without reading the rest. */
 const FILLS = `
 FROM bookings
-WHERE trader IN (SELECT trader FROM market_traders WHERE condition_id = unhex({condition_id:String}))
-  AND condition_id = unhex({condition_id:String})
+WHERE trader IN (SELECT trader FROM market_traders WHERE condition_id = {condition_id:FixedString(32)})
+  AND condition_id = {condition_id:FixedString(32)}
   AND kind = 'fill' AND is_taker AND bookings.shares > 0`;
 
 const SPAN_SQL = `
@@ -83,7 +84,7 @@ export const pricesV2 = endpoint({
   problems: ['not_found'],
   async run(call: Call, { id: key, points }) {
     const { conditionId, listing } = await findMarket(call, key);
-    const condition_id = conditionId.slice(2);
+    const condition_id = new Bytes(conditionId);
     const [found, [span]] = await Promise.all([
       listing,
       read(call, { sql: SPAN_SQL, parameters: { condition_id }, row: SpanRow }),

@@ -5,8 +5,8 @@
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { checksummedAddress, lowerAddress, spacedTime, text, time } from './fields.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
-import { checksummed, isoSecond, Seconds } from './wire.ts';
+import { type Call, FEW_ROWS, newestBy, read } from './query.ts';
+import { checksummed, HexText, Int, isoSecond, Seconds } from './wire.ts';
 
 const name = text('display name, or empty', 'Ada');
 const image = text('URL of an image, or empty', 'https://example.com/ada.png');
@@ -47,37 +47,32 @@ export function profileV2(profile: Omit<ProfileV1, 'last_trade_at'>): z.output<t
   };
 }
 
-/** 0x and lower-case hexadecimal digits of an address column. */
-export function addressText(column: string): string {
-  return `concat('0x', lower(hex(${column})))`;
-}
-
 /** Both tables are read by their primary key, at the same time. */
 const AMONG = 'trader IN {traders:Array(FixedString(20))}';
 
 const PROFILES_SQL = `
-SELECT ${addressText('trader')} AS address, name, profile_image, x_username, profile_created_at
+SELECT hex(trader) AS address, name, profile_image, x_username, profile_created_at, sequence
 FROM traders
 WHERE ${AMONG}
-ORDER BY sequence
 ${FEW_ROWS}`;
 
 const ProfileRow = z.object({
-  address: z.string(),
+  address: HexText,
   name: z.string(),
   profile_image: z.string(),
   x_username: z.string(),
   profile_created_at: z.string(),
+  sequence: Int,
 });
 
 const ACTIVITY_SQL = `
-SELECT ${addressText('trader')} AS address, toUnixTimestamp(max(last_trade_at)) AS newest
+SELECT hex(trader) AS address, toUnixTimestamp(max(last_trade_at)) AS newest
 FROM trader_activity
 WHERE ${AMONG}
 GROUP BY trader
 ${FEW_ROWS}`;
 
-const ActivityRow = z.object({ address: z.string(), newest: Seconds });
+const ActivityRow = z.object({ address: HexText, newest: Seconds });
 
 /** Reads the profiles of these traders; gives each address its object, ISO 8601 times. */
 export async function readProfiles(
@@ -90,10 +85,10 @@ export async function readProfiles(
       ? []
       : read(call, { sql: ACTIVITY_SQL, parameters: boundTo(addresses), row: ActivityRow }),
   ]);
-  const newestBy = new Map(activity.map((row) => [row.address, row.newest]));
+  const tradedAt = new Map(activity.map((row) => [row.address, row.newest]));
   return (address) => ({
     ...profileOf(address),
-    last_trade_at: isoSecond(newestBy.get(address) ?? 0),
+    last_trade_at: isoSecond(tradedAt.get(address) ?? 0),
   });
 }
 
@@ -106,13 +101,16 @@ export async function readPublicProfiles(
     addresses.length === 0
       ? []
       : await read(call, { sql: PROFILES_SQL, parameters: boundTo(addresses), row: ProfileRow });
-  // Of several rows of a trader the newest comes last and stays.
-  const profileBy = new Map(profiles.map((row) => [row.address, row]));
-  return (address) => profileBy.get(address) ?? { address, ...NO_PROFILE };
+  const profileBy = newestBy(profiles, ({ address }) => address);
+  return (address) => {
+    const { name, profile_image, x_username, profile_created_at } =
+      profileBy.get(address) ?? NO_PROFILE;
+    return { address, name, profile_image, x_username, profile_created_at };
+  };
 }
 
 function boundTo(addresses: readonly string[]) {
-  return { traders: new Bytes(addresses.map((address) => address.slice(2))) };
+  return { traders: new Bytes(addresses) };
 }
 
 const NO_PROFILE = { name: '', profile_image: '', x_username: '', profile_created_at: '' };

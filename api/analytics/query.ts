@@ -95,6 +95,29 @@ export async function read<Row>(
   }
 }
 
+/**
+ * Of rows of one key the one with the greatest sequence, which FINAL would keep: read without it and
+ * unsorted, a few rows cost a fifth less (ADR 10).
+ */
+export function newestOf<Row extends { readonly sequence: bigint }>(
+  rows: readonly Row[],
+): Row | undefined {
+  return newestBy(rows, () => '').get('');
+}
+
+/** As `newestOf`, of the rows of each key. */
+export function newestBy<Row extends { readonly sequence: bigint }>(
+  rows: readonly Row[],
+  keyOf: (row: Row) => string,
+): ReadonlyMap<string, Row> {
+  const newest = new Map<string, Row>();
+  for (const row of rows) {
+    const other = newest.get(keyOf(row));
+    if (other === undefined || other.sequence < row.sequence) newest.set(keyOf(row), row);
+  }
+  return newest;
+}
+
 function isOutage(error: unknown): boolean {
   if (error instanceof ClickHouseError) return BUSY_CODES.has(error.code);
   // Node's network errors carry a code (ECONNREFUSED, ECONNRESET, EPIPE …); ours and zod's do not.

@@ -10,7 +10,7 @@ import type { Caller } from '../keys.ts';
 import { address, flag, integer, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
-import { rowOf, string } from './columns.ts';
+import { hexText, rowOf } from './columns.ts';
 import { marketCursor } from './cursors.ts';
 import { amount, amountText, count, percentage, text, time } from './fields.ts';
 import { FILLS, type Fill, FillV1, FillV2, fills, fillV1, fillV2 } from './fills.ts';
@@ -26,7 +26,7 @@ import {
 } from './market-object.ts';
 import { fillInTokens } from './market-tokens.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
-import { Count, Int, isoSecond, percent, Seconds, safeInteger } from './wire.ts';
+import { Count, HexText, Int, isoSecond, percent, Seconds, safeInteger } from './wire.ts';
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
@@ -56,14 +56,14 @@ const RESOLVED = `(
   SELECT condition_id
   FROM resolutions
   WHERE condition_id IN (
-    SELECT condition_id FROM trader_markets WHERE trader = unhex({trader:String})
+    SELECT condition_id FROM trader_markets WHERE trader = {trader:FixedString(20)}
   )
 )`;
 
 /** The trader's markets that the query keeps, on all pages. */
 function kept(given: Given): string {
   const active = given.is_active ? 'NOT IN' : 'IN';
-  return `trader = unhex({trader:String})
+  return `trader = {trader:FixedString(20)}
   ${given.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}`;
 }
 
@@ -77,7 +77,7 @@ HAVING newest ${older} toDateTime({cursor_time:UInt32}, 'UTC')
     AND condition_id ${later} unhex({cursor_condition:String}))`;
   return `
 SELECT
-  concat('0x', lower(hex(condition_id))) AS condition,
+  hex(condition_id) AS condition,
   sum(realised_pnl) AS pnl,
   sum(realised_cost) AS cost,
   sum(maker_volume) + sum(taker_volume) AS volume,
@@ -95,7 +95,7 @@ ${FEW_ROWS}`;
 
 const PageRow = z
   .object({
-    ...{ condition: z.string(), pnl: Int, cost: Int, volume: Int, lastTradeAt: Seconds },
+    ...{ condition: HexText, pnl: Int, cost: Int, volume: Int, lastTradeAt: Seconds },
     /** Entries on all pages; 0 behind a cursor. */
     total: Count,
   })
@@ -107,13 +107,13 @@ SELECT uniqExact(condition_id) AS total_count FROM trader_markets WHERE ${kept(g
 const CountRow = z.object({ total_count: Count });
 
 const ORDERS_SQL = `
-SELECT concat('0x', lower(hex(condition_id))) AS condition, ${FILLS} AS fills
+SELECT hex(condition_id) AS condition, ${FILLS} AS fills
 FROM bookings
-WHERE trader = unhex({trader:String}) AND kind = 'fill'
+WHERE trader = {trader:FixedString(20)} AND kind = 'fill'
   AND condition_id IN {conditions:Array(FixedString(32))}
 GROUP BY condition_id`;
 
-const OrdersRow = rowOf({ condition: string, fills });
+const OrdersRow = rowOf({ condition: hexText, fills });
 
 const ROI = percentage('PnL over what the closed shares had cost');
 const LAST_TRADE = time('newest trade of the trader in this market');
@@ -202,7 +202,7 @@ export const traderMarketsV2 = endpoint({
 });
 
 async function readHistory(call: Call, given: Given) {
-  const trader = given.address.slice(2);
+  const trader = new Bytes(given.address);
   const parameters = {
     trader,
     limit: given.limit,
@@ -244,10 +244,10 @@ const NO_ORDERS: ReadonlyMap<string, readonly Fill[]> = new Map();
 
 async function readOrders(
   call: Call,
-  trader: string,
+  trader: Bytes,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Fill[]>> {
-  const conditions = new Bytes(conditionIds.map((id) => id.slice(2)));
+  const conditions = new Bytes(conditionIds);
   const parameters = { trader, conditions };
   const rows = await read(call, { sql: ORDERS_SQL, parameters, row: OrdersRow });
   return new Map(rows.map((row) => [row.condition, row.fills]));

@@ -5,13 +5,14 @@
  * is shown only where nothing is restricted.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { address, slug } from '../parameters.ts';
 import { amount, text, time } from './fields.ts';
 import { readIdentity } from './identity.ts';
 import { ALL_TAGS, MARKET_TAGS, marketFilter } from './market-tags.ts';
 import { ProfileV2, profileV2 } from './profiles.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
+import { type Call, FEW_ROWS, newestOf, read } from './query.ts';
 import { TagV2, tagV2, topTags } from './sums.ts';
 import { UNWEIGHTED, weightedUsd } from './weighted-volume.ts';
 import { Count, Int, isoSecond, Seconds, safeInteger } from './wire.ts';
@@ -53,7 +54,7 @@ FROM
     ${UNWEIGHTED} AS market_unweighted,
     maxIf(toUnixTimestamp(block_time), kind = 'fill') AS market_newest
   FROM bookings
-  WHERE trader = unhex({trader:String})
+  WHERE trader = {trader:FixedString(20)}
     AND block_time >= toDateTime({now:UInt32} - ${WINDOW_SECONDS}, 'UTC')
     AND block_time <= toDateTime({now:UInt32}, 'UTC')
     ${filter}
@@ -79,12 +80,11 @@ const Row = z.object({
 
 /** No row where no block with a trade of theirs was synced yet. */
 const BALANCE_SQL = `
-SELECT balance
+SELECT balance, block_number AS sequence
 FROM balances
-WHERE trader = unhex({trader:String})
-ORDER BY block_number DESC
-LIMIT 1`;
-const BalanceRow = z.object({ balance: Int });
+WHERE trader = {trader:FixedString(20)}
+${FEW_ROWS}`;
+const BalanceRow = z.object({ balance: Int, sequence: Int });
 
 const Answer = z.object({
   profile: ProfileV2,
@@ -118,13 +118,13 @@ export const traderV2 = endpoint({
   async run(call: Call, given) {
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
     const parameters = {
-      trader: given.address.slice(2),
+      trader: new Bytes(given.address),
       tag: given.tag,
       series: given.series ?? '',
       now: Math.floor(call.now() / 1000),
     };
     const reading = read(call, { sql: SQL(marketFilter(given)), parameters, row: Row });
-    const [identity, sums, [wallet]] = await Promise.all([
+    const [identity, sums, balances] = await Promise.all([
       // Restricted sums do not see every fill.
       readIdentity(call, given.address, isRestricted ? undefined : reading),
       reading,
@@ -132,7 +132,7 @@ export const traderV2 = endpoint({
     ]);
     return {
       profile: profileV2({ ...identity, address: given.address }),
-      pusd_balance: safeInteger(wallet?.balance ?? 0n),
+      pusd_balance: safeInteger(newestOf(balances)?.balance ?? 0n),
       taker_tier: identity.taker_tier,
       taker_tier_name: tierName(identity),
       top_tags: topTags(sums, TAGS_MAX).map(tagV2),

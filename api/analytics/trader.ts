@@ -4,6 +4,7 @@
  * Times have a space in place of T here, as the specification says of this endpoint.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { address } from '../parameters.ts';
 import { count, int, rowOf, seconds, texts } from './columns.ts';
@@ -59,7 +60,7 @@ FROM
     sumIf(usdc, is_taker) AS market_taker_volume,
     maxIf(toUnixTimestamp(block_time), kind = 'fill') AS market_newest
   FROM bookings
-  WHERE trader = unhex({trader:String})
+  WHERE trader = {trader:FixedString(20)}
     AND block_time >= toDateTime({now:UInt32} - ${WINDOWS.t_30d}, 'UTC')
     AND block_time <= toDateTime({now:UInt32}, 'UTC')
   GROUP BY window, condition_id
@@ -104,7 +105,7 @@ export const traderV1 = endpoint({
   problems: ['not_found'],
   async run(call: Call, given) {
     const parameters = {
-      trader: given.address.slice(2),
+      trader: new Bytes(given.address),
       now: Math.floor(call.now() / 1000),
     };
     const reading = read(call, { sql: SQL, parameters, row: Row });

@@ -12,6 +12,12 @@ export const Int = z
   .regex(/^-?\d{1,20}$/)
   .transform((text) => BigInt(text));
 
+/** Bytes as `hex` writes them, with 0x and in lower case then. */
+export const HexText = z
+  .string()
+  .regex(/^[0-9A-F]*$/)
+  .transform((digits) => `0x${digits.toLowerCase()}`);
+
 /** A count that fits a JSON number; ClickHouse quotes UInt64. */
 export const Count = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
 

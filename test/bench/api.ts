@@ -150,8 +150,11 @@ async function measureCached(port: number, headers: (i: number) => Record<string
 type Statement = Parameters<ClickHouseClient['query']>[0];
 
 /** The statement with these keys in the place of their parameter. */
-function withKeys(sql: string, name: string, { hex }: Bytes): string {
-  const keys = hex.map((digits) => `unhex('${digits}')`).join(', ');
+function withKeys(sql: string, name: string, { texts }: Bytes): string {
+  const keys = [texts]
+    .flat()
+    .map((text) => `unhex('${text.slice(2)}')`)
+    .join(', ');
   return sql.replaceAll(new RegExp(`\\{${name}:[^}]*\\}`, 'g'), `(${keys})`);
 }
 

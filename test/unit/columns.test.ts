@@ -35,12 +35,12 @@ test('a row has its columns and no others, and a wrong one is named', () => {
 });
 
 describe('a fill', () => {
-  const tuple = ['85671000', 12, 7, 1, 'SELL', '5000000', '3100000', '0', 'ab', true, '7130'];
+  const tuple = ['85671000', 12, 7, 1, 'SELL', '5000000', '3100000', '0', 'AB', true, '7130'];
 
   test('is read from its tuple', () => {
     const read = {
       ...{ block: 85671000n, log: 12, time: 7, outcomeIndex: 1, side: 'SELL', shares: 5000000n },
-      ...{ usdc: 3100000n, fee: 0n, orderHash: 'ab', isTaker: true, tokenId: '7130' },
+      ...{ usdc: 3100000n, fee: 0n, orderHash: '0xab', isTaker: true, tokenId: '7130' },
     };
     expect(fills([tuple])).toEqual([read]);
   });
