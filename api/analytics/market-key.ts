@@ -1,7 +1,7 @@
 /** Finding a market by its number, condition id or slug, and what is known of it once it was found. */
 import type { MarketKey } from '../parameters.ts';
 import { Problem } from '../problems.ts';
-import { hexText, rowOf, texts } from './columns.ts';
+import { hexText, int, rowOf, texts } from './columns.ts';
 import {
   type Listing,
   type Resolution,
@@ -9,7 +9,7 @@ import {
   readListings,
   unlisted,
 } from './market-object.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
+import { type Call, FEW_ROWS, newestOf, read } from './query.ts';
 
 export type FoundMarket = {
   readonly conditionId: string;
@@ -29,33 +29,27 @@ export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarke
     listing.catch(() => undefined);
     return { conditionId, listing };
   }
-  const listing =
-    key.kind === 'id'
-      ? await readListing(call, 'market_id = {market_id:UInt64} AND market_id != 0', {
-          market_id: key.id,
-        })
-      : await readListing(call, 'slug = {slug:String}', { slug: key.slug });
+  const listing = await readListing(call, key);
   if (listing === undefined) throw unknownMarket(key);
   return { conditionId: listing.condition_id, listing: Promise.resolve(listing) };
 }
 
 /** What fills are shown with. Throws Problem 404 where no market has the number. */
 export async function findOutcomes(call: Call, id: string) {
-  const [market] = await read(call, { sql: OUTCOMES_SQL, parameters: { id }, row: OutcomesRow });
+  const select = { sql: OUTCOMES_SQL, parameters: { id }, row: OutcomesRow };
+  const market = newestOf(await read(call, select));
   if (market === undefined) throw unknownMarket({ kind: 'id', id });
   return { conditionId: market.condition, outcomes: market.outcomes };
 }
 
 /** As few columns as fills need: a market keeps its number, so that the newest row says all. */
 const OUTCOMES_SQL = `
-SELECT hex(condition_id) AS condition, outcomes
+SELECT hex(condition_id) AS condition, outcomes, sequence
 FROM markets
 WHERE market_id = {id:UInt64} AND market_id != 0
-ORDER BY sequence DESC
-LIMIT 1
 ${FEW_ROWS}`;
 
-const OutcomesRow = rowOf({ condition: hexText, outcomes: texts });
+const OutcomesRow = rowOf({ condition: hexText, outcomes: texts, sequence: int });
 
 /**
  * The listing to show. Throws Problem 404 where nothing is known of the market: one that no listing

@@ -4,8 +4,9 @@
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { winningOutcome } from '../../ingest/contract.ts';
+import type { MarketKey } from '../parameters.ts';
 import { text, time, yes } from './fields.ts';
-import { type Call, FEW_ROWS, newestBy, read } from './query.ts';
+import { type Call, FEW_ROWS, newestBy, newestOf, read } from './query.ts';
 import { HexText, Int, isoSecond, Seconds, safeInteger } from './wire.ts';
 
 /** Columns of ListingRow, of a row of `markets`. */
@@ -64,17 +65,22 @@ const ResolutionRow = z
   }));
 export type Resolution = z.output<typeof ResolutionRow>;
 
-/** The listing that `condition`, SQL over `markets`, keeps; the newest where there are several. */
+/** The listing with this number or slug; the newest where a slug was used again. */
 export async function readListing(
   call: Call,
-  condition: string,
-  parameters: Readonly<Record<string, string>>,
+  key: Exclude<MarketKey, { readonly kind: 'condition' }>,
 ): Promise<Listing | undefined> {
-  const sql = `SELECT ${LISTING} FROM markets FINAL WHERE ${condition} ORDER BY sequence DESC LIMIT 1
-${FEW_ROWS}`;
-  const [listing] = await read(call, { sql, parameters, row: ListingRow });
+  const value = key.kind === 'id' ? key.id : key.slug;
+  const select = { sql: LISTING_SQL[key.kind], parameters: { value }, row: ListingRow };
+  const listing = newestOf(await read(call, select));
   return listing === undefined ? undefined : listingOf(listing);
 }
+
+const LISTING_SQL = {
+  // A market keeps its number: no other row of it can have another one.
+  id: `SELECT ${LISTING} FROM markets WHERE market_id = {value:UInt64} AND market_id != 0 ${FEW_ROWS}`,
+  slug: `SELECT ${LISTING} FROM markets FINAL WHERE slug = {value:String} ${FEW_ROWS}`,
+};
 
 /** By the primary key of both tables. */
 const AMONG = 'condition_id IN {conditions:Array(FixedString(32))}';

@@ -4,7 +4,8 @@
 // reaches another. The caller gives back only what read without an error and without `readonly`.
 import type { Connection, Native } from './chdb-native.ts';
 
-const IDLE_MAX = 32;
+/** A request of each kind needs some of its own kinds; an idle one holds 0.2 MB. */
+const IDLE_MAX = 128;
 
 export type Kind = {
   readonly database: string | undefined;
