@@ -199,7 +199,7 @@ async function makeListeners(
     const isManaged = random() < 0.4;
     const query = randomQuery(random, isManaged);
     const target = isManaged
-      ? await makeStream(ports[0] ?? 0, key, query)
+      ? await createStream(`http://127.0.0.1:${ports[0]}`, key, query)
       : `/v1/stream/orders?${query}${random() < 0.3 ? '&format=json' : ''}`;
     const listener = new FeedListener({ target, key, ports, random });
     wanted.push({ query, listener });
@@ -232,14 +232,15 @@ function randomQuery(random: () => number, isManaged: boolean): string {
   }
 }
 
-async function makeStream(port: number, key: string, query: string): Promise<string> {
+/** Makes a managed stream with a query of the order feed as its subscription; gives its path. */
+export async function createStream(url: string, key: string, query: string): Promise<string> {
   const given = new URLSearchParams(query);
   const list = (name: string) => (given.get(name) ?? '').split(',').filter(Boolean);
-  const response = await fetch(`http://127.0.0.1:${port}/streams`, {
+  const response = await fetch(`${url}/streams`, {
     method: 'POST',
     headers: { 'X-Service-Key': key, 'Content-Type': 'application/json' },
     body: JSON.stringify({
-      name: 'run',
+      name: 'faults',
       addresses: list('traders'),
       tags: list('tags'),
       series: list('series'),

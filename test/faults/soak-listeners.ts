@@ -13,7 +13,7 @@ import { decodeFeedEvent, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import type { Service } from '../e2e/service.ts';
 import { naivelyPasses } from '../unit/feed-matches.ts';
 import { FeedListener, type Seen } from './feed-listener.ts';
-import { differenceOf } from './feed-run.ts';
+import { createStream, differenceOf } from './feed-run.ts';
 
 /** The tier pro has 100 open event streams; one that was cut may count for a moment. */
 const LISTENERS_PER_ACCOUNT = 60;
@@ -190,22 +190,4 @@ function randomQuery(traded: Traded, random: () => number, isManaged: boolean): 
         ? `series=${some(traded.series, 2)}&tags=${some(traded.tags, 3)}`
         : `min_usdc=${100 + Math.floor(random() * 400)}&max_price=${20 + Math.floor(random() * 60)}`;
   }
-}
-
-async function createStream(url: string, key: string, query: string): Promise<string> {
-  const given = new URLSearchParams(query);
-  const list = (name: string) => (given.get(name) ?? '').split(',').filter(Boolean);
-  const response = await fetch(`${url}/streams`, {
-    method: 'POST',
-    headers: { 'X-Service-Key': key, 'Content-Type': 'application/json' },
-    body: JSON.stringify({
-      name: 'soak',
-      addresses: list('traders'),
-      tags: list('tags'),
-      series: list('series'),
-    }),
-  });
-  const body = await response.json();
-  if (response.status !== 201) throw new Error(`no stream: ${JSON.stringify(body)}`);
-  return `/streams/${(body as { id: string }).id}`;
 }
