@@ -1,0 +1,51 @@
+/** The embedded ClickHouse as a child of a test, clients of it, and how it refuses to start. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import {
+  type ClickHouseClient,
+  type ClickHouseClientConfigOptions,
+  ClickHouseLogLevel,
+  createClient,
+} from '@clickhouse/client';
+
+const ENTRY = fileURLToPath(new URL('../../infra/embedded/clickhouse.ts', import.meta.url));
+const children = new Set<ChildProcess>();
+
+/** Starts one on a free port. */
+export async function start(data: string): Promise<{ child: ChildProcess; url: string }> {
+  const child = spawn(process.execPath, [ENTRY, '--data', data, '--port', '0'], {
+    stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
+  });
+  children.add(child);
+  child.once('exit', () => children.delete(child));
+  if (child.stdout === null) throw new Error('The child has no stdout.');
+  const [line] = await once(createInterface(child.stdout), 'line');
+  return { child, url: JSON.parse(line).url };
+}
+
+export function connect(options: ClickHouseClientConfigOptions): ClickHouseClient {
+  // Errors are what many of these tests ask for.
+  return createClient({ log: { level: ClickHouseLogLevel.OFF }, ...options });
+}
+
+export async function stop(child: ChildProcess, how: NodeJS.Signals | 'disconnect'): Promise<void> {
+  const exit = once(child, 'exit');
+  if (how === 'disconnect') child.disconnect();
+  else child.kill(how);
+  await exit;
+}
+
+/** Stops those that a test left. */
+export async function stopAll(): Promise<void> {
+  for (const child of children) await stop(child, 'SIGTERM');
+}
+
+/** Exit code and the last line on stderr of a start that fails. */
+export async function refusal(args: readonly string[]): Promise<[number | null, string]> {
+  const child = spawn(process.execPath, [ENTRY, ...args], { stdio: ['ignore', 'ignore', 'pipe'] });
+  const [errors] = await Promise.all([text(child.stderr), once(child, 'exit')]);
+  return [child.exitCode, errors];
+}
