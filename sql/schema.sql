@@ -430,7 +430,7 @@ CREATE TABLE fillstream.bookings
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
 ORDER BY (trader, condition_id, block_number, log_index, kind)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 21600, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'every fill and settlement: the source of all sums, and the checkpoint of the projector';
 
 CREATE TABLE fillstream.leaderboard_1d
@@ -734,7 +734,7 @@ CREATE TABLE fillstream.market_traders
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (condition_id, trader)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 21600, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'sums per trader and market, by market';
 
 CREATE MATERIALIZED VIEW fillstream.market_traders_mv TO fillstream.market_traders
@@ -939,7 +939,7 @@ CREATE TABLE fillstream.trader_hours
 ENGINE = AggregatingMergeTree
 PARTITION BY toYYYYMM(hour)
 ORDER BY (trader, hour, condition_id)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 21600, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'sums per trader, hour and market';
 
 CREATE MATERIALIZED VIEW fillstream.trader_hours_mv TO fillstream.trader_hours
@@ -989,7 +989,7 @@ CREATE TABLE fillstream.trader_markets
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (trader, condition_id)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 21600, min_bytes_for_wide_part = 104857600
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
 COMMENT 'sums per trader and market, by trader';
 
 CREATE MATERIALIZED VIEW fillstream.trader_markets_mv TO fillstream.trader_markets

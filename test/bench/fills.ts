@@ -1,6 +1,6 @@
 /**
  * A service's data with FILLS generated fills in it, made once and kept in the system's temporary
- * directory: 20,000,000 fills take ten minutes. Its tables are merged as they are some hours after the
+ * directory: 20,000,000 fills take ten minutes. Its tables are merged as they are a day after the
  * last fill. Shared by the benchmarks of the projector and of the api. Removing the directory is always
  * safe. Its fills end when it was made: the leaderboards of the short frames are empty some hours later.
  */
@@ -26,7 +26,7 @@ import { median } from './report.ts';
 /** Mean fills of a generated match. */
 export const FILLS_PER_MATCH = 2.9;
 const DAYS = 60;
-/** Tables whose parts become one when they are six hours old (sql/migrations/0032 to 0035). */
+/** Tables whose parts become one when they are a day old (sql/migrations/0032 to 0035). */
 const SETTLING = ['bookings', 'trader_hours', 'trader_markets', 'market_traders'];
 const READ_ROUNDS = 3;
 
