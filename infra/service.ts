@@ -249,6 +249,8 @@ export class Service {
       // The projector reloads it some seconds after new listings; without it markets have no tags.
       await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
       for (const frame of LEADERBOARDS) {
+        // A refresh that its schedule has begun may not see the tags: it is waited for first.
+        await client.command({ query: `SYSTEM WAIT VIEW leaderboard_${frame}_mv` });
         await client.command({ query: `SYSTEM REFRESH VIEW leaderboard_${frame}_mv` });
         await client.command({ query: `SYSTEM WAIT VIEW leaderboard_${frame}_mv` });
       }

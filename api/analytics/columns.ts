@@ -25,6 +25,7 @@ export function rowOf<Columns extends Readonly<Record<string, Column<unknown>>>>
 }
 
 const INT = /^-?\d{1,20}$/;
+const HEX = /^[0-9A-F]*$/;
 
 /** An Int64 or UInt64 as ClickHouse quotes it. */
 export function int(value: unknown): bigint {
@@ -52,7 +53,8 @@ export function string(value: unknown): string {
 
 /** Bytes as `hex` writes them, with 0x and in lower case then. */
 export function hexText(value: unknown): string {
-  return `0x${string(value).toLowerCase()}`;
+  if (typeof value !== 'string' || !HEX.test(value)) throw wrong('hexadecimal text', value);
+  return `0x${value.toLowerCase()}`;
 }
 
 /** One of these values. */

@@ -45,6 +45,10 @@ describe('a fill', () => {
     expect(fills([tuple])).toEqual([read]);
   });
 
+  test('is refused with an order hash that is no hexadecimal text', () => {
+    expect(() => fill(tuple.with(8, 'ag'))).toThrow('a hexadecimal text expected in a row');
+  });
+
   test.each(tuple.map((_, index) => index))('is refused with a wrong column %i', (index) => {
     expect(() => fill(tuple.with(index, null as never))).toThrow(TypeError);
     expect(() => fill(tuple.slice(0, index))).toThrow(TypeError);
