@@ -6,6 +6,7 @@
 import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ClickHouseClient } from '@clickhouse/client';
 import { hashKey, storeKey } from '../api/keys.ts';
 import { migrate } from '../sql/migrate.ts';
 import { clickHouseUrlFault, connectClickHouse } from './clickhouse.ts';
@@ -21,6 +22,8 @@ import { Child, ChildStartError, type Message } from './supervise.ts';
 const STOP_MS_MAX = 4_500;
 const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
+/** A market that nobody lists is not waited for any longer. */
+const LISTINGS_MS_MAX = 5_000;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
 /** How to be let in by servers that are not started here. */
@@ -246,8 +249,15 @@ export class Service {
       name: 'up',
     });
     try {
-      // The projector reloads it some seconds after new listings; without it markets have no tags.
-      await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
+      // The projector reloads it some seconds after new listings; without it markets have no tags. A
+      // listing may come a moment after the first match of its market.
+      const deadline = Date.now() + LISTINGS_MS_MAX;
+      for (;;) {
+        await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
+        const isLate = Date.now() >= deadline || this.#stopping !== undefined;
+        if (isLate || !(await lacksListings(client))) break;
+        await delay(POLL_MS);
+      }
       for (const frame of LEADERBOARDS) {
         // A refresh that its schedule has begun may not see the tags: it is waited for first.
         await client.command({ query: `SYSTEM WAIT VIEW leaderboard_${frame}_mv` });
@@ -258,6 +268,16 @@ export class Service {
       await client.close();
     }
   }
+}
+
+/** Whether a market was traded that the dictionary does not know. */
+async function lacksListings(client: ClickHouseClient): Promise<boolean> {
+  const result = await client.query({
+    query: `SELECT hex(condition_id) FROM (SELECT condition_id FROM market_traders GROUP BY condition_id)
+      WHERE NOT dictHas('market_dictionary', tuple(reinterpretAsUInt256(condition_id))) LIMIT 1`,
+    format: 'JSONCompactEachRow',
+  });
+  return (await result.text()) !== '';
 }
 
 async function refuseTakenPort(port: number): Promise<void> {
