@@ -11,6 +11,7 @@ import type { Nats } from '../infra/nats.ts';
 import { ACCOUNT_ENDPOINTS } from './account/endpoints.ts';
 import { admit, requireKey, uncounted } from './admission.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
+import { createMemories, type Memories } from './analytics/memory.ts';
 import { createPages } from './analytics/pages.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
 import { allowOrigins } from './cors.ts';
@@ -53,6 +54,8 @@ export type AppOptions = {
   readonly trustedProxies?: readonly string[];
   /** Origins whose pages may read the api; `*` is any, none by default. */
   readonly corsOrigins?: readonly string[];
+  /** What analytics remember; nothing where it is left out. */
+  readonly memories?: Memories;
   /** Longest time of one read of ClickHouse, milliseconds; 5,000 by default. */
   readonly queryMsMax?: number;
   /** Milliseconds since the epoch; the wall clock by default. */
@@ -77,6 +80,7 @@ export function createApp(options: AppOptions): Express {
     queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
     now,
     pages: createPages(),
+    memories: options.memories ?? createMemories(),
   };
   const cors = allowOrigins(options.corsOrigins ?? []);
   app.use(logRequests(logger, options.metrics));

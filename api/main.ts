@@ -13,6 +13,7 @@ import { connectNats, natsOptions } from '../infra/nats.ts';
 import { openKv } from '../infra/nats-kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, KEYS_BUCKET } from '../infra/streams.ts';
+import { followFacts } from './analytics/memory.ts';
 import { createApp } from './app.ts';
 import { createFeed } from './feed/feed.ts';
 import { createReadiness, notReady, type Readiness } from './health.ts';
@@ -62,6 +63,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const sessions = await openSessions(shared);
   const feed = await createFeed({ nats, logger, sessions });
   const streams = await openStreams({ ...shared, feed, sessions });
+  const facts = followFacts({ nats, clickhouse, logger });
   // Bundled while the process starts, so that nobody waits for it; a fault shows now.
   await pageOnce();
   const readiness = createReadiness({ clickhouse, nats, feed });
@@ -69,6 +71,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const app = createApp({
     ...{ clickhouse, nats, keys, keysBucket: bucket, feed, streams, logger, usage, sharedCounts },
     readiness,
+    memories: facts.memories,
     metrics: httpMetrics(registry),
     trustedProxies: config.TRUSTED_PROXIES,
     corsOrigins: config.CORS_ORIGINS,
@@ -100,7 +103,8 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   clearTimeout(cut);
   stopWatching();
   sharedCounts.close();
-  await Promise.all([streams.close(), sessions.close(), usage.close(), keys.close()]);
+  const open = [streams, sessions, usage, keys, facts];
+  await Promise.all(open.map((one) => one.close()));
   clickhouse.close();
   await nats.close();
   await metrics?.close();

@@ -466,7 +466,8 @@ REFRESH EVERY 1 MINUTE TO fillstream.leaderboard_1d
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_1d'
 AS SELECT *
-FROM leaderboard_window(seconds = 86400);
+FROM leaderboard_window(seconds = 86400)
+SETTINGS min_insert_block_size_rows = 0;
 
 CREATE TABLE fillstream.leaderboard_1h
 (
@@ -501,7 +502,8 @@ REFRESH EVERY 10 SECOND TO fillstream.leaderboard_1h
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_1h'
 AS SELECT *
-FROM leaderboard_window(seconds = 3600);
+FROM leaderboard_window(seconds = 3600)
+SETTINGS min_insert_block_size_rows = 0;
 
 CREATE TABLE fillstream.leaderboard_30d
 (
@@ -536,7 +538,8 @@ REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_30d
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_30d'
 AS SELECT *
-FROM leaderboard_window(seconds = 2592000);
+FROM leaderboard_window(seconds = 2592000)
+SETTINGS min_insert_block_size_rows = 0;
 
 CREATE TABLE fillstream.leaderboard_3d
 (
@@ -571,7 +574,8 @@ REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_3d
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_3d'
 AS SELECT *
-FROM leaderboard_window(seconds = 259200);
+FROM leaderboard_window(seconds = 259200)
+SETTINGS min_insert_block_size_rows = 0;
 
 CREATE TABLE fillstream.leaderboard_4h
 (
@@ -606,7 +610,8 @@ REFRESH EVERY 10 SECOND TO fillstream.leaderboard_4h
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_4h'
 AS SELECT *
-FROM leaderboard_window(seconds = 14400);
+FROM leaderboard_window(seconds = 14400)
+SETTINGS min_insert_block_size_rows = 0;
 
 CREATE TABLE fillstream.leaderboard_7d
 (
@@ -641,7 +646,8 @@ REFRESH EVERY 5 MINUTE TO fillstream.leaderboard_7d
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_7d'
 AS SELECT *
-FROM leaderboard_window(seconds = 604800);
+FROM leaderboard_window(seconds = 604800)
+SETTINGS min_insert_block_size_rows = 0;
 
 CREATE VIEW fillstream.leaderboard_window
 (

@@ -5,8 +5,9 @@
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { Problem } from '../problems.ts';
-import { type Call, FEW_ROWS, newestOf, read } from './query.ts';
-import { Int, Seconds } from './wire.ts';
+import { NO_PROFILE, readProfileRows } from './profiles.ts';
+import { type Call, read } from './query.ts';
+import { Seconds } from './wire.ts';
 
 const ACTIVITY_SQL = `
 SELECT toUnixTimestamp(max(last_trade_at)) AS newest
@@ -14,38 +15,6 @@ FROM trader_activity
 WHERE trader = {trader:FixedString(20)}`;
 
 const ActivityRow = z.object({ newest: Seconds });
-
-const PROFILE_SQL = `
-SELECT
-  name,
-  profile_image,
-  x_username,
-  profile_created_at,
-  taker_tier,
-  taker_tier_name,
-  weighted_volume_usd,
-  has_weighted_volume,
-  sequence
-FROM traders
-WHERE trader = {trader:FixedString(20)}
-${FEW_ROWS}`;
-
-const ProfileRow = z.object({
-  name: z.string(),
-  profile_image: z.string(),
-  x_username: z.string(),
-  profile_created_at: z.string(),
-  taker_tier: z.int().min(0).max(6),
-  taker_tier_name: z.string(),
-  weighted_volume_usd: z.number(),
-  has_weighted_volume: z.boolean(),
-  sequence: Int,
-});
-
-const NO_PROFILE: Omit<z.output<typeof ProfileRow>, 'sequence'> = {
-  ...{ name: '', profile_image: '', x_username: '', profile_created_at: '' },
-  ...{ taker_tier: 0, taker_tier_name: '', weighted_volume_usd: 0, has_weighted_volume: false },
-};
 
 /** Sums of the last days, with their newest fill; 0 where there is none. */
 type Recent = Promise<readonly { readonly newest: number }[]>;
@@ -57,10 +26,10 @@ type Recent = Promise<readonly { readonly newest: number }[]>;
 export async function readIdentity(call: Call, address: string, recent: Recent | undefined) {
   const parameters = { trader: new Bytes(address) };
   const [profiles, last_trade_at] = await Promise.all([
-    read(call, { sql: PROFILE_SQL, parameters, row: ProfileRow }),
+    readProfileRows(call, [address]),
     newestFill(call, parameters, recent),
   ]);
-  const profile = newestOf(profiles);
+  const profile = profiles.get(address);
   if (profile === undefined && last_trade_at === 0) {
     const detail = `no trade of ${address} was ever seen`;
     throw new Problem({ status: 404, error: 'not_found', detail });

@@ -14,7 +14,7 @@ import { hexText, rowOf } from './columns.ts';
 import { traderCursor } from './cursors.ts';
 import { amountText, count, percentage, text, time } from './fields.ts';
 import { FILLS, FillV1, fills, fillV1 } from './fills.ts';
-import { findMarket, knownListing } from './market-key.ts';
+import { type FoundMarket, findMarket, knownListing } from './market-key.ts';
 import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
 import { ProfileV1, readProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
@@ -116,7 +116,12 @@ export const marketData = endpoint({
   problems: ['tier_required', 'not_found'],
   allowed: requireTier,
   async run(call: Call, given) {
-    const { behindCount, last, listing, resolution, totalCount } = await readHead(call, given);
+    const market = await findMarket(call, given.id_or_slug);
+    const [{ behindCount, last, listing, resolution, totalCount }, first] = await Promise.all([
+      readHead(call, given, market),
+      // Where the page ends is not known yet: what is too much is left out then.
+      readFigures(call, given, market.conditionId, ''),
+    ]);
     const next = behindCount > given.limit ? last : '';
     const head = {
       market: marketV1(listing, resolution),
@@ -124,15 +129,14 @@ export const marketData = endpoint({
       next_cursor: next,
       traders: [],
     };
-    const traders = readTraders(call, given, listing, next.slice(2));
+    const traders = readTraders(call, given, listing, { first, until: next });
     return new Page<typeof head>(head, next, traders);
   },
 });
 
 /** Throws Problem 404 where nothing is known of the market. */
-async function readHead(call: Call, given: Given) {
+async function readHead(call: Call, given: Given, { conditionId, listing }: FoundMarket) {
   const key: MarketKey = given.id_or_slug;
-  const { conditionId, listing } = await findMarket(call, key);
   const parameters = {
     condition_id: new Bytes(conditionId),
     limit: given.limit,
@@ -154,21 +158,28 @@ async function readHead(call: Call, given: Given) {
   };
 }
 
-/** The traders of the page; `until` is its last one, without 0x, or '' for the end of the list. */
+/** Figures of the next traders up to `until`, an address, or '' for the end of the list. */
+async function readFigures(call: Call, given: Given, conditionId: string, until: string) {
+  const parameters = {
+    condition_id: new Bytes(conditionId),
+    cursor: given.cursor ?? '',
+    until: until.slice(2),
+  };
+  return await read(call, { sql: TRADERS_SQL(given), parameters, row: TraderRow });
+}
+
+type Figures = Awaited<ReturnType<typeof readFigures>>;
+
+/** The traders of the page, of which `first` were read already, up to its last one or the list's end. */
 async function* readTraders(
   call: Call,
   given: Given,
   { condition_id: conditionId, outcomes }: Listing,
-  until: string,
+  { first, until }: { readonly first: Figures; readonly until: string },
 ): AsyncGenerator<z.input<typeof TraderV1>> {
   const condition_id = new Bytes(conditionId);
-  let { cursor } = given;
-  for (;;) {
-    const rows = await read(call, {
-      sql: TRADERS_SQL({ ...given, cursor }),
-      parameters: { condition_id, cursor: cursor ?? '', until },
-      row: TraderRow,
-    });
+  for (let figures = first; ; ) {
+    const rows = figures.filter(({ address }) => !isBeyond(address, until, given.order));
     const addresses = rows.map(({ address }) => address);
     const hasOrders = given.include_orders && rows.length > 0;
     const [profileOf, own] = await Promise.all([
@@ -195,9 +206,15 @@ async function* readTraders(
         orders: (ordersOf.get(address) ?? []).map((fill) => fillV1(fill, outcomes)),
       };
     }
-    cursor = addresses.at(-1)?.slice(2);
     if (rows.length < READ_TRADERS_MAX) return;
+    const cursor = addresses.at(-1)?.slice(2);
+    figures = await readFigures(call, { ...given, cursor }, conditionId, until);
   }
+}
+
+function isBeyond(address: string, until: string, order: Given['order']): boolean {
+  if (until === '') return false;
+  return order === 'asc' ? address > until : address < until;
 }
 
 function isBehind(trader: string, { cursor, order }: Given): string {

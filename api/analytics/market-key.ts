@@ -1,7 +1,6 @@
 /** Finding a market by its number, condition id or slug, and what is known of it once it was found. */
 import type { MarketKey } from '../parameters.ts';
 import { Problem } from '../problems.ts';
-import { hexText, int, rowOf, texts } from './columns.ts';
 import {
   type Listing,
   type Resolution,
@@ -9,7 +8,7 @@ import {
   readListings,
   unlisted,
 } from './market-object.ts';
-import { type Call, FEW_ROWS, newestOf, read } from './query.ts';
+import type { Call } from './query.ts';
 
 export type FoundMarket = {
   readonly conditionId: string;
@@ -34,22 +33,12 @@ export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarke
   return { conditionId: listing.condition_id, listing: Promise.resolve(listing) };
 }
 
-/** What fills are shown with. Throws Problem 404 where no market has the number. */
-export async function findOutcomes(call: Call, id: string) {
-  const select = { sql: OUTCOMES_SQL, parameters: { id }, row: OutcomesRow };
-  const market = newestOf(await read(call, select));
-  if (market === undefined) throw unknownMarket({ kind: 'id', id });
-  return { conditionId: market.condition, outcomes: market.outcomes };
+/** The listing of a market's number. Throws Problem 404 where no market has it. */
+export async function findListing(call: Call, id: string): Promise<Listing> {
+  const listing = await readListing(call, { kind: 'id', id });
+  if (listing === undefined) throw unknownMarket({ kind: 'id', id });
+  return listing;
 }
-
-/** As few columns as fills need: a market keeps its number, so that the newest row says all. */
-const OUTCOMES_SQL = `
-SELECT hex(condition_id) AS condition, outcomes, sequence
-FROM markets
-WHERE market_id = {id:UInt64} AND market_id != 0
-${FEW_ROWS}`;
-
-const OutcomesRow = rowOf({ condition: hexText, outcomes: texts, sequence: int });
 
 /**
  * The listing to show. Throws Problem 404 where nothing is known of the market: one that no listing

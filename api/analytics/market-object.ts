@@ -48,7 +48,9 @@ const ListingRow = z.object({
   event_icon: z.string(),
   sequence: Int,
 });
-const listingOf = ({ condition, sequence: _, tokens, ...row }: z.output<typeof ListingRow>) => ({
+export type ListingRow = z.output<typeof ListingRow>;
+
+const listingOf = ({ condition, sequence: _, tokens, ...row }: ListingRow) => ({
   condition_id: condition,
   ...row,
   token_ids: tokens,
@@ -63,17 +65,32 @@ const ResolutionRow = z
     payouts: [row.payout_0, row.payout_1] as const,
     sequence: row.sequence,
   }));
-export type Resolution = z.output<typeof ResolutionRow>;
+export type ResolutionRow = z.output<typeof ResolutionRow>;
+export type Resolution = Omit<ResolutionRow, 'sequence'>;
 
 /** The listing with this number or slug; the newest where a slug was used again. */
 export async function readListing(
   call: Call,
   key: Exclude<MarketKey, { readonly kind: 'condition' }>,
 ): Promise<Listing | undefined> {
+  const { names, listings } = call.memories;
   const value = key.kind === 'id' ? key.id : key.slug;
-  const select = { sql: LISTING_SQL[key.kind], parameters: { value }, row: ListingRow };
-  const listing = newestOf(await read(call, select));
-  return listing === undefined ? undefined : listingOf(listing);
+  const name = `${key.kind}:${value}`;
+  let row: ListingRow | undefined;
+  const named = await names.read([name], async () => {
+    const select = { sql: LISTING_SQL[key.kind], parameters: { value }, row: ListingRow };
+    row = newestOf(await read(call, select));
+    if (row === undefined) return new Map();
+    listings.keep(row.condition, row);
+    return new Map([[name, { conditionId: row.condition, sequence: row.sequence }]]);
+  });
+  const conditionId = named.get(name)?.conditionId;
+  if (row !== undefined || conditionId === undefined) return row && listingOf(row);
+  const listing = (await readListings(call, [conditionId])).get(conditionId);
+  if (key.kind === 'id' || listing?.slug === key.slug) return listing;
+  // The market has another slug by now.
+  names.forget(name);
+  return await readListing(call, key);
 }
 
 const LISTING_SQL = {
@@ -90,13 +107,15 @@ export async function readListings(
   call: Call,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Listing>> {
-  if (conditionIds.length === 0) return new Map();
-  const sql = `SELECT ${LISTING} FROM markets WHERE ${AMONG} ${FEW_ROWS}`;
-  const parameters = { conditions: new Bytes(conditionIds) };
-  const listings = await read(call, { sql, parameters, row: ListingRow });
-  const newest = newestBy(listings, ({ condition }) => condition);
-  return new Map([...newest].map(([condition, row]) => [condition, listingOf(row)]));
+  const rows = await call.memories.listings.read(conditionIds, async (missing) => {
+    const parameters = { conditions: new Bytes(missing) };
+    const listings = await read(call, { sql: LISTINGS_SQL, parameters, row: ListingRow });
+    return newestBy(listings, ({ condition }) => condition);
+  });
+  return new Map([...rows].map(([condition, row]) => [condition, listingOf(row)]));
 }
+
+const LISTINGS_SQL = `SELECT ${LISTING} FROM markets WHERE ${AMONG} ${FEW_ROWS}`;
 
 const RESOLUTIONS_SQL = `
 SELECT
@@ -114,10 +133,11 @@ export async function readResolutions(
   call: Call,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Resolution>> {
-  if (conditionIds.length === 0) return new Map();
-  const parameters = { conditions: new Bytes(conditionIds) };
-  const rows = await read(call, { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow });
-  return newestBy(rows, (row) => row.conditionId);
+  return await call.memories.resolutions.read(conditionIds, async (missing) => {
+    const parameters = { conditions: new Bytes(missing) };
+    const rows = await read(call, { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow });
+    return newestBy(rows, (row) => row.conditionId);
+  });
 }
 
 /** What is shown of a market that the catalogue does not know. */

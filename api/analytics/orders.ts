@@ -10,7 +10,7 @@ import { address, integer, marketId, order } from '../parameters.ts';
 import { rowOf } from './columns.ts';
 import { fillCursor } from './cursors.ts';
 import { FILL, type Fill, FillV1, FillV2, fill, fillV1, fillV2 } from './fills.ts';
-import { findOutcomes } from './market-key.ts';
+import { findListing } from './market-key.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
 
 /** Fills of one read. */
@@ -74,7 +74,7 @@ async function readOrders<Shown extends object>(
   given: Given,
   shown: (fill: Fill, outcomes: Outcomes) => Shown,
 ): Promise<Page<{ orders: Shown[] }>> {
-  const { conditionId, outcomes } = await findOutcomes(call, given.id);
+  const { condition_id: conditionId, outcomes } = await findListing(call, given.id);
   const limit = given.limit ?? PAGE_FILLS_MAX;
   const fills = await readPage(call, conditionId, given, limit);
   const isWhole = fills.length < limit;

@@ -51,7 +51,17 @@ export function profileV2(profile: Omit<ProfileV1, 'last_trade_at'>): z.output<t
 const AMONG = 'trader IN {traders:Array(FixedString(20))}';
 
 const PROFILES_SQL = `
-SELECT hex(trader) AS address, name, profile_image, x_username, profile_created_at, sequence
+SELECT
+  hex(trader) AS address,
+  name,
+  profile_image,
+  x_username,
+  profile_created_at,
+  taker_tier,
+  taker_tier_name,
+  weighted_volume_usd,
+  has_weighted_volume,
+  sequence
 FROM traders
 WHERE ${AMONG}
 ${FEW_ROWS}`;
@@ -62,8 +72,13 @@ const ProfileRow = z.object({
   profile_image: z.string(),
   x_username: z.string(),
   profile_created_at: z.string(),
+  taker_tier: z.int().min(0).max(6),
+  taker_tier_name: z.string(),
+  weighted_volume_usd: z.number(),
+  has_weighted_volume: z.boolean(),
   sequence: Int,
 });
+export type ProfileRow = z.output<typeof ProfileRow>;
 
 const ACTIVITY_SQL = `
 SELECT hex(trader) AS address, toUnixTimestamp(max(last_trade_at)) AS newest
@@ -97,20 +112,31 @@ export async function readPublicProfiles(
   call: Call,
   addresses: readonly string[],
 ): Promise<(address: string) => Omit<ProfileV1, 'last_trade_at'>> {
-  const profiles =
-    addresses.length === 0
-      ? []
-      : await read(call, { sql: PROFILES_SQL, parameters: boundTo(addresses), row: ProfileRow });
-  const profileBy = newestBy(profiles, ({ address }) => address);
+  const profiles = await readProfileRows(call, addresses);
   return (address) => {
     const { name, profile_image, x_username, profile_created_at } =
-      profileBy.get(address) ?? NO_PROFILE;
+      profiles.get(address) ?? NO_PROFILE;
     return { address, name, profile_image, x_username, profile_created_at };
   };
+}
+
+/** The public profiles of these traders by address; without those that have none. */
+export async function readProfileRows(
+  call: Call,
+  addresses: readonly string[],
+): Promise<ReadonlyMap<string, ProfileRow>> {
+  return await call.memories.profiles.read(addresses, async (missing) => {
+    const select = { sql: PROFILES_SQL, parameters: boundTo(missing), row: ProfileRow };
+    return newestBy(await read(call, select), ({ address }) => address);
+  });
 }
 
 function boundTo(addresses: readonly string[]) {
   return { traders: new Bytes(addresses) };
 }
 
-const NO_PROFILE = { name: '', profile_image: '', x_username: '', profile_created_at: '' };
+/** What is shown of a trader without a public profile. */
+export const NO_PROFILE = {
+  ...{ name: '', profile_image: '', x_username: '', profile_created_at: '' },
+  ...{ taker_tier: 0, taker_tier_name: '', weighted_volume_usd: 0, has_weighted_volume: false },
+};

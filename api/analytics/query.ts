@@ -8,6 +8,7 @@ import { ClickHouseError } from '@clickhouse/client';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import type { Context } from '../endpoint.ts';
 import { unavailable } from '../problems.ts';
+import type { Memories } from './memory.ts';
 import type { Pages } from './pages.ts';
 
 /** What the analytics endpoints work with. */
@@ -18,6 +19,7 @@ type Analytics = {
   /** Milliseconds since the epoch. */
   readonly now: () => number;
   readonly pages: Pages;
+  readonly memories: Memories;
 };
 
 /** Proves a row: a zod schema, or what columns.ts makes for long answers. Throws for another row. */

@@ -1,0 +1,5 @@
+-- A refresh writes leaderboard_4h as one part, up to 256 MB of rows, not as one for each million: a page is read
+-- from all parts and merged.
+-- Serves: what leaderboard_4h serves, see there; ORDER BY, Rows: and Retention: as there.
+ALTER TABLE leaderboard_4h_mv
+MODIFY QUERY SELECT * FROM leaderboard_window(seconds = 14400) SETTINGS min_insert_block_size_rows = 0
