@@ -18,7 +18,7 @@ import { allowOrigins } from './cors.ts';
 import { docsHandler, documentHandler } from './docs.ts';
 import type { Feed } from './feed/feed.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
-import { FIXED_FIELDS, fieldsSetBy, setFixedFields } from './fixed-fields.ts';
+import { FIXED_FIELDS, fieldsSetBy, setDocumentFields, setFixedFields } from './fixed-fields.ts';
 import { livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import { answerAtOnce } from './kept-answers.ts';
 import type { KeysBucket } from './key-changes.ts';
@@ -109,7 +109,7 @@ export function createApp(options: AppOptions): Express {
   mount(app, FINALITY_ENDPOINTS, { finalMatches: createFinalMatches(options.nats) });
   mount(app, STATUS_ENDPOINTS, { status: createStatus({ ...analytics, nats: options.nats }) });
   app.route('/openapi.json').get(documentHandler).all(notGet);
-  app.route('/docs').get(docsHandler).all(notGet);
+  app.route('/docs').get(setDocumentFields, docsHandler).all(notGet);
   const requireListener = endWhenRevoked(keys, feed);
   app.route('/v1/stream/orders').get(requireKey, requireListener, feed.handler).all(notGet);
   app
@@ -118,7 +118,7 @@ export function createApp(options: AppOptions): Express {
     .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
   mount(app, STREAMS_ENDPOINTS, streams);
 
-  for (const path of PAGE_PATHS) app.route(path).get(pageHandler).all(notGet);
+  for (const path of PAGE_PATHS) app.route(path).get(setDocumentFields, pageHandler).all(notGet);
 
   app.use(() => {
     throw new Problem({ status: 404, error: 'not_found', detail: 'no such route' });

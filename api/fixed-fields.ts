@@ -1,17 +1,37 @@
 /**
- * The header fields that every answer has, whatever it is: helmet's, that caches keep nothing of it
- * (an answer that may be kept says so itself), and the id of the request.
+ * The header fields that every answer has, whatever it is: those of helmet's that mean something for data,
+ * that caches keep nothing of it (an answer that may be kept says so itself), and the id of the request.
+ * What a browser shows as a document has all of helmet's. Each field costs time in every answer (ADR 14).
  */
 import type { RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Fields } from './encoded.ts';
 import { requestIdOf } from './problems.ts';
 
+/** Data is never a document: whoever makes one of it gets an empty page without rights, in no frame. */
+const ofData = helmet({
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
+  },
+  xFrameOptions: { action: 'deny' },
+  crossOriginOpenerPolicy: false,
+  originAgentCluster: false,
+  referrerPolicy: false,
+  xDnsPrefetchControl: false,
+  xDownloadOptions: false,
+  xPermittedCrossDomainPolicies: false,
+  xXssProtection: false,
+});
+
 /** The fields that are the same in every answer. */
 export const FIXED_FIELDS: Fields = new Map([
   ['Cache-Control', 'no-store'],
-  ...fieldsSetBy(helmet() as RequestHandler),
+  ...fieldsSetBy(ofData as RequestHandler),
 ]);
+
+/** Sets helmet's fields for a document, over those of data. */
+export const setDocumentFields: RequestHandler = helmet();
 
 /** Sets them, and X-Request-Id. */
 export const setFixedFields: RequestHandler = (_request, response, next) => {

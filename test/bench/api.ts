@@ -9,10 +9,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
-import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import { createMemories } from '../../api/analytics/memory.ts';
-import { createPages } from '../../api/analytics/pages.ts';
-import type { Call } from '../../api/analytics/query.ts';
 import { generateKey, storeKey } from '../../api/keys.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { Bytes, type ClickHouseReader } from '../../infra/clickhouse-reader.ts';
@@ -21,7 +18,7 @@ import { openKv } from '../../infra/nats-kv.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { KEYS_BUCKET } from '../../infra/streams.ts';
 import { start } from '../e2e/service.ts';
-import { conditionId, traderAddress } from '../ledger-generator.ts';
+import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
 import { type Dataset, openDataset } from './fills.ts';
 import { getRequest, type Load, load, medianLoad, medianOf } from './load.ts';
 import { machine, percent, percentile, printTable, readable } from './report.ts';
@@ -35,64 +32,6 @@ const CONNECTIONS = [1, 16, 64];
 const KEYS = 1_000;
 const WARM_CALLS = 20;
 const FRAMES = ['1h', '4h', '1d', '3d', '7d', '30d'];
-
-type Case = {
-  readonly name: string;
-  readonly path: string;
-  /** Path and query of the i-th request, each another one. */
-  readonly ask: (i: number) => string;
-};
-
-/** One case an endpoint and, where the statement differs, more. Popular traders and markets more often. */
-function casesOf({ options }: Dataset): readonly Case[] {
-  const trader = (i: number) => traderAddress(((i * 7_919) % options.traders) >> (i % 12));
-  const market = (i: number) => ((i * 104_729) % options.markets) >> (i % 8);
-  const id = (i: number) => 1_000_000 + market(i);
-  const orders = (i: number) => `${trader(i)}/markets/${id(i)}/orders`;
-  const one = (name: string, path: string, ask: (i: number) => string) => ({ name, path, ask });
-  const leaderboard = '/v1/analytics/leaderboard';
-  const traders = '/v1/traders/:address';
-  return [
-    one('v1 leaderboard 30D', leaderboard, (i) => `${leaderboard}?offset=${i}`),
-    one('v1 leaderboard 1D crypto by roi', leaderboard, (i) => {
-      return `${leaderboard}?time_frame=1D&tag=crypto&sort_by=roi&offset=${i}`;
-    }),
-    one('v1 trader', traders, (i) => `/v1/traders/${trader(i)}`),
-    one('v1 markets of a trader', `${traders}/markets`, (i) => `/v1/traders/${trader(i)}/markets`),
-    one('v1 the same with orders', `${traders}/markets`, (i) => {
-      return `/v1/traders/${trader(i)}/markets?include_orders=true`;
-    }),
-    one(
-      'v1 orders of a market',
-      `${traders}/markets/:id/orders`,
-      (i) => `/v1/traders/${orders(i)}`,
-    ),
-    one('v1 hours', `${traders}/hourly_stats`, (i) => `/v1/traders/${trader(i)}/hourly_stats`),
-    one('v1 market', '/v1/markets/:id', (i) => `/v1/markets/${id(i)}`),
-    one('v1 market_data, 20 traders', '/v1/market_data/:id_or_slug', (i) => {
-      return `/v1/market_data/${id(i)}?limit=20`;
-    }),
-    one('v2 leaderboard 7D', '/v2/analytics/leaderboard', (i) => {
-      return `/v2/analytics/leaderboard?time_frame=7D&offset=${i}`;
-    }),
-    one('v2 trader', '/v2/traders/:address', (i) => `/v2/traders/${trader(i)}`),
-    one('v2 active markets of a trader', '/v2/traders/:address/markets', (i) => {
-      return `/v2/traders/${trader(i)}/markets?is_active=true`;
-    }),
-    one('v2 orders of a market', '/v2/traders/:address/markets/:id/orders', (i) => {
-      return `/v2/traders/${orders(i)}`;
-    }),
-    one('v2 hours of a tag', '/v2/traders/:address/hourly_stats', (i) => {
-      return `/v2/traders/${trader(i)}/hourly_stats?tag=crypto`;
-    }),
-    one('v2 market by slug', '/v2/markets/:id', (i) => `/v2/markets/question-${market(i)}`),
-    one(
-      'v2 market by condition',
-      '/v2/markets/:id',
-      (i) => `/v2/markets/${conditionId(market(i))}`,
-    ),
-  ];
-}
 
 async function issueKeys(natsUrl: string): Promise<readonly string[]> {
   const nats = await connectNats({ url: natsUrl, name: 'bench' });
@@ -161,12 +100,7 @@ function withKeys(sql: string, name: string, { texts }: Bytes): string {
 
 /** The statements of the first requests of a case, without answering anything. */
 async function statementsOf(one: Case, client: ClickHouseClient): Promise<readonly Statement[][]> {
-  const endpoint = ANALYTICS_ENDPOINTS.find(({ path }) => path === one.path);
-  if (endpoint === undefined) throw new Error(`no endpoint ${one.path}`);
-  const names = [...one.path.matchAll(/:(\w+)/g)].map((match) => match[1] ?? '');
-  const form = new RegExp(`^${one.path.replaceAll(/:\w+/g, '([^/]+)')}$`);
   const calls: Statement[][] = [];
-  const pages = createPages();
   // As the api has them after a while: what it remembers is asked once.
   const memories = createMemories(() => true);
   for (let i = 0; i < 400; i++) {
@@ -188,24 +122,7 @@ async function statementsOf(one: Case, client: ClickHouseClient): Promise<readon
       },
       close() {},
     };
-    const url = new URL(one.ask(i % 200), 'http://localhost');
-    const values = form.exec(url.pathname)?.slice(1) ?? [];
-    const call = {
-      ...{ clickhouse: recorder, queryMsMax: 5_000, now: Date.now, signal: null },
-      caller: { tier: 'pro', account: '', keyHash: '' },
-      // Uncached: every page is computed.
-      memories,
-      pages: { ...pages, page: ({ compute }: { compute: () => unknown }) => compute() },
-    } as unknown as Call;
-    const asked = {
-      url: one.ask(i % 200),
-      params: Object.fromEntries(names.map((name, at) => [name, values[at] ?? ''])),
-      query: Object.fromEntries(url.searchParams),
-      ...{ body: undefined, format: 'json' as const },
-    };
-    await endpoint.respond(call, asked).catch((error: Error) => {
-      if (!error.message.includes('was ever seen')) throw error;
-    });
+    await answerUncached(one, i % 200, { clickhouse: recorder, memories });
     if (i >= 200) calls.push(statements);
   }
   return calls;
@@ -245,7 +162,7 @@ async function measureUncached(
     name: 'bench',
   });
   const rows = [];
-  for (const one of casesOf(data)) {
+  for (const one of casesOf(data.options)) {
     let asked = 0;
     // No request is asked twice, so that none is answered from the cache.
     const request = () => getRequest(one.ask(asked++), headers(asked));

@@ -39,6 +39,8 @@ export type Filling = {
   readonly read: number;
   /** LEDGER → fold → ClickHouse with all views. */
   readonly projected: number;
+  /** The same in rows of bookings: settlements are rows, too. */
+  readonly projectedRows: number;
 };
 
 export type Dataset = {
@@ -67,7 +69,7 @@ export async function openDataset(fills: number, traders?: number): Promise<Data
   if (!existsSync(projectedFile)) {
     const rates = await withNats(directory, async (nats, parts) => ({
       read: await readBare(nats, filled.fills),
-      projected: await project(parts, nats, filled.fills),
+      ...(await project(parts, nats, filled.fills)),
     }));
     writeFileSync(projectedFile, JSON.stringify(rates));
   }
@@ -146,19 +148,28 @@ async function readBare(nats: Nats, fills: number): Promise<number> {
   return median(rates);
 }
 
-/** Fills a second of what is not stored yet. */
-async function project(parts: Parts, nats: Nats, fills: number): Promise<number> {
+/** Fills and rows a second of what is not stored yet. */
+async function project(parts: Parts, nats: Nats, fills: number) {
   const { lastSequence } = await streamState(nats, LEDGER_STREAM);
   const projector = start('projector/main.ts', [], parts.env);
-  try {
-    const [done] = await parts.query<{ sequence: string }>(
-      'SELECT toString(max(sequence)) AS sequence FROM bookings',
+  const stored = async () => {
+    const [row] = await parts.query<{ sequence: string; rows: string }>(
+      'SELECT toString(max(sequence)) AS sequence, toString(count()) AS rows FROM bookings',
     );
+    return { sequence: Number(row?.sequence), rows: Number(row?.rows) };
+  };
+  try {
+    const before = await stored();
     await projector.event('projecting');
     const startedAt = performance.now();
     await projector.reached('stored', (line) => Number(line.sequence) >= lastSequence);
-    const left = 1 - Number(done?.sequence) / lastSequence;
-    return perSecond(fills * left, startedAt);
+    const left = 1 - before.sequence / lastSequence;
+    const seconds = (performance.now() - startedAt) / 1_000;
+    const rows = (await stored()).rows - before.rows;
+    return {
+      projected: Math.round((fills * left) / seconds),
+      projectedRows: Math.round(rows / seconds),
+    };
   } finally {
     await projector.stop();
   }

@@ -1,21 +1,19 @@
 /**
- * Leaderboards and the api's queries on a benchmark's data: every analytics path over HTTP, one call at
- * a time, each with other parameters than the one before, so that no answer comes from a cache; idle,
- * and while LEDGER is written to and projected at INSERT_FILLS_PER_SECOND.
+ * Leaderboards and the api's queries on a benchmark's data: every statement that the analytics endpoints
+ * ask, through the api's own reader, one at a time, each with other parameters than the one before; idle,
+ * and while LEDGER is written to and projected at INSERT_FILLS_PER_SECOND. What whole endpoints take,
+ * statements side by side, is measured by `npm run bench:api`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { createMemories } from '../../api/analytics/memory.ts';
+import { type ClickHouseReader, connectReader } from '../../infra/clickhouse-reader.ts';
 import { connectNats } from '../../infra/nats.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
-import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';
-import { answerOf, start } from '../e2e/service.ts';
-import {
-  conditionId,
-  ledgerEvents,
-  MATCHES_PER_BLOCK,
-  traderAddress,
-} from '../ledger-generator.ts';
+import { start } from '../e2e/service.ts';
+import { ledgerEvents, MATCHES_PER_BLOCK } from '../ledger-generator.ts';
+import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
 import { type Dataset, FILLS_PER_MATCH } from './fills.ts';
 import { percentile, readable } from './report.ts';
 
@@ -24,8 +22,6 @@ const CALLS = Number(process.env.CALLS || 200);
 const WARM_CALLS = 30;
 const INSERT_FILLS_PER_SECOND = 10_000;
 const INSERT_SECONDS_MAX = 180;
-/** More than the tier's 100 requests a second would only be refused. */
-const CALL_MS_MIN = 10;
 
 export async function refreshBoards({ parts }: Dataset) {
   const rows: { frame: string; 'refresh, ms': string; rows: string }[] = [];
@@ -44,68 +40,66 @@ export async function refreshBoards({ parts }: Dataset) {
 }
 
 export async function measureQueries(data: Dataset) {
-  const api = start('api/main.ts', [], { ...data.parts.env, NODE_OPTIONS: SMALL_YOUNG_SPACE });
-  const { port } = await api.event('listening');
-  const url = `http://127.0.0.1:${port}`;
+  const reader = connectReader({
+    url: data.parts.env.CLICKHOUSE_URL,
+    database: 'fillstream',
+    name: 'bench',
+  });
   try {
-    const idle = await times(url, data);
-    const inserting = await whileInserting(data, () => times(url, data));
+    // Those of a start come all at once, in a service each has its own time.
+    for (const frame of FRAMES) await data.parts.query(`SYSTEM WAIT VIEW leaderboard_${frame}_mv`);
+    const idle = await times(reader, data);
+    const inserting = await whileInserting(data, () => times(reader, data));
     return [...idle].map(([query, calls]) => {
       const busy = inserting.get(query) ?? [];
       return {
         query,
         'p50 idle': readable(percentile(calls, 0.5)),
         'p99 idle': readable(percentile(calls, 0.99)),
-        'p50 inserting': readable(percentile(busy, 0.5)),
-        'p99 inserting': readable(percentile(busy, 0.99)),
+        'p50 inserting': busy.length === 0 ? '' : readable(percentile(busy, 0.5)),
+        'p99 inserting': busy.length === 0 ? '' : readable(percentile(busy, 0.99)),
       };
     });
   } finally {
-    await api.stop();
+    reader.close();
   }
 }
 
-/** Milliseconds of each call, by path. */
-async function times(url: string, { options, parts }: Dataset) {
-  const trader = (i: number) => traderAddress(((i * 7_919) % options.traders) >> (i % 12));
-  const market = (i: number) => ((i * 104_729) % options.markets) >> (i % 8);
-  const orders = (i: number) => `${trader(i)}/markets/${1_000_000 + market(i)}/orders`;
-  const paths: Readonly<Record<string, (i: number) => string>> = {
-    'v1 leaderboard 30D': (i) => `/v1/analytics/leaderboard?offset=${i}`,
-    'v1 leaderboard 1D, crypto, by roi': (i) =>
-      `/v1/analytics/leaderboard?time_frame=1D&tag=crypto&sort_by=roi&offset=${i}`,
-    'v1 leaderboard 7D, filters': (i) =>
-      `/v1/analytics/leaderboard?time_frame=7D&min_roi=1&min_market_count=2&last_active_hours=24&offset=${i}`,
-    'v1 trader': (i) => `/v1/traders/${trader(i)}`,
-    'v1 trader, markets': (i) => `/v1/traders/${trader(i)}/markets`,
-    'v1 trader, markets with orders': (i) => `/v1/traders/${trader(i)}/markets?include_orders=true`,
-    'v1 trader, orders of a market': (i) => `/v1/traders/${orders(i)}`,
-    'v1 trader, hours': (i) => `/v1/traders/${trader(i)}/hourly_stats`,
-    'v1 market': (i) => `/v1/markets/${1_000_000 + market(i)}`,
-    'v2 leaderboard 30D': (i) => `/v2/analytics/leaderboard?offset=${i}`,
-    'v2 trader': (i) => `/v2/traders/${trader(i)}`,
-    'v2 trader of a tag': (i) => `/v2/traders/${trader(i)}?tag=crypto`,
-    'v2 trader, markets': (i) => `/v2/traders/${trader(i)}/markets?is_active=true`,
-    'v2 trader, orders of a market': (i) => `/v2/traders/${orders(i)}`,
-    'v2 trader, hours of a tag': (i) => `/v2/traders/${trader(i)}/hourly_stats?tag=crypto`,
-    'v2 market by slug': (i) => `/v2/markets/question-${market(i)}`,
-    'v2 market by condition': (i) => `/v2/markets/${conditionId(market(i))}`,
-  };
+/** Milliseconds of each run of a statement, by the first request that asks it and its table. */
+async function times(reader: ClickHouseReader, { options }: Dataset) {
+  const names = new Map<string, string>();
   const measured = new Map<string, number[]>();
-  for (const [name, path] of Object.entries(paths)) {
-    const calls: number[] = [];
+  // Nothing is remembered: every statement of a request is asked.
+  const memories = createMemories();
+  for (const one of casesOf(options)) {
     for (let i = 0; i < CALLS + WARM_CALLS; i++) {
-      const startedAt = performance.now();
-      await answerOf(url, parts.key, path(i)).catch((error: Error) => {
-        if (!error.message.includes(': 404 ')) throw error;
-      });
-      const ms = performance.now() - startedAt;
-      if (i >= WARM_CALLS) calls.push(ms);
-      if (ms < CALL_MS_MIN) await delay(CALL_MS_MIN - ms);
+      let last: Promise<unknown> = Promise.resolve();
+      const alone: ClickHouseReader = {
+        ...reader,
+        select(select) {
+          const asked = last.then(async () => {
+            const startedAt = performance.now();
+            const rows = await reader.select(select);
+            const name = nameOf(select.sql, one, names);
+            const calls = measured.get(name) ?? [];
+            if (i >= WARM_CALLS) calls.push(performance.now() - startedAt);
+            measured.set(name, calls);
+            return rows;
+          });
+          last = asked.catch(() => undefined);
+          return asked;
+        },
+      };
+      await answerUncached(one, i, { clickhouse: alone, memories });
     }
-    measured.set(name, calls);
   }
-  return measured;
+  return new Map([...measured].filter(([, calls]) => calls.length >= CALLS / 2));
+}
+
+function nameOf(sql: string, { name }: Case, names: Map<string, string>): string {
+  const known = names.get(sql) ?? `${name}: ${/FROM (\w+)/.exec(sql)?.[1]}`;
+  names.set(sql, known);
+  return known;
 }
 
 /** Runs `work` while a projector stores what is published at the rate, behind what is there. */

@@ -139,15 +139,20 @@ async function sizes({ parts, filling }: Dataset) {
 }
 
 function printThroughput({ filling }: Dataset, folded: number, ready: number): void {
-  const slower = Math.min(ready, filling.read);
+  const { projected, projectedRows, read } = filling;
   printTable('Throughput', [
     { what: 'fold alone, rows', 'a second': readable(folded), goal: '500,000' },
     { what: '(a) ready-made rows with all views', 'a second': readable(ready), goal: '' },
-    { what: '(b) bare read of LEDGER, fills', 'a second': readable(filling.read), goal: '' },
+    { what: '(b) bare read of LEDGER, fills', 'a second': readable(read), goal: '' },
     {
-      what: 'LEDGER → fold → ClickHouse with all views, fills',
-      'a second': readable(filling.projected),
-      goal: `60 % of the slower; ${percent(filling.projected, slower)}`,
+      what: 'LEDGER → fold → ClickHouse with all views, rows',
+      'a second': readable(projectedRows),
+      goal: `60 % of (a); ${percent(projectedRows, ready)}`,
+    },
+    {
+      what: 'the same, fills',
+      'a second': readable(projected),
+      goal: `60 % of (b); ${percent(projected, read)}`,
     },
   ]);
 }

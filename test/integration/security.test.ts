@@ -259,10 +259,15 @@ describe('who a client may be', () => {
     }
     const { headers: sent } = await get(`${api.url}/v1/analytics/leaderboard`, key);
     expect(sent.get('x-content-type-options')).toBe('nosniff');
-    expect(sent.get('x-frame-options')).toBe('SAMEORIGIN');
+    expect(sent.get('x-frame-options')).toBe('DENY');
     expect(sent.get('strict-transport-security')).toMatch(/max-age=\d+/);
-    expect(sent.get('content-security-policy')).toMatch(/default-src/);
+    expect(sent.get('content-security-policy')).toBe("default-src 'none';frame-ancestors 'none'");
     expect(sent.get('x-powered-by')).toBeNull();
+    for (const path of ['/', '/docs']) {
+      const { headers: page } = await fetch(`${api.url}${path}`);
+      expect(page.get('referrer-policy')).toBe('no-referrer');
+      expect(page.get('cross-origin-opener-policy')).toBe('same-origin');
+    }
   });
 });
 

@@ -1,0 +1,100 @@
+/** The requests that the benchmarks ask the analytics endpoints, and such a request without HTTP. */
+import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
+import type { Memories } from '../../api/analytics/memory.ts';
+import { createPages } from '../../api/analytics/pages.ts';
+import type { Call } from '../../api/analytics/query.ts';
+import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
+import { conditionId, type GeneratorOptions, traderAddress } from '../ledger-generator.ts';
+
+export type Case = {
+  readonly name: string;
+  readonly path: string;
+  /** Path and query of the i-th request, each another one. */
+  readonly ask: (i: number) => string;
+};
+
+/** One case an endpoint and, where the statement differs, more. Popular traders and markets more often. */
+export function casesOf(options: GeneratorOptions): readonly Case[] {
+  const trader = (i: number) => traderAddress(((i * 7_919) % options.traders) >> (i % 12));
+  const market = (i: number) => ((i * 104_729) % options.markets) >> (i % 8);
+  const id = (i: number) => 1_000_000 + market(i);
+  const orders = (i: number) => `${trader(i)}/markets/${id(i)}/orders`;
+  const one = (name: string, path: string, ask: (i: number) => string) => ({ name, path, ask });
+  const leaderboard = '/v1/analytics/leaderboard';
+  const traders = '/v1/traders/:address';
+  return [
+    one('v1 leaderboard 30D', leaderboard, (i) => `${leaderboard}?offset=${i}`),
+    one('v1 leaderboard 1D crypto by roi', leaderboard, (i) => {
+      return `${leaderboard}?time_frame=1D&tag=crypto&sort_by=roi&offset=${i}`;
+    }),
+    one('v1 leaderboard 7D, filters', leaderboard, (i) => {
+      return `${leaderboard}?time_frame=7D&min_roi=1&min_market_count=2&last_active_hours=24&offset=${i}`;
+    }),
+    one('v1 trader', traders, (i) => `/v1/traders/${trader(i)}`),
+    one('v1 markets of a trader', `${traders}/markets`, (i) => `/v1/traders/${trader(i)}/markets`),
+    one('v1 the same with orders', `${traders}/markets`, (i) => {
+      return `/v1/traders/${trader(i)}/markets?include_orders=true`;
+    }),
+    one(
+      'v1 orders of a market',
+      `${traders}/markets/:id/orders`,
+      (i) => `/v1/traders/${orders(i)}`,
+    ),
+    one('v1 hours', `${traders}/hourly_stats`, (i) => `/v1/traders/${trader(i)}/hourly_stats`),
+    one('v1 market', '/v1/markets/:id', (i) => `/v1/markets/${id(i)}`),
+    one('v1 market_data, 20 traders', '/v1/market_data/:id_or_slug', (i) => {
+      return `/v1/market_data/${id(i)}?limit=20`;
+    }),
+    one('v2 leaderboard 7D', '/v2/analytics/leaderboard', (i) => {
+      return `/v2/analytics/leaderboard?time_frame=7D&offset=${i}`;
+    }),
+    one('v2 trader', '/v2/traders/:address', (i) => `/v2/traders/${trader(i)}`),
+    one('v2 trader of a tag', '/v2/traders/:address', (i) => `/v2/traders/${trader(i)}?tag=crypto`),
+    one('v2 active markets of a trader', '/v2/traders/:address/markets', (i) => {
+      return `/v2/traders/${trader(i)}/markets?is_active=true`;
+    }),
+    one('v2 orders of a market', '/v2/traders/:address/markets/:id/orders', (i) => {
+      return `/v2/traders/${orders(i)}`;
+    }),
+    one('v2 hours of a tag', '/v2/traders/:address/hourly_stats', (i) => {
+      return `/v2/traders/${trader(i)}/hourly_stats?tag=crypto`;
+    }),
+    one('v2 market by slug', '/v2/markets/:id', (i) => `/v2/markets/question-${market(i)}`),
+    one(
+      'v2 market by condition',
+      '/v2/markets/:id',
+      (i) => `/v2/markets/${conditionId(market(i))}`,
+    ),
+  ];
+}
+
+/** The endpoint's own work for the i-th request of a case; no page of a board is kept. */
+export async function answerUncached(
+  one: Case,
+  i: number,
+  work: { readonly clickhouse: ClickHouseReader; readonly memories: Memories },
+): Promise<void> {
+  const endpoint = ANALYTICS_ENDPOINTS.find(({ path }) => path === one.path);
+  if (endpoint === undefined) throw new Error(`no endpoint ${one.path}`);
+  const names = [...one.path.matchAll(/:(\w+)/g)].map((match) => match[1] ?? '');
+  const form = new RegExp(`^${one.path.replaceAll(/:\w+/g, '([^/]+)')}$`);
+  const url = new URL(one.ask(i), 'http://localhost');
+  const values = form.exec(url.pathname)?.slice(1) ?? [];
+  const call = {
+    ...{ ...work, queryMsMax: 5_000, now: Date.now, signal: null },
+    caller: { tier: 'pro', account: '', keyHash: '' },
+    pages: { ...PAGES, page: ({ compute }: { compute: () => unknown }) => compute() },
+  } as unknown as Call;
+  const asked = {
+    url: one.ask(i),
+    params: Object.fromEntries(names.map((name, at) => [name, values[at] ?? ''])),
+    query: Object.fromEntries(url.searchParams),
+    ...{ body: undefined, format: 'json' as const },
+  };
+  await endpoint.respond(call, asked).catch((error: Error) => {
+    if (!error.message.includes('was ever seen')) throw error;
+  });
+}
+
+/** Boards are counted once a refresh, as in the api. */
+const PAGES = createPages();
