@@ -467,7 +467,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_1d'
 AS SELECT *
 FROM leaderboard_window(seconds = 86400)
-SETTINGS min_insert_block_size_rows = 0;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE TABLE fillstream.leaderboard_1h
 (
@@ -503,7 +503,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_1h'
 AS SELECT *
 FROM leaderboard_window(seconds = 3600)
-SETTINGS min_insert_block_size_rows = 0;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE TABLE fillstream.leaderboard_30d
 (
@@ -539,7 +539,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_30d'
 AS SELECT *
 FROM leaderboard_window(seconds = 2592000)
-SETTINGS min_insert_block_size_rows = 0;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE TABLE fillstream.leaderboard_3d
 (
@@ -575,7 +575,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_3d'
 AS SELECT *
 FROM leaderboard_window(seconds = 259200)
-SETTINGS min_insert_block_size_rows = 0;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE TABLE fillstream.leaderboard_4h
 (
@@ -611,7 +611,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_4h'
 AS SELECT *
 FROM leaderboard_window(seconds = 14400)
-SETTINGS min_insert_block_size_rows = 0;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE TABLE fillstream.leaderboard_7d
 (
@@ -647,7 +647,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_7d'
 AS SELECT *
 FROM leaderboard_window(seconds = 604800)
-SETTINGS min_insert_block_size_rows = 0;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE VIEW fillstream.leaderboard_window
 (

@@ -31,49 +31,39 @@ const ParametersV2 = ParametersV1.extend({
   series: slug.optional().describe('only markets of this series'),
 });
 
-/** A market counts in an hour by a fill or a settlement; it is won by a settlement with a gain. */
+/**
+ * A market counts in an hour by a fill or a settlement; it is won by a settlement with a gain. FINAL adds up
+ * the parts of a row: one of each hour and market is left.
+ */
 const SQL = (filter: string, down: 'DESC' | 'ASC') => `
 SELECT
-  toUnixTimestamp(hour) AS hour,
-  sum(market_pnl) AS pnl,
-  sum(market_cost) AS cost,
-  sum(market_fee) AS fee,
+  toUnixTimestamp(trader_hours.hour) AS start,
+  sum(realised_pnl) AS pnl,
+  sum(realised_cost) AS cost,
+  sum(trader_hours.fee) AS fees,
   count() AS market_count,
-  countIf(market_settlements > 0 AND market_pnl > 0) AS win_count,
-  sum(market_maker_volume) AS maker_volume,
-  sum(market_taker_volume) AS taker_volume
-FROM
-(
-  SELECT
-    trader_hours.hour AS hour,
-    condition_id,
-    sum(realised_pnl) AS market_pnl,
-    sum(realised_cost) AS market_cost,
-    sum(trader_hours.fee) AS market_fee,
-    sum(settlements) AS market_settlements,
-    sum(maker_volume) AS market_maker_volume,
-    sum(taker_volume) AS market_taker_volume
-  FROM trader_hours
-  WHERE trader = {trader:FixedString(20)}
-    AND trader_hours.hour >= toDateTime({from:UInt32}, 'UTC')
-    AND trader_hours.hour <= toDateTime({to:UInt32}, 'UTC')
-    ${filter}
-  GROUP BY hour, condition_id
-)
-GROUP BY hour
-ORDER BY hour ${down}
+  countIf(settlements > 0 AND realised_pnl > 0) AS win_count,
+  sum(maker_volume) AS maker,
+  sum(taker_volume) AS taker
+FROM trader_hours FINAL
+WHERE trader = {trader:FixedString(20)}
+  AND trader_hours.hour >= toDateTime({from:UInt32}, 'UTC')
+  AND trader_hours.hour <= toDateTime({to:UInt32}, 'UTC')
+  ${filter}
+GROUP BY trader_hours.hour
+ORDER BY trader_hours.hour ${down}
 LIMIT {limit:UInt32}
 ${FEW_ROWS}`;
 
 const Row = rowOf({
-  hour: seconds,
+  start: seconds,
   pnl: int,
   cost: int,
-  fee: int,
+  fees: int,
   market_count: counted,
   win_count: counted,
-  maker_volume: int,
-  taker_volume: int,
+  maker: int,
+  taker: int,
 });
 
 const MARKETS = 'markets with a fill or a settlement in the hour';
@@ -114,13 +104,13 @@ export const hourlyV1 = endpoint({
   async run(call: Call, given) {
     const { next, rows } = await readHours(call, given);
     const stats = rows.map((row) => ({
-      hour: hourText(row.hour),
+      hour: hourText(row.start),
       pnl: row.pnl.toString(),
       market_count: row.market_count,
       win_count: row.win_count,
-      taker_volume: row.taker_volume.toString(),
-      maker_volume: row.maker_volume.toString(),
-      volume: (row.maker_volume + row.taker_volume).toString(),
+      taker_volume: row.taker.toString(),
+      maker_volume: row.maker.toString(),
+      volume: (row.maker + row.taker).toString(),
     }));
     return new Page({ stats }, next);
   },
@@ -138,12 +128,12 @@ export const hourlyV2 = endpoint({
     const { next, rows } = await readHours(call, given);
     const stats = rows.map((row) => ({
       cost_basis: safeInteger(row.cost),
-      fee: safeInteger(row.fee),
-      hour: hourText(row.hour),
-      maker_volume: safeInteger(row.maker_volume),
+      fee: safeInteger(row.fees),
+      hour: hourText(row.start),
+      maker_volume: safeInteger(row.maker),
       market_count: row.market_count,
       pnl: safeInteger(row.pnl),
-      taker_volume: safeInteger(row.taker_volume),
+      taker_volume: safeInteger(row.taker),
       win_count: row.win_count,
     }));
     return new Page({ stats }, next);
@@ -170,5 +160,5 @@ async function readHours(
   const sql = SQL(marketFilter(given), isNewestFirst ? 'DESC' : 'ASC');
   const rows = await read(call, { sql, parameters, row: Row });
   const last = rows.at(-1);
-  return { rows, next: last !== undefined && rows.length === limit ? String(last.hour) : '' };
+  return { rows, next: last !== undefined && rows.length === limit ? String(last.start) : '' };
 }

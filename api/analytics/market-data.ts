@@ -56,16 +56,15 @@ const HeadRow = z.object({ total_count: Count, behind_count: Count, last: HexTex
 const TRADERS_SQL = (given: Given) => `
 SELECT
   hex(trader) AS address,
-  sum(realised_pnl) AS pnl,
-  sum(realised_cost) AS cost,
-  sum(market_traders.fee) AS fees,
-  sum(maker_volume) AS maker,
-  sum(taker_volume) AS taker,
-  toUnixTimestamp(max(last_trade_at)) AS newest
-FROM market_traders
+  realised_pnl AS pnl,
+  realised_cost AS cost,
+  market_traders.fee AS fees,
+  maker_volume AS maker,
+  taker_volume AS taker,
+  toUnixTimestamp(last_trade_at) AS newest
+FROM market_traders FINAL
 WHERE condition_id = {condition_id:FixedString(32)} AND ${isBehind('trader', given)}
   AND ({until:String} = '' OR trader ${given.order === 'asc' ? '<=' : '>='} unhex({until:String}))
-GROUP BY trader
 ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
 LIMIT ${READ_TRADERS_MAX}`;
 

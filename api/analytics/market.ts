@@ -17,27 +17,21 @@ import { Count, HexText, Int, percent, safeInteger } from './wire.ts';
 
 const TOP_EARNERS_MAX = 20;
 
+/** FINAL adds up the parts of a row: one of each trader is left. */
 const SQL = `
 SELECT
-  sum(volume) AS total_volume,
-  sumIf(pnl, pnl > 0) AS total_pnl_distributed,
+  sum(maker_volume + taker_volume) AS total_volume,
+  sumIf(realised_pnl, realised_pnl > 0) AS total_pnl_distributed,
   count() AS total_traders,
-  countIf(pnl > 0) AS total_winners,
+  countIf(realised_pnl > 0) AS total_winners,
   -- Sorted upwards: the greatest PnL, then volume, is the least negated one.
   arrayMap(
     e -> (hex(e.3), -e.1, -e.2, e.4),
-    groupArraySortedIf(${TOP_EARNERS_MAX})((-pnl, -volume, trader, cost), pnl > 0)) AS earners
-FROM
-(
-  SELECT
-    trader,
-    sum(realised_pnl) AS pnl,
-    sum(realised_cost) AS cost,
-    sum(maker_volume) + sum(taker_volume) AS volume
-  FROM market_traders
-  WHERE condition_id = {condition_id:FixedString(32)}
-  GROUP BY trader
-)`;
+    groupArraySortedIf(${TOP_EARNERS_MAX})(
+      (-realised_pnl, -(maker_volume + taker_volume), trader, realised_cost),
+      realised_pnl > 0)) AS earners
+FROM market_traders FINAL
+WHERE condition_id = {condition_id:FixedString(32)}`;
 
 const Row = z.object({
   total_volume: Int,

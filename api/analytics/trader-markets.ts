@@ -72,23 +72,21 @@ function pageStatement(given: Given): string {
   const [down, up] = isNewestFirst ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
   const [older, later] = isNewestFirst ? ['<', '>'] : ['>', '<'];
   const isBehind = `
-HAVING newest ${older} toDateTime({cursor_time:UInt32}, 'UTC')
-  OR (newest = toDateTime({cursor_time:UInt32}, 'UTC')
-    AND condition_id ${later} unhex({cursor_condition:String}))`;
+  AND (last_trade_at ${older} toDateTime({cursor_time:UInt32}, 'UTC')
+    OR (last_trade_at = toDateTime({cursor_time:UInt32}, 'UTC')
+      AND condition_id ${later} unhex({cursor_condition:String})))`;
+  // FINAL adds up the parts of a row: one of each market is left, of which the rest is asked.
   return `
 SELECT
   hex(condition_id) AS condition,
-  sum(realised_pnl) AS pnl,
-  sum(realised_cost) AS cost,
-  sum(maker_volume) + sum(taker_volume) AS volume,
-  max(last_trade_at) AS newest,
-  toUnixTimestamp(newest) AS lastTradeAt,
+  realised_pnl AS pnl,
+  realised_cost AS cost,
+  maker_volume + taker_volume AS volume,
+  toUnixTimestamp(last_trade_at) AS lastTradeAt,
   ${given.cursor === undefined ? 'count() OVER ()' : '0'} AS total
-FROM trader_markets
-WHERE ${kept(given)}
-GROUP BY condition_id
-${given.cursor === undefined ? '' : isBehind}
-ORDER BY newest ${down}, condition_id ${up}
+FROM trader_markets FINAL
+WHERE ${kept(given)}${given.cursor === undefined ? '' : isBehind}
+ORDER BY last_trade_at ${down}, condition_id ${up}
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}
 ${FEW_ROWS}`;
 }

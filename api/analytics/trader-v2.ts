@@ -37,7 +37,7 @@ SELECT
   ${MARKET_TAGS} AS tags,
   sum(market_pnl) AS pnl,
   sum(market_cost) AS cost,
-  sum(market_maker_volume) AS makerVolume,
+  sum(market_volume) - sum(market_taker_volume) AS makerVolume,
   sum(market_taker_volume) AS takerVolume,
   count() AS markets,
   countIf(market_pnl > 0) AS wins,
@@ -49,8 +49,8 @@ FROM
     condition_id,
     sum(realised_pnl) AS market_pnl,
     sum(realised_cost) AS market_cost,
-    sumIf(usdc, kind = 'fill' AND NOT is_taker) AS market_maker_volume,
-    sumIf(usdc, kind = 'fill' AND is_taker) AS market_taker_volume,
+    sumIf(usdc, kind = 'fill') AS market_volume,
+    sumIf(usdc, is_taker) AS market_taker_volume,
     ${UNWEIGHTED} AS market_unweighted,
     maxIf(toUnixTimestamp(block_time), kind = 'fill') AS market_newest
   FROM bookings

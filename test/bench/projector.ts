@@ -5,6 +5,7 @@
  * run; its data is made once (test/bench/fills.ts). Parts: `-- throughput state sizes boards queries`.
  */
 import { connectClickHouse } from '../../infra/clickhouse.ts';
+import type { Match, Resolution } from '../../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from '../../projector/batch.ts';
 import { Book } from '../../projector/book.ts';
 import { partitionsOf } from '../../projector/partitions.ts';
@@ -16,49 +17,62 @@ import { measureQueries, refreshBoards } from './projector-queries.ts';
 import { machine, median, percent, printTable, readable } from './report.ts';
 
 const FILLS = Number(process.env.FILLS || 1_000_000);
-/** Of the fold alone and of the ready-made insert: enough to be steady, small in memory. */
-const SAMPLE_FILLS = 300_000;
+/** Of the fold alone: enough to be steady, small in memory. */
+const FOLDED_FILLS = 300_000;
+/** Of the ready-made insert: its tables grow and merge, too. */
+const READY_FILLS_MAX = 3_000_000;
+const READY_EVENTS = 50_000;
 const OPEN_POSITIONS = 1_000_000;
 const ROUNDS = 5;
 const ALL_PARTS = ['throughput', 'state', 'sizes', 'boards', 'queries'];
 const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ALL_PARTS;
 
-function rate(count: number, startedAt: number): number {
-  return Math.round((count / (performance.now() - startedAt)) * 1_000);
-}
-
-/** Rates of the fold, whose rows are dropped as they come, and the same rows once more for an insert. */
-function foldAlone(options: GeneratorOptions) {
-  const matches = Math.round(SAMPLE_FILLS / FILLS_PER_MATCH);
+/** Rows a second of the fold; they are dropped as they come. */
+function foldAlone(options: GeneratorOptions): number {
+  const matches = Math.round(FOLDED_FILLS / FILLS_PER_MATCH);
   const events = [...ledgerEvents({ ...options, matches })];
-  const rowsOf = (book: Book, event: (typeof events)[number], sequence: number) =>
-    event.kind === 'match'
-      ? book.applyMatch(event, sequence)
-      : book.applyResolution(event, sequence);
   const rates: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     const book = new Book();
     let rows = 0;
     const startedAt = performance.now();
     for (const [i, event] of events.entries()) rows += rowsOf(book, event, i + 1).length;
-    rates.push(rate(rows, startedAt));
+    rates.push(Math.round((rows / (performance.now() - startedAt)) * 1_000));
   }
-  const book = new Book();
-  const booked: BookedEvent[] = events.map((event, i) => ({
-    sequence: i + 1,
-    messageId: String(i),
-    rows: rowsOf(book, event, i + 1),
-  }));
-  return { booked, perSecond: median(rates) };
+  return median(rates);
 }
 
-async function insertReadyMade(url: string, booked: readonly BookedEvent[]): Promise<number> {
+type Folded = Match | Resolution;
+
+function rowsOf(book: Book, event: Folded, sequence: number) {
+  return event.kind === 'match'
+    ? book.applyMatch(event, sequence)
+    : book.applyResolution(event, sequence);
+}
+
+/** Rows a second of the inserts alone: some rows at a time are made beforehand. */
+async function insertReadyMade(url: string, options: GeneratorOptions): Promise<number> {
+  const matches = Math.round(Math.min(FILLS, READY_FILLS_MAX) / FILLS_PER_MATCH);
   return inDatabase(url, 'ready_made', async (store) => {
-    const batches = batchesOf(booked);
-    const count = batches.reduce((sum, batch) => sum + batch.rows.length, 0);
-    const startedAt = performance.now();
-    for (const batch of batches) await store.writeBatch(batch);
-    return rate(count, startedAt);
+    const book = new Book();
+    let [rows, ms, sequence] = [0, 0, 0];
+    let booked: BookedEvent[] = [];
+    const insert = async () => {
+      const batches = batchesOf(booked);
+      booked = [];
+      const startedAt = performance.now();
+      for (const batch of batches) await store.writeBatch(batch);
+      ms += performance.now() - startedAt;
+      rows += batches.reduce((sum, batch) => sum + batch.rows.length, 0);
+    };
+    for (const event of ledgerEvents({ ...options, matches })) {
+      sequence++;
+      const messageId = String(sequence);
+      booked.push({ sequence, messageId, rows: rowsOf(book, event, sequence) });
+      if (booked.length === READY_EVENTS) await insert();
+    }
+    await insert();
+    return Math.round((rows / ms) * 1_000);
   });
 }
 
@@ -163,8 +177,8 @@ async function main(): Promise<void> {
   const { CLICKHOUSE_URL } = parts.env;
   try {
     if (PARTS.includes('throughput')) {
-      const { booked, perSecond } = foldAlone(options);
-      printThroughput(data, perSecond, await insertReadyMade(CLICKHOUSE_URL, booked));
+      const folded = foldAlone(options);
+      printThroughput(data, folded, await insertReadyMade(CLICKHOUSE_URL, options));
     }
     if (PARTS.includes('state')) {
       const { bytes, seconds } = await measureState(CLICKHOUSE_URL);
