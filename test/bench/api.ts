@@ -31,6 +31,7 @@ const CONNECTIONS = [1, 16, 64];
 /** A pro account has 100 requests a second: so many together are no limit here. */
 const KEYS = 1_000;
 const WARM_CALLS = 20;
+const RECORDED_CALLS = 200;
 const FRAMES = ['1h', '4h', '1d', '3d', '7d', '30d'];
 
 async function issueKeys(natsUrl: string): Promise<readonly string[]> {
@@ -98,12 +99,12 @@ function withKeys(sql: string, name: string, { texts }: Bytes): string {
   return sql.replaceAll(new RegExp(`\\{${name}:[^}]*\\}`, 'g'), `(${keys})`);
 }
 
-/** The statements of the first requests of a case, without answering anything. */
+/** The statements of some requests of a case, without answering anything. */
 async function statementsOf(one: Case, client: ClickHouseClient): Promise<readonly Statement[][]> {
   const calls: Statement[][] = [];
-  // As the api has them after a while: what it remembers is asked once.
+  // Remembers what the requests before asked for, as the api does.
   const memories = createMemories(() => true);
-  for (let i = 0; i < 400; i++) {
+  for (let i = 0; i < 2 * RECORDED_CALLS; i++) {
     const statements: Statement[] = [];
     const recorder: ClickHouseReader = {
       async select({ sql, parameters, settings }) {
@@ -122,8 +123,8 @@ async function statementsOf(one: Case, client: ClickHouseClient): Promise<readon
       },
       close() {},
     };
-    await answerUncached(one, i % 200, { clickhouse: recorder, memories });
-    if (i >= 200) calls.push(statements);
+    await answerUncached(one, i, { clickhouse: recorder, memories });
+    if (i >= RECORDED_CALLS) calls.push(statements);
   }
   return calls;
 }
