@@ -32,9 +32,9 @@ const STOP_REQUESTS_MS = 500;
 
 /**
  * V8 lets the heap grow to a multiple of what is in use before it collects: 397 MB were resident where
- * 240 are enough (docs/benchmarks.md). A growth by 30 % is no limit: what is in use has all it needs.
+ * 240 are enough (docs/benchmarks.md). A growth by 18 % is no limit: what is in use has all it needs.
  */
-setFlagsFromString('--heap-growing-percent=30');
+setFlagsFromString('--heap-growing-percent=18');
 
 await runProcess('api', serve);
 
