@@ -1,5 +1,6 @@
 /**
- * Market objects (specification 2.2): the reads of listings and resolutions, and their assembly. A market that no listing describes has the id 0 and empty texts.
+ * Market objects (specification 2.2): the reads of listings and resolutions, as far as the api does not
+ * remember them, and their assembly. A market that no listing describes has the id 0 and empty texts.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
