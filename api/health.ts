@@ -62,13 +62,13 @@ export async function notReady(readiness: Readiness): Promise<Record<string, str
 /** Reads a table: a server that answers /ping may still lack its database. */
 async function ask(clickhouse: ClickHouseReader): Promise<Check> {
   try {
-    const rows = await clickhouse.select({
-      sql: 'SELECT 1 FROM migrations LIMIT 1',
+    const table = await clickhouse.select({
+      sql: 'SELECT 1 AS one FROM migrations LIMIT 1',
       parameters: {},
       settings: {},
       signal: AbortSignal.timeout(CHECK_MS_MAX),
     });
-    return rows.length === 1
+    return table.get('one')?.length === 1
       ? { ready: true, detail: 'answers' }
       : { ready: false, detail: 'not migrated' };
   } catch {

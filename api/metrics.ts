@@ -6,8 +6,8 @@
 import type { Server } from 'node:http';
 import type { Request, Response } from 'express';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import { z } from 'zod';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
+import { count, rowOf, string } from './analytics/columns.ts';
 import type { FeedFigures } from './feed/tally.ts';
 
 const AGES_MS = 5_000;
@@ -16,7 +16,7 @@ SELECT replaceRegexpOne(view, '^leaderboard_(.*)_mv$', '\\\\1') AS frame,
   toUInt32(now() - last_success_time) AS seconds
 FROM system.view_refreshes
 WHERE database = currentDatabase() AND last_success_time IS NOT NULL`;
-const Age = z.object({ frame: z.string(), seconds: z.coerce.number().int().min(0) });
+const Age = rowOf({ frame: string, seconds: count });
 
 export type HttpMetrics = {
   /** An answer is over: sent to its end, or cut. */
@@ -150,14 +150,13 @@ export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseRead
   });
   async function look(): Promise<void> {
     try {
-      const rows = await clickhouse.select({
+      const table = await clickhouse.select({
         sql: AGES_SQL,
         parameters: {},
         settings: {},
         signal: AbortSignal.timeout(AGES_MS),
       });
-      for (const row of rows) {
-        const { frame, seconds } = Age.parse(row);
+      for (const { frame, seconds } of Age.rowsOf(table)) {
         age.set({ time_frame: frame.toUpperCase() }, seconds);
       }
     } catch {

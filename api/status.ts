@@ -14,9 +14,9 @@ import {
   type LedgerEvent,
 } from '../ingest/contract.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract-feed.ts';
-import { count } from './analytics/fields.ts';
+import { count, list, rowOf, seconds } from './analytics/columns.ts';
+import { count as counted } from './analytics/fields.ts';
 import { QUERY_MS_MAX, read } from './analytics/query.ts';
-import { Seconds } from './analytics/wire.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
 import { unavailable } from './problems.ts';
 
@@ -44,7 +44,7 @@ const Status = z.object({
     age_seconds: age('that event'),
   }),
   chain: z.object({
-    final_block: count('number of the newest final block; 0 where there is none'),
+    final_block: counted('number of the newest final block; 0 where there is none'),
     block_at: millisecond('its own time, or empty'),
     age_seconds: age('that block'),
   }),
@@ -100,13 +100,10 @@ export function createStatus(options: {
 
 const SQL = `
 SELECT
-  (SELECT toUnixTimestamp(max(last_trade_at)) FROM trader_activity) AS newest_trade,
-  [${BOARDS.map((frame) => `(SELECT toUnixTimestamp64Milli(any(refreshed_at)) FROM (SELECT refreshed_at FROM leaderboard_${frame.toLowerCase()} LIMIT 1))`).join(', ')}] AS boards`;
+  (SELECT max(last_trade_at) FROM trader_activity) AS newest_trade,
+  [${BOARDS.map((frame) => `(SELECT any(refreshed_at) FROM (SELECT refreshed_at FROM leaderboard_${frame.toLowerCase()} LIMIT 1))`).join(', ')}] AS boards`;
 
-const Row = z.object({
-  newest_trade: Seconds,
-  boards: z.array(z.coerce.number()).length(BOARDS.length),
-});
+const Row = rowOf({ newest_trade: seconds, boards: (value) => list(value).map(count) });
 
 async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<Status> {
   const { clickhouse } = options;

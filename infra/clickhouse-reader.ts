@@ -7,6 +7,7 @@
 import { Agent as HttpAgent, type IncomingMessage, request as requestHttp } from 'node:http';
 import { Agent as HttpsAgent, request as requestHttps } from 'node:https';
 import { parseError } from '@clickhouse/client';
+import { decodeNative, type Table } from './clickhouse-native.ts';
 
 const CONNECTIONS_MAX = 16;
 /** Shorter than any server's own keep-alive (the embedded one's is 10 s). */
@@ -33,10 +34,10 @@ export type Select = {
 
 export type ClickHouseReader = {
   /**
-   * The rows as JSON values, 64-bit integers as text. Rejects with ClickHouseError where the server
-   * refuses, with Node's error (it has a `code`) where there is none, with the signal's reason.
+   * The columns of the rows. Rejects with ClickHouseError where the server refuses, with Node's error (it
+   * has a `code`) where there is none, with the signal's reason.
    */
-  select(select: Select): Promise<readonly unknown[]>;
+  select(select: Select): Promise<Table>;
   /** Ends the kept connections. */
   close(): void;
 };
@@ -64,19 +65,18 @@ export function connectReader(options: {
   };
   const fixed = {
     database: options.database,
-    default_format: 'JSONEachRow',
-    output_format_json_quote_64bit_integers: '1',
+    default_format: 'Native',
     // An error while rows are written would else come behind a status 200.
     wait_end_of_query: '1',
   };
 
-  async function ask(path: string, { sql, signal }: Select): Promise<string> {
+  async function ask(path: string, { sql, signal }: Select): Promise<Buffer> {
     signal.throwIfAborted();
     return await new Promise((resolve, reject) => {
       const asked = request({ ...target, path, headers, signal }, (response) => {
-        textOf(response).then((text) => {
-          if (response.statusCode === 200) resolve(text);
-          else reject(parseError(text));
+        bytesOf(response).then((bytes) => {
+          if (response.statusCode === 200) resolve(bytes);
+          else reject(parseError(bytes.toString()));
         }, reject);
       });
       asked.once('error', (error: NodeJS.ErrnoException) => {
@@ -97,7 +97,7 @@ export function connectReader(options: {
       const path = `${base.pathname}?${query}`;
       for (;;) {
         try {
-          return rowsOf(await ask(path, select));
+          return decodeNative(await ask(path, select));
         } catch (error) {
           if (!(error instanceof StaleConnectionError)) throw error;
         }
@@ -110,18 +110,13 @@ export function connectReader(options: {
 /** The server closed the connection while it was idle; the request is sent again on another. */
 class StaleConnectionError extends Error {}
 
-function textOf(response: IncomingMessage): Promise<string> {
+function bytesOf(response: IncomingMessage): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     response.on('data', (chunk: Buffer) => chunks.push(chunk));
-    response.once('end', () => resolve(Buffer.concat(chunks).toString()));
+    response.once('end', () => resolve(Buffer.concat(chunks)));
     response.once('error', reject);
   });
-}
-
-/** JSONEachRow: a JSON object a line. */
-function rowsOf(text: string): readonly unknown[] {
-  return JSON.parse(`[${text.trimEnd().replaceAll('\n', ',')}]`) as readonly unknown[];
 }
 
 /** As ClickHouse reads a bound value: escaped text, and escaped bytes in quotes inside a list. */

@@ -3,66 +3,42 @@
  * of both versions. Settlements are bookings too but no orders: whoever reads leaves them out.
  */
 import { z } from 'zod';
-import { count, hexText, int, list, oneOf, seconds, string } from './columns.ts';
+import { boolean, count, hexText, int, oneOf, type RowOf, rowOf, seconds } from './columns.ts';
 import { amount, amountText, side, text, time, yes } from './fields.ts';
 import { isoSecond, price, safeInteger } from './wire.ts';
 
-/** A fill of a row of `bookings`. */
-export const FILL = `(
-    block_number,
-    log_index,
-    toUnixTimestamp(block_time),
-    outcome_index,
-    side,
-    shares,
-    usdc,
-    fee,
-    hex(order_hash),
-    is_taker,
-    token_id
-  )`;
+/** Columns of a row of `bookings` that make a fill. */
+export const FILL = `
+  block_number AS block,
+  log_index AS log,
+  block_time AS time,
+  outcome_index AS outcomeIndex,
+  side,
+  shares,
+  usdc,
+  fee,
+  order_hash AS orderHash,
+  is_taker AS isTaker,
+  token_id AS tokenId`;
 
-/** Aggregate over rows of `bookings`: their fills, oldest first in chain order. */
-export const FILLS = `arraySort(fill -> (fill.1, fill.2), groupArray(${FILL}))`;
-
-export type Fill = {
-  readonly block: bigint;
-  readonly log: number;
-  /** Seconds since the epoch. */
-  readonly time: number;
-  readonly outcomeIndex: 0 | 1;
-  readonly side: 'BUY' | 'SELL';
-  readonly shares: bigint;
-  readonly usdc: bigint;
-  readonly fee: bigint;
-  /** 0x and 64 hexadecimal digits. */
-  readonly orderHash: string;
-  readonly isTaker: boolean;
-  readonly tokenId: string;
+/** Proves the columns FILL. Times are seconds since the epoch, hashes 0x and 64 digits. */
+export const fillColumns = {
+  ...{ block: int, log: count, time: seconds },
+  outcomeIndex: (value: unknown) => oneOf([0, 1] as const, value),
+  side: (value: unknown) => oneOf(['BUY', 'SELL'] as const, value),
+  ...{ shares: int, usdc: int, fee: int, orderHash: hexText, isTaker: boolean, tokenId: int },
 };
 
-/** A column that is FILL, or an element of FILLS. Throws TypeError for another value. */
-export function fill(value: unknown): Fill {
-  const [block, log, time, outcomeIndex, side, shares, usdc, fee, hash, isTaker, tokenId] =
-    list(value);
-  return {
-    block: int(block),
-    log: count(log),
-    time: seconds(time),
-    outcomeIndex: oneOf([0, 1] as const, outcomeIndex),
-    side: oneOf(['BUY', 'SELL'] as const, side),
-    shares: int(shares),
-    usdc: int(usdc),
-    fee: int(fee),
-    orderHash: hexText(hash),
-    isTaker: oneOf([true, false] as const, isTaker),
-    tokenId: string(tokenId),
-  };
-}
+const FillRow = rowOf(fillColumns);
+export type Fill = RowOf<typeof FillRow>;
 
-/** A column that is FILLS. */
-export function fills(value: unknown): readonly Fill[] {
-  return list(value).map(fill);
+/** The fills of each key, oldest first in chain order. */
+export function fillsBy<Row extends Fill>(
+  rows: readonly Row[],
+  keyOf: (row: Row) => string,
+): ReadonlyMap<string, readonly Row[]> {
+  const sorted = [...rows].sort((a, b) => Number(a.block - b.block) || a.log - b.log);
+  return Map.groupBy(sorted, keyOf);
 }
 
 export const FillV1 = z.object({
@@ -96,7 +72,7 @@ export function fillV1(fill: Fill, outcomes: readonly string[]): z.input<typeof 
     usdc: fill.usdc.toString(),
     order_hash: /^0x0+$/.test(fill.orderHash) ? '' : fill.orderHash,
     is_taker: fill.isTaker,
-    token_id: fill.tokenId,
+    token_id: fill.tokenId.toString(),
     fee: fill.fee.toString(),
   };
 }

@@ -37,7 +37,7 @@ const ParametersV2 = ParametersV1.extend({
  */
 const SQL = (filter: string, down: 'DESC' | 'ASC') => `
 SELECT
-  toUnixTimestamp(trader_hours.hour) AS start,
+  trader_hours.hour AS start,
   sum(realised_pnl) AS pnl,
   sum(realised_cost) AS cost,
   sum(trader_hours.fee) AS fees,
@@ -47,8 +47,7 @@ SELECT
   sum(taker_volume) AS taker
 FROM trader_hours FINAL
 WHERE trader = {trader:FixedString(20)}
-  AND trader_hours.hour >= toDateTime({from:UInt32}, 'UTC')
-  AND trader_hours.hour <= toDateTime({to:UInt32}, 'UTC')
+  AND trader_hours.hour >= {from:DateTime('UTC')} AND trader_hours.hour <= {to:DateTime('UTC')}
   ${filter}
 GROUP BY trader_hours.hour
 ORDER BY trader_hours.hour ${down}

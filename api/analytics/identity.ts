@@ -2,22 +2,21 @@
  * What is known of one trader besides their trades: newest fill and public profile. Shared by the
  * trader endpoints of both versions, with the rule for an address that was never seen.
  */
-import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { Problem } from '../problems.ts';
+import { rowOf, seconds } from './columns.ts';
 import { NO_PROFILE, readProfileRows } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { Seconds } from './wire.ts';
 
 const ACTIVITY_SQL = `
-SELECT toUnixTimestamp(max(last_trade_at)) AS newest
+SELECT max(last_trade_at) AS newest
 FROM trader_activity
 WHERE trader = {trader:FixedString(20)}`;
 
-const ActivityRow = z.object({ newest: Seconds });
+const ActivityRow = rowOf({ newest: seconds });
 
-/** Sums of the last days, with their newest fill; 0 where there is none. */
-type Recent = Promise<readonly { readonly newest: number }[]>;
+/** What the last days come to, with their newest fill; 0 where there is none. */
+type Recent = Promise<{ readonly newest: number }>;
 
 /**
  * The newest fill is looked for in all time only where `recent`, which is being read, has none. Throws
@@ -38,8 +37,7 @@ export async function readIdentity(call: Call, address: string, recent: Recent |
 }
 
 async function newestFill(call: Call, parameters: { trader: Bytes }, recent: Recent | undefined) {
-  const sums = (await recent) ?? [];
-  const newest = Math.max(0, ...sums.map((one) => one.newest));
+  const newest = (await recent)?.newest ?? 0;
   if (newest > 0) return newest;
   const [ever] = await read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
   return ever?.newest ?? 0;

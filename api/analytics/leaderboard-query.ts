@@ -7,10 +7,11 @@ import type { Caller } from '../keys.ts';
 import { decimal, integer, oneOf, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
+import { count, hexText, int, type RowOf, rowOf, seconds } from './columns.ts';
 import { boardCursor } from './cursors.ts';
 import { readPublicProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { Count, HexText, Int, isoSecond, Seconds } from './wire.ts';
+import { isoSecond } from './wire.ts';
 
 /** Table of each time frame; the only way of a table's name into a statement. */
 const BOARDS = {
@@ -110,19 +111,13 @@ const FILTER_NAMES = [
   ...(['max_market_count', 'min_pnl', 'last_active_hours'] as const),
 ];
 
-const Entry = z.object({
-  address: HexText,
-  pnl: Int,
-  cost: Int,
-  total_volume: Int,
-  markets: Count,
-  wins: Count,
-  newest: Seconds,
-  refreshed: z.string(),
+const Entry = rowOf({
+  ...{ address: hexText, pnl: int, cost: int, total_volume: int, markets: count, wins: count },
+  ...{ newest: seconds, refreshed: int },
 });
-type Entry = z.output<typeof Entry>;
+type Entry = RowOf<typeof Entry>;
 
-const Counted = z.object({ entries: Count });
+const Counted = rowOf({ entries: count });
 
 /** Reads the page and the profiles on it. Throws Problem 503 where ClickHouse cannot answer. */
 export async function readBoard(call: Call, given: Given) {
@@ -130,19 +125,20 @@ export async function readBoard(call: Call, given: Given) {
   const parameters = { ...given, cursor: undefined, ...cursor, limit };
   const bound = { ...parameters, active_since: activeSince(given, call.now()) };
   const { page, total, ahead } = statements(given);
-  const count = async (sql: string) => {
-    const [counted] = await read(call, { sql, parameters: bound, row: Counted });
-    if (counted === undefined) throw new Error('one row with a number expected, got none');
-    return counted.entries;
+  const counted = async (sql: string) => {
+    const [row] = await read(call, { sql, parameters: bound, row: Counted });
+    if (row === undefined) throw new Error('one row with a number expected, got none');
+    return row.entries;
   };
   const [entries, aheadCount] = await Promise.all([
     read(call, { sql: page, parameters: bound, row: Entry }),
-    cursor === undefined ? 0 : count(ahead),
+    cursor === undefined ? 0 : counted(ahead),
   ]);
   // A page behind the last has no row that tells its refresh.
-  const generation = entries[0]?.refreshed ?? (await generationOf(call, given.time_frame));
+  const refreshed = entries[0]?.refreshed.toString();
+  const generation = refreshed ?? (await generationOf(call, given.time_frame));
   const [totalCount, profileOf] = await Promise.all([
-    call.pages.count({ key: countKey(given, bound), generation, count: () => count(total) }),
+    call.pages.count({ key: countKey(given, bound), generation, count: () => counted(total) }),
     readPublicProfiles(
       call,
       entries.map(({ address }) => address),
@@ -171,14 +167,14 @@ function countKey(given: Given, { active_since }: { readonly active_since: numbe
   return [given.time_frame, given.tag, ...filters, since].join(' ');
 }
 
-const Generation = z.object({ refreshed_at: z.string() });
+const Generation = rowOf({ refreshed_at: int });
 
 /** Names the refresh that the board of a time frame is of; '' while it is empty. */
 export async function generationOf(call: Call, frame: Given['time_frame']): Promise<string> {
   // Every row of a refresh carries the same time.
   const sql = `SELECT refreshed_at FROM ${BOARDS[frame]} LIMIT 1`;
   const [row] = await read(call, { sql, parameters: {}, row: Generation });
-  return row?.refreshed_at ?? '';
+  return row?.refreshed_at.toString() ?? '';
 }
 
 /** The parameters with the page size of the tier. Throws Problem 403 where it has not this page. */
@@ -213,13 +209,13 @@ function statements(given: Given) {
   return {
     page: `
 SELECT
-  hex(trader) AS address,
+  trader AS address,
   realised_pnl AS pnl,
   realised_cost AS cost,
   volume AS total_volume,
   markets_count AS markets,
   wins_count AS wins,
-  toUnixTimestamp(last_trade_at) AS newest,
+  last_trade_at AS newest,
   refreshed_at AS refreshed
 FROM ${board}
 WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}

@@ -10,15 +10,15 @@ import type { Caller } from '../keys.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
-import { hexText, rowOf } from './columns.ts';
+import { count as counted, hexText, int, rowOf, seconds } from './columns.ts';
 import { traderCursor } from './cursors.ts';
 import { amountText, count, percentage, text, time } from './fields.ts';
-import { FILLS, FillV1, fills, fillV1 } from './fills.ts';
+import { FILL, FillV1, fillColumns, fillsBy, fillV1 } from './fills.ts';
 import { type FoundMarket, findMarket, knownListing } from './market-key.ts';
 import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
 import { ProfileV1, readProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { Count, HexText, Int, isoSecond, percent, Seconds } from './wire.ts';
+import { isoSecond, percent } from './wire.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
@@ -36,56 +36,51 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
-/** Of all traders their number, and the last one of the page. */
+/** Of all traders their number, and the last one of the page; no list of them is answered. */
 const HEAD_SQL = (given: Given) => `
 SELECT
   length(everyone) AS total_count,
-  arrayFilter(one -> ${isBehind('one', given)}, everyone) AS behind,
   length(behind) AS behind_count,
-  hex(behind[${given.order === 'asc' ? '' : '-'}{limit:Int32}]) AS last
+  behind[${given.order === 'asc' ? '' : '-'}{limit:Int32}] AS last
 FROM
 (
-  SELECT arraySort(groupUniqArray(trader)) AS everyone
+  SELECT
+    arraySort(groupUniqArray(trader)) AS everyone,
+    arrayFilter(one -> ${isBehind('one', given)}, everyone) AS behind
   FROM market_traders
   WHERE condition_id = {condition_id:FixedString(32)}
 )`;
 
-const HeadRow = z.object({ total_count: Count, behind_count: Count, last: HexText });
+const HeadRow = rowOf({ total_count: counted, behind_count: counted, last: hexText });
 
 /** Traders behind the cursor up to the page's last one, whoever came meanwhile. */
 const TRADERS_SQL = (given: Given) => `
 SELECT
-  hex(trader) AS address,
+  trader AS address,
   realised_pnl AS pnl,
   realised_cost AS cost,
   market_traders.fee AS fees,
   maker_volume AS maker,
   taker_volume AS taker,
-  toUnixTimestamp(last_trade_at) AS newest
+  last_trade_at AS newest
 FROM market_traders FINAL
 WHERE condition_id = {condition_id:FixedString(32)} AND ${isBehind('trader', given)}
   AND ({until:String} = '' OR trader ${given.order === 'asc' ? '<=' : '>='} unhex({until:String}))
 ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
 LIMIT ${READ_TRADERS_MAX}`;
 
-const TraderRow = z.object({
-  address: HexText,
-  pnl: Int,
-  cost: Int,
-  fees: Int,
-  maker: Int,
-  taker: Int,
-  newest: Seconds,
+const TraderRow = rowOf({
+  ...{ address: hexText, pnl: int, cost: int, fees: int, maker: int, taker: int },
+  newest: seconds,
 });
 
 const ORDERS_SQL = `
-SELECT hex(trader) AS address, ${FILLS} AS orders
+SELECT trader AS address, ${FILL}
 FROM bookings
 WHERE trader IN {traders:Array(FixedString(20))}
-  AND condition_id = {condition_id:FixedString(32)} AND kind = 'fill'
-GROUP BY trader`;
+  AND condition_id = {condition_id:FixedString(32)} AND kind = 'fill'`;
 
-const OrdersRow = rowOf({ address: hexText, orders: fills });
+const OrdersRow = rowOf({ address: hexText, ...fillColumns });
 
 const TraderV1 = z.object({
   profile: ProfileV1,
@@ -191,7 +186,7 @@ async function* readTraders(
           })
         : [],
     ]);
-    const ordersOf = new Map(own.map(({ address, orders }) => [address, orders]));
+    const ordersOf = fillsBy(own, ({ address }) => address);
     for (const { address, pnl, cost, fees, maker, taker, newest } of rows) {
       yield {
         profile: profileOf(address),

@@ -6,13 +6,24 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { winningOutcome } from '../../ingest/contract.ts';
 import type { MarketKey } from '../parameters.ts';
+import {
+  boolean,
+  hexText,
+  int,
+  list,
+  type RowOf,
+  rowOf,
+  seconds,
+  string,
+  texts,
+} from './columns.ts';
 import { text, time, yes } from './fields.ts';
 import { type Call, FEW_ROWS, newestBy, newestOf, read } from './query.ts';
-import { HexText, Int, isoSecond, Seconds, safeInteger } from './wire.ts';
+import { isoSecond, safeInteger } from './wire.ts';
 
 /** Columns of ListingRow, of a row of `markets`. */
 const LISTING = `
-  hex(condition_id) AS condition,
+  condition_id,
   market_id AS id,
   question,
   slug,
@@ -24,49 +35,39 @@ const LISTING = `
   series_slug,
   tags,
   outcomes,
-  token_ids AS tokens,
+  token_ids,
   group_item_title,
   event_title,
   event_icon,
   sequence`;
 
-const ListingRow = z.object({
-  condition: HexText,
-  id: z.string(),
-  question: z.string(),
-  slug: z.string(),
-  start_date: z.string(),
-  end_date: z.string(),
-  icon: z.string(),
-  neg_risk: z.boolean(),
-  event_slug: z.string(),
-  series_slug: z.string(),
-  tags: z.array(z.string()),
-  outcomes: z.array(z.string()),
-  tokens: z.array(z.string()),
-  group_item_title: z.string(),
-  event_title: z.string(),
-  event_icon: z.string(),
-  sequence: Int,
+const ListingRow = rowOf({
+  condition_id: hexText,
+  id: (value) => int(value).toString(),
+  question: string,
+  slug: string,
+  start_date: string,
+  end_date: string,
+  icon: string,
+  neg_risk: boolean,
+  event_slug: string,
+  series_slug: string,
+  tags: texts,
+  outcomes: texts,
+  token_ids: (value) => list(value).map((id) => int(id).toString()),
+  group_item_title: string,
+  event_title: string,
+  event_icon: string,
+  sequence: int,
 });
-export type ListingRow = z.output<typeof ListingRow>;
+export type ListingRow = RowOf<typeof ListingRow>;
+export type Listing = Omit<ListingRow, 'sequence'>;
 
-const listingOf = ({ condition, sequence: _, tokens, ...row }: ListingRow) => ({
-  condition_id: condition,
-  ...row,
-  token_ids: tokens,
+const ResolutionRow = rowOf({
+  ...{ condition_id: hexText, resolved_at: seconds, payout_0: int, payout_1: int },
+  sequence: int,
 });
-export type Listing = ReturnType<typeof listingOf>;
-
-const ResolutionRow = z
-  .object({ condition: HexText, at: Seconds, payout_0: Int, payout_1: Int, sequence: Int })
-  .transform((row) => ({
-    conditionId: row.condition,
-    resolvedAt: row.at,
-    payouts: [row.payout_0, row.payout_1] as const,
-    sequence: row.sequence,
-  }));
-export type ResolutionRow = z.output<typeof ResolutionRow>;
+export type ResolutionRow = RowOf<typeof ResolutionRow>;
 export type Resolution = Omit<ResolutionRow, 'sequence'>;
 
 /** The listing with this number or slug; the newest where a slug was used again. */
@@ -82,11 +83,11 @@ export async function readListing(
     const select = { sql: LISTING_SQL[key.kind], parameters: { value }, row: ListingRow };
     row = newestOf(await read(call, select));
     if (row === undefined) return new Map();
-    listings.keep(row.condition, row);
-    return new Map([[name, { conditionId: row.condition, sequence: row.sequence }]]);
+    listings.keep(row.condition_id, row);
+    return new Map([[name, { conditionId: row.condition_id, sequence: row.sequence }]]);
   });
   const conditionId = named.get(name)?.conditionId;
-  if (row !== undefined || conditionId === undefined) return row && listingOf(row);
+  if (row !== undefined || conditionId === undefined) return row;
   const listing = (await readListings(call, [conditionId])).get(conditionId);
   if (key.kind === 'id' || listing?.slug === key.slug) return listing;
   // The market has another slug by now.
@@ -108,20 +109,19 @@ export async function readListings(
   call: Call,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Listing>> {
-  const rows = await call.memories.listings.read(conditionIds, async (missing) => {
+  return await call.memories.listings.read(conditionIds, async (missing) => {
     const parameters = { conditions: new Bytes(missing) };
-    const listings = await read(call, { sql: LISTINGS_SQL, parameters, row: ListingRow });
-    return newestBy(listings, ({ condition }) => condition);
+    const rows = await read(call, { sql: LISTINGS_SQL, parameters, row: ListingRow });
+    return newestBy(rows, (row) => row.condition_id);
   });
-  return new Map([...rows].map(([condition, row]) => [condition, listingOf(row)]));
 }
 
 const LISTINGS_SQL = `SELECT ${LISTING} FROM markets WHERE ${AMONG} ${FEW_ROWS}`;
 
 const RESOLUTIONS_SQL = `
 SELECT
-  hex(condition_id) AS condition,
-  toUnixTimestamp(resolved_at) AS at,
+  condition_id,
+  resolved_at,
   payout_0,
   payout_1,
   sequence
@@ -137,7 +137,7 @@ export async function readResolutions(
   return await call.memories.resolutions.read(conditionIds, async (missing) => {
     const parameters = { conditions: new Bytes(missing) };
     const rows = await read(call, { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow });
-    return newestBy(rows, (row) => row.conditionId);
+    return newestBy(rows, (row) => row.condition_id);
   });
 }
 
@@ -245,14 +245,17 @@ function sharedMembers(listing: Listing, resolution: Resolution | undefined) {
     group_item_title: listing.group_item_title,
     event_title: listing.event_title,
     event_icon: listing.event_icon,
-    resolved_at: resolution === undefined ? '' : isoSecond(resolution.resolvedAt),
-    winning_outcome: resolution === undefined ? '' : winningOutcome(outcomes, resolution.payouts),
+    resolved_at: resolution === undefined ? '' : isoSecond(resolution.resolved_at),
+    winning_outcome:
+      resolution === undefined
+        ? ''
+        : winningOutcome(outcomes, [resolution.payout_0, resolution.payout_1]),
   };
 }
 
 function resultOf(resolution: Resolution | undefined): number {
   if (resolution === undefined) return UNRESOLVED;
-  const [first, second] = resolution.payouts;
+  const { payout_0: first, payout_1: second } = resolution;
   if (first + second === 0n) return VOID;
   // Rounds down.
   return Number((100n * first) / (first + second));

@@ -2,18 +2,17 @@
  * Token ids of markets that the catalogue does not know, taken from their fills: a fill names the token
  * of its outcome. One read more, only where such a market is shown.
  */
-import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { hexText, rowOf, string } from './columns.ts';
 import type { Listing } from './market-object.ts';
 import { type Call, read } from './query.ts';
-import { HexText } from './wire.ts';
 
 /** Traders of a market whose fills are looked at: a match has both outcomes or is one of many. */
 const TRADERS_MAX = 50;
 
 const SQL = `
 SELECT
-  hex(condition_id) AS condition,
+  condition_id AS condition,
   anyIf(toString(token_id), outcome_index = 0) AS token_0,
   anyIf(toString(token_id), outcome_index = 1) AS token_1
 FROM bookings
@@ -26,20 +25,20 @@ WHERE kind = 'fill' AND (trader, condition_id) IN
 )
 GROUP BY condition_id`;
 
-const Row = z.object({ condition: HexText, token_0: z.string(), token_1: z.string() });
+const Row = rowOf({ condition: hexText, token_0: string, token_1: string });
 
-/** Puts the token ids into those of the listings that stand for a market without one. */
-export async function fillInTokens(call: Call, listings: readonly Listing[]): Promise<void> {
-  const unknown = new Map(
-    listings
-      .filter((listing) => listing.token_ids.length === 0)
-      .map((listing) => [listing.condition_id, listing]),
-  );
-  if (unknown.size === 0) return;
-  const conditions = new Bytes([...unknown.keys()]);
+/** The listings, those without token ids with the ids that were traded. */
+export async function withTokens(
+  call: Call,
+  listings: readonly Listing[],
+): Promise<readonly Listing[]> {
+  const unknown = listings.filter((listing) => listing.token_ids.length === 0);
+  if (unknown.length === 0) return listings;
+  const conditions = new Bytes(unknown.map((listing) => listing.condition_id));
   const rows = await read(call, { sql: SQL, parameters: { conditions }, row: Row });
-  for (const row of rows) {
-    const listing = unknown.get(row.condition);
-    if (listing !== undefined) listing.token_ids = [row.token_0, row.token_1];
-  }
+  const traded = new Map(rows.map((row) => [row.condition, [row.token_0, row.token_1]]));
+  return listings.map((listing) => {
+    const token_ids = traded.get(listing.condition_id);
+    return token_ids === undefined ? listing : { ...listing, token_ids };
+  });
 }

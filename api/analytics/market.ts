@@ -7,13 +7,14 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { type MarketKey, marketKey } from '../parameters.ts';
+import { count as counted, hexText, int, list, rowOf } from './columns.ts';
 import { amount, amountText, count, percentage } from './fields.ts';
 import { findMarket, knownListing } from './market-key.ts';
 import { MarketV1, MarketV2, marketV1, marketV2, readResolutions } from './market-object.ts';
-import { fillInTokens } from './market-tokens.ts';
+import { withTokens } from './market-tokens.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { Count, HexText, Int, percent, safeInteger } from './wire.ts';
+import { percent, safeInteger } from './wire.ts';
 
 const TOP_EARNERS_MAX = 20;
 
@@ -25,21 +26,23 @@ SELECT
   count() AS total_traders,
   countIf(realised_pnl > 0) AS total_winners,
   -- Sorted upwards: the greatest PnL, then volume, is the least negated one.
-  arrayMap(
-    e -> (hex(e.3), -e.1, -e.2, e.4),
-    groupArraySortedIf(${TOP_EARNERS_MAX})(
-      (-realised_pnl, -(maker_volume + taker_volume), trader, realised_cost),
-      realised_pnl > 0)) AS earners
+  groupArraySortedIf(${TOP_EARNERS_MAX})(
+    (-realised_pnl, -(maker_volume + taker_volume), trader, realised_cost),
+    realised_pnl > 0) AS earners
 FROM market_traders FINAL
 WHERE condition_id = {condition_id:FixedString(32)}`;
 
-const Row = z.object({
-  total_volume: Int,
-  total_pnl_distributed: Int,
-  total_traders: Count,
-  total_winners: Count,
-  /** Address, PnL, volume, cost. */
-  earners: z.array(z.tuple([HexText, Int, Int, Int])),
+const Row = rowOf({
+  total_volume: int,
+  total_pnl_distributed: int,
+  total_traders: counted,
+  total_winners: counted,
+  earners: (value) =>
+    list(value).map((tuple) => {
+      const [negatedPnl, negatedVolume, address, cost] = list(tuple);
+      const [pnl, volume] = [-int(negatedPnl), -int(negatedVolume)];
+      return { address: hexText(address), pnl, volume, cost: int(cost) };
+    }),
 });
 
 const VOLUME = 'sum over all traders of their own fills, so both sides of a match count';
@@ -103,7 +106,7 @@ export const marketDetailV1 = endpoint({
       total_volume: row.total_volume.toString(),
       total_pnl_distributed: row.total_pnl_distributed.toString(),
       total_traders: row.total_traders,
-      top_earners: row.earners.map(([address, pnl, volume, cost], index) => ({
+      top_earners: row.earners.map(({ address, pnl, volume, cost }, index) => ({
         profile: row.profileOf(address),
         pnl: pnl.toString(),
         volume: volume.toString(),
@@ -124,13 +127,13 @@ export const marketDetailV2 = endpoint({
   problems: ['not_found'],
   async run(call: Call, { id }) {
     const row = await readMarket(call, id);
-    await fillInTokens(call, [row.listing]);
+    const [listing = row.listing] = await withTokens(call, [row.listing]);
     return {
-      market: marketV2(row.listing, row.resolution),
+      market: marketV2(listing, row.resolution),
       total_volume: safeInteger(row.total_volume),
       total_pnl_distributed: safeInteger(row.total_pnl_distributed),
       total_traders: row.total_traders,
-      top_earners: row.earners.map(([address, pnl, volume, cost], index) => ({
+      top_earners: row.earners.map(({ address, pnl, volume, cost }, index) => ({
         profile: profileV2(row.profileOf(address)),
         pnl: safeInteger(pnl),
         volume: safeInteger(volume),
@@ -159,7 +162,7 @@ async function readMarket(call: Call, key: MarketKey) {
     resolution,
     profileOf: await readProfiles(
       call,
-      totals.earners.map(([address]) => address),
+      totals.earners.map(({ address }) => address),
     ),
   };
 }

@@ -7,7 +7,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
-import { z } from 'zod';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import { type Nats, NatsUnavailableError, StreamMissingError } from '../../infra/nats.ts';
 import { StreamRewoundError, tailBatches } from '../../infra/nats-tail.ts';
@@ -18,10 +17,10 @@ import {
   PARTITIONS,
 } from '../../ingest/contract.ts';
 import { Problem } from '../problems.ts';
+import { count, rowOf } from './columns.ts';
 import type { ListingRow, ResolutionRow } from './market-object.ts';
 import type { ProfileRow } from './profiles.ts';
 import { QUERY_MS_MAX, read } from './query.ts';
-import { Count } from './wire.ts';
 
 /** Bounds the memory: some 8 MB together. The oldest go first. */
 const KEYS_MAX = 3_000;
@@ -223,7 +222,7 @@ const STORED_SQL = `
 SELECT count() AS partitions, min(newest) AS sequence
 FROM (SELECT max(sequence) AS newest FROM projector_checkpoints GROUP BY partition)`;
 
-const StoredRow = z.object({ partitions: Count, sequence: Count });
+const StoredRow = rowOf({ partitions: count, sequence: count });
 
 /** LEDGER sequence up to which every fact is stored. */
 async function storedSequence(clickhouse: ClickHouseReader): Promise<number> {

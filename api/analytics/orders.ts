@@ -9,7 +9,7 @@ import { endpoint, Page } from '../endpoint.ts';
 import { address, integer, marketId, order } from '../parameters.ts';
 import { rowOf } from './columns.ts';
 import { fillCursor } from './cursors.ts';
-import { FILL, type Fill, FillV1, FillV2, fill, fillV1, fillV2 } from './fills.ts';
+import { FILL, type Fill, FillV1, FillV2, fillColumns, fillV1, fillV2 } from './fills.ts';
 import { findListing } from './market-key.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
 
@@ -30,7 +30,7 @@ function statement({ cursor, order }: Given): string {
   const isBehind = `AND (block_number, log_index)
     ${behind} ({cursor_block:UInt64}, {cursor_log:UInt32})`;
   return `
-SELECT ${FILL} AS fill
+SELECT ${FILL}
 FROM bookings
 WHERE trader = {trader:FixedString(20)} AND condition_id = {condition_id:FixedString(32)} AND kind = 'fill'
   ${cursor === undefined ? '' : isBehind}
@@ -39,7 +39,7 @@ LIMIT {limit:UInt32}
 ${FEW_ROWS}`;
 }
 
-const Row = rowOf({ fill });
+const Row = rowOf(fillColumns);
 
 const DESCRIPTION =
   'Every fill, oldest first unless `order=desc`. An address without fills there has an empty list.';
@@ -128,8 +128,7 @@ async function readPage(
     cursor_block: given.cursor?.block ?? '0',
     cursor_log: given.cursor?.log ?? 0,
   };
-  const rows = await read(call, { sql: statement(given), parameters, row: Row });
-  return rows.map((row) => row.fill);
+  return await read(call, { sql: statement(given), parameters, row: Row });
 }
 
 function cursorOf(fills: readonly Fill[]): string {

@@ -6,30 +6,23 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { addresses, integer } from '../parameters.ts';
+import { hexText, int, rowOf, seconds } from './columns.ts';
 import { checksummedAddress, hourStart } from './fields.ts';
 import { type Call, read } from './query.ts';
-import { checksummed, HexText, hourText, Int, Seconds, safeInteger } from './wire.ts';
+import { checksummed, hourText, safeInteger } from './wire.ts';
 
 const TRADERS_MAX = 100;
 const HOURS_MAX = 168;
 const HOUR_SECONDS = 3_600;
 
 const SQL = `
-SELECT
-  hex(trader) AS address,
-  groupArray((toUnixTimestamp(hour), pnl)) AS hours
-FROM
-(
-  SELECT trader, hour, sum(realised_pnl) AS pnl
-  FROM trader_hours
-  WHERE trader IN {traders:Array(FixedString(20))}
-    AND hour >= toDateTime({from:UInt32}, 'UTC')
-    AND hour <= toDateTime({to:UInt32}, 'UTC')
-  GROUP BY trader, hour
-)
-GROUP BY trader`;
+SELECT trader AS address, hour AS start, sum(realised_pnl) AS pnl
+FROM trader_hours
+WHERE trader IN {traders:Array(FixedString(20))}
+  AND hour >= {from:DateTime('UTC')} AND hour <= {to:DateTime('UTC')}
+GROUP BY trader, hour`;
 
-const Row = z.object({ address: HexText, hours: z.array(z.tuple([Seconds, Int])) });
+const Row = rowOf({ address: hexText, start: seconds, pnl: int });
 
 export const pnlLines = endpoint({
   path: '/v2/analytics/pnl_lines',
@@ -64,13 +57,13 @@ export const pnlLines = endpoint({
       parameters: { traders: new Bytes(traders), from, to },
       row: Row,
     });
-    const known = new Map(rows.map((row) => [row.address, new Map(row.hours)]));
+    const known = new Map(rows.map(({ address, start, pnl }) => [`${address} ${start}`, pnl]));
     return {
       first_hour: hourText(from),
       lines: traders.map((address) => ({
         address: checksummed(address),
         pnl: Array.from({ length: hours }, (_, hour) =>
-          safeInteger(known.get(address)?.get(from + hour * HOUR_SECONDS) ?? 0n),
+          safeInteger(known.get(`${address} ${from + hour * HOUR_SECONDS}`) ?? 0n),
         ),
       })),
     };

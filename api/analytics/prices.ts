@@ -7,10 +7,11 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { integer, marketKey } from '../parameters.ts';
+import { count, int, rowOf, seconds } from './columns.ts';
 import { amount, time } from './fields.ts';
 import { findMarket, unknownMarket } from './market-key.ts';
 import { type Call, read } from './query.ts';
-import { Count, Int, isoSecond, price, Seconds, safeInteger } from './wire.ts';
+import { isoSecond, price, safeInteger } from './wire.ts';
 
 const POINTS_MAX = 500;
 const INTERVAL_SECONDS_MIN = 5;
@@ -25,11 +26,11 @@ WHERE trader IN (SELECT trader FROM market_traders WHERE condition_id = {conditi
 const SPAN_SQL = `
 SELECT
   count() AS fills,
-  toUnixTimestamp(min(block_time)) AS first,
-  toUnixTimestamp(max(block_time)) AS last
+  min(block_time) AS first,
+  max(block_time) AS last
 ${FILLS}`;
 
-const SpanRow = z.object({ fills: Count, first: Seconds, last: Seconds });
+const SpanRow = rowOf({ fills: count, first: seconds, last: seconds });
 
 const INTERVALS_SQL = `
 SELECT
@@ -47,12 +48,8 @@ GROUP BY at
 ORDER BY at`;
 
 /** Start, and of the first outcome: value and shares of all fills, and of the last one. */
-const IntervalRow = z.object({
-  at: Seconds,
-  total_usdc: Int,
-  total_shares: Int,
-  last_usdc: Int,
-  last_shares: Int,
+const IntervalRow = rowOf({
+  ...{ at: seconds, total_usdc: int, total_shares: int, last_usdc: int, last_shares: int },
 });
 
 const MICRO = 'micro-USD a share, 0 to 1,000,000';

@@ -4,9 +4,20 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
+import {
+  boolean,
+  hexText,
+  int,
+  number,
+  oneOf,
+  type RowOf,
+  rowOf,
+  seconds,
+  string,
+} from './columns.ts';
 import { checksummedAddress, lowerAddress, spacedTime, text, time } from './fields.ts';
 import { type Call, FEW_ROWS, newestBy, read } from './query.ts';
-import { checksummed, HexText, Int, isoSecond, Seconds } from './wire.ts';
+import { checksummed, isoSecond } from './wire.ts';
 
 const name = text('display name, or empty', 'Ada');
 const image = text('URL of an image, or empty', 'https://example.com/ada.png');
@@ -52,7 +63,7 @@ const AMONG = 'trader IN {traders:Array(FixedString(20))}';
 
 const PROFILES_SQL = `
 SELECT
-  hex(trader) AS address,
+  trader AS address,
   name,
   profile_image,
   x_username,
@@ -66,28 +77,28 @@ FROM traders
 WHERE ${AMONG}
 ${FEW_ROWS}`;
 
-const ProfileRow = z.object({
-  address: HexText,
-  name: z.string(),
-  profile_image: z.string(),
-  x_username: z.string(),
-  profile_created_at: z.string(),
-  taker_tier: z.int().min(0).max(6),
-  taker_tier_name: z.string(),
-  weighted_volume_usd: z.number(),
-  has_weighted_volume: z.boolean(),
-  sequence: Int,
+const ProfileRow = rowOf({
+  address: hexText,
+  name: string,
+  profile_image: string,
+  x_username: string,
+  profile_created_at: string,
+  taker_tier: (value) => oneOf([0, 1, 2, 3, 4, 5, 6], value),
+  taker_tier_name: string,
+  weighted_volume_usd: number,
+  has_weighted_volume: boolean,
+  sequence: int,
 });
-export type ProfileRow = z.output<typeof ProfileRow>;
+export type ProfileRow = RowOf<typeof ProfileRow>;
 
 const ACTIVITY_SQL = `
-SELECT hex(trader) AS address, toUnixTimestamp(max(last_trade_at)) AS newest
+SELECT trader AS address, max(last_trade_at) AS newest
 FROM trader_activity
 WHERE ${AMONG}
 GROUP BY trader
 ${FEW_ROWS}`;
 
-const ActivityRow = z.object({ address: HexText, newest: Seconds });
+const ActivityRow = rowOf({ address: hexText, newest: seconds });
 
 /** Reads the profiles of these traders; gives each address its object, ISO 8601 times. */
 export async function readProfiles(

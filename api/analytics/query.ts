@@ -8,6 +8,7 @@ import { ClickHouseError } from '@clickhouse/client';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import type { Context } from '../endpoint.ts';
 import { unavailable } from '../problems.ts';
+import type { RowReader } from './columns.ts';
 import type { Memories } from './memory.ts';
 import type { Pages } from './pages.ts';
 
@@ -21,9 +22,6 @@ type Analytics = {
   readonly pages: Pages;
   readonly memories: Memories;
 };
-
-/** Proves a row: a zod schema, or what columns.ts makes for long answers. Throws for another row. */
-export type RowReader<Row> = { readonly parse: (row: unknown) => Row };
 
 /** One request as its endpoint sees it. */
 export type Call = Analytics & Context;
@@ -66,7 +64,7 @@ const BUSY_CODES = new Set([
 ]);
 
 /**
- * Runs one SELECT and parses its rows. Throws Problem 503 when ClickHouse is gone, too slow or out
+ * Runs one SELECT and proves its rows. Throws Problem 503 when ClickHouse is gone, too slow or out
  * of memory; throws what it gets otherwise (a wrong statement or row is a fault of ours).
  */
 export async function read<Row>(
@@ -80,7 +78,7 @@ export async function read<Row>(
   const { clickhouse, queryMsMax, signal } = call;
   const late = AbortSignal.timeout(queryMsMax + HANG_UP_MS);
   try {
-    const rows = await clickhouse.select({
+    const table = await clickhouse.select({
       sql: select.sql,
       parameters: select.parameters,
       settings: {
@@ -91,7 +89,7 @@ export async function read<Row>(
       },
       signal: signal === null ? late : AbortSignal.any([signal, late]),
     });
-    return rows.map((row) => select.row.parse(row));
+    return select.row.rowsOf(table);
   } catch (error) {
     if (isOutage(error) || late.aborted || signal?.aborted) {
       throw unavailable('the analytics store cannot answer now', error);

@@ -10,10 +10,10 @@ import type { Caller } from '../keys.ts';
 import { address, flag, integer, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
-import { hexText, rowOf } from './columns.ts';
+import { count as counted, hexText, int, rowOf, seconds } from './columns.ts';
 import { marketCursor } from './cursors.ts';
 import { amount, amountText, count, percentage, text, time } from './fields.ts';
-import { FILLS, type Fill, FillV1, FillV2, fills, fillV1, fillV2 } from './fills.ts';
+import { FILL, type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
 import {
   MarketV1,
   MarketV2,
@@ -24,9 +24,9 @@ import {
   readResolutions,
   unlisted,
 } from './market-object.ts';
-import { fillInTokens } from './market-tokens.ts';
+import { withTokens } from './market-tokens.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
-import { Count, HexText, Int, isoSecond, percent, Seconds, safeInteger } from './wire.ts';
+import { isoSecond, percent, safeInteger } from './wire.ts';
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
@@ -78,11 +78,11 @@ function pageStatement(given: Given): string {
   // FINAL adds up the parts of a row: one of each market is left, of which the rest is asked.
   return `
 SELECT
-  hex(condition_id) AS condition,
+  condition_id AS conditionId,
   realised_pnl AS pnl,
   realised_cost AS cost,
   maker_volume + taker_volume AS volume,
-  toUnixTimestamp(last_trade_at) AS lastTradeAt,
+  last_trade_at AS lastTradeAt,
   ${given.cursor === undefined ? 'count() OVER ()' : '0'} AS total
 FROM trader_markets FINAL
 WHERE ${kept(given)}${given.cursor === undefined ? '' : isBehind}
@@ -91,27 +91,24 @@ LIMIT {limit:UInt32} OFFSET {offset:UInt32}
 ${FEW_ROWS}`;
 }
 
-const PageRow = z
-  .object({
-    ...{ condition: HexText, pnl: Int, cost: Int, volume: Int, lastTradeAt: Seconds },
-    /** Entries on all pages; 0 behind a cursor. */
-    total: Count,
-  })
-  .transform(({ condition, ...row }) => ({ conditionId: condition, ...row }));
+const PageRow = rowOf({
+  ...{ conditionId: hexText, pnl: int, cost: int, volume: int, lastTradeAt: seconds },
+  /** Entries on all pages; 0 behind a cursor. */
+  total: counted,
+});
 
 const countStatement = (given: Given) => `
 SELECT uniqExact(condition_id) AS total_count FROM trader_markets WHERE ${kept(given)}`;
 
-const CountRow = z.object({ total_count: Count });
+const CountRow = rowOf({ total_count: counted });
 
 const ORDERS_SQL = `
-SELECT hex(condition_id) AS condition, ${FILLS} AS fills
+SELECT condition_id AS conditionId, ${FILL}
 FROM bookings
 WHERE trader = {trader:FixedString(20)} AND kind = 'fill'
-  AND condition_id IN {conditions:Array(FixedString(32))}
-GROUP BY condition_id`;
+  AND condition_id IN {conditions:Array(FixedString(32))}`;
 
-const OrdersRow = rowOf({ condition: hexText, fills });
+const OrdersRow = rowOf({ conditionId: hexText, ...fillColumns });
 
 const ROI = percentage('PnL over what the closed shares had cost');
 const LAST_TRADE = time('newest trade of the trader in this market');
@@ -181,16 +178,16 @@ export const traderMarketsV2 = endpoint({
   allowed: requireOrdersTier,
   async run(call: Call, given) {
     const { entries, nextCursor, totalCount } = await readHistory(call, given);
-    await fillInTokens(
+    const listings = await withTokens(
       call,
       entries.map((entry) => entry.listing),
     );
-    const history = entries.map((entry) => ({
+    const history = entries.map((entry, index) => ({
       pnl: safeInteger(entry.pnl),
       volume: safeInteger(entry.volume),
       roi: percent(entry.pnl, entry.cost),
       last_trade_at: isoSecond(entry.lastTradeAt),
-      market: marketV2(entry.listing, entry.resolution),
+      market: marketV2(listings[index] ?? entry.listing, entry.resolution),
       ...(given.include_orders && {
         orders: entry.fills.map((fill) => fillV2(fill, entry.listing.outcomes)),
       }),
@@ -248,7 +245,7 @@ async function readOrders(
   const conditions = new Bytes(conditionIds);
   const parameters = { trader, conditions };
   const rows = await read(call, { sql: ORDERS_SQL, parameters, row: OrdersRow });
-  return new Map(rows.map((row) => [row.condition, row.fills]));
+  return fillsBy(rows, (row) => row.conditionId);
 }
 
 /** Throws Problem 403 where the tier may not have the fills. */

@@ -8,14 +8,16 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { address, slug } from '../parameters.ts';
+import { int, rowOf } from './columns.ts';
 import { amount, text, time } from './fields.ts';
 import { readIdentity } from './identity.ts';
-import { ALL_TAGS, MARKET_TAGS, marketFilter } from './market-tags.ts';
+import { ALL_TAGS, marketFilter } from './market-tags.ts';
 import { ProfileV2, profileV2 } from './profiles.ts';
 import { type Call, FEW_ROWS, newestOf, read } from './query.ts';
+import { readRecent } from './recent.ts';
 import { TagV2, tagV2, topTags } from './sums.ts';
-import { UNWEIGHTED, weightedUsd } from './weighted-volume.ts';
-import { Count, Int, isoSecond, Seconds, safeInteger } from './wire.ts';
+import { weightedUsd } from './weighted-volume.ts';
+import { isoSecond, safeInteger } from './wire.ts';
 
 const WINDOW_SECONDS = 30 * 86_400;
 const TAGS_MAX = 5;
@@ -31,60 +33,13 @@ const Parameters = z.object({
     .describe('restricts top_tags and weighted_volume to markets of this series'),
 });
 
-/** Markets of equal tags are added up, so that few rows come back. */
-const SQL = (filter: string) => `
-SELECT
-  ${MARKET_TAGS} AS tags,
-  sum(market_pnl) AS pnl,
-  sum(market_cost) AS cost,
-  sum(market_volume) - sum(market_taker_volume) AS makerVolume,
-  sum(market_taker_volume) AS takerVolume,
-  count() AS markets,
-  countIf(market_pnl > 0) AS wins,
-  toString(sum(market_unweighted)) AS unweighted,
-  max(market_newest) AS newest
-FROM
-(
-  SELECT
-    condition_id,
-    sum(realised_pnl) AS market_pnl,
-    sum(realised_cost) AS market_cost,
-    sumIf(usdc, kind = 'fill') AS market_volume,
-    sumIf(usdc, is_taker) AS market_taker_volume,
-    ${UNWEIGHTED} AS market_unweighted,
-    maxIf(toUnixTimestamp(block_time), kind = 'fill') AS market_newest
-  FROM bookings
-  WHERE trader = {trader:FixedString(20)}
-    AND block_time >= toDateTime({now:UInt32} - ${WINDOW_SECONDS}, 'UTC')
-    AND block_time <= toDateTime({now:UInt32}, 'UTC')
-    ${filter}
-  GROUP BY condition_id
-)
-GROUP BY tags
-${FEW_ROWS}`;
-
-const Row = z.object({
-  tags: z.array(z.string()),
-  pnl: Int,
-  cost: Int,
-  makerVolume: Int,
-  takerVolume: Int,
-  markets: Count,
-  wins: Count,
-  unweighted: z
-    .string()
-    .regex(/^-?\d+$/)
-    .transform((digits) => BigInt(digits)),
-  newest: Seconds,
-});
-
 /** No row where no block with a trade of theirs was synced yet. */
 const BALANCE_SQL = `
 SELECT balance, block_number AS sequence
 FROM balances
 WHERE trader = {trader:FixedString(20)}
 ${FEW_ROWS}`;
-const BalanceRow = z.object({ balance: Int, sequence: Int });
+const BalanceRow = rowOf({ balance: int, sequence: int });
 
 const Answer = z.object({
   profile: ProfileV2,
@@ -117,19 +72,22 @@ export const traderV2 = endpoint({
   problems: ['not_found'],
   async run(call: Call, given) {
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
-    const parameters = {
-      trader: new Bytes(given.address),
-      tag: given.tag,
-      series: given.series ?? '',
+    const trader = new Bytes(given.address);
+    const reading = readRecent(call, {
+      trader,
       now: Math.floor(call.now() / 1000),
-    };
-    const reading = read(call, { sql: SQL(marketFilter(given)), parameters, row: Row });
-    const [identity, sums, balances] = await Promise.all([
+      lengths: [WINDOW_SECONDS],
+      filter: marketFilter(given),
+      bound: { tag: given.tag, series: given.series ?? '' },
+      isWeighted: true,
+    });
+    const [identity, { windows }, balances] = await Promise.all([
       // Restricted sums do not see every fill.
       readIdentity(call, given.address, isRestricted ? undefined : reading),
       reading,
-      read(call, { sql: BALANCE_SQL, parameters, row: BalanceRow }),
+      read(call, { sql: BALANCE_SQL, parameters: { trader }, row: BalanceRow }),
     ]);
+    const sums = windows[0] ?? [];
     return {
       profile: profileV2({ ...identity, address: given.address }),
       pusd_balance: safeInteger(newestOf(balances)?.balance ?? 0n),

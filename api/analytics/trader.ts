@@ -1,17 +1,16 @@
 /**
  * `GET /v1/traders/:address`: profile, tags and windows of one trader (specification 2.1, 2.6, 2.7).
- * Windows are exact to the second, [now − W, now], from the trader's own bookings in one pass.
+ * Windows are exact to the second, [now − W, now], from the trader's own bookings.
  * Times have a space in place of T here, as the specification says of this endpoint.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { address } from '../parameters.ts';
-import { count, int, rowOf, seconds, texts } from './columns.ts';
 import { readIdentity } from './identity.ts';
-import { MARKET_TAGS } from './market-tags.ts';
 import { SpacedProfileV1 } from './profiles.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
+import type { Call } from './query.ts';
+import { readRecent } from './recent.ts';
 import { TagV1, topTags, total, WindowV1, windowV1 } from './sums.ts';
 import { isoSecond, spaced } from './wire.ts';
 
@@ -30,56 +29,6 @@ const TAGS_MAX = 20;
 
 const Parameters = z.object({
   address: address.describe('wallet of the trader, in any letter case'),
-});
-
-/**
- * One pass over the trader's bookings: a booking counts in the first window that it is in and in all
- * longer ones. Markets of equal tags are added up, so that few rows come back.
- */
-const SQL = `
-SELECT
-  window,
-  ${MARKET_TAGS} AS tags,
-  sum(market_pnl) AS pnl,
-  sum(market_cost) AS cost,
-  sum(market_volume) - sum(market_taker_volume) AS makerVolume,
-  sum(market_taker_volume) AS takerVolume,
-  count() AS markets,
-  countIf(market_pnl > 0) AS wins,
-  max(market_newest) AS newest
-FROM
-(
-  SELECT
-    arrayJoin(range(toUInt8(arrayFirstIndex(
-      length -> block_time >= toDateTime({now:UInt32} - length, 'UTC'),
-      [${Object.values(WINDOWS).join(', ')}])), ${NAMES.length + 1})) AS window,
-    condition_id,
-    sum(realised_pnl) AS market_pnl,
-    sum(realised_cost) AS market_cost,
-    sumIf(usdc, kind = 'fill') AS market_volume,
-    sumIf(usdc, is_taker) AS market_taker_volume,
-    maxIf(toUnixTimestamp(block_time), kind = 'fill') AS market_newest
-  FROM bookings
-  WHERE trader = {trader:FixedString(20)}
-    AND block_time >= toDateTime({now:UInt32} - ${WINDOWS.t_30d}, 'UTC')
-    AND block_time <= toDateTime({now:UInt32}, 'UTC')
-  GROUP BY window, condition_id
-)
-GROUP BY window, tags
-${FEW_ROWS}`;
-
-const Row = rowOf({
-  /** 1 for the shortest. */
-  window: count,
-  tags: texts,
-  pnl: int,
-  cost: int,
-  makerVolume: int,
-  takerVolume: int,
-  markets: count,
-  wins: count,
-  /** Fill; 0 where settlements are all. */
-  newest: seconds,
 });
 
 const Answer = z.object({
@@ -104,14 +53,14 @@ export const traderV1 = endpoint({
   answer: Answer,
   problems: ['not_found'],
   async run(call: Call, given) {
-    const parameters = {
+    const reading = readRecent(call, {
       trader: new Bytes(given.address),
       now: Math.floor(call.now() / 1000),
-    };
-    const reading = read(call, { sql: SQL, parameters, row: Row });
+      lengths: Object.values(WINDOWS),
+    });
     const identifying = readIdentity(call, given.address, reading);
-    const [identity, all] = await Promise.all([identifying, reading]);
-    const of = (name: Window) => all.filter(({ window }) => NAMES[window - 1] === name);
+    const [identity, { windows }] = await Promise.all([identifying, reading]);
+    const of = (name: Window) => windows[NAMES.indexOf(name)] ?? [];
     const windowOf = (name: Window) => windowV1(total(of(name)));
     return {
       profile: {

@@ -29,9 +29,7 @@ const OTHER_TENTHS = 17;
  * Aggregate over rows of `bookings`: Σ usdc · (1 − price) of taker fills, micro-USDC. Rounds each
  * fill down; as price = usdc / shares, it is usdc · (shares − usdc) / shares.
  */
-export const UNWEIGHTED = `sumIf(
-  intDivOrZero(toInt128(usdc) * (toInt128(shares) - toInt128(usdc)), toInt128(shares)),
-  kind = 'fill' AND is_taker)`;
+export const UNWEIGHTED = 'sumIf(intDivOrZero(toInt128(usdc) * (shares - usdc), shares), is_taker)';
 
 /** Dollars of what the markets' fills come to unweighted; a double only at the end. */
 export function weightedUsd(

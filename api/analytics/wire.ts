@@ -1,28 +1,9 @@
 /**
- * How values are written on the wire and read from ClickHouse rows: amounts, ratios and times.
+ * How values are written on the wire: amounts, ratios and times.
  * Amounts stay bigint from the row to the decimal text; only a ratio becomes a double, at the end.
  */
 import { getAddress } from 'viem';
-import { z } from 'zod';
 import { Problem } from '../problems.ts';
-
-/** An Int64 or UInt64 as ClickHouse quotes it. */
-export const Int = z
-  .string()
-  .regex(/^-?\d{1,20}$/)
-  .transform((text) => BigInt(text));
-
-/** Bytes as `hex` writes them, with 0x and in lower case then. */
-export const HexText = z
-  .string()
-  .regex(/^[0-9A-F]*$/)
-  .transform((digits) => `0x${digits.toLowerCase()}`);
-
-/** A count that fits a JSON number; ClickHouse quotes UInt64. */
-export const Count = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER);
-
-/** Seconds since the epoch; 0 = never. */
-export const Seconds = z.int().min(0).max(4_294_967_295);
 
 /** 100 · part / whole as a double, 0 where the whole is 0: ROI and win rate. */
 export function percent(part: bigint, whole: bigint): number {
@@ -41,7 +22,8 @@ export function isoSecond(seconds: number): string {
 
 /** `YYYY-MM-DD HH:MM:SS`, '' for 0. */
 export function hourText(seconds: number): string {
-  return isoSecond(seconds).replace('T', ' ').replace('Z', '');
+  const iso = isoSecond(seconds);
+  return iso === '' ? '' : `${iso.slice(0, 10)} ${iso.slice(11, 19)}`;
 }
 
 /** An ISO 8601 time with a space in place of T: the form of the v1 trader profile. */

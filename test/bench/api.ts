@@ -12,7 +12,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { createMemories } from '../../api/analytics/memory.ts';
 import { generateKey, storeKey } from '../../api/keys.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
-import { Bytes, type ClickHouseReader } from '../../infra/clickhouse-reader.ts';
+import { Bytes, type ClickHouseReader, connectReader } from '../../infra/clickhouse-reader.ts';
 import { connectNats } from '../../infra/nats.ts';
 import { openKv } from '../../infra/nats-kv.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
@@ -100,14 +100,15 @@ function withKeys(sql: string, name: string, { texts }: Bytes): string {
 }
 
 /** The statements of some requests of a case, without answering anything. */
-async function statementsOf(one: Case, client: ClickHouseClient): Promise<readonly Statement[][]> {
+async function statementsOf(one: Case, reader: ClickHouseReader): Promise<readonly Statement[][]> {
   const calls: Statement[][] = [];
   // Remembers what the requests before asked for, as the api does.
   const memories = createMemories(() => true);
   for (let i = 0; i < 2 * RECORDED_CALLS; i++) {
     const statements: Statement[] = [];
     const recorder: ClickHouseReader = {
-      async select({ sql, parameters, settings }) {
+      async select(select) {
+        const { sql, parameters, settings } = select;
         // The client library cannot bind bytes.
         const keys = Object.entries(parameters).filter(([, value]) => value instanceof Bytes);
         const statement: Statement = {
@@ -119,7 +120,7 @@ async function statementsOf(one: Case, client: ClickHouseClient): Promise<readon
           format: 'JSONEachRow',
         };
         statements.push(statement);
-        return (await (await client.query(statement)).json()) as unknown[];
+        return await reader.select(select);
       },
       close() {},
     };
@@ -157,11 +158,9 @@ async function measureUncached(
   port: number,
   headers: (i: number) => Record<string, string>,
 ) {
-  const client = connectClickHouse({
-    url: data.parts.env.CLICKHOUSE_URL,
-    database: 'fillstream',
-    name: 'bench',
-  });
+  const store = { url: data.parts.env.CLICKHOUSE_URL, database: 'fillstream', name: 'bench' };
+  const client = connectClickHouse(store);
+  const reader = connectReader(store);
   const rows = [];
   for (const one of casesOf(data.options)) {
     let asked = 0;
@@ -183,7 +182,7 @@ async function measureUncached(
       figures['p99'.padEnd(3 + CONNECTIONS.indexOf(connections))] = readable(found.p99);
       if (connections === 16) at16 = found.perSecond;
     }
-    const bare = await measureBare(client, await statementsOf(one, client));
+    const bare = await measureBare(client, await statementsOf(one, reader));
     rows.push({
       ...figures,
       'bare client at 16': readable(bare),
@@ -192,6 +191,7 @@ async function measureUncached(
     });
     console.log(Object.values(rows.at(-1) ?? {}).join('  '));
   }
+  reader.close();
   await client.close();
   return rows;
 }

@@ -2,7 +2,7 @@
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import type { Memories } from '../../api/analytics/memory.ts';
 import { createPages } from '../../api/analytics/pages.ts';
-import type { Call } from '../../api/analytics/query.ts';
+import { type Call, QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import { conditionId, type GeneratorOptions, traderAddress } from '../ledger-generator.ts';
 
@@ -81,7 +81,7 @@ export async function answerUncached(
   const url = new URL(one.ask(i), 'http://localhost');
   const values = form.exec(url.pathname)?.slice(1) ?? [];
   const call = {
-    ...{ ...work, queryMsMax: 5_000, now: Date.now, signal: null },
+    ...{ ...work, queryMsMax: QUERY_MS_MAX, now: Date.now, signal: null },
     caller: { tier: 'pro', account: '', keyHash: '' },
     pages: { ...PAGES, page: ({ compute }: { compute: () => unknown }) => compute() },
   } as unknown as Call;
