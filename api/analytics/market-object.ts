@@ -109,9 +109,10 @@ export async function readListings(
   call: Call,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Listing>> {
-  return await call.memories.listings.read(conditionIds, async (missing) => {
+  return await call.memories.listings.readTogether(conditionIds, async (missing) => {
     const parameters = { conditions: new Bytes(missing) };
-    const rows = await read(call, { sql: LISTINGS_SQL, parameters, row: ListingRow });
+    const select = { sql: LISTINGS_SQL, parameters, row: ListingRow };
+    const rows = await read({ ...call, signal: null }, select);
     return newestBy(rows, (row) => row.condition_id);
   });
 }
@@ -134,9 +135,10 @@ export async function readResolutions(
   call: Call,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Resolution>> {
-  return await call.memories.resolutions.read(conditionIds, async (missing) => {
+  return await call.memories.resolutions.readTogether(conditionIds, async (missing) => {
     const parameters = { conditions: new Bytes(missing) };
-    const rows = await read(call, { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow });
+    const select = { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow };
+    const rows = await read({ ...call, signal: null }, select);
     return newestBy(rows, (row) => row.condition_id);
   });
 }

@@ -21,6 +21,7 @@ import { count, rowOf } from './columns.ts';
 import type { ListingRow, ResolutionRow } from './market-object.ts';
 import type { ProfileRow } from './profiles.ts';
 import { QUERY_MS_MAX, read } from './query.ts';
+import { Together } from './together.ts';
 
 /** Bounds the memory: some 8 MB together. The oldest go first. */
 const KEYS_MAX = 3_000;
@@ -37,9 +38,21 @@ export class Memory<Row extends Sequenced> {
   readonly #kept = new Map<string, { readonly row: Row | undefined; readonly atMs: number }>();
   /** The newest fact of a key, as far as one was seen. */
   readonly #facts = new Map<string, bigint>();
+  readonly #together = new Together<Row>();
 
   constructor(isLive: () => boolean) {
     this.#isLive = isLive;
+  }
+
+  /**
+   * As `read`, where `readRows` does the same for all callers and none of them can end it: those who ask at
+   * the same time share a statement.
+   */
+  async readTogether(
+    keys: readonly string[],
+    readRows: (missing: readonly string[]) => Promise<ReadonlyMap<string, Row>>,
+  ): Promise<ReadonlyMap<string, Row>> {
+    return await this.read(keys, (missing) => this.#together.read(missing, readRows));
   }
 
   /** The rows of these keys: `readRows` is asked for those that are not remembered. */

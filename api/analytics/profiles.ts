@@ -136,9 +136,9 @@ export async function readProfileRows(
   call: Call,
   addresses: readonly string[],
 ): Promise<ReadonlyMap<string, ProfileRow>> {
-  return await call.memories.profiles.read(addresses, async (missing) => {
+  return await call.memories.profiles.readTogether(addresses, async (missing) => {
     const select = { sql: PROFILES_SQL, parameters: boundTo(missing), row: ProfileRow };
-    return newestBy(await read(call, select), ({ address }) => address);
+    return newestBy(await read({ ...call, signal: null }, select), ({ address }) => address);
   });
 }
 

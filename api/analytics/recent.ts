@@ -42,8 +42,11 @@ export async function readRecent(call: Call, asked: Asked): Promise<Recent> {
   };
 }
 
-/** A booking counts in each window that has begun by then. Few rows come back: one of each list of tags. */
-const SQL = ({ filter = '', isWeighted = false }: Asked) => `
+/**
+ * A booking counts in each window that has begun by then; where there is one window it is in that. Few rows
+ * come back: one of each list of tags.
+ */
+const SQL = ({ filter = '', isWeighted = false, lengths }: Asked) => `
 SELECT
   begin,
   ${MARKET_TAGS} AS tags,
@@ -58,7 +61,7 @@ SELECT
 FROM
 (
   SELECT
-    begin,
+    ${lengths.length === 1 ? "{since:DateTime('UTC')} AS begin" : 'begin'},
     condition_id,
     sum(realised_pnl) AS market_pnl,
     sum(realised_cost) AS market_cost,
@@ -67,10 +70,10 @@ FROM
     ${isWeighted ? UNWEIGHTED : '0'} AS market_unweighted,
     maxIf(block_time, kind = 'fill') AS market_newest
   FROM bookings
-  ARRAY JOIN {begins:Array(DateTime('UTC'))} AS begin
+  ${lengths.length === 1 ? '' : "ARRAY JOIN {begins:Array(DateTime('UTC'))} AS begin"}
   WHERE trader = {trader:FixedString(20)}
     AND block_time >= {since:DateTime('UTC')} AND block_time <= {now:DateTime('UTC')}
-    AND block_time >= begin
+    ${lengths.length === 1 ? '' : 'AND block_time >= begin'}
     ${filter}
   GROUP BY begin, condition_id
 )
