@@ -23,8 +23,8 @@ import type { ProfileRow } from './profiles.ts';
 import { QUERY_MS_MAX, read } from './query.ts';
 import { Together } from './together.ts';
 
-/** Bounds the memory: some 8 MB together. The oldest go first. */
-const KEYS_MAX = 3_000;
+/** Bounds the memory: some 50 MB together. The oldest go first. */
+const KEYS_MAX = 20_000;
 /** However a change was missed, it shows after this. */
 const AGE_MS_MAX = 300_000;
 const RETRY_MS = 1_000;
