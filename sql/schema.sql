@@ -425,7 +425,30 @@ CREATE TABLE fillstream.bookings
     `condition_id_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
     `trader_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
     `order_hash_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
-    INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
+    INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1,
+    PROJECTION fills_by_market
+    (
+        SELECT
+            condition_id,
+            trader,
+            block_number,
+            log_index,
+            kind,
+            block_time,
+            outcome_index,
+            side,
+            shares,
+            usdc,
+            fee,
+            order_hash,
+            is_taker,
+            token_id
+        ORDER BY
+            condition_id,
+            trader,
+            block_number,
+            log_index
+    )
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)

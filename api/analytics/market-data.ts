@@ -17,7 +17,7 @@ import { FILL, FillV1, fillColumns, fillsBy, fillV1 } from './fills.ts';
 import { type FoundMarket, findMarket, knownListing } from './market-key.ts';
 import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
 import { ProfileV1, readProfiles } from './profiles.ts';
-import { type Call, read } from './query.ts';
+import { BY_MARKET, type Call, read } from './query.ts';
 import { isoSecond, percent } from './wire.ts';
 
 const LIMIT_DEFAULT = 100;
@@ -74,11 +74,13 @@ const TraderRow = rowOf({
   newest: seconds,
 });
 
+/** Of the traders from the first to the last of a page, which follow each other. */
 const ORDERS_SQL = `
 SELECT trader AS address, ${FILL}
 FROM bookings
-WHERE trader IN {traders:Array(FixedString(20))}
-  AND condition_id = {condition_id:FixedString(32)} AND kind = 'fill'`;
+WHERE condition_id = {condition_id:FixedString(32)} AND kind = 'fill'
+  AND trader >= {first:FixedString(20)} AND trader <= {last:FixedString(20)}
+${BY_MARKET}`;
 
 const OrdersRow = rowOf({ address: hexText, ...fillColumns });
 
@@ -169,19 +171,19 @@ async function* readTraders(
   call: Call,
   given: Given,
   { condition_id: conditionId, outcomes }: Listing,
-  { first, until }: { readonly first: Figures; readonly until: string },
+  page: { readonly first: Figures; readonly until: string },
 ): AsyncGenerator<z.input<typeof TraderV1>> {
   const condition_id = new Bytes(conditionId);
-  for (let figures = first; ; ) {
-    const rows = figures.filter(({ address }) => !isBeyond(address, until, given.order));
+  for (let figures = page.first; ; ) {
+    const rows = figures.filter(({ address }) => !isBeyond(address, page.until, given.order));
     const addresses = rows.map(({ address }) => address);
-    const hasOrders = given.include_orders && rows.length > 0;
+    const [first, last] = [addresses[0], addresses.at(-1)].sort();
     const [profileOf, own] = await Promise.all([
       readProfiles(call, addresses),
-      hasOrders
+      given.include_orders && first !== undefined && last !== undefined
         ? read(call, {
             sql: ORDERS_SQL,
-            parameters: { condition_id, traders: new Bytes(addresses) },
+            parameters: { condition_id, first: new Bytes(first), last: new Bytes(last) },
             row: OrdersRow,
           })
         : [],
@@ -202,7 +204,7 @@ async function* readTraders(
     }
     if (rows.length < READ_TRADERS_MAX) return;
     const cursor = addresses.at(-1)?.slice(2);
-    figures = await readFigures(call, { ...given, cursor }, conditionId, until);
+    figures = await readFigures(call, { ...given, cursor }, conditionId, page.until);
   }
 }
 

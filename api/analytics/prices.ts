@@ -10,17 +10,15 @@ import { integer, marketKey } from '../parameters.ts';
 import { count, int, rowOf, seconds } from './columns.ts';
 import { amount, time } from './fields.ts';
 import { findMarket, unknownMarket } from './market-key.ts';
-import { type Call, read } from './query.ts';
+import { BY_MARKET, type Call, read } from './query.ts';
 import { isoSecond, price, safeInteger } from './wire.ts';
 
 const POINTS_MAX = 500;
 const INTERVAL_SECONDS_MIN = 5;
 
-/** Bookings are sorted by trader: the market's traders lead to its fills without reading the rest. */
 const FILLS = `
 FROM bookings
-WHERE trader IN (SELECT trader FROM market_traders WHERE condition_id = {condition_id:FixedString(32)})
-  AND condition_id = {condition_id:FixedString(32)}
+WHERE condition_id = {condition_id:FixedString(32)}
   AND kind = 'fill' AND is_taker AND bookings.shares > 0`;
 
 const SPAN_SQL = `
@@ -28,7 +26,8 @@ SELECT
   count() AS fills,
   min(block_time) AS first,
   max(block_time) AS last
-${FILLS}`;
+${FILLS}
+${BY_MARKET}`;
 
 const SpanRow = rowOf({ fills: count, first: seconds, last: seconds });
 
@@ -45,7 +44,8 @@ ${FILLS}
   -- No later than the span, whoever trades meanwhile.
   AND block_time <= toDateTime({last:UInt32}, 'UTC')
 GROUP BY at
-ORDER BY at`;
+ORDER BY at
+${BY_MARKET}`;
 
 /** Start, and of the first outcome: value and shares of all fills, and of the last one. */
 const IntervalRow = rowOf({

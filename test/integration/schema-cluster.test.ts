@@ -104,7 +104,8 @@ describe('clusterForm', () => {
     expect(positions).toContain("'{replica}', version) ORDER BY (condition_id, trader)");
     expect(formatted.get('TABLE positions')).toMatch(/COMMENT 'newest position [^']*'$/);
     expect(formatted.get('TABLE bookings_local')).toContain('PARTITION BY toYYYYMM(block_time)');
-    expect(formatted.get('ALTER TABLE bookings_local')).toContain('min_age_to_force_merge_seconds');
+    expect(formatted.get('ALTER TABLE trader_hours_local')).toContain('min_age_to_force_merge');
+    expect(formatted.get('ALTER TABLE bookings_local')).toContain('PROJECTION fills_by_market');
   });
 
   test('alters what is stored on the shards, and columns for readers too', () => {
