@@ -47,7 +47,7 @@ SELECT
   sum(taker_volume) AS taker
 FROM trader_hours FINAL
 WHERE trader = {trader:FixedString(20)}
-  AND trader_hours.hour >= {from:DateTime('UTC')} AND trader_hours.hour <= {to:DateTime('UTC')}
+  AND trader_hours.hour >= toDateTime({from:UInt32}, 'UTC') AND trader_hours.hour <= toDateTime({to:UInt32}, 'UTC')
   ${filter}
 GROUP BY trader_hours.hour
 ORDER BY trader_hours.hour ${down}

@@ -10,11 +10,11 @@ import type { Caller } from '../keys.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
-import { count as counted, hexText, int, rowOf, seconds } from './columns.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './columns.ts';
 import { traderCursor } from './cursors.ts';
 import { amountText, count, percentage, text, time } from './fields.ts';
 import { FILL, FillV1, fillColumns, fillsBy, fillV1 } from './fills.ts';
-import { type FoundMarket, findMarket, knownListing } from './market-key.ts';
+import { findMarket, knownListing } from './market-key.ts';
 import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
 import { ProfileV1, readProfiles } from './profiles.ts';
 import { BY_MARKET, type Call, read } from './query.ts';
@@ -36,24 +36,7 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
-/** Of all traders their number, and the last one of the page; no list of them is answered. */
-const HEAD_SQL = (given: Given) => `
-SELECT
-  length(everyone) AS total_count,
-  length(behind) AS behind_count,
-  behind[${given.order === 'asc' ? '' : '-'}{limit:Int32}] AS last
-FROM
-(
-  SELECT
-    arraySort(groupUniqArray(trader)) AS everyone,
-    arrayFilter(one -> ${isBehind('one', given)}, everyone) AS behind
-  FROM market_traders
-  WHERE condition_id = {condition_id:FixedString(32)}
-)`;
-
-const HeadRow = rowOf({ total_count: counted, behind_count: counted, last: hexText });
-
-/** Traders behind the cursor up to the page's last one, whoever came meanwhile. */
+/** The traders of a page and the one behind it; FINAL adds up the parts of a row. */
 const TRADERS_SQL = (given: Given) => `
 SELECT
   trader AS address,
@@ -62,17 +45,32 @@ SELECT
   market_traders.fee AS fees,
   maker_volume AS maker,
   taker_volume AS taker,
-  last_trade_at AS newest
+  last_trade_at AS newest,
+  ${given.cursor === undefined ? 'count() OVER ()' : 'toUInt64(0)'} AS total
 FROM market_traders FINAL
-WHERE condition_id = {condition_id:FixedString(32)} AND ${isBehind('trader', given)}
-  AND ({until:String} = '' OR trader ${given.order === 'asc' ? '<=' : '>='} unhex({until:String}))
+WHERE condition_id = {condition_id:FixedString(32)} ${given.cursor === undefined ? '' : BEHIND[given.order]}
 ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
-LIMIT ${READ_TRADERS_MAX}`;
+LIMIT {most:UInt32}`;
+
+const BEHIND = {
+  asc: 'AND trader > {cursor:FixedString(20)}',
+  desc: 'AND trader < {cursor:FixedString(20)}',
+};
 
 const TraderRow = rowOf({
   ...{ address: hexText, pnl: int, cost: int, fees: int, maker: int, taker: int },
   newest: seconds,
+  /** Traders on all pages; 0 behind a cursor. */
+  total: counted,
 });
+type TraderRow = RowOf<typeof TraderRow>;
+
+const COUNT_SQL = `
+SELECT uniqExact(trader) AS total
+FROM market_traders
+WHERE condition_id = {condition_id:FixedString(32)}`;
+
+const CountRow = rowOf({ total: counted });
 
 /** Of the traders from the first to the last of a page, which follow each other. */
 const ORDERS_SQL = `
@@ -112,81 +110,59 @@ export const marketData = endpoint({
   problems: ['tier_required', 'not_found'],
   allowed: requireTier,
   async run(call: Call, given) {
-    const market = await findMarket(call, given.id_or_slug);
-    const [{ behindCount, last, listing, resolution, totalCount }, first] = await Promise.all([
-      readHead(call, given, market),
-      // Where the page ends is not known yet: what is too much is left out then.
-      readFigures(call, given, market.conditionId, ''),
-    ]);
-    const next = behindCount > given.limit ? last : '';
+    const { listing, resolution, rows, total } = await readPage(call, given);
+    const page = rows.slice(0, given.limit);
+    const last = page.at(-1);
+    const next = last !== undefined && rows.length > page.length ? last.address : '';
     const head = {
       market: marketV1(listing, resolution),
-      total_count: totalCount,
+      total_count: total,
       next_cursor: next,
       traders: [],
     };
-    const traders = readTraders(call, given, listing, { first, until: next });
-    return new Page<typeof head>(head, next, traders);
+    return new Page<typeof head>(head, next, withFills(call, given, listing, page));
   },
 });
 
-/** Throws Problem 404 where nothing is known of the market. */
-async function readHead(call: Call, given: Given, { conditionId, listing }: FoundMarket) {
+/** The figures of a page, and of one trader more where there is one. Throws Problem 404 of no market. */
+async function readPage(call: Call, given: Given) {
   const key: MarketKey = given.id_or_slug;
+  const { conditionId, listing } = await findMarket(call, key);
+  const { cursor, limit } = given;
   const parameters = {
     condition_id: new Bytes(conditionId),
-    limit: given.limit,
-    cursor: given.cursor ?? '',
+    most: limit + 1,
+    ...(cursor === undefined ? {} : { cursor: new Bytes(`0x${cursor}`) }),
   };
-  const [found, resolutions, [head]] = await Promise.all([
+  const [found, resolutions, rows, [counted]] = await Promise.all([
     listing,
     readResolutions(call, [conditionId]),
-    read(call, { sql: HEAD_SQL(given), parameters, row: HeadRow }),
+    read(call, { sql: TRADERS_SQL(given), parameters, row: TraderRow }),
+    cursor === undefined ? [] : read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
   ]);
-  if (head === undefined) throw new Error('one row of sums without a key expected, got none');
   const resolution = resolutions.get(conditionId);
+  const total = counted?.total ?? rows[0]?.total ?? 0;
   return {
-    listing: knownListing(key, found, { traders: head.total_count, resolution }),
+    listing: knownListing(key, found, { traders: total, resolution }),
     resolution,
-    totalCount: head.total_count,
-    behindCount: head.behind_count,
-    last: head.last,
+    rows,
+    total,
   };
 }
 
-/** Figures of the next traders up to `until`, an address, or '' for the end of the list. */
-async function readFigures(call: Call, given: Given, conditionId: string, until: string) {
-  const parameters = {
-    condition_id: new Bytes(conditionId),
-    cursor: given.cursor ?? '',
-    until: until.slice(2),
-  };
-  return await read(call, { sql: TRADERS_SQL(given), parameters, row: TraderRow });
-}
-
-type Figures = Awaited<ReturnType<typeof readFigures>>;
-
-/** The traders of the page, of which `first` were read already, up to its last one or the list's end. */
-async function* readTraders(
+/** The traders of the page, some at a time with their fills. */
+async function* withFills(
   call: Call,
   given: Given,
   { condition_id: conditionId, outcomes }: Listing,
-  page: { readonly first: Figures; readonly until: string },
+  page: readonly TraderRow[],
 ): AsyncGenerator<z.input<typeof TraderV1>> {
-  const condition_id = new Bytes(conditionId);
-  for (let figures = page.first; ; ) {
-    const rows = figures.filter(({ address }) => !isBeyond(address, page.until, given.order));
+  for (let begin = 0; begin < page.length; begin += READ_TRADERS_MAX) {
+    const rows = page.slice(begin, begin + READ_TRADERS_MAX);
     const addresses = rows.map(({ address }) => address);
-    const [first, last] = [addresses[0], addresses.at(-1)].sort();
     const [profileOf, own] = await Promise.all([
       readProfiles(call, addresses),
-      given.include_orders && first !== undefined && last !== undefined
-        ? read(call, {
-            sql: ORDERS_SQL,
-            parameters: { condition_id, first: new Bytes(first), last: new Bytes(last) },
-            row: OrdersRow,
-          })
-        : [],
+      given.include_orders ? readFills(call, conditionId, addresses) : [],
     ]);
     const ordersOf = fillsBy(own, ({ address }) => address);
     for (const { address, pnl, cost, fees, maker, taker, newest } of rows) {
@@ -202,20 +178,18 @@ async function* readTraders(
         orders: (ordersOf.get(address) ?? []).map((fill) => fillV1(fill, outcomes)),
       };
     }
-    if (rows.length < READ_TRADERS_MAX) return;
-    const cursor = addresses.at(-1)?.slice(2);
-    figures = await readFigures(call, { ...given, cursor }, conditionId, page.until);
   }
 }
 
-function isBeyond(address: string, until: string, order: Given['order']): boolean {
-  if (until === '') return false;
-  return order === 'asc' ? address > until : address < until;
-}
-
-function isBehind(trader: string, { cursor, order }: Given): string {
-  if (cursor === undefined) return '1';
-  return `${trader} ${order === 'asc' ? '>' : '<'} toFixedString(unhex({cursor:String}), 20)`;
+/** The fills of traders that follow each other. */
+async function readFills(call: Call, conditionId: string, addresses: readonly string[]) {
+  const [first = '0x', last = first] = [addresses[0], addresses.at(-1)].sort();
+  const parameters = {
+    condition_id: new Bytes(conditionId),
+    first: new Bytes(first),
+    last: new Bytes(last),
+  };
+  return await read(call, { sql: ORDERS_SQL, parameters, row: OrdersRow });
 }
 
 /** Throws Problem 403 where the tier may not have it. */

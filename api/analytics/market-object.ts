@@ -101,14 +101,16 @@ const LISTING_SQL = {
   slug: `SELECT ${LISTING} FROM markets FINAL WHERE slug = {value:String} ${FEW_ROWS}`,
 };
 
+type Reading = Pick<Call, 'clickhouse' | 'memories' | 'queryMsMax'>;
+
 /** By the primary key of both tables. */
 const AMONG = 'condition_id IN {conditions:Array(FixedString(32))}';
 
 /** The listings of these markets by condition id; without those that no listing describes. */
 export async function readListings(
-  call: Call,
+  call: Reading,
   conditionIds: readonly string[],
-): Promise<ReadonlyMap<string, Listing>> {
+): Promise<ReadonlyMap<string, ListingRow>> {
   return await call.memories.listings.readTogether(conditionIds, async (missing) => {
     const parameters = { conditions: new Bytes(missing) };
     const select = { sql: LISTINGS_SQL, parameters, row: ListingRow };
@@ -132,7 +134,7 @@ ${FEW_ROWS}`;
 
 /** The resolutions of these markets by condition id. */
 export async function readResolutions(
-  call: Call,
+  call: Reading,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Resolution>> {
   return await call.memories.resolutions.readTogether(conditionIds, async (missing) => {

@@ -22,9 +22,10 @@ import type { ListingRow, ResolutionRow } from './market-object.ts';
 import type { ProfileRow } from './profiles.ts';
 import { QUERY_MS_MAX, read } from './query.ts';
 import { Together } from './together.ts';
+import { warmUp } from './warm.ts';
 
-/** Bounds the memory: some 50 MB together. The oldest go first. */
-const KEYS_MAX = 20_000;
+/** Keys of each kind, which bounds the memory: some 50 MB together. The oldest go first. */
+const REMEMBERED_MAX = 20_000;
 /** However a change was missed, it shows after this. */
 const AGE_MS_MAX = 300_000;
 const RETRY_MS = 1_000;
@@ -35,13 +36,15 @@ type Sequenced = { readonly sequence: bigint };
 /** What is remembered of one kind. Remembers nothing while `isLive` is false. */
 export class Memory<Row extends Sequenced> {
   readonly #isLive: () => boolean;
+  readonly #keysMax: number;
   readonly #kept = new Map<string, { readonly row: Row | undefined; readonly atMs: number }>();
   /** The newest fact of a key, as far as one was seen. */
   readonly #facts = new Map<string, bigint>();
   readonly #together = new Together<Row>();
 
-  constructor(isLive: () => boolean) {
+  constructor(isLive: () => boolean, keysMax: number = REMEMBERED_MAX) {
     this.#isLive = isLive;
+    this.#keysMax = keysMax;
   }
 
   /**
@@ -80,13 +83,14 @@ export class Memory<Row extends Sequenced> {
   /** Remembers what the store has of a key, or that it has nothing, unless a newer fact was seen. */
   keep(key: string, row: Row | undefined): void {
     const isOld = (row?.sequence ?? 0n) < (this.#facts.get(key) ?? 0n);
-    if (this.#isLive() && !isOld) setNewest(this.#kept, key, { row, atMs: performance.now() });
+    if (this.#isLive() && !isOld)
+      this.#setNewest(this.#kept, key, { row, atMs: performance.now() });
   }
 
   /** A fact of the key was seen: rows from before it are over. */
   changed(key: string, sequence: number): void {
     this.#kept.delete(key);
-    setNewest(this.#facts, key, BigInt(sequence));
+    this.#setNewest(this.#facts, key, BigInt(sequence));
   }
 
   forget(key: string): void {
@@ -97,13 +101,13 @@ export class Memory<Row extends Sequenced> {
     this.#kept.clear();
     this.#facts.clear();
   }
-}
 
-function setNewest<Value>(map: Map<string, Value>, key: string, value: Value): void {
-  map.delete(key);
-  map.set(key, value);
-  const [oldest] = map.keys();
-  if (map.size > KEYS_MAX && oldest !== undefined) map.delete(oldest);
+  #setNewest<Value>(map: Map<string, Value>, key: string, value: Value): void {
+    map.delete(key);
+    map.set(key, value);
+    const [oldest] = map.keys();
+    if (map.size > this.#keysMax && oldest !== undefined) map.delete(oldest);
+  }
 }
 
 export type Memories = {
@@ -123,7 +127,8 @@ export function createMemories(isLive: () => boolean = () => false): Memories {
     listings: new Memory(isLive),
     resolutions: new Memory(isLive),
     profiles: new Memory(isLive),
-    names: new Memory(isLive),
+    // A market has two.
+    names: new Memory(isLive, 2 * REMEMBERED_MAX),
   };
 }
 
@@ -189,12 +194,21 @@ export function followFacts(options: {
     };
     isFollowing = true;
     try {
-      await Promise.all(SUBJECTS.map(follow));
+      await Promise.all([...SUBJECTS.map(follow), warm(signal)]);
     } finally {
       isFollowing = false;
       failed.abort();
       clear();
     }
+  }
+
+  async function warm(signal: AbortSignal): Promise<void> {
+    const call = { clickhouse, memories, queryMsMax: QUERY_MS_MAX, signal };
+    // Whatever was not read is read when it is asked for.
+    await warmUp(call, REMEMBERED_MAX).catch((error: unknown) => {
+      if (!passes(error) && !signal.aborted) throw error;
+      logger.debug({ err: error }, 'the newest markets were not read ahead');
+    });
   }
 
   async function followForEver(): Promise<void> {

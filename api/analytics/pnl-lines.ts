@@ -19,7 +19,7 @@ const SQL = `
 SELECT trader AS address, hour AS start, sum(realised_pnl) AS pnl
 FROM trader_hours
 WHERE trader IN {traders:Array(FixedString(20))}
-  AND hour >= {from:DateTime('UTC')} AND hour <= {to:DateTime('UTC')}
+  AND hour >= toDateTime({from:UInt32}, 'UTC') AND hour <= toDateTime({to:UInt32}, 'UTC')
 GROUP BY trader, hour`;
 
 const Row = rowOf({ address: hexText, start: seconds, pnl: int });

@@ -61,7 +61,7 @@ SELECT
 FROM
 (
   SELECT
-    ${lengths.length === 1 ? "{since:DateTime('UTC')} AS begin" : 'begin'},
+    ${lengths.length === 1 ? '{since:UInt32} AS begin' : 'begin'},
     condition_id,
     sum(realised_pnl) AS market_pnl,
     sum(realised_cost) AS market_cost,
@@ -70,9 +70,9 @@ FROM
     ${isWeighted ? UNWEIGHTED : '0'} AS market_unweighted,
     maxIf(block_time, kind = 'fill') AS market_newest
   FROM bookings
-  ${lengths.length === 1 ? '' : "ARRAY JOIN {begins:Array(DateTime('UTC'))} AS begin"}
+  ${lengths.length === 1 ? '' : 'ARRAY JOIN {begins:Array(UInt32)} AS begin'}
   WHERE trader = {trader:FixedString(20)}
-    AND block_time >= {since:DateTime('UTC')} AND block_time <= {now:DateTime('UTC')}
+    AND block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')
     ${lengths.length === 1 ? '' : 'AND block_time >= begin'}
     ${filter}
   GROUP BY begin, condition_id

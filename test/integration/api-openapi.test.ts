@@ -214,7 +214,7 @@ describe('live answers', () => {
             Object.entries(given).filter(([name]) => !path.includes(`{${name}}`)),
           );
           const answer = await get(`${url + fill(path, given)}?${query}`, key);
-          expect(answer.status).toBeLessThan(500);
+          expect(answer.status, `${path} ${query} ${answer.text}`).toBeLessThan(500);
           expectDescribed(operation, answer);
         }),
         { numRuns: RUNS, seed: SEED },

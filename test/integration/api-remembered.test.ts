@@ -3,7 +3,8 @@
  * answer shows a change as soon as the store has it; while NATS is away nothing is remembered.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { followFacts } from '../../api/analytics/memory.ts';
+import { createMemories, followFacts } from '../../api/analytics/memory.ts';
+import { warmUp } from '../../api/analytics/warm.ts';
 import { connectReader } from '../../infra/clickhouse-reader.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import type { Nats } from '../../infra/nats.ts';
@@ -14,6 +15,7 @@ import { publishEvent } from '../../ingest/follow-ledger.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { until } from '../e2e/service.ts';
 import { conditionId, listingOf, traderAddress } from '../ledger-generator.ts';
+import { insertListings, MARKETS } from './api-bookings.ts';
 import { DATABASE, silent, startClickHouse, startNats, temporaryDirectory } from './api-harness.ts';
 
 let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
@@ -119,6 +121,42 @@ describe('an answer shows what the store has', () => {
       await until(async () => ((await name()) === text ? true : undefined));
     }
   });
+});
+
+test('the newest markets are remembered before anyone asks for them', async () => {
+  const clickhouse = await startClickHouse(`${directory.path}/warm`);
+  const reader = connectReader({ url: clickhouse.url, database: DATABASE, name: 'test' });
+  try {
+    await insertListings(clickhouse.client, 1_700_000_000);
+    const memories = createMemories(() => true);
+    const call = { clickhouse: reader, memories, queryMsMax: 5_000, signal: null };
+    await warmUp(call, MARKETS.length - 1);
+    const conditions = MARKETS.map((market) => `0x${market.conditionId}`);
+    const unknown: string[] = [];
+    const note = async (missing: readonly string[]) => {
+      unknown.push(...missing);
+      return new Map();
+    };
+    const listings = await memories.listings.read(conditions, note);
+    const resolutions = await memories.resolutions.read([...listings.keys()], note);
+    expect(listings.size).toBe(MARKETS.length - 1);
+    expect(unknown).toHaveLength(1);
+    expect(resolutions.size).toBeGreaterThan(0);
+    for (const { condition_id, id, slug } of listings.values()) {
+      const names = await memories.names.read([`id:${id}`, `slug:${slug}`], note);
+      expect(names.get(`id:${id}`)?.conditionId).toBe(condition_id);
+      const named = names.get(`slug:${slug}`)?.conditionId ?? '';
+      expect(listings.get(named)?.slug).toBe(slug);
+      for (const other of listings.values()) {
+        if (other.slug !== slug) continue;
+        expect(listings.get(named)?.sequence).toBeGreaterThanOrEqual(other.sequence);
+      }
+    }
+    expect(unknown).toHaveLength(1);
+  } finally {
+    reader.close();
+    await clickhouse.stop();
+  }
 });
 
 test('nothing is remembered while NATS is away, and again when it is back', async () => {
