@@ -13,7 +13,7 @@ import { admit, requireKey, uncounted } from './admission.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { createMemories, type Memories } from './analytics/memory.ts';
 import { createPages } from './analytics/pages.ts';
-import { QUERY_MS_MAX } from './analytics/query.ts';
+import { createSumming, QUERY_MS_MAX } from './analytics/query.ts';
 import { allowOrigins } from './cors.ts';
 import { docsHandler, documentHandler } from './docs.ts';
 import type { Feed } from './feed/feed.ts';
@@ -58,6 +58,8 @@ export type AppOptions = {
   readonly memories?: Memories;
   /** Longest time of one read of ClickHouse, milliseconds; 5,000 by default. */
   readonly queryMsMax?: number;
+  /** Most bookings of a trader that are added up here; 2,000 by default. */
+  readonly bookingsMax?: number;
   /** Milliseconds since the epoch; the wall clock by default. */
   readonly now?: () => number;
 };
@@ -81,6 +83,7 @@ export function createApp(options: AppOptions): Express {
     now,
     pages: createPages(),
     memories: options.memories ?? createMemories(),
+    summing: createSumming(options.bookingsMax),
   };
   const cors = allowOrigins(options.corsOrigins ?? []);
   app.use(logRequests(logger, options.metrics));

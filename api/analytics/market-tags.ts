@@ -14,12 +14,17 @@ export function countedTags(tags: readonly string[]): readonly string[] {
   return [...new Set(tags)].filter((tag) => tag !== '' && !(tag === 'sports' && isEsports));
 }
 
-/** Condition that a market counts under the parameter `tag`. */
+/** Whether a market with these tags counts under the parameter `tag`. */
+export function countsUnder(tags: readonly string[], tag: string): boolean {
+  return tag === ALL_TAGS || countedTags(tags).includes(tag);
+}
+
+/** The same as a condition. */
 const HAS_TAG = `(has(${MARKET_TAGS}, {tag:String})
   AND NOT ({tag:String} = 'sports' AND has(${MARKET_TAGS}, 'esports')))`;
 
 /** Condition that a market belongs to the series of the parameter `series`. */
-const HAS_SERIES = `dictGetOrDefault('market_dictionary', 'series_slug',
+export const HAS_SERIES = `dictGetOrDefault('market_dictionary', 'series_slug',
   tuple(reinterpretAsUInt256(condition_id)), '') = {series:String}`;
 
 /** The tag that filters nothing. */

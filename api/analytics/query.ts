@@ -21,7 +21,32 @@ type Analytics = {
   readonly now: () => number;
   readonly pages: Pages;
   readonly memories: Memories;
+  readonly summing: Summing;
 };
+
+/** Where sums of a trader's bookings are made. */
+export type Summing = {
+  /** Of more than these in the store. */
+  readonly bookingsMax: number;
+  /** Traders who had more: they are not tried again. */
+  readonly busy: Pick<Set<string>, 'add' | 'has'>;
+};
+
+export function createSumming(bookingsMax = 2_000): Summing {
+  const traders = new Set<string>();
+  return {
+    bookingsMax,
+    busy: {
+      has: (trader) => traders.has(trader),
+      add(trader) {
+        if (traders.size >= BUSY_MAX) traders.clear();
+        return traders.add(trader);
+      },
+    },
+  };
+}
+
+const BUSY_MAX = 10_000;
 
 /** One request as its endpoint sees it. */
 export type Call = Analytics & Context;

@@ -11,7 +11,7 @@ import { address, slug } from '../parameters.ts';
 import { int, rowOf } from './columns.ts';
 import { amount, text, time } from './fields.ts';
 import { readIdentity } from './identity.ts';
-import { ALL_TAGS, marketFilter } from './market-tags.ts';
+import { ALL_TAGS, countsUnder, HAS_SERIES } from './market-tags.ts';
 import { ProfileV2, profileV2 } from './profiles.ts';
 import { type Call, FEW_ROWS, newestOf, read } from './query.ts';
 import { readRecent } from './recent.ts';
@@ -72,22 +72,24 @@ export const traderV2 = endpoint({
   problems: ['not_found'],
   async run(call: Call, given) {
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
-    const trader = new Bytes(given.address);
     const reading = readRecent(call, {
-      trader,
+      trader: given.address,
       now: Math.floor(call.now() / 1000),
       lengths: [WINDOW_SECONDS],
-      filter: marketFilter(given),
-      bound: { tag: given.tag, series: given.series ?? '' },
-      isWeighted: true,
+      filter: given.series === undefined ? '' : `AND ${HAS_SERIES}`,
+      bound: { series: given.series ?? '' },
     });
     const [identity, { windows }, balances] = await Promise.all([
-      // Restricted sums do not see every fill.
-      readIdentity(call, given.address, isRestricted ? undefined : reading),
+      // Sums of a series do not see every fill.
+      readIdentity(call, given.address, given.series === undefined ? reading : undefined),
       reading,
-      read(call, { sql: BALANCE_SQL, parameters: { trader }, row: BalanceRow }),
+      read(call, {
+        sql: BALANCE_SQL,
+        parameters: { trader: new Bytes(given.address) },
+        row: BalanceRow,
+      }),
     ]);
-    const sums = windows[0] ?? [];
+    const sums = (windows[0] ?? []).filter(({ tags }) => countsUnder(tags, given.tag));
     return {
       profile: profileV2({ ...identity, address: given.address }),
       pusd_balance: safeInteger(newestOf(balances)?.balance ?? 0n),

@@ -4,7 +4,6 @@
  * Times have a space in place of T here, as the specification says of this endpoint.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { address } from '../parameters.ts';
 import { readIdentity } from './identity.ts';
@@ -54,7 +53,7 @@ export const traderV1 = endpoint({
   problems: ['not_found'],
   async run(call: Call, given) {
     const reading = readRecent(call, {
-      trader: new Bytes(given.address),
+      trader: given.address,
       now: Math.floor(call.now() / 1000),
       lengths: Object.values(WINDOWS),
     });

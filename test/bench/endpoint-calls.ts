@@ -2,7 +2,7 @@
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import type { Memories } from '../../api/analytics/memory.ts';
 import { createPages } from '../../api/analytics/pages.ts';
-import { type Call, QUERY_MS_MAX } from '../../api/analytics/query.ts';
+import { type Call, createSumming, QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import { conditionId, type GeneratorOptions, traderAddress } from '../ledger-generator.ts';
 
@@ -68,6 +68,8 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
   ];
 }
 
+const summing = createSumming();
+
 /** The endpoint's own work for the i-th request of a case; no page of a board is kept. */
 export async function answerUncached(
   one: Case,
@@ -81,7 +83,7 @@ export async function answerUncached(
   const url = new URL(one.ask(i), 'http://localhost');
   const values = form.exec(url.pathname)?.slice(1) ?? [];
   const call = {
-    ...{ ...work, queryMsMax: QUERY_MS_MAX, now: Date.now, signal: null },
+    ...{ ...work, summing, queryMsMax: QUERY_MS_MAX, now: Date.now, signal: null },
     caller: { tier: 'pro', account: '', keyHash: '' },
     pages: { ...PAGES, page: ({ compute }: { compute: () => unknown }) => compute() },
   } as unknown as Call;

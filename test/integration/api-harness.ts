@@ -113,6 +113,7 @@ export async function startApi(options: {
   readonly clickhouseUrl: string;
   readonly nats: Awaited<ReturnType<typeof startNats>>;
   readonly queryMsMax?: number;
+  readonly bookingsMax?: number;
   readonly now?: () => number;
   readonly feed?: AppOptions['feed'] & Parameters<typeof createReadiness>[0]['feed'];
   readonly sharedCounts?: AppOptions['sharedCounts'];
@@ -145,6 +146,7 @@ export async function startApi(options: {
     ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
     ...(options.corsOrigins === undefined ? {} : { corsOrigins: options.corsOrigins }),
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
+    ...(options.bookingsMax === undefined ? {} : { bookingsMax: options.bookingsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),
     ...(options.sharedCounts === undefined ? {} : { sharedCounts: options.sharedCounts }),
   });
