@@ -466,7 +466,9 @@ CREATE TABLE fillstream.leaderboard_1d
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
-    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
+    `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
+    `win_rate` Float64 MATERIALIZED (100 * wins_count) / markets_count COMMENT 'percent'
 )
 ENGINE = MergeTree
 ORDER BY (tag, -realised_pnl, -volume, trader)
@@ -502,7 +504,9 @@ CREATE TABLE fillstream.leaderboard_1h
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
-    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
+    `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
+    `win_rate` Float64 MATERIALIZED (100 * wins_count) / markets_count COMMENT 'percent'
 )
 ENGINE = MergeTree
 ORDER BY (tag, -realised_pnl, -volume, trader)
@@ -538,7 +542,9 @@ CREATE TABLE fillstream.leaderboard_30d
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
-    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
+    `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
+    `win_rate` Float64 MATERIALIZED (100 * wins_count) / markets_count COMMENT 'percent'
 )
 ENGINE = MergeTree
 ORDER BY (tag, -realised_pnl, -volume, trader)
@@ -574,7 +580,9 @@ CREATE TABLE fillstream.leaderboard_3d
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
-    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
+    `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
+    `win_rate` Float64 MATERIALIZED (100 * wins_count) / markets_count COMMENT 'percent'
 )
 ENGINE = MergeTree
 ORDER BY (tag, -realised_pnl, -volume, trader)
@@ -610,7 +618,9 @@ CREATE TABLE fillstream.leaderboard_4h
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
-    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
+    `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
+    `win_rate` Float64 MATERIALIZED (100 * wins_count) / markets_count COMMENT 'percent'
 )
 ENGINE = MergeTree
 ORDER BY (tag, -realised_pnl, -volume, trader)
@@ -646,7 +656,9 @@ CREATE TABLE fillstream.leaderboard_7d
     `markets_count` UInt32 COMMENT 'markets with a fill or a settlement in the window',
     `wins_count` UInt32 COMMENT 'of these, markets with a realised PnL above 0',
     `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in any market, UTC',
-    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC'
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when the board was computed, UTC',
+    `roi` Float64 MATERIALIZED if(realised_cost = 0, 0, (100 * realised_pnl) / realised_cost) COMMENT 'percent, 0 where nothing was closed',
+    `win_rate` Float64 MATERIALIZED (100 * wins_count) / markets_count COMMENT 'percent'
 )
 ENGINE = MergeTree
 ORDER BY (tag, -realised_pnl, -volume, trader)

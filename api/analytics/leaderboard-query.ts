@@ -24,28 +24,24 @@ const BOARDS = {
 } as const;
 const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
 
-const ROI = 'if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost)';
-const WIN_RATE = '100 * wins_count / markets_count';
-
-/** What each order sorts by; ties go by RANKING. */
-const SORT_VALUES = {
-  pnl: 'realised_pnl',
-  roi: ROI,
-  win_rate: WIN_RATE,
-  market_count: 'markets_count',
+/** The column that each order sorts by; ties go by RANKING. */
+const SORT_COLUMNS = {
+  ...{ pnl: 'realised_pnl', roi: 'roi', win_rate: 'win_rate', market_count: 'markets_count' },
 } as const;
 
 /** By PnL, volume, address: all upwards, as the boards are sorted on disk. */
 const RANKING = ['-realised_pnl', '-volume', 'trader'] as const;
 
-/** The entry of the cursor as the columns that the values are of, in the columns' own types. */
+/** The entry of the cursor as a row of a board; its ratios as the boards have them. */
 const CURSOR_ENTRY = `(
   SELECT
     {cursor_pnl:Int64} AS realised_pnl,
     {cursor_cost:Int64} AS realised_cost,
     {cursor_volume:Int64} AS volume,
     {cursor_markets:UInt32} AS markets_count,
-    {cursor_wins:UInt32} AS wins_count
+    {cursor_wins:UInt32} AS wins_count,
+    if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost) AS roi,
+    100 * wins_count / markets_count AS win_rate
 )`;
 const SORTS = ['pnl', 'roi', 'win_rate', 'market_count'] as const;
 
@@ -97,10 +93,10 @@ export type Given = z.output<typeof Parameters>;
 
 /** Condition of each filter; the name is the parameter's, and its value is bound. */
 const FILTERS = {
-  min_win_rate: `${WIN_RATE} >= {min_win_rate:Float64}`,
-  max_win_rate: `${WIN_RATE} <= {max_win_rate:Float64}`,
-  min_roi: `${ROI} >= {min_roi:Float64}`,
-  max_roi: `${ROI} <= {max_roi:Float64}`,
+  min_win_rate: 'win_rate >= {min_win_rate:Float64}',
+  max_win_rate: 'win_rate <= {max_win_rate:Float64}',
+  min_roi: 'roi >= {min_roi:Float64}',
+  max_roi: 'roi <= {max_roi:Float64}',
   min_market_count: 'markets_count >= {min_market_count:UInt32}',
   max_market_count: 'markets_count <= {max_market_count:UInt32}',
   min_pnl: 'realised_pnl >= {min_pnl:Int64} * 1000000',
@@ -195,7 +191,7 @@ export function allowedPage(given: Given, caller: Caller): Given {
 /** The statements of these parameters: fixed fragments only, every value is bound. */
 function statements(given: Given) {
   const board = BOARDS[given.time_frame];
-  const value = SORT_VALUES[given.sort_by];
+  const value = SORT_COLUMNS[given.sort_by];
   const filters = FILTER_NAMES.filter((name) => given[name] !== undefined);
   const where = ['tag = {tag:String}', ...filters.map((name) => FILTERS[name])].join(' AND ');
   const isDown = given.order === 'desc';
