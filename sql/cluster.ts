@@ -43,7 +43,7 @@ export class ClusterFormError extends Error {}
 export function clusterForm(statement: string, cluster: Cluster): readonly string[] {
   const text = statement.replace(/^(?:\s*--[^\n]*\n)*\s*/, '').trim();
   const found =
-    /^(CREATE (?:OR REPLACE )?(?:DATABASE|TABLE|MATERIALIZED VIEW|VIEW|DICTIONARY)(?: IF NOT EXISTS)?|ALTER TABLE) ([\w.]+)([\s\S]*)$/.exec(
+    /^(CREATE (?:OR REPLACE )?(?:DATABASE|TABLE|MATERIALIZED VIEW|VIEW|DICTIONARY)(?: IF NOT EXISTS)?|ALTER TABLE|DROP VIEW IF EXISTS) ([\w.]+)([\s\S]*)$/.exec(
       text,
     );
   if (found === null) {
