@@ -92,10 +92,9 @@ const ProfileRow = rowOf({
 export type ProfileRow = RowOf<typeof ProfileRow>;
 
 const ACTIVITY_SQL = `
-SELECT trader AS address, max(last_trade_at) AS newest
+SELECT trader AS address, last_trade_at AS newest
 FROM trader_activity
 WHERE ${AMONG}
-GROUP BY trader
 ${FEW_ROWS}`;
 
 const ActivityRow = rowOf({ address: hexText, newest: seconds });
@@ -111,7 +110,11 @@ export async function readProfiles(
       ? []
       : read(call, { sql: ACTIVITY_SQL, parameters: boundTo(addresses), row: ActivityRow }),
   ]);
-  const tradedAt = new Map(activity.map((row) => [row.address, row.newest]));
+  // A row of each part of the table that is not merged yet.
+  const tradedAt = new Map<string, number>();
+  for (const { address, newest } of activity) {
+    tradedAt.set(address, Math.max(newest, tradedAt.get(address) ?? 0));
+  }
   return (address) => ({
     ...profileOf(address),
     last_trade_at: isoSecond(tradedAt.get(address) ?? 0),

@@ -1,7 +1,7 @@
 /**
  * `GET /v1|v2/traders/:address/markets` (specification 2.4, 4.3 rules 3 and 4): the markets that one
  * trader took part in, newest trade first, ties by condition id, so that paging is stable. Sums are
- * over all time. Page and count are read first, then listings, resolutions and fills of the page.
+ * over all time. Page, count and fills are read first, then listings and resolutions of the page.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
@@ -67,7 +67,8 @@ function kept(given: Given): string {
   ${given.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}`;
 }
 
-function pageStatement(given: Given): string {
+/** Table, rows and order of a page. */
+function pageRows(given: Given): string {
   const isNewestFirst = given.order === 'desc';
   const [down, up] = isNewestFirst ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
   const [older, later] = isNewestFirst ? ['<', '>'] : ['>', '<'];
@@ -76,7 +77,13 @@ function pageStatement(given: Given): string {
     OR (last_trade_at = toDateTime({cursor_time:UInt32}, 'UTC')
       AND condition_id ${later} unhex({cursor_condition:String})))`;
   // FINAL adds up the parts of a row: one of each market is left, of which the rest is asked.
-  return `
+  return `FROM trader_markets FINAL
+WHERE ${kept(given)}${given.cursor === undefined ? '' : isBehind}
+ORDER BY last_trade_at ${down}, condition_id ${up}
+LIMIT {limit:UInt32} OFFSET {offset:UInt32}`;
+}
+
+const pageStatement = (given: Given) => `
 SELECT
   condition_id AS conditionId,
   realised_pnl AS pnl,
@@ -84,12 +91,8 @@ SELECT
   maker_volume + taker_volume AS volume,
   last_trade_at AS lastTradeAt,
   ${given.cursor === undefined ? 'count() OVER ()' : '0'} AS total
-FROM trader_markets FINAL
-WHERE ${kept(given)}${given.cursor === undefined ? '' : isBehind}
-ORDER BY last_trade_at ${down}, condition_id ${up}
-LIMIT {limit:UInt32} OFFSET {offset:UInt32}
+${pageRows(given)}
 ${FEW_ROWS}`;
-}
 
 const PageRow = rowOf({
   ...{ conditionId: hexText, pnl: int, cost: int, volume: int, lastTradeAt: seconds },
@@ -102,11 +105,10 @@ SELECT uniqExact(condition_id) AS total_count FROM trader_markets WHERE ${kept(g
 
 const CountRow = rowOf({ total_count: counted });
 
-const ORDERS_SQL = `
+const ordersStatement = (conditions: string) => `
 SELECT condition_id AS conditionId, ${FILL}
 FROM bookings
-WHERE trader = {trader:FixedString(20)} AND kind = 'fill'
-  AND condition_id IN {conditions:Array(FixedString(32))}`;
+WHERE trader = {trader:FixedString(20)} AND kind = 'fill' AND condition_id IN ${conditions}`;
 
 const OrdersRow = rowOf({ conditionId: hexText, ...fillColumns });
 
@@ -197,27 +199,32 @@ export const traderMarketsV2 = endpoint({
 });
 
 async function readHistory(call: Call, given: Given) {
-  const trader = new Bytes(given.address);
   const parameters = {
-    trader,
+    trader: new Bytes(given.address),
     limit: given.limit,
     offset: given.offset,
     cursor_time: given.cursor?.lastTradeAt ?? 0,
     cursor_condition: given.cursor?.conditionId ?? '',
   };
+  const ofPage = `(SELECT condition_id ${pageRows(given)})`;
   const readCount = () => read(call, { sql: countStatement(given), parameters, row: CountRow });
-  const [page, [behind]] = await Promise.all([
+  // The fills of the page are read beside it.
+  const [page, [behind], early] = await Promise.all([
     read(call, { sql: pageStatement(given), parameters, row: PageRow }),
     given.cursor === undefined ? [] : readCount(),
+    given.include_orders ? readOrders(call, ofPage, parameters) : NO_ORDERS,
   ]);
   // The first pages count while they are read; a page behind the end has no row to tell it.
   const isPastEnd = page.length === 0 && given.offset > 0;
   const counted = isPastEnd && behind === undefined ? (await readCount())[0] : behind;
   const conditionIds = page.map((entry) => entry.conditionId);
+  // Every entry has fills: where one has none, a trade came between the two.
+  const isOther = given.include_orders && !conditionIds.every((id) => early.has(id));
+  const bound = { ...parameters, conditions: new Bytes(conditionIds) };
   const [listings, resolutions, orders] = await Promise.all([
     readListings(call, conditionIds),
     given.is_active ? NO_RESOLUTIONS : readResolutions(call, conditionIds),
-    given.include_orders ? readOrders(call, trader, conditionIds) : NO_ORDERS,
+    isOther ? readOrders(call, '{conditions:Array(FixedString(32))}', bound) : early,
   ]);
   const last = page.at(-1);
   const isFull = page.length === given.limit;
@@ -237,14 +244,14 @@ async function readHistory(call: Call, given: Given) {
 const NO_RESOLUTIONS: ReadonlyMap<string, Resolution> = new Map();
 const NO_ORDERS: ReadonlyMap<string, readonly Fill[]> = new Map();
 
+/** The fills of the markets that `conditions` stands for in SQL, by condition id. */
 async function readOrders(
   call: Call,
-  trader: Bytes,
-  conditionIds: readonly string[],
+  conditions: string,
+  parameters: Record<string, unknown>,
 ): Promise<ReadonlyMap<string, readonly Fill[]>> {
-  const conditions = new Bytes(conditionIds);
-  const parameters = { trader, conditions };
-  const rows = await read(call, { sql: ORDERS_SQL, parameters, row: OrdersRow });
+  const sql = ordersStatement(conditions);
+  const rows = await read(call, { sql, parameters, row: OrdersRow });
   return fillsBy(rows, (row) => row.conditionId);
 }
 
