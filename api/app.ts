@@ -58,7 +58,7 @@ export type AppOptions = {
   readonly memories?: Memories;
   /** Longest time of one read of ClickHouse, milliseconds; 5,000 by default. */
   readonly queryMsMax?: number;
-  /** Most bookings of a trader that are added up here; 1,000 by default. */
+  /** Most bookings of a trader that are added up here; 2,000 by default. */
   readonly bookingsMax?: number;
   /** Milliseconds since the epoch; the wall clock by default. */
   readonly now?: () => number;

@@ -32,7 +32,7 @@ export type Summing = {
   readonly busy: Pick<Set<string>, 'add' | 'has'>;
 };
 
-export function createSumming(bookingsMax = 1_000): Summing {
+export function createSumming(bookingsMax = 2_000): Summing {
   const traders = new Set<string>();
   return {
     bookingsMax,

@@ -34,6 +34,17 @@ describe('price', () => {
 });
 
 describe('times', () => {
+  test('are what Date says, in whatever order they are asked for', () => {
+    const seconds = fc.integer({ min: 1, max: 4_294_967_295 });
+    fc.assert(
+      fc.property(seconds, (second) => {
+        const iso = new Date(second * 1_000).toISOString();
+        expect(isoSecond(second)).toBe(`${iso.slice(0, 19)}Z`);
+        expect(hourText(second)).toBe(`${iso.slice(0, 10)} ${iso.slice(11, 19)}`);
+      }),
+    );
+  });
+
   test('are written in the three forms of the specification', () => {
     expect(isoSecond(1_777_593_661)).toBe('2026-05-01T00:01:01Z');
     expect(spaced(isoSecond(1_777_593_661))).toBe('2026-05-01 00:01:01Z');
