@@ -72,6 +72,8 @@ const ANALYSTS_INDEXES = 'trader_text,condition_text';
  * filter's first, costs more there than it spares.
  */
 export const FEW_ROWS = 'SETTINGS optimize_move_to_prewhere = 0';
+/** Ends a statement that reads granules here and there of many columns: a second thread is worth its while. */
+export const MANY_ROWS = 'SETTINGS max_threads = 2';
 /** Ends a statement that reads the fills of one market, which the projection fills_by_market has together. */
 export const BY_MARKET = `${FEW_ROWS}, optimize_use_projections = 1`;
 /** The server should stop by itself, with an error that says so, before we hang up on it. */

@@ -1,7 +1,7 @@
 /**
  * `GET /v1|v2/traders/:address/markets` (specification 2.4, 4.3 rules 3 and 4): the markets that one
  * trader took part in, newest trade first, ties by condition id, so that paging is stable. Sums are
- * over all time. Page, count and fills are read first, then listings and resolutions of the page.
+ * over all time. Page and count are read first, then listings, resolutions and fills of the page.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
@@ -25,7 +25,7 @@ import {
   unlisted,
 } from './market-object.ts';
 import { withTokens } from './market-tokens.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
+import { type Call, FEW_ROWS, MANY_ROWS, read } from './query.ts';
 import { isoSecond, percent, safeInteger } from './wire.ts';
 
 const LIMIT_DEFAULT = 20;
@@ -67,8 +67,7 @@ function kept(given: Given): string {
   ${given.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}`;
 }
 
-/** Table, rows and order of a page. */
-function pageRows(given: Given): string {
+function pageStatement(given: Given): string {
   const isNewestFirst = given.order === 'desc';
   const [down, up] = isNewestFirst ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
   const [older, later] = isNewestFirst ? ['<', '>'] : ['>', '<'];
@@ -77,13 +76,7 @@ function pageRows(given: Given): string {
     OR (last_trade_at = toDateTime({cursor_time:UInt32}, 'UTC')
       AND condition_id ${later} unhex({cursor_condition:String})))`;
   // FINAL adds up the parts of a row: one of each market is left, of which the rest is asked.
-  return `FROM trader_markets FINAL
-WHERE ${kept(given)}${given.cursor === undefined ? '' : isBehind}
-ORDER BY last_trade_at ${down}, condition_id ${up}
-LIMIT {limit:UInt32} OFFSET {offset:UInt32}`;
-}
-
-const pageStatement = (given: Given) => `
+  return `
 SELECT
   condition_id AS conditionId,
   realised_pnl AS pnl,
@@ -91,8 +84,12 @@ SELECT
   maker_volume + taker_volume AS volume,
   last_trade_at AS lastTradeAt,
   ${given.cursor === undefined ? 'count() OVER ()' : '0'} AS total
-${pageRows(given)}
+FROM trader_markets FINAL
+WHERE ${kept(given)}${given.cursor === undefined ? '' : isBehind}
+ORDER BY last_trade_at ${down}, condition_id ${up}
+LIMIT {limit:UInt32} OFFSET {offset:UInt32}
 ${FEW_ROWS}`;
+}
 
 const PageRow = rowOf({
   ...{ conditionId: hexText, pnl: int, cost: int, volume: int, lastTradeAt: seconds },
@@ -105,10 +102,12 @@ SELECT uniqExact(condition_id) AS total_count FROM trader_markets WHERE ${kept(g
 
 const CountRow = rowOf({ total_count: counted });
 
-const ordersStatement = (conditions: string) => `
+const ORDERS_SQL = `
 SELECT condition_id AS conditionId, ${FILL}
 FROM bookings
-WHERE trader = {trader:FixedString(20)} AND kind = 'fill' AND condition_id IN ${conditions}`;
+WHERE trader = {trader:FixedString(20)} AND kind = 'fill'
+  AND condition_id IN {conditions:Array(FixedString(32))}
+${MANY_ROWS}`;
 
 const OrdersRow = rowOf({ conditionId: hexText, ...fillColumns });
 
@@ -199,32 +198,27 @@ export const traderMarketsV2 = endpoint({
 });
 
 async function readHistory(call: Call, given: Given) {
+  const trader = new Bytes(given.address);
   const parameters = {
-    trader: new Bytes(given.address),
+    trader,
     limit: given.limit,
     offset: given.offset,
     cursor_time: given.cursor?.lastTradeAt ?? 0,
     cursor_condition: given.cursor?.conditionId ?? '',
   };
-  const ofPage = `(SELECT condition_id ${pageRows(given)})`;
   const readCount = () => read(call, { sql: countStatement(given), parameters, row: CountRow });
-  // The fills of the page are read beside it.
-  const [page, [behind], early] = await Promise.all([
+  const [page, [behind]] = await Promise.all([
     read(call, { sql: pageStatement(given), parameters, row: PageRow }),
     given.cursor === undefined ? [] : readCount(),
-    given.include_orders ? readOrders(call, ofPage, parameters) : NO_ORDERS,
   ]);
   // The first pages count while they are read; a page behind the end has no row to tell it.
   const isPastEnd = page.length === 0 && given.offset > 0;
   const counted = isPastEnd && behind === undefined ? (await readCount())[0] : behind;
   const conditionIds = page.map((entry) => entry.conditionId);
-  // Every entry has fills: where one has none, a trade came between the two.
-  const isOther = given.include_orders && !conditionIds.every((id) => early.has(id));
-  const bound = { ...parameters, conditions: new Bytes(conditionIds) };
   const [listings, resolutions, orders] = await Promise.all([
     readListings(call, conditionIds),
     given.is_active ? NO_RESOLUTIONS : readResolutions(call, conditionIds),
-    isOther ? readOrders(call, '{conditions:Array(FixedString(32))}', bound) : early,
+    given.include_orders ? readOrders(call, trader, conditionIds) : NO_ORDERS,
   ]);
   const last = page.at(-1);
   const isFull = page.length === given.limit;
@@ -244,14 +238,14 @@ async function readHistory(call: Call, given: Given) {
 const NO_RESOLUTIONS: ReadonlyMap<string, Resolution> = new Map();
 const NO_ORDERS: ReadonlyMap<string, readonly Fill[]> = new Map();
 
-/** The fills of the markets that `conditions` stands for in SQL, by condition id. */
 async function readOrders(
   call: Call,
-  conditions: string,
-  parameters: Record<string, unknown>,
+  trader: Bytes,
+  conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, readonly Fill[]>> {
-  const sql = ordersStatement(conditions);
-  const rows = await read(call, { sql, parameters, row: OrdersRow });
+  const conditions = new Bytes(conditionIds);
+  const parameters = { trader, conditions };
+  const rows = await read(call, { sql: ORDERS_SQL, parameters, row: OrdersRow });
   return fillsBy(rows, (row) => row.conditionId);
 }
 
