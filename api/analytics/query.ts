@@ -11,6 +11,7 @@ import { unavailable } from '../problems.ts';
 import type { RowReader } from './columns.ts';
 import type { Memories } from './memory.ts';
 import type { Pages } from './pages.ts';
+import type { Summing } from './recent.ts';
 
 /** What the analytics endpoints work with. */
 type Analytics = {
@@ -24,30 +25,6 @@ type Analytics = {
   readonly summing: Summing;
 };
 
-/** Where sums of a trader's bookings are made. */
-export type Summing = {
-  /** Of more than these in the store. */
-  readonly bookingsMax: number;
-  /** Traders who had more: they are not tried again. */
-  readonly busy: Pick<Set<string>, 'add' | 'has'>;
-};
-
-export function createSumming(bookingsMax = 2_000): Summing {
-  const traders = new Set<string>();
-  return {
-    bookingsMax,
-    busy: {
-      has: (trader) => traders.has(trader),
-      add(trader) {
-        if (traders.size >= BUSY_MAX) traders.clear();
-        return traders.add(trader);
-      },
-    },
-  };
-}
-
-const BUSY_MAX = 10_000;
-
 /** One request as its endpoint sees it. */
 export type Call = Analytics & Context;
 
@@ -55,7 +32,7 @@ export const QUERY_MS_MAX = 5_000;
 
 /**
  * Reads of a client are small and many: a thread each, no more for the writing of the answer, no search
- * for a projection, of which there is none, nothing compiled, and no hash table as large as that of
+ * for a projection where the statement does not want one, nothing compiled, and no hash table as large as that of
  * another key was, cost a third less than the server's defaults (ADR 10).
  */
 const SMALL_READS = {

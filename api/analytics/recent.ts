@@ -21,6 +21,19 @@ import { type Call, FEW_ROWS, read } from './query.ts';
 import type { TaggedSums } from './sums.ts';
 import { UNWEIGHTED, unweighted } from './weighted-volume.ts';
 
+/** Where sums are made: of a trader with more than so many bookings in the store. */
+export type Summing = {
+  readonly bookingsMax: number;
+  /** Who had more: they are not tried again. */
+  readonly busy: Set<string>;
+};
+
+export function createSumming(bookingsMax = 2_000): Summing {
+  return { bookingsMax, busy: new Set() };
+}
+
+const BUSY_MAX = 10_000;
+
 type Asked = {
   readonly trader: string;
   /** Seconds since the epoch; the windows end here. */
@@ -57,6 +70,7 @@ export async function readRecent(call: Call, asked: Asked): Promise<Recent> {
         newest: Math.max(0, ...bookings.map(({ kind, time }) => (kind === 'fill' ? time : 0))),
       };
     }
+    if (busy.size >= BUSY_MAX) busy.clear();
     busy.add(trader);
   }
   const sql = SUMS_SQL(asked);

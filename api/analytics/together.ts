@@ -1,7 +1,7 @@
 /**
  * Reads of rows by their keys, put together: while one statement is under way, the keys that others ask for
  * meanwhile wait for the next one, which asks for all of them. A statement costs far more than the rows that it
- * finds (ADR 10), so that many  callers at once take little more than one; one alone never waits.
+ * finds (ADR 10), so that many callers at once take little more than one; one alone never waits.
  */
 
 /** Reads the rows of these keys; bound to none of the callers. */

@@ -2,7 +2,8 @@
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import type { Memories } from '../../api/analytics/memory.ts';
 import { createPages } from '../../api/analytics/pages.ts';
-import { type Call, createSumming, QUERY_MS_MAX } from '../../api/analytics/query.ts';
+import { type Call, QUERY_MS_MAX } from '../../api/analytics/query.ts';
+import { createSumming } from '../../api/analytics/recent.ts';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import { conditionId, type GeneratorOptions, traderAddress } from '../ledger-generator.ts';
 
