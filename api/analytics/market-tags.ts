@@ -20,8 +20,10 @@ export function countsUnder(tags: readonly string[], tag: string): boolean {
 }
 
 /** The same as a condition. */
-const HAS_TAG = `(has(${MARKET_TAGS}, {tag:String})
-  AND NOT ({tag:String} = 'sports' AND has(${MARKET_TAGS}, 'esports')))`;
+function hasTag(tag: string): string {
+  const notEsports = tag === 'sports' ? `AND NOT has(${MARKET_TAGS}, 'esports')` : '';
+  return `has(${MARKET_TAGS}, {tag:String}) ${notEsports}`;
+}
 
 /** Condition that a market belongs to the series of the parameter `series`. */
 export const HAS_SERIES = `dictGetOrDefault('market_dictionary', 'series_slug',
@@ -35,6 +37,6 @@ export function marketFilter(given: {
   readonly tag: string;
   readonly series?: string | undefined;
 }) {
-  const tag = given.tag === ALL_TAGS ? '' : `AND ${HAS_TAG}`;
+  const tag = given.tag === ALL_TAGS ? '' : `AND ${hasTag(given.tag)}`;
   return given.series === undefined ? tag : `${tag} AND ${HAS_SERIES}`;
 }

@@ -49,10 +49,10 @@ const ANALYSTS_INDEXES = 'trader_text,condition_text';
  * filter's first, costs more there than it spares.
  */
 export const FEW_ROWS = 'SETTINGS optimize_move_to_prewhere = 0';
-/** Ends a statement that reads granules here and there of many columns: a second thread is worth its while. */
+/** Ends a statement that reads many columns of several granules: a second thread is worth its while. */
 export const MANY_ROWS = 'SETTINGS max_threads = 2';
 /** Ends a statement that reads the fills of one market, which the projection fills_by_market has together. */
-export const BY_MARKET = `${FEW_ROWS}, optimize_use_projections = 1`;
+export const BY_MARKET = `${FEW_ROWS}, optimize_use_projections = 1, max_threads = 2`;
 /** The server should stop by itself, with an error that says so, before we hang up on it. */
 const HANG_UP_MS = 500;
 const RESULT_BYTES_MAX = 256 * 1024 * 1024;
