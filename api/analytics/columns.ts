@@ -6,7 +6,11 @@
 import type { Table } from '../../infra/clickhouse-native.ts';
 
 /** Proves the rows of an answer. Throws TypeError for other columns or values. */
-export type RowReader<Row> = { readonly rowsOf: (table: Table) => readonly Row[] };
+export type RowReader<Row> = {
+  readonly rowsOf: (table: Table) => readonly Row[];
+  /** The same one after the other, for who keeps none of many. */
+  readonly each: (table: Table) => Iterable<Row>;
+};
 
 type Column<Value> = (value: unknown) => Value;
 type Values<Columns extends Readonly<Record<string, Column<unknown>>>> = {
@@ -19,24 +23,20 @@ export function rowOf<Columns extends Readonly<Record<string, Column<unknown>>>>
   columns: Columns,
 ): RowReader<Values<Columns>> {
   const entries = Object.entries(columns);
-  return {
-    rowsOf(table) {
-      if (table.size === 0) return [];
-      if (table.size !== entries.length || !entries.every(([name]) => table.has(name))) {
-        throw otherColumns(table, columns);
-      }
-      const proved = entries.map(([name, column]) => ({
-        name,
-        column,
-        all: table.get(name) ?? [],
-      }));
-      return Array.from({ length: proved[0]?.all.length ?? 0 }, (_, row) => {
-        const values: Record<string, unknown> = {};
-        for (const { name, column, all } of proved) values[name] = column(all[row]);
-        return values as Values<Columns>;
-      });
-    },
-  };
+  function* each(table: Table) {
+    if (table.size === 0) return;
+    if (table.size !== entries.length || !entries.every(([name]) => table.has(name))) {
+      throw otherColumns(table, columns);
+    }
+    const proved = entries.map(([name, column]) => ({ name, column, all: table.get(name) ?? [] }));
+    const rows = proved[0]?.all.length ?? 0;
+    for (let row = 0; row < rows; row++) {
+      const values: Record<string, unknown> = {};
+      for (const { name, column, all } of proved) values[name] = column(all[row]);
+      yield values as Values<Columns>;
+    }
+  }
+  return { each, rowsOf: (table) => [...each(table)] };
 }
 
 function otherColumns(table: Table, columns: object): TypeError {

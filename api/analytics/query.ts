@@ -5,6 +5,7 @@
  * better whether it still wants the answer.
  */
 import { ClickHouseError } from '@clickhouse/client';
+import type { Table } from '../../infra/clickhouse-native.ts';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import type { Context } from '../endpoint.ts';
 import { unavailable } from '../problems.ts';
@@ -74,19 +75,25 @@ const BUSY_CODES = new Set([
  * of memory; throws what it gets otherwise (a wrong statement or row is a fault of ours).
  */
 export async function read<Row>(
-  call: Pick<Call, 'clickhouse' | 'queryMsMax' | 'signal'>,
-  select: {
-    readonly sql: string;
-    readonly parameters: Record<string, unknown>;
-    readonly row: RowReader<Row>;
-  },
+  call: Reading,
+  select: Statement & { readonly row: RowReader<Row> },
 ): Promise<readonly Row[]> {
-  const { clickhouse, queryMsMax, signal } = call;
+  return select.row.rowsOf(await readTable(call, select));
+}
+
+type Reading = Pick<Call, 'clickhouse' | 'queryMsMax' | 'signal'>;
+type Statement = { readonly sql: string; readonly parameters: Record<string, unknown> };
+
+/** As `read`, for who proves the rows. */
+export async function readTable(
+  { clickhouse, queryMsMax, signal }: Reading,
+  { parameters, sql }: Statement,
+): Promise<Table> {
   const late = AbortSignal.timeout(queryMsMax + HANG_UP_MS);
   try {
-    const table = await clickhouse.select({
-      sql: select.sql,
-      parameters: select.parameters,
+    return await clickhouse.select({
+      sql,
+      parameters,
       settings: {
         ...SMALL_READS,
         max_execution_time: queryMsMax / 1000,
@@ -95,7 +102,6 @@ export async function read<Row>(
       },
       signal: signal === null ? late : AbortSignal.any([signal, late]),
     });
-    return select.row.rowsOf(table);
   } catch (error) {
     if (isOutage(error) || late.aborted || signal?.aborted) {
       throw unavailable('the analytics store cannot answer now', error);

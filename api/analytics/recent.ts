@@ -17,7 +17,7 @@ import {
   texts,
 } from './columns.ts';
 import { MARKET_TAGS } from './market-tags.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
+import { type Call, FEW_ROWS, read, readTable } from './query.ts';
 import type { TaggedSums } from './sums.ts';
 import { UNWEIGHTED, unweighted } from './weighted-volume.ts';
 
@@ -38,7 +38,7 @@ type Asked = {
   readonly trader: string;
   /** Seconds since the epoch; the windows end here. */
   readonly now: number;
-  /** Lengths of the windows, seconds. */
+  /** Lengths of the windows in seconds, each longer than the one before. */
   readonly lengths: readonly number[];
   /** Further conditions on the bookings, each after AND, with what they are bound to. */
   readonly filter?: string;
@@ -63,13 +63,8 @@ export async function readRecent(call: Call, asked: Asked): Promise<Recent> {
   if (!busy.has(trader)) {
     const most = { ...parameters, most: bookingsMax + 1 };
     const sql = BOOKINGS_SQL(asked);
-    const bookings = await read(call, { sql, parameters: most, row: Booking });
-    if (bookings.length <= bookingsMax) {
-      return {
-        windows: begins.map((begin) => addUp(bookings.filter(({ time }) => time >= begin))),
-        newest: Math.max(0, ...bookings.map(({ kind, time }) => (kind === 'fill' ? time : 0))),
-      };
-    }
+    const table = await readTable(call, { sql, parameters: most });
+    if ((table.get('time')?.length ?? 0) <= bookingsMax) return addUp(Booking.each(table), begins);
     if (busy.size >= BUSY_MAX) busy.clear();
     busy.add(trader);
   }
@@ -113,33 +108,58 @@ const Booking = rowOf({
 });
 type Booking = RowOf<typeof Booking>;
 
-function addUp(bookings: readonly Booking[]): readonly RecentSums[] {
+/** Of one market: what is in each window and in no shorter one; undefined where nothing is. */
+type Market = { readonly tags: string; readonly pieces: (Piece | undefined)[] };
+type Piece = { -readonly [Name in keyof typeof NOTHING]: (typeof NOTHING)[Name] };
+
+const NOTHING = { pnl: 0n, cost: 0n, makerVolume: 0n, takerVolume: 0n, unweighted: 0n };
+
+/** Adds bookings up, keeping none of them: there may be thousands, for many callers at once. */
+function addUp(bookings: Iterable<Booking>, begins: readonly number[]): Recent {
+  const markets = new Map<string, Market>();
+  let newest = 0;
+  for (const booking of bookings) {
+    const { condition, cost, isTaker, kind, pnl, shares, tags, time, usdc } = booking;
+    const market = markets.get(condition) ?? { tags, pieces: [] };
+    markets.set(condition, market);
+    const window = begins.findIndex((begin) => time >= begin);
+    const piece = market.pieces[window] ?? { ...NOTHING };
+    market.pieces[window] = piece;
+    piece.pnl += pnl;
+    piece.cost += cost;
+    if (kind !== 'fill') continue;
+    newest = Math.max(newest, time);
+    if (isTaker) {
+      piece.takerVolume += usdc;
+      piece.unweighted += unweighted(usdc, shares);
+    } else piece.makerVolume += usdc;
+  }
+  return { windows: begins.map((_, window) => sumsOf([...markets.values()], window)), newest };
+}
+
+/** Of a window, which holds the shorter ones: markets of equal tags added up. */
+function sumsOf(markets: readonly Market[], window: number): readonly RecentSums[] {
   const byTags = new Map<string, { -readonly [Name in keyof RecentSums]: RecentSums[Name] }>();
-  for (const [first, ...others] of Map.groupBy(bookings, ({ condition }) => condition).values()) {
-    if (first === undefined) continue;
-    const { tags } = first;
-    const sums = byTags.get(tags) ?? { ...NOTHING, tags: tags.split(BETWEEN_TAGS) };
+  for (const { tags, pieces } of markets) {
+    const own = pieces.slice(0, window + 1).filter((piece) => piece !== undefined);
+    if (own.length === 0) continue;
+    const none = { ...NOTHING, markets: 0, wins: 0, tags: tags.split(BETWEEN_TAGS) };
+    const sums = byTags.get(tags) ?? none;
     byTags.set(tags, sums);
     let marketPnl = 0n;
-    for (const { cost, isTaker, kind, pnl, shares, usdc } of [first, ...others]) {
-      marketPnl += pnl;
-      sums.pnl += pnl;
-      sums.cost += cost;
-      if (kind !== 'fill') continue;
-      if (isTaker) {
-        sums.takerVolume += usdc;
-        sums.unweighted += unweighted(usdc, shares);
-      } else sums.makerVolume += usdc;
+    for (const piece of own) {
+      marketPnl += piece.pnl;
+      sums.pnl += piece.pnl;
+      sums.cost += piece.cost;
+      sums.makerVolume += piece.makerVolume;
+      sums.takerVolume += piece.takerVolume;
+      sums.unweighted += piece.unweighted;
     }
     sums.markets += 1;
     if (marketPnl > 0n) sums.wins += 1;
   }
   return [...byTags.values()];
 }
-
-const NOTHING = {
-  ...{ pnl: 0n, cost: 0n, makerVolume: 0n, takerVolume: 0n, unweighted: 0n, markets: 0, wins: 0 },
-};
 
 /** A booking counts in each window that has begun by then. */
 const SUMS_SQL = ({ filter = '' }: Asked) => `
