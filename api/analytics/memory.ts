@@ -24,7 +24,7 @@ import { QUERY_MS_MAX, read } from './query.ts';
 import { Together } from './together.ts';
 import { warmUp } from './warm.ts';
 
-/** Keys of each kind, which bounds the memory: some 50 MB together. The oldest go first. */
+/** Keys of each kind, which bounds the memory. The oldest go first. */
 const REMEMBERED_MAX = 20_000;
 /** However a change was missed, it shows after this. */
 const AGE_MS_MAX = 300_000;
