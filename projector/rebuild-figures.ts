@@ -37,6 +37,9 @@ const SUMS = {
   'by market#': `sum(${MIXED} * ${MARKET_KEY})`,
 };
 
+const FILL_HASH = `cityHash64(condition_id, trader, block_number, log_index, block_time,
+  outcome_index, side, shares, usdc, fee, order_hash, is_taker, token_id)`;
+
 /** The batch is how a row came, not what it says. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
 const CONTENTS = { rows: 'count()', 'contents#': 'sum(cityHash64(*))' };
@@ -54,6 +57,7 @@ const SCANS: readonly Scan[] = [
       realised_cost: 'sum(realised_cost)',
       'by market#': `sum(${MIXED_BOOKING} * ${MARKET_KEY})`,
       'by hour#': `sum(${MIXED_BOOKING} * ${hourKey('toStartOfHour(block_time)')})`,
+      'by fill#': `sumIf(${FILL_HASH}, kind = 'fill')`,
       'contents#': `sum(cityHash64(${BOOKED}))`,
     },
   },
@@ -72,6 +76,16 @@ const SCANS: readonly Scan[] = [
     table: 'market_traders',
     final: true,
     figures: { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' },
+  },
+  {
+    table: 'market_fills',
+    final: true,
+    figures: {
+      fills: 'count()',
+      usdc: 'sum(usdc)',
+      fee: 'sum(fee)',
+      'by fill#': `sum(${FILL_HASH})`,
+    },
   },
   {
     table: 'trader_activity',

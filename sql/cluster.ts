@@ -17,6 +17,7 @@ export const SHARDED_TABLES: ReadonlySet<string> = new Set([
   'trader_hours',
   'trader_markets',
   'market_traders',
+  'market_fills',
   'positions',
   'trader_activity',
 ]);
@@ -33,6 +34,9 @@ const BOARD = /^leaderboard_\d+[hd]$/;
 /** Kept for ten years, so that a batch is recognised however long the projector was away. */
 const DEDUPLICATION_SECONDS = 315_360_000;
 
+/** Between two Distributed tables of one sharding: each shard from its own rows into its own. */
+const EACH_SHARD = 'SETTINGS parallel_distributed_insert_select = 2';
+
 /** Thrown for a statement that has no cluster form. */
 export class ClusterFormError extends Error {}
 
@@ -47,6 +51,7 @@ export function clusterForm(statement: string, cluster: Cluster): readonly strin
       text,
     );
   if (found === null) {
+    if (/^INSERT INTO \w+\s+SELECT\b/.test(text)) return [`${text}\n${EACH_SHARD}`];
     throw new ClusterFormError(`No cluster form is known of: ${text.slice(0, 80)}`);
   }
   const [, verb = '', name = '', rest = ''] = found;

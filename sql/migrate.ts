@@ -17,6 +17,8 @@ const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const ANALYST_VIEWS = new URL('./analyst/views/', import.meta.url);
 /** Database of the analysts' views; their tables are in the service's own. */
 export const ANALYST_DATABASE = 'analyst';
+/** A migration may write a table anew: half a minute for 20 million fills. */
+const STATEMENT_MS_MAX = 6 * 3_600_000;
 const Applied = z.object({ name: z.string(), sha256: z.string() });
 
 /** Thrown when a migration that was applied has another text now, or is gone. */
@@ -40,7 +42,8 @@ export async function migrate(target: Target): Promise<readonly string[]> {
     await server.close();
   }
   const { url, database } = target;
-  const client = connectClickHouse({ url, database, name: 'migrate' });
+  const requestTimeoutMs = STATEMENT_MS_MAX;
+  const client = connectClickHouse({ url, database, name: 'migrate', requestTimeoutMs });
   try {
     const applied = await applyMissing(client, target);
     for (const view of await readStatements(ANALYST_VIEWS)) await run(client, target, view.sql);

@@ -425,30 +425,7 @@ CREATE TABLE fillstream.bookings
     `condition_id_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
     `trader_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
     `order_hash_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
-    INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1,
-    PROJECTION fills_by_market
-    (
-        SELECT
-            condition_id,
-            trader,
-            block_number,
-            log_index,
-            kind,
-            block_time,
-            outcome_index,
-            side,
-            shares,
-            usdc,
-            fee,
-            order_hash,
-            is_taker,
-            token_id
-        ORDER BY
-            condition_id,
-            trader,
-            block_number,
-            log_index
-    )
+    INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
 PARTITION BY toYYYYMM(block_time)
@@ -758,6 +735,62 @@ SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition,
 LIFETIME(MIN 30 MAX 60)
 LAYOUT(COMPLEX_KEY_HASHED())
 COMMENT 'tags, series and number of each market, by reinterpretAsUInt256(condition_id)';
+
+CREATE TABLE fillstream.market_fills
+(
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `trader` FixedString(20) COMMENT 'wallet that owns the fill, 20 bytes',
+    `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
+    `log_index` UInt32 COMMENT 'log of the fill' CODEC(T64, ZSTD(1)),
+    `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
+    `outcome_index` UInt8 COMMENT 'outcome traded',
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL',
+    `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
+    `usdc` Int64 COMMENT 'micro-USDC without fee' CODEC(T64, ZSTD(1)),
+    `fee` Int64 COMMENT 'micro-USDC' CODEC(T64, ZSTD(1)),
+    `order_hash` FixedString(32) COMMENT 'order of the fill, 32 bytes',
+    `is_taker` Bool COMMENT 'taker of its match',
+    `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share'
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toStartOfQuarter(block_time)
+ORDER BY (condition_id, trader, block_number, log_index)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+COMMENT 'every fill, by market';
+
+CREATE MATERIALIZED VIEW fillstream.market_fills_mv TO fillstream.market_fills
+(
+    `condition_id` FixedString(32),
+    `trader` FixedString(20),
+    `block_number` UInt64,
+    `log_index` UInt32,
+    `block_time` DateTime('UTC'),
+    `outcome_index` UInt8,
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2),
+    `shares` Int64,
+    `usdc` Int64,
+    `fee` Int64,
+    `order_hash` FixedString(32),
+    `is_taker` Bool,
+    `token_id` UInt256
+)
+COMMENT 'feeds market_fills'
+AS SELECT
+    condition_id,
+    trader,
+    block_number,
+    log_index,
+    block_time,
+    outcome_index,
+    side,
+    shares,
+    usdc,
+    fee,
+    order_hash,
+    is_taker,
+    token_id
+FROM fillstream.bookings
+WHERE kind = 'fill';
 
 CREATE TABLE fillstream.market_traders
 (

@@ -41,6 +41,14 @@ export function fillsBy<Row extends Fill>(
   return Map.groupBy(sorted, keyOf);
 }
 
+/** One trader's fills in chain order, each log once. */
+export function withoutRepeats(fills: readonly Fill[]): readonly Fill[] {
+  return fills.filter(({ block, log }, i) => {
+    const before = fills[i - 1];
+    return before?.log !== log || before.block !== block;
+  });
+}
+
 export const FillV1 = z.object({
   time: time('when it was executed'),
   outcome: text('label of the outcome traded', 'Yes'),

@@ -13,11 +13,11 @@ import { TIERS } from '../tiers.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './columns.ts';
 import { traderCursor } from './cursors.ts';
 import { amountText, count, percentage, text, time } from './fields.ts';
-import { FILL, FillV1, fillColumns, fillsBy, fillV1 } from './fills.ts';
+import { FILL, FillV1, fillColumns, fillsBy, fillV1, withoutRepeats } from './fills.ts';
 import { findMarket, knownListing } from './market-key.ts';
 import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
 import { ProfileV1, readProfiles } from './profiles.ts';
-import { BY_MARKET, type Call, read } from './query.ts';
+import { type Call, FEW_ROWS, read } from './query.ts';
 import { isoSecond, percent } from './wire.ts';
 
 const LIMIT_DEFAULT = 100;
@@ -72,13 +72,13 @@ WHERE condition_id = {condition_id:FixedString(32)}`;
 
 const CountRow = rowOf({ total: counted });
 
-/** Of the traders from the first to the last of a page, which follow each other. */
+/** Of the traders from the first to the last of a page, which follow each other. A row may come twice. */
 const ORDERS_SQL = `
 SELECT trader AS address, ${FILL}
-FROM bookings
-WHERE condition_id = {condition_id:FixedString(32)} AND kind = 'fill'
+FROM market_fills
+WHERE condition_id = {condition_id:FixedString(32)}
   AND trader >= {first:FixedString(20)} AND trader <= {last:FixedString(20)}
-${BY_MARKET}`;
+${FEW_ROWS}`;
 
 const OrdersRow = rowOf({ address: hexText, ...fillColumns });
 
@@ -175,7 +175,7 @@ async function* withFills(
         fee: fees.toString(),
         roi: percent(pnl, cost),
         last_trade_at: isoSecond(newest),
-        orders: (ordersOf.get(address) ?? []).map((fill) => fillV1(fill, outcomes)),
+        orders: withoutRepeats(ordersOf.get(address) ?? []).map((fill) => fillV1(fill, outcomes)),
       };
     }
   }

@@ -10,24 +10,23 @@ import { integer, marketKey } from '../parameters.ts';
 import { count, int, rowOf, seconds } from './columns.ts';
 import { amount, time } from './fields.ts';
 import { findMarket, unknownMarket } from './market-key.ts';
-import { BY_MARKET, type Call, read } from './query.ts';
+import { type Call, read } from './query.ts';
 import { isoSecond, price, safeInteger } from './wire.ts';
 
 const POINTS_MAX = 500;
 const INTERVAL_SECONDS_MIN = 5;
 
 const FILLS = `
-FROM bookings
+FROM market_fills FINAL
 WHERE condition_id = {condition_id:FixedString(32)}
-  AND kind = 'fill' AND is_taker AND bookings.shares > 0`;
+  AND is_taker AND shares > 0`;
 
 const SPAN_SQL = `
 SELECT
   count() AS fills,
   min(block_time) AS first,
   max(block_time) AS last
-${FILLS}
-${BY_MARKET}`;
+${FILLS}`;
 
 const SpanRow = rowOf({ fills: count, first: seconds, last: seconds });
 
@@ -35,17 +34,16 @@ const INTERVALS_SQL = `
 SELECT
   toUInt32({first:UInt32}
     + intDiv(toUnixTimestamp(block_time) - {first:UInt32}, {width:UInt32}) * {width:UInt32}) AS at,
-  sum(if(outcome_index = 0, bookings.usdc, bookings.shares - bookings.usdc)) AS total_usdc,
-  sum(bookings.shares) AS total_shares,
-  argMax(if(outcome_index = 0, bookings.usdc, bookings.shares - bookings.usdc),
+  sum(if(outcome_index = 0, usdc, shares - usdc)) AS total_usdc,
+  sum(shares) AS total_shares,
+  argMax(if(outcome_index = 0, usdc, shares - usdc),
     (block_number, log_index)) AS last_usdc,
-  argMax(bookings.shares, (block_number, log_index)) AS last_shares
+  argMax(shares, (block_number, log_index)) AS last_shares
 ${FILLS}
   -- No later than the span, whoever trades meanwhile.
   AND block_time <= toDateTime({last:UInt32}, 'UTC')
 GROUP BY at
-ORDER BY at
-${BY_MARKET}`;
+ORDER BY at`;
 
 /** Start, and of the first outcome: value and shares of all fills, and of the last one. */
 const IntervalRow = rowOf({

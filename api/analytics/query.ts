@@ -33,8 +33,7 @@ export const QUERY_MS_MAX = 5_000;
 
 /**
  * Reads of a client are small and many: a thread each, no more for the writing of the answer, no search
- * for a projection where the statement does not want one, nothing compiled, and no hash table as large as that of
- * another key was, cost a third less than the server's defaults (ADR 10).
+ * for projections, nothing compiled, and no hash table as large as that of another key was, cost a third less than the server's defaults (ADR 10).
  */
 const SMALL_READS = {
   max_threads: 1,
@@ -52,8 +51,6 @@ const ANALYSTS_INDEXES = 'trader_text,condition_text';
 export const FEW_ROWS = 'SETTINGS optimize_move_to_prewhere = 0';
 /** Ends a statement that reads many columns of several granules: a second thread is worth its while. */
 export const MANY_ROWS = 'SETTINGS max_threads = 2';
-/** Ends a statement that reads the fills of one market, which the projection fills_by_market has together. */
-export const BY_MARKET = `${FEW_ROWS}, optimize_use_projections = 1, max_threads = 2`;
 /** The server should stop by itself, with an error that says so, before we hang up on it. */
 const HANG_UP_MS = 500;
 const RESULT_BYTES_MAX = 256 * 1024 * 1024;

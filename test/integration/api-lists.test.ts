@@ -168,6 +168,25 @@ describe('GET /v1/market_data/:id_or_slug', () => {
     expect(headers.get('x-total-count')).toBe(String(expectedTraders(1).length));
   });
 
+  test('gives a fill once, also while its row stands twice', async () => {
+    const paths = ['/v1/market_data/1002', '/v2/markets/1002/prices'];
+    const before = await Promise.all(paths.map(async (path) => (await ok(path)).body));
+    const { client } = seeded.clickhouse;
+    await client.command({ query: 'SYSTEM STOP MERGES market_fills' });
+    await client.command({
+      query: 'INSERT INTO market_fills SELECT * FROM market_fills SETTINGS insert_deduplicate = 0',
+    });
+    const count = await client.query({
+      query:
+        'SELECT count() > uniqExact(condition_id, trader, block_number, log_index) FROM market_fills',
+      format: 'TabSeparated',
+    });
+    expect(await count.text()).toBe('1\n');
+    const after = await Promise.all(paths.map(async (path) => (await ok(path)).body));
+    expect(after).toEqual(before);
+    await client.command({ query: 'SYSTEM START MERGES market_fills' });
+  });
+
   test('is for individual and pro', async () => {
     const path = `${url}/v1/market_data/1001`;
     const { status, body } = await get(path, seeded.demoKey);
