@@ -154,7 +154,8 @@ export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseRead
         sql: AGES_SQL,
         parameters: {},
         settings: {},
-        signal: AbortSignal.timeout(AGES_MS),
+        signal: null,
+        msMax: AGES_MS,
       });
       for (const { frame, seconds } of Age.rowsOf(table)) {
         age.set({ time_frame: frame.toUpperCase() }, seconds);

@@ -4,8 +4,8 @@
  * while, because the same contracts and wallets come again in every block.
  */
 import type { Hex } from 'viem';
+import { keccak256 } from '../infra/keccak.ts';
 import type { ChainLog } from './decode-logs.ts';
-import { keccak256 } from './keccak.ts';
 
 const BYTES = 256;
 /** About 200 bytes each. Most are order hashes, which do not come again. */

@@ -4,7 +4,7 @@
  * generic typed-data encoder, and the real transaction's logs carry the same hashes.
  */
 import { domainSeparator, type Hex } from 'viem';
-import { keccak256, keccak256Hex } from './keccak.ts';
+import { keccak256, keccak256Hex } from '../infra/keccak.ts';
 
 /** Bytes of an order in calldata before the offset of its signature: eleven words. */
 export const ORDER_BYTES = 352;

@@ -5,8 +5,8 @@
  * test/unit/token-ids.test.ts). Pure; a pair costs about 0.1 ms, so callers cache.
  */
 import { encodePacked, type Hex } from 'viem';
+import { keccak256Hex } from '../infra/keccak.ts';
 import { jacobi } from './jacobi.ts';
-import { keccak256Hex } from './keccak.ts';
 
 /** Prime of the alt_bn128 base field. */
 const P = 21888242871839275222246405745257275088696311157297823662689037894645226208583n;

@@ -33,17 +33,19 @@ export const QUERY_MS_MAX = 5_000;
 
 /**
  * Reads of a client are small and many: a thread each, no more for the writing of the answer, no search
- * for projections, nothing compiled, and no hash table as large as that of another key was, cost a third less than the server's defaults (ADR 10).
+ * for projections, nothing compiled, and no hash table as large as that of another key was, cost a third
+ * less than the server's defaults (ADR 10).
  */
-const SMALL_READS = {
+const SETTINGS = {
   max_threads: 1,
   optimize_use_projections: 0,
   compile_expressions: 0,
   collect_hash_table_stats_during_aggregation: 0,
   output_format_parallel_formatting: 0,
+  // Indexes for the analysts' 0x-text: beside the primary key they only cost time.
+  ignore_data_skipping_indices: 'trader_text,condition_text',
+  max_result_bytes: 256 * 1024 * 1024,
 };
-/** Indexes for the analysts' 0x-text: beside the primary key they only cost time (ADR 10). */
-const ANALYSTS_INDEXES = 'trader_text,condition_text';
 /**
  * Ends a statement that reads a few granules by the primary key: reading its columns in two steps, the
  * filter's first, costs more there than it spares.
@@ -51,9 +53,6 @@ const ANALYSTS_INDEXES = 'trader_text,condition_text';
 export const FEW_ROWS = 'SETTINGS optimize_move_to_prewhere = 0';
 /** Ends a statement that reads many columns of several granules: a second thread is worth its while. */
 export const MANY_ROWS = 'SETTINGS max_threads = 2';
-/** The server should stop by itself, with an error that says so, before we hang up on it. */
-const HANG_UP_MS = 500;
-const RESULT_BYTES_MAX = 256 * 1024 * 1024;
 
 /** ClickHouse error codes of a server that cannot answer now; any other is a fault of the query. */
 const BUSY_CODES = new Set([
@@ -86,21 +85,13 @@ export async function readTable(
   { clickhouse, queryMsMax, signal }: Reading,
   { parameters, sql }: Statement,
 ): Promise<Table> {
-  const late = AbortSignal.timeout(queryMsMax + HANG_UP_MS);
   try {
     return await clickhouse.select({
-      sql,
-      parameters,
-      settings: {
-        ...SMALL_READS,
-        max_execution_time: queryMsMax / 1000,
-        ignore_data_skipping_indices: ANALYSTS_INDEXES,
-        max_result_bytes: RESULT_BYTES_MAX,
-      },
-      signal: signal === null ? late : AbortSignal.any([signal, late]),
+      ...{ sql, parameters, settings: SETTINGS, signal },
+      msMax: queryMsMax,
     });
   } catch (error) {
-    if (isOutage(error) || late.aborted || signal?.aborted) {
+    if (isOutage(error) || signal?.aborted) {
       throw unavailable('the analytics store cannot answer now', error);
     }
     throw error;

@@ -47,13 +47,6 @@ export async function load(options: {
   return { perSecond, p50: percentile(latencies, 0.5), p99: percentile(latencies, 0.99), statuses };
 }
 
-/** The load of the middle of several rounds, by their rate. */
-export async function medianLoad(rounds: number, run: () => Promise<Load>): Promise<Load> {
-  const loads: Load[] = [];
-  for (let round = 0; round < rounds; round++) loads.push(await run());
-  return medianOf(loads);
-}
-
 /** The load of the middle, by rate. Throws RangeError where there is none. */
 export function medianOf(loads: readonly Load[]): Load {
   const middle = median(loads.map((one) => one.perSecond));

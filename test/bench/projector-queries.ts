@@ -1,9 +1,11 @@
 /**
- * Leaderboards and the api's queries on a benchmark's data: every statement that the analytics endpoints
+ * Leaderboards, the analysts' examples and the api's queries on a benchmark's data: every statement that the analytics endpoints
  * ask, through the api's own reader, one at a time, each with other parameters than the one before; idle,
  * and while LEDGER is written to and projected at INSERT_FILLS_PER_SECOND. What whole endpoints take,
  * statements side by side, is measured by `npm run bench:api`.
  */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { createMemories } from '../../api/analytics/memory.ts';
 import { type ClickHouseReader, connectReader } from '../../infra/clickhouse-reader.ts';
@@ -20,6 +22,8 @@ import { percentile, readable } from './report.ts';
 const FRAMES = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
 const CALLS = Number(process.env.CALLS || 200);
 const WARM_CALLS = 30;
+const EXAMPLES = join(import.meta.dirname, '../../sql/analyst/examples');
+const EXAMPLE_ROUNDS = 3;
 const INSERT_FILLS_PER_SECOND = 10_000;
 const INSERT_SECONDS_MAX = 180;
 
@@ -35,6 +39,28 @@ export async function refreshBoards({ parts }: Dataset) {
       `SELECT toString(count()) AS n FROM leaderboard_${frame}`,
     );
     rows.push({ frame, 'refresh, ms': ms, rows: readable(Number(row?.n)) });
+  }
+  return rows;
+}
+
+/** As the analysts' user, over plain HTTP. Throws where one is refused. */
+export async function measureExamples({ parts }: Dataset) {
+  const url = `${parts.env.CLICKHOUSE_URL}/?user=analyst&database=analyst`;
+  const rows: { example: string; rows: string; ms: string }[] = [];
+  for (const name of readdirSync(EXAMPLES).sort()) {
+    const body = readFileSync(join(EXAMPLES, name), 'utf8');
+    const times: number[] = [];
+    let lines = 0;
+    for (let round = 0; round < EXAMPLE_ROUNDS; round++) {
+      const startedAt = performance.now();
+      const response = await fetch(url, { method: 'POST', body });
+      const text = await response.text();
+      times.push(performance.now() - startedAt);
+      if (response.status !== 200) throw new Error(`${name}: ${text}`);
+      lines = text.split('\n').length - 1;
+    }
+    const ms = readable(percentile(times, 0.5));
+    rows.push({ example: name.replace('.sql', ''), rows: readable(lines), ms });
   }
   return rows;
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { decodeNative } from '../../infra/clickhouse-native.ts';
 import { type ClickHouseReader, connectReader } from '../../infra/clickhouse-reader.ts';
 import { start, stopAll } from './embedded-harness.ts';
@@ -23,9 +23,10 @@ afterAll(async () => {
   rmSync(root, { recursive: true, force: true });
 });
 
+const ALONE = { parameters: {}, settings: {}, signal: null, msMax: 10_000 };
+
 async function ask(sql: string) {
-  const signal = AbortSignal.timeout(10_000);
-  const table = await reader.select({ sql, parameters: {}, settings: {}, signal });
+  const table = await reader.select({ sql, ...ALONE });
   return Object.fromEntries([...table].map(([name, values]) => [name, Array.from(values)]));
 }
 
@@ -123,4 +124,29 @@ test('a type that is not known is named, and an answer that is cut is refused', 
   for (let length = 1; length < whole.length; length++) {
     expect(() => decodeNative(whole.subarray(0, length))).toThrow(RangeError);
   }
+});
+
+describe('a read ends', () => {
+  const SLOW = 'SELECT sleepEachRow(0.5) FROM numbers(20) SETTINGS max_block_size = 1';
+
+  test('at the server, with its error, when its time is over', async () => {
+    const late = reader.select({ sql: SLOW, ...ALONE, msMax: 700 });
+    await expect(late).rejects.toMatchObject({ code: '159', type: 'TIMEOUT_EXCEEDED' });
+  });
+
+  test('here, when the server keeps silent', async () => {
+    const sql = 'SELECT sleep(3)';
+    const silent = reader.select({ sql, ...ALONE, msMax: 100 });
+    await expect(silent).rejects.toMatchObject({ code: 'ETIMEDOUT' });
+  });
+
+  test('with its client, for the reason that the client had', async () => {
+    const client = new AbortController();
+    const left = reader.select({ sql: SLOW, ...ALONE, signal: client.signal });
+    setTimeout(() => client.abort(new Error('gone')), 100);
+    await expect(left).rejects.toThrow('gone');
+    const gone = reader.select({ sql: SLOW, ...ALONE, signal: client.signal });
+    await expect(gone).rejects.toThrow('gone');
+    expect(await ask('SELECT 1 AS one')).toEqual({ one: [1] });
+  });
 });

@@ -1,6 +1,14 @@
 import fc from 'fast-check';
+import { getAddress, isAddress } from 'viem';
 import { describe, expect, test } from 'vitest';
-import { hourText, isoSecond, percent, price, spaced } from '../../api/analytics/wire.ts';
+import {
+  checksummed,
+  hourText,
+  isoSecond,
+  percent,
+  price,
+  spaced,
+} from '../../api/analytics/wire.ts';
 
 describe('percent', () => {
   test('gives the published ROI of real positions', () => {
@@ -53,5 +61,31 @@ describe('times', () => {
 
   test('are empty where something never happened', () => {
     expect([isoSecond(0), spaced(''), hourText(0)]).toEqual(['', '', '']);
+  });
+});
+
+describe('checksummed', () => {
+  // https://eips.ethereum.org/EIPS/eip-55, "Test Cases".
+  test.each([
+    '0x52908400098527886E0F7030069857D2E4169EE7',
+    '0xde709f2102306220921060314715629080e2fb77',
+    '0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed',
+    '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359',
+    '0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB',
+    '0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb',
+  ])('writes %s so', (address) => {
+    expect(checksummed(address.toLowerCase())).toBe(address);
+    expect(checksummed(address)).toBe(address);
+  });
+
+  test('writes any address as viem does', () => {
+    const bytes = fc.uint8Array({ minLength: 20, maxLength: 20 });
+    fc.assert(
+      fc.property(bytes, (address) => {
+        const text = `0x${Buffer.from(address).toString('hex')}`;
+        if (!isAddress(text)) throw new Error('not an address');
+        expect(checksummed(text)).toBe(getAddress(text));
+      }),
+    );
   });
 });
