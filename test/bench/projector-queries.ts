@@ -60,7 +60,7 @@ export async function measureExamples({ parts }: Dataset) {
       lines = text.split('\n').length - 1;
     }
     const ms = readable(percentile(times, 0.5));
-    rows.push({ example: name.replace('.sql', ''), rows: readable(lines), ms });
+    rows.push({ example: name.replace('.sql', ''), rows: String(lines), ms });
   }
   return rows;
 }
