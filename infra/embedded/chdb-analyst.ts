@@ -66,7 +66,9 @@ export function refuseUnlessRead(text: string, statement: Statement): void {
     throw denied('Analysts may use SELECT, WITH, EXPLAIN, and SHOW, EXISTS, DESCRIBE of a table.');
   }
   if (/\bfile\b/i.test(text)) {
-    throw denied("The word 'file' is refused in text; bind it as a parameter: {value:String}.");
+    throw denied(
+      "Analysts may not read files: the word 'file' is refused, in a text too; bind that as {value:String}.",
+    );
   }
   if (/[`"]/.test(text) && text.includes('\\')) {
     throw denied('A text with a backslash may have no quoted names; bind values as parameters.');
