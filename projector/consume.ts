@@ -60,6 +60,11 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
     'projecting',
   );
   options.onStart();
+  // Also without a new event: a LEDGER at rest is not one that nothing is stored of.
+  if (start.fromSequence > 1) {
+    const timeMs = Math.min(...[...start.done.values()].map((row) => row.timeMs));
+    options.onStored({ sequence: start.fromSequence - 1, timeMs });
+  }
   const stop = new AbortController();
   const both = AbortSignal.any([signal, stop.signal]);
   const queue = new Queue();

@@ -1,7 +1,7 @@
 /** Rules of the projector that need the real store: which resolution stands, and who may pause it. */
 import { spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connectNats, type Nats } from '../../infra/nats.ts';
+import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
 import { openKv } from '../../infra/nats-kv.ts';
 import { OrderedPublisher } from '../../infra/nats-publisher.ts';
 import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
@@ -117,6 +117,22 @@ describe('the projector', () => {
          FROM bookings WHERE kind = 'settlement' ORDER BY block`,
       ),
     ).toEqual([2, 4, 6].map((block) => ({ block, paid: 100, pnl: 59 })));
+  });
+
+  test('says at its start what is stored, although nothing comes', async () => {
+    await project([match(7)]);
+    const { lastSequence } = await streamState(nats, LEDGER_STREAM);
+    const projector = start('projector/main.ts', [], { ...parts.env, METRICS_PORT: '0' });
+    try {
+      expect((await projector.event('stored')).sequence).toBe(lastSequence);
+      const { port } = await projector.event('metrics');
+      const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
+      expect(metrics).toMatch(
+        new RegExp(`fillstream_projector_stored_sequence\\{.*\\} ${lastSequence}$`, 'm'),
+      );
+    } finally {
+      expect(await projector.stop()).toBe(0);
+    }
   });
 
   test('waits while a rebuild pauses it, and not for one that is dead', async () => {
