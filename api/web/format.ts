@@ -112,3 +112,9 @@ export function clock(ms: number): string {
 export function day(text: string): string {
   return text.slice(0, 10);
 }
+
+/** What an outcome is paid a share, of 100 cents: half is for both, and nobody has won. */
+export function paid(cents: number): string {
+  if (cents === 0) return 'lost';
+  return `${cents === 50 ? '50-50' : cents > 50 ? 'won' : 'lost'}: pays ${cents}¢ a share`;
+}

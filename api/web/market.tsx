@@ -3,7 +3,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import type { MarketDetail, Market as MarketObject, Prices } from './answers.ts';
 import { Chart } from './chart.tsx';
 import { CopyButton } from './copy-button.tsx';
-import { count, short, span, timeMs, timeText, units } from './format.ts';
+import { count, paid, short, span, timeMs, timeText, units } from './format.ts';
 import { Pnl, Roi, Usdc } from './money.tsx';
 import { Problem } from './problem.tsx';
 import { Scroll } from './scroll.tsx';
@@ -162,20 +162,18 @@ function State({ market }: { readonly market: MarketObject }) {
 
 /** What each outcome was paid, where that is known. */
 function Outcomes({ market }: { readonly market: MarketObject }) {
-  const paid = market.result < 0 ? undefined : [market.result, 100 - market.result];
+  const cents = market.result < 0 ? undefined : [market.result, 100 - market.result];
   return (
     <ul class="outcomes">
       {[market.outcome_1, market.outcome_2].map((outcome, index) => (
-        <li key={index} class={(paid?.[index] ?? 0) > 0 ? 'won' : ''}>
+        <li key={index} class={(cents?.[index] ?? 0) >= 50 ? 'won' : ''}>
           <b>{outcome === '' ? `Outcome ${index + 1}` : outcome}</b>
           <span>
-            {paid === undefined
+            {cents === undefined
               ? market.result === -1
                 ? 'void: pays nothing'
                 : 'undecided'
-              : paid[index] === 0
-                ? 'lost'
-                : `won: pays ${paid[index]}¢ a share`}
+              : paid(cents[index] ?? 0)}
           </span>
         </li>
       ))}
