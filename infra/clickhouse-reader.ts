@@ -95,7 +95,7 @@ export function connectReader(options: {
     return text;
   }
 
-  // A timer and a listener of our own: AbortSignal.timeout and .any cost 0.1 ms a read.
+  // A timer and a listener of our own: AbortSignal.timeout and .any take 10 to 40 µs more of 60 a read.
   async function ask(path: string, { sql, signal, msMax }: Select): Promise<Buffer> {
     signal?.throwIfAborted();
     return await new Promise((resolve, reject) => {
