@@ -27,7 +27,7 @@ import { warmUp } from './warm.ts';
 /** Keys of each kind, which bounds the memory. The oldest go first. */
 const REMEMBERED_MAX = 20_000;
 /** However a change was missed, it shows after this. */
-const AGE_MS_MAX = 300_000;
+const AGE_MS_MAX = 900_000;
 const RETRY_MS = 1_000;
 
 /** LEDGER sequence of the fact that a row is of. */

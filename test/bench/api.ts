@@ -33,7 +33,9 @@ const KEYS = 1_000;
 const WARM_CALLS = 20;
 /** The api reads the newest markets ahead when it starts, and nothing of it is compiled yet. */
 const START_SECONDS = 10;
-const RECORDED_CALLS = 200;
+/** Calls before those that the bare client repeats, which fill what is remembered; and those. */
+const REMEMBERED_CALLS = 200;
+const RECORDED_CALLS = 600;
 const FRAMES = ['1h', '4h', '1d', '3d', '7d', '30d'];
 
 async function issueKeys(natsUrl: string): Promise<readonly string[]> {
@@ -106,7 +108,7 @@ async function statementsOf(one: Case, reader: ClickHouseReader): Promise<readon
   const calls: Statement[][] = [];
   // Remembers what the requests before asked for, as the api does.
   const memories = createMemories(() => true);
-  for (let i = 0; i < 2 * RECORDED_CALLS; i++) {
+  for (let i = 0; i < REMEMBERED_CALLS + RECORDED_CALLS; i++) {
     const statements: Statement[] = [];
     const recorder: ClickHouseReader = {
       async select(select) {
@@ -127,21 +129,23 @@ async function statementsOf(one: Case, reader: ClickHouseReader): Promise<readon
       close() {},
     };
     await answerUncached(one, i, { clickhouse: recorder, memories });
-    if (i >= RECORDED_CALLS) calls.push(statements);
+    if (i >= REMEMBERED_CALLS) calls.push(statements);
   }
   return calls;
 }
 
 /** How often a second 16 at a time run the statements of a call, one after the other. */
-async function runBare(client: ClickHouseClient, calls: readonly Statement[][]): Promise<number> {
-  let sent = 0;
+async function runBare(
+  client: ClickHouseClient,
+  next: () => readonly Statement[],
+): Promise<number> {
   let done = 0;
   const startedAt = performance.now();
   const endAt = startedAt + SECONDS * 1_000;
   await Promise.all(
     Array.from({ length: 16 }, async () => {
       while (performance.now() < endAt) {
-        for (const statement of calls[sent++ % calls.length] ?? []) {
+        for (const statement of next()) {
           await (await client.query(statement)).text();
         }
         done++;
@@ -170,6 +174,9 @@ async function measureUncached(
     const figures: Record<string, string> = { endpoint: one.name };
     let refused = 0;
     const statements = await statementsOf(one, reader);
+    // As new to ClickHouse as what the api is asked, as far as they go.
+    let sent = 0;
+    const next = () => statements[sent++ % statements.length] ?? [];
     // By turns, because the machine is not equally fast all the time.
     const loads = new Map<number, Load[]>();
     const bares: number[] = [];
@@ -180,7 +187,7 @@ async function measureUncached(
         // At 64 a store without room answers 503 within its limit: that is told, not hidden.
         requireStatuses(found, [200, 404, 503], one.name);
         refused += found.statuses.get(503) ?? 0;
-        if (connections === 16) bares.push(await runBare(client, statements));
+        if (connections === 16) bares.push(await runBare(client, next));
       }
     }
     const at16 = (loads.get(16) ?? []).map((found, round) => found.perSecond / (bares[round] ?? 0));
