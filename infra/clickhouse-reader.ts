@@ -42,8 +42,8 @@ type Settings = Readonly<Record<string, string | number>>;
 export type ClickHouseReader = {
   /**
    * The columns of the rows. Rejects with ClickHouseError where the server refuses, with Node's error (it
-   * has a `code`) where there is none, with LateError where
-   * not even the server's error comes, with the signal's reason.
+   * has a `code`) where there is none, with LateError where not even the server's error comes, with the
+   * signal's reason.
    */
   select(select: Select): Promise<Table>;
   /** Ends the kept connections. */
@@ -95,7 +95,7 @@ export function connectReader(options: {
     return text;
   }
 
-  // A timer and a listener of our own: AbortSignal.timeout and .any take 10 to 40 µs more of 60 a read.
+  // A timer and a listener of our own: AbortSignal.timeout and .any cost 10 to 40 µs a read.
   async function ask(path: string, { sql, signal, msMax }: Select): Promise<Buffer> {
     signal?.throwIfAborted();
     return await new Promise((resolve, reject) => {

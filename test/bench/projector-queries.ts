@@ -1,7 +1,7 @@
 /**
- * Leaderboards, the analysts' examples and the api's queries on a benchmark's data: every statement that the analytics endpoints
- * ask, through the api's own reader, one at a time, each with other parameters than the one before; idle,
- * and while LEDGER is written to and projected at INSERT_FILLS_PER_SECOND. What whole endpoints take,
+ * Leaderboards, the analysts' examples and the api's queries on a benchmark's data: every statement that
+ * the analytics endpoints ask, through the api's own reader, one at a time, each with other parameters
+ * than the one before; idle, and while LEDGER is written to and projected at INSERT_FILLS_PER_SECOND. What whole endpoints take,
  * statements side by side, is measured by `npm run bench:api`.
  */
 import { readdirSync, readFileSync } from 'node:fs';
