@@ -9,7 +9,16 @@ import { endpoint, Page } from '../endpoint.ts';
 import { address, integer, marketId, order } from '../parameters.ts';
 import { rowOf } from './columns.ts';
 import { fillCursor } from './cursors.ts';
-import { FILL, type Fill, FillV1, FillV2, fillColumns, fillV1, fillV2 } from './fills.ts';
+import {
+  FILL,
+  type Fill,
+  FillV1,
+  FillV2,
+  fillColumns,
+  fillV1,
+  fillV2,
+  withoutRepeats,
+} from './fills.ts';
 import { findListing } from './market-key.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
 
@@ -25,14 +34,15 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
+/** A row may come twice: it counts in the limit of a read, whose next one begins behind it. */
 function statement({ cursor, order }: Given): string {
   const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
   const isBehind = `AND (block_number, log_index)
     ${behind} ({cursor_block:UInt64}, {cursor_log:UInt32})`;
   return `
 SELECT ${FILL}
-FROM bookings
-WHERE trader = {trader:FixedString(20)} AND condition_id = {condition_id:FixedString(32)} AND kind = 'fill'
+FROM market_fills
+WHERE condition_id = {condition_id:FixedString(32)} AND trader = {trader:FixedString(20)}
   ${cursor === undefined ? '' : isBehind}
 ORDER BY block_number ${direction}, log_index ${direction}
 LIMIT {limit:UInt32}
@@ -86,7 +96,7 @@ async function readOrders<Shown extends object>(
       everyOrder(pages, (fill) => shown(fill, outcomes)),
     );
   }
-  const orders = fills.map((fill) => shown(fill, outcomes));
+  const orders = withoutRepeats(fills).map((fill) => shown(fill, outcomes));
   return new Page({ orders }, isWhole ? '' : cursorOf(fills));
 }
 
@@ -95,7 +105,7 @@ async function* everyOrder<Shown extends object>(
   shown: (fill: Fill) => Shown,
 ): AsyncGenerator<Shown> {
   for await (const fills of pages) {
-    for (const fill of fills) yield shown(fill);
+    for (const fill of withoutRepeats(fills)) yield shown(fill);
   }
 }
 

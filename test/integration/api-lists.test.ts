@@ -169,7 +169,13 @@ describe('GET /v1/market_data/:id_or_slug', () => {
   });
 
   test('gives a fill once, also while its row stands twice', async () => {
-    const paths = ['/v1/market_data/1002', '/v2/markets/1002/prices'];
+    const orders = `/v1/traders/${TRADER}/markets/1003/orders?`;
+    const paths = [
+      '/v1/market_data/1002',
+      '/v2/markets/1002/prices',
+      orders,
+      `${orders}order=desc`,
+    ];
     const before = await Promise.all(paths.map(async (path) => (await ok(path)).body));
     const { client } = seeded.clickhouse;
     await client.command({ query: 'SYSTEM STOP MERGES market_fills' });
@@ -184,6 +190,10 @@ describe('GET /v1/market_data/:id_or_slug', () => {
     expect(await count.text()).toBe('1\n');
     const after = await Promise.all(paths.map(async (path) => (await ok(path)).body));
     expect(after).toEqual(before);
+    // A page may end between the two.
+    for (const limit of [1, 2, 3]) {
+      expect(await walk(`${orders}limit=${limit}`, 'orders')).toEqual(before[2].orders);
+    }
     await client.command({ query: 'SYSTEM START MERGES market_fills' });
   });
 
