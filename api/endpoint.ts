@@ -10,6 +10,7 @@ import type { Caller } from './keys.ts';
 import { parseBody, parseParameters } from './parameters.ts';
 import type { ProblemCode } from './problems.ts';
 import { beginStream, type Streamed } from './streamed.ts';
+import type { Tier } from './tiers.ts';
 
 const PARSED_URLS_MAX = 500;
 const PARSED_URL_CHARACTERS_MAX = 1_000;
@@ -141,22 +142,21 @@ export function endpoint<
   }
 
   /** What a URL asks for is the same for all of a tier, and parsed once. */
-  const parsedUrls = new Map<
-    string,
-    { readonly given: z.output<Parameters>; readonly key: string }
-  >();
-  function nameOf({ caller }: Call, url: string, format: Format): string {
-    return `${format} ${caller.tier} ${url}`;
-  }
-  function keptOf(call: Call, asked: Asked, format: Format) {
-    const name = nameOf(call, asked.url, format);
-    const known = parsedUrls.get(name);
+  type Parsed = { readonly given: z.output<Parameters>; readonly key: string };
+  const parsedUrls = new Map<string, Partial<Record<Format, Partial<Record<Tier, Parsed>>>>>();
+  function keptOf(call: Call, asked: Asked, format: Format): Parsed {
+    const { tier } = call.caller;
+    const ofUrl = parsedUrls.get(asked.url) ?? {};
+    const known = ofUrl[format]?.[tier];
     if (known !== undefined) return known;
     const given = givenOf(call, asked);
     const key = JSON.stringify([described.path, format, Object.entries(given).sort()]);
     if (parsedUrls.size >= PARSED_URLS_MAX) parsedUrls.clear();
     const parsed = { given, key };
-    if (name.length <= PARSED_URL_CHARACTERS_MAX) parsedUrls.set(name, parsed);
+    if (asked.url.length <= PARSED_URL_CHARACTERS_MAX) {
+      ofUrl[format] = { ...ofUrl[format], [tier]: parsed };
+      parsedUrls.set(asked.url, ofUrl);
+    }
     return parsed;
   }
 
@@ -164,7 +164,7 @@ export function endpoint<
     ...described,
     isKept: keep !== undefined,
     atHand(call, asked) {
-      const known = parsedUrls.get(nameOf(call, asked.url, formatOf(asked)));
+      const known = parsedUrls.get(asked.url)?.[formatOf(asked)]?.[call.caller.tier];
       return known === undefined ? undefined : keep?.fresh(call, known.given, known.key);
     },
     async respond(call, asked) {

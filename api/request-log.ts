@@ -21,7 +21,7 @@ export function logRequests(logger: Logger, metrics: HttpMetrics | undefined): R
     const requestId = isHarmless ? given : randomUUID();
     const startMs = performance.now();
     response.locals.requestId = requestId;
-    response.once('close', () => {
+    response.on('close', () => {
       const ms = performance.now() - startMs;
       metrics?.answered(request, response, ms);
       if (!logger.isLevelEnabled('info')) return;
