@@ -1,7 +1,7 @@
 /**
  * The short way to an answer that is kept. A GET with a valid key, of a URL that was answered before, is
  * answered at once where the answer is fresh and made in the client's coding: with the same fields that
- * the ordinary way sets one by one, here written as one list. It is there for speed alone (ADR 14).
+ * the ordinary way sets one by one, here put together once. It is there for speed alone (ADR 14).
  * Whatever is otherwise (no rate left, a condition, an origin, a page to be read) goes on as it came.
  */
 import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http';
@@ -61,8 +61,9 @@ export function answerAtOnce<Call extends Context>(
 }
 
 /**
- * Writes the line of the status and fields that are proved, and proves and writes the others: half of what
- * writeHead costs (ADR 14). It is the method that writeHead itself calls, which Node does not document.
+ * Writes the line of the status and fields that are proved, and proves and writes the others; writeHead
+ * proves and joins all of them each time (ADR 14). It is the method that writeHead itself calls, which
+ * Node does not document.
  */
 function writeHead(response: ServerResponse, proved: string, others: readonly string[]): void {
   const { _storeHeader: store } = response as ServerResponse & {
