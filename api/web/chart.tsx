@@ -72,7 +72,7 @@ export function Chart(props: ChartProps) {
   }, [colours.value, props.series.kind, props.group]);
 
   useEffect(() => {
-    plot.current?.setData(dataOf(props));
+    if (plot.current !== null) redraw(plot.current, dataOf(props));
   }, [props.times, props.series.values]);
 
   const index = at === null || at >= props.times.length ? props.times.length - 1 : at;
@@ -112,6 +112,14 @@ export function Chart(props: ChartProps) {
 
 function dataOf({ times, series }: ChartProps): uPlot.AlignedData {
   return [[...times], [...series.values]];
+}
+
+/** The plot would keep the pointer's pixel, where other data may have another time. */
+function redraw(plot: uPlot, data: uPlot.AlignedData): void {
+  const { idx, top = 0 } = plot.cursor;
+  const time = idx == null ? undefined : plot.data[0][idx];
+  plot.batch(() => plot.setData(data));
+  if (time !== undefined) plot.setCursor({ left: plot.valToPos(time, 'x'), top });
 }
 
 function optionsOf(

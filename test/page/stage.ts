@@ -18,7 +18,10 @@ export type Stage = {
   readonly key: string;
   /** A tab of its own session at this path, with the key unless another is given. */
   at(path: string, options?: Parameters<typeof open>[2]): Promise<Watched>;
-  /** Address of the first trader of the longest time frame. */
+  /**
+   * Address of the best trader of the longest time frame who was active in three hours and has a market
+   * resolved: what the tests step through. The very best may have traded once.
+   */
   leader(): Promise<string>;
 };
 
@@ -72,8 +75,16 @@ export function useStage(): Stage {
     },
     async leader() {
       type Board = { traders: { profile: { address: string } }[] };
-      const { traders } = await service.get<Board>('/v1/analytics/leaderboard?limit=1');
-      return traders[0]?.profile.address ?? '';
+      const { traders } = await service.get<Board>('/v1/analytics/leaderboard?limit=50');
+      for (const { profile } of traders) {
+        const path = `/v2/traders/${profile.address}`;
+        const [{ stats }, { total_count }] = await Promise.all([
+          service.get<{ stats: unknown[] }>(`${path}/hourly_stats`),
+          service.get<{ total_count: number }>(`${path}/markets?is_active=false&limit=1`),
+        ]);
+        if (stats.length >= 3 && total_count > 0) return profile.address;
+      }
+      throw new Error('none of the best traders was active in three hours with a market resolved');
     },
   };
 }

@@ -1,4 +1,5 @@
 /** A trader and a market: every figure is the API's. */
+import type { Locator, Page } from 'playwright-core';
 import { getAddress } from 'viem';
 import { expect, test } from 'vitest';
 import { cents, count, money, percent } from './figures.ts';
@@ -24,6 +25,28 @@ type Detail = {
   total_winners: number;
   top_earners: { pnl: number; roi: number; volume: number }[];
 };
+
+/** At least as long as the page waits until it reads a trader again. */
+const REFRESH_MS = 15_000;
+/** By then what has come is drawn. */
+const FRAME_MS = 100;
+const HOUR_MS = 3_600_000;
+
+/** The hour that a chart tells of, Unix milliseconds. */
+async function hourOf(slider: Locator): Promise<number> {
+  const text = (await slider.getAttribute('aria-valuetext')) ?? '';
+  return Date.parse(`${text.slice(0, 10)}T${text.slice(11, 19)}Z`);
+}
+
+/** Moves the pointer of a chart to the hour before the newest, and gives that hour. */
+async function leaveNewest(page: Page, slider: Locator): Promise<number> {
+  await slider.focus();
+  await page.keyboard.press('ArrowLeft');
+  await expect
+    .poll(() => slider.getAttribute('aria-valuenow'))
+    .not.toBe(await slider.getAttribute('aria-valuemax'));
+  return await hourOf(slider);
+}
 
 export function traderTests(stage: Stage): void {
   test('a trader: windows, tier, tags, markets and their fills are those of the API', async () => {
@@ -88,10 +111,30 @@ export function traderTests(stage: Stage): void {
     });
 
     const slider = page.getByRole('slider', { name: 'PnL by hour' });
-    await slider.focus();
-    const newest = await slider.getAttribute('aria-valuetext');
+    const hour = await leaveNewest(page, slider);
     await page.keyboard.press('ArrowLeft');
-    await expect.poll(() => slider.getAttribute('aria-valuetext')).not.toBe(newest);
+    await expect.poll(() => hourOf(slider)).toBe(hour - HOUR_MS);
+  });
+
+  test('a trader: the hour pointed at stays when another begins', async () => {
+    const address = await stage.leader();
+    const { page } = await stage.at('/', { clock: true });
+    // Until the page reads again it has the answer of an hour before; the newest comes first.
+    let isEarlier = true;
+    await page.route('**/hourly_stats?*', async (route) => {
+      const response = await route.fetch();
+      const { stats } = (await response.json()) as { stats: unknown[] };
+      await route.fulfill({ response, json: { stats: isEarlier ? stats.slice(1) : stats } });
+    });
+    await page.goto(`${stage.url}/trader/${address}`);
+    const slider = page.getByRole('slider', { name: 'PnL by hour' });
+    const hour = await leaveNewest(page, slider);
+    const last = await slider.getAttribute('aria-valuemax');
+    isEarlier = false;
+    await page.clock.runFor(REFRESH_MS);
+    await expect.poll(() => slider.getAttribute('aria-valuemax')).not.toBe(last);
+    await page.clock.runFor(FRAME_MS);
+    expect(await hourOf(slider)).toBe(hour);
   });
 
   test('a trader: the address is copied with its checksum', async () => {
