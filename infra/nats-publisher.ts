@@ -1,9 +1,12 @@
 // Publishes to a stream exactly once and in order, through every restart of the server.
 // Invariant: a message leaves the window only after the server named the sequence it has, and in
 // the order of publishing. After any doubt (reconnect, an acknowledgement out of turn, 503, a
-// timeout) nothing new is sent: the oldest unacknowledged message alone is sent again until it is
-// acknowledged, then all after it; ids let the server drop second copies. It does not use the
-// library's publish, which loses what is published while disconnected and whose retries reorder.
+// timeout) nothing new is sent: what was sent before goes again one by one, each until it is
+// acknowledged, and only then what was not sent yet; ids let the server drop second copies. All
+// at once would reorder: a leader that has lost a message may still refuse its id (docs/decisions/0012).
+// The first message goes alone, too, and the first after a pause: a leader may appear behind it.
+// It does not use the library's publish, which loses what is published while disconnected and whose
+// retries reorder.
 import { createInbox, errors, headers, type Msg, type Subscription } from '@nats-io/transport-node';
 import { type Nats, NatsUnavailableError } from './nats.ts';
 import { parseAck } from './nats-ack.ts';
@@ -89,6 +92,8 @@ export class OrderedPublisher {
   #reconciling = false;
   #probedAtMs = 0;
   #progressAtMs = 0;
+  /** Of the last acknowledgement on this connection; what is sent soon after it has a leader. */
+  #ackedAtMs = Number.NEGATIVE_INFINITY;
   #waiting: ({ readonly entry: Entry } & Settle)[] = [];
   #flushes: ({ readonly until: number } & Settle)[] = [];
   #failure: Error | undefined;
@@ -109,7 +114,10 @@ export class OrderedPublisher {
       },
     });
     this.#removeListener = nats.onStatus((status) => {
-      if (status.type === 'disconnect') this.#probing = true;
+      if (status.type === 'disconnect') {
+        this.#probing = true;
+        this.#ackedAtMs = Number.NEGATIVE_INFINITY;
+      }
       if (status.type === 'reconnect') this.#probe();
       if (status.type === 'close') this.#fail(new NatsUnavailableError('the connection closed'));
     });
@@ -183,10 +191,23 @@ export class OrderedPublisher {
 
   #sendUnsent(): void {
     if (this.#oldest === this.#unsent) this.#progressAtMs = performance.now();
+    if (performance.now() - this.#ackedAtMs > ACK_MS_MAX) {
+      this.#sendAlone();
+      return;
+    }
     while (this.#unsent < this.#next && this.#failure === undefined) {
       this.#send(this.#unsent);
       this.#unsent += 1;
     }
+  }
+
+  /** Whether there is a leader is not known: of several at once the first could be the last stored. */
+  #sendAlone(): void {
+    if (this.#unsent === this.#next) return;
+    this.#probing = true;
+    this.#probedAtMs = performance.now();
+    this.#unsent += 1;
+    this.#send(this.#unsent - 1);
   }
 
   #send(number: number): void {
@@ -244,7 +265,8 @@ export class OrderedPublisher {
       this.#leave(this.#slot(this.#oldest));
     }
     this.#progressAtMs = performance.now();
-    if (this.#probing && this.#nats.connected && !this.#reconciling) this.#resume();
+    this.#ackedAtMs = this.#progressAtMs;
+    if (this.#probing) this.#probe();
     this.#admit();
   }
 
@@ -276,7 +298,7 @@ export class OrderedPublisher {
     }
   }
 
-  /** Nothing new is sent until the oldest message is known to be stored. */
+  /** Nothing new is sent until all that was sent is known to be stored. */
   #doubt(): void {
     if (this.#probing || this.#oldest === this.#unsent) return;
     this.#probing = true;
@@ -286,7 +308,8 @@ export class OrderedPublisher {
   #probe(): void {
     if (this.#failure !== undefined || !this.#nats.connected || this.#reconciling) return;
     if (this.#oldest === this.#unsent) {
-      this.#resume();
+      this.#probing = false;
+      this.#sendUnsent();
       return;
     }
     this.#probing = true;
@@ -294,14 +317,6 @@ export class OrderedPublisher {
     const ageMs = performance.now() - this.#slot(this.#oldest).absentAtMs;
     if (ageMs > this.#options.duplicateWindowMs / 2) void this.#reconcile();
     else this.#send(this.#oldest);
-  }
-
-  #resume(): void {
-    this.#probing = false;
-    for (let number = this.#oldest; number < this.#unsent; number += 1) {
-      if (this.#slot(number).sequence === 0) this.#send(number);
-    }
-    this.#sendUnsent();
   }
 
   /** The server may have forgotten the ids of the window: finds in the stream what it holds. */

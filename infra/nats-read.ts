@@ -1,13 +1,18 @@
 // Finite reads of a stream: one message by sequence, subject or time, and ranges.
-// Invariant: `undefined` and an empty list mean that the stream's leader holds nothing there;
-// a replica that lags behind is never believed, and an absent server is NatsUnavailableError.
-import type { StoredMsg } from '@nats-io/jetstream';
+// Invariant: `undefined`, a list that ends early and what is newest mean that the stream's leader
+// holds nothing beyond; a replica that lags behind is never believed, and an absent server is
+// NatsUnavailableError.
+import { setTimeout as delay } from 'node:timers/promises';
+import type { MsgRequest, SeqMsgRequest, StoredMsg } from '@nats-io/jetstream';
 import { answered, type Nats, NatsUnavailableError } from './nats.ts';
 import { openPull, type PullStart, TailMessage } from './nats-pull.ts';
 
 const PULL_MESSAGES = 2_048;
 const RANGE_MESSAGES_MAX = 65_536;
 const READ_RESTARTS_MAX = 3;
+const LAG_POLL_MS = 20;
+// A replica that catches up after it was away may take longer: then callers ask again.
+const LAG_MS_MAX = 5_000;
 
 /** The message at a sequence; undefined when it was removed or does not exist yet. */
 export async function getMessage(
@@ -16,7 +21,10 @@ export async function getMessage(
   sequence: number,
 ): Promise<TailMessage | undefined> {
   assertSequence(sequence);
-  return stored(nats, stream, { seq: sequence });
+  const request = { seq: sequence };
+  // Any replica may answer a direct get. What it has at a sequence is right, that it has none is not.
+  const message = (await direct(nats, stream, request)) ?? (await ofLeader(nats, stream, request));
+  return message === null ? undefined : fromStored(message);
 }
 
 /** The newest message of a subject (wildcards allowed); undefined when there is none. */
@@ -25,7 +33,8 @@ export async function lastMessage(
   stream: string,
   subject: string,
 ): Promise<TailMessage | undefined> {
-  return stored(nats, stream, { last_by_subj: subject });
+  const message = await ofLeader(nats, stream, { last_by_subj: subject });
+  return message === null ? undefined : fromStored(message);
 }
 
 /** The first message stored at or after a time (milliseconds since 1970); undefined if none. */
@@ -57,9 +66,7 @@ export async function readRange(
   }
   if (count === 0) return [];
   const filter = filterSubject === undefined ? {} : { filterSubject };
-  const messages = await read(nats, { stream, start: { sequence: from }, count, ...filter });
-  // The server clamps a start beyond the end to the end.
-  return messages.filter((message) => message.sequence >= from);
+  return read(nats, { stream, start: { sequence: from }, count, ...filter });
 }
 
 /** Everything from a start to the end that the stream has when the reading gets there. */
@@ -71,10 +78,9 @@ export async function* storedSince(
   let next = start;
   for (;;) {
     const messages = await read(nats, { stream, start: next, count: PULL_MESSAGES });
-    const last = messages.at(-1);
-    if (last === undefined) return;
-    if ('sequence' in next && last.sequence < next.sequence) return;
     yield* messages;
+    const last = messages.at(-1);
+    if (last === undefined || messages.length < PULL_MESSAGES) return;
     next = { sequence: last.sequence + 1 };
   }
 }
@@ -96,8 +102,39 @@ type Read = {
   readonly filterSubject?: string;
 };
 
-/** Reads again from the start after a lost session, a few times. */
+/**
+ * Up to `count` messages; fewer only where the stream has no more. A session reads from any replica,
+ * so a short list is compared with what the leader had when the first of them came.
+ */
 async function read(nats: Nats, options: Read): Promise<TailMessage[]> {
+  const { stream, start, filterSubject = '>' } = options;
+  const from = 'sequence' in start ? start.sequence : 1;
+  const deadline = performance.now() + LAG_MS_MAX;
+  let newest: TailMessage | undefined;
+  for (;;) {
+    const found = await readUndisturbed(nats, options);
+    // A server clamps a start beyond the end that it knows to that end.
+    const messages = found.filter(({ sequence }) => sequence >= from);
+    if (messages.length === options.count) return messages;
+    newest ??= await lastMessage(nats, stream, filterSubject);
+    if (newest === undefined || !isBeyond(newest, messages, start)) return messages;
+    if (performance.now() > deadline) {
+      throw new NatsUnavailableError(`a replica of ${stream} lacks what its leader has`);
+    }
+    await delay(LAG_POLL_MS);
+  }
+}
+
+/** Whether `newest` belongs behind what was read from `start`. */
+function isBeyond(newest: TailMessage, messages: TailMessage[], start: PullStart): boolean {
+  const last = messages.at(-1);
+  if (last !== undefined) return newest.sequence > last.sequence;
+  if ('sequence' in start) return newest.sequence >= start.sequence;
+  return !('timeMs' in start) || newest.timestampMs >= start.timeMs;
+}
+
+/** Reads again from the start after a lost session, a few times. */
+async function readUndisturbed(nats: Nats, options: Read): Promise<TailMessage[]> {
   for (let restarts = 0; ; restarts += 1) {
     const messages = await readOnce(nats, options);
     if (messages !== undefined) return messages;
@@ -143,22 +180,15 @@ async function readOnce(nats: Nats, options: Read): Promise<TailMessage[] | unde
   }
 }
 
-type Request = { readonly seq: number } | { readonly last_by_subj: string };
-
-async function stored(
-  nats: Nats,
-  stream: string,
-  request: Request,
-): Promise<TailMessage | undefined> {
-  // Any replica may answer a direct get, and one that lags does not know the newest messages:
-  // only the leader's "not found" counts.
-  const message =
-    (await direct(nats, stream, request)) ??
-    (await answered(nats, stream, () => nats.jsm.streams.getMessage(stream, request)));
-  return message === null ? undefined : fromStored(message);
+function ofLeader(nats: Nats, stream: string, request: MsgRequest): Promise<StoredMsg | null> {
+  return answered(nats, stream, () => nats.jsm.streams.getMessage(stream, request));
 }
 
-async function direct(nats: Nats, stream: string, request: Request): Promise<StoredMsg | null> {
+async function direct(
+  nats: Nats,
+  stream: string,
+  request: SeqMsgRequest,
+): Promise<StoredMsg | null> {
   try {
     return await answered(nats, stream, () => nats.jsm.direct.getMessage(stream, request));
   } catch (error) {

@@ -33,6 +33,9 @@ import {
 import { ensureStream, StreamConfigError } from '../../infra/nats-stream.ts';
 import { tail, tailBatches } from '../../infra/nats-tail.ts';
 
+/** Longer than a publisher trusts the last acknowledgement. */
+const PAUSE_MS = 1_200;
+
 let dataDir: string;
 let server: NatsServer;
 let nats: Nats;
@@ -119,25 +122,64 @@ describe('OrderedPublisher', () => {
     await expect(publisher.publish('twice.x', 'd', 'd')).rejects.toThrow(PublisherClosedError);
   });
 
-  test('sends nothing past a message that nobody takes, however long that lasts', async () => {
-    await ensureStream(nats, { name: 'partial', subjects: ['partial.none'] });
+  // A stream that does not take a subject stands for a leader that refuses a message for a time.
+  test.each([
+    { refused: 'first', taken: ['second', 'third'] },
+    { refused: 'second', taken: ['first', 'third'] },
+  ])(
+    'sends nothing past the $refused message while nobody takes it, however long that lasts',
+    async ({ refused, taken }) => {
+      await ensureStream(nats, { name: refused, subjects: [`${refused}.before`] });
+      const takes = (...names: string[]) =>
+        nats.jsm.streams.update(refused, { subjects: names.map((name) => `${refused}.${name}`) });
+      const order: string[] = [];
+      const publisher = new OrderedPublisher(nats, {
+        stream: refused,
+        duplicateWindowMs: 300,
+        onAck: ({ messageId, sequence }) => order.push(`${sequence} ${messageId}`),
+      });
+      await publisher.publish(`${refused}.before`, 'before', '');
+      await publisher.flush();
+      // Right after an acknowledgement all are sent at once.
+      for (const id of ['first', 'second', 'third']) {
+        await publisher.publish(`${refused}.${id}`, id, id);
+      }
+      while (publisher.unstoredMs < 300) await delay(20);
+      await takes(...taken);
+      // Sent again and again meanwhile.
+      const { resent } = publisher.stats;
+      while (publisher.stats.resent < resent + 4) await delay(20);
+      await takes('first', 'second', 'third');
+      await publisher.flush();
+      expect(order).toEqual(['1 before', '2 first', '3 second', '4 third']);
+      publisher.close();
+      await nats.jsm.streams.delete(refused);
+    },
+  );
+
+  test('sends the first message alone, and again the first after a pause', async () => {
+    await ensureStream(nats, { name: 'alone', subjects: ['alone.none'] });
     const takes = (...names: string[]) =>
-      nats.jsm.streams.update('partial', { subjects: names.map((name) => `partial.${name}`) });
+      nats.jsm.streams.update('alone', { subjects: names.map((name) => `alone.${name}`) });
     const order: string[] = [];
     const publisher = new OrderedPublisher(nats, {
-      stream: 'partial',
-      duplicateWindowMs: 300,
+      stream: 'alone',
       onAck: ({ messageId, sequence }) => order.push(`${sequence} ${messageId}`),
     });
-    for (const id of ['first', 'second', 'third']) await publisher.publish(`partial.${id}`, id, id);
-    while (publisher.unstoredMs < 300) await delay(20);
-    await takes('second', 'third');
-    // Sent again and again meanwhile.
-    const { resent } = publisher.stats;
-    while (publisher.stats.resent < resent + 4) await delay(20);
-    await takes('first', 'second', 'third');
-    await publisher.flush();
-    expect(order).toEqual(['1 first', '2 second', '3 third']);
+    const expected: string[] = [];
+    for (const round of [1, 2]) {
+      await takes('later');
+      for (const id of ['first', 'later']) {
+        expected.push(`${expected.length + 1} ${id}-${round}`);
+        await publisher.publish(`alone.${id}`, `${id}-${round}`, id);
+      }
+      const { resent } = publisher.stats;
+      while (publisher.stats.resent < resent + 2) await delay(20);
+      await takes('first', 'later');
+      await publisher.flush();
+      expect(order).toEqual(expected);
+      await delay(PAUSE_MS);
+    }
     publisher.close();
   });
 
