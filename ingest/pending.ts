@@ -189,8 +189,6 @@ export class PendingMatches {
   /** The nonce was used up to that block, and the match was in none of these blocks. */
   async #judgeUsed(entry: OpenMatch, block: BlockTime): Promise<void> {
     const receipt = await this.#options.node.receipt(entry.txHash);
-    // A final block may have settled it meanwhile.
-    if (this.#open.get(entry.id) !== entry) return;
     if (receipt === undefined) {
       entry.absent += 1;
       if (entry.absent >= ABSENT_MIN) await this.#void(entry, 'replaced');
@@ -222,7 +220,8 @@ export class PendingMatches {
   }
 
   async #void(entry: OpenMatch, reason: VoidReason): Promise<void> {
-    if (entry.match === undefined) return;
+    // A final block may have settled it while the node was asked.
+    if (entry.match === undefined || this.#open.get(entry.id) !== entry) return;
     this.#end(entry, reason);
     const { feed, logger } = this.#options;
     const told: FeedVoid = { kind: 'void', reason, ...about(entry, entry.match) };

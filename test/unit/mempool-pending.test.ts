@@ -137,6 +137,17 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['never_mined']);
   });
 
+  test('voids nothing that became final while the node was asked', async () => {
+    const { show, head, pending, reasons } = setUp();
+    const shown = await show(1);
+    head(2);
+    await pending.final({ number: 200, timestamp: 400 }, []);
+    const judged = pending.judge();
+    await pending.final({ number: 201, timestamp: 402 }, [located(shown)]);
+    await judged;
+    expect(reasons()).toEqual([]);
+  });
+
   test('begins the time limit with a head that was read after the match was shown', async () => {
     const { final, show, head, pending, reasons } = setUp();
     head(100);
