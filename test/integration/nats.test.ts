@@ -1,9 +1,8 @@
-// The use of NATS against a real server: streams, the publisher, tails, finite reads, buckets.
-// Throughput is printed and never asserted. What happens while servers die is in nats-faults.
+// The use of NATS against a real server: streams, tails, finite reads, buckets. Throughput is printed
+// and never asserted. The publisher is in nats-publisher, what happens while servers die in nats-faults.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   NatsPortTakenError,
@@ -19,11 +18,7 @@ import {
   streamState,
 } from '../../infra/nats.ts';
 import { KvConflictError, type KvEvent, openKv } from '../../infra/nats-kv.ts';
-import {
-  OrderedPublisher,
-  PublisherClosedError,
-  PublishRejectedError,
-} from '../../infra/nats-publisher.ts';
+import { OrderedPublisher } from '../../infra/nats-publisher.ts';
 import {
   firstMessageAtOrAfter,
   getMessage,
@@ -32,9 +27,6 @@ import {
 } from '../../infra/nats-read.ts';
 import { ensureStream, StreamConfigError } from '../../infra/nats-stream.ts';
 import { tail, tailBatches } from '../../infra/nats-tail.ts';
-
-/** Longer than a publisher trusts the last acknowledgement. */
-const PAUSE_MS = 1_200;
 
 let dataDir: string;
 let server: NatsServer;
@@ -91,104 +83,6 @@ describe('ensureStream', () => {
     await ensureStream(nats, { name: 'kept', subjects: ['kept.>'] });
     const overlapping = { name: 'overlapping', subjects: ['kept.x'] };
     await expect(ensureStream(nats, overlapping)).rejects.toThrow(StreamConfigError);
-  });
-});
-
-describe('OrderedPublisher', () => {
-  test('drops a second message with the same id and says so in order', async () => {
-    await ensureStream(nats, { name: 'twice', subjects: ['twice.>'] });
-    const acks: [string, number, boolean][] = [];
-    const publisher = new OrderedPublisher(nats, {
-      stream: 'twice',
-      windowMax: 2,
-      onAck: ({ messageId, sequence, duplicate }) => acks.push([messageId, sequence, duplicate]),
-    });
-    for (const id of ['a', 'b', 'a', 'c']) await publisher.publish('twice.x', id, id);
-    expect(await publisher.flush()).toEqual({ lastSequence: 3 });
-    expect(acks).toEqual([
-      ['a', 1, false],
-      ['b', 2, false],
-      ['a', 1, true],
-      ['c', 3, false],
-    ]);
-    expect(publisher.stats).toEqual({
-      published: 4,
-      acked: 4,
-      resent: 0,
-      duplicates: 1,
-      reordered: 0,
-    });
-    publisher.close();
-    await expect(publisher.publish('twice.x', 'd', 'd')).rejects.toThrow(PublisherClosedError);
-  });
-
-  // A stream that does not take a subject stands for a leader that refuses a message for a time.
-  test.each([
-    { refused: 'first', taken: ['second', 'third'] },
-    { refused: 'second', taken: ['first', 'third'] },
-  ])(
-    'sends nothing past the $refused message while nobody takes it, however long that lasts',
-    async ({ refused, taken }) => {
-      await ensureStream(nats, { name: refused, subjects: [`${refused}.before`] });
-      const takes = (...names: string[]) =>
-        nats.jsm.streams.update(refused, { subjects: names.map((name) => `${refused}.${name}`) });
-      const order: string[] = [];
-      const publisher = new OrderedPublisher(nats, {
-        stream: refused,
-        duplicateWindowMs: 300,
-        onAck: ({ messageId, sequence }) => order.push(`${sequence} ${messageId}`),
-      });
-      await publisher.publish(`${refused}.before`, 'before', '');
-      await publisher.flush();
-      // Right after an acknowledgement all are sent at once.
-      for (const id of ['first', 'second', 'third']) {
-        await publisher.publish(`${refused}.${id}`, id, id);
-      }
-      while (publisher.unstoredMs < 300) await delay(20);
-      await takes(...taken);
-      // Sent again and again meanwhile.
-      const { resent } = publisher.stats;
-      while (publisher.stats.resent < resent + 4) await delay(20);
-      await takes('first', 'second', 'third');
-      await publisher.flush();
-      expect(order).toEqual(['1 before', '2 first', '3 second', '4 third']);
-      publisher.close();
-      await nats.jsm.streams.delete(refused);
-    },
-  );
-
-  test('sends the first message alone, and again the first after a pause', async () => {
-    await ensureStream(nats, { name: 'alone', subjects: ['alone.none'] });
-    const takes = (...names: string[]) =>
-      nats.jsm.streams.update('alone', { subjects: names.map((name) => `alone.${name}`) });
-    const order: string[] = [];
-    const publisher = new OrderedPublisher(nats, {
-      stream: 'alone',
-      onAck: ({ messageId, sequence }) => order.push(`${sequence} ${messageId}`),
-    });
-    const expected: string[] = [];
-    for (const round of [1, 2]) {
-      await takes('later');
-      for (const id of ['first', 'later']) {
-        expected.push(`${expected.length + 1} ${id}-${round}`);
-        await publisher.publish(`alone.${id}`, `${id}-${round}`, id);
-      }
-      const { resent } = publisher.stats;
-      while (publisher.stats.resent < resent + 2) await delay(20);
-      await takes('first', 'later');
-      await publisher.flush();
-      expect(order).toEqual(expected);
-      await delay(PAUSE_MS);
-    }
-    publisher.close();
-  });
-
-  test('stops at a message that the stream refuses', async () => {
-    await ensureStream(nats, { name: 'small', subjects: ['small.>'], maxMessageBytes: 100 });
-    const publisher = new OrderedPublisher(nats, { stream: 'small' });
-    await publisher.publish('small.x', 'large', 'x'.repeat(1_000));
-    await expect(publisher.flush()).rejects.toThrow(PublishRejectedError);
-    await expect(publisher.publish('small.x', 'next', 'x')).rejects.toThrow(PublishRejectedError);
   });
 });
 
