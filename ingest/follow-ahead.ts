@@ -3,9 +3,9 @@
  * nodes accept and to what a range held, so that a range is neither a crawl nor a flood; a range that
  * a node refuses is read in two halves.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { NatsUnavailableError } from '../infra/nats.ts';
+import { retry } from '../infra/retry.ts';
 import { RpcError } from './rpc-error.ts';
 
 const RANGE_BLOCKS_START = 32;
@@ -17,8 +17,6 @@ const RANGE_TRANSACTIONS = 20_000;
 export const RANGES_AHEAD = 4;
 /** Growth with each range of the size that was refused once: the limit may have been a bad moment's. */
 const FORGET_REFUSED = 1.002;
-const RETRY_MIN_MS = 200;
-const RETRY_MAX_MS = 5_000;
 
 export type AheadOptions<Range> = {
   readonly logger: Logger;
@@ -132,25 +130,19 @@ export async function patiently<T>(
   attempt: () => Promise<T>,
 ): Promise<T> {
   const { logger, signal, onAnswer } = options;
-  for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
-    try {
-      const answer = await attempt();
-      onAnswer?.(undefined);
-      return answer;
-    } catch (error) {
-      if (signal.aborted) throw error;
-      let pauseMs = waitMs;
-      if (error instanceof NatsUnavailableError) {
-        logger.warn({ err: error, what, pauseMs }, 'NATS does not answer, asking again');
-      } else if (error instanceof RpcError && error.class !== 'wrong_chain') {
+  const answer = await retry(attempt, {
+    signal,
+    isRetryable: (error) =>
+      error instanceof NatsUnavailableError ||
+      (error instanceof RpcError && error.class !== 'wrong_chain'),
+    retryAfterMs: (error) => (error instanceof RpcError ? error.retryAfterMs : 0),
+    onRetry(error) {
+      if (error instanceof RpcError) {
         onAnswer?.(error);
-        pauseMs = Math.max(waitMs, error.retryAfterMs);
-        logger.warn(
-          { err: error, what, pauseMs },
-          'the chain nodes gave no good answer, asking again',
-        );
-      } else throw error;
-      await delay(pauseMs, undefined, { signal });
-    }
-  }
+        logger.warn({ err: error, what }, 'the chain nodes gave no good answer, asking again');
+      } else logger.warn({ err: error, what }, 'NATS does not answer, asking again');
+    },
+  });
+  onAnswer?.(undefined);
+  return answer;
 }

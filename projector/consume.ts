@@ -3,11 +3,11 @@
  * a writer stores what they became; the reader is at most QUEUE_ROWS_MAX rows ahead. Metadata is
  * stored before the batch of the same events, progress after it. A dead ClickHouse is waited for.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Nats, streamState } from '../infra/nats.ts';
 import { firstMessageAtOrAfter, getMessage } from '../infra/nats-read.ts';
 import { type TailMessage, tailBatches } from '../infra/nats-tail.ts';
+import { retry } from '../infra/retry.ts';
 import { decodeLedgerEvent, LEDGER_STREAM, type LedgerEvent } from '../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from './batch.ts';
 import { Book } from './book.ts';
@@ -19,8 +19,6 @@ import type { Progress, Store } from './store.ts';
 
 const PROGRESS_MS = 10_000;
 const DICTIONARY_MS = 2_000;
-const RETRY_MIN_MS = 200;
-const RETRY_MAX_MS = 5_000;
 /** How far before the checkpoint to read when the stream is not the one it was taken from. */
 const REWIND_MS = 600_000;
 
@@ -259,14 +257,12 @@ async function patiently<T>(
   what: string,
   attempt: () => Promise<T>,
 ): Promise<T> {
-  for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
-    try {
-      return await attempt();
-    } catch (error) {
-      if (signal.aborted) throw error;
+  return retry(attempt, {
+    signal,
+    isRetryable: () => true,
+    onRetry(error) {
       metrics?.retries.inc({ what });
-      logger.warn({ err: error, what, waitMs }, 'ClickHouse did not take it, trying again');
-      await delay(waitMs, undefined, { signal });
-    }
-  }
+      logger.warn({ err: error, what }, 'ClickHouse did not take it, trying again');
+    },
+  });
 }

@@ -1,0 +1,45 @@
+/**
+ * The one retry helper: exponential backoff with jitter until the operation succeeds, a non-retryable
+ * error occurs or the signal aborts. Loops whose next step depends on the error (RPC failover, fork
+ * checks, the stream writer) are written out where they are.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import pRetry from 'p-retry';
+
+const PAUSE_MIN_MS = 200;
+const PAUSE_MAX_MS = 5_000;
+
+export type RetryOptions = {
+  /** Aborting rejects with the signal's reason, also during a pause. */
+  readonly signal?: AbortSignal;
+  /** Errors for which a later attempt may succeed; all others are thrown at once. */
+  readonly isRetryable: (error: unknown) => boolean;
+  /** Called before each pause, for example to log. */
+  readonly onRetry?: (error: unknown) => void;
+  /** Milliseconds that the server asked us to wait, 0 if it did not. Added to the backoff. */
+  readonly retryAfterMs?: (error: unknown) => number;
+  /** Gives up with the last error after this time; retries for ever by default. */
+  readonly giveUpAfterMs?: number;
+  /** Pause after the first failure, 200 by default; doubles up to 5,000. */
+  readonly pauseMs?: number;
+};
+
+/** Resolves with the result of the first attempt that succeeds. Rejects with the attempt's own error. */
+export async function retry<T>(attempt: () => Promise<T>, options: RetryOptions): Promise<T> {
+  const { signal, isRetryable, onRetry, retryAfterMs, giveUpAfterMs, pauseMs } = options;
+  return pRetry(attempt, {
+    retries: Number.POSITIVE_INFINITY,
+    minTimeout: pauseMs ?? PAUSE_MIN_MS,
+    maxTimeout: PAUSE_MAX_MS,
+    randomize: true,
+    ...(signal === undefined ? {} : { signal }),
+    ...(giveUpAfterMs === undefined ? {} : { maxRetryTime: giveUpAfterMs }),
+    shouldRetry: ({ error }) => isRetryable(error),
+    async onFailedAttempt({ error }) {
+      if (!isRetryable(error) || signal?.aborted === true) return;
+      onRetry?.(error);
+      const askedMs = retryAfterMs?.(error) ?? 0;
+      if (askedMs > 0) await delay(askedMs, undefined, signal === undefined ? {} : { signal });
+    },
+  });
+}
