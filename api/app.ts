@@ -7,7 +7,7 @@
 import express, { type Express, type RequestHandler } from 'express';
 import type { Logger } from 'pino';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
-import type { Nats } from '../infra/nats.ts';
+import type { Nats } from '../infra/nats/connection.ts';
 import { ACCOUNT_ENDPOINTS } from './account/endpoints.ts';
 import { admit, requireKey, uncounted } from './admission.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';

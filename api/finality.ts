@@ -4,8 +4,13 @@
  * stay. All readers share one reading of LEDGER a second; who is far behind is read for alone.
  */
 import { z } from 'zod';
-import { type Nats, NatsUnavailableError, StreamMissingError, streamState } from '../infra/nats.ts';
-import { readRange } from '../infra/nats-read.ts';
+import {
+  type Nats,
+  NatsUnavailableError,
+  StreamMissingError,
+  streamState,
+} from '../infra/nats/connection.ts';
+import { readRange } from '../infra/nats/read.ts';
 import { decodeLedgerEvent, LEDGER_STREAM } from '../ingest/contract.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
 import { integer } from './parameters.ts';

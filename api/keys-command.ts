@@ -6,8 +6,8 @@
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { ConfigError, readConfig } from '../infra/config.ts';
-import { connectNats, natsOptions } from '../infra/nats.ts';
-import { type Kv, openKv } from '../infra/nats-kv.ts';
+import { connectNats, natsOptions } from '../infra/nats/connection.ts';
+import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { KEYS_BUCKET } from '../infra/streams.ts';
 import {
   changeKey,

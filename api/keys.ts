@@ -9,7 +9,7 @@ import { hash, randomBytes } from 'node:crypto';
 import type { Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Kv } from '../infra/nats-kv.ts';
+import type { Kv } from '../infra/nats/kv.ts';
 import { Tier } from './tiers.ts';
 
 /** Who calls: what an admitted request has in `response.locals.caller`. */

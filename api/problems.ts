@@ -7,7 +7,7 @@
 import type { ErrorRequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { NatsUnavailableError, StreamMissingError } from '../infra/nats.ts';
+import { NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
 import { withoutSecrets } from '../infra/secrets.ts';
 import type { Tier } from './tiers.ts';
 

@@ -5,8 +5,8 @@
  */
 import { z } from 'zod';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
-import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats.ts';
-import { lastMessage } from '../infra/nats-read.ts';
+import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
+import { lastMessage } from '../infra/nats/read.ts';
 import {
   BLOCK_SUBJECT,
   decodeLedgerEvent,

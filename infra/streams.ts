@@ -4,8 +4,8 @@
  */
 import { LEDGER_STREAM, LEDGER_SUBJECTS } from '../ingest/contract.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract-feed.ts';
-import type { Nats } from './nats.ts';
-import { ensureStream } from './nats-stream.ts';
+import type { Nats } from './nats/connection.ts';
+import { ensureStream } from './nats/streams.ts';
 
 /** How far back a feed position can be resumed. */
 const FEED_AGE_MAX_MS = 72 * 3_600_000;

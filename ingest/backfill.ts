@@ -2,9 +2,9 @@
  * Where LEDGER begins. It is in chain order, so its first block is decided once, when it is empty, and
  * kept; an interrupted start goes on from the same block, and nothing can be put before it later.
  */
-import { type Nats, streamState } from '../infra/nats.ts';
-import type { Kv } from '../infra/nats-kv.ts';
-import { readRange } from '../infra/nats-read.ts';
+import { type Nats, streamState } from '../infra/nats/connection.ts';
+import type { Kv } from '../infra/nats/kv.ts';
+import { readRange } from '../infra/nats/read.ts';
 import { BLOCK_SUBJECT, type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 import { readCursor } from './follow-ledger.ts';
 

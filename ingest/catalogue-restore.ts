@@ -4,8 +4,8 @@
  * what is older is asked for when it is used, and may be published once more, which changes nothing.
  */
 import type { Logger } from 'pino';
-import type { Nats } from '../infra/nats.ts';
-import { lastMessage, readRange } from '../infra/nats-read.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import { lastMessage, readRange } from '../infra/nats/read.ts';
 import { decodeLedgerEvent, LEDGER_STREAM, type LedgerEvent } from './contract.ts';
 
 /** A day of Polygon: about 50 messages a second. */

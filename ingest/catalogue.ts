@@ -6,7 +6,7 @@
 
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Nats } from '../infra/nats.ts';
+import type { Nats } from '../infra/nats/connection.ts';
 import { NewMarkets } from './catalogue-poll.ts';
 import { restoreEvents } from './catalogue-restore.ts';
 import { TokenMap } from './catalogue-tokens.ts';

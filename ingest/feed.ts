@@ -4,10 +4,10 @@
  * are remembered here, across restarts by reading them back from the stream, because the stream's
  * own duplicate window is only two minutes.
  */
-import { type Nats, streamState } from '../infra/nats.ts';
-import type { OrderedPublisher } from '../infra/nats-publisher.ts';
-import { firstMessageAtOrAfter, storedSince } from '../infra/nats-read.ts';
-import type { TailMessage } from '../infra/nats-tail.ts';
+import { type Nats, streamState } from '../infra/nats/connection.ts';
+import type { OrderedPublisher } from '../infra/nats/publisher.ts';
+import { firstMessageAtOrAfter, storedSince } from '../infra/nats/read.ts';
+import type { TailMessage } from '../infra/nats/reader.ts';
 import type { Catalogue } from './catalogue.ts';
 import type { Hash } from './contract.ts';
 import {

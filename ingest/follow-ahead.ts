@@ -4,7 +4,7 @@
  * a node refuses is read in two halves.
  */
 import type { Logger } from 'pino';
-import { NatsUnavailableError } from '../infra/nats.ts';
+import { NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
 import { RpcError } from './rpc-error.ts';
 

@@ -4,8 +4,8 @@
  * docs/operations.md, "A final block was replaced", says what to do then.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Nats } from '../infra/nats.ts';
-import { lastMessage, readRange } from '../infra/nats-read.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import { lastMessage, readRange } from '../infra/nats/read.ts';
 import { BLOCK_SUBJECT, type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 import type { Rpc } from './rpc.ts';
 import { RpcError } from './rpc-error.ts';

@@ -5,9 +5,9 @@
  * those facts are all of one block, because a marker closes every block that has facts.
  */
 import { hash } from 'node:crypto';
-import type { Nats } from '../infra/nats.ts';
-import type { OrderedPublisher } from '../infra/nats-publisher.ts';
-import { lastMessage, storedSince } from '../infra/nats-read.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import type { OrderedPublisher } from '../infra/nats/publisher.ts';
+import { lastMessage, storedSince } from '../infra/nats/read.ts';
 import type { BlockFacts } from './blocks.ts';
 import {
   BLOCK_SUBJECT,

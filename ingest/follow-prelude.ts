@@ -5,8 +5,8 @@
  * one in LEDGER; what that block has published already is left out. Only the blocks that hold resolutions are checked against their header:
  * reading a header of every block since the contract's deployment would take days.
  */
-import type { Nats } from '../infra/nats.ts';
-import { lastMessage } from '../infra/nats-read.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import { lastMessage } from '../infra/nats/read.ts';
 import { decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 import { decodeLogs } from './decode-logs.ts';
 import { TOPICS } from './exchange-abi.ts';

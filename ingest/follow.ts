@@ -6,8 +6,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Nats } from '../infra/nats.ts';
-import type { OrderedPublisher } from '../infra/nats-publisher.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import type { OrderedPublisher } from '../infra/nats/publisher.ts';
 import type { Balances } from './balances.ts';
 import { type BlockFacts, factsOf } from './blocks.ts';
 import type { Catalogue } from './catalogue.ts';

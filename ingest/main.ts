@@ -7,9 +7,9 @@
 import type { Registry } from 'prom-client';
 import { type Config, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
-import { connectNats, type Nats, natsOptions } from '../infra/nats.ts';
-import { type Kv, openKv } from '../infra/nats-kv.ts';
-import { OrderedPublisher } from '../infra/nats-publisher.ts';
+import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
+import { type Kv, openKv } from '../infra/nats/kv.ts';
+import { OrderedPublisher } from '../infra/nats/publisher.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, INGEST_BUCKET } from '../infra/streams.ts';
 import { LedgerStateError, settleStart } from './backfill.ts';

@@ -8,8 +8,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
-import { NatsUnavailableError } from '../infra/nats.ts';
-import type { Kv } from '../infra/nats-kv.ts';
+import { NatsUnavailableError } from '../infra/nats/connection.ts';
+import type { Kv } from '../infra/nats/kv.ts';
 
 const KEY = 'operators';
 const RETRY_MS = 500;

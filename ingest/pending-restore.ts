@@ -4,9 +4,9 @@
  * restored: waited for, as far back as FEED goes.
  */
 import { z } from 'zod';
-import type { Nats } from '../infra/nats.ts';
-import { readRange, storedSince } from '../infra/nats-read.ts';
-import type { TailMessage } from '../infra/nats-tail.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import { readRange, storedSince } from '../infra/nats/read.ts';
+import type { TailMessage } from '../infra/nats/reader.ts';
 import { decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 import {
   decodeFeedEvent,

@@ -1,6 +1,6 @@
 /** Metrics of publishing to LEDGER and FEED, from the publishers' own counts. */
 import { Counter, Gauge, type Registry } from 'prom-client';
-import type { OrderedPublisher } from '../infra/nats-publisher.ts';
+import type { OrderedPublisher } from '../infra/nats/publisher.ts';
 
 const FIGURES = {
   published: 'messages given to the publisher',

@@ -4,8 +4,8 @@
  * go on without texts.
  */
 import type { Reasons } from '../infra/metrics.ts';
-import type { Nats } from '../infra/nats.ts';
-import type { OrderedPublisher } from '../infra/nats-publisher.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import type { OrderedPublisher } from '../infra/nats/publisher.ts';
 
 /** JetStream acknowledges within milliseconds; a server that restarts takes some seconds. */
 const UNSTORED_MS_MAX = 5_000;

@@ -5,10 +5,10 @@
  * It cannot take back what consumers have read: docs/operations.md says how they are rebuilt.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Nats, streamState } from '../infra/nats.ts';
-import type { Kv } from '../infra/nats-kv.ts';
-import { lastMessage, readRange, storedSince } from '../infra/nats-read.ts';
-import { moveToEnd, removeMessages } from '../infra/nats-rewind.ts';
+import { type Nats, streamState } from '../infra/nats/connection.ts';
+import type { Kv } from '../infra/nats/kv.ts';
+import { lastMessage, readRange, storedSince } from '../infra/nats/read.ts';
+import { moveToEnd, removeMessages } from '../infra/nats/rewind.ts';
 import { LedgerStateError } from './backfill.ts';
 import { BLOCK_SUBJECT, type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 

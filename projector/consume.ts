@@ -4,9 +4,9 @@
  * stored before the batch of the same events, progress after it. A dead ClickHouse is waited for.
  */
 import type { Logger } from 'pino';
-import { type Nats, streamState } from '../infra/nats.ts';
-import { firstMessageAtOrAfter, getMessage } from '../infra/nats-read.ts';
-import { type TailMessage, tailBatches } from '../infra/nats-tail.ts';
+import { type Nats, streamState } from '../infra/nats/connection.ts';
+import { firstMessageAtOrAfter, getMessage } from '../infra/nats/read.ts';
+import { type TailMessage, tailBatches } from '../infra/nats/reader.ts';
 import { retry } from '../infra/retry.ts';
 import { decodeLedgerEvent, LEDGER_STREAM, type LedgerEvent } from '../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from './batch.ts';

@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Gauge, type Registry } from 'prom-client';
 import type { Reasons } from '../infra/metrics.ts';
-import { type Nats, NatsUnavailableError, streamState } from '../infra/nats.ts';
+import { type Nats, NatsUnavailableError, streamState } from '../infra/nats/connection.ts';
 import { LEDGER_STREAM } from '../ingest/contract.ts';
 
 /** Above this the api answers from figures that are too old to be called current. */

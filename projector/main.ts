@@ -9,8 +9,13 @@ import type { Logger } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
-import { connectNats, type Nats, NatsUnavailableError, natsOptions } from '../infra/nats.ts';
-import { type Kv, openKv } from '../infra/nats-kv.ts';
+import {
+  connectNats,
+  type Nats,
+  NatsUnavailableError,
+  natsOptions,
+} from '../infra/nats/connection.ts';
+import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, PROJECTORS_BUCKET } from '../infra/streams.ts';
 import type { Deployment } from './cluster.ts';

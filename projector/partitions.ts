@@ -8,7 +8,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type Kv, KvConflictError } from '../infra/nats-kv.ts';
+import { type Kv, KvConflictError } from '../infra/nats/kv.ts';
 import { PARTITIONS } from '../ingest/contract.ts';
 
 /**

@@ -4,8 +4,8 @@
  * It ends with the rebuild, dead or done, so nobody has to lift the pause.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { NatsUnavailableError } from '../infra/nats.ts';
-import type { Kv } from '../infra/nats-kv.ts';
+import { NatsUnavailableError } from '../infra/nats/connection.ts';
+import type { Kv } from '../infra/nats/kv.ts';
 import { isDead } from './partitions.ts';
 
 /** Held while no projector may own a partition. */

@@ -3,7 +3,7 @@
  * the reader is ahead, and gathers rows for FLUSH_MS so that they share an insert.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { TailMessage } from '../infra/nats-tail.ts';
+import type { TailMessage } from '../infra/nats/reader.ts';
 import { BATCH_ROWS_MAX, type BookedEvent } from './batch.ts';
 import type { Fact } from './facts.ts';
 

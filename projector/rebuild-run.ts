@@ -6,8 +6,8 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
-import { type Nats, streamState } from '../infra/nats.ts';
-import type { Kv } from '../infra/nats-kv.ts';
+import { type Nats, streamState } from '../infra/nats/connection.ts';
+import type { Kv } from '../infra/nats/kv.ts';
 import { LEDGER_STREAM } from '../ingest/contract.ts';
 import { runProjector } from './consume.ts';
 import { LEASE_TTL_MS, partitionsOf, takeLeases } from './partitions.ts';

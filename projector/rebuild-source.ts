@@ -5,8 +5,8 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
-import { type Nats, streamState } from '../infra/nats.ts';
-import { getMessage, readRange } from '../infra/nats-read.ts';
+import { type Nats, streamState } from '../infra/nats/connection.ts';
+import { getMessage, readRange } from '../infra/nats/read.ts';
 import { decodeLedgerEvent, LEDGER_STREAM, PARTITIONS } from '../ingest/contract.ts';
 
 export type From = 'ledger' | 'fills';

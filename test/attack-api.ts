@@ -5,8 +5,8 @@
  */
 
 import { issueKey } from '../api/key-changes.ts';
-import { connectNats } from '../infra/nats.ts';
-import { openKv } from '../infra/nats-kv.ts';
+import { connectNats } from '../infra/nats/connection.ts';
+import { openKv } from '../infra/nats/kv.ts';
 import { KEYS_BUCKET } from '../infra/streams.ts';
 import { goodRequests, openSlowConnections, sendBadRequests, type Target } from './attack.ts';
 import { startService, temporaryDirectory } from './e2e/service.ts';

@@ -4,7 +4,7 @@
  * own. To rotate: make one, use it, then give the old one an early end or revoke it.
  */
 import { z } from 'zod';
-import { NatsUnavailableError } from '../../infra/nats.ts';
+import { NatsUnavailableError } from '../../infra/nats/connection.ts';
 import { endpoint } from '../endpoint.ts';
 import { changeKey, issueKey, KeyRevokedError, revokeKey } from '../key-changes.ts';
 import { keyIdOf, keyStatus, type StoredKey } from '../keys.ts';

@@ -8,8 +8,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { ClickHouseError } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
-import { type Nats, NatsUnavailableError, StreamMissingError } from '../../infra/nats.ts';
-import { StreamRewoundError, tailBatches } from '../../infra/nats-tail.ts';
+import {
+  type Nats,
+  NatsUnavailableError,
+  StreamMissingError,
+} from '../../infra/nats/connection.ts';
+import { StreamRewoundError, tailBatches } from '../../infra/nats/reader.ts';
 import {
   decodeLedgerEvent,
   LEDGER_STREAM,

@@ -4,8 +4,8 @@
  * message that the stream has in its range; a read that ends early is not kept. Events that
  * retention removed are missing at the front: who reads compares sequences.
  */
-import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats.ts';
-import { readRange } from '../../infra/nats-read.ts';
+import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats/connection.ts';
+import { readRange } from '../../infra/nats/read.ts';
 import type { Format } from './encode.ts';
 import { PackedEvents, type Reading } from './packed.ts';
 

@@ -6,7 +6,7 @@
  * compact form is made with the decoding, and the others decode again when they are asked for.
  */
 import { z } from 'zod';
-import type { TailMessage } from '../../infra/nats-tail.ts';
+import type { TailMessage } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract-feed.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
 import { type Facts, type Filter, factsOf, factsOfSequel, matches } from './filter.ts';

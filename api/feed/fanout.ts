@@ -6,7 +6,7 @@
  */
 import { setImmediate, setTimeout } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { NatsUnavailableError, StreamMissingError } from '../../infra/nats.ts';
+import { NatsUnavailableError, StreamMissingError } from '../../infra/nats/connection.ts';
 import { RETRY_BLOCK } from './encode.ts';
 import type { FeedEvent } from './event.ts';
 import type { Filter } from './filter.ts';

@@ -7,7 +7,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
-import type { Nats } from '../../infra/nats.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
 import { FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { callerOf } from '../keys.ts';
 import { unavailable } from '../problems.ts';

@@ -9,8 +9,8 @@ import {
   NatsUnavailableError,
   StreamMissingError,
   streamState,
-} from '../../infra/nats.ts';
-import { StreamRewoundError } from '../../infra/nats-tail.ts';
+} from '../../infra/nats/connection.ts';
+import { StreamRewoundError } from '../../infra/nats/reader.ts';
 import type { FeedLog } from './log.ts';
 
 const RETRY_MS = 250;

@@ -4,8 +4,8 @@
  * told of. A position that nothing can prove any more, because its message was removed, is a gap
  * too, even where nothing was missed.
  */
-import { type Nats, streamState } from '../../infra/nats.ts';
-import { getMessage, readRange } from '../../infra/nats-read.ts';
+import { type Nats, streamState } from '../../infra/nats/connection.ts';
+import { getMessage, readRange } from '../../infra/nats/read.ts';
 import type { FeedLog } from './log.ts';
 import type { Reading } from './packed.ts';
 import { attainable, NO_POSITION, type Position, position, sequenceOf } from './position.ts';

@@ -11,9 +11,9 @@ import {
   StreamMissingError,
   streamState,
   streamStateBeyond,
-} from '../../infra/nats.ts';
-import { firstMessageAtOrAfter, getMessage } from '../../infra/nats-read.ts';
-import { type TailMessage, tailBatches } from '../../infra/nats-tail.ts';
+} from '../../infra/nats/connection.ts';
+import { firstMessageAtOrAfter, getMessage } from '../../infra/nats/read.ts';
+import { type TailMessage, tailBatches } from '../../infra/nats/reader.ts';
 import { ChunkCache } from './chunks.ts';
 import { FeedEvent, type Offered } from './event.ts';
 import type { Reading } from './packed.ts';

@@ -4,7 +4,7 @@
  * filter are written as they lie. What waits in a socket holds on to the Buffer: it must be small.
  * What filters look at is kept only where a filter was asked for; it takes as much again.
  */
-import type { TailMessage } from '../../infra/nats-tail.ts';
+import type { TailMessage } from '../../infra/nats/reader.ts';
 import type { Format } from './encode.ts';
 import { type Offered, read } from './event.ts';
 import { type Facts, type Filter, filtersNothing, matches } from './filter.ts';

@@ -6,8 +6,8 @@
  * ended or come here, and a refusal would be final.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { NatsUnavailableError, StreamMissingError } from '../../infra/nats.ts';
-import { KvConflictError } from '../../infra/nats-kv.ts';
+import { NatsUnavailableError, StreamMissingError } from '../../infra/nats/connection.ts';
+import { KvConflictError } from '../../infra/nats/kv.ts';
 import type { Problem } from '../problems.ts';
 import { type Book, type ClosedRecord, type OpenRecord, written } from './book.ts';
 

@@ -3,9 +3,9 @@
  * stored once however often it is offered within the duplicate window, so that two processes which
  * find a third one gone write one record.
  */
-import { answered, type Nats } from '../../infra/nats.ts';
-import { readRange } from '../../infra/nats-read.ts';
-import { ensureStream } from '../../infra/nats-stream.ts';
+import { answered, type Nats } from '../../infra/nats/connection.ts';
+import { readRange } from '../../infra/nats/read.ts';
+import { ensureStream } from '../../infra/nats/streams.ts';
 import { SESSIONS_STREAM } from '../../infra/streams.ts';
 import { ClosedRecord } from './book.ts';
 

@@ -6,9 +6,13 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { type Nats, NatsUnavailableError, StreamMissingError } from '../../infra/nats.ts';
-import { type Kv, KvConflictError, type KvEvent, openKv } from '../../infra/nats-kv.ts';
-import { answerPings, ping } from '../../infra/nats-ping.ts';
+import {
+  type Nats,
+  NatsUnavailableError,
+  StreamMissingError,
+} from '../../infra/nats/connection.ts';
+import { type Kv, KvConflictError, type KvEvent, openKv } from '../../infra/nats/kv.ts';
+import { answerPings, ping } from '../../infra/nats/ping.ts';
 import { SESSIONS_BUCKET } from '../../infra/streams.ts';
 import type { Caller } from '../keys.ts';
 import { type Problem, quotaExceeded } from '../problems.ts';

@@ -5,7 +5,7 @@
  * never stored, because a process ended in between, is taken back when somebody needs it.
  */
 import { z } from 'zod';
-import { type Kv, KvConflictError } from '../../infra/nats-kv.ts';
+import { type Kv, KvConflictError } from '../../infra/nats/kv.ts';
 import { type Problem, quotaExceeded } from '../problems.ts';
 import { TIERS, type Tier } from '../tiers.ts';
 import { isNaked, type StreamRecord } from './stream.ts';

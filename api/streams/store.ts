@@ -5,8 +5,8 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import type { Nats } from '../../infra/nats.ts';
-import { type Kv, KvConflictError, openKv } from '../../infra/nats-kv.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { type Kv, KvConflictError, openKv } from '../../infra/nats/kv.ts';
 import { STREAMS_BUCKET } from '../../infra/streams.ts';
 import type { Caller } from '../keys.ts';
 import { Problem, quotaExceeded } from '../problems.ts';

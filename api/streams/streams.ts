@@ -5,7 +5,7 @@
  */
 import type { RequestHandler } from 'express';
 import type { Logger } from 'pino';
-import type { Nats } from '../../infra/nats.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
 import type { Feed } from '../feed/feed.ts';
 import type { Filter } from '../feed/filter.ts';
 import { parsePositionQuery } from '../feed/query.ts';

@@ -5,8 +5,8 @@
  */
 import { join } from 'node:path';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats, type Nats } from '../../infra/nats.ts';
-import { lastMessage, storedSince } from '../../infra/nats-read.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { lastMessage, storedSince } from '../../infra/nats/read.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { BLOCK_SUBJECT, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { start, temporaryDirectory } from '../e2e/service.ts';

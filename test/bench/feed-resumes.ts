@@ -5,8 +5,8 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { position } from '../../api/feed/position.ts';
-import { streamState } from '../../infra/nats.ts';
-import { getMessage } from '../../infra/nats-read.ts';
+import { streamState } from '../../infra/nats/connection.ts';
+import { getMessage } from '../../infra/nats/read.ts';
 import { cpuSeconds, get, residentMiB, type startFillstream, timedMatch } from './feed-targets.ts';
 import { readable } from './report.ts';
 

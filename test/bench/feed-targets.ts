@@ -13,9 +13,9 @@ import { fileURLToPath } from 'node:url';
 import { encodeMatch, matchBlock } from '../../api/feed/encode.ts';
 import { generateKey, storeKey } from '../../api/keys.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats } from '../../infra/nats.ts';
-import { openKv } from '../../infra/nats-kv.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
 import {
   encodeFeedEvent,

@@ -7,9 +7,9 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
-import { tailBatches } from '../../infra/nats-tail.ts';
+import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { tailBatches } from '../../infra/nats/reader.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';

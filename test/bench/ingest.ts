@@ -6,7 +6,7 @@
  */
 import { join } from 'node:path';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats } from '../../infra/nats.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { temporaryDirectory } from '../e2e/service.ts';
 import { type CatchUp, catchUp, download } from './catch-up.ts';

@@ -9,8 +9,8 @@ import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import { OPERATORS } from '../../infra/devnet/addresses.ts';
 import { Random } from '../../infra/devnet/random.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats, type Nats } from '../../infra/nats.ts';
-import { tailBatches } from '../../infra/nats-tail.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { tailBatches } from '../../infra/nats/reader.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { MATCH_ORDERS_SELECTOR } from '../../ingest/exchange-abi.ts';

@@ -6,8 +6,8 @@
  */
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { pageOnce } from '../../api/page.ts';
-import { connectNats } from '../../infra/nats.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import {
   encodeFeedEvent,
   FEED_MATCH_SUBJECT,

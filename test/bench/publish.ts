@@ -3,9 +3,9 @@
  * stream, the same number under way. The library's loses what is published while disconnected; this
  * is what the difference costs while nothing goes wrong.
  */
-import type { Nats } from '../../infra/nats.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
-import { ensureStream } from '../../infra/nats-stream.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { ensureStream } from '../../infra/nats/streams.ts';
 
 const STREAM = 'BENCH';
 const SUBJECT = 'bench.message';

@@ -11,7 +11,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { makeCertificates } from '../nats-credentials.ts';
+import { makeCertificates } from '../support/nats-credentials.ts';
 import { start, startService, temporaryDirectory } from './service.ts';
 
 const PASSWORD = 'correct horse/battery@staple';

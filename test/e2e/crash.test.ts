@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connectNats } from '../../infra/nats.ts';
-import { storedSince } from '../../infra/nats-read.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { storedSince } from '../../infra/nats/read.ts';
 import { decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM, feedMessageId } from '../../ingest/contract-feed.ts';
 import { random } from '../ledger-generator.ts';

@@ -5,8 +5,8 @@
 import { join } from 'node:path';
 import { generateKey, storeKey } from '../../api/keys.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats } from '../../infra/nats.ts';
-import { openKv } from '../../infra/nats-kv.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
 import { KEYS_BUCKET } from '../../infra/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { answerOf, query, start } from './service.ts';

@@ -4,8 +4,8 @@
  * in FEED. Reports differences as sentences; it never repairs and never rounds.
  */
 import { z } from 'zod';
-import type { Nats } from '../../infra/nats.ts';
-import { storedSince } from '../../infra/nats-read.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { storedSince } from '../../infra/nats/read.ts';
 import { decodeLedgerEvent, LEDGER_STREAM, type Match } from '../../ingest/contract.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { blockHash, type Fact, fillText } from './chain-facts.ts';

@@ -7,8 +7,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Random } from '../../infra/devnet/random.ts';
-import { connectNats, type Nats } from '../../infra/nats.ts';
-import { lastMessage } from '../../infra/nats-read.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { lastMessage } from '../../infra/nats/read.ts';
 import { BLOCK_SUBJECT, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { blockNumber, chainFacts, type Fact } from './chain-facts.ts';
 import { type CompareOptions, type Comparison, compare } from './compare.ts';

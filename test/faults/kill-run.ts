@@ -4,7 +4,7 @@
  * one finishes. LEDGER must come out as if nothing had happened. NATS and the chain stay up.
  */
 import { Random } from '../../infra/devnet/random.ts';
-import { connectNats, type Nats } from '../../infra/nats.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';
 import { type Comparison, compare } from './compare.ts';
 import { ended, Stage, startProcess } from './stage.ts';

@@ -6,8 +6,8 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';

@@ -5,9 +5,9 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { generateKey, storeKey } from '../../api/keys.ts';
-import { type Nats, streamState } from '../../infra/nats.ts';
-import { openKv } from '../../infra/nats-kv.ts';
-import { storedSince } from '../../infra/nats-read.ts';
+import { type Nats, streamState } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
+import { storedSince } from '../../infra/nats/read.ts';
 import { KEYS_BUCKET } from '../../infra/streams.ts';
 import { decodeFeedEvent, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import type { Service } from '../e2e/service.ts';

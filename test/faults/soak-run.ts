@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { connectNats, type Nats } from '../../infra/nats.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { accountDifferences, recomputed } from '../e2e/reconcile.ts';
 import { projectedTo, type Service, startDevnet, startService } from '../e2e/service.ts';
 import { seeded } from '../unit/feed-matches.ts';

@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TIERS } from '../../api/tiers.ts';
 import { openUsage, USAGE_TTL_MS } from '../../api/usage.ts';
-import { openKv } from '../../infra/nats-kv.ts';
+import { openKv } from '../../infra/nats/kv.ts';
 import {
   get,
   issueKey,

@@ -23,8 +23,8 @@ import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/usage.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { connectReader } from '../../infra/clickhouse-reader.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats } from '../../infra/nats.ts';
-import { openKv } from '../../infra/nats-kv.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
 import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats, type Nats } from '../../infra/nats.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { query, start, temporaryDirectory, until } from '../e2e/service.ts';
 import {

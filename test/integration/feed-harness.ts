@@ -20,9 +20,9 @@ import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
 import { openStreams } from '../../api/streams/streams.ts';
 import { Tier } from '../../api/tiers.ts';
 import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats, type Nats } from '../../infra/nats.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
-import { ensureStream } from '../../infra/nats-stream.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { ensureStream } from '../../infra/nats/streams.ts';
 import {
   encodeFeedEvent,
   FEED_MATCH_SUBJECT,

@@ -3,8 +3,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats, type Nats } from '../../infra/nats.ts';
-import { openKv } from '../../infra/nats-kv.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
 import { INGEST_BUCKET } from '../../infra/streams.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
 import { type Gate, startGate } from '../faults/gate.ts';

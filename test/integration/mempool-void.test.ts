@@ -1,7 +1,7 @@
 // What the order feed tells of a match that was shown and did not happen: an event of its own, to
 // those who were shown the match, with a position like any other.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import {
   encodeFeedEvent,
   type FeedMatch,

@@ -9,12 +9,17 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../infra/config.ts';
 import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { findNatsServer } from '../../infra/embedded/nats-server-binary.ts';
-import { connectNats, NatsUnavailableError, natsOptions, streamState } from '../../infra/nats.ts';
-import { openKv } from '../../infra/nats-kv.ts';
+import {
+  connectNats,
+  NatsUnavailableError,
+  natsOptions,
+  streamState,
+} from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { Cluster, NODES } from '../nats-cluster.ts';
-import { makeCertificates, makeCredentials } from '../nats-credentials.ts';
+import { Cluster, NODES } from '../support/nats-cluster.ts';
+import { makeCertificates, makeCredentials } from '../support/nats-credentials.ts';
 import { temporaryDirectory } from './api-harness.ts';
 
 type Way = {

@@ -12,15 +12,15 @@ import {
   findClusterServer,
   NatsServerMissingError,
 } from '../../infra/embedded/nats-server-binary.ts';
-import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
-import { openKv } from '../../infra/nats-kv.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
-import { lastMessage, readRange, storedSince } from '../../infra/nats-read.ts';
-import { ensureStream } from '../../infra/nats-stream.ts';
+import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { lastMessage, readRange, storedSince } from '../../infra/nats/read.ts';
+import { ensureStream } from '../../infra/nats/streams.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { FEED_STREAM } from '../../ingest/contract-feed.ts';
-import { Cluster, leaderOf, NODES, type NodeName, replicated } from '../nats-cluster.ts';
+import { Cluster, leaderOf, NODES, type NodeName, replicated } from '../support/nats-cluster.ts';
 import { match } from '../unit/feed-matches.ts';
 import { message, startApi } from './feed-harness.ts';
 import { Client, txHashes } from './raw-client.ts';

@@ -10,11 +10,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { DataDirectoryInUseError } from '../../infra/embedded/nats-server-lock.ts';
-import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
-import { type KvEvent, openKv } from '../../infra/nats-kv.ts';
-import { OrderedPublisher, type PublishAck } from '../../infra/nats-publisher.ts';
-import { ensureStream } from '../../infra/nats-stream.ts';
-import { StreamRewoundError, tail, tailBatches } from '../../infra/nats-tail.ts';
+import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
+import { type KvEvent, openKv } from '../../infra/nats/kv.ts';
+import { OrderedPublisher, type PublishAck } from '../../infra/nats/publisher.ts';
+import { StreamRewoundError, tail, tailBatches } from '../../infra/nats/reader.ts';
+import { ensureStream } from '../../infra/nats/streams.ts';
 
 let dataDir: string;
 let server: NatsServer;

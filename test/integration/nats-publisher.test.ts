@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { connectNats, type Nats } from '../../infra/nats.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import {
   OrderedPublisher,
   PublisherClosedError,
   PublishRejectedError,
-} from '../../infra/nats-publisher.ts';
-import { ensureStream } from '../../infra/nats-stream.ts';
+} from '../../infra/nats/publisher.ts';
+import { ensureStream } from '../../infra/nats/streams.ts';
 
 /** Longer than a publisher trusts the last acknowledgement. */
 const PAUSE_MS = 1_200;

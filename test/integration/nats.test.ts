@@ -16,17 +16,17 @@ import {
   NatsUnavailableError,
   StreamMissingError,
   streamState,
-} from '../../infra/nats.ts';
-import { KvConflictError, type KvEvent, openKv } from '../../infra/nats-kv.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+} from '../../infra/nats/connection.ts';
+import { KvConflictError, type KvEvent, openKv } from '../../infra/nats/kv.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import {
   firstMessageAtOrAfter,
   getMessage,
   lastMessage,
   readRange,
-} from '../../infra/nats-read.ts';
-import { ensureStream, StreamConfigError } from '../../infra/nats-stream.ts';
-import { tail, tailBatches } from '../../infra/nats-tail.ts';
+} from '../../infra/nats/read.ts';
+import { tail, tailBatches } from '../../infra/nats/reader.ts';
+import { ensureStream, StreamConfigError } from '../../infra/nats/streams.ts';
 
 let dataDir: string;
 let server: NatsServer;

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import { connectNats } from '../../infra/nats.ts';
-import { openKv } from '../../infra/nats-kv.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';

@@ -1,9 +1,9 @@
 /** Rules of the projector that need the real store: which resolution stands, and who may pause it. */
 import { spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connectNats, type Nats, streamState } from '../../infra/nats.ts';
-import { openKv } from '../../infra/nats-kv.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
+import { openKv } from '../../infra/nats/kv.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
 import {
   LEDGER_STREAM,

@@ -2,8 +2,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
-import { connectNats } from '../../infra/nats.ts';
-import { OrderedPublisher } from '../../infra/nats-publisher.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
+import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import {
   encodeFeedEvent,
   FEED_STREAM,

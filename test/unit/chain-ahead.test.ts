@@ -1,6 +1,6 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
-import { NatsUnavailableError } from '../../infra/nats.ts';
+import { NatsUnavailableError } from '../../infra/nats/connection.ts';
 import { ahead, RANGES_AHEAD, RangeSize } from '../../ingest/follow-ahead.ts';
 import { RpcError } from '../../ingest/rpc-error.ts';
 

@@ -5,7 +5,7 @@ import { NO_FILTER } from '../../api/feed/filter.ts';
 import { Frame, joined } from '../../api/feed/frame.ts';
 import { PackedEvents } from '../../api/feed/packed.ts';
 import { position } from '../../api/feed/position.ts';
-import { TailMessage } from '../../infra/nats-tail.ts';
+import { TailMessage } from '../../infra/nats/reader.ts';
 import { encodeFeedEvent } from '../../ingest/contract-feed.ts';
 import { match } from './feed-matches.ts';
 

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FeedEvent } from '../../api/feed/event.ts';
 import { Ring } from '../../api/feed/ring.ts';
-import { TailMessage } from '../../infra/nats-tail.ts';
+import { TailMessage } from '../../infra/nats/reader.ts';
 
 function event(sequence: number, bytes: number): FeedEvent {
   const fields = { sequence, subject: 'feed.match', data: new Uint8Array(bytes), timestampMs: 0 };

@@ -6,10 +6,16 @@ const ROOT = join(import.meta.dirname, '../..');
 
 /** What a part may import of the others, besides itself; a trailing slash allows the folder. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
-  ingest: ['infra/', 'infra/devnet/addresses.ts'],
-  projector: ['ingest/contract.ts', 'infra/'],
-  api: ['ingest/contract.ts', 'ingest/contract-feed.ts', 'projector/contract.ts', 'infra/'],
-  sql: ['infra/'],
+  ingest: ['infra/', 'infra/nats/', 'infra/devnet/addresses.ts'],
+  projector: ['ingest/contract.ts', 'infra/', 'infra/nats/'],
+  api: [
+    'ingest/contract.ts',
+    'ingest/contract-feed.ts',
+    'projector/contract.ts',
+    'infra/',
+    'infra/nats/',
+  ],
+  sql: ['infra/', 'infra/nats/'],
   // What everybody connects with knows only the streams' names.
   infra: ['ingest/contract.ts', 'ingest/contract-feed.ts'],
 };

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { NatsUnavailableError } from '../../infra/nats.ts';
-import type { Kv } from '../../infra/nats-kv.ts';
+import { NatsUnavailableError } from '../../infra/nats/connection.ts';
+import type { Kv } from '../../infra/nats/kv.ts';
 import { Operators } from '../../ingest/operators.ts';
 
 const [ANNE, BEN] = ['a', 'b'].map((digit) => `0x${digit.repeat(40)}`) as [string, string];

@@ -3,8 +3,8 @@
 // a new one at the sequence after the last delivered. Memory is bounded: at most
 // BUFFER_MESSAGES_MAX messages wait for a slow reader, and about BUFFER_BYTES_MAX of data.
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Nats, NatsUnavailableError, streamStateBeyond } from './nats.ts';
-import { openPull, type PullSession, TailMessage } from './nats-pull.ts';
+import { type Nats, NatsUnavailableError, streamStateBeyond } from './connection.ts';
+import { openPull, type PullSession, TailMessage } from './pull.ts';
 
 export { TailMessage };
 

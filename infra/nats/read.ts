@@ -4,8 +4,8 @@
 // NatsUnavailableError.
 import { setTimeout as delay } from 'node:timers/promises';
 import type { MsgRequest, SeqMsgRequest, StoredMsg } from '@nats-io/jetstream';
-import { answered, type Nats, NatsUnavailableError } from './nats.ts';
-import { openPull, type PullStart, TailMessage } from './nats-pull.ts';
+import { answered, type Nats, NatsUnavailableError } from './connection.ts';
+import { openPull, type PullStart, TailMessage } from './pull.ts';
 
 const PULL_MESSAGES = 2_048;
 const RANGE_MESSAGES_MAX = 65_536;

@@ -8,9 +8,9 @@
 // It does not use the library's publish, which loses what is published while disconnected and whose
 // retries reorder.
 import { createInbox, errors, headers, type Msg, type Subscription } from '@nats-io/transport-node';
-import { type Nats, NatsUnavailableError } from './nats.ts';
-import { parseAck } from './nats-ack.ts';
-import { storedSince } from './nats-read.ts';
+import { parseAck } from './ack.ts';
+import { type Nats, NatsUnavailableError } from './connection.ts';
+import { storedSince } from './read.ts';
 
 export type PublishAck = {
   readonly messageId: string;

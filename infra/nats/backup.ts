@@ -5,7 +5,7 @@
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { createInbox } from '@nats-io/transport-node';
 import { z } from 'zod';
-import { type Nats, StreamMissingError } from './nats.ts';
+import { type Nats, StreamMissingError } from './connection.ts';
 
 const CHUNK_BYTES = 128 * 1_024;
 const REQUEST_MS_MAX = 10_000;

@@ -1,7 +1,7 @@
 // Whether another process is connected right now, asked over the server itself: it knows at once
 // when nobody listens on a subject any more. Nothing is stored.
 import { errors } from '@nats-io/transport-node';
-import type { Nats } from './nats.ts';
+import type { Nats } from './connection.ts';
 
 const ANSWER_MS_MAX = 150;
 /** A ping may get lost with a connection that is just breaking. */

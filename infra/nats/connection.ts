@@ -1,7 +1,7 @@
 // The connection to NATS JetStream and what a process must know before it reads or writes:
 // where it is, how to be let in, and one error class for an absent server. Streams, publishing, tailing,
-// finite reads and key-value buckets build on this file (nats-stream.ts, nats-publisher.ts,
-// nats-tail.ts, nats-read.ts, nats-kv.ts); nothing else in the repository imports the client library.
+// finite reads and key-value buckets build on this file (streams.ts, publisher.ts,
+// reader.ts, read.ts, kv.ts); nothing else in the repository imports the client library.
 // It deliberately does not log: status changes go to the caller's onStatus.
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -19,9 +19,9 @@ import {
   type NodeConnectionOptions,
   type Status,
 } from '@nats-io/transport-node';
-import type { Config } from './config.ts';
-import { leaveLonelyServers } from './nats-quorum.ts';
-import { identityCheck, isTlsRefusal } from './nats-tls.ts';
+import type { Config } from '../config.ts';
+import { leaveLonelyServers } from './quorum.ts';
+import { identityCheck, isTlsRefusal } from './tls.ts';
 
 /** What the connection reports: library states without its periodic pings. */
 export type NatsStatus = Exclude<Status, { type: 'ping' }>;

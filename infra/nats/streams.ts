@@ -9,7 +9,7 @@ import {
   type StreamConfig,
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
-import { answered, type Nats, NatsUnavailableError, StreamMissingError } from './nats.ts';
+import { answered, type Nats, NatsUnavailableError, StreamMissingError } from './connection.ts';
 
 /** The server holds a stream that differs from the one asked for, or refuses the change. */
 export class StreamConfigError extends Error {

@@ -5,11 +5,11 @@
 // A bucket's ttl counts from the last write of a key; what expires is not announced by watch.
 import { DiscardPolicy, JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
-import { answered, type Nats, streamState } from './nats.ts';
-import type { TailMessage } from './nats-pull.ts';
-import { lastMessage, lastPerSubject } from './nats-read.ts';
-import { ensureStream } from './nats-stream.ts';
-import { tail } from './nats-tail.ts';
+import { answered, type Nats, streamState } from './connection.ts';
+import type { TailMessage } from './pull.ts';
+import { lastMessage, lastPerSubject } from './read.ts';
+import { tail } from './reader.ts';
+import { ensureStream } from './streams.ts';
 
 export type KvOptions = {
   /** How long a key lives after its last write; 0, the default, for ever. */

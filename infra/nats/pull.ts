@@ -5,7 +5,7 @@
 // the caller then opens a new session where it stopped. A session never repairs itself.
 import { AckPolicy, type ConsumerConfig, DeliverPolicy, ReplayPolicy } from '@nats-io/jetstream';
 import { createInbox, type Msg, nanos, type Subscription } from '@nats-io/transport-node';
-import { answered, type Nats } from './nats.ts';
+import { answered, type Nats } from './connection.ts';
 
 /** A stored message. `data` is a view of a network buffer: copy what is kept for long. */
 export class TailMessage {

@@ -4,8 +4,8 @@
 // stream must have no publisher meanwhile.
 import { setTimeout as delay } from 'node:timers/promises';
 import { nanos } from '@nats-io/transport-node';
-import { answered, type Nats, NatsUnavailableError } from './nats.ts';
-import { getMessage } from './nats-read.ts';
+import { answered, type Nats, NatsUnavailableError } from './connection.ts';
+import { getMessage } from './read.ts';
 
 const CONCURRENT_MAX = 64;
 const PUBLISH_MS_MAX = 5_000;
