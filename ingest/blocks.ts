@@ -5,9 +5,8 @@
  */
 import type { Hex } from 'viem';
 import { conditionOfCall } from './calldata.ts';
-import type { Catalogue } from './catalogue.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
-import { type CalledFill, decodeMatchCall } from './decode-call.ts';
+import { type CalledFill, decodeMatchCall } from './decode.ts';
 import { DecodeError } from './decode-error.ts';
 import {
   type ChainLog,
@@ -17,6 +16,7 @@ import {
   type LoggedOperator,
   type LoggedResolution,
 } from './decode-logs.ts';
+import type { Catalogue } from './metadata.ts';
 import type { BlockHead, Rpc } from './rpc.ts';
 import type { Transaction } from './rpc-transaction.ts';
 

@@ -3,8 +3,8 @@
  * without texts; `fillstream_metadata_degraded` tells.
  */
 import { Gauge, type Registry } from 'prom-client';
-import type { Catalogue } from './catalogue.ts';
 import type { Gamma } from './gamma.ts';
+import type { Catalogue } from './metadata.ts';
 
 /** Registers the gauges of the catalogue and of its requests. */
 export function countCatalogue(registry: Registry, catalogue: Catalogue, gamma: Gamma): void {

@@ -5,7 +5,7 @@
  * the taker's fill and adds nothing. FeeCharged carries no order and adds nothing.
  */
 import type { Hex } from 'viem';
-import { boundedAmount, type Side } from './decode-call.ts';
+import { boundedAmount, type Side } from './decode.ts';
 import { DecodeError } from './decode-error.ts';
 import { TOPICS } from './exchange-abi.ts';
 

@@ -8,7 +8,6 @@ import { type Nats, streamState } from '../infra/nats/connection.ts';
 import type { OrderedPublisher } from '../infra/nats/publisher.ts';
 import { firstMessageAtOrAfter, storedSince } from '../infra/nats/read.ts';
 import type { TailMessage } from '../infra/nats/reader.ts';
-import type { Catalogue } from './catalogue.ts';
 import type { Hash } from './contract.ts';
 import {
   encodeFeedEvent,
@@ -22,7 +21,8 @@ import {
   type FeedVoid,
   feedSequelId,
 } from './contract-feed.ts';
-import type { CalledFill } from './decode-call.ts';
+import type { CalledFill } from './decode.ts';
+import type { Catalogue } from './metadata.ts';
 
 const IDS_MAX = 200_000;
 /** How long a match waits for unknown metadata before it is shown without. */

@@ -10,7 +10,6 @@ import type { Nats } from '../infra/nats/connection.ts';
 import type { OrderedPublisher } from '../infra/nats/publisher.ts';
 import type { Balances } from './balances.ts';
 import { type BlockFacts, factsOf } from './blocks.ts';
-import type { Catalogue } from './catalogue.ts';
 import type { Chain } from './chains.ts';
 import type { BlockMarker } from './contract.ts';
 import { type AheadOptions, ahead, patiently, RangeSize } from './follow-ahead.ts';
@@ -19,6 +18,7 @@ import { LedgerWriter, readCursor } from './follow-ledger.ts';
 import { writePrelude } from './follow-prelude.ts';
 import type { FollowProgress } from './follow-progress.ts';
 import { type RangeCounts, readRange } from './follow-range.ts';
+import type { Catalogue } from './metadata.ts';
 import type { BlockHead, Rpc } from './rpc.ts';
 
 /** Nothing new: the head is asked for again after a pause that grows from the first to the second. */

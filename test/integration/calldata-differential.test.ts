@@ -23,7 +23,7 @@ import { type Chain, startChain } from '../../infra/devnet/chain.ts';
 import { deploy } from '../../infra/devnet/deploy.ts';
 import { Calendar } from '../../infra/devnet/markets.ts';
 import { Sender } from '../../infra/devnet/sender.ts';
-import { type CalledFill, decodeMatchCall } from '../../ingest/decode-call.ts';
+import { type CalledFill, decodeMatchCall } from '../../ingest/decode.ts';
 import { type ChainLog, decodeLogs, type LoggedFill } from '../../ingest/decode-logs.ts';
 import {
   BUY,

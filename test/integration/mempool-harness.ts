@@ -20,7 +20,6 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../infra/streams.ts';
 import { factsOf, readBlock } from '../../ingest/blocks.ts';
-import { Catalogue } from '../../ingest/catalogue.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import {
   encodeEvent,
@@ -31,15 +30,16 @@ import {
 import { FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { FeedWriter } from '../../ingest/feed.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
-import { Live } from '../../ingest/live.ts';
-import { liveMetrics, tellSource } from '../../ingest/live-metrics.ts';
+import { Subscription } from '../../ingest/mempool.ts';
 import { connectMempoolNode } from '../../ingest/mempool-node.ts';
 import type { MempoolSetting, MempoolSource } from '../../ingest/mempool-source.ts';
+import { Catalogue } from '../../ingest/metadata.ts';
+import { liveMetrics, tellSource } from '../../ingest/metrics.ts';
 import { Operators } from '../../ingest/operators.ts';
 import { PendingMatches } from '../../ingest/pending.ts';
+import { Live } from '../../ingest/pending-feed.ts';
 import { restoreFeed } from '../../ingest/pending-restore.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
-import { Subscription } from '../../ingest/subscription.ts';
 
 const CHAIN = chainOf(readConfig({ CHAIN: 'devnet' }));
 export const SECONDS_MAX = 120;

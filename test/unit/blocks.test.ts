@@ -5,7 +5,7 @@ import { readConfig } from '../../infra/config.ts';
 import { factsOf, ordersOf, type RawBlock } from '../../ingest/blocks.ts';
 import { TokenMap } from '../../ingest/catalogue-tokens.ts';
 import { chainOf } from '../../ingest/chains.ts';
-import { decodeMatchCall } from '../../ingest/decode-call.ts';
+import { decodeMatchCall } from '../../ingest/decode.ts';
 import { chainFacts } from '../../ingest/follow-ledger.ts';
 import { atlas, EXCHANGE, POLYGON } from './fixtures.ts';
 

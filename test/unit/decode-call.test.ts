@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { encodeAbiParameters, encodeFunctionData, type Hex, hashTypedData } from 'viem';
 import { describe, expect, test } from 'vitest';
-import { type CalledMatch, decodeMatchCall } from '../../ingest/decode-call.ts';
+import { type CalledMatch, decodeMatchCall } from '../../ingest/decode.ts';
 import { DecodeError } from '../../ingest/decode-error.ts';
 import { decodeLogs } from '../../ingest/decode-logs.ts';
 import { MATCH_ORDERS_ABI } from '../../ingest/exchange-abi.ts';

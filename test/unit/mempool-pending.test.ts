@@ -8,8 +8,8 @@ import {
   type FeedVoid,
   feedMessageId,
 } from '../../ingest/contract-feed.ts';
-import { liveMetrics } from '../../ingest/live-metrics.ts';
 import type { Receipt } from '../../ingest/mempool-node.ts';
+import { liveMetrics } from '../../ingest/metrics.ts';
 import { PENDING_MATCHES_MAX, PendingMatches } from '../../ingest/pending.ts';
 import { address, fill, hash, match } from './feed-matches.ts';
 

@@ -16,16 +16,16 @@ import {
   ordersOf,
   readBlock,
 } from './blocks.ts';
-import type { Catalogue } from './catalogue.ts';
 import type { Chain } from './chains.ts';
 import { feedMessageId } from './contract-feed.ts';
-import { type CalledFill, type CalledMatch, decodeMatchCall } from './decode-call.ts';
+import { type CalledFill, type CalledMatch, decodeMatchCall } from './decode.ts';
 import { DecodeError } from './decode-error.ts';
 import { MATCH_ORDERS_SELECTOR } from './exchange-abi.ts';
 import type { FeedWriter, ShownFill, ShownMatch } from './feed.ts';
-import type { LiveMetrics } from './live-metrics.ts';
 import type { PendingTransaction } from './mempool-node.ts';
 import type { MempoolSource } from './mempool-source.ts';
+import type { Catalogue } from './metadata.ts';
+import type { LiveMetrics } from './metrics.ts';
 import type { Operators } from './operators.ts';
 import type { BlockTime, PendingMatches } from './pending.ts';
 import { matchIdOf } from './pending-open.ts';

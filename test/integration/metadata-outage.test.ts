@@ -4,9 +4,9 @@
  * published once. An hour is a second here: every interval is shortened alike.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { Catalogue, type CatalogueTimes } from '../../ingest/catalogue.ts';
 import type { Listing, Profile } from '../../ingest/contract.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
+import { Catalogue, type CatalogueTimes } from '../../ingest/metadata.ts';
 import {
   CHAIN,
   condition,

@@ -10,11 +10,11 @@ import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStreams } from '../../infra/streams.ts';
-import { Catalogue } from '../../ingest/catalogue.ts';
 import { LEDGER_STREAM, type LedgerEvent, type Listing } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
 import { parseListing } from '../../ingest/gamma-shapes.ts';
+import { Catalogue } from '../../ingest/metadata.ts';
 import {
   CHAIN,
   condition,

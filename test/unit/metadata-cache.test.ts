@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { Lookup, type LookupOptions } from '../../ingest/lookup.ts';
+import { Lookup, type LookupOptions } from '../../ingest/metadata-cache.ts';
 import { silent } from './gamma-harness.ts';
 
 const ended: AbortController[] = [];

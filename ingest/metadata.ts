@@ -10,13 +10,13 @@ import type { Nats } from '../infra/nats/connection.ts';
 import { NewMarkets } from './catalogue-poll.ts';
 import { restoreEvents } from './catalogue-restore.ts';
 import { TokenMap } from './catalogue-tokens.ts';
-import { UnplacedTokens } from './catalogue-unplaced.ts';
 import type { Chain } from './chains.ts';
 import { type Hash, type Listing, type Profile, winningOutcome } from './contract.ts';
 import type { FeedMatch, FeedTrader } from './contract-feed.ts';
 import { type Gamma, MARKETS_BATCH_MAX, PROFILES_BATCH_MAX } from './gamma.ts';
 import { GammaError } from './gamma-http.ts';
-import { Lookup } from './lookup.ts';
+import { Lookup } from './metadata-cache.ts';
+import { UnplacedTokens } from './unknown-tokens.ts';
 
 const RESOLUTIONS_MAX = 500_000;
 /** About 1.2 KB each: the markets that trade today. */
