@@ -7,7 +7,7 @@ import type { Server } from 'node:http';
 import type { Request, Response } from 'express';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
-import { count, rowOf, string } from './analytics/columns.ts';
+import { count, rowOf, string } from './analytics/rows.ts';
 import type { FeedFigures } from './feed/tally.ts';
 
 const AGES_MS = 5_000;

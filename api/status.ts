@@ -14,9 +14,9 @@ import {
   type LedgerEvent,
 } from '../ingest/contract.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract-feed.ts';
-import { count, list, rowOf, seconds } from './analytics/columns.ts';
-import { count as counted } from './analytics/fields.ts';
 import { QUERY_MS_MAX, read } from './analytics/query.ts';
+import { count, list, rowOf, seconds } from './analytics/rows.ts';
+import { count as counted } from './analytics/schemas.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
 import { unavailable } from './problems.ts';
 

@@ -3,9 +3,9 @@
  * of both versions. Settlements are bookings too but no orders: whoever reads leaves them out.
  */
 import { z } from 'zod';
-import { boolean, count, hexText, int, oneOf, type RowOf, rowOf, seconds } from './columns.ts';
-import { amount, amountText, side, text, time, yes } from './fields.ts';
-import { isoSecond, price, safeInteger } from './wire.ts';
+import { isoSecond, price, safeInteger } from './format.ts';
+import { boolean, count, hexText, int, oneOf, type RowOf, rowOf, seconds } from './rows.ts';
+import { amount, amountText, side, text, time, yes } from './schemas.ts';
 
 /** Columns of a row of `bookings` that make a fill. */
 export const FILL = `

@@ -7,12 +7,12 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, instant, integer, order, slug } from '../parameters.ts';
-import { count as counted, int, rowOf, seconds } from './columns.ts';
 import { hourCursor } from './cursors.ts';
-import { amount, amountText, count, hourStart } from './fields.ts';
+import { hourText, safeInteger } from './format.ts';
 import { ALL_TAGS, marketFilter } from './market-tags.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
-import { hourText, safeInteger } from './wire.ts';
+import { count as counted, int, rowOf, seconds } from './rows.ts';
+import { amount, amountText, count, hourStart } from './schemas.ts';
 
 const DEFAULT_RANGE_SECONDS = 30 * 86_400;
 /** More hours than the exchange is old. */

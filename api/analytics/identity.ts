@@ -4,9 +4,9 @@
  */
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { Problem } from '../problems.ts';
-import { rowOf, seconds } from './columns.ts';
 import { NO_PROFILE, readProfileRows } from './profiles.ts';
 import { type Call, read } from './query.ts';
+import { rowOf, seconds } from './rows.ts';
 
 const ACTIVITY_SQL = `
 SELECT max(last_trade_at) AS newest

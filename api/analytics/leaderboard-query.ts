@@ -7,11 +7,11 @@ import type { Caller } from '../keys.ts';
 import { decimal, integer, oneOf, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
-import { count, hexText, int, type RowOf, rowOf, seconds } from './columns.ts';
 import { boardCursor } from './cursors.ts';
+import { isoSecond } from './format.ts';
 import { readPublicProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { isoSecond } from './wire.ts';
+import { count, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
 
 /** Table of each time frame; the only way of a table's name into a statement. */
 const BOARDS = {

@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import type { Encoded } from '../encoded.ts';
 import { endpoint, Page } from '../endpoint.ts';
-import { amount, amountText, count, percentage, share, text, time } from './fields.ts';
+import { percent, safeInteger } from './format.ts';
 import {
   allowedPage,
   type Given,
@@ -16,7 +16,7 @@ import {
 } from './leaderboard-query.ts';
 import { ProfileV1, ProfileV2, profileV2 } from './profiles.ts';
 import type { Call } from './query.ts';
-import { percent, safeInteger } from './wire.ts';
+import { amount, amountText, count, percentage, share, text, time } from './schemas.ts';
 
 /** How long a client may keep a page; the shortest board is refreshed every 10 s. */
 const MAX_AGE_SECONDS = 5;

@@ -10,15 +10,15 @@ import type { Caller } from '../keys.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
-import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './columns.ts';
 import { traderCursor } from './cursors.ts';
-import { amountText, count, percentage, text, time } from './fields.ts';
 import { FILL, FillV1, fillColumns, fillsBy, fillV1, withoutRepeats } from './fills.ts';
+import { isoSecond, percent } from './format.ts';
 import { findMarket, knownListing } from './market-key.ts';
 import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
 import { ProfileV1, readProfiles } from './profiles.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
-import { isoSecond, percent } from './wire.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
+import { amountText, count, percentage, text, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;

@@ -6,20 +6,10 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { winningOutcome } from '../../ingest/contract.ts';
 import type { MarketKey } from '../parameters.ts';
-import {
-  boolean,
-  hexText,
-  int,
-  list,
-  type RowOf,
-  rowOf,
-  seconds,
-  string,
-  texts,
-} from './columns.ts';
-import { text, time, yes } from './fields.ts';
+import { isoSecond, safeInteger } from './format.ts';
 import { type Call, FEW_ROWS, newestBy, newestOf, read } from './query.ts';
-import { isoSecond, safeInteger } from './wire.ts';
+import { boolean, hexText, int, list, type RowOf, rowOf, seconds, string, texts } from './rows.ts';
+import { text, time, yes } from './schemas.ts';
 
 /** Columns of ListingRow, of a row of `markets`. */
 const LISTING = `

@@ -3,9 +3,9 @@
  * of its outcome. One read more, only where such a market is shown.
  */
 import { Bytes } from '../../infra/clickhouse-reader.ts';
-import { hexText, rowOf, string } from './columns.ts';
 import type { Listing } from './market-object.ts';
 import { type Call, read } from './query.ts';
+import { hexText, rowOf, string } from './rows.ts';
 
 /** Traders of a market whose fills are looked at: a match has both outcomes or is one of many. */
 const TRADERS_MAX = 50;

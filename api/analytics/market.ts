@@ -7,14 +7,14 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { type MarketKey, marketKey } from '../parameters.ts';
-import { count as counted, hexText, int, list, rowOf } from './columns.ts';
-import { amount, amountText, count, percentage } from './fields.ts';
+import { percent, safeInteger } from './format.ts';
 import { findMarket, knownListing } from './market-key.ts';
 import { MarketV1, MarketV2, marketV1, marketV2, readResolutions } from './market-object.ts';
 import { withTokens } from './market-tokens.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { type Call, read } from './query.ts';
-import { percent, safeInteger } from './wire.ts';
+import { count as counted, hexText, int, list, rowOf } from './rows.ts';
+import { amount, amountText, count, percentage } from './schemas.ts';
 
 const TOP_EARNERS_MAX = 20;
 

@@ -21,10 +21,10 @@ import {
   PARTITIONS,
 } from '../../ingest/contract.ts';
 import { Problem } from '../problems.ts';
-import { count, rowOf } from './columns.ts';
 import type { ListingRow, ResolutionRow } from './market-object.ts';
 import type { ProfileRow } from './profiles.ts';
 import { QUERY_MS_MAX, read } from './query.ts';
+import { count, rowOf } from './rows.ts';
 import { Together } from './together.ts';
 import { warmUp } from './warm.ts';
 

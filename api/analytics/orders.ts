@@ -7,7 +7,6 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, integer, marketId, order } from '../parameters.ts';
-import { rowOf } from './columns.ts';
 import { fillCursor } from './cursors.ts';
 import {
   FILL,
@@ -21,6 +20,7 @@ import {
 } from './fills.ts';
 import { findListing } from './market-key.ts';
 import { type Call, FEW_ROWS, read } from './query.ts';
+import { rowOf } from './rows.ts';
 
 /** Fills of one read. */
 const PAGE_FILLS_MAX = 1_000;

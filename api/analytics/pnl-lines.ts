@@ -6,10 +6,10 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { addresses, integer } from '../parameters.ts';
-import { hexText, int, rowOf, seconds } from './columns.ts';
-import { checksummedAddress, hourStart } from './fields.ts';
+import { checksummed, hourText, safeInteger } from './format.ts';
 import { type Call, read } from './query.ts';
-import { checksummed, hourText, safeInteger } from './wire.ts';
+import { hexText, int, rowOf, seconds } from './rows.ts';
+import { checksummedAddress, hourStart } from './schemas.ts';
 
 const TRADERS_MAX = 100;
 const HOURS_MAX = 168;

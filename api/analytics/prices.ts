@@ -7,11 +7,11 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
 import { endpoint } from '../endpoint.ts';
 import { integer, marketKey } from '../parameters.ts';
-import { count, int, rowOf, seconds } from './columns.ts';
-import { amount, time } from './fields.ts';
+import { isoSecond, price, safeInteger } from './format.ts';
 import { findMarket, unknownMarket } from './market-key.ts';
 import { type Call, read } from './query.ts';
-import { isoSecond, price, safeInteger } from './wire.ts';
+import { count, int, rowOf, seconds } from './rows.ts';
+import { amount, time } from './schemas.ts';
 
 const POINTS_MAX = 500;
 const INTERVAL_SECONDS_MIN = 5;

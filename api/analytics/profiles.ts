@@ -4,6 +4,8 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { checksummed, isoSecond } from './format.ts';
+import { type Call, FEW_ROWS, newestBy, read } from './query.ts';
 import {
   boolean,
   hexText,
@@ -14,10 +16,8 @@ import {
   rowOf,
   seconds,
   string,
-} from './columns.ts';
-import { checksummedAddress, lowerAddress, spacedTime, text, time } from './fields.ts';
-import { type Call, FEW_ROWS, newestBy, read } from './query.ts';
-import { checksummed, isoSecond } from './wire.ts';
+} from './rows.ts';
+import { checksummedAddress, lowerAddress, spacedTime, text, time } from './schemas.ts';
 
 const name = text('display name, or empty', 'Ada');
 const image = text('URL of an image, or empty', 'https://example.com/ada.png');

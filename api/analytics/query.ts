@@ -9,10 +9,10 @@ import type { Table } from '../../infra/clickhouse-native.ts';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import type { Context } from '../endpoint.ts';
 import { unavailable } from '../problems.ts';
-import type { RowReader } from './columns.ts';
+import type { Pages } from './leaderboard-cache.ts';
 import type { Memories } from './memory.ts';
-import type { Pages } from './pages.ts';
-import type { Summing } from './recent.ts';
+import type { RowReader } from './rows.ts';
+import type { Summing } from './trader-windows.ts';
 
 /** What the analytics endpoints work with. */
 type Analytics = {

@@ -3,9 +3,9 @@
  * the types of both versions.
  */
 import { z } from 'zod';
-import { amount, amountText, count, percentage, share, text } from './fields.ts';
+import { percent, safeInteger } from './format.ts';
 import { countedTags } from './market-tags.ts';
-import { percent, safeInteger } from './wire.ts';
+import { amount, amountText, count, percentage, share, text } from './schemas.ts';
 
 /** Of some markets. */
 export type Sums = {

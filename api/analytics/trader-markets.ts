@@ -10,10 +10,9 @@ import type { Caller } from '../keys.ts';
 import { address, flag, integer, order } from '../parameters.ts';
 import { Problem } from '../problems.ts';
 import { TIERS } from '../tiers.ts';
-import { count as counted, hexText, int, rowOf, seconds } from './columns.ts';
 import { marketCursor } from './cursors.ts';
-import { amount, amountText, count, percentage, text, time } from './fields.ts';
 import { FILL, type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
+import { isoSecond, percent, safeInteger } from './format.ts';
 import {
   MarketV1,
   MarketV2,
@@ -26,7 +25,8 @@ import {
 } from './market-object.ts';
 import { withTokens } from './market-tokens.ts';
 import { type Call, FEW_ROWS, MANY_ROWS, read } from './query.ts';
-import { isoSecond, percent, safeInteger } from './wire.ts';
+import { count as counted, hexText, int, rowOf, seconds } from './rows.ts';
+import { amount, amountText, count, percentage, text, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;

@@ -6,12 +6,12 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { address } from '../parameters.ts';
+import { isoSecond, spaced } from './format.ts';
 import { readIdentity } from './identity.ts';
 import { SpacedProfileV1 } from './profiles.ts';
 import type { Call } from './query.ts';
-import { readRecent } from './recent.ts';
 import { TagV1, topTags, total, WindowV1, windowV1 } from './sums.ts';
-import { isoSecond, spaced } from './wire.ts';
+import { readRecent } from './trader-windows.ts';
 
 /** Members of `stats` and their length in seconds, shortest first: each holds those before it. */
 const WINDOWS = {

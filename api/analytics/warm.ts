@@ -2,9 +2,10 @@
  * Fills the memories with the newest markets when the api begins to follow LEDGER: those are asked for most, and the
  * first answers after a start are as fast as later ones.
  */
-import { hexText, rowOf } from './columns.ts';
+
 import { readListings, readResolutions } from './market-object.ts';
 import { type Call, read } from './query.ts';
+import { hexText, rowOf } from './rows.ts';
 
 /** Markets of one statement: more would keep other requests waiting. */
 const CHUNK = 200;

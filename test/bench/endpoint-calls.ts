@@ -1,9 +1,9 @@
 /** The requests that the benchmarks ask the analytics endpoints, and such a request without HTTP. */
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
+import { createPages } from '../../api/analytics/leaderboard-cache.ts';
 import type { Memories } from '../../api/analytics/memory.ts';
-import { createPages } from '../../api/analytics/pages.ts';
 import { type Call, QUERY_MS_MAX } from '../../api/analytics/query.ts';
-import { createSumming } from '../../api/analytics/recent.ts';
+import { createSumming } from '../../api/analytics/trader-windows.ts';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import { conditionId, type GeneratorOptions, traderAddress } from '../ledger-generator.ts';
 

@@ -8,7 +8,7 @@ import {
   percent,
   price,
   spaced,
-} from '../../api/analytics/wire.ts';
+} from '../../api/analytics/format.ts';
 
 describe('percent', () => {
   test('gives the published ROI of real positions', () => {

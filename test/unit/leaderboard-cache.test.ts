@@ -1,6 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { createPages } from '../../api/analytics/pages.ts';
+import { createPages } from '../../api/analytics/leaderboard-cache.ts';
 import { Encoded } from '../../api/encoded.ts';
 import { Problem, unavailable } from '../../api/problems.ts';
 

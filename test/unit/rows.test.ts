@@ -1,5 +1,6 @@
 // Rows that are proved column by column: a statement that answers other columns or values is found out.
 import { describe, expect, test } from 'vitest';
+import { fillColumns, fillsBy } from '../../api/analytics/fills.ts';
 import {
   boolean,
   count,
@@ -12,8 +13,7 @@ import {
   seconds,
   string,
   texts,
-} from '../../api/analytics/columns.ts';
-import { fillColumns, fillsBy } from '../../api/analytics/fills.ts';
+} from '../../api/analytics/rows.ts';
 
 test.each([
   { column: int, takes: [0n, -5n, 2n ** 255n], refuses: [5, '5', null] },

@@ -4,6 +4,8 @@
  * hundred takes half the time of a statement that adds them up (ADR 10).
  */
 import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { MARKET_TAGS } from './market-tags.ts';
+import { type Call, FEW_ROWS, read, readTable } from './query.ts';
 import {
   boolean,
   count,
@@ -15,9 +17,7 @@ import {
   seconds,
   string,
   texts,
-} from './columns.ts';
-import { MARKET_TAGS } from './market-tags.ts';
-import { type Call, FEW_ROWS, read, readTable } from './query.ts';
+} from './rows.ts';
 import type { TaggedSums } from './sums.ts';
 import { UNWEIGHTED, unweighted } from './weighted-volume.ts';
 
