@@ -4,12 +4,12 @@
  * Neither needs a key.
  */
 import type { RequestHandler } from 'express';
-import { ACCOUNT_ENDPOINTS } from './account/endpoints.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
+import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
 import { docsPage } from './docs-page.ts';
-import { Encoded, send } from './encoded.ts';
 import { FINALITY_ENDPOINTS } from './finality.ts';
 import { openApi } from './openapi.ts';
+import { Encoded, send } from './response.ts';
 import { STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS } from './streams/endpoints.ts';
 

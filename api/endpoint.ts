@@ -1,16 +1,16 @@
 /**
  * What an endpoint is: its method and path, the schemas of its parameters, body and answer, and the
- * function from one to the other. mount.ts serves endpoints and openapi.ts describes them, from the
+ * function from one to the other. routes.ts serves endpoints and openapi.ts describes them, from the
  * same value, so that the document cannot differ from what is served. An endpoint knows neither
  * express nor headers.
  */
 import type { z } from 'zod';
-import { type Encoded, encode, type Format } from './encoded.ts';
-import type { Caller } from './keys.ts';
+import type { Caller } from './auth/keys.ts';
+import type { Tier } from './auth/tiers.ts';
+import type { ProblemCode } from './errors.ts';
 import { parseBody, parseParameters } from './parameters.ts';
-import type { ProblemCode } from './problems.ts';
+import { type Encoded, encode, type Format } from './response.ts';
 import { beginStream, type Streamed } from './streamed.ts';
-import type { Tier } from './tiers.ts';
 
 const PARSED_URLS_MAX = 500;
 const PARSED_URL_CHARACTERS_MAX = 1_000;

@@ -13,8 +13,8 @@ import {
 import { readRange } from '../infra/nats/read.ts';
 import { decodeLedgerEvent, LEDGER_STREAM } from '../ingest/contract.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
+import { unavailable } from './errors.ts';
 import { integer } from './parameters.ts';
-import { unavailable } from './problems.ts';
 
 /** What the endpoint works with. */
 type FinalityCall = Context & { readonly finalMatches: (after?: number) => Promise<Answer> };

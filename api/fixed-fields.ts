@@ -5,8 +5,8 @@
  */
 import type { RequestHandler } from 'express';
 import helmet from 'helmet';
-import type { Fields } from './encoded.ts';
-import { requestIdOf } from './problems.ts';
+import { requestIdOf } from './errors.ts';
+import type { Fields } from './response.ts';
 
 /** Data is never a document: whoever makes one of it gets an empty page without rights, in no frame. */
 const ofData = helmet({

@@ -6,7 +6,12 @@
  */
 import { type ServerResponse, validateHeaderName, validateHeaderValue } from 'node:http';
 import type { Request, RequestHandler } from 'express';
-import { knownCaller } from './admission.ts';
+import { knownCaller } from './auth/authenticate.ts';
+import type { Keys } from './auth/keys.ts';
+import type { Limits } from './auth/rate-limit.ts';
+import type { Usage } from './auth/usage.ts';
+import type { Context, Endpoint } from './endpoint.ts';
+import { requestIdOf } from './errors.ts';
 import {
   type Coding,
   codingOf,
@@ -14,12 +19,7 @@ import {
   type Fields,
   fieldsOf,
   formatFor,
-} from './encoded.ts';
-import type { Context, Endpoint } from './endpoint.ts';
-import type { Keys } from './keys.ts';
-import type { Limits } from './limits.ts';
-import { requestIdOf } from './problems.ts';
-import type { Usage } from './usage.ts';
+} from './response.ts';
 
 /** Answers what `endpoint` has at hand; `fixed` are the fields that every answer has. */
 export function answerAtOnce<Call extends Context>(

@@ -15,16 +15,16 @@ import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, KEYS_BUCKET } from '../infra/streams.ts';
 import { followFacts } from './analytics/memory.ts';
 import { createApp } from './app.ts';
+import { openKeys } from './auth/keys.ts';
+import { shareCounts } from './auth/shared-counts.ts';
+import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './auth/usage.ts';
 import { createFeed } from './feed/feed.ts';
 import { createReadiness, notReady, type Readiness } from './health.ts';
-import { openKeys } from './keys.ts';
 import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './metrics.ts';
 import { pageOnce } from './page.ts';
 import { createLimitedServer } from './server.ts';
 import { openSessions } from './sessions/sessions.ts';
-import { shareCounts } from './shared-counts.ts';
 import { openStreams } from './streams/streams.ts';
-import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './usage.ts';
 
 /** The supervisor gives 2.5 s: streams have most of it, requests under way the rest. */
 const STOP_STREAMS_MS = 1_500;

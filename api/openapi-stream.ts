@@ -2,9 +2,10 @@
  * Description of the two event streams (specification 4.1, 4.2, part 6) for the OpenAPI document. The
  * feed parses their parameters itself (feed/query.ts); a test holds these names against it.
  */
+
+import type { ProblemCode } from './errors.ts';
 import type { Operation, Parameter } from './openapi.ts';
 import type { EVENT_SCHEMAS } from './openapi-events.ts';
-import type { ProblemCode } from './problems.ts';
 
 const DELIVERY = `\`: heartbeat\` comes every 30 s. Every event has an \`id\`, an integer that grows; a
 client that sends the last one as \`Last-Event-ID\` gets everything after it, from any process of the

@@ -5,9 +5,9 @@
  */
 import { z } from 'zod';
 import type { Described } from './endpoint.ts';
+import { ProblemBody, type ProblemCode } from './errors.ts';
 import { EVENT_SCHEMAS } from './openapi-events.ts';
 import { STREAM_OPERATIONS } from './openapi-stream.ts';
-import { ProblemBody, type ProblemCode } from './problems.ts';
 
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
 

@@ -11,8 +11,8 @@ import { promisify } from 'node:util';
 import { brotliCompress, constants, gzip } from 'node:zlib';
 import { build, stop } from 'esbuild';
 import type { RequestHandler, Response } from 'express';
-import { codingFor } from './encoded.ts';
-import { Problem } from './problems.ts';
+import { Problem } from './errors.ts';
+import { codingFor } from './response.ts';
 
 const WEB = join(import.meta.dirname, 'web');
 const ASSETS = '/assets/';

@@ -4,7 +4,7 @@
  * that the same schema describes it in /openapi.json. Unknown parameters are ignored.
  */
 import { z } from 'zod';
-import { Problem } from './problems.ts';
+import { Problem } from './errors.ts';
 
 const GIVEN_CHARACTERS_MAX = 80;
 const UINT32_MAX = 4_294_967_295;

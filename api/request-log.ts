@@ -6,9 +6,9 @@ import { randomUUID } from 'node:crypto';
 import type { RequestHandler } from 'express';
 import type { Logger } from 'pino';
 import { withoutSecrets } from '../infra/secrets.ts';
-import { callerOf } from './keys.ts';
+import { callerOf } from './auth/keys.ts';
+import { Problem } from './errors.ts';
 import type { HttpMetrics } from './metrics.ts';
-import { Problem } from './problems.ts';
 
 const REQUEST_ID_FORM = /^[\w.-]{1,64}$/;
 const KEY_IN_URL = /fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32}/;

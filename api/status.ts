@@ -18,7 +18,7 @@ import { QUERY_MS_MAX, read } from './analytics/query.ts';
 import { count, list, rowOf, seconds } from './analytics/rows.ts';
 import { count as counted } from './analytics/schemas.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
-import { unavailable } from './problems.ts';
+import { unavailable } from './errors.ts';
 
 /** What the endpoint works with. */
 type StatusCall = Context & { readonly status: () => Promise<Status> };

@@ -21,7 +21,7 @@ import {
   type ListFields,
   listFields,
   setFields,
-} from './encoded.ts';
+} from './response.ts';
 
 const AWAITED_CHARACTERS = 65_536;
 const CHUNK_CHARACTERS = 16_384;

@@ -2,7 +2,7 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { generateKey } from '../api/keys.ts';
+import { generateKey } from '../api/auth/keys.ts';
 
 /** Another service runs on this data directory. */
 export class DataDirectoryInUseError extends Error {}

@@ -7,7 +7,7 @@ import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
-import { hashKey, storeKey } from '../api/keys.ts';
+import { hashKey, storeKey } from '../api/auth/keys.ts';
 import { migrate } from '../sql/migrate.ts';
 import { clickHouseUrlFault, connectClickHouse } from './clickhouse.ts';
 import { type Config, ConfigError } from './config.ts';

@@ -4,7 +4,7 @@
  * with 1 where a request was answered 5xx, something leaked, or the median latency more than doubled.
  */
 
-import { issueKey } from '../api/key-changes.ts';
+import { issueKey } from '../api/auth/key-admin.ts';
 import { connectNats } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
 import { KEYS_BUCKET } from '../infra/streams.ts';

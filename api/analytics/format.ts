@@ -3,7 +3,7 @@
  * Amounts stay bigint from the row to the decimal text; only a ratio becomes a double, at the end.
  */
 import { keccak256Hex } from '../../infra/keccak.ts';
-import { Problem } from '../problems.ts';
+import { Problem } from '../errors.ts';
 
 /** 100 · part / whole as a double, 0 where the whole is 0: ROI and win rate. */
 export function percent(part: bigint, whole: bigint): number {

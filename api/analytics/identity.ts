@@ -3,7 +3,7 @@
  * trader endpoints of both versions, with the rule for an address that was never seen.
  */
 import { Bytes } from '../../infra/clickhouse-reader.ts';
-import { Problem } from '../problems.ts';
+import { Problem } from '../errors.ts';
 import { NO_PROFILE, readProfileRows } from './profiles.ts';
 import { type Call, read } from './query.ts';
 import { rowOf, seconds } from './rows.ts';

@@ -5,8 +5,9 @@
  * it is whole, and as old as a slow board's refresh at most. How many traders match a query is kept
  * for its refresh: all pages of the query tell it. Nothing else is kept.
  */
-import type { Encoded } from '../encoded.ts';
-import { Problem } from '../problems.ts';
+
+import { Problem } from '../errors.ts';
+import type { Encoded } from '../response.ts';
 
 const PAGES_MAX = 500;
 const COUNTS_MAX = 500;

@@ -3,10 +3,10 @@
  * precomputed board of one time frame and tag.
  */
 import { z } from 'zod';
-import type { Caller } from '../keys.ts';
+import type { Caller } from '../auth/keys.ts';
+import { TIERS } from '../auth/tiers.ts';
+import { Problem } from '../errors.ts';
 import { decimal, integer, oneOf, order } from '../parameters.ts';
-import { Problem } from '../problems.ts';
-import { TIERS } from '../tiers.ts';
 import { boardCursor } from './cursors.ts';
 import { isoSecond } from './format.ts';
 import { readPublicProfiles } from './profiles.ts';

@@ -4,8 +4,8 @@
  * refresh, last trades included; profiles are at most five seconds older than now.
  */
 import { z } from 'zod';
-import type { Encoded } from '../encoded.ts';
 import { endpoint, Page } from '../endpoint.ts';
+import type { Encoded } from '../response.ts';
 import { percent, safeInteger } from './format.ts';
 import {
   allowedPage,

@@ -5,11 +5,11 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
+import type { Caller } from '../auth/keys.ts';
+import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
-import type { Caller } from '../keys.ts';
+import { Problem } from '../errors.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../parameters.ts';
-import { Problem } from '../problems.ts';
-import { TIERS } from '../tiers.ts';
 import { traderCursor } from './cursors.ts';
 import { FILL, FillV1, fillColumns, fillsBy, fillV1, withoutRepeats } from './fills.ts';
 import { isoSecond, percent } from './format.ts';

@@ -1,6 +1,7 @@
 /** Finding a market by its number, condition id or slug, and what is known of it once it was found. */
+
+import { Problem } from '../errors.ts';
 import type { MarketKey } from '../parameters.ts';
-import { Problem } from '../problems.ts';
 import {
   type Listing,
   type Resolution,

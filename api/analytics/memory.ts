@@ -20,7 +20,7 @@ import {
   type LedgerEvent,
   PARTITIONS,
 } from '../../ingest/contract.ts';
-import { Problem } from '../problems.ts';
+import { Problem } from '../errors.ts';
 import type { ListingRow, ResolutionRow } from './market-object.ts';
 import type { ProfileRow } from './profiles.ts';
 import { QUERY_MS_MAX, read } from './query.ts';

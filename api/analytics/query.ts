@@ -8,7 +8,7 @@ import { ClickHouseError } from '@clickhouse/client';
 import type { Table } from '../../infra/clickhouse-native.ts';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
 import type { Context } from '../endpoint.ts';
-import { unavailable } from '../problems.ts';
+import { unavailable } from '../errors.ts';
 import type { Pages } from './leaderboard-cache.ts';
 import type { Memories } from './memory.ts';
 import type { RowReader } from './rows.ts';

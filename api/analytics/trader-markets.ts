@@ -5,11 +5,11 @@
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse-reader.ts';
+import type { Caller } from '../auth/keys.ts';
+import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
-import type { Caller } from '../keys.ts';
+import { Problem } from '../errors.ts';
 import { address, flag, integer, order } from '../parameters.ts';
-import { Problem } from '../problems.ts';
-import { TIERS } from '../tiers.ts';
 import { marketCursor } from './cursors.ts';
 import { FILL, type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';

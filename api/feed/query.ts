@@ -4,7 +4,7 @@
  * an empty list does not filter.
  */
 import { z } from 'zod';
-import { Problem } from '../problems.ts';
+import { Problem } from '../errors.ts';
 import type { Format } from './encode.ts';
 import { effectiveTags, type Filter, type Fraction } from './filter.ts';
 import { parsePosition } from './position.ts';

@@ -14,9 +14,9 @@ import {
 import { type Kv, KvConflictError, type KvEvent, openKv } from '../../infra/nats/kv.ts';
 import { answerPings, ping } from '../../infra/nats/ping.ts';
 import { SESSIONS_BUCKET } from '../../infra/streams.ts';
-import type { Caller } from '../keys.ts';
-import { type Problem, quotaExceeded } from '../problems.ts';
-import { TIERS, type Tier } from '../tiers.ts';
+import type { Caller } from '../auth/keys.ts';
+import { TIERS, type Tier } from '../auth/tiers.ts';
+import { type Problem, quotaExceeded } from '../errors.ts';
 import { AccountSessions } from './account.ts';
 import {
   Book,

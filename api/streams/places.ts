@@ -6,8 +6,8 @@
  */
 import { z } from 'zod';
 import { type Kv, KvConflictError } from '../../infra/nats/kv.ts';
-import { type Problem, quotaExceeded } from '../problems.ts';
-import { TIERS, type Tier } from '../tiers.ts';
+import { TIERS, type Tier } from '../auth/tiers.ts';
+import { type Problem, quotaExceeded } from '../errors.ts';
 import { isNaked, type StreamRecord } from './stream.ts';
 
 const Places = z.record(z.string(), z.object({ naked: z.boolean(), takenAtMs: z.int() }));

@@ -8,9 +8,9 @@ import type { Logger } from 'pino';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { type Kv, KvConflictError, openKv } from '../../infra/nats/kv.ts';
 import { STREAMS_BUCKET } from '../../infra/streams.ts';
-import type { Caller } from '../keys.ts';
-import { Problem, quotaExceeded } from '../problems.ts';
-import { TIERS } from '../tiers.ts';
+import type { Caller } from '../auth/keys.ts';
+import { TIERS } from '../auth/tiers.ts';
+import { Problem, quotaExceeded } from '../errors.ts';
 import { type PlacesOptions, settlePlace, takePlace } from './places.ts';
 import { isNaked, longList, type NewStream, StreamRecord } from './stream.ts';
 

@@ -3,8 +3,8 @@
  * it, the filter that it stands for, and the object that is answered. Pure.
  */
 import { z } from 'zod';
+import type { TierLimits } from '../auth/tiers.ts';
 import { effectiveTags, type Filter, NO_FILTER } from '../feed/filter.ts';
-import type { TierLimits } from '../tiers.ts';
 
 const NAME_CHARACTERS_MAX = 64;
 const SLUG_CHARACTERS_MAX = 100;

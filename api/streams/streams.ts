@@ -6,11 +6,11 @@
 import type { RequestHandler } from 'express';
 import type { Logger } from 'pino';
 import type { Nats } from '../../infra/nats/connection.ts';
+import { callerOf } from '../auth/keys.ts';
+import { Problem } from '../errors.ts';
 import type { Feed } from '../feed/feed.ts';
 import type { Filter } from '../feed/filter.ts';
 import { parsePositionQuery } from '../feed/query.ts';
-import { callerOf } from '../keys.ts';
-import { Problem } from '../problems.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { StreamStore } from './store.ts';
 import { filterOf } from './stream.ts';

@@ -10,7 +10,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { createMemories } from '../../api/analytics/memory.ts';
-import { generateKey, storeKey } from '../../api/keys.ts';
+import { generateKey, storeKey } from '../../api/auth/keys.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { Bytes, type ClickHouseReader, connectReader } from '../../infra/clickhouse-reader.ts';
 import { connectNats } from '../../infra/nats/connection.ts';

@@ -15,8 +15,8 @@ import {
 } from 'testcontainers';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { issueKey } from '../../api/key-changes.ts';
-import { generateKey } from '../../api/keys.ts';
+import { issueKey } from '../../api/auth/key-admin.ts';
+import { generateKey } from '../../api/auth/keys.ts';
 import { readConfig } from '../../infra/config.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';

@@ -90,7 +90,7 @@ test('the whole service, keys, backup and rebuild work', { timeout: TEST_MS_MAX 
   const board = await service.get<{ traders: unknown[] }>('/v1/analytics/leaderboard?limit=5');
   expect(board.traders).toHaveLength(5);
   const said = [
-    await command('api/keys-command.ts', 'list'),
+    await command('api/auth/command.ts', 'list'),
     await command('projector/rebuild.ts', '--from', 'ledger', '--yes'),
     await command('projector/backup.ts', 'backup', '--to', join(directory.path, 'backup')),
   ].map(({ stdout, stderr }) => stdout + stderr);

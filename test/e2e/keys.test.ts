@@ -35,7 +35,7 @@ afterAll(async () => {
 async function keys(...args: string[]): Promise<{ code: number; out: string; error: string }> {
   try {
     const options = { env: { ...process.env, NATS_URL: parts.env.NATS_URL } };
-    const { stdout } = await run(process.execPath, ['api/keys-command.ts', ...args], options);
+    const { stdout } = await run(process.execPath, ['api/auth/command.ts', ...args], options);
     return { code: 0, out: stdout, error: '' };
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string };
@@ -150,7 +150,7 @@ describe('the command', () => {
 
   test('says where it looked for NATS when none is there', async () => {
     const env = { ...process.env, NATS_URL: 'nats://127.0.0.1:1' };
-    const failed = await run(process.execPath, ['api/keys-command.ts', 'list'], { env }).catch(
+    const failed = await run(process.execPath, ['api/auth/command.ts', 'list'], { env }).catch(
       (error: { code: number; stderr: string }) => error,
     );
     expect(failed).toMatchObject({ code: 1, stderr: expect.stringContaining('NATS_URL') });

@@ -3,7 +3,7 @@
  * asks for, each started alone from environment variables as in production.
  */
 import { join } from 'node:path';
-import { generateKey, storeKey } from '../../api/keys.ts';
+import { generateKey, storeKey } from '../../api/auth/keys.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';

@@ -11,7 +11,7 @@ import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { generateKey, storeKey } from '../../api/keys.ts';
+import { generateKey, storeKey } from '../../api/auth/keys.ts';
 import { startNatsServer } from '../../infra/embedded/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';

@@ -4,7 +4,7 @@
  * order, each once, and no `gap`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { generateKey, storeKey } from '../../api/keys.ts';
+import { generateKey, storeKey } from '../../api/auth/keys.ts';
 import { type Nats, streamState } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { storedSince } from '../../infra/nats/read.ts';

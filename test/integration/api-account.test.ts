@@ -1,8 +1,8 @@
 /** What an account may ask and change about itself: keys, limits, what it used. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { TIERS } from '../../api/tiers.ts';
-import { openUsage, USAGE_TTL_MS } from '../../api/usage.ts';
+import { TIERS } from '../../api/auth/tiers.ts';
+import { openUsage, USAGE_TTL_MS } from '../../api/auth/usage.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import {
   get,

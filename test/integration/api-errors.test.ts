@@ -3,7 +3,7 @@
  * request or its key. What it gets when our stores are gone: api-unavailable.test.ts.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { generateKey } from '../../api/keys.ts';
+import { generateKey } from '../../api/auth/keys.ts';
 import {
   ADDRESS,
   get,

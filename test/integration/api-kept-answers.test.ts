@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { get as getRaw, type IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { hashKey } from '../../api/keys.ts';
+import { hashKey } from '../../api/auth/keys.ts';
 import { issueKey, startApi } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
 

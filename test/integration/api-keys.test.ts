@@ -1,7 +1,7 @@
 /** API keys against a real nats-server: what a process knows of the bucket, and how fast. */
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { hashKey, KeyRecord, openKeys, storeKey } from '../../api/keys.ts';
+import { hashKey, KeyRecord, openKeys, storeKey } from '../../api/auth/keys.ts';
 import { issueKey, silent, startNats, temporaryDirectory } from './api-harness.ts';
 
 let directory: Awaited<ReturnType<typeof temporaryDirectory>>;

@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { hashKey } from '../../api/keys.ts';
+import { hashKey } from '../../api/auth/keys.ts';
 import {
   DATABASE,
   get,

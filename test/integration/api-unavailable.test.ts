@@ -5,7 +5,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { generateKey } from '../../api/keys.ts';
+import { generateKey } from '../../api/auth/keys.ts';
 import {
   get,
   issueKey,

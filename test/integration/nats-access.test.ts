@@ -121,7 +121,7 @@ describe.each([
   test('is enough for npm run keys, and what is secret is printed nowhere', async () => {
     const keys = async (env: Readonly<Record<string, string>>) => {
       const options = { env: { ...process.env, NATS_URL: server.url, ...env } };
-      return run(process.execPath, ['api/keys-command.ts', 'list'], options);
+      return run(process.execPath, ['api/auth/command.ts', 'list'], options);
     };
     expect((await keys(way.env)).stdout).toMatch(/^ID +STATUS/);
     const [wrong = {}] = way.refused.toReversed();

@@ -6,7 +6,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { generateKey } from '../../api/keys.ts';
+import { generateKey } from '../../api/auth/keys.ts';
 import { createLimitedServer, type ServerLimits } from '../../api/server.ts';
 import { openSlowConnections, sendBadRequests } from '../attack.ts';
 import {

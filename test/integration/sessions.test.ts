@@ -3,8 +3,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Tier } from '../../api/auth/tiers.ts';
 import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
-import type { Tier } from '../../api/tiers.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { type Api, type Broker, makeStream, startApi, startBroker } from './feed-harness.ts';
 import { Client } from './raw-client.ts';

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import express from 'express';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Encoded, send } from '../../api/encoded.ts';
+import { Encoded, send } from '../../api/response.ts';
 
 const long = { text: 'abc '.repeat(1_000) };
 const app = express().disable('etag');

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { generateKey, hashKey, hasKeyForm, KeyRecord } from '../../api/keys.ts';
-import { Tier } from '../../api/tiers.ts';
+import { generateKey, hashKey, hasKeyForm, KeyRecord } from '../../api/auth/keys.ts';
+import { Tier } from '../../api/auth/tiers.ts';
 
 describe('generateKey', () => {
   test.each(Tier.options)('makes keys of the tier %s in base58, each another', (tier) => {

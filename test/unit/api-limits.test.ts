@@ -1,7 +1,7 @@
 import express from 'express';
 import { describe, expect, test } from 'vitest';
-import { createLimits } from '../../api/limits.ts';
-import { Problem } from '../../api/problems.ts';
+import { createLimits } from '../../api/auth/rate-limit.ts';
+import { Problem } from '../../api/errors.ts';
 
 /** A response of express that was never sent: enough to hold header fields. */
 function response() {

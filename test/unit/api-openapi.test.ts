@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
+import { Problem } from '../../api/errors.ts';
 import { parseFeedQuery } from '../../api/feed/query.ts';
 import { STREAM_OPERATIONS } from '../../api/openapi-stream.ts';
-import { Problem } from '../../api/problems.ts';
 
 const PARAMETERS = STREAM_OPERATIONS['/v1/stream/orders']?.operation.parameters ?? [];
 

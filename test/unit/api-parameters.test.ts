@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { Problem } from '../../api/errors.ts';
 import {
   address,
   decimal,
@@ -9,7 +10,6 @@ import {
   oneOf,
   parseParameters,
 } from '../../api/parameters.ts';
-import { Problem } from '../../api/problems.ts';
 
 /** What the schema makes of a text; its message where it refuses. */
 function parsed(schema: z.ZodType, text: unknown): unknown {

@@ -5,8 +5,8 @@ import express from 'express';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { type Encoding, send } from '../../api/encoded.ts';
-import { problemHandler, unavailable } from '../../api/problems.ts';
+import { problemHandler, unavailable } from '../../api/errors.ts';
+import { type Encoding, send } from '../../api/response.ts';
 import { beginStream, sendStream } from '../../api/streamed.ts';
 
 const row = { text: 'abc "quoted", and more; '.repeat(40) };

@@ -1,10 +1,10 @@
 // Filters of the order feed: the query, the predicate and the index, each against a naive twin.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { Problem } from '../../api/errors.ts';
 import { factsOf, filtersNothing, matches, NO_FILTER } from '../../api/feed/filter.ts';
 import { FilterIndex } from '../../api/feed/filter-index.ts';
 import { type FeedQuery, parseFeedQuery } from '../../api/feed/query.ts';
-import { Problem } from '../../api/problems.ts';
 import {
   address,
   fill,

@@ -22,8 +22,8 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
 
 /** `infra/up` composes the parts, and the devnet is a chain: these few imports are their business. */
 const COMPOSING: Readonly<Record<string, readonly string[]>> = {
-  'infra/service.ts': ['api/keys.ts', 'sql/migrate.ts'],
-  'infra/data-directory.ts': ['api/keys.ts'],
+  'infra/service.ts': ['api/auth/keys.ts', 'sql/migrate.ts'],
+  'infra/data-directory.ts': ['api/auth/keys.ts'],
   'infra/devnet/': ['ingest/token-ids.ts'],
 };
 

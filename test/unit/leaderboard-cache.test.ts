@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { createPages } from '../../api/analytics/leaderboard-cache.ts';
-import { Encoded } from '../../api/encoded.ts';
-import { Problem, unavailable } from '../../api/problems.ts';
+import { Problem, unavailable } from '../../api/errors.ts';
+import { Encoded } from '../../api/response.ts';
 
 /** Pages over a board that counts its reads; `down` makes the store unavailable. */
 function counted() {

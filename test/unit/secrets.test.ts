@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { generateKey } from '../../api/keys.ts';
+import { generateKey } from '../../api/auth/keys.ts';
 import { ConfigError, readConfig, withFiles } from '../../infra/config.ts';
 import { concealer, withoutSecrets } from '../../infra/secrets.ts';
 

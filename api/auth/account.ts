@@ -1,9 +1,9 @@
 /** The endpoints of an account about itself: who it is, what it used, its keys; and the tiers. */
 import { z } from 'zod';
 import { type Endpoint, endpoint } from '../endpoint.ts';
-import { TIERS, Tier } from '../tiers.ts';
-import { type AccountCall, KeyView, TierView, tierView, viewOf } from './call.ts';
-import { createKey, deleteKey, listKeys, updateKey } from './keys.ts';
+import { type AccountCall, KeyView, TierView, tierView, viewOf } from './account-call.ts';
+import { createKey, deleteKey, listKeys, updateKey } from './account-keys.ts';
+import { TIERS, Tier } from './tiers.ts';
 
 const account = z
   .string()

@@ -3,13 +3,13 @@
  * key. Every process watches the bucket, so a lookup is a read of a map and a revocation holds
  * everywhere as soon as the bucket tells of it; what the map lacks is asked of the bucket once.
  * Timing tells nothing of use: what is compared is a hash that the client cannot steer.
- * It does not count requests (limits.ts) and does not answer them (admission.ts).
+ * It does not count requests (rate-limit.ts) and does not answer them (authenticate.ts).
  */
 import { hash, randomBytes } from 'node:crypto';
 import type { Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Kv } from '../infra/nats/kv.ts';
+import type { Kv } from '../../infra/nats/kv.ts';
 import { Tier } from './tiers.ts';
 
 /** Who calls: what an admitted request has in `response.locals.caller`. */

@@ -1,10 +1,10 @@
 /** What the endpoints of an account work with, and the parts of their answers. */
 import { z } from 'zod';
 import type { Context } from '../endpoint.ts';
-import type { KeysBucket } from '../key-changes.ts';
-import { type Keys, keyIdOf, keyStatus, type StoredKey } from '../keys.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import { Tier, type TierLimits } from '../tiers.ts';
+import type { KeysBucket } from './key-admin.ts';
+import { type Keys, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
+import { Tier, type TierLimits } from './tiers.ts';
 
 export type AccountCall = Context & {
   readonly keys: Pick<Keys, 'ofAccount' | 'fetch'>;

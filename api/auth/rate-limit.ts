@@ -8,7 +8,7 @@
  * counted by each process for itself.
  */
 import type { Response } from 'express';
-import { Problem } from './problems.ts';
+import { Problem } from '../errors.ts';
 import type { SharedCounts } from './shared-counts.ts';
 import { ANONYMOUS_REQUESTS_PER_SECOND, TIERS, type Tier } from './tiers.ts';
 

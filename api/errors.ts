@@ -9,7 +9,7 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import { NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
 import { withoutSecrets } from '../infra/secrets.ts';
-import type { Tier } from './tiers.ts';
+import type { Tier } from './auth/tiers.ts';
 
 const TITLES = {
   invalid_request: 'The request is not valid',

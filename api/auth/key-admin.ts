@@ -4,7 +4,7 @@
  * is never brought back by a label that was changed in the same moment. Used by `npm run keys` and by
  * the account's own endpoints; who may do what is decided there.
  */
-import { type Kv, KvConflictError } from '../infra/nats/kv.ts';
+import { type Kv, KvConflictError } from '../../infra/nats/kv.ts';
 import { generateKey, hashKey, KeyRecord, keyIdOf, parseRecord, type StoredKey } from './keys.ts';
 import type { Tier } from './tiers.ts';
 

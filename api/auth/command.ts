@@ -5,10 +5,10 @@
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { ConfigError, readConfig } from '../infra/config.ts';
-import { connectNats, natsOptions } from '../infra/nats/connection.ts';
-import { type Kv, openKv } from '../infra/nats/kv.ts';
-import { KEYS_BUCKET } from '../infra/streams.ts';
+import { ConfigError, readConfig } from '../../infra/config.ts';
+import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
+import { type Kv, openKv } from '../../infra/nats/kv.ts';
+import { KEYS_BUCKET } from '../../infra/streams.ts';
 import {
   changeKey,
   issueKey,
@@ -16,7 +16,7 @@ import {
   KeyUnknownError,
   revokeKey,
   rotateKey,
-} from './key-changes.ts';
+} from './key-admin.ts';
 import { keyIdOf, keyStatus, parseRecord, type StoredKey } from './keys.ts';
 import { Tier } from './tiers.ts';
 

@@ -5,9 +5,9 @@
  * A bucket that cannot be reached is 503, not 401: a client must not take its key for revoked.
  */
 import type { Request, RequestHandler, Response } from 'express';
+import { Problem, unavailable } from '../errors.ts';
 import { type Caller, hashKey, hasKeyForm, type Keys, type Lookup } from './keys.ts';
-import type { Limits } from './limits.ts';
-import { Problem, unavailable } from './problems.ts';
+import type { Limits } from './rate-limit.ts';
 import type { Usage } from './usage.ts';
 
 const KEY_HEADER = 'X-Service-Key';

@@ -6,7 +6,7 @@
 
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
-import type { Nats } from '../infra/nats/connection.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
 
 /** Ends with the id of the process that tells. */
 const SUBJECT = 'fillstream.api.counted.';

@@ -8,7 +8,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Kv } from '../infra/nats/kv.ts';
+import type { Kv } from '../../infra/nats/kv.ts';
 
 export const USAGE_BUCKET = 'usage';
 /** Yesterday's counts are of no use; two days leave room for any clock. */

@@ -4,11 +4,11 @@
  * has is 405.
  */
 import express, { type Express, type RequestHandler } from 'express';
-import { requireKey } from './admission.ts';
-import { formatFor, send } from './encoded.ts';
+import { requireKey } from './auth/authenticate.ts';
+import { callerOf } from './auth/keys.ts';
 import type { Asked, Context, Endpoint } from './endpoint.ts';
-import { callerOf } from './keys.ts';
-import { Problem } from './problems.ts';
+import { Problem } from './errors.ts';
+import { formatFor, send } from './response.ts';
 import { sendStream } from './streamed.ts';
 
 const BODY_BYTES_MAX = 256 * 1024;

@@ -6,12 +6,12 @@
 import { z } from 'zod';
 import { NatsUnavailableError } from '../../infra/nats/connection.ts';
 import { endpoint } from '../endpoint.ts';
-import { changeKey, issueKey, KeyRevokedError, revokeKey } from '../key-changes.ts';
-import { keyIdOf, keyStatus, type StoredKey } from '../keys.ts';
+import { Problem, unavailable } from '../errors.ts';
 import { keyId } from '../parameters.ts';
-import { Problem, unavailable } from '../problems.ts';
-import { TIERS } from '../tiers.ts';
-import { type AccountCall, KeyView, viewOf } from './call.ts';
+import { type AccountCall, KeyView, viewOf } from './account-call.ts';
+import { changeKey, issueKey, KeyRevokedError, revokeKey } from './key-admin.ts';
+import { keyIdOf, keyStatus, type StoredKey } from './keys.ts';
+import { TIERS } from './tiers.ts';
 
 const LABEL_CHARACTERS_MAX = 200;
 
