@@ -11,7 +11,7 @@ import {
   EXCHANGE,
   NEG_RISK_EXCHANGE,
   PUSD,
-} from '../infra/devnet/addresses.ts';
+} from '../infra/local/devnet/addresses.ts';
 
 export type Chain = {
   readonly id: number;

@@ -4,10 +4,10 @@
  * that the start of the process is not in the rate; it is told apart.
  */
 import { join } from 'node:path';
-import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { SMALL_YOUNG_SPACE } from '../../infra/local/service.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { lastMessage, storedSince } from '../../infra/nats/read.ts';
-import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { BLOCK_SUBJECT, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { start, temporaryDirectory } from '../e2e/service.ts';
 import { residentBytesMax } from '../faults/stage.ts';

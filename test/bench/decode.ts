@@ -2,7 +2,7 @@
  * What decoding costs, on the real transaction of test/fixtures with new salts, wallets, tokens and
  * hashes in every copy, so that nothing is decoded twice. Copies are made before the clock starts.
  */
-import { Random } from '../../infra/devnet/random.ts';
+import { Random } from '../../infra/local/devnet/random.ts';
 import { decodeMatchCall } from '../../ingest/decode.ts';
 import { type ChainLog, decodeLogs } from '../../ingest/decode-logs.ts';
 import { TOPICS } from '../../ingest/exchange-abi.ts';

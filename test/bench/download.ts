@@ -4,7 +4,11 @@
  * JSON as well. Arguments: URL, first and last block, concurrency, `bytes` or `parse`. Prints
  * one JSON line.
  */
-import { CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE } from '../../infra/devnet/addresses.ts';
+import {
+  CONDITIONAL_TOKENS,
+  EXCHANGE,
+  NEG_RISK_EXCHANGE,
+} from '../../infra/local/devnet/addresses.ts';
 import { WATCHED_TOPICS } from '../../ingest/rpc.ts';
 
 const [url = '', first = '0', last = '0', concurrency = '16', mode = 'bytes'] =

@@ -12,7 +12,7 @@ const MATCHES_PER_SECOND = 20;
 
 export async function mempoolToClient() {
   const directory = temporaryDirectory();
-  const service = start('infra/up.ts', [
+  const service = start('infra/local/up.ts', [
     ...['--json', '--port', '0', '--data', directory.path, '--history-days', '1'],
     ...['--demo-rate', String(MATCHES_PER_SECOND)],
   ]);

@@ -20,7 +20,7 @@ export type History = {
 export async function openHistory(matches: number, blockSeconds = 60): Promise<History> {
   const data = join(tmpdir(), `fillstream-bench-history-${matches}`);
   mkdirSync(data, { recursive: true });
-  const devnet = start('infra/devnet/main.ts', [
+  const devnet = start('infra/local/devnet/main.ts', [
     ...['--data', data, '--history-matches', String(matches), '--history-days', String(DAYS)],
     ...['--no-live', '--block-time', String(blockSeconds)],
     // Never in the middle of a measurement: saving 36,000 matches is 3 s of work.

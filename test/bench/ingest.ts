@@ -5,9 +5,9 @@
  * median.
  */
 import { join } from 'node:path';
-import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { SMALL_YOUNG_SPACE } from '../../infra/local/service.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
-import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { temporaryDirectory } from '../e2e/service.ts';
 import { type CatchUp, catchUp, download } from './catch-up.ts';
 import { decodeBlocks, decodeCalls } from './decode.ts';

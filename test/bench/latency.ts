@@ -6,12 +6,12 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
-import { OPERATORS } from '../../infra/devnet/addresses.ts';
-import { Random } from '../../infra/devnet/random.ts';
-import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { OPERATORS } from '../../infra/local/devnet/addresses.ts';
+import { Random } from '../../infra/local/devnet/random.ts';
+import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { SMALL_YOUNG_SPACE } from '../../infra/local/service.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { tailBatches } from '../../infra/nats/reader.ts';
-import { SMALL_YOUNG_SPACE } from '../../infra/service.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { MATCH_ORDERS_SELECTOR } from '../../ingest/exchange-abi.ts';
 import { rpc, start, temporaryDirectory } from '../e2e/service.ts';
@@ -73,7 +73,7 @@ export async function latencies(
  */
 export async function latencyOfDevnet(rate: number, seconds: number): Promise<Latency> {
   const directory = temporaryDirectory();
-  const devnet = start('infra/devnet/main.ts', [
+  const devnet = start('infra/local/devnet/main.ts', [
     ...[
       '--data',
       join(directory.path, 'devnet'),

@@ -25,7 +25,7 @@ import { migrate } from '../../sql/migrate.ts';
 import { answerOf, query, start, startDevnet, temporaryDirectory, until } from '../e2e/service.ts';
 import { missingEngine } from './engine.ts';
 
-const INFRA = join(import.meta.dirname, '../../infra');
+const INFRA = join(import.meta.dirname, '../../infra/deploy');
 const START_MS_MAX = 600_000;
 const PASSWORD = generateKey('demo').slice(8);
 /** SHA-256 of the empty text: nobody is the analyst here. */

@@ -107,8 +107,8 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   rmSync(join(data, 'nats'), { recursive: true });
   rmSync(join(data, 'clickhouse'), { recursive: true });
   const stores = {
-    nats: start('infra/embedded/nats-server.ts', ['--data', join(data, 'nats')]),
-    clickhouse: start('infra/embedded/clickhouse.ts', [
+    nats: start('infra/local/nats-server.ts', ['--data', join(data, 'nats')]),
+    clickhouse: start('infra/local/clickhouse/main.ts', [
       ...['--data', join(data, 'clickhouse'), '--port', '0'],
     ]),
   };

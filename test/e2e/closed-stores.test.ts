@@ -10,7 +10,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { makeCertificates } from '../support/nats-credentials.ts';
 import { start, startService, temporaryDirectory } from './service.ts';
 
@@ -36,7 +36,7 @@ beforeAll(async () => {
     configExtra: `tls { cert_file: "${server.cert}", key_file: "${server.key}" }
 authorization { user: "service", password: "${PASSWORD}" }`,
   });
-  clickhouse = start('infra/embedded/clickhouse.ts', [
+  clickhouse = start('infra/local/clickhouse/main.ts', [
     ...['--data', join(directory.path, 'clickhouse'), '--port', '0'],
   ]);
   gate = await passwordGate(String((await clickhouse.event('listening')).url));
@@ -121,7 +121,7 @@ test.each<[string, Record<string, string>, RegExp]>([
   const given: NodeJS.ProcessEnv = { ...env, ...wrong };
   if (given.CLICKHOUSE_URL?.endsWith('@')) given.CLICKHOUSE_URL += `127.0.0.1:${port}`;
   const data = join(directory.path, `wrong-${message.source.length}`);
-  const up = start('infra/up.ts', ['--json', '--port', '0', '--data', data], given);
+  const up = start('infra/local/up.ts', ['--json', '--port', '0', '--data', data], given);
   expect(await up.exit).toBe(1);
   expect(up.errors()).toMatch(message);
   expect(up.errors()).not.toMatch(/\n {4}at /);

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { type Service, startService, temporaryDirectory, until } from './service.ts';
 
-const INFRA = join(import.meta.dirname, '../../infra');
+const INFRA = join(import.meta.dirname, '../../infra/deploy');
 const OPERATIONS = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8');
 const PROCESSES = ['api', 'ingest', 'projector'];
 const METRIC = /\b(?:fillstream|process|nodejs)_\w+\b/g;

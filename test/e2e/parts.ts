@@ -4,7 +4,7 @@
  */
 import { join } from 'node:path';
 import { generateKey, storeKey } from '../../api/auth/keys.ts';
-import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { KEYS_BUCKET } from '../../infra/streams.ts';
@@ -20,7 +20,7 @@ export async function startParts(
   extra: Readonly<Record<string, string>> = {},
 ) {
   const nats = await startNatsServer({ dataDir: join(directory, 'nats') });
-  const clickhouse = start('infra/embedded/clickhouse.ts', [
+  const clickhouse = start('infra/local/clickhouse/main.ts', [
     '--data',
     join(directory, 'clickhouse'),
     '--port',

@@ -1,5 +1,5 @@
 /**
- * What the end-to-end tests share: the service as a user starts it (`infra/up --json`), a devnet of
+ * What the end-to-end tests share: the service as a user starts it (`infra/local/up --json`), a devnet of
  * their own that outlives it, and typed access to what both answer. Everything runs in a temporary
  * directory and on free ports.
  */
@@ -109,7 +109,7 @@ export async function startService(
   options: { readonly args?: readonly string[]; readonly env?: NodeJS.ProcessEnv } = {},
 ) {
   const args = ['--json', '--port', '0', '--data', data, ...(options.args ?? [])];
-  const up = start('infra/up.ts', args, options.env);
+  const up = start('infra/local/up.ts', args, options.env);
   const isReady = new AbortController();
   const limit = { ref: false, signal: isReady.signal };
   const hangs = delay(READY_MS_MAX, undefined, limit).then(() => {
@@ -181,7 +181,7 @@ export type DevnetOptions = {
   readonly rate: number;
   readonly rpcPort?: number;
   readonly gammaPort?: number;
-  /** More options of `infra/devnet/main.ts`. */
+  /** More options of `infra/local/devnet/main.ts`. */
   readonly args?: readonly string[];
 };
 
@@ -192,7 +192,7 @@ export async function startDevnet(data: string, options: DevnetOptions) {
   args.push('--rpc-port', String(rpcPort), '--gamma-port', String(gammaPort));
   args.push(...(options.args ?? []));
   args.push(...(rate === 0 ? ['--no-live'] : ['--demo-rate', String(rate)]));
-  const process = start('infra/devnet/main.ts', args);
+  const process = start('infra/local/devnet/main.ts', args);
   const ready = await process.event('ready');
   const env = {
     RPC_URL: String(ready.rpc_url),

@@ -42,7 +42,7 @@ function isAlive(pid: number): boolean {
 }
 
 async function outcome(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  const up = start('infra/up.ts', args, env);
+  const up = start('infra/local/up.ts', args, env);
   const code = await up.exit;
   return { code, errors: up.errors(), lines: up.lines };
 }

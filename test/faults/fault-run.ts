@@ -6,7 +6,7 @@
  * by the clock.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { Random } from '../../infra/devnet/random.ts';
+import { Random } from '../../infra/local/devnet/random.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { lastMessage } from '../../infra/nats/read.ts';
 import { BLOCK_SUBJECT, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';

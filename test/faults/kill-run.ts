@@ -3,7 +3,7 @@
  * history, each time at another message that it sends or another moment of its start, and a last
  * one finishes. LEDGER must come out as if nothing had happened. NATS and the chain stay up.
  */
-import { Random } from '../../infra/devnet/random.ts';
+import { Random } from '../../infra/local/devnet/random.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';
 import { type Comparison, compare } from './compare.ts';

@@ -5,7 +5,7 @@
  */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStreams } from '../../infra/streams.ts';
@@ -157,7 +157,7 @@ class ClickHouse {
 
   async start(): Promise<string> {
     const args = ['--data', this.#data, '--port', String(this.#port)];
-    this.#child = start('infra/embedded/clickhouse.ts', args);
+    this.#child = start('infra/local/clickhouse/main.ts', args);
     const { port, url } = await this.#child.event('listening');
     this.#port = Number(port);
     return String(url);

@@ -3,7 +3,7 @@
  * seed gives one sequence of choices for each proxy; which request meets which choice is up to
  * timing.
  */
-import { Random } from '../../infra/devnet/random.ts';
+import { Random } from '../../infra/local/devnet/random.ts';
 
 export const FAULTS = [
   // Of an HTTP request.

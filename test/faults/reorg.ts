@@ -5,7 +5,7 @@
  * becomes final.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Random } from '../../infra/devnet/random.ts';
+import type { Random } from '../../infra/local/devnet/random.ts';
 import { rpc } from '../e2e/service.ts';
 
 type Transaction = {

@@ -8,8 +8,8 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
-import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { Child } from '../../infra/supervise.ts';
+import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
+import { Child } from '../../infra/local/supervise.ts';
 import { type Gate, startGate } from './gate.ts';
 import { type RpcProxy, startRpcProxy } from './rpc-proxy.ts';
 
@@ -217,7 +217,7 @@ function devnetOf(
 ): Child {
   return new Child({
     name: 'devnet',
-    module: 'infra/devnet/main.ts',
+    module: 'infra/local/devnet/main.ts',
     args: ['--data', join(directory, 'devnet'), ...args],
     env: {},
     logs: join(directory, 'logs'),

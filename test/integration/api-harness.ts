@@ -22,14 +22,14 @@ import { openSessions } from '../../api/sessions/sessions.ts';
 import { openStreams } from '../../api/streams/streams.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { connectReader } from '../../infra/clickhouse-reader.ts';
-import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 
 const CLICKHOUSE_MAIN = fileURLToPath(
-  new URL('../../infra/embedded/clickhouse.ts', import.meta.url),
+  new URL('../../infra/local/clickhouse/main.ts', import.meta.url),
 );
 export const DATABASE = 'api_test';
 export const silent = pino({ level: 'silent' });

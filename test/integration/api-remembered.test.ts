@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createMemories, followFacts } from '../../api/analytics/memory.ts';
 import { warmUp } from '../../api/analytics/warm.ts';
 import { connectReader } from '../../infra/clickhouse-reader.ts';
-import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { startNatsServer } from '../../infra/local/nats-server.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';

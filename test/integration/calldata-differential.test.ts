@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { encodeFunctionData, type Hex } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/devnet/abi.ts';
+import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/local/devnet/abi.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
@@ -18,11 +18,11 @@ import {
   OPERATORS,
   ORACLE,
   PUSD,
-} from '../../infra/devnet/addresses.ts';
-import { type Chain, startChain } from '../../infra/devnet/chain.ts';
-import { deploy } from '../../infra/devnet/deploy.ts';
-import { Calendar } from '../../infra/devnet/markets.ts';
-import { Sender } from '../../infra/devnet/sender.ts';
+} from '../../infra/local/devnet/addresses.ts';
+import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
+import { deploy } from '../../infra/local/devnet/deploy.ts';
+import { Calendar } from '../../infra/local/devnet/markets.ts';
+import { Sender } from '../../infra/local/devnet/sender.ts';
 import { type CalledFill, decodeMatchCall } from '../../ingest/decode.ts';
 import { type ChainLog, decodeLogs, type LoggedFill } from '../../ingest/decode-logs.ts';
 import {

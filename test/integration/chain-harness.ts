@@ -9,7 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readConfig } from '../../infra/config.ts';
-import { openDevnet } from '../../infra/devnet/devnet.ts';
+import { openDevnet } from '../../infra/local/devnet/devnet.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/read.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { query, start, temporaryDirectory, until } from '../e2e/service.ts';
@@ -22,7 +22,7 @@ beforeAll(async () => {
   server = await startNatsServer({ dataDir: `${directory.path}/nats` });
   nats = await connectNats({ url: server.url, name: 'test' });
   const data = ['--data', `${directory.path}/clickhouse`, '--port', '0'];
-  clickhouse = start('infra/embedded/clickhouse.ts', data);
+  clickhouse = start('infra/local/clickhouse/main.ts', data);
   const { url } = await clickhouse.event('listening');
   env = { ...devnet.env, NATS_URL: server.url, CLICKHOUSE_URL: String(url), LOG_LEVEL: 'warn' };
 });

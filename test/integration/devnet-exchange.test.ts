@@ -9,7 +9,7 @@ import {
   parseEventLogs,
 } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/devnet/abi.ts';
+import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/local/devnet/abi.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
@@ -21,10 +21,10 @@ import {
   ORACLE,
   PUSD,
   STRANGER,
-} from '../../infra/devnet/addresses.ts';
-import { type Chain, startChain } from '../../infra/devnet/chain.ts';
-import { deploy } from '../../infra/devnet/deploy.ts';
-import { Calendar, type Market } from '../../infra/devnet/markets.ts';
+} from '../../infra/local/devnet/addresses.ts';
+import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
+import { deploy } from '../../infra/local/devnet/deploy.ts';
+import { Calendar, type Market } from '../../infra/local/devnet/markets.ts';
 import {
   BUY,
   encodeMatch,
@@ -32,10 +32,10 @@ import {
   type Order,
   SELL,
   settle,
-} from '../../infra/devnet/match.ts';
-import type { Rpc } from '../../infra/devnet/rpc.ts';
-import { Sender } from '../../infra/devnet/sender.ts';
-import { TOPICS } from '../../infra/devnet/topics.ts';
+} from '../../infra/local/devnet/match.ts';
+import type { Rpc } from '../../infra/local/devnet/rpc.ts';
+import { Sender } from '../../infra/local/devnet/sender.ts';
+import { TOPICS } from '../../infra/local/devnet/topics.ts';
 import { positionIds } from '../../ingest/token-ids.ts';
 
 const GENESIS = 1_790_000_000;

@@ -9,9 +9,9 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Hex } from 'viem';
 import { afterAll, describe, expect, test } from 'vitest';
-import { DEPLOYER } from '../../infra/devnet/addresses.ts';
-import { openDevnet } from '../../infra/devnet/devnet.ts';
-import { Rpc } from '../../infra/devnet/rpc.ts';
+import { DEPLOYER } from '../../infra/local/devnet/addresses.ts';
+import { openDevnet } from '../../infra/local/devnet/devnet.ts';
+import { Rpc } from '../../infra/local/devnet/rpc.ts';
 
 const GENESIS = 1_790_000_000;
 
@@ -172,7 +172,7 @@ type DevnetProcess = {
 
 /** Runs main.ts until it says that it is ready. */
 async function startProcess(directory: string): Promise<DevnetProcess> {
-  const entry = new URL('../../infra/devnet/main.ts', import.meta.url);
+  const entry = new URL('../../infra/local/devnet/main.ts', import.meta.url);
   const size = ['--history-matches', '40', '--history-days', '1', '--traders', '60'];
   const child = fork(entry, ['--data', directory, ...size, '--block-time', '1'], {
     stdio: ['ignore', 'pipe', 'ignore', 'ipc'],

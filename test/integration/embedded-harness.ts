@@ -11,7 +11,7 @@ import {
   createClient,
 } from '@clickhouse/client';
 
-const ENTRY = fileURLToPath(new URL('../../infra/embedded/clickhouse.ts', import.meta.url));
+const ENTRY = fileURLToPath(new URL('../../infra/local/clickhouse/main.ts', import.meta.url));
 const children = new Set<ChildProcess>();
 
 /** Starts one on a free port. */

@@ -19,7 +19,7 @@ import { mount } from '../../api/routes.ts';
 import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
 import { STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
 import { openStreams } from '../../api/streams/streams.ts';
-import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';

@@ -2,7 +2,7 @@
 // waits for it, and LEDGER comes out as the chain is.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { INGEST_BUCKET } from '../../infra/streams.ts';

@@ -1,7 +1,12 @@
 // What becomes of pending matches, on a real anvil and a real nats-server: each is shown once, and
 // a shown match that does not happen is told of, through restarts too.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { EXCHANGE, NEG_RISK_EXCHANGE, OPERATORS, STRANGER } from '../../infra/devnet/addresses.ts';
+import {
+  EXCHANGE,
+  NEG_RISK_EXCHANGE,
+  OPERATORS,
+  STRANGER,
+} from '../../infra/local/devnet/addresses.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import type { FeedMatch } from '../../ingest/contract-feed.ts';
 import { newSeed } from '../unit/feed-matches.ts';

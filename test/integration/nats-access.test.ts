@@ -7,8 +7,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readConfig } from '../../infra/config.ts';
-import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { findNatsServer } from '../../infra/embedded/nats-server-binary.ts';
+import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
+import { findNatsServer } from '../../infra/local/nats-server-binary.ts';
 import {
   connectNats,
   NatsUnavailableError,

@@ -8,10 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  findClusterServer,
-  NatsServerMissingError,
-} from '../../infra/embedded/nats-server-binary.ts';
+import { findClusterServer, NatsServerMissingError } from '../../infra/local/nats-server-binary.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';

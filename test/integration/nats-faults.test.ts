@@ -8,8 +8,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
-import { DataDirectoryInUseError } from '../../infra/embedded/nats-server-lock.ts';
+import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
+import { DataDirectoryInUseError } from '../../infra/local/nats-server-lock.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { type KvEvent, openKv } from '../../infra/nats/kv.ts';
 import { OrderedPublisher, type PublishAck } from '../../infra/nats/publisher.ts';
@@ -233,7 +233,7 @@ describe('startNatsServer', () => {
 
   test('takes over from a server whose starter was killed', async () => {
     const ownDir = join(dataDir, 'orphan');
-    const program = join(import.meta.dirname, '../../infra/embedded/nats-server.ts');
+    const program = join(import.meta.dirname, '../../infra/local/nats-server.ts');
     const starter = spawn(process.execPath, [program, '--data', ownDir], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });
@@ -250,7 +250,7 @@ describe('startNatsServer', () => {
   });
 
   test('run directly, it ends with its server on SIGTERM', async () => {
-    const program = join(import.meta.dirname, '../../infra/embedded/nats-server.ts');
+    const program = join(import.meta.dirname, '../../infra/local/nats-server.ts');
     const ownDir = join(dataDir, 'direct');
     const starter = spawn(process.execPath, [program, '--data', ownDir], {
       stdio: ['ignore', 'pipe', 'inherit'],

@@ -8,7 +8,7 @@ import {
   NatsPortTakenError,
   type NatsServer,
   startNatsServer,
-} from '../../infra/embedded/nats-server.ts';
+} from '../../infra/local/nats-server.ts';
 import {
   connectNats,
   type Nats,

@@ -12,7 +12,7 @@ export const DATABASE = 'fillstream';
 export async function startSchema() {
   const directory = temporaryDirectory();
   const data = join(directory.path, 'clickhouse');
-  const engine = start('infra/embedded/clickhouse.ts', ['--data', data, '--port', '0']);
+  const engine = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', '0']);
   const url = String((await engine.event('listening')).url);
   await migrate({ url, database: DATABASE });
   const client = connectClickHouse({ url, database: DATABASE, name: 'test' });

@@ -273,7 +273,7 @@ describe('who a client may be', () => {
 
 describe('what the processes may reach', () => {
   test('NATS lets nobody in without the password, and the api with it', async () => {
-    const { startNatsServer } = await import('../../infra/embedded/nats-server.ts');
+    const { startNatsServer } = await import('../../infra/local/nats-server.ts');
     const { connectNats, NatsRefusedError } = await import('../../infra/nats/connection.ts');
     const server = await startNatsServer({
       dataDir: `${directory.path}/closed`,

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { type NatsServer, startNatsServer } from '../../infra/embedded/nats-server.ts';
+import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { answered, type Nats } from '../../infra/nats/connection.ts';
 
 export const NODES = ['n1', 'n2', 'n3'] as const;

@@ -3,9 +3,9 @@
  * world is told which markets are listed and resolved.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { STRANGER } from '../../infra/devnet/addresses.ts';
-import { type Gamma, startGamma } from '../../infra/devnet/gamma.ts';
-import { World } from '../../infra/devnet/world.ts';
+import { STRANGER } from '../../infra/local/devnet/addresses.ts';
+import { type Gamma, startGamma } from '../../infra/local/devnet/gamma.ts';
+import { World } from '../../infra/local/devnet/world.ts';
 
 const NOW = 1_790_000_000;
 const SEED = 5;

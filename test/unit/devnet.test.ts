@@ -8,16 +8,16 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { toEventSelector, toFunctionSelector } from 'viem';
 import { describe, expect, test } from 'vitest';
-import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/devnet/abi.ts';
-import artifacts from '../../infra/devnet/artifacts.json' with { type: 'json' };
-import { restoreStateFile } from '../../infra/devnet/chain-file.ts';
-import { compileContracts, formatArtifacts } from '../../infra/devnet/compile.ts';
-import { Calendar } from '../../infra/devnet/markets.ts';
-import { fairPrice } from '../../infra/devnet/prices.ts';
-import { Random } from '../../infra/devnet/random.ts';
-import { TOPICS } from '../../infra/devnet/topics.ts';
-import { makeTraders } from '../../infra/devnet/traders.ts';
-import { takerFee } from '../../infra/devnet/trading.ts';
+import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/local/devnet/abi.ts';
+import artifacts from '../../infra/local/devnet/artifacts.json' with { type: 'json' };
+import { restoreStateFile } from '../../infra/local/devnet/chain-file.ts';
+import { compileContracts, formatArtifacts } from '../../infra/local/devnet/compile.ts';
+import { Calendar } from '../../infra/local/devnet/markets.ts';
+import { fairPrice } from '../../infra/local/devnet/prices.ts';
+import { Random } from '../../infra/local/devnet/random.ts';
+import { TOPICS } from '../../infra/local/devnet/topics.ts';
+import { makeTraders } from '../../infra/local/devnet/traders.ts';
+import { takerFee } from '../../infra/local/devnet/trading.ts';
 
 /** facts/exchange.md. */
 const TOPICS_OF_V2 = {
@@ -41,8 +41,8 @@ const LEADERBOARD_TAGS = [
 const NOW = 1_790_000_000;
 
 describe('artifacts.json', () => {
-  test('is what the contracts compile to (renew: node infra/devnet/compile.ts)', () => {
-    const file = new URL('../../infra/devnet/artifacts.json', import.meta.url);
+  test('is what the contracts compile to (renew: node infra/local/devnet/compile.ts)', () => {
+    const file = new URL('../../infra/local/devnet/artifacts.json', import.meta.url);
     expect(formatArtifacts(compileContracts())).toBe(readFileSync(file, 'utf8'));
   });
 });

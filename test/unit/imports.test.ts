@@ -6,7 +6,7 @@ const ROOT = join(import.meta.dirname, '../..');
 
 /** What a part may import of the others, besides itself; a trailing slash allows the folder. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
-  ingest: ['infra/', 'infra/nats/', 'infra/devnet/addresses.ts'],
+  ingest: ['infra/', 'infra/nats/', 'infra/local/devnet/addresses.ts'],
   projector: ['ingest/contract.ts', 'infra/', 'infra/nats/'],
   api: [
     'ingest/contract.ts',
@@ -20,11 +20,11 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   infra: ['ingest/contract.ts', 'ingest/contract-feed.ts'],
 };
 
-/** `infra/up` composes the parts, and the devnet is a chain: these few imports are their business. */
+/** `infra/local/up` composes the parts, and the devnet is a chain: these few imports are their business. */
 const COMPOSING: Readonly<Record<string, readonly string[]>> = {
-  'infra/service.ts': ['api/auth/keys.ts', 'sql/migrate.ts'],
-  'infra/data-directory.ts': ['api/auth/keys.ts'],
-  'infra/devnet/': ['ingest/token-ids.ts'],
+  'infra/local/service.ts': ['api/auth/keys.ts', 'sql/migrate.ts'],
+  'infra/local/data-directory.ts': ['api/auth/keys.ts'],
+  'infra/local/devnet/': ['ingest/token-ids.ts'],
 };
 
 function importsOf(file: string): string[] {

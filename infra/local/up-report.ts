@@ -1,4 +1,4 @@
-/** What `infra/up` shows: short lines and a banner for people, or one JSON line per state change. */
+/** What `infra/local/up` shows: short lines and a banner for people, or one JSON line per state change. */
 import type { ShownKeys } from './data-directory.ts';
 import type { Report } from './service.ts';
 import type { Message } from './supervise.ts';

@@ -10,9 +10,9 @@ import type { IncomingMessage } from 'node:http';
 import { Transform, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import * as zlib from 'node:zlib';
-import { ANALYST_TEXT_BYTES_MAX, analystSettings } from './chdb-analyst.ts';
-import { literal } from './chdb-engine.ts';
-import { ClickHouseException } from './chdb-exception.ts';
+import { ANALYST_TEXT_BYTES_MAX, analystSettings } from './analyst.ts';
+import { literal } from './engine.ts';
+import { ClickHouseException } from './exception.ts';
 
 /** Decoded rows of one INSERT, bytes. */
 const ROWS_BYTES_MAX = 512 * 2 ** 20;

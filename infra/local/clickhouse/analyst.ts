@@ -3,8 +3,8 @@
 // name spelt by an escape (`f\x69le`) or hidden in APPLY; DESCRIBE url(…), s3(…), sqlite(…) reach
 // the network or make files. So: one statement that the engine's parser calls a read, of a few
 // kinds, without that function; then readonly=1 and limits. In doubt it refuses.
-import type { Statement } from './chdb-engine.ts';
-import { ClickHouseException } from './chdb-exception.ts';
+import type { Statement } from './engine.ts';
+import { ClickHouseException } from './exception.ts';
 
 /** Calls of analysts that run at once. */
 export const ANALYST_CALLS_MAX = 2;

@@ -8,11 +8,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { createGzip } from 'node:zlib';
-import { ANALYST_CALLS_MAX, refuseUnlessRead } from './chdb-analyst.ts';
-import { type Answer, type Engine, literal } from './chdb-engine.ts';
-import { ClickHouseException, exceptionOf } from './chdb-exception.ts';
-import { authenticate, type Request, readRequest } from './chdb-request.ts';
-import { Slots } from './chdb-slots.ts';
+import { ANALYST_CALLS_MAX, refuseUnlessRead } from './analyst.ts';
+import { type Answer, type Engine, literal } from './engine.ts';
+import { ClickHouseException, exceptionOf } from './exception.ts';
+import { authenticate, type Request, readRequest } from './request.ts';
+import { Slots } from './slots.ts';
 
 /** Calls of the default user that run at once; each holds a libuv thread. */
 export const CALLS_MAX = 8;

@@ -1,6 +1,6 @@
 // Entry of the embedded ClickHouse: one process that hosts the engine and answers the ClickHouse
 // HTTP protocol on 127.0.0.1, so that clients need not know whether a server is embedded.
-//   node infra/embedded/clickhouse.ts --data DIR --port N        (0 = a free port)
+//   node infra/local/clickhouse/main.ts --data DIR --port N        (0 = a free port)
 // Prints one JSON line on stdout when it listens. It ends on SIGTERM, SIGINT, and, when it was
 // started with an IPC channel, when its parent goes away. Exit codes: 0 stopped, 2 bad arguments,
 // 3 data directory in use, 4 platform not supported, 5 port taken, 1 anything else.
@@ -10,9 +10,9 @@ import type { Server } from 'node:http';
 import { resolve } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { DataDirectoryInUseError, DataDirectoryNameError, Engine } from './chdb-engine.ts';
-import { createClickHouseServer, THREADS } from './chdb-http.ts';
-import { UnsupportedPlatformError } from './chdb-native.ts';
+import { DataDirectoryInUseError, DataDirectoryNameError, Engine } from './engine.ts';
+import { createClickHouseServer, THREADS } from './http.ts';
+import { UnsupportedPlatformError } from './native.ts';
 
 /** Time for running calls to end after they were killed; 50 to 250 ms is usual. */
 const DRAIN_MS = 2_000;

@@ -2,7 +2,7 @@
 // much as a small SELECT. A connection is kept under everything that was set on it, the names of
 // parameters included, and taken again only for a call that sets just the same: so nothing of one call
 // reaches another. The caller gives back only what read without an error and without `readonly`.
-import type { Connection, Native } from './chdb-native.ts';
+import type { Connection, Native } from './native.ts';
 
 /** A request of each kind needs some of its own kinds; an idle one holds 0.2 MB. */
 const IDLE_MAX = 128;

@@ -9,9 +9,9 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { stat } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
-import { IdleConnections, isOfOneCall } from './chdb-connections.ts';
-import { ClickHouseException, exceptionOf } from './chdb-exception.ts';
-import { type Connection, loadNative, type Native } from './chdb-native.ts';
+import { IdleConnections, isOfOneCall } from './connections.ts';
+import { ClickHouseException, exceptionOf } from './exception.ts';
+import { type Connection, loadNative, type Native } from './native.ts';
 
 /** Memory of all queries together, bytes: half of the machine, at most 4 GiB. */
 const SERVER_MEMORY_BYTES_MAX = Math.min(4 * 2 ** 30, Math.floor(totalmem() / 2));

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes random passwords for the compose files, once, in infra/secrets (never in the repository).
+# Makes random passwords for the compose files, once, in infra/deploy/secrets (never in the repository).
 set -eu
 cd "$(dirname "$0")"
-[ -e secrets ] && { echo "infra/secrets exists: nothing was changed"; exit 0; }
+[ -e secrets ] && { echo "infra/deploy/secrets exists: nothing was changed"; exit 0; }
 umask 077
 mkdir secrets
 random() { head -c 32 /dev/urandom | base64 | tr -d '/+=\n' | cut -c 1-40; }
@@ -19,4 +19,4 @@ printf 'CLICKHOUSE_PASSWORD=%s\nANALYST_PASSWORD_SHA256=%s\n' "$clickhouse" "$sh
 # The containers' users are not yours: files are readable inside, the directory is closed.
 chmod 644 secrets/*
 chmod 700 secrets
-echo "made infra/secrets; the analyst's password is in infra/secrets/analyst-password"
+echo "made infra/deploy/secrets; the analyst's password is in infra/deploy/secrets/analyst-password"

@@ -4,7 +4,7 @@
  * ids, words, odds and results, without anything being stored. What of it is on the chain is not known here.
  */
 import { concat, encodePacked, type Hex, keccak256, toHex } from 'viem';
-import { positionIds } from '../../ingest/token-ids.ts';
+import { positionIds } from '../../../ingest/token-ids.ts';
 import { EXCHANGE, NEG_RISK_EXCHANGE, ORACLE, PUSD } from './addresses.ts';
 import { writeEvent } from './questions.ts';
 import { Random } from './random.ts';

@@ -5,9 +5,9 @@
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { ConfigError, readConfig } from './config.ts';
+import { ConfigError, readConfig } from '../config.ts';
+import { NatsRefusedError } from '../nats/connection.ts';
 import { DataDirectoryInUseError, lockDataDirectory } from './data-directory.ts';
-import { NatsRefusedError } from './nats/connection.ts';
 import { PortTakenError, Service, type ServiceOptions } from './service.ts';
 import { ChildStartError } from './supervise.ts';
 import { consoleReporter, jsonReporter } from './up-report.ts';

@@ -1,7 +1,7 @@
 // Bounds how many calls run at once and how many wait. A waiter whose signal fires leaves the queue
 // and never runs: a request that its client has given up must not be executed later, when the same
 // batch may long have been sent again.
-import { ClickHouseException } from './chdb-exception.ts';
+import { ClickHouseException } from './exception.ts';
 
 export class Slots {
   #free: number;

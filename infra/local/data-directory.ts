@@ -1,8 +1,8 @@
-/** The data directory of `infra/up`: one service at a time, and the API keys that it shows. */
+/** The data directory of `infra/local/up`: one service at a time, and the API keys that it shows. */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
-import { generateKey } from '../api/auth/keys.ts';
+import { generateKey } from '../../api/auth/keys.ts';
 
 /** Another service runs on this data directory. */
 export class DataDirectoryInUseError extends Error {}
@@ -51,7 +51,7 @@ function isService(pid: number): boolean {
     return false;
   }
   const command = readText(`/proc/${pid}/cmdline`);
-  return command === '' || command.includes('infra/up');
+  return command === '' || command.includes('infra/local/up');
 }
 
 function readText(file: string): string {

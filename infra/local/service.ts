@@ -7,15 +7,15 @@ import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
-import { hashKey, storeKey } from '../api/auth/keys.ts';
-import { migrate } from '../sql/migrate.ts';
-import { clickHouseUrlFault, connectClickHouse } from './clickhouse.ts';
-import { type Config, ConfigError } from './config.ts';
+import { hashKey, storeKey } from '../../api/auth/keys.ts';
+import { migrate } from '../../sql/migrate.ts';
+import { clickHouseUrlFault, connectClickHouse } from '../clickhouse.ts';
+import { type Config, ConfigError } from '../config.ts';
+import { connectNats, natsOptions } from '../nats/connection.ts';
+import { openKv } from '../nats/kv.ts';
+import { concealer } from '../secrets.ts';
+import { KEYS_BUCKET } from '../streams.ts';
 import { readShownKeys, type ShownKeys } from './data-directory.ts';
-import { connectNats, natsOptions } from './nats/connection.ts';
-import { openKv } from './nats/kv.ts';
-import { concealer } from './secrets.ts';
-import { KEYS_BUCKET } from './streams.ts';
 import { Child, ChildStartError, type Message } from './supervise.ts';
 
 /** Everything is down within this time, or killed. */
@@ -155,7 +155,7 @@ export class Service {
     }
     const port = await freePort();
     const args = ['--data', join(this.#options.data, 'nats'), '--port', String(port)];
-    const module = 'infra/embedded/nats-server.ts';
+    const module = 'infra/local/nats-server.ts';
     await this.#start('nats', module, args, {}, 'listening', this.#stores);
     return `nats://127.0.0.1:${port}`;
   }
@@ -165,7 +165,7 @@ export class Service {
     if (url === '') {
       const port = await freePort();
       const args = ['--data', join(this.#options.data, 'clickhouse'), '--port', String(port)];
-      const module = 'infra/embedded/clickhouse.ts';
+      const module = 'infra/local/clickhouse/main.ts';
       await this.#start('clickhouse', module, args, {}, 'listening', this.#stores);
       url = `http://127.0.0.1:${port}`;
     }
@@ -188,7 +188,7 @@ export class Service {
     args.push('--gamma-port', String(gammaPort), '--demo-rate', String(demoRate));
     args.push('--history-days', String(historyDays));
     args.push('--history-matches', String(Math.ceil(historyDays * HISTORY_MATCHES_PER_DAY)));
-    await this.#start('devnet', 'infra/devnet/main.ts', args, {}, 'ready');
+    await this.#start('devnet', 'infra/local/devnet/main.ts', args, {}, 'ready');
     return {
       RPC_URL: `http://127.0.0.1:${rpcPort}`,
       GAMMA_URL: this.#given.GAMMA_URL || `http://127.0.0.1:${gammaPort}`,

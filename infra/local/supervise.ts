@@ -1,5 +1,5 @@
 /**
- * Child processes of `infra/up`: started, watched, started again with backoff when they die, stopped
+ * Child processes of `infra/local/up`: started, watched, started again with backoff when they die, stopped
  * together. A child tells its state in JSON lines on stdout or over IPC. It runs in a process group of
  * its own, so that Ctrl-C reaches only the supervisor, and it ends by itself when the supervisor dies.
  */
@@ -100,7 +100,7 @@ export class Child {
     this.#ended = ended;
     this.#errors = [];
     const child = spawn(process.execPath, [module, ...args], {
-      cwd: join(import.meta.dirname, '..'),
+      cwd: join(import.meta.dirname, '../..'),
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
       detached: true,

@@ -1,7 +1,7 @@
 /**
  * Compiles the devnet's contracts to `artifacts.json`, which is committed so that a start needs no
  * compiler. The output is reproducible: no metadata hash, sorted keys, a pinned compiler.
- * Renew it with `node infra/devnet/compile.ts`; a unit test compares.
+ * Renew it with `node infra/local/devnet/compile.ts`; a unit test compares.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
