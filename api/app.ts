@@ -23,7 +23,7 @@ import type { Usage } from './auth/usage.ts';
 import { allowOrigins } from './cors.ts';
 import { docsHandler, documentHandler } from './docs.ts';
 import { Problem, problemHandler } from './errors.ts';
-import type { Feed } from './feed/feed.ts';
+import type { Feed } from './feed/route.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { FIXED_FIELDS, fieldsSetBy, setDocumentFields, setFixedFields } from './fixed-fields.ts';
 import { livenessHandler, type Readiness, readinessHandler } from './health.ts';

@@ -18,7 +18,7 @@ import { createApp } from './app.ts';
 import { openKeys } from './auth/keys.ts';
 import { shareCounts } from './auth/shared-counts.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './auth/usage.ts';
-import { createFeed } from './feed/feed.ts';
+import { createFeed } from './feed/route.ts';
 import { createReadiness, notReady, type Readiness } from './health.ts';
 import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './metrics.ts';
 import { pageOnce } from './page.ts';

@@ -11,7 +11,7 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { Connection, createSession } from 'better-sse';
-import type { SessionEnd } from '../sessions/book.ts';
+import type { SessionEnd } from '../sessions/record.ts';
 import { type Frame, joined } from './frame.ts';
 
 const END_MS_MAX = 10_000;

@@ -11,8 +11,8 @@ import type {
   FeedTrader,
   FeedVoid,
 } from '../../ingest/contract-feed.ts';
+import type { Position } from './cursor.ts';
 import { encodeTransaction } from './encode-transaction.ts';
-import type { Position } from './position.ts';
 
 /** `tx` is the form of managed streams, the others are those of the order feed. */
 export type Format = 'compact' | 'json' | 'tx';

@@ -8,10 +8,10 @@
 import { z } from 'zod';
 import type { TailMessage } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract-feed.ts';
+import { type Position, position } from './cursor.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
 import { type Facts, type Filter, factsOf, factsOfSequel, matches } from './filter.ts';
 import { Frame } from './frame.ts';
-import { type Position, position } from './position.ts';
 
 /** What a listener is offered. */
 export type Offered = {

@@ -11,7 +11,7 @@ import {
   streamState,
 } from '../../infra/nats/connection.ts';
 import { StreamRewoundError } from '../../infra/nats/reader.ts';
-import type { FeedLog } from './log.ts';
+import type { FeedLog } from './feed-log.ts';
 
 const RETRY_MS = 250;
 const LAG_CHECK_MS = 2_000;

@@ -4,13 +4,13 @@
  * written or told as a gap, in order; `position` is that of the newest event looked at.
  */
 import type { FeedConnection } from './connection.ts';
+import { NO_POSITION, type Position } from './cursor.ts';
 import { type Format, gapBlock, HEARTBEAT_BLOCK, positionBlock } from './encode.ts';
 import type { Offered } from './event.ts';
 import { type Filter, filtersNothing } from './filter.ts';
 import { Frame } from './frame.ts';
-import type { Start } from './locate.ts';
 import type { Reading } from './packed.ts';
-import { NO_POSITION, type Position } from './position.ts';
+import type { Start } from './replay.ts';
 
 const HEARTBEAT = Frame.of(HEARTBEAT_BLOCK);
 

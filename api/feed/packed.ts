@@ -5,11 +5,11 @@
  * What filters look at is kept only where a filter was asked for; it takes as much again.
  */
 import type { TailMessage } from '../../infra/nats/reader.ts';
+import { type Position, position } from './cursor.ts';
 import type { Format } from './encode.ts';
 import { type Offered, read } from './event.ts';
 import { type Facts, type Filter, filtersNothing, matches } from './filter.ts';
 import { Frame } from './frame.ts';
-import { type Position, position } from './position.ts';
 
 /** How a listener reads what is stored. */
 export type Reading = { readonly format: Format; readonly isFiltered: boolean };

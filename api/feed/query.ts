@@ -5,9 +5,9 @@
  */
 import { z } from 'zod';
 import { Problem } from '../errors.ts';
+import { parsePosition } from './cursor.ts';
 import type { Format } from './encode.ts';
 import { effectiveTags, type Filter, type Fraction } from './filter.ts';
-import { parsePosition } from './position.ts';
 
 export type FeedQuery = {
   readonly format: Format;

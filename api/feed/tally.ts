@@ -1,5 +1,5 @@
 /** Counts of the feed since the start of the process: its listeners, and what was sent to them. */
-import type { SessionEnd } from '../sessions/book.ts';
+import type { SessionEnd } from '../sessions/record.ts';
 import type { Listener } from './listener.ts';
 
 export type FeedFigures = {

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { NatsUnavailableError, StreamMissingError } from '../../infra/nats/connection.ts';
 import { KvConflictError } from '../../infra/nats/kv.ts';
 import type { Problem } from '../errors.ts';
-import { type Book, type ClosedRecord, type OpenRecord, written } from './book.ts';
+import { type Book, type ClosedRecord, type OpenRecord, written } from './record.ts';
 
 /** The account's book in the bucket. */
 export type Shelf = {

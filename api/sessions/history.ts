@@ -7,7 +7,7 @@ import { answered, type Nats } from '../../infra/nats/connection.ts';
 import { readRange } from '../../infra/nats/read.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { SESSIONS_STREAM } from '../../infra/streams.ts';
-import { ClosedRecord } from './book.ts';
+import { ClosedRecord } from './record.ts';
 
 const SUBJECT = 'sessions.';
 const RECORDS_PER_ACCOUNT_MAX = 1_000;

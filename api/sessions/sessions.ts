@@ -18,6 +18,8 @@ import type { Caller } from '../auth/keys.ts';
 import { TIERS, type Tier } from '../auth/tiers.ts';
 import { type Problem, quotaExceeded } from '../errors.ts';
 import { AccountSessions } from './account.ts';
+import { History } from './history.ts';
+import { Presence } from './presence.ts';
 import {
   Book,
   type ClosedRecord,
@@ -27,9 +29,7 @@ import {
   type SessionEnd,
   usedMs,
   written,
-} from './book.ts';
-import { History } from './history.ts';
-import { Presence } from './presence.ts';
+} from './record.ts';
 
 /** An admitted event stream. */
 export type OpenSession = {

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
 import { integer } from '../parameters.ts';
-import { type ClosedRecord, type OpenRecord, SessionEnd } from '../sessions/book.ts';
+import { type ClosedRecord, type OpenRecord, SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import type { StreamStore } from './store.ts';
 import { Meta, NewStream, Stream, type StreamRecord, Subscription, wireStream } from './stream.ts';

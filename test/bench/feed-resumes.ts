@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { position } from '../../api/feed/position.ts';
+import { position } from '../../api/feed/cursor.ts';
 import { streamState } from '../../infra/nats/connection.ts';
 import { getMessage } from '../../infra/nats/read.ts';
 import { cpuSeconds, get, residentMiB, type startFillstream, timedMatch } from './feed-targets.ts';

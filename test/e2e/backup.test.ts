@@ -7,7 +7,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { position } from '../../api/feed/position.ts';
+import { position } from '../../api/feed/cursor.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/read.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';

@@ -16,7 +16,7 @@ import { type AppOptions, createApp } from '../../api/app.ts';
 import { generateKey, openKeys, storeKey } from '../../api/auth/keys.ts';
 import type { Tier } from '../../api/auth/tiers.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/auth/usage.ts';
-import { createFeed } from '../../api/feed/feed.ts';
+import { createFeed } from '../../api/feed/route.ts';
 import { createReadiness } from '../../api/health.ts';
 import { openSessions } from '../../api/sessions/sessions.ts';
 import { openStreams } from '../../api/streams/streams.ts';

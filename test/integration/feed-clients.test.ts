@@ -4,7 +4,7 @@ import { EventSource } from 'eventsource';
 import { createEventSource } from 'eventsource-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashKey } from '../../api/auth/keys.ts';
-import { position } from '../../api/feed/position.ts';
+import { position } from '../../api/feed/cursor.ts';
 import { feedMessageId } from '../../ingest/contract-feed.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 import { issueKey, startApi, startNats, temporaryDirectory } from './api-harness.ts';

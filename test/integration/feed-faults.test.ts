@@ -3,7 +3,7 @@
 // order, or a gap that says so.
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { position } from '../../api/feed/position.ts';
+import { position } from '../../api/feed/cursor.ts';
 import { type FeedMatch, feedMessageId } from '../../ingest/contract-feed.ts';
 import {
   market,

@@ -1,10 +1,10 @@
 // What is written to sockets: blocks in their chunk, and events packed in one form.
 import { describe, expect, test } from 'vitest';
+import { position } from '../../api/feed/cursor.ts';
 import { FeedEvent } from '../../api/feed/event.ts';
 import { NO_FILTER } from '../../api/feed/filter.ts';
 import { Frame, joined } from '../../api/feed/frame.ts';
 import { PackedEvents } from '../../api/feed/packed.ts';
-import { position } from '../../api/feed/position.ts';
 import { TailMessage } from '../../infra/nats/reader.ts';
 import { encodeFeedEvent } from '../../ingest/contract-feed.ts';
 import { match } from './feed-matches.ts';

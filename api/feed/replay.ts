@@ -6,9 +6,9 @@
  */
 import { type Nats, streamState } from '../../infra/nats/connection.ts';
 import { getMessage, readRange } from '../../infra/nats/read.ts';
-import type { FeedLog } from './log.ts';
+import { attainable, NO_POSITION, type Position, position, sequenceOf } from './cursor.ts';
+import type { FeedLog } from './feed-log.ts';
 import type { Reading } from './packed.ts';
-import { attainable, NO_POSITION, type Position, position, sequenceOf } from './position.ts';
 
 /** Delivery starts after `sequence`. */
 export type Start = {

@@ -15,9 +15,9 @@ import {
 import { firstMessageAtOrAfter, getMessage } from '../../infra/nats/read.ts';
 import { type TailMessage, tailBatches } from '../../infra/nats/reader.ts';
 import { ChunkCache } from './chunks.ts';
+import { NO_POSITION, type Position, position } from './cursor.ts';
 import { FeedEvent, type Offered } from './event.ts';
 import type { Reading } from './packed.ts';
-import { NO_POSITION, type Position, position } from './position.ts';
 import { Ring } from './ring.ts';
 
 /** The newest message of the feed; its position is unknown where it was removed before we came. */

@@ -9,12 +9,12 @@ import type { Logger } from 'pino';
 import { NatsUnavailableError, StreamMissingError } from '../../infra/nats/connection.ts';
 import { RETRY_BLOCK } from './encode.ts';
 import type { FeedEvent } from './event.ts';
+import type { FeedLog, Head, LogSink } from './feed-log.ts';
 import type { Filter } from './filter.ts';
 import { FilterIndex } from './filter-index.ts';
 import { Frame } from './frame.ts';
 import type { Listener } from './listener.ts';
-import type { Locator } from './locate.ts';
-import type { FeedLog, Head, LogSink } from './log.ts';
+import type { Locator } from './replay.ts';
 
 /** A listener that reads what is stored has at most about this much waiting in its socket. */
 const READ_UNSENT_BYTES_MAX = 64 * 1_024;

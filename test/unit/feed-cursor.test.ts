@@ -1,7 +1,7 @@
 // Positions of the order feed: what an id says, and what a Last-Event-ID may be.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { attainable, parsePosition, position, sequenceOf } from '../../api/feed/position.ts';
+import { attainable, parsePosition, position, sequenceOf } from '../../api/feed/cursor.ts';
 
 describe('position', () => {
   test('is the sequence and four digits of the message id', () => {

@@ -1,7 +1,7 @@
 /**
  * The feed of one api process, live and resumable: `GET /v1/stream/orders` (specification 4.2, 2.14,
- * 6), and what managed streams are served with. This file joins the parts: the stream (log.ts), its
- * listeners (fanout.ts), their connections. Invariant: a client sees every event that its filter
+ * 6), and what managed streams are served with. This file joins the parts: the stream (feed-log.ts), its
+ * listeners (fan-out.ts), their connections. Invariant: a client sees every event that its filter
  * wants after the position it came with, in order and once, or a `gap` that says what it cannot see.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,19 +11,19 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { callerOf } from '../auth/keys.ts';
 import { unavailable } from '../errors.ts';
-import type { SessionEnd } from '../sessions/book.ts';
+import type { SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';
 import { type Format, retryBlock } from './encode.ts';
-import { FanOut } from './fanout.ts';
+import { FanOut } from './fan-out.ts';
+import { FeedLog } from './feed-log.ts';
 import type { Filter } from './filter.ts';
 import { Follower } from './follower.ts';
 import { Frame } from './frame.ts';
 import { Heartbeats } from './heartbeat.ts';
 import { Listener } from './listener.ts';
-import { Locator } from './locate.ts';
-import { FeedLog } from './log.ts';
 import { parseFeedQuery } from './query.ts';
+import { Locator } from './replay.ts';
 import { type FeedFigures, Tally } from './tally.ts';
 
 /** What a client asks for. */
