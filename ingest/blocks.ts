@@ -16,7 +16,7 @@ import {
   type LoggedOperator,
   type LoggedResolution,
 } from './decode-logs.ts';
-import type { Catalogue } from './metadata.ts';
+import type { Metadata } from './metadata.ts';
 import type { BlockHead, Rpc } from './rpc.ts';
 import type { Transaction } from './rpc-transaction.ts';
 
@@ -54,7 +54,7 @@ export type RawBlock = {
   readonly logs: readonly ChainLog[];
 };
 
-type Markets = Pick<Catalogue, 'outcomeOf' | 'conditionOfToken'>;
+type Markets = Pick<Metadata, 'outcomeOf' | 'conditionOfToken'>;
 
 /** Reads a block and its logs; undefined while the node does not have it. */
 export async function readBlock(
@@ -68,11 +68,7 @@ export async function readBlock(
 }
 
 /** Decodes a block. What cannot be decoded is in `refused`; it never throws for it. */
-export async function factsOf(
-  raw: RawBlock,
-  chain: Chain,
-  catalogue: Markets,
-): Promise<BlockFacts> {
+export async function factsOf(raw: RawBlock, chain: Chain, metadata: Markets): Promise<BlockFacts> {
   const { block, logs } = raw;
   const decoded = decodeLogs(logs, {
     exchanges: new Set(chain.exchanges.keys()),
@@ -93,7 +89,7 @@ export async function factsOf(
     const ordinal = ordinals.get(key) ?? 0;
     ordinals.set(key, ordinal + 1);
     const call = transaction?.to === match.exchange ? (transaction.input as Hex) : '';
-    const located = await locate(match, call, catalogue);
+    const located = await locate(match, call, metadata);
     if (located === undefined) {
       refused.push({
         txHash: match.txHash,
@@ -129,12 +125,12 @@ export function ordersOf(
   }
 }
 
-async function locate(match: LoggedMatch, call: Hex | '', catalogue: Markets) {
+async function locate(match: LoggedMatch, call: Hex | '', metadata: Markets) {
   const inMarket = (conditionId: Hex) => {
     const fills: LocatedFill[] = [];
     for (const fill of match.fills) {
       const token = fill.tokenId.toString();
-      const outcomeIndex = catalogue.outcomeOf(conditionId, token, match.exchange);
+      const outcomeIndex = metadata.outcomeOf(conditionId, token, match.exchange);
       if (outcomeIndex === undefined) return undefined;
       fills.push({ ...fill, outcomeIndex });
     }
@@ -144,6 +140,6 @@ async function locate(match: LoggedMatch, call: Hex | '', catalogue: Markets) {
   const called = condition === undefined ? undefined : inMarket(condition);
   if (called !== undefined) return called;
   const token = match.fills.at(-1)?.tokenId.toString() ?? '';
-  const conditionId = await catalogue.conditionOfToken(token);
+  const conditionId = await metadata.conditionOfToken(token);
   return conditionId === undefined ? undefined : inMarket(conditionId);
 }

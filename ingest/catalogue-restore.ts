@@ -39,8 +39,8 @@ export async function restoreEvents(
       const percent = Math.round(
         ((next - first) * 100) / Math.max(1, (newest?.sequence ?? 0) - first),
       );
-      logger.info({ subject, percent, events, seconds: seconds() }, 'reading the catalogue back');
+      logger.info({ subject, percent, events, seconds: seconds() }, 'reading the metadata back');
     }
   }
-  if (events > 0) logger.info({ events, seconds: seconds() }, 'catalogue read back');
+  if (events > 0) logger.info({ events, seconds: seconds() }, 'metadata read back');
 }

@@ -101,7 +101,7 @@ export type Resolution = z.infer<typeof Resolution>;
 export const Listing = z.object({
   kind: z.literal('listing'),
   conditionId: Hash,
-  /** Numeric market id, decimal; '0' while the catalogue does not know the market. */
+  /** Numeric market id, decimal; '0' while the metadata service does not know the market. */
   marketId: z.string().regex(/^\d{1,19}$/),
   question: z.string(),
   slug: z.string(),

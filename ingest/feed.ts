@@ -22,7 +22,7 @@ import {
   feedSequelId,
 } from './contract-feed.ts';
 import type { CalledFill } from './decode.ts';
-import type { Catalogue } from './metadata.ts';
+import type { Metadata } from './metadata.ts';
 
 const IDS_MAX = 200_000;
 /** How long a match waits for unknown metadata before it is shown without. */
@@ -51,16 +51,16 @@ export type ShownMatch = {
 
 export class FeedWriter {
   readonly #publisher: Pick<OrderedPublisher, 'publish' | 'flush'>;
-  readonly #catalogue: Pick<Catalogue, 'learn' | 'feedMarket' | 'feedTrader'>;
+  readonly #metadata: Pick<Metadata, 'learn' | 'feedMarket' | 'feedTrader'>;
   readonly #ids = new Set<string>();
   #impatientUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(
     publisher: Pick<OrderedPublisher, 'publish' | 'flush'>,
-    catalogue: Pick<Catalogue, 'learn' | 'feedMarket' | 'feedTrader'>,
+    metadata: Pick<Metadata, 'learn' | 'feedMarket' | 'feedTrader'>,
   ) {
     this.#publisher = publisher;
-    this.#catalogue = catalogue;
+    this.#metadata = metadata;
   }
 
   /**
@@ -104,7 +104,7 @@ export class FeedWriter {
       detectedAtMs: match.detectedAtMs,
       pending: match.pending,
       ...(match.sent === null ? {} : { sent: match.sent }),
-      market: this.#catalogue.feedMarket(match.conditionId, match.exchange),
+      market: this.#metadata.feedMarket(match.conditionId, match.exchange),
       taker: this.#fill(match.taker),
       makers: match.makers.map((fill) => this.#fill(fill)),
     };
@@ -131,7 +131,7 @@ export class FeedWriter {
     const traders = new Set([taker, ...makers].map((fill) => fill.trader));
     const startedAt = performance.now();
     const waitMs = startedAt < this.#impatientUntilMs ? 0 : METADATA_MS;
-    await this.#catalogue.learn([conditionId], traders, waitMs);
+    await this.#metadata.learn([conditionId], traders, waitMs);
     const endedAt = performance.now();
     // Timers may come a millisecond early.
     if (waitMs > 0 && endedAt - startedAt >= waitMs - 1) {
@@ -148,7 +148,7 @@ export class FeedWriter {
       shares: fill.shares,
       usdc: fill.usdc,
       fee: fill.fee,
-      trader: this.#catalogue.feedTrader(fill.trader),
+      trader: this.#metadata.feedTrader(fill.trader),
       order: fill.order,
     };
   }

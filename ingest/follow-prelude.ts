@@ -30,7 +30,7 @@ export async function writePrelude(
   from: number,
   start: number,
 ): Promise<void> {
-  const { nats, rpc, chain, catalogue, logger, progress } = options;
+  const { nats, rpc, chain, metadata, logger, progress } = options;
   const reading = {
     ...options,
     onAnswer: progress.answered,
@@ -58,7 +58,7 @@ export async function writePrelude(
       const facts = { ...decoded, matches: [], refused, block };
       resolutions += await writer.writeFacts(chainFacts(facts));
       for (const { conditionId, payouts } of decoded.resolutions) {
-        catalogue.resolve(conditionId, payouts, block.timestamp);
+        metadata.resolve(conditionId, payouts, block.timestamp);
       }
     }
     if (performance.now() - toldAt < PROGRESS_MS) continue;

@@ -18,7 +18,7 @@ import { LedgerWriter, readCursor } from './follow-ledger.ts';
 import { writePrelude } from './follow-prelude.ts';
 import type { FollowProgress } from './follow-progress.ts';
 import { type RangeCounts, readRange } from './follow-range.ts';
-import type { Catalogue } from './metadata.ts';
+import type { Metadata } from './metadata.ts';
 import type { BlockHead, Rpc } from './rpc.ts';
 
 /** Nothing new: the head is asked for again after a pause that grows from the first to the second. */
@@ -39,7 +39,7 @@ export type FollowOptions = {
   readonly toBlock?: number;
   readonly nats: Nats;
   readonly ledger: OrderedPublisher;
-  readonly catalogue: Catalogue;
+  readonly metadata: Metadata;
   readonly balances: Balances;
   readonly progress: FollowProgress;
   readonly logger: Logger;
@@ -140,23 +140,23 @@ function nothingIn(block: BlockHead): BlockFacts {
 }
 
 async function writeFacts(
-  { writer, catalogue, balances }: WriteOptions,
+  { writer, metadata, balances }: WriteOptions,
   facts: BlockFacts,
 ): Promise<void> {
   await writer.writeBlock(facts);
   const { block, matches, resolutions } = facts;
   for (const { conditionId, payouts } of resolutions) {
-    catalogue.resolve(conditionId, payouts, block.timestamp);
+    metadata.resolve(conditionId, payouts, block.timestamp);
   }
   const traders = new Set(matches.flatMap((match) => match.fills.map((fill) => fill.trader)));
   const conditions = new Set(matches.map((match) => match.conditionId));
   // Metadata is learned beside: LEDGER never waits for it.
-  void catalogue.learn(conditions, traders, 0);
+  void metadata.learn(conditions, traders, 0);
   balances.touch(traders, block.number);
 }
 
 function readingOf(options: FollowOptions): AheadOptions<ReadRange> {
-  const { rpc, chain, catalogue, logger, signal, progress } = options;
+  const { rpc, chain, metadata, logger, signal, progress } = options;
   // Of the range read last: what most of its blocks needed is asked for at once in the next ones.
   let isCrowded = false;
   return {
@@ -170,7 +170,7 @@ function readingOf(options: FollowOptions): AheadOptions<ReadRange> {
       isCrowded = range.isCrowded;
       const decoded: ReadBlock[] = [];
       for (const { head, raw } of blocks) {
-        const facts = raw === undefined ? undefined : await factsOf(raw, chain, catalogue);
+        const facts = raw === undefined ? undefined : await factsOf(raw, chain, metadata);
         decoded.push({ head, facts });
       }
       return { blocks: decoded, counts };

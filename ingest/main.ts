@@ -14,7 +14,6 @@ import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, INGEST_BUCKET } from '../infra/streams.ts';
 import { LedgerStateError, settleStart } from './backfill.ts';
 import { Balances, countBalances } from './balances.ts';
-import { countCatalogue } from './catalogue-metrics.ts';
 import { chainOf } from './chains.ts';
 import { type Command, HELP, readCommand, UsageError } from './command.ts';
 import { LEDGER_STREAM, type LedgerEvent } from './contract.ts';
@@ -28,14 +27,12 @@ import { FollowProgress } from './follow-progress.ts';
 import { connectGamma } from './gamma.ts';
 import { Subscription } from './mempool.ts';
 import { connectMempoolNode } from './mempool-node.ts';
-import { Catalogue } from './metadata.ts';
-import { liveMetrics, tellSource } from './metrics.ts';
+import { Metadata } from './metadata.ts';
+import { countMetadata, countPublishers, pendingMetrics, Readiness, setSource } from './metrics.ts';
 import { Operators } from './operators.ts';
 import { PendingMatches } from './pending.ts';
-import { Live } from './pending-feed.ts';
+import { PendingFeed } from './pending-feed.ts';
 import { restoreFeed } from './pending-restore.ts';
-import { countPublishers } from './publish-metrics.ts';
-import { Readiness } from './readiness.ts';
 import { planRewind, refuseHalfRewound, rewind } from './rewind.ts';
 import { connectRpc } from './rpc.ts';
 
@@ -177,16 +174,16 @@ async function ingest(
   const fail = (error: unknown) => failed.abort(error);
   const publish = (event: LedgerEvent) => publishEvent(ledger, event);
   const gamma = connectGamma({ url: config.GAMMA_URL, logger, signal });
-  const catalogue = new Catalogue({
+  const metadata = new Metadata({
     chain,
     gamma,
     logger,
     signal,
     onChange: (event) => publish(event).catch(fail),
   });
-  await step('catalogue', () => catalogue.restore(nats));
-  countCatalogue(registry, catalogue, gamma);
-  void catalogue.run().catch(fail);
+  await step('metadata', () => metadata.restore(nats));
+  countMetadata(registry, metadata, gamma);
+  void metadata.run().catch(fail);
   const balances = new Balances({
     rpc,
     token: chain.collateral,
@@ -196,8 +193,8 @@ async function ingest(
   });
   countBalances(registry, balances);
   const operators = await step('operators', () => Operators.load(kv, config.OPERATORS));
-  const feed = new FeedWriter(feedPublisher, catalogue);
-  const metrics = liveMetrics(registry);
+  const feed = new FeedWriter(feedPublisher, metadata);
+  const metrics = pendingMetrics(registry);
   const node = connectMempoolNode(config.RPC_URL.split(','));
   const pending = new PendingMatches({
     feed,
@@ -219,10 +216,10 @@ async function ingest(
           firstShownBlock(kv, () => rpc.blockNumber('latest')),
         )
       : Number.POSITIVE_INFINITY;
-  const live = new Live({
+  const pendingFeed = new PendingFeed({
     rpc,
     chain,
-    catalogue,
+    metadata,
     feed,
     operators,
     pending,
@@ -239,9 +236,9 @@ async function ingest(
     exchanges: new Set(chain.exchanges.keys()),
     logger,
     signal,
-    onHead: (number) => live.head(number),
-    onPending: (transaction, source) => void live.pending(transaction, source).catch(fail),
-    onSource: (source) => tellSource(metrics, source),
+    onHead: (number) => pendingFeed.head(number),
+    onPending: (transaction, source) => void pendingFeed.pending(transaction, source).catch(fail),
+    onSource: (source) => setSource(metrics, source),
     onDropped: (reason, count) => metrics.dropped.inc({ reason }, count),
   });
   const background: Promise<void>[] = [];
@@ -256,12 +253,12 @@ async function ingest(
       ...(toBlock === undefined ? {} : { toBlock }),
       nats,
       ledger,
-      catalogue,
+      metadata,
       balances,
       progress,
       logger,
       signal,
-      onBlock: (facts) => live.final(facts, shownFrom),
+      onBlock: (facts) => pendingFeed.final(facts, shownFrom),
       onCaughtUp: (sequence) => {
         report({ event: 'caught_up', sequence });
         // Balances are read at the newest final block: not worth asking for before it is near.

@@ -17,7 +17,7 @@ const KEYS_MAX = 300_000;
 const WAITING_MAX = 200_000;
 const MISSING_MAX_MS = 3_600_000;
 
-export type LookupOptions<Value> = {
+export type MetadataCacheOptions<Value> = {
   readonly name: string;
   readonly batchMax: number;
   readonly concurrentMax: number;
@@ -46,8 +46,8 @@ type Entry = {
 };
 type Waiting = { readonly sinceMs: number; readonly wake: (() => void)[] };
 
-export class Lookup<Value> {
-  readonly #options: LookupOptions<Value>;
+export class MetadataCache<Value> {
+  readonly #options: MetadataCacheOptions<Value>;
   /** In the order of `atMs`. */
   readonly #entries = new Map<string, Entry>();
   /** In the order of their last use. */
@@ -63,7 +63,7 @@ export class Lookup<Value> {
   /** Keys that were not asked for because too many were waiting; their next use asks again. */
   dropped = 0;
 
-  constructor(options: LookupOptions<Value>) {
+  constructor(options: MetadataCacheOptions<Value>) {
     this.#options = options;
   }
 

@@ -15,8 +15,8 @@ import { type Hash, type Listing, type Profile, winningOutcome } from './contrac
 import type { FeedMatch, FeedTrader } from './contract-feed.ts';
 import { type Gamma, MARKETS_BATCH_MAX, PROFILES_BATCH_MAX } from './gamma.ts';
 import { GammaError } from './gamma-http.ts';
-import { Lookup } from './metadata-cache.ts';
-import { UnplacedTokens } from './unknown-tokens.ts';
+import { MetadataCache } from './metadata-cache.ts';
+import { UnknownTokens } from './unknown-tokens.ts';
 
 const RESOLUTIONS_MAX = 500_000;
 /** About 1.2 KB each: the markets that trade today. */
@@ -27,7 +27,7 @@ const PROFILES_MAX = 100_000;
 const REFRESHES_MAX = 20;
 
 /** Waits and intervals in milliseconds; tests shorten them. */
-export type CatalogueTimes = {
+export type MetadataTimes = {
   readonly marketStaleMs: number;
   readonly profileStaleMs: number;
   /** First pause after "unknown"; it doubles up to an hour. */
@@ -42,7 +42,7 @@ export type CatalogueTimes = {
   /** How long LEDGER waits for the market of a token before the match is refused. */
   readonly tokenMs: number;
 };
-const TIMES: CatalogueTimes = {
+const TIMES: MetadataTimes = {
   marketStaleMs: 600_000,
   profileStaleMs: 3_600_000,
   marketMissingMs: 15_000,
@@ -55,28 +55,28 @@ const TIMES: CatalogueTimes = {
 
 type KnownResolution = { readonly payouts: readonly [bigint, bigint]; readonly resolvedAt: string };
 
-export type CatalogueOptions = {
+export type MetadataOptions = {
   readonly chain: Chain;
   readonly gamma: Gamma;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   /** Called with every new or changed listing and profile; the next one waits for it. */
   readonly onChange: (event: Listing | Profile) => Promise<void> | void;
-  readonly times?: Partial<CatalogueTimes>;
+  readonly times?: Partial<MetadataTimes>;
 };
 
-export class Catalogue {
+export class Metadata {
   readonly #gamma: Gamma;
   readonly #logger: Logger;
   readonly #signal: AbortSignal;
-  readonly #times: CatalogueTimes;
-  readonly #listings: Lookup<Listing>;
-  readonly #profiles: Lookup<Profile>;
+  readonly #times: MetadataTimes;
+  readonly #listings: MetadataCache<Listing>;
+  readonly #profiles: MetadataCache<Profile>;
   readonly #resolutions = new Map<string, KnownResolution>();
   readonly #tokens: TokenMap;
-  readonly #unplaced: UnplacedTokens;
+  readonly #unknownTokens: UnknownTokens;
 
-  constructor({ chain, gamma, logger, signal, onChange, times }: CatalogueOptions) {
+  constructor({ chain, gamma, logger, signal, onChange, times }: MetadataOptions) {
     this.#gamma = gamma;
     this.#logger = logger;
     this.#signal = signal;
@@ -84,7 +84,7 @@ export class Catalogue {
     this.#tokens = new TokenMap(chain, logger);
     const shared = { refreshesMax: REFRESHES_MAX, logger, signal };
     const change = (_key: string, event: Listing | Profile) => onChange(event);
-    this.#listings = new Lookup<Listing>({
+    this.#listings = new MetadataCache<Listing>({
       ...shared,
       name: 'markets',
       batchMax: MARKETS_BATCH_MAX,
@@ -95,7 +95,7 @@ export class Catalogue {
       fetch: async (keys) => this.#checked(await gamma.listings(keys)),
       onChange: change,
     });
-    this.#profiles = new Lookup<Profile>({
+    this.#profiles = new MetadataCache<Profile>({
       ...shared,
       name: 'profiles',
       batchMax: PROFILES_BATCH_MAX,
@@ -106,7 +106,7 @@ export class Catalogue {
       fetch: (keys) => gamma.profiles(keys),
       onChange: change,
     });
-    this.#unplaced = new UnplacedTokens({
+    this.#unknownTokens = new UnknownTokens({
       fetch: (tokenIds) => gamma.listingsOfTokens(tokenIds),
       onListing: (listing) => this.#take(listing),
       logger,
@@ -142,7 +142,7 @@ export class Catalogue {
       if (performance.now() - askedAtMs >= this.#times.newMarketsMs) {
         askedAtMs = performance.now();
         await this.#leniently(() => newMarkets.round());
-        await this.#leniently(() => this.#unplaced.retry());
+        await this.#leniently(() => this.#unknownTokens.retry());
       }
       await delay(this.#times.sweepMs, undefined, { signal: this.#signal }).catch(() => undefined);
     }
@@ -172,13 +172,13 @@ export class Catalogue {
    * Undefined when the metadata API does not tell within `tokenMs`; never rejects.
    */
   async conditionOfToken(tokenId: string): Promise<Hash | undefined> {
-    return this.#tokens.conditionOf(tokenId) ?? this.#unplaced.find(tokenId);
+    return this.#tokens.conditionOf(tokenId) ?? this.#unknownTokens.find(tokenId);
   }
 
   /** As `conditionOfToken`, but what is not known is asked for in the background. */
   conditionOfKnownToken(tokenId: string): Hash | undefined {
     const known = this.#tokens.conditionOf(tokenId);
-    if (known === undefined) void this.#unplaced.find(tokenId);
+    if (known === undefined) void this.#unknownTokens.find(tokenId);
     return known;
   }
 
@@ -194,7 +194,7 @@ export class Catalogue {
     ]);
   }
 
-  /** The market object of a feed message; empty texts where the catalogue knows nothing. */
+  /** The market object of a feed message; empty texts where nothing is known. */
   feedMarket(conditionId: string, exchange: string): FeedMatch['market'] {
     const listing = this.#listings.get(conditionId) ?? this.#unknown(conditionId, exchange);
     const { kind: _kind, conditionId: _condition, ...market } = listing;
@@ -224,9 +224,9 @@ export class Catalogue {
       listings: this.#listings.state,
       profiles: this.#profiles.state,
       mismatches: this.#tokens.mismatches,
-      tokensAwaited: this.#unplaced.waiting,
-      tokensGivenUp: this.#unplaced.givenUp,
-      tokensFoundLate: this.#unplaced.foundLate,
+      tokensAwaited: this.#unknownTokens.waiting,
+      tokensGivenUp: this.#unknownTokens.givenUp,
+      tokensFoundLate: this.#unknownTokens.foundLate,
     };
   }
 
@@ -249,7 +249,7 @@ export class Catalogue {
     const checked = new Map<string, Listing>();
     for (const [key, listing] of listings) {
       const one = this.#tokens.listed(listing);
-      this.#unplaced.listed(one);
+      this.#unknownTokens.listed(one);
       checked.set(key, one);
       // A derivation takes 0.7 ms: pending matches must not wait for fifty of them.
       await setImmediate();

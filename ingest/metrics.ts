@@ -1,12 +1,23 @@
-/** Metrics of the live side: what was shown, from where, what was not, and what became of it. */
+/**
+ * Prometheus metrics and readiness of ingest: the pending side, metadata, and publishing. A metadata API
+ * that is down does not make ingest unready, because fills are published without texts;
+ * `fillstream_metadata_degraded` reports it.
+ */
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { Reasons } from '../infra/metrics.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import type { OrderedPublisher } from '../infra/nats/publisher.ts';
+import type { Gamma } from './gamma.ts';
+import type { Metadata } from './metadata.ts';
 
 /** From a push to a block: Polygon takes about 2 s, and 2 to 5 s more until that is final. */
 const SECONDS_BUCKETS = [0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 300];
+/** JetStream acknowledges within milliseconds; a server that restarts takes some seconds. */
+const UNSTORED_MS_MAX = 5_000;
 
-export type LiveMetrics = ReturnType<typeof liveMetrics>;
+export type PendingMetrics = ReturnType<typeof pendingMetrics>;
 
-export function liveMetrics(registry: Registry) {
+export function pendingMetrics(registry: Registry) {
   const registers = [registry];
   return {
     shown: new Counter({
@@ -81,8 +92,147 @@ export function liveMetrics(registry: Registry) {
   };
 }
 
-/** Shows a way in place of the one before. */
-export function tellSource({ source }: LiveMetrics, name: string): void {
+/** Sets the way in which pending transactions come. */
+export function setSource({ source }: PendingMetrics, name: string): void {
   source.reset();
   source.set({ source: name }, 1);
+}
+
+/** Registers the gauges of the metadata and of its requests. */
+export function countMetadata(registry: Registry, metadata: Metadata, gamma: Gamma): void {
+  const registers = [registry];
+  const gauge = (name: string, help: string, value: () => number) => {
+    new Gauge({
+      name: `fillstream_metadata_${name}`,
+      help,
+      registers,
+      collect() {
+        this.set(value());
+      },
+    });
+  };
+  new Gauge({
+    name: 'fillstream_metadata_requests',
+    help: 'requests to the metadata API since the start, by how they ended',
+    labelNames: ['outcome'],
+    registers,
+    collect() {
+      for (const [outcome, count] of gamma.outcomes) this.set({ outcome }, count);
+    },
+  });
+  gauge('degraded', '1 while the metadata API does not answer', () => (gamma.downMs > 0 ? 1 : 0));
+  gauge('down_seconds', 'for how long the metadata API has not answered', () => gamma.downMs / 1e3);
+  gauge(
+    'malformed',
+    'markets, events and profiles that could not be parsed',
+    () => gamma.malformed,
+  );
+  countMetadataCaches(registry, metadata);
+  gauge('token_mismatches', 'markets with other tokens than the chain derives', () => {
+    return metadata.state.mismatches;
+  });
+  gauge('tokens_awaited', 'tokens without a market that LEDGER waits for', () => {
+    return metadata.state.tokensAwaited;
+  });
+  gauge('tokens_given_up', 'tokens without a market whose matches were refused', () => {
+    return metadata.state.tokensGivenUp;
+  });
+  gauge('tokens_found_late', 'tokens given up whose market appeared later: rebuild', () => {
+    return metadata.state.tokensFoundLate;
+  });
+}
+
+function countMetadataCaches(registry: Registry, metadata: Metadata): void {
+  const figures = {
+    known: 'keys whose metadata is known',
+    missing: 'keys that the metadata API does not know',
+    waiting: 'keys that wait for an answer',
+    dropped: 'keys not asked for because too many waited',
+    oldest_wait_seconds: 'how long the first of the waiting keys has waited',
+  };
+  for (const [figure, help] of Object.entries(figures)) {
+    new Gauge({
+      name: `fillstream_metadata_${figure}`,
+      help,
+      labelNames: ['kind'],
+      registers: [registry],
+      collect() {
+        for (const kind of ['listings', 'profiles'] as const) {
+          const { oldestMs, ...counts } = metadata.state[kind];
+          const values = { ...counts, oldest_wait_seconds: oldestMs / 1_000 };
+          this.set({ kind }, values[figure as keyof typeof values]);
+        }
+      },
+    });
+  }
+}
+
+const PUBLISHER_FIGURES = {
+  published: 'messages given to the publisher',
+  acked: 'messages that JetStream stored',
+  resent: 'sends beyond the first, after an outage or a lost acknowledgement',
+  duplicates: 'messages whose id the stream held already',
+  reordered: 'messages stored after a later one: never, unless a cluster lost what it had accepted',
+} as const;
+
+export function countPublishers(
+  registry: Registry,
+  publishers: Readonly<Record<string, Pick<OrderedPublisher, 'stats' | 'unstoredMs'>>>,
+): void {
+  for (const [figure, help] of Object.entries(PUBLISHER_FIGURES)) {
+    new Counter({
+      name: `fillstream_stream_${figure}_total`,
+      help,
+      labelNames: ['stream'],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const [stream, { stats }] of Object.entries(publishers)) {
+          this.inc({ stream }, stats[figure as keyof typeof PUBLISHER_FIGURES]);
+        }
+      },
+    });
+  }
+  new Gauge({
+    name: 'fillstream_stream_unstored_seconds',
+    help: 'for how long JetStream has not stored the oldest message that was sent to it',
+    labelNames: ['stream'],
+    registers: [registry],
+    collect() {
+      for (const [stream, { unstoredMs }] of Object.entries(publishers)) {
+        this.set({ stream }, unstoredMs / 1_000);
+      }
+    },
+  });
+}
+
+/** Whether ingest is ready: what its parts report, the connection to NATS, and whether JetStream stores. */
+export class Readiness {
+  /** By part; a part removes its own when it is well. */
+  readonly reasons: Record<string, string> = { final: 'catching up' };
+  readonly #publishers = new Map<string, Pick<OrderedPublisher, 'unstoredMs'>>();
+  #nats: Pick<Nats, 'connected'> | undefined;
+
+  /** Watches the connection. */
+  connected(nats: Pick<Nats, 'connected'>): void {
+    this.#nats = nats;
+  }
+
+  /** Watches publishers, by stream. */
+  publishing(publishers: Readonly<Record<string, Pick<OrderedPublisher, 'unstoredMs'>>>): void {
+    for (const [stream, publisher] of Object.entries(publishers)) {
+      this.#publishers.set(stream, publisher);
+    }
+  }
+
+  /** Why ingest is not ready; empty when it is. */
+  get notReady(): Reasons {
+    const reasons: Record<string, string> = { ...this.reasons };
+    if (this.#nats?.connected !== true) reasons.nats = 'not connected';
+    for (const [stream, { unstoredMs }] of this.#publishers) {
+      if (unstoredMs <= UNSTORED_MS_MAX) continue;
+      reasons[stream] = `JetStream has stored nothing for ${Math.round(unstoredMs / 1_000)} s`;
+    }
+    return reasons;
+  }
 }

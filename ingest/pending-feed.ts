@@ -24,8 +24,8 @@ import { MATCH_ORDERS_SELECTOR } from './exchange-abi.ts';
 import type { FeedWriter, ShownFill, ShownMatch } from './feed.ts';
 import type { PendingTransaction } from './mempool-node.ts';
 import type { MempoolSource } from './mempool-source.ts';
-import type { Catalogue } from './metadata.ts';
-import type { LiveMetrics } from './metrics.ts';
+import type { Metadata } from './metadata.ts';
+import type { PendingMetrics } from './metrics.ts';
 import type { Operators } from './operators.ts';
 import type { BlockTime, PendingMatches } from './pending.ts';
 import { matchIdOf } from './pending-open.ts';
@@ -42,14 +42,14 @@ const HEAD_RETRY_MS = 200;
 /** A head was told that the node does not have. */
 class HeadMissingError extends Error {}
 
-export type LiveOptions = {
+export type PendingFeedOptions = {
   readonly rpc: Rpc;
   readonly chain: Chain;
-  readonly catalogue: Catalogue;
+  readonly metadata: Metadata;
   readonly feed: FeedWriter;
   readonly operators: Operators;
   readonly pending: PendingMatches;
-  readonly metrics: LiveMetrics;
+  readonly metrics: PendingMetrics;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   /** Newest block of LEDGER at the start; −1: none. What a final block held is not a head's to show. */
@@ -58,8 +58,8 @@ export type LiveOptions = {
   readonly onMissed: () => void;
 };
 
-export class Live {
-  readonly #options: LiveOptions;
+export class PendingFeed {
+  readonly #options: PendingFeedOptions;
   #head = 0;
   /** Newest block that was read as a final one, by this process or an earlier one. */
   #final: number;
@@ -67,7 +67,7 @@ export class Live {
   #reading: Promise<void> | undefined;
   #waiting = 0;
 
-  constructor(options: LiveOptions) {
+  constructor(options: PendingFeedOptions) {
     this.#options = options;
     this.#final = options.heldBlock;
   }
@@ -127,11 +127,11 @@ export class Live {
 
   /** The match that a call will be if it is mined. Throws DecodeError. */
   #foretold({ hash, from, nonce, input }: PendingTransaction, exchange: string): ShownMatch {
-    const { chain, catalogue } = this.#options;
+    const { chain, metadata } = this.#options;
     const call: CalledMatch = decodeMatchCall(input, exchange as Hex, chain.id);
     const locate = (fill: CalledFill): ShownFill => {
       const token = fill.tokenId.toString();
-      const outcomeIndex = catalogue.outcomeOf(call.conditionId, token, exchange);
+      const outcomeIndex = metadata.outcomeOf(call.conditionId, token, exchange);
       if (outcomeIndex === undefined) throw new DecodeError('unknown_token', token);
       return { ...fill, outcomeIndex };
     };
@@ -184,7 +184,7 @@ export class Live {
   }
 
   async #readHead(number: number): Promise<void> {
-    const { rpc, chain, catalogue, pending, signal, onMissed } = this.#options;
+    const { rpc, chain, metadata, pending, signal, onMissed } = this.#options;
     const begun = pending.headBegins();
     let raw = await readBlock(rpc, chain, number);
     // The endpoint that is asked may be behind the one that told the head.
@@ -194,9 +194,9 @@ export class Live {
     }
     if (raw === undefined) throw new HeadMissingError(`the node has no block ${number}`);
     const { block, matches } = await factsOf(raw, chain, {
-      outcomeOf: (...token) => catalogue.outcomeOf(...token),
+      outcomeOf: (...token) => metadata.outcomeOf(...token),
       // A head does not wait for the metadata API: what is not known comes when it is final.
-      conditionOfToken: async (tokenId) => catalogue.conditionOfKnownToken(tokenId),
+      conditionOfToken: async (tokenId) => metadata.conditionOfKnownToken(tokenId),
     });
     const nonces = new Map(raw.block.transactions.map(({ hash, nonce }) => [hash, nonce]));
     const shown = await Promise.all(

@@ -12,7 +12,7 @@ import type { LocatedMatch } from './blocks.ts';
 import type { FeedMatch, FeedVoid, VoidReason } from './contract-feed.ts';
 import type { FeedWriter } from './feed.ts';
 import type { MempoolNode } from './mempool-node.ts';
-import type { LiveMetrics } from './metrics.ts';
+import type { PendingMetrics } from './metrics.ts';
 import { type Difference, differences } from './pending-compare.ts';
 import { matchIdOf, newEntry, type OpenMatch, OpenMatches, type Shown } from './pending-open.ts';
 import { RecentSet } from './recent-set.ts';
@@ -37,7 +37,7 @@ export type PendingOptions = {
   readonly node: Pick<MempoolNode, 'transactionCount' | 'receipt'>;
   /** How long the chain may go on without a match before it counts as never mined. */
   readonly secondsMax: number;
-  readonly metrics: LiveMetrics;
+  readonly metrics: PendingMetrics;
   readonly logger: Logger;
 };
 

@@ -18,7 +18,7 @@ const GIVEN_UP_MS = 600_000;
 const TOKENS_MAX = 100_000;
 const RETRY_TOKENS_MAX = 50;
 
-export type UnplacedOptions = {
+export type UnknownTokensOptions = {
   readonly fetch: (tokenIds: readonly string[]) => Promise<ReadonlyMap<string, Listing>>;
   /** Takes in a listing that was found. */
   readonly onListing: (listing: Listing) => Promise<void>;
@@ -27,8 +27,8 @@ export type UnplacedOptions = {
   readonly waitMs?: number;
 };
 
-export class UnplacedTokens {
-  readonly #options: UnplacedOptions;
+export class UnknownTokens {
+  readonly #options: UnknownTokensOptions;
   readonly #waitMs: number;
   readonly #asking = new Map<string, Promise<Hash | undefined>>();
   /** Token → until when it is refused without asking (monotonic milliseconds). */
@@ -39,7 +39,7 @@ export class UnplacedTokens {
   /** Tokens given up whose market appeared later: their matches are in LEDGER as refused only. */
   foundLate = 0;
 
-  constructor(options: UnplacedOptions) {
+  constructor(options: UnknownTokensOptions) {
     this.#options = options;
     this.#waitMs = options.waitMs ?? WAIT_MS;
   }

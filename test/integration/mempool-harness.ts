@@ -33,11 +33,11 @@ import { connectGamma } from '../../ingest/gamma.ts';
 import { Subscription } from '../../ingest/mempool.ts';
 import { connectMempoolNode } from '../../ingest/mempool-node.ts';
 import type { MempoolSetting, MempoolSource } from '../../ingest/mempool-source.ts';
-import { Catalogue } from '../../ingest/metadata.ts';
-import { liveMetrics, tellSource } from '../../ingest/metrics.ts';
+import { Metadata } from '../../ingest/metadata.ts';
+import { pendingMetrics, setSource } from '../../ingest/metrics.ts';
 import { Operators } from '../../ingest/operators.ts';
 import { PendingMatches } from '../../ingest/pending.ts';
-import { Live } from '../../ingest/pending-feed.ts';
+import { PendingFeed } from '../../ingest/pending-feed.ts';
 import { restoreFeed } from '../../ingest/pending-restore.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
 
@@ -151,7 +151,7 @@ export async function startLife(
   const ending = new AbortController();
   const { signal } = ending;
   const registry = new Registry();
-  const metrics = liveMetrics(registry);
+  const metrics = pendingMetrics(registry);
   const url = options.url ?? network.url;
   const rpc = connectRpc(url);
   const node = connectMempoolNode([url]);
@@ -159,7 +159,7 @@ export async function startLife(
   const feedPublisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
   const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
   const gamma = connectGamma({ url: options.gammaUrl ?? network.gammaUrl, logger, signal });
-  const catalogue = new Catalogue({
+  const metadata = new Metadata({
     chain: CHAIN,
     gamma,
     logger,
@@ -167,14 +167,14 @@ export async function startLife(
     onChange: () => Promise.resolve(),
   });
   const operators = await Operators.load(kv, options.operators ?? []);
-  const feed = new FeedWriter(feedPublisher, catalogue);
+  const feed = new FeedWriter(feedPublisher, metadata);
   const pending = new PendingMatches({ feed, node, secondsMax: SECONDS_MAX, metrics, logger });
   await restoreFeed(nats, Date.now() - 600_000, feed, pending);
   let next = Number(new TextDecoder().decode((await kv.get('test_next'))?.value)) || 0;
   if (next === 0) next = (await network.number('finalized')) + 1;
-  const live = new Live({
+  const live = new PendingFeed({
     heldBlock: next - 1,
-    ...{ rpc, chain: CHAIN, catalogue, feed, operators, pending, metrics, logger, signal },
+    ...{ rpc, chain: CHAIN, metadata, feed, operators, pending, metrics, logger, signal },
     onMissed: () => subscription.missed(),
   });
   const failures: unknown[] = [];
@@ -192,7 +192,7 @@ export async function startLife(
     },
     onPending: (transaction, source) =>
       void live.pending(transaction, source).catch((error) => failures.push(error)),
-    onSource: (source) => tellSource(metrics, source),
+    onSource: (source) => setSource(metrics, source),
     onDropped: (reason, count) => metrics.dropped.inc({ reason }, count),
   });
   const startedAt = await network.number('latest');
@@ -218,7 +218,7 @@ export async function startLife(
       for (; next <= final; next += 1) {
         const raw = await readBlock(rpc, CHAIN, next);
         if (raw === undefined) throw new Error(`no block ${next}`);
-        const facts = await factsOf(raw, CHAIN, catalogue);
+        const facts = await factsOf(raw, CHAIN, metadata);
         await live.final(facts, 0);
         const { number: blockNumber, timestamp: blockTime } = facts.block;
         for (const { txHash, logIndex, exchange, conditionId, fills } of facts.matches) {

@@ -1,12 +1,12 @@
 /**
- * The catalogue through an outage of the metadata API with new markets trading, over real HTTP: what is
+ * The metadata through an outage of the metadata API with new markets trading, over real HTTP: what is
  * known goes on, what is new is empty with right token ids, and afterwards every market and profile is
  * published once. An hour is a second here: every interval is shortened alike.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Listing, Profile } from '../../ingest/contract.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
-import { Catalogue, type CatalogueTimes } from '../../ingest/metadata.ts';
+import { Metadata, type MetadataTimes } from '../../ingest/metadata.ts';
 import {
   CHAIN,
   condition,
@@ -19,7 +19,7 @@ import {
   wallet,
 } from '../unit/gamma-harness.ts';
 
-const TIMES: CatalogueTimes = {
+const TIMES: MetadataTimes = {
   marketStaleMs: 200,
   profileStaleMs: 1_000,
   marketMissingMs: 20,
@@ -47,7 +47,7 @@ afterEach(async () => {
   await fake.close();
 });
 
-function start(times: Partial<CatalogueTimes> = {}) {
+function start(times: Partial<MetadataTimes> = {}) {
   const { signal } = ended;
   const gamma = connectGamma({
     ...{ url: fake.url, logger: silent, signal },
@@ -55,43 +55,43 @@ function start(times: Partial<CatalogueTimes> = {}) {
   });
   const onChange = (event: Listing | Profile) => void published.push(event);
   const options = { chain: CHAIN, gamma, logger: silent, signal, onChange };
-  const catalogue = new Catalogue({ ...options, times: { ...TIMES, ...times } });
-  return { catalogue, gamma };
+  const metadata = new Metadata({ ...options, times: { ...TIMES, ...times } });
+  return { metadata, gamma };
 }
 
 const listings = () => published.filter((event) => event.kind === 'listing');
 const down = () => ({ status: 503 });
-const questionOf = (catalogue: Catalogue, number: number) =>
-  catalogue.feedMarket(condition(number), EXCHANGE).question;
+const questionOf = (metadata: Metadata, number: number) =>
+  metadata.feedMarket(condition(number), EXCHANGE).question;
 
 describe('the metadata API down', () => {
   test('costs no fill its market, and afterwards everything is published once', async () => {
-    const { catalogue, gamma } = start({ marketStaleMs: 60_000 });
+    const { metadata, gamma } = start({ marketStaleMs: 60_000 });
     fake.list({ conditionId: condition(1), tags: ['a'], question: 'before' });
-    await catalogue.learn([condition(1)], [wallet(1)], 1_000);
-    expect(questionOf(catalogue, 1)).toBe('before');
+    await metadata.learn([condition(1)], [wallet(1)], 1_000);
+    expect(questionOf(metadata, 1)).toBe('before');
 
     fake.control.fault = down;
     for (let number = 2; number <= 400; number++) {
       fake.list({ conditionId: condition(number), tags: ['new'], question: `q${number}` });
       fake.profiles.set(wallet(number), { proxyWallet: wallet(number), name: `n${number}` });
-      await catalogue.learn([condition(number)], [wallet(number)], 0);
+      await metadata.learn([condition(number)], [wallet(number)], 0);
       const [token] = derived(condition(number));
-      expect(catalogue.outcomeOf(condition(number), token, EXCHANGE)).toBe(0);
+      expect(metadata.outcomeOf(condition(number), token, EXCHANGE)).toBe(0);
     }
-    const unknown = catalogue.feedMarket(condition(2), EXCHANGE);
+    const unknown = metadata.feedMarket(condition(2), EXCHANGE);
     expect(unknown).toMatchObject({ marketId: '0', question: '', tokenIds: derived(condition(2)) });
-    expect(questionOf(catalogue, 1)).toBe('before');
+    expect(questionOf(metadata, 1)).toBe('before');
     await expect.poll(() => gamma.downMs).toBeGreaterThan(100);
-    expect(catalogue.state.listings.waiting).toBe(399);
+    expect(metadata.state.listings.waiting).toBe(399);
     // One question at a time, with a pause after each: an outage is no storm of requests.
     expect(fake.requests.length).toBeLessThan(60);
 
     fake.control.fault = () => undefined;
     await expect.poll(() => listings().length, POLL).toBe(400);
     await expect.poll(() => published.length, POLL).toBe(799);
-    expect(questionOf(catalogue, 400)).toBe('q400');
-    expect(catalogue.state.listings).toMatchObject({
+    expect(questionOf(metadata, 400)).toBe('q400');
+    expect(metadata.state.listings).toMatchObject({
       known: 400,
       waiting: 0,
       missing: 0,
@@ -101,25 +101,25 @@ describe('the metadata API down', () => {
   });
 
   test('a market that the service learns of later is published without being traded again', async () => {
-    const { catalogue } = start();
-    void catalogue.run();
-    await catalogue.learn([condition(7)], [], 1_000);
-    expect(questionOf(catalogue, 7)).toBe('');
+    const { metadata } = start();
+    void metadata.run();
+    await metadata.learn([condition(7)], [], 1_000);
+    expect(questionOf(metadata, 7)).toBe('');
     fake.list({ conditionId: condition(7), tags: ['late'], question: 'late', closed: true });
     await expect.poll(() => listings().map((one) => one.question), POLL).toEqual(['late']);
   });
 
   test('new and changed markets are found by looking, each change published once', async () => {
-    const { catalogue } = start();
+    const { metadata } = start();
     for (let number = 1; number <= 250; number++) {
       fake.list({ conditionId: condition(number), tags: ['a'] });
     }
-    void catalogue.run();
+    void metadata.run();
     await expect.poll(() => listings().length, POLL).toBe(250);
     fake.list({ conditionId: condition(251), tags: ['a'] });
     await expect.poll(() => listings().length, POLL).toBe(251);
-    await catalogue.learn([condition(3)], [], 0);
-    expect(questionOf(catalogue, 3)).not.toBe('');
+    await metadata.learn([condition(3)], [], 0);
+    expect(questionOf(metadata, 3)).not.toBe('');
     fake.list({ conditionId: condition(3), tags: ['a', 'b'], closed: true });
     await expect.poll(() => listings().length, POLL).toBe(252);
     expect(listings().at(-1)).toMatchObject({ conditionId: condition(3), tags: ['a', 'b'] });
@@ -130,47 +130,47 @@ describe('a token without a known market', () => {
   const tokenIds = ['77', '78'] as const;
 
   test('is waited for until its metadata arrives', async () => {
-    const { catalogue } = start({ tokenMs: 3_000 });
-    const asked = Promise.all([catalogue.conditionOfToken('78'), catalogue.conditionOfToken('78')]);
+    const { metadata } = start({ tokenMs: 3_000 });
+    const asked = Promise.all([metadata.conditionOfToken('78'), metadata.conditionOfToken('78')]);
     setTimeout(() => fake.list({ conditionId: condition(8), tags: ['a'], tokenIds }), 200);
     expect(await asked).toEqual([condition(8), condition(8)]);
-    expect(catalogue.outcomeOf(condition(8), '78', NEG_RISK_EXCHANGE)).toBe(1);
+    expect(metadata.outcomeOf(condition(8), '78', NEG_RISK_EXCHANGE)).toBe(1);
     expect(listings()).toHaveLength(1);
-    expect(catalogue.state.mismatches).toBe(1);
+    expect(metadata.state.mismatches).toBe(1);
   });
 
   test('is asked for in the background by a block that is not final, which does not wait', async () => {
-    const { catalogue } = start({ tokenMs: 3_000 });
-    expect(catalogue.conditionOfKnownToken('78')).toBeUndefined();
+    const { metadata } = start({ tokenMs: 3_000 });
+    expect(metadata.conditionOfKnownToken('78')).toBeUndefined();
     fake.list({ conditionId: condition(8), tags: ['a'], tokenIds });
-    await expect.poll(() => catalogue.conditionOfKnownToken('78'), POLL).toBe(condition(8));
+    await expect.poll(() => metadata.conditionOfKnownToken('78'), POLL).toBe(condition(8));
   });
 
   test('is given up after a bounded time, at once the next time, and reported when it appears', async () => {
-    const { catalogue } = start();
+    const { metadata } = start();
     const begunAt = performance.now();
-    expect(await catalogue.conditionOfToken('78')).toBeUndefined();
+    expect(await metadata.conditionOfToken('78')).toBeUndefined();
     expect(performance.now() - begunAt).toBeGreaterThan(290);
     const again = performance.now();
-    expect(await catalogue.conditionOfToken('78')).toBeUndefined();
+    expect(await metadata.conditionOfToken('78')).toBeUndefined();
     expect(performance.now() - again).toBeLessThan(200);
-    expect(catalogue.state.tokensGivenUp).toBe(1);
+    expect(metadata.state.tokensGivenUp).toBe(1);
     fake.list({ conditionId: condition(8), tags: ['a'], tokenIds, closed: true });
-    void catalogue.run();
-    await expect.poll(() => catalogue.state.tokensFoundLate, POLL).toBe(1);
-    expect(catalogue.state.tokensGivenUp).toBe(0);
-    expect(await catalogue.conditionOfToken('78')).toBe(condition(8));
+    void metadata.run();
+    await expect.poll(() => metadata.state.tokensFoundLate, POLL).toBe(1);
+    expect(metadata.state.tokensGivenUp).toBe(0);
+    expect(await metadata.conditionOfToken('78')).toBe(condition(8));
   });
 
   test('an outage is waited for once, not for each token, and its end is noticed', async () => {
-    const { catalogue } = start();
+    const { metadata } = start();
     fake.control.fault = down;
     const begunAt = performance.now();
-    for (let i = 0; i < 50; i++) expect(await catalogue.conditionOfToken(`${i}`)).toBeUndefined();
+    for (let i = 0; i < 50; i++) expect(await metadata.conditionOfToken(`${i}`)).toBeUndefined();
     // 50 waits of 300 ms would be 15 s.
     expect(performance.now() - begunAt).toBeLessThan(5_000);
     fake.control.fault = () => undefined;
     fake.list({ conditionId: condition(8), tags: ['a'], tokenIds });
-    await expect.poll(() => catalogue.conditionOfToken('78'), POLL).toBe(condition(8));
+    await expect.poll(() => metadata.conditionOfToken('78'), POLL).toBe(condition(8));
   });
 });

@@ -1,6 +1,6 @@
 /**
- * A restart with a large catalogue, from a real LEDGER: nothing is asked for or published again, and it
- * takes seconds. RESTORE_LISTINGS=100000 is the measurement in docs/decisions/0007-catalogue.md.
+ * A restart with a large metadata, from a real LEDGER: nothing is asked for or published again, and it
+ * takes seconds. RESTORE_LISTINGS=100000 is the measurement in docs/decisions/0007-metadata.md.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { LEDGER_STREAM, type LedgerEvent, type Listing } from '../../ingest/cont
 import { publishEvent } from '../../ingest/follow-ledger.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
 import { parseListing } from '../../ingest/gamma-shapes.ts';
-import { Catalogue } from '../../ingest/metadata.ts';
+import { Metadata } from '../../ingest/metadata.ts';
 import {
   CHAIN,
   condition,
@@ -62,7 +62,7 @@ describe('restore', () => {
   test('knows the newest of everything, without asking or publishing', async () => {
     const published: unknown[] = [];
     const { signal } = ended;
-    const catalogue = new Catalogue({
+    const metadata = new Metadata({
       chain: CHAIN,
       gamma: connectGamma({ url: fake.url, logger: silent, signal }),
       logger: silent,
@@ -71,20 +71,20 @@ describe('restore', () => {
     });
     const heapBefore = process.memoryUsage().rss;
     const begunAt = performance.now();
-    await catalogue.restore(nats);
+    await metadata.restore(nats);
     const seconds = (performance.now() - begunAt) / 1_000;
     const megabytes = (process.memoryUsage().rss - heapBefore) / 1e6;
     console.log(`${LISTINGS} listings: ${seconds.toFixed(2)} s, RSS +${megabytes.toFixed(0)} MB`);
     expect(seconds).toBeLessThan(10);
-    expect(catalogue.state.listings).toMatchObject({ known: LISTINGS, missing: 0, waiting: 0 });
-    expect(catalogue.feedMarket(condition(1), EXCHANGE).question).toBe('newest');
+    expect(metadata.state.listings).toMatchObject({ known: LISTINGS, missing: 0, waiting: 0 });
+    expect(metadata.feedMarket(condition(1), EXCHANGE).question).toBe('newest');
     const resolved = condition(Math.floor(LISTINGS / 50) * 50);
-    expect(catalogue.feedMarket(resolved, EXCHANGE)).toMatchObject({
+    expect(metadata.feedMarket(resolved, EXCHANGE)).toMatchObject({
       winningOutcome: 'Yes',
       resolvedAt: '2026-09-01T00:00:00Z',
     });
-    expect(catalogue.feedTrader(wallet(1)).name).toBe('anna');
-    await catalogue.learn([condition(LISTINGS)], [wallet(1)], 50);
+    expect(metadata.feedTrader(wallet(1)).name).toBe('anna');
+    await metadata.learn([condition(LISTINGS)], [wallet(1)], 50);
     expect(published).toEqual([]);
     expect(fake.requests).toEqual([]);
   });

@@ -9,7 +9,7 @@ import {
   feedMessageId,
 } from '../../ingest/contract-feed.ts';
 import type { Receipt } from '../../ingest/mempool-node.ts';
-import { liveMetrics } from '../../ingest/metrics.ts';
+import { pendingMetrics } from '../../ingest/metrics.ts';
 import { PENDING_MATCHES_MAX, PendingMatches } from '../../ingest/pending.ts';
 import { address, fill, hash, match } from './feed-matches.ts';
 
@@ -20,7 +20,7 @@ const SECONDS_MAX = 120;
 function setUp() {
   const told: (FeedVoid | FeedRestored)[] = [];
   const chain = { count: 0, receipts: new Map<string, Receipt>(), isDown: false };
-  const metrics = liveMetrics(new Registry());
+  const metrics = pendingMetrics(new Registry());
   const answer = <T>(value: T) =>
     chain.isDown ? Promise.reject(new Error('down')) : Promise.resolve(value);
   const pending = new PendingMatches({

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
-import { Lookup, type LookupOptions } from '../../ingest/metadata-cache.ts';
+import { MetadataCache, type MetadataCacheOptions } from '../../ingest/metadata-cache.ts';
 import { silent } from './gamma-harness.ts';
 
 const ended: AbortController[] = [];
@@ -8,7 +8,7 @@ afterEach(() => {
   for (const one of ended.splice(0)) one.abort();
 });
 
-type Given = Partial<LookupOptions<string>>;
+type Given = Partial<MetadataCacheOptions<string>>;
 
 /** A lookup over a map of values that counts and remembers what it was asked and what it reported. */
 function lookup(values: Map<string, string>, given: Given = {}) {
@@ -16,7 +16,7 @@ function lookup(values: Map<string, string>, given: Given = {}) {
   ended.push(abort);
   const asked: (readonly string[])[] = [];
   const changes: string[] = [];
-  const made = new Lookup<string>({
+  const made = new MetadataCache<string>({
     name: 'test',
     batchMax: 3,
     concurrentMax: 2,
@@ -41,7 +41,7 @@ function lookup(values: Map<string, string>, given: Given = {}) {
   return { lookup: made, asked, changes };
 }
 
-describe('Lookup', () => {
+describe('MetadataCache', () => {
   test('asks for what is unknown in batches, and reports it once', async () => {
     const values = new Map(['a', 'b', 'c', 'd'].map((key) => [key, key.toUpperCase()]));
     const { lookup: made, asked, changes } = lookup(values);
