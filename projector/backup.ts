@@ -17,7 +17,7 @@ import { restoreStream, StreamCopyError, saveStream, streamNames } from '../infr
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
 import { PROJECTORS_BUCKET } from '../infra/streams.ts';
-import { LEASE_TTL_MS, LeaseTakenError, partitionsOf, takeLeases } from './partitions.ts';
+import { LEASE_TTL_MS, LeaseTakenError, partitionsOf, takeLeases } from './lease.ts';
 import { PAUSE_KEY } from './pause.ts';
 
 const HELP = `Backup and restore of Fillstream: JetStream and ClickHouse.

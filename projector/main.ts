@@ -21,14 +21,8 @@ import { ensureStreams, PROJECTORS_BUCKET } from '../infra/streams.ts';
 import type { Deployment } from './cluster.ts';
 import { runProjector } from './consume.ts';
 import { createLag, type Lag } from './lag.ts';
+import { LEASE_TTL_MS, LeaseLostError, leaseHolder, partitionsOf, takeLeases } from './lease.ts';
 import { type ProjectorMetrics, projectorMetrics } from './metrics.ts';
-import {
-  LEASE_TTL_MS,
-  LeaseLostError,
-  leaseHolder,
-  partitionsOf,
-  takeLeases,
-} from './partitions.ts';
 import { pauseAsked, pauseLifted } from './pause.ts';
 import { Store } from './store.ts';
 

@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
-import { isDead } from './partitions.ts';
+import { isDead } from './lease.ts';
 
 /** Held while no projector may own a partition. */
 export const PAUSE_KEY = 'pause';

@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TailMessage } from '../infra/nats/reader.ts';
 import { BATCH_ROWS_MAX, type BookedEvent } from './batch.ts';
-import type { Fact } from './facts.ts';
+import type { Fact } from './metadata.ts';
 
 const QUEUE_ROWS_MAX = 50_000;
 /** Longest time that a row waits for others to share its insert. */

@@ -14,7 +14,7 @@ import {
   type Resolution,
 } from '../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from './batch.ts';
-import { Book } from './book.ts';
+import { Book } from './fold.ts';
 import type { Cut, Source } from './rebuild-source.ts';
 import type { Store } from './store.ts';
 

@@ -10,9 +10,9 @@ import { type Nats, streamState } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
 import { LEDGER_STREAM } from '../ingest/contract.ts';
 import { runProjector } from './consume.ts';
-import { LEASE_TTL_MS, partitionsOf, takeLeases } from './partitions.ts';
+import { LEASE_TTL_MS, partitionsOf, takeLeases } from './lease.ts';
 import { PAUSE_KEY, REBUILD_KEY } from './pause.ts';
-import { contradictions, differences, figuresOf, wrongPositions } from './rebuild-figures.ts';
+import { contradictions, differences, figuresOf, wrongPositions } from './rebuild-checks.ts';
 import { foldStoredFills } from './rebuild-fills.ts';
 import { type From, findSource } from './rebuild-source.ts';
 import {

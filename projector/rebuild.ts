@@ -11,7 +11,7 @@ import { ConfigError, readConfig } from '../infra/config.ts';
 import { connectNats, natsOptions, StreamMissingError } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
 import { PROJECTORS_BUCKET } from '../infra/streams.ts';
-import { LEASE_TTL_MS, LeaseLostError, LeaseTakenError, leaseHolder } from './partitions.ts';
+import { LEASE_TTL_MS, LeaseLostError, LeaseTakenError, leaseHolder } from './lease.ts';
 import { RebuildWrongError, rebuild, type Told } from './rebuild-run.ts';
 import { type From, LedgerIncompleteError } from './rebuild-source.ts';
 import { besideOf } from './rebuild-tables.ts';

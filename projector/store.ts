@@ -8,7 +8,6 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { partitionOf } from '../ingest/contract.ts';
 import type { Batch } from './batch.ts';
-import type { Book } from './book.ts';
 import {
   type Deployment,
   killStatement,
@@ -17,7 +16,8 @@ import {
   syncStatements,
 } from './cluster.ts';
 import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
-import { type Fact, factRow } from './facts.ts';
+import type { Book } from './fold.ts';
+import { type Fact, factRow } from './metadata.ts';
 
 /** Marks the projector's inserts in system.processes, so that a successor can end them. */
 const INSERT_MARK = 'fillstream-projector';

@@ -4,7 +4,7 @@
  */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { random } from './ledger-generator.ts';
+import { random } from './support/ledger-generator.ts';
 
 export type Target = {
   readonly host: string;

@@ -5,7 +5,7 @@ import type { Memories } from '../../api/analytics/memory.ts';
 import { type Call, QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { createSumming } from '../../api/analytics/trader-windows.ts';
 import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
-import { conditionId, type GeneratorOptions, traderAddress } from '../ledger-generator.ts';
+import { conditionId, type GeneratorOptions, traderAddress } from '../support/ledger-generator.ts';
 
 export type Case = {
   readonly name: string;

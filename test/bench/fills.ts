@@ -20,7 +20,7 @@ import {
   ledgerEvents,
   listingOf,
   traderFacts,
-} from '../ledger-generator.ts';
+} from '../support/ledger-generator.ts';
 import { median } from './report.ts';
 
 /** Mean fills of a generated match. */

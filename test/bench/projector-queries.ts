@@ -14,7 +14,7 @@ import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';
 import { start } from '../e2e/service.ts';
-import { ledgerEvents, MATCHES_PER_BLOCK } from '../ledger-generator.ts';
+import { ledgerEvents, MATCHES_PER_BLOCK } from '../support/ledger-generator.ts';
 import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
 import { type Dataset, FILLS_PER_MATCH } from './fills.ts';
 import { percentile, readable } from './report.ts';

@@ -7,11 +7,11 @@
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from '../../projector/batch.ts';
-import { Book } from '../../projector/book.ts';
-import { partitionsOf } from '../../projector/partitions.ts';
+import { Book } from '../../projector/fold.ts';
+import { partitionsOf } from '../../projector/lease.ts';
 import { Store } from '../../projector/store.ts';
 import { migrate } from '../../sql/migrate.ts';
-import { type GeneratorOptions, ledgerEvents, traderAddress } from '../ledger-generator.ts';
+import { type GeneratorOptions, ledgerEvents, traderAddress } from '../support/ledger-generator.ts';
 import { type Dataset, FILLS_PER_MATCH, openDataset } from './fills.ts';
 import { measureExamples, measureQueries, refreshBoards } from './projector-queries.ts';
 import { machine, median, percent, printTable, readable } from './report.ts';

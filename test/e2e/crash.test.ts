@@ -4,7 +4,7 @@ import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/read.ts';
 import { decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM, feedMessageId } from '../../ingest/contract-feed.ts';
-import { random } from '../ledger-generator.ts';
+import { random } from '../support/ledger-generator.ts';
 import { checksums, sumsByTag } from './checksums.ts';
 import { FeedClient } from './feed-client.ts';
 import {

@@ -14,7 +14,12 @@ import { publishEvent } from '../../ingest/follow-ledger.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { checksums, sumsByTag } from '../e2e/checksums.ts';
 import { query, start } from '../e2e/service.ts';
-import { type GeneratorOptions, ledgerEvents, listingOf, random } from '../ledger-generator.ts';
+import {
+  type GeneratorOptions,
+  ledgerEvents,
+  listingOf,
+  random,
+} from '../support/ledger-generator.ts';
 import { type InsertWatch, watchInserts } from './insert-watch.ts';
 
 const VICTIMS = ['projector', 'clickhouse'] as const;

@@ -14,7 +14,7 @@ import { type Address, type Hash, LEDGER_STREAM, type LedgerEvent } from '../../
 import { publishEvent } from '../../ingest/follow-ledger.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { until } from '../e2e/service.ts';
-import { conditionId, listingOf, traderAddress } from '../ledger-generator.ts';
+import { conditionId, listingOf, traderAddress } from '../support/ledger-generator.ts';
 import { insertListings, MARKETS } from './api-bookings.ts';
 import { DATABASE, silent, startClickHouse, startNats, temporaryDirectory } from './api-harness.ts';
 

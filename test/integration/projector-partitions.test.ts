@@ -5,10 +5,10 @@ import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';
-import { LEASE_TTL_MS, partitionsOf } from '../../projector/partitions.ts';
+import { LEASE_TTL_MS, partitionsOf } from '../../projector/lease.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until, viewsAgree } from '../e2e/service.ts';
-import { ledgerEvents } from '../ledger-generator.ts';
+import { ledgerEvents } from '../support/ledger-generator.ts';
 
 const SEED = Date.now() % 100_000;
 const EVENTS = [

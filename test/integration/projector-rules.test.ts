@@ -12,11 +12,11 @@ import {
   type Resolution,
 } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';
-import { LEASE_TTL_MS, leaseHolder } from '../../projector/partitions.ts';
+import { LEASE_TTL_MS, leaseHolder } from '../../projector/lease.ts';
 import { PAUSE_KEY } from '../../projector/pause.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
-import { conditionId, traderAddress } from '../ledger-generator.ts';
+import { conditionId, traderAddress } from '../support/ledger-generator.ts';
 
 const TIME = Date.parse('2026-11-01T00:00:00Z') / 1_000;
 /** One transaction a block: an event is known by it. */

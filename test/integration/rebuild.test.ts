@@ -8,13 +8,13 @@ import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
 import { LEDGER_STREAM, type LedgerEvent } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/follow-ledger.ts';
-import { Book } from '../../projector/book.ts';
-import { LEASE_TTL_MS, takeLeases } from '../../projector/partitions.ts';
+import { Book } from '../../projector/fold.ts';
+import { LEASE_TTL_MS, takeLeases } from '../../projector/lease.ts';
 import { REBUILD_KEY } from '../../projector/pause.ts';
-import { contradictions, differences, figuresOf } from '../../projector/rebuild-figures.ts';
+import { contradictions, differences, figuresOf } from '../../projector/rebuild-checks.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { type JsonLine, start, temporaryDirectory, until } from '../e2e/service.ts';
-import { ledgerEvents, listingOf, random, traderAddress } from '../ledger-generator.ts';
+import { ledgerEvents, listingOf, random, traderAddress } from '../support/ledger-generator.ts';
 
 const SEED = Date.now() % 100_000;
 const MARKETS = 200;

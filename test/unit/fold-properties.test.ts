@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Match, Resolution } from '../../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from '../../projector/batch.ts';
-import { Book } from '../../projector/book.ts';
 import type { Booking } from '../../projector/contract.ts';
-import { ledgerEvents } from '../ledger-generator.ts';
+import { Book } from '../../projector/fold.ts';
+import { ledgerEvents } from '../support/ledger-generator.ts';
 
 type Event = Match | Resolution;
 

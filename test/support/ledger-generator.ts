@@ -11,7 +11,7 @@ import type {
   Match,
   Profile,
   Resolution,
-} from '../ingest/contract.ts';
+} from '../../ingest/contract.ts';
 
 export type GeneratorOptions = {
   readonly seed: number;

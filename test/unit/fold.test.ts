@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { type Fill, type Match, partitionOf, type Resolution } from '../../ingest/contract.ts';
 import { BATCH_ROWS_MAX, batchesOf } from '../../projector/batch.ts';
-import { Book } from '../../projector/book.ts';
+import { Book } from '../../projector/fold.ts';
 
 const CONDITION = `0x${'c0'.repeat(32)}` as const;
 const TX = `0x${'aa'.repeat(32)}` as const;
