@@ -12,6 +12,7 @@ import type {
   Profile,
   Resolution,
 } from '../../ingest/contract.ts';
+import type { Block, BlockRange } from '../../ingest/ledger.ts';
 
 export type GeneratorOptions = {
   readonly seed: number;
@@ -105,8 +106,10 @@ export function* ledgerEvents(options: GeneratorOptions): Generator<Match | Reso
   const resolved = new Set<number>();
   for (let i = firstMatch; i < firstMatch + matches; i++) {
     const blockNumber = 1 + Math.floor(i / MATCHES_PER_BLOCK);
-    const blockTime = Math.floor(from + ((to - from) * (i - firstMatch)) / matches);
-    const first = (i % MATCHES_PER_BLOCK) * 10;
+    const inBlock = i % MATCHES_PER_BLOCK;
+    const since = Math.max(i - inBlock - firstMatch, 0);
+    const blockTime = Math.floor(from + ((to - from) * since) / matches);
+    const first = inBlock * 10;
     let market = zipf(markets);
     // What was traded most is resolved first: others take its place.
     if (resolved.has(market)) market = Math.floor(dice() * markets);
@@ -157,4 +160,24 @@ function fillOf(
     usdc: BigInt(Math.floor(shares * price)),
     fee: isTaker ? BigInt(Math.floor(shares * 0.02 * price * (1 - price))) : 0n,
   };
+}
+
+export const blockHash = (block: number) => hex(0x30_0000_0000 + block, 64) as Hash;
+
+/** The blocks of events in chain order; blocks without events are left out. */
+export function blocksOf(events: Iterable<Match | Resolution>): readonly Block[] {
+  return [...Map.groupBy(events, (event) => event.blockNumber)].map(([number, all]) => ({
+    number,
+    hash: blockHash(number),
+    time: all[0]?.blockTime ?? 0,
+    matches: all.filter((event) => event.kind === 'match'),
+    resolutions: all.filter((event) => event.kind === 'resolution'),
+    refused: [],
+  }));
+}
+
+/** One LEDGER message with these blocks, from block `from` on. */
+export function rangeOf(blocks: readonly Block[], from: number): BlockRange {
+  const to = blocks.at(-1)?.number ?? from;
+  return { kind: 'blocks', from, to, parentHash: blockHash(from - 1), blocks };
 }
