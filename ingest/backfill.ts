@@ -6,7 +6,7 @@ import { type Nats, streamState } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
 import { readRange } from '../infra/nats/read.ts';
 import { BLOCK_SUBJECT, type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
-import { readCursor } from './follow-ledger.ts';
+import { readCursor } from './ledger-writer.ts';
 
 const START_KEY = 'start_block';
 

@@ -1,6 +1,6 @@
 /**
  * The ingest process: final blocks → LEDGER, pending matches and new blocks → FEED, metadata → both.
- * Starts alone from environment variables (infra/config.ts) and the commands of command.ts; after any
+ * Starts alone from environment variables (infra/config.ts) and the commands of cli.ts; after any
  * crash it goes on where LEDGER ends. It deliberately knows nothing of ClickHouse.
  */
 
@@ -15,16 +15,14 @@ import { ensureStreams, INGEST_BUCKET } from '../infra/streams.ts';
 import { LedgerStateError, settleStart } from './backfill.ts';
 import { Balances, countBalances } from './balances.ts';
 import { chainOf } from './chains.ts';
-import { type Command, HELP, readCommand, UsageError } from './command.ts';
+import { type Command, HELP, readCommand, UsageError } from './cli.ts';
 import { LEDGER_STREAM, type LedgerEvent } from './contract.ts';
 import { FEED_STREAM } from './contract-feed.ts';
 import { FeedWriter } from './feed.ts';
-import { followFinal } from './follow.ts';
-import { patiently } from './follow-ahead.ts';
-import { FinalReorgError } from './follow-fork.ts';
-import { publishEvent, readCursor } from './follow-ledger.ts';
-import { FollowProgress } from './follow-progress.ts';
+import { followFinal } from './final-blocks.ts';
+import { FinalReorgError } from './fork.ts';
 import { connectGamma } from './gamma.ts';
+import { publishEvent, readCursor } from './ledger-writer.ts';
 import { Subscription } from './mempool.ts';
 import { connectMempoolNode } from './mempool-node.ts';
 import { Metadata } from './metadata.ts';
@@ -33,6 +31,8 @@ import { Operators } from './operators.ts';
 import { PendingMatches } from './pending.ts';
 import { PendingFeed } from './pending-feed.ts';
 import { restoreFeed } from './pending-restore.ts';
+import { patiently } from './prefetch.ts';
+import { FollowProgress } from './progress.ts';
 import { planRewind, refuseHalfRewound, rewind } from './rewind.ts';
 import { connectRpc } from './rpc.ts';
 

@@ -12,7 +12,7 @@ import { type ClickHouseReader, connectReader } from '../../infra/clickhouse-rea
 import { connectNats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { start } from '../e2e/service.ts';
 import { ledgerEvents, MATCHES_PER_BLOCK } from '../support/ledger-generator.ts';
 import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';

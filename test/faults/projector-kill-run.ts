@@ -10,7 +10,7 @@ import { connectNats, type Nats, streamState } from '../../infra/nats/connection
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { checksums, sumsByTag } from '../e2e/checksums.ts';
 import { query, start } from '../e2e/service.ts';

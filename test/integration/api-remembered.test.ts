@@ -11,7 +11,7 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { type Address, type Hash, LEDGER_STREAM, type LedgerEvent } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { until } from '../e2e/service.ts';
 import { conditionId, listingOf, traderAddress } from '../support/ledger-generator.ts';

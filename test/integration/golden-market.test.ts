@@ -11,7 +11,7 @@ import {
   LEDGER_STREAM,
   type LedgerEvent,
 } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { until } from '../e2e/service.ts';
 import golden from '../fixtures/market-2182202.json' with { type: 'json' };

@@ -11,9 +11,9 @@ import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM, type LedgerEvent, type Listing } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow-ledger.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
 import { parseListing } from '../../ingest/gamma-shapes.ts';
+import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { Metadata } from '../../ingest/metadata.ts';
 import {
   CHAIN,

@@ -4,7 +4,7 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { LEASE_TTL_MS, partitionsOf } from '../../projector/lease.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until, viewsAgree } from '../e2e/service.ts';

@@ -11,7 +11,7 @@ import {
   type Match,
   type Resolution,
 } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { LEASE_TTL_MS, leaseHolder } from '../../projector/lease.ts';
 import { PAUSE_KEY } from '../../projector/pause.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';

@@ -7,7 +7,7 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
 import { LEDGER_STREAM, type LedgerEvent } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/follow-ledger.ts';
+import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { Book } from '../../projector/fold.ts';
 import { LEASE_TTL_MS, takeLeases } from '../../projector/lease.ts';
 import { REBUILD_KEY } from '../../projector/pause.ts';

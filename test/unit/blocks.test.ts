@@ -6,7 +6,7 @@ import { factsOf, ordersOf, type RawBlock } from '../../ingest/blocks.ts';
 import { TokenMap } from '../../ingest/catalogue-tokens.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import { decodeMatchCall } from '../../ingest/decode.ts';
-import { chainFacts } from '../../ingest/follow-ledger.ts';
+import { chainFacts } from '../../ingest/ledger-writer.ts';
 import { atlas, EXCHANGE, POLYGON } from './fixtures.ts';
 
 const CHAIN = chainOf(readConfig({ CHAIN: 'polygon' }));

@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { NatsUnavailableError } from '../../infra/nats/connection.ts';
-import { ahead, RANGES_AHEAD, RangeSize } from '../../ingest/follow-ahead.ts';
+import { ahead, RANGES_AHEAD, RangeSize } from '../../ingest/prefetch.ts';
 import { RpcError } from '../../ingest/rpc-error.ts';
 
 const FEW = { logs: 0, transactions: 0 };

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError, readConfig } from '../../infra/config.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
-import { readCommand, UsageError } from '../../ingest/command.ts';
+import { readCommand, UsageError } from '../../ingest/cli.ts';
 import { TOPICS } from '../../ingest/exchange-abi.ts';
 import { WATCHED_TOPICS } from '../../ingest/rpc.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Contradictions, FinalReorgError, type Held } from '../../ingest/follow-fork.ts';
+import { Contradictions, FinalReorgError, type Held } from '../../ingest/fork.ts';
 import { hash } from './feed-matches.ts';
 
 const held = (blockNumber: number): Held => ({ blockNumber, blockHash: hash(blockNumber) });

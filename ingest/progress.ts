@@ -6,7 +6,7 @@ import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { BlockFacts } from './blocks.ts';
 import type { BlockMarker } from './contract.ts';
-import { Contradictions, type Held } from './follow-fork.ts';
+import { Contradictions, type Held } from './fork.ts';
 import type { BlockHead } from './rpc.ts';
 import type { RpcError } from './rpc-error.ts';
 

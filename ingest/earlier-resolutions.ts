@@ -7,13 +7,13 @@
  */
 import type { Nats } from '../infra/nats/connection.ts';
 import { lastMessage } from '../infra/nats/read.ts';
+import { checkLog } from './block-range.ts';
 import { decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 import { decodeLogs } from './decode-logs.ts';
 import { TOPICS } from './exchange-abi.ts';
-import type { FollowOptions } from './follow.ts';
-import { ahead, patiently, RangeSize } from './follow-ahead.ts';
-import { chainFacts, type LedgerWriter } from './follow-ledger.ts';
-import { checkLog } from './follow-range.ts';
+import type { FollowOptions } from './final-blocks.ts';
+import { chainFacts, type LedgerWriter } from './ledger-writer.ts';
+import { ahead, patiently, RangeSize } from './prefetch.ts';
 import type { Header } from './rpc.ts';
 import { RpcError } from './rpc-error.ts';
 import type { RangeLog } from './rpc-log.ts';

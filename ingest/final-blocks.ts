@@ -9,16 +9,16 @@ import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { OrderedPublisher } from '../infra/nats/publisher.ts';
 import type { Balances } from './balances.ts';
+import { type RangeCounts, readRange } from './block-range.ts';
 import { type BlockFacts, factsOf } from './blocks.ts';
 import type { Chain } from './chains.ts';
 import type { BlockMarker } from './contract.ts';
-import { type AheadOptions, ahead, patiently, RangeSize } from './follow-ahead.ts';
-import { judgeFork } from './follow-fork.ts';
-import { LedgerWriter, readCursor } from './follow-ledger.ts';
-import { writePrelude } from './follow-prelude.ts';
-import type { FollowProgress } from './follow-progress.ts';
-import { type RangeCounts, readRange } from './follow-range.ts';
+import { writePrelude } from './earlier-resolutions.ts';
+import { judgeFork } from './fork.ts';
+import { LedgerWriter, readCursor } from './ledger-writer.ts';
 import type { Metadata } from './metadata.ts';
+import { type AheadOptions, ahead, patiently, RangeSize } from './prefetch.ts';
+import type { FollowProgress } from './progress.ts';
 import type { BlockHead, Rpc } from './rpc.ts';
 
 /** Nothing new: the head is asked for again after a pause that grows from the first to the second. */

@@ -19,7 +19,7 @@ import {
   ledgerMessageId,
   ledgerSubject,
 } from './contract.ts';
-import { FinalReorgError } from './follow-fork.ts';
+import { FinalReorgError } from './fork.ts';
 import type { BlockHead } from './rpc.ts';
 
 const CHAIN_FACT = /^(match|resolution|refused):/;
