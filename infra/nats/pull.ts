@@ -7,6 +7,9 @@ import { AckPolicy, type ConsumerConfig, DeliverPolicy, ReplayPolicy } from '@na
 import { createInbox, type Msg, nanos, type Subscription } from '@nats-io/transport-node';
 import { answered, type Nats } from './connection.ts';
 
+/** Header with the id that a StreamWriter gives each message. */
+export const ID_HEADER = 'Fillstream-Id';
+
 /** A stored message. `data` is a view of a network buffer: copy what is kept for long. */
 export class TailMessage {
   /** Position in the stream, from 1. */
@@ -28,9 +31,10 @@ export class TailMessage {
     this.#header = header;
   }
 
-  /** The publisher's Nats-Msg-Id; '' if none. Headers are parsed at the first use only. */
+  /** The writer's id for the message; '' if none. Headers are parsed at the first use only. */
   get messageId(): string {
-    return this.#header('Nats-Msg-Id');
+    // FEED keeps messages of version 0.1, which have a Nats-Msg-Id, for 72 hours after an upgrade.
+    return this.#header(ID_HEADER) || this.#header('Nats-Msg-Id');
   }
 
   /** The value of a header, '' if absent. */

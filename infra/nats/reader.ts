@@ -4,9 +4,9 @@
 // BUFFER_MESSAGES_MAX messages wait for a slow reader, and about BUFFER_BYTES_MAX of data.
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Nats, NatsUnavailableError, streamStateBeyond } from './connection.ts';
-import { openPull, type PullSession, TailMessage } from './pull.ts';
+import { ID_HEADER, openPull, type PullSession, TailMessage } from './pull.ts';
 
-export { TailMessage };
+export { ID_HEADER, TailMessage };
 
 export type TailOptions = {
   readonly stream: string;

@@ -1,0 +1,259 @@
+/**
+ * Appends messages to a stream one at a time: each is stored exactly once and in the order of the calls,
+ * through restarts of the server and next to other writers.
+ *
+ * Every publish names the stream's last sequence as the one it expects. The server therefore refuses late
+ * copies, and messages whose writer has not seen what another one stored. After a failed publish the
+ * writer reads what was stored meanwhile: its own message counts as acknowledged, the messages of others go to
+ * `onForeign`, and then it tries again. `Nats-Msg-Id` is not used, because a leader that lost a message
+ * may refuse its id for the whole duplicate window (docs/decisions/0012).
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
+import { headers } from '@nats-io/transport-node';
+import { LRUCache } from 'lru-cache';
+import { answered, type Nats, NatsUnavailableError, streamStateBeyond } from './connection.ts';
+import { getMessage } from './read.ts';
+import { ID_HEADER, StreamRewoundError, type TailMessage } from './reader.ts';
+
+export type WriterOptions = {
+  readonly stream: string;
+  /**
+   * Called with every message that another writer stored, in stream order, before anything is stored
+   * after it. An error that it throws stops this writer.
+   */
+  readonly onForeign?: (message: TailMessage) => void;
+};
+
+export type Append = {
+  /** Names the message in this stream; written to the header ID_HEADER. */
+  readonly id: string;
+  readonly subject: string;
+  /** Must not change until the message is stored. */
+  readonly data: Uint8Array | string;
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+export type WriterStats = {
+  /** Messages passed to `append`. */
+  readonly published: number;
+  /** Messages that are stored. */
+  readonly acked: number;
+  /** Publishes beyond the first of a message. */
+  readonly resent: number;
+  /** Messages that were found in the stream: the acknowledgement was lost, or another writer stored the id. */
+  readonly duplicates: number;
+};
+
+/** The server refuses a message for good, e.g. because it is too large. */
+export class AppendRejectedError extends Error {
+  override readonly name = 'AppendRejectedError';
+}
+
+/** The writer was closed. The message in flight may or may not be stored. */
+export class WriterClosedError extends Error {
+  override readonly name = 'WriterClosedError';
+}
+
+type Entry = Append & {
+  readonly stored: PromiseWithResolvers<number>;
+  /** Set when the message was found in the stream. */
+  sequence?: number;
+};
+
+const PUBLISH_MS_MAX = 2_000;
+const RETRY_MS = 100;
+const QUEUE_BYTES_MAX = 64 * 1_048_576;
+/** Ids of other writers that are remembered in order not to store them again. */
+const FOREIGN_IDS_MAX = 10_000;
+
+/**
+ * Opens a writer at the present end of the stream. Open it before reading what the stream holds: messages
+ * stored after that moment are reported to `onForeign`.
+ *
+ * Throws StreamMissingError and NatsUnavailableError.
+ */
+export async function openWriter(nats: Nats, options: WriterOptions): Promise<StreamWriter> {
+  const { lastSequence } = await streamStateBeyond(nats, options.stream, 0);
+  return new StreamWriter(nats, options, lastSequence);
+}
+
+export class StreamWriter {
+  readonly #nats: Nats;
+  readonly #options: WriterOptions;
+  readonly #queue: Entry[] = [];
+  readonly #foreign = new LRUCache<string, number>({ max: FOREIGN_IDS_MAX });
+  /** The stream's last sequence, as far as this writer knows. */
+  #last: number;
+  #queuedBytes = 0;
+  #running = false;
+  #progressAtMs = 0;
+  #failure: Error | undefined;
+  #published = 0;
+  #acked = 0;
+  #resent = 0;
+  #duplicates = 0;
+
+  constructor(nats: Nats, options: WriterOptions, lastSequence: number) {
+    this.#nats = nats;
+    this.#options = options;
+    this.#last = lastSequence;
+  }
+
+  /**
+   * Resolves with the sequence of the stored message. A message whose id another writer has stored since
+   * this one was opened is not stored again; its sequence is the other's.
+   *
+   * Any failure stops the writer: this and all later appends reject with AppendRejectedError,
+   * StreamRewoundError, WriterClosedError or the error of `onForeign`. A missing server is waited for.
+   * Rejects with RangeError, without stopping, when more than QUEUE_BYTES_MAX wait.
+   */
+  append(message: Append): Promise<number> {
+    if (this.#failure !== undefined) return Promise.reject(this.#failure);
+    if (this.#queuedBytes + message.data.length > QUEUE_BYTES_MAX && this.#queue.length > 0) {
+      return Promise.reject(
+        new RangeError(`too much waits to be stored in ${this.#options.stream}`),
+      );
+    }
+    const entry: Entry = { ...message, stored: Promise.withResolvers() };
+    this.#published += 1;
+    this.#queuedBytes += message.data.length;
+    this.#queue.push(entry);
+    if (!this.#running) void this.#run();
+    return entry.stored.promise;
+  }
+
+  /** Resolves when everything appended so far is stored. Rejects as `append` does. */
+  async flush(): Promise<void> {
+    if (this.#failure !== undefined) throw this.#failure;
+    await this.#queue.at(-1)?.stored.promise;
+  }
+
+  /** Stops at once and rejects what is not stored yet; call `flush` first to lose nothing. */
+  close(): void {
+    this.#stop(new WriterClosedError(`the writer of ${this.#options.stream} was closed`));
+  }
+
+  /** Messages that are not stored yet. */
+  get pending(): number {
+    return this.#queue.length;
+  }
+
+  get stats(): WriterStats {
+    return {
+      published: this.#published,
+      acked: this.#acked,
+      resent: this.#resent,
+      duplicates: this.#duplicates,
+    };
+  }
+
+  /** Milliseconds since the oldest waiting message could have been stored; 0 when none waits. */
+  get unstoredMs(): number {
+    return this.#queue.length === 0 ? 0 : performance.now() - this.#progressAtMs;
+  }
+
+  async #run(): Promise<void> {
+    this.#running = true;
+    this.#progressAtMs = performance.now();
+    for (let entry = this.#queue[0]; entry !== undefined; entry = this.#queue[0]) {
+      try {
+        const sequence = await this.#store(entry);
+        // Closed meanwhile: the promise was rejected already.
+        if (this.#queue[0] !== entry) break;
+        this.#queue.shift();
+        this.#queuedBytes -= entry.data.length;
+        this.#acked += 1;
+        this.#progressAtMs = performance.now();
+        entry.stored.resolve(sequence);
+      } catch (error) {
+        this.#stop(error instanceof Error ? error : new Error(String(error)));
+      }
+    }
+    this.#running = false;
+  }
+
+  async #store(entry: Entry): Promise<number> {
+    for (let attempt = 0; this.#failure === undefined; attempt += 1) {
+      const found = entry.sequence ?? this.#foreign.get(entry.id);
+      if (found !== undefined) {
+        this.#duplicates += 1;
+        return found;
+      }
+      if (attempt > 0) this.#resent += 1;
+      if (await this.#publish(entry)) return this.#last;
+      const before = this.#last;
+      while (this.#failure === undefined && !(await this.#catchUp(entry))) await delay(RETRY_MS);
+      // Refused for lack of a leader, for example: publishing again at once would fail again.
+      if (this.#last === before) await delay(RETRY_MS);
+    }
+    throw this.#failure;
+  }
+
+  /** False when the message may or may not be stored. Throws when it can never be. */
+  async #publish({ id, subject, data, headers: extra = {} }: Entry): Promise<boolean> {
+    const { stream } = this.#options;
+    const header = headers();
+    header.set(ID_HEADER, id);
+    for (const [name, value] of Object.entries(extra)) header.set(name, value);
+    const expect = { streamName: stream, lastSequence: this.#last };
+    try {
+      const ack = await answered(this.#nats, stream, () =>
+        this.#nats.js.publish(subject, data, {
+          headers: header,
+          expect,
+          retries: 0,
+          timeout: PUBLISH_MS_MAX,
+        }),
+      );
+      // 2.10 without a quorum may acknowledge sequence 0 although nothing is stored.
+      if (ack.seq <= this.#last) return false;
+      this.#last = ack.seq;
+      return true;
+    } catch (cause) {
+      if (cause instanceof NatsUnavailableError || isOvertaken(cause)) return false;
+      throw new AppendRejectedError(`${stream} refuses message ${id}`, { cause });
+    }
+  }
+
+  /** Reads what was stored since the last known sequence. False when the server cannot say now. */
+  async #catchUp(entry: Entry): Promise<boolean> {
+    const { stream, onForeign } = this.#options;
+    try {
+      const { lastSequence } = await streamStateBeyond(this.#nats, stream, this.#last);
+      if (lastSequence < this.#last) throw new StreamRewoundError(stream, this.#last, lastSequence);
+      while (this.#last < lastSequence) {
+        const message = await getMessage(this.#nats, stream, this.#last + 1);
+        this.#last += 1;
+        // Deleted or expired.
+        if (message === undefined) continue;
+        const { messageId, sequence } = message;
+        if (messageId === entry.id) {
+          entry.sequence = sequence;
+          continue;
+        }
+        this.#foreign.set(messageId, sequence);
+        onForeign?.(message);
+      }
+      return true;
+    } catch (error) {
+      if (error instanceof NatsUnavailableError) return false;
+      throw error;
+    }
+  }
+
+  #stop(error: Error): void {
+    if (this.#failure !== undefined) return;
+    this.#failure = error;
+    this.#queuedBytes = 0;
+    for (const { stored } of this.#queue.splice(0)) stored.reject(error);
+  }
+}
+
+function isOvertaken(error: unknown): boolean {
+  return (
+    error instanceof JetStreamApiError &&
+    (error.code === JetStreamApiCodes.StreamWrongLastSequence ||
+      error.code === JetStreamApiCodes.StreamWrongLastSequenceUnknown)
+  );
+}
