@@ -8,7 +8,7 @@ import type { Request, Response } from 'express';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
 import { count, rowOf, string } from './analytics/rows.ts';
-import type { FeedFigures } from './feed/tally.ts';
+import type { FeedFigures } from './feed/fan-out.ts';
 
 const AGES_MS = 5_000;
 const AGES_SQL = `

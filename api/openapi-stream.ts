@@ -1,6 +1,6 @@
 /**
  * Description of the two event streams (specification 4.1, 4.2, part 6) for the OpenAPI document. The
- * feed parses their parameters itself (feed/query.ts); a test holds these names against it.
+ * feed parses their parameters itself (feed/route.ts); a test holds these names against it.
  */
 
 import type { ProblemCode } from './errors.ts';

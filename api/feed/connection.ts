@@ -1,18 +1,14 @@
 /**
- * The connection of one listener. better-sse's Session owns its life: when the head goes out and
- * when the client is gone. Bytes go out here and not through Session.batch, because the bound on
- * what waits needs the exact count before the write, and because of the cost: text would be encoded
- * again for each listener, and an EventBuffer takes 0.9 KB beside its text. They go to the socket
- * and not through the response, which would put a chunk around them for each listener again; what is
- * written in one turn of the event loop is one write of the operating system.
- * Invariant: nothing is written after the end, and at most `unsentBytesMax` waits, beside a single
- * frame that is larger by itself.
+ * The connection of one listener. better-sse's Session owns its lifecycle: it sends the headers and
+ * notices the disconnect. Events bypass `Session.push`: they are encoded once for all listeners, and
+ * the limit on unsent bytes must be checked before a write. All frames that are sent in one turn of
+ * the event loop become one `response.write`.
+ * Invariant: nothing is written after the end, and at most `unsentBytesMax` is buffered, apart from a
+ * single frame that is larger than that.
  */
 import type { ServerResponse } from 'node:http';
-import type { Socket } from 'node:net';
 import { Connection, createSession } from 'better-sse';
 import type { SessionEnd } from '../sessions/record.ts';
-import { type Frame, joined } from './frame.ts';
 
 const END_MS_MAX = 10_000;
 
@@ -22,8 +18,8 @@ export const FEED_HEADERS = {
   'X-Accel-Buffering': 'no',
 };
 
-// Not the request's own URL: better-sse answers parameters such as `padding`, which this feed
-// ignores, and a malformed Host header must not be an error here.
+// Not the request's own URL: better-sse reacts to parameters such as `padding`, which this feed
+// ignores, and it rejects a malformed Host header.
 const URL_UNUSED = new URL('http://localhost/');
 const RESPONSE_UNUSED = new Response(null);
 
@@ -31,16 +27,18 @@ export class FeedConnection extends Connection {
   override readonly url = URL_UNUSED;
   override readonly request: Request;
   override readonly response = RESPONSE_UNUSED;
-  /** Resolves when nothing more will be written: the client left, or `end`, or `destroy`. */
+  /** Resolves when nothing more will be written: the client left, or `end` or `destroy` was called. */
   readonly over: Promise<void>;
-  /** Resolves when the socket is done with the response. */
+  /** Resolves when the response is closed. */
   readonly gone: Promise<void>;
-  /** Why it is over, as far as that is known here. */
+  /** Why it is over, as far as is known here. */
   why: SessionEnd = 'client_left';
   readonly #response: ServerResponse;
   readonly #unsentBytesMax: number;
   readonly #abort = new AbortController();
   readonly #markOver: () => void;
+  readonly #pending: Buffer[] = [];
+  #pendingBytes = 0;
   #open = true;
   #wake: (() => void) | undefined;
 
@@ -68,45 +66,55 @@ export class FeedConnection extends Connection {
     return this.#open;
   }
 
-  /** Bytes that were written and not yet taken by the operating system. */
+  /** Bytes that were sent and that the operating system has not yet accepted. */
   get unsentBytes(): number {
-    return this.#response.writableLength;
+    return this.#response.writableLength + this.#pendingBytes;
   }
 
-  /** Sends the head. The client may be gone before or after: then nothing is written. */
+  /** Sends the headers, unless the client has already left. */
   async begin(): Promise<void> {
     await createSession(this, { keepAlive: null, retry: null, trustClientEventId: false });
   }
 
-  /** Writes, or cuts the connection when more than the bound would wait. */
-  send(frame: Frame): 'sent' | 'cut' {
-    return this.#write(this.#bytesOf(frame));
+  /** Sends complete blocks at the end of this turn, or disconnects a client that is too far behind. */
+  send(frame: Buffer): 'sent' | 'cut' {
+    if (!this.#open) return 'cut';
+    const unsent = this.unsentBytes;
+    if (unsent > 0 && unsent + frame.length > this.#unsentBytesMax) {
+      this.destroy('too_slow');
+      return 'cut';
+    }
+    if (this.#pending.length === 0) flushLater(this);
+    this.#pending.push(frame);
+    this.#pendingBytes += frame.length;
+    return 'sent';
   }
 
-  /** The same of several, one or more, at once. */
-  sendAll(frames: readonly Frame[]): 'sent' | 'cut' {
-    return this.#write(joined(frames.map((frame) => this.#bytesOf(frame))));
+  /** Writes the pending frames. */
+  flush(): void {
+    if (this.#open && this.#pending.length > 0) this.#response.write(concatenated(this.#pending));
+    this.#pending.length = 0;
+    this.#pendingBytes = 0;
   }
 
-  /** Resolves when what was written is on its way, or the connection is over, at last by force. */
+  /** Resolves when the buffer is empty or the connection over, which a stalled client is in the end. */
   async drained(stalledMsMax: number): Promise<void> {
     const stalled = setTimeout(() => this.destroy('too_slow'), stalledMsMax).unref();
-    const { socket } = this.#response;
-    const emitter = socket ?? this.#response;
-    while (this.#open && emitter.writableNeedDrain) {
+    while (this.#open && this.#response.writableNeedDrain) {
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
-        emitter.once('drain', resolve);
+        this.#response.once('drain', resolve);
       });
     }
     clearTimeout(stalled);
   }
 
-  /** Ends the response as a complete one; cuts a client that does not read to its end in time. */
+  /** Ends the response; a client that does not read up to its end is disconnected after 10 s. */
   end(why: SessionEnd): void {
     if (!this.#open) return;
     this.why = why;
     this.sendHead();
+    this.flush();
     this.#close();
     this.#response.end();
     const timer = setTimeout(() => this.#response.destroy(), END_MS_MAX).unref();
@@ -124,37 +132,11 @@ export class FeedConnection extends Connection {
   }
 
   override sendChunk(chunk: string): void {
-    // Before the head is sent, better-sse flushes an empty chunk, which carries the head out.
+    // better-sse begins with an empty chunk, which sends the headers.
     if (this.#open) this.#response.write(chunk);
   }
 
   override cleanup(): void {}
-
-  #bytesOf(frame: Frame): Buffer {
-    const { socket, chunkedEncoding } = this.#response;
-    return socket !== null && chunkedEncoding ? frame.chunk : frame.blocks;
-  }
-
-  #write(bytes: Buffer): 'sent' | 'cut' {
-    if (!this.#open) return 'cut';
-    const waiting = this.unsentBytes;
-    if (waiting > 0 && waiting + bytes.length > this.#unsentBytesMax) {
-      this.destroy('too_slow');
-      return 'cut';
-    }
-    const { socket } = this.#response;
-    // Behind another answer on the same connection: there is no socket yet.
-    if (socket === null) this.#response.write(bytes);
-    else if (socket.writable) {
-      cork(socket);
-      socket.write(bytes);
-    } else {
-      // The client has closed its side; node:http closes ours.
-      this.destroy('client_left');
-      return 'cut';
-    }
-    return 'sent';
-  }
 
   #close(): void {
     if (!this.#open) return;
@@ -165,15 +147,26 @@ export class FeedConnection extends Connection {
   }
 }
 
-const corked: Socket[] = [];
+const unflushed: FeedConnection[] = [];
 
-/** Holds what is written to the socket until the present turn is over. */
-function cork(socket: Socket): void {
-  if (socket.writableCorked > 0) return;
-  socket.cork();
-  if (corked.push(socket) === 1) process.nextTick(uncorkAll);
+/** Flushes the connection when the current turn is over. */
+function flushLater(connection: FeedConnection): void {
+  if (unflushed.push(connection) > 1) return;
+  process.nextTick(() => {
+    for (const one of unflushed.splice(0)) one.flush();
+  });
 }
 
-function uncorkAll(): void {
-  for (const socket of corked.splice(0)) socket.uncork();
+let latest: { readonly frames: readonly Buffer[]; readonly bytes: Buffer } | undefined;
+
+/** Most listeners get the same frames in a turn: the latest concatenation is used again. */
+function concatenated(frames: readonly Buffer[]): Buffer {
+  const [only] = frames;
+  if (frames.length === 1 && only !== undefined) return only;
+  const isSame =
+    latest?.frames.length === frames.length && frames.every((one, n) => one === latest?.frames[n]);
+  if (!isSame || latest === undefined) {
+    latest = { frames: [...frames], bytes: Buffer.concat(frames) };
+  }
+  return latest.bytes;
 }

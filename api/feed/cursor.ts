@@ -1,48 +1,47 @@
 /**
- * Positions in the order feed: what `id:` lines carry and Last-Event-ID brings back. A position is
- * the message's sequence · 10^4 + four check digits hashed from its message id, because a broker
- * that lost its newest messages hands their sequences out again: a position proves which message
- * it meant. Sequences up to 9·10^11 keep positions exact as numbers; at 2,000 messages a second
- * that is 14 years.
+ * Cursors: a client's place in the order feed, sent as `id:` and returned in `Last-Event-ID`. A cursor
+ * is the message's sequence · 10^4 + four check digits hashed from its message id. A broker that lost
+ * its newest messages assigns their sequences again, so a sequence alone does not identify a message.
+ * Sequences up to 9·10^11 keep cursors exact as numbers: 14 years at 2,000 messages a second.
  */
 
-/** A decimal integer > 0, ascending with the feed; 0 stands for "none known". */
-export type Position = number & { readonly unit?: 'feed position' };
+/** A decimal integer > 0 that grows along the feed; 0 means unknown. */
+export type Cursor = number & { readonly unit?: 'feed cursor' };
 
-export const NO_POSITION: Position = 0;
+export const NO_CURSOR: Cursor = 0;
 
 const CHECKS = 10_000;
 const SEQUENCE_MAX = Math.floor(Number.MAX_SAFE_INTEGER / CHECKS) - 1;
-/** As many digits as the largest u64, which is what existing clients parse ids to. */
+/** As many digits as the largest u64, which existing clients parse ids into. */
 const DIGITS = /^\d{1,20}$/;
 
 /**
- * The position of a message.
+ * The cursor of a message.
  *
- * `position(7, 'a')` is 72220. Throws RangeError when the sequence is not in 1 … 9·10^11.
+ * `cursorOf(7, 'a')` is 72220. Throws RangeError unless the sequence is in 1 … 9·10^11.
  */
-export function position(sequence: number, messageId: string): Position {
+export function cursorOf(sequence: number, messageId: string): Cursor {
   if (!Number.isSafeInteger(sequence) || sequence < 1 || sequence > SEQUENCE_MAX) {
-    throw new RangeError(`no position for sequence ${sequence}`);
+    throw new RangeError(`no cursor for sequence ${sequence}`);
   }
   return sequence * CHECKS + check(messageId);
 }
 
-/** The sequence that a position names. Rounds down: the remainder is the check. */
-export function sequenceOf(at: Position): number {
-  return Math.floor(at / CHECKS);
+/** The sequence in a cursor. Rounds down: the remainder is the check. */
+export function sequenceOf(cursor: Cursor): number {
+  return Math.floor(cursor / CHECKS);
 }
 
-/** Parses a Last-Event-ID. Undefined when it is not a decimal integer of at most 20 digits. */
-export function parsePosition(text: string): bigint | undefined {
+/** Parses a Last-Event-ID. Undefined unless it is a decimal integer of at most 20 digits. */
+export function parseCursor(text: string): bigint | undefined {
   return DIGITS.test(text) ? BigInt(text) : undefined;
 }
 
-/** The requested position as one that this feed can have; undefined where it never will. */
-export function attainable(requested: bigint): Position | undefined {
-  const at = Number(requested);
-  return requested > 0n && at <= Number.MAX_SAFE_INTEGER && sequenceOf(at) <= SEQUENCE_MAX
-    ? at
+/** The requested cursor, or undefined if this feed can never have it. */
+export function attainable(requested: bigint): Cursor | undefined {
+  const cursor = Number(requested);
+  return requested > 0n && cursor <= Number.MAX_SAFE_INTEGER && sequenceOf(cursor) <= SEQUENCE_MAX
+    ? cursor
     : undefined;
 }
 

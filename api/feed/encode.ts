@@ -1,8 +1,8 @@
 /**
- * The forms of an event: of the order feed (specification 2.14) a match as the compact array and as
- * the labelled object, of a managed stream the live transaction (encode-transaction.ts), each as
- * JSON text on one line, and the event-stream blocks around them. Pure: the same match gives the
- * same text. Field order is part of the compact form and is kept in the labelled one.
+ * The formats of an event, each as JSON on one line, and the event-stream blocks around them. The order
+ * feed has the compact array and the labelled object; managed streams have the live transaction. Pure:
+ * the same match gives the same text. Field order is part of the compact format; the labelled one keeps
+ * it, and the live transaction lists its members alphabetically.
  */
 import type {
   FeedFill,
@@ -11,22 +11,15 @@ import type {
   FeedTrader,
   FeedVoid,
 } from '../../ingest/contract-feed.ts';
-import type { Position } from './cursor.ts';
-import { encodeTransaction } from './encode-transaction.ts';
+import type { Cursor } from './cursor.ts';
 
-/** `tx` is the form of managed streams, the others are those of the order feed. */
+/** `tx` is the format of managed streams, the others are those of the order feed. */
 export type Format = 'compact' | 'json' | 'tx';
 
 /** Exchange V2 orders carry no fee rate. */
 const FEE_RATE_BPS = '0';
 
-/** `retry:` of the first block, milliseconds. */
-const RETRY_MS = 2_000;
-
-export const RETRY_BLOCK = retryBlock(RETRY_MS);
-export const HEARTBEAT_BLOCK = ': heartbeat\n\n';
-
-/** JSON of a match in the given form, without line breaks. */
+/** JSON of a match in the given format, without line breaks. */
 export function encodeMatch(match: FeedMatch, format: Format): string {
   switch (format) {
     case 'compact':
@@ -34,47 +27,46 @@ export function encodeMatch(match: FeedMatch, format: Format): string {
     case 'json':
       return labelled(match);
     case 'tx':
-      return encodeTransaction(match);
+      return liveTransaction(match);
   }
 }
 
 /** An `order` or `tx` event: one data line, as JSON has no raw line breaks. */
-export function matchBlock(at: Position, json: string, format: Format): string {
-  return `id: ${at}\nevent: ${format === 'tx' ? 'tx' : 'order'}\ndata: ${json}\n\n`;
+export function matchBlock(cursor: Cursor, json: string, format: Format): string {
+  return `id: ${cursor}\nevent: ${format === 'tx' ? 'tx' : 'order'}\ndata: ${json}\n\n`;
 }
 
 /**
- * A `void` or `restored` event: what became of a match that was delivered before it was final, from
- * the mempool or from a block. The same in all forms; clients that know only `order` or `tx` ignore
- * it.
+ * A `void` or `restored` event about a match that was delivered before it was final. It is the same in
+ * all formats; clients that know only `order` or `tx` ignore it.
  */
-export function sequelBlock(at: Position, sequel: FeedVoid | FeedRestored): string {
+export function sequelBlock(cursor: Cursor, sequel: FeedVoid | FeedRestored): string {
   const json = JSON.stringify({
     tx_hash: sequel.txHash,
     match_id: sequel.matchId,
     ...(sequel.kind === 'void' ? { reason: sequel.reason } : {}),
     timestamp: detectedAt(sequel),
   });
-  return `id: ${at}\nevent: ${sequel.kind}\ndata: ${json}\n\n`;
+  return `id: ${cursor}\nevent: ${sequel.kind}\ndata: ${json}\n\n`;
 }
 
-/** Tells how long a client that lost its connection waits, milliseconds. */
+/** How long a client that lost its connection should wait, in milliseconds. */
 export function retryBlock(ms: number): string {
   return `retry: ${ms}\n\n`;
 }
 
-/** A block that only moves the client's position. */
-export function positionBlock(at: Position): string {
-  return `id: ${at}\n\n`;
+/** A block that only moves the client's cursor. */
+export function cursorBlock(cursor: Cursor): string {
+  return `id: ${cursor}\n\n`;
 }
 
 /**
- * A `gap` event: what was asked for, and where delivery goes on.
+ * A `gap` event: the cursor that was requested, and where delivery continues.
  *
- * `resumeAt` is set where nothing more of the past is delivered, so that a client that is cut now
- * resumes there; otherwise the ids of what follows do that.
+ * `resumeAt` is set if no older event follows, so that a client that is disconnected now resumes
+ * there; otherwise the ids of the events that follow do that.
  */
-export function gapBlock(requested: bigint, firstAvailable: Position, resumeAt?: Position): string {
+export function gapBlock(requested: bigint, firstAvailable: Cursor, resumeAt?: Cursor): string {
   const id = resumeAt === undefined || resumeAt === 0 ? '' : `id: ${resumeAt}\n`;
   const json = `{"requested":${requested},"first_available":${firstAvailable}}`;
   return `${id}event: gap\ndata: ${json}\n\n`;
@@ -99,7 +91,7 @@ function compact(match: FeedMatch): string {
     market.eventIcon,
   ];
   const head = JSON.stringify([match.txHash, detectedAt(match)]).slice(0, -1);
-  // A market id may exceed 2^53: its digits go into the text as they are.
+  // A market id may exceed 2^53: its digits are written as they are.
   const id = BigInt(match.market.marketId);
   const rest = JSON.stringify(afterId).slice(1);
   const orders = JSON.stringify([
@@ -176,12 +168,76 @@ function labelledOrder(match: FeedMatch, fill: FeedFill) {
   };
 }
 
+function liveTransaction(match: FeedMatch): string {
+  const { market } = match;
+  const before = {
+    condition_id: match.conditionId,
+    event_slug: market.eventSlug,
+    group_item_title: market.groupItemTitle,
+  };
+  const after = {
+    neg_risk: market.negRisk,
+    outcomes: market.outcomes,
+    question: market.question,
+    series_slug: market.seriesSlug,
+    slug: market.slug,
+    sports_market_type: market.sportsMarketType,
+    start_date: market.startDate,
+    tags_slug: market.tags,
+    token_ids: market.tokenIds,
+  };
+  // A market id may exceed 2^53: its digits are written as they are.
+  const id = `"id":${BigInt(market.marketId)}`;
+  const marketText = `${JSON.stringify(before).slice(0, -1)},${id},${JSON.stringify(after).slice(1)}`;
+  const makers = JSON.stringify(match.makers.map((maker) => participant(match, maker)));
+  const rest = JSON.stringify({
+    taker: participant(match, match.taker),
+    timestamp: new Date(match.detectedAtMs).toISOString(),
+    tx_hash: match.txHash,
+  }).slice(1);
+  return `{"makers":${makers},"market":${marketText},${rest}`;
+}
+
+function participant(match: FeedMatch, fill: FeedFill) {
+  return {
+    fee: String(fill.fee),
+    order: orderOf(fill),
+    outcome: match.market.outcomes[fill.outcomeIndex],
+    shares: String(fill.shares),
+    side: fill.side,
+    token_ids_index: fill.outcomeIndex,
+    usdc: String(fill.usdc),
+    user: { address: fill.trader.address, name: fill.trader.name },
+  };
+}
+
+/** The order from calldata. Without calldata its capacity is "0", which no real order has. */
+function orderOf({ order, orderHash }: FeedFill) {
+  if (order === null) {
+    return { order_hash: orderHash, shares: '0', signature_type: 0, timestamp: '', usdc: '0' };
+  }
+  const { shares, signatureType, timestampMs, usdc } = order;
+  return {
+    order_hash: orderHash,
+    shares: String(shares),
+    signature_type: signatureType,
+    timestamp: isoOf(timestampMs),
+    usdc: String(usdc),
+  };
+}
+
+/** An order may carry any number of milliseconds; a number that is not a date becomes ''. */
+function isoOf(timestampMs: number): string {
+  const time = new Date(timestampMs);
+  return timestampMs === 0 || Number.isNaN(time.getTime()) ? '' : time.toISOString();
+}
+
 /** `YYYY-MM-DD HH:MM:SS.mmmZ`. */
 function detectedAt({ detectedAtMs }: { readonly detectedAtMs: number }): string {
   return spaced(new Date(detectedAtMs).toISOString());
 }
 
-/** The v1 feed writes a space where ISO 8601 has T; '' stays ''. */
+/** The v1 feed has a space where ISO 8601 has T; '' stays ''. */
 function spaced(iso: string): string {
   return iso.replace('T', ' ');
 }

@@ -1,56 +1,106 @@
 /**
  * Brings the feed to its listeners. A listener is either live, in the index and at the head, or it
- * reads by its cursor until it gets there; the change between the two happens between two events,
- * so that there is no gap and no duplicate. One that reads waits for its socket; a live one that
- * does not read is cut at its bound and never slows another.
+ * reads from its cursor until it gets there; it switches between two events, so there is no gap and no
+ * duplicate. A listener that reads waits for its socket; a live one that does not read is disconnected
+ * at its limit and never slows another.
  */
-import { setImmediate, setTimeout } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { NatsUnavailableError, StreamMissingError } from '../../infra/nats/connection.ts';
-import { RETRY_BLOCK } from './encode.ts';
-import type { FeedEvent } from './event.ts';
-import type { FeedLog, Head, LogSink } from './feed-log.ts';
-import type { Filter } from './filter.ts';
-import { FilterIndex } from './filter-index.ts';
-import { Frame } from './frame.ts';
+import type { SessionEnd } from '../sessions/record.ts';
+import { retryBlock } from './encode.ts';
+import type { FeedEvent, FeedLog, Head, LogSink } from './feed-log.ts';
+import { type Filter, FilterIndex } from './filter.ts';
 import type { Listener } from './listener.ts';
-import type { Locator } from './replay.ts';
+import type { Replay } from './replay.ts';
 
-/** A listener that reads what is stored has at most about this much waiting in its socket. */
+export type FanOutOptions = {
+  readonly log: FeedLog;
+  readonly replay: Replay;
+  readonly logger: Logger;
+  readonly heartbeatMs: number;
+  /** How long a listener that reads may take for what was written to it. */
+  readonly stalledMsMax: number;
+};
+
+/** Since the process started. */
+export type FeedFigures = {
+  readonly listeners: number;
+  /** Listeners that read stored events and are not at the head yet. */
+  readonly replaying: number;
+  /** Messages of the stream that this process has not read. */
+  readonly behind: number;
+  readonly opened: { readonly fromNow: number; readonly resumed: number };
+  readonly ended: ReadonlyMap<SessionEnd, number>;
+  readonly events: number;
+  readonly gaps: number;
+};
+
+/** How much is buffered for a listener that reads before it waits for its socket. */
 const READ_UNSENT_BYTES_MAX = 64 * 1_024;
-const RETRY_MS = 200;
-const RETRY = Frame.of(RETRY_BLOCK);
-
-/** Where listeners read; the log in turn brings its events here, so the two are joined later. */
-export type Source = { readonly log: FeedLog; readonly locator: Locator };
+const READ_RETRY_MS = 200;
+/** How long a client waits before it reconnects, milliseconds. */
+const CLIENT_RETRY = Buffer.from(retryBlock(2_000));
+const HEARTBEAT_BUCKETS = 30;
 
 export class FanOut implements LogSink {
   readonly listeners = new Set<Listener>();
+  readonly #log: FeedLog;
+  readonly #replay: Replay;
   readonly #logger: Logger;
   readonly #stalledMsMax: number;
   readonly #index = new FilterIndex<Listener>();
-  #source: Source | undefined;
+  readonly #heartbeats: NodeJS.Timeout;
+  /** Listeners by the time they came, so that thousands of heartbeats never go out at once. */
+  readonly #buckets = Array.from({ length: HEARTBEAT_BUCKETS }, () => new Set<Listener>());
+  #bucket = 0;
+  readonly #opened = { fromNow: 0, resumed: 0 };
+  readonly #ended = new Map<SessionEnd, number>();
+  /** Sent to listeners that are gone. */
+  #events = 0;
+  #gaps = 0;
 
-  constructor(logger: Logger, stalledMsMax: number) {
-    this.#logger = logger;
-    this.#stalledMsMax = stalledMsMax;
+  constructor(options: FanOutOptions) {
+    this.#log = options.log;
+    this.#replay = options.replay;
+    this.#logger = options.logger;
+    this.#stalledMsMax = options.stalledMsMax;
+    const beatAll = () => this.#beatBucket();
+    this.#heartbeats = setInterval(beatAll, options.heartbeatMs / HEARTBEAT_BUCKETS).unref();
   }
 
-  /** Says where to read from; must be called before the first listener is added. */
-  readFrom(source: Source): void {
-    this.#source = source;
+  get figures(): FeedFigures {
+    const open = [...this.listeners];
+    return {
+      listeners: open.length,
+      replaying: open.filter((listener) => !listener.live).length,
+      behind: this.#log.behind,
+      opened: this.#opened,
+      ended: this.#ended,
+      events: open.reduce((sum, { delivered }) => sum + delivered, this.#events),
+      gaps: open.reduce((sum, { gaps }) => sum + gaps, this.#gaps),
+    };
   }
 
-  /** Serves the listener until its connection is over. Resolves once the head is on its way. */
+  /** Serves the listener until its connection is over. Resolves once the headers are sent. */
   async add(listener: Listener): Promise<void> {
     const { connection } = listener;
+    const bucket = this.#buckets[this.#bucket];
     this.listeners.add(listener);
+    bucket?.add(listener);
+    this.#opened[listener.claim === 0n ? 'fromNow' : 'resumed'] += 1;
     void connection.over.then(() => {
       this.listeners.delete(listener);
+      bucket?.delete(listener);
       this.#unlist(listener);
     });
+    void connection.gone.then(() => {
+      this.#ended.set(connection.why, (this.#ended.get(connection.why) ?? 0) + 1);
+      this.#events += listener.delivered;
+      this.#gaps += listener.gaps;
+    });
     await connection.begin();
-    connection.send(RETRY);
+    connection.send(CLIENT_RETRY);
     void this.#read(listener);
   }
 
@@ -63,8 +113,8 @@ export class FanOut implements LogSink {
       return;
     }
     this.#index.forEachCandidate(facts, (listener) => {
-      // Not after the cursor: met already in this event, or the client is ahead of our tail.
-      if (event.sequence <= listener.cursor) return;
+      // Already offered this event, or the client is ahead of our log.
+      if (event.sequence <= listener.sequence) return;
       if (listener.offer(event) === 'cut') this.#cut(listener);
     });
   }
@@ -75,12 +125,12 @@ export class FanOut implements LogSink {
       if (live) this.#catchUp(listener, last);
       this.#unlist(listener);
       listener.unlocated = true;
-      // One that reads already finds that out by itself.
+      // A listener that reads already will notice by itself.
       if (live) void this.#read(listener);
     }
   }
 
-  /** Delivers what comes from now on under another filter; what was looked at stays so. */
+  /** Delivers under another filter from now on; what was examined stays so. */
   refilter(listener: Listener, filter: Filter): void {
     // The index finds a member by the filter that it was filed under.
     if (listener.live) this.#index.delete(listener);
@@ -88,21 +138,23 @@ export class FanOut implements LogSink {
     if (listener.live) this.#index.add(listener);
   }
 
-  /** Sends the heartbeat, and the position of a listener that is at the head. */
-  beat(listener: Listener): void {
-    const { head } = this.#joined.log;
-    if (listener.live && head !== undefined) this.#catchUp(listener, head);
-    listener.beat();
+  stop(): void {
+    clearInterval(this.#heartbeats);
   }
 
-  get #joined(): Source {
-    if (this.#source === undefined) throw new Error('the listeners have nowhere to read from');
-    return this.#source;
+  /** Each listener is in one bucket; a bucket gets its heartbeats once per interval. */
+  #beatBucket(): void {
+    this.#bucket = (this.#bucket + 1) % HEARTBEAT_BUCKETS;
+    const { head } = this.#log;
+    for (const listener of this.#buckets[this.#bucket] ?? []) {
+      if (listener.live && head !== undefined) this.#catchUp(listener, head);
+      listener.beat();
+    }
   }
 
   /** Everything up to the head was offered to a live listener, through the index. */
   #catchUp(listener: Listener, head: Head): void {
-    if (head.sequence > listener.cursor) listener.pass(head.sequence, head.position);
+    if (head.sequence > listener.sequence) listener.pass(head.sequence, head.cursor);
   }
 
   async #read(listener: Listener): Promise<void> {
@@ -116,8 +168,8 @@ export class FanOut implements LogSink {
         } else await this.#readPage(listener);
       } catch (error) {
         if (error instanceof NatsUnavailableError || error instanceof StreamMissingError) {
-          // Heartbeats go on meanwhile; the cursor waits.
-          await setTimeout(RETRY_MS, undefined, { ref: false });
+          // Heartbeats continue while the cursor waits.
+          await delay(READ_RETRY_MS, undefined, { ref: false });
           continue;
         }
         this.#logger.error({ err: error }, 'a listener of the feed could not be served');
@@ -127,46 +179,46 @@ export class FanOut implements LogSink {
   }
 
   #atHead(listener: Listener): boolean {
-    return listener.cursor >= (this.#joined.log.head?.sequence ?? 0);
+    return listener.sequence >= (this.#log.head?.sequence ?? 0);
   }
 
   async #locate(listener: Listener): Promise<void> {
-    const { log, locator } = this.#joined;
-    const { generation } = log;
-    const start = await locator.locate(listener.claim, listener.reading);
-    if (generation === log.generation) listener.startAt(start);
+    const { generation } = this.#log;
+    const start = await this.#replay.locate(listener.claim, listener.format);
+    if (generation === this.#log.generation) listener.startAt(start);
   }
 
   async #readPage(listener: Listener): Promise<void> {
-    const { log } = this.#joined;
-    const { head } = log;
-    const { filter } = listener;
-    const events = await log.after(listener.cursor, listener.reading);
-    // The feed was replaced meanwhile: what was read belongs to the former one.
+    const { head } = this.#log;
+    const events = await this.#replay.after(listener.sequence, listener.format);
+    // The feed was replaced meanwhile: these events belong to the former one.
     if (listener.unlocated || head === undefined) return;
-    // What was read need not fit another filter.
-    if (listener.filter !== filter) return;
     const [first] = events;
     if (first === undefined) {
-      // All of it was removed up to what was the head.
-      listener.tellGap(head.position, head.position);
-      listener.pass(head.sequence, head.position);
+      // Everything up to the former head was removed.
+      listener.tellGap(head.cursor, head.cursor);
+      listener.pass(head.sequence, head.cursor);
       return;
     }
-    if (first.sequence > listener.cursor + 1) listener.tellGap(first.position);
-    const offered = listener.offerPage(events, READ_UNSENT_BYTES_MAX);
-    if (offered === 'cut' || this.#atHead(listener)) return;
+    if (first.sequence > listener.sequence + 1) listener.tellGap(first.cursor);
+    const { connection } = listener;
+    for (const event of events) {
+      if (listener.offer(event) === 'cut') return;
+      if (connection.unsentBytes > READ_UNSENT_BYTES_MAX) break;
+    }
+    if (this.#atHead(listener)) return;
     // The page is given up while the socket drains: only the cursor waits for a slow client.
     await setImmediate();
-    if (listener.connection.unsentBytes > READ_UNSENT_BYTES_MAX)
-      await listener.connection.drained(this.#stalledMsMax);
+    if (connection.unsentBytes > READ_UNSENT_BYTES_MAX) {
+      await connection.drained(this.#stalledMsMax);
+    }
   }
 
   #tellSkipped(event: FeedEvent, skippedAfter: Head): void {
     for (const listener of this.listeners) {
-      if (!listener.live || listener.cursor > skippedAfter.sequence) continue;
+      if (!listener.live || listener.sequence > skippedAfter.sequence) continue;
       this.#catchUp(listener, skippedAfter);
-      if (listener.tellGap(event.position) === 'cut') this.#cut(listener);
+      if (listener.tellGap(event.cursor) === 'cut') this.#cut(listener);
     }
   }
 
@@ -178,8 +230,8 @@ export class FanOut implements LogSink {
   #cut(listener: Listener): void {
     this.#unlist(listener);
     this.#logger.info(
-      { key_hash: listener.keyHash, position: String(listener.claim) },
-      'a listener of the feed did not keep up and was cut',
+      { key_hash: listener.keyHash, cursor: String(listener.claim) },
+      'a listener of the feed did not keep up and was disconnected',
     );
   }
 }

@@ -1,10 +1,11 @@
 /**
- * The FEED stream as this process sees it: one tail that fills the ring, and reads of what is
- * older. Invariant: events come in stream order, each once; what is skipped, and a stream that is
- * not the one that was followed, is told. It knows no listeners and no clients' positions.
+ * The FEED stream as this process sees it: one reader that follows it forever and keeps the newest
+ * events in a ring. Invariant: events come in stream order, each once; skipped messages and a stream
+ * that was replaced are reported to the sink. The log knows neither listeners nor clients' cursors.
  */
-import { setImmediate, setTimeout } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { z } from 'zod';
 import {
   type Nats,
   NatsUnavailableError,
@@ -13,24 +14,24 @@ import {
   streamStateBeyond,
 } from '../../infra/nats/connection.ts';
 import { firstMessageAtOrAfter, getMessage } from '../../infra/nats/read.ts';
-import { type TailMessage, tailBatches } from '../../infra/nats/reader.ts';
-import { ChunkCache } from './chunks.ts';
-import { NO_POSITION, type Position, position } from './cursor.ts';
-import { FeedEvent, type Offered } from './event.ts';
-import type { Reading } from './packed.ts';
-import { Ring } from './ring.ts';
+import { StreamRewoundError, type TailMessage, tailBatches } from '../../infra/nats/reader.ts';
+import { retry } from '../../infra/retry.ts';
+import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract-feed.ts';
+import { type Cursor, cursorOf, NO_CURSOR } from './cursor.ts';
+import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
+import { type Facts, factsOf, factsOfSequel } from './filter.ts';
 
-/** The newest message of the feed; its position is unknown where it was removed before we came. */
+/** The newest message of the feed; its cursor is unknown if it was removed before we started. */
 export type Head = {
   readonly sequence: number;
-  readonly position: Position;
+  readonly cursor: Cursor;
   readonly storedAtMs: number;
 };
 
 export type LogSink = {
-  /** An event that is now in the ring; `skippedAfter` where it does not follow the last one. */
+  /** An event that was added to the ring; `skippedAfter` is set if it does not follow the last one. */
   event(event: FeedEvent, skippedAfter: Head | undefined): void;
-  /** The stream lost messages or was made anew: no position holds unless it is located again. */
+  /** The stream lost messages or was recreated: every cursor must be located again. */
   replaced(last: Head): void;
 };
 
@@ -38,24 +39,34 @@ export type LogOptions = {
   readonly nats: Nats;
   readonly logger: Logger;
   readonly stream: string;
+  /** Limits of the ring: events, and bytes of their messages. */
   readonly ringEventsMax: number;
   readonly ringBytesMax: number;
-  readonly chunkBytesMax: number;
-  readonly sink: LogSink;
 };
 
-/** About what a listener that reads has room for. */
-const PAGE_EVENTS_MAX = 64;
+/** What is offered to a listener. */
+export type Offered = {
+  readonly sequence: number;
+  readonly cursor: Cursor;
+  /** Undefined if the message cannot be read; such a message is skipped. */
+  readonly facts: Facts | undefined;
+  /** The event's block. Throws if the message cannot be read. */
+  frame(format: Format): Buffer;
+};
+
+const RETRY_MS = 250;
+const LAG_CHECK_MS = 2_000;
+/** A few seconds at the highest rate that the service is built for. */
+const LAG_MESSAGES_MAX = 10_000;
 /**
- * A burst gives way to sockets and new requests after this much. Nothing reaches a socket before,
- * so the bytes must stay far below what may wait for a live listener.
+ * During a burst, sockets and new requests get a turn after this much work. Nothing is written to a
+ * socket before, so the bytes must stay far below what may be buffered for a live listener.
  */
 const SLICE_MS_MAX = 40;
 const SLICE_BYTES_MAX = 65_536;
-const PROOF_RETRY_MS = 200;
 /**
- * A write to a socket costs about the same for one event as for several. So after a fan-out that
- * took long, what comes within twice that time is written together.
+ * Writing several events to a socket costs about as much as writing one. After a slow fan-out, events
+ * that arrive within twice its duration are therefore written together.
  */
 const REST_PER_WORK = 2;
 const REST_MS_MAX = 10;
@@ -65,17 +76,34 @@ const WORK_MS_MIN = 2;
 export class FeedLog {
   readonly #options: LogOptions;
   readonly #ring: Ring;
-  readonly #chunks: ChunkCache;
+  readonly #abort = new AbortController();
+  #sink: LogSink | undefined;
+  #running: Promise<unknown> = Promise.resolve();
   #head: Head | undefined;
-  /** First sequence of a session of the tail whose connection to what came before is unproven. */
+  /** First sequences of reader sessions that are not yet proven to continue the stream. */
   #doubts: number[] = [];
   #continuation: number | undefined;
   #generation = 0;
+  #trouble: string | undefined = 'the feed is starting';
+  #lag: string | undefined;
+  #behind = 0;
 
   constructor(options: LogOptions) {
     this.#options = options;
     this.#ring = new Ring(options.ringEventsMax, options.ringBytesMax);
-    this.#chunks = new ChunkCache(options.nats, options.stream, options.chunkBytesMax);
+  }
+
+  /** Follows the stream until `stop`. Resolves after the first attempt, whatever its outcome. */
+  async start(sink: LogSink): Promise<void> {
+    this.#sink = sink;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#running = Promise.all([this.#run(resolve), this.#watchLag()]);
+    await promise;
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    await this.#running;
   }
 
   /** Undefined until the stream was reached for the first time. */
@@ -88,105 +116,25 @@ export class FeedLog {
     return this.#generation;
   }
 
-  /**
-   * Finds the head, or proves that the stream still continues the one that was followed.
-   *
-   * Rejects with NatsUnavailableError and StreamMissingError.
-   */
-  async attach(): Promise<void> {
-    if (this.#head === undefined) {
-      const { lastSequence } = await streamState(this.#options.nats, this.#options.stream);
-      this.#head = await this.#headAt(lastSequence);
-    } else if (!(await this.#continues(this.#head))) await this.#replace(this.#head);
-  }
-
-  /**
-   * Takes in what is stored after the head until the signal ends it, or until the stream turns out
-   * to be another one: then attach again. Rejects as `attach` and `tailBatches` do.
-   */
-  async follow(signal: AbortSignal): Promise<void> {
-    const { nats, stream, logger } = this.#options;
-    const tail = new AbortController();
-    const fromSequence = (this.#head?.sequence ?? 0) + 1;
-    // Proven again with the first message: the server may be gone since `attach`.
-    this.#doubts = [fromSequence];
-    const batches = tailBatches(nats, {
-      stream,
-      fromSequence,
-      signal: AbortSignal.any([signal, tail.signal]),
-      onRestart: ({ next, reason }) => {
-        logger.info({ stream, next, reason }, 'the tail of the feed started again');
-        this.#doubts.push(next);
-        // At once as well: a stream that lost messages may bring none from `next` on for long.
-        void this.#proveHead(tail);
-      },
-    });
-    void this.#proveHead(tail);
-    try {
-      for await (const batch of batches) {
-        const startedAt = performance.now();
-        if (!(await this.#takeAll(batch))) return;
-        // The fan-out is done when the sockets were written, at the end of this turn.
-        await new Promise<void>((resolve) => process.nextTick(resolve));
-        await this.#rest(performance.now() - startedAt);
-      }
-    } finally {
-      tail.abort();
-    }
-  }
-
-  /**
-   * Events after a sequence, in order, from the ring or the stream; the first does not follow it
-   * where some were removed. Empty when nothing up to the head is left.
-   *
-   * Rejects as `attach` does.
-   */
-  async after(sequence: number, reading: Reading): Promise<readonly Offered[]> {
-    const { nats, stream } = this.#options;
-    const head = this.#head?.sequence ?? 0;
-    let at = sequence;
-    while (at < head) {
-      const held = this.#ringAfter(at);
-      if (held.length > 0) return held;
-      const chunk = await this.#chunks.covering(at + 1, head, reading);
-      const events = chunk.packs.find(({ last }) => last > at)?.after(at) ?? [];
-      if (events.length > 0) return events;
-      const { firstSequence } = await streamState(nats, stream);
-      const first = this.firstKept(firstSequence);
-      at = first > at + 1 ? first - 1 : chunk.end;
-    }
-    return [];
-  }
-
-  /** Sequence at which the feed went on when it was last seen replaced. */
+  /** The sequence at which the feed continued when it was last replaced. */
   get continuation(): number | undefined {
     return this.#continuation;
   }
 
-  /** The first sequence that can be delivered, given the first that the stream holds. */
-  firstKept(firstSequence: number): number {
-    return Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
+  /** Why the stream is not being read; undefined while it is. */
+  get trouble(): string | undefined {
+    return this.#trouble ?? this.#lag;
   }
 
-  /** The position of a message, from memory alone. */
-  remembered(sequence: number): Position | undefined {
-    const head = this.#head;
-    if (head?.sequence === sequence && head.position !== NO_POSITION) return head.position;
-    return this.#ring.at(sequence)?.position;
+  /** Messages of the stream that had not been read at the last check. */
+  get behind(): number {
+    return this.#behind;
   }
 
-  /**
-   * The position of a message at or before the head, for a listener that then reads on as given.
-   * Rejects as `attach` does.
-   */
-  async stored(sequence: number, reading: Reading): Promise<Position | undefined> {
-    const { packs } = await this.#chunks.covering(sequence, this.#head?.sequence ?? 0, reading);
-    return packs.find(({ last }) => last >= sequence)?.positionAt(sequence);
-  }
-
-  #ringAfter(sequence: number): FeedEvent[] {
+  /** Up to `countMax` events that directly follow a sequence; empty if the ring lacks the first. */
+  ringAfter(sequence: number, countMax: number): FeedEvent[] {
     const events: FeedEvent[] = [];
-    for (let next = sequence + 1; events.length < PAGE_EVENTS_MAX; next += 1) {
+    for (let next = sequence + 1; events.length < countMax; next += 1) {
       const event = this.#ring.at(next);
       if (event === undefined) break;
       events.push(event);
@@ -194,7 +142,112 @@ export class FeedLog {
     return events;
   }
 
-  /** False where a message is not of the stream that was followed. */
+  /** The first sequence that can be delivered, given the first that the stream holds. */
+  firstKept(firstSequence: number): number {
+    return Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
+  }
+
+  /** The cursor of a message, from memory alone. */
+  remembered(sequence: number): Cursor | undefined {
+    const head = this.#head;
+    if (head?.sequence === sequence && head.cursor !== NO_CURSOR) return head.cursor;
+    return this.#ring.at(sequence)?.cursor;
+  }
+
+  async #run(firstAttempt: () => void): Promise<void> {
+    const { signal } = this.#abort;
+    while (!signal.aborted) {
+      try {
+        await this.#attach();
+        this.#trouble = undefined;
+        firstAttempt();
+        await this.#follow(signal);
+      } catch (error) {
+        this.#note(error);
+        firstAttempt();
+        await this.#pause(RETRY_MS);
+      }
+    }
+  }
+
+  async #watchLag(): Promise<void> {
+    const { nats, stream } = this.#options;
+    while (!this.#abort.signal.aborted) {
+      await this.#pause(LAG_CHECK_MS);
+      try {
+        const { lastSequence } = await streamState(nats, stream);
+        const behind = lastSequence - (this.#head?.sequence ?? 0);
+        this.#behind = Math.max(0, behind);
+        this.#lag = behind > LAG_MESSAGES_MAX ? `the feed is ${behind} messages behind` : undefined;
+      } catch (error) {
+        if (!isTemporary(error)) throw error;
+        this.#lag = error.message;
+      }
+    }
+  }
+
+  async #pause(ms: number): Promise<void> {
+    const { signal } = this.#abort;
+    // Rejects only after an abort, which the loops check themselves.
+    await delay(ms, undefined, { signal, ref: false }).catch(() => undefined);
+  }
+
+  /**
+   * A temporary error is logged once and tried again. Any other is a bug: it stays an unhandled
+   * rejection, which ends the process so that a new one starts clean.
+   */
+  #note(error: unknown): void {
+    if (!isTemporary(error)) throw error;
+    if (this.#trouble !== error.message) {
+      this.#options.logger.warn({ err: error }, 'the feed cannot be read');
+    }
+    this.#trouble = error.message;
+  }
+
+  /** Finds the head, or proves that the stream still continues the one that was followed. */
+  async #attach(): Promise<void> {
+    if (this.#head === undefined) {
+      const { lastSequence } = await streamState(this.#options.nats, this.#options.stream);
+      this.#head = await this.#headAt(lastSequence);
+    } else if (!(await this.#continues(this.#head))) await this.#replace(this.#head);
+  }
+
+  /**
+   * Reads what is stored after the head until the signal aborts, or until the stream turns out to be
+   * another one, after which it must be attached again.
+   */
+  async #follow(signal: AbortSignal): Promise<void> {
+    const { nats, stream, logger } = this.#options;
+    const reader = new AbortController();
+    const fromSequence = (this.#head?.sequence ?? 0) + 1;
+    // Proven again with the first message: the server may have been replaced since `#attach`.
+    this.#doubts = [fromSequence];
+    const batches = tailBatches(nats, {
+      stream,
+      fromSequence,
+      signal: AbortSignal.any([signal, reader.signal]),
+      onRestart: ({ next, reason }) => {
+        logger.info({ stream, next, reason }, 'the reader of the feed restarted');
+        this.#doubts.push(next);
+        // Also at once: a stream that lost messages may not deliver `next` for a long time.
+        void this.#proveHead(reader);
+      },
+    });
+    void this.#proveHead(reader);
+    try {
+      for await (const batch of batches) {
+        const startedAt = performance.now();
+        if (!(await this.#takeAll(batch))) return;
+        // Connections write to their sockets at the end of the turn: that is part of the work.
+        await setImmediate();
+        await this.#rest(performance.now() - startedAt);
+      }
+    } finally {
+      reader.abort();
+    }
+  }
+
+  /** False if a message is not of the stream that was followed. */
   async #takeAll(batch: readonly TailMessage[]): Promise<boolean> {
     let endsAt = performance.now() + SLICE_MS_MAX;
     let bytes = 0;
@@ -214,11 +267,10 @@ export class FeedLog {
     return true;
   }
 
-  /** Lets events gather after a fan-out of so many milliseconds. */
+  /** Lets events accumulate after a fan-out of the given duration. */
   async #rest(busyMs: number): Promise<void> {
     if (busyMs < WORK_MS_MIN) return;
-    const ms = Math.min(busyMs * REST_PER_WORK, REST_MS_MAX);
-    await setTimeout(ms, undefined, { ref: false });
+    await delay(Math.min(busyMs * REST_PER_WORK, REST_MS_MAX), undefined, { ref: false });
   }
 
   #take(message: TailMessage): void {
@@ -227,20 +279,20 @@ export class FeedLog {
     this.#ring.push(event);
     this.#head = event;
     const follows = last === undefined || event.sequence === last.sequence + 1;
-    this.#options.sink.event(event, follows ? undefined : last);
+    this.#sink?.event(event, follows ? undefined : last);
   }
 
-  /** Ends the tail when the stream turns out to be another one; asks until it is answered. */
-  async #proveHead(tail: AbortController): Promise<void> {
-    while (!tail.signal.aborted) {
-      try {
-        if (this.#head !== undefined && !(await this.#continues(this.#head))) tail.abort();
-        return;
-      } catch (error) {
-        const passes = error instanceof NatsUnavailableError || error instanceof StreamMissingError;
-        if (!passes) throw error;
-        await setTimeout(PROOF_RETRY_MS, undefined, { ref: false });
-      }
+  /** Stops the reader if the stream turns out to be another one. */
+  async #proveHead(reader: AbortController): Promise<void> {
+    const { signal } = reader;
+    try {
+      const continues = await retry(
+        async () => this.#head === undefined || (await this.#continues(this.#head)),
+        { signal, isRetryable: isTemporary },
+      );
+      if (!continues) reader.abort();
+    } catch (error) {
+      if (!signal.aborted) throw error;
     }
   }
 
@@ -249,31 +301,164 @@ export class FeedLog {
     const { nats, stream } = this.#options;
     const { lastSequence } = await streamStateBeyond(nats, stream, head.sequence);
     if (lastSequence < head.sequence) return false;
-    if (head.position === NO_POSITION) return true;
+    if (head.cursor === NO_CURSOR) return true;
     const message = await getMessage(nats, stream, head.sequence);
-    return message === undefined || position(head.sequence, message.messageId) === head.position;
+    return message === undefined || cursorOf(head.sequence, message.messageId) === head.cursor;
   }
 
-  /** Goes on in a stream that lost messages or was made anew, at what was stored after our last. */
+  /** Continues in a stream that lost messages or was recreated, at what was stored after our last. */
   async #replace(last: Head): Promise<void> {
-    const { nats, stream, logger, sink } = this.#options;
+    const { nats, stream, logger } = this.#options;
     const later = await firstMessageAtOrAfter(nats, stream, last.storedAtMs + 1);
     const { lastSequence } = await streamState(nats, stream);
     const continuation = later?.sequence ?? lastSequence + 1;
     this.#head = await this.#headAt(continuation - 1);
     this.#continuation = continuation;
     this.#ring.clear();
-    this.#chunks.clear();
     this.#generation += 1;
-    logger.warn({ stream, position: last.position, continuation }, 'the feed was replaced');
-    sink.replaced(last);
+    logger.warn({ stream, cursor: last.cursor, continuation }, 'the feed was replaced');
+    this.#sink?.replaced(last);
   }
 
   async #headAt(sequence: number): Promise<Head> {
     const { nats, stream } = this.#options;
     const message = sequence === 0 ? undefined : await getMessage(nats, stream, sequence);
-    if (message === undefined) return { sequence, position: NO_POSITION, storedAtMs: 0 };
-    const at = position(sequence, message.messageId);
-    return { sequence, position: at, storedAtMs: message.timestampMs };
+    if (message === undefined) return { sequence, cursor: NO_CURSOR, storedAtMs: 0 };
+    const cursor = cursorOf(sequence, message.messageId);
+    return { sequence, cursor, storedAtMs: message.timestampMs };
+  }
+}
+
+function isTemporary(
+  error: unknown,
+): error is NatsUnavailableError | StreamMissingError | StreamRewoundError {
+  return (
+    error instanceof NatsUnavailableError ||
+    error instanceof StreamMissingError ||
+    error instanceof StreamRewoundError
+  );
+}
+
+/**
+ * An event in the ring. Facts and frames are made when they are first needed and shared by all
+ * listeners. Measured for a match of two makers (2.3 KB of JSON): decoding 9 µs, encoding 2 µs per
+ * format; so the compact format is made with the decoding, and the others decode again.
+ */
+export class FeedEvent implements Offered {
+  readonly sequence: number;
+  readonly cursor: Cursor;
+  /** When the stream stored it, milliseconds since the epoch. */
+  readonly storedAtMs: number;
+  /** Size of the message. Facts and all formats take at most about four times as much. */
+  readonly bytes: number;
+  readonly #data: Buffer;
+  #readable: Readable | 'unreadable' | undefined;
+  readonly #others: { json?: Buffer; tx?: Buffer } = {};
+
+  constructor(message: TailMessage) {
+    this.sequence = message.sequence;
+    this.cursor = cursorOf(message.sequence, message.messageId);
+    this.storedAtMs = message.timestampMs;
+    this.bytes = message.data.length;
+    // A copy: the message's data is a view of a much larger network buffer.
+    this.#data = Buffer.from(message.data);
+  }
+
+  get facts(): Facts | undefined {
+    const readable = this.#decoded();
+    return readable === 'unreadable' ? undefined : readable.facts;
+  }
+
+  frame(format: Format): Buffer {
+    if (format !== 'compact') {
+      this.#others[format] ??= encode(decodeFeedEvent(this.#data), this.cursor, format);
+      return this.#others[format];
+    }
+    const readable = this.#decoded();
+    if (readable === 'unreadable') throw new Error(`message ${this.sequence} cannot be read`);
+    return readable.frame;
+  }
+
+  #decoded(): Readable | 'unreadable' {
+    this.#readable ??= readEvent(this.#data, this.cursor, 'compact') ?? 'unreadable';
+    return this.#readable;
+  }
+}
+
+type Readable = { readonly facts: Facts; readonly frame: Buffer };
+
+/** Facts and one format of a message of the stream; undefined if it is not a FEED event. */
+export function readEvent(data: Uint8Array, cursor: Cursor, format: Format): Readable | undefined {
+  let message: Message;
+  try {
+    message = decodeFeedEvent(data);
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof z.ZodError) return undefined;
+    throw error;
+  }
+  const facts = message.kind === 'match' ? factsOf(message) : factsOfSequel(message);
+  return { facts, frame: encode(message, cursor, format) };
+}
+
+function encode(message: Message, cursor: Cursor, format: Format): Buffer {
+  return Buffer.from(
+    message.kind === 'match'
+      ? matchBlock(cursor, encodeMatch(message, format), format)
+      : sequelBlock(cursor, message),
+  );
+}
+
+/**
+ * The newest events in memory, in stream order without a hole. Limited by number and by bytes of the
+ * messages; the oldest leave first.
+ */
+export class Ring {
+  readonly #slots: (FeedEvent | undefined)[] = [];
+  readonly #eventsMax: number;
+  readonly #bytesMax: number;
+  /** Sequences of the oldest event held, and of the one after the newest. */
+  #first = 0;
+  #next = 0;
+  #bytes = 0;
+
+  constructor(eventsMax: number, bytesMax: number) {
+    this.#eventsMax = eventsMax;
+    this.#bytesMax = bytesMax;
+  }
+
+  /** The oldest event; undefined while the ring is empty. */
+  get oldest(): FeedEvent | undefined {
+    return this.at(this.#first);
+  }
+
+  /** Adds the newest event. If it does not follow the last one, the ring is emptied first. */
+  push(event: FeedEvent): void {
+    if (event.sequence !== this.#next) this.clear();
+    if (this.#first === this.#next) this.#first = event.sequence;
+    if (event.sequence - this.#first >= this.#eventsMax) this.#dropOldest();
+    this.#slots[event.sequence % this.#eventsMax] = event;
+    this.#next = event.sequence + 1;
+    this.#bytes += event.bytes;
+    // The newest stays, whatever its size.
+    while (this.#bytes > this.#bytesMax && this.#first < event.sequence) this.#dropOldest();
+  }
+
+  /** The event at a sequence; undefined if the ring does not hold it. */
+  at(sequence: number): FeedEvent | undefined {
+    if (sequence < this.#first || sequence >= this.#next) return undefined;
+    return this.#slots[sequence % this.#eventsMax];
+  }
+
+  clear(): void {
+    this.#slots.length = 0;
+    this.#first = 0;
+    this.#next = 0;
+    this.#bytes = 0;
+  }
+
+  #dropOldest(): void {
+    this.#bytes -= this.oldest?.bytes ?? 0;
+    this.#slots[this.#first % this.#eventsMax] = undefined;
+    this.#first += 1;
   }
 }

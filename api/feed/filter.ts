@@ -1,7 +1,7 @@
 /**
- * Which matches a listener wants: lists combined with AND, the entries of one with OR, inclusive
- * bounds on the taker's order. Invariant: no float touches an amount. Lists hold lower-case text,
- * and so do the facts they are compared with. Pure.
+ * Filters of listeners, and an index over them. Lists are combined with AND, the entries of one list
+ * with OR; bounds on the taker's order are inclusive. Invariant: no amount becomes a float. Lists and
+ * the facts they are compared with are in lower case.
  */
 import type { FeedMatch, FeedRestored, FeedVoid } from '../../ingest/contract-feed.ts';
 
@@ -36,7 +36,7 @@ export const NO_FILTER: Filter = {
   priceMax: null,
 };
 
-/** What a filter looks at, taken from a match once. */
+/** The fields of a match that filters compare; extracted once. */
 export type Facts = {
   /** Every participant, each once. */
   readonly traders: readonly string[];
@@ -58,7 +58,7 @@ export function factsOf(match: FeedMatch): Facts {
   };
 }
 
-/** Those of the match that it tells of, as they were when the match was shown. */
+/** Facts of the match that a `void` or `restored` is about, as they were when it was shown. */
 export function factsOfSequel(sequel: FeedVoid | FeedRestored): Facts {
   return {
     traders: sequel.traders,
@@ -69,24 +69,15 @@ export function factsOfSequel(sequel: FeedVoid | FeedRestored): Facts {
   };
 }
 
-/** A market's tags as filters see them: `sports` is traditional sports only (specification 4.3). */
+/** A market's tags for filters: `sports` means traditional sports only. */
 function tagsOf(tags: readonly string[]): readonly string[] {
   const lower = tags.map((tag) => tag.toLowerCase());
   return lower.includes('esports') ? lower.filter((tag) => tag !== 'sports') : lower;
 }
 
-/** The entries of a list of tags that filter: `all` among them is no filter. */
+/** The tags to filter by: a list that contains `all` does not filter. */
 export function effectiveTags(tags: readonly string[]): readonly string[] {
   return tags.includes('all') ? [] : tags;
-}
-
-/** True when every match passes. */
-export function filtersNothing(filter: Filter): boolean {
-  const { traders, tags, series, usdcMin, usdcMax, sharesMin, sharesMax } = filter;
-  const isUnlisted = traders.size === 0 && tags.size === 0 && series.size === 0;
-  const isUnboundedAmount =
-    usdcMin === null && usdcMax === null && sharesMin === null && sharesMax === null;
-  return isUnlisted && isUnboundedAmount && filter.priceMin === null && filter.priceMax === null;
 }
 
 /** True when the match passes every list and every bound. */
@@ -107,9 +98,63 @@ function within(amount: bigint, min: bigint | null, max: bigint | null): boolean
 }
 
 /**
- * The sign of price · 100 − bound, by cross multiplication: nothing is rounded. A fill of no shares
- * has no price: it compares as infinite, or as equal where it moved no money either.
+ * The sign of price · 100 − bound, by cross multiplication, so nothing is rounded. A fill of no shares
+ * has no price: it compares as infinite, or as equal if it moved no money either.
  */
 function comparePrice({ usdc, shares }: Facts, bound: Fraction): bigint {
   return usdc * 100n * bound.denominator - bound.numerator * shares;
+}
+
+/**
+ * Finds the members that may want an event, so that an event costs as much as it has candidates and not
+ * as there are listeners. A member is filed under the entries of its rarest kind of list: traders before
+ * series before tags; without lists it is a candidate for every event. Callers must check the whole
+ * filter, and may see a candidate twice.
+ */
+export class FilterIndex<Member extends { readonly filter: Filter }> {
+  readonly #traders = new Map<string, Set<Member>>();
+  readonly #series = new Map<string, Set<Member>>();
+  readonly #tags = new Map<string, Set<Member>>();
+  readonly #all = new Set<Member>();
+
+  add(member: Member): void {
+    const { filed, entries } = this.#place(member.filter);
+    if (filed === undefined) this.#all.add(member);
+    for (const entry of entries) {
+      const members = filed?.get(entry);
+      if (members === undefined) filed?.set(entry, new Set([member]));
+      else members.add(member);
+    }
+  }
+
+  /** Removing during `forEachCandidate` is safe. */
+  delete(member: Member): void {
+    const { filed, entries } = this.#place(member.filter);
+    if (filed === undefined) this.#all.delete(member);
+    for (const entry of entries) {
+      const members = filed?.get(entry);
+      members?.delete(member);
+      if (members?.size === 0) filed?.delete(entry);
+    }
+  }
+
+  forEachCandidate(facts: Facts, visit: (member: Member) => void): void {
+    for (const member of this.#all) visit(member);
+    for (const member of this.#series.get(facts.series) ?? []) visit(member);
+    for (const trader of facts.traders) {
+      for (const member of this.#traders.get(trader) ?? []) visit(member);
+    }
+    for (const tag of facts.tags) {
+      for (const member of this.#tags.get(tag) ?? []) visit(member);
+    }
+  }
+
+  #place(filter: Filter): {
+    filed: Map<string, Set<Member>> | undefined;
+    entries: ReadonlySet<string>;
+  } {
+    if (filter.traders.size > 0) return { filed: this.#traders, entries: filter.traders };
+    if (filter.series.size > 0) return { filed: this.#series, entries: filter.series };
+    return { filed: filter.tags.size > 0 ? this.#tags : undefined, entries: filter.tags };
+  }
 }

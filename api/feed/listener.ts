@@ -1,18 +1,17 @@
 /**
- * One listener of the feed: a cursor in it, a filter and a connection. What waits for a listener
- * that is behind is its cursor, never a queue. Invariant: every matching event up to `cursor` was
- * written or told as a gap, in order; `position` is that of the newest event looked at.
+ * One listener of the feed: a cursor, a filter and a connection. Only the cursor waits for a listener
+ * that is behind, never a queue. Invariant: every matching event up to `sequence` was sent or reported
+ * as a gap, in order; `#cursor` is that of the newest event examined.
  */
 import type { FeedConnection } from './connection.ts';
-import { NO_POSITION, type Position } from './cursor.ts';
-import { type Format, gapBlock, HEARTBEAT_BLOCK, positionBlock } from './encode.ts';
-import type { Offered } from './event.ts';
-import { type Filter, filtersNothing } from './filter.ts';
-import { Frame } from './frame.ts';
-import type { Reading } from './packed.ts';
+import { type Cursor, NO_CURSOR } from './cursor.ts';
+import { cursorBlock, type Format, gapBlock } from './encode.ts';
+import type { Offered } from './feed-log.ts';
+import { type Filter, matches } from './filter.ts';
 import type { Start } from './replay.ts';
 
-const HEARTBEAT = Frame.of(HEARTBEAT_BLOCK);
+const HEARTBEAT_BLOCK = ': heartbeat\n\n';
+const HEARTBEAT = Buffer.from(HEARTBEAT_BLOCK);
 
 export class Listener {
   readonly connection: FeedConnection;
@@ -20,21 +19,21 @@ export class Listener {
   readonly keyHash: string;
   /** The managed stream that it listens to; null = the order feed. */
   readonly streamId: string | null;
-  /** In force for what is sent from now on; change it through the fan-out, which files it. */
+  /** Applies to what is sent from now on; change it through the fan-out, which files it. */
   filter: Filter;
-  /** Matches and what became of them that were written to it. */
+  /** Events sent to it: matches, `void` and `restored`. */
   delivered = 0;
-  /** `gap` events that were written to it. */
+  /** `gap` events sent to it. */
   gaps = 0;
   /** Live listeners get events as they come, others read up to the head first. */
   live = false;
-  /** The cursor stands for `claim`, which must be located in the feed before it counts. */
+  /** `claim` must be located in the feed before `sequence` counts. */
   unlocated = true;
   #requested: bigint;
-  #cursor = 0;
-  #position: Position = NO_POSITION;
-  /** The newest position that the client knows. */
-  #told: Position = NO_POSITION;
+  #sequence = 0;
+  #cursor: Cursor = NO_CURSOR;
+  /** The newest cursor that the client knows. */
+  #told: Cursor = NO_CURSOR;
 
   constructor(options: {
     readonly connection: FeedConnection;
@@ -42,7 +41,7 @@ export class Listener {
     readonly format: Format;
     readonly keyHash: string;
     readonly streamId: string | null;
-    /** The position that the client came with; 0 = from now on. */
+    /** The client's cursor; 0 = from now on. */
     readonly requested: bigint;
   }) {
     this.connection = options.connection;
@@ -53,97 +52,68 @@ export class Listener {
     this.#requested = options.requested;
   }
 
-  get cursor(): number {
-    return this.#cursor;
+  /** Of the newest event examined. */
+  get sequence(): number {
+    return this.#sequence;
   }
 
-  /** What the client has seen of the feed, as a position. */
+  /** What the client has seen of the feed, as a cursor. */
   get claim(): bigint {
-    return this.#position === NO_POSITION ? this.#requested : BigInt(this.#position);
+    return this.#cursor === NO_CURSOR ? this.#requested : BigInt(this.#cursor);
   }
 
-  /** Puts the cursor where the claim was located. */
-  startAt(start: Start): void {
-    const { sequence, position, gap } = start;
-    const claim = this.claim;
-    const fromNow = claim === 0n;
+  /** Starts where the claim was located. */
+  startAt({ sequence, cursor, gap }: Start): void {
+    const { claim } = this;
     this.unlocated = false;
-    this.#cursor = sequence;
-    this.#position = position;
+    this.#sequence = sequence;
+    this.#cursor = cursor;
+    this.#told = cursor;
     if (gap !== undefined) {
       // The claim stays that of the client until an event replaces it.
       this.#requested = claim;
-      this.#told = position;
-      this.connection.send(Frame.of(gapBlock(claim, gap.firstAvailable, position)));
+      this.#sendBlock(gapBlock(claim, gap.firstAvailable, cursor));
       this.gaps += 1;
-      return;
+    } else if (claim === 0n && cursor !== NO_CURSOR) {
+      // A client that is disconnected before its first event must not lose what comes meanwhile.
+      this.#sendBlock(cursorBlock(cursor));
     }
-    // A client that is cut before its first event must not lose what comes meanwhile.
-    if (fromNow && position !== NO_POSITION) {
-      this.connection.send(Frame.of(positionBlock(position)));
-    }
-    this.#told = position;
   }
 
-  /** How it reads what is stored. */
-  get reading(): Reading {
-    return { format: this.format, isFiltered: !filtersNothing(this.filter) };
-  }
-
-  /** Writes an event that comes after the cursor if the filter wants it. */
+  /** Sends an event that comes after `sequence`, if it passes the filter. */
   offer(event: Offered): 'open' | 'cut' {
-    if (event.passes(this.filter)) {
+    if (event.facts !== undefined && matches(this.filter, event.facts)) {
       if (this.connection.send(event.frame(this.format)) === 'cut') return 'cut';
-      this.#told = event.position;
+      this.#told = event.cursor;
       this.delivered += 1;
     }
-    this.pass(event.sequence, event.position);
+    this.pass(event.sequence, event.cursor);
     return 'open';
   }
 
-  /**
-   * Writes those of some events that the filter wants, together, until there are about as many
-   * bytes as given. The events come after the cursor, in order.
-   */
-  offerPage(events: readonly Offered[], bytesMax: number): 'open' | 'cut' {
-    const frames: Frame[] = [];
-    let bytes = 0;
-    let last: Offered | undefined;
-    let told: Offered | undefined;
-    for (const event of events) {
-      last = event;
-      if (!event.passes(this.filter)) continue;
-      const frame = event.frame(this.format);
-      frames.push(frame);
-      told = event;
-      bytes += frame.chunk.length;
-      if (bytes > bytesMax) break;
-    }
-    if (frames.length > 0 && this.connection.sendAll(frames) === 'cut') return 'cut';
-    this.delivered += frames.length;
-    if (told !== undefined) this.#told = told.position;
-    if (last !== undefined) this.pass(last.sequence, last.position);
-    return 'open';
+  /** Moves on to an event that was examined, here or in the index. */
+  pass(sequence: number, cursor: Cursor): void {
+    this.#sequence = sequence;
+    if (cursor !== NO_CURSOR) this.#cursor = cursor;
   }
 
-  /** Moves on to an event that was looked at, here or in the index. */
-  pass(sequence: number, position: Position): void {
-    this.#cursor = sequence;
-    if (position !== NO_POSITION) this.#position = position;
-  }
-
-  /** Tells that events between the cursor and the given one were removed unseen. */
-  tellGap(firstAvailable: Position, resumeAt?: Position): 'open' | 'cut' {
-    const block = gapBlock(this.claim, firstAvailable, resumeAt);
-    const sent = this.connection.send(Frame.of(block));
+  /** Reports that events between `sequence` and the given cursor were removed unseen. */
+  tellGap(firstAvailable: Cursor, resumeAt?: Cursor): 'open' | 'cut' {
+    const sent = this.#sendBlock(gapBlock(this.claim, firstAvailable, resumeAt));
     this.gaps += 1;
     return sent === 'sent' ? 'open' : 'cut';
   }
 
-  /** Keeps the connection alive, and the client's position young where events were filtered out. */
+  /** Keeps the connection alive, and the client's cursor recent where events were filtered out. */
   beat(): void {
-    const moved = !this.unlocated && this.#position > this.#told;
-    const frame = moved ? Frame.of(HEARTBEAT_BLOCK + positionBlock(this.#position)) : HEARTBEAT;
-    if (this.connection.send(frame) === 'sent' && moved) this.#told = this.#position;
+    const moved = !this.unlocated && this.#cursor > this.#told;
+    const sent = moved
+      ? this.#sendBlock(HEARTBEAT_BLOCK + cursorBlock(this.#cursor))
+      : this.connection.send(HEARTBEAT);
+    if (sent === 'sent' && moved) this.#told = this.#cursor;
+  }
+
+  #sendBlock(block: string): 'sent' | 'cut' {
+    return this.connection.send(Buffer.from(block));
   }
 }

@@ -1,101 +1,207 @@
 /**
- * Where delivery starts for a client that comes with a position. Invariant: a position counts only
- * when the message at its sequence proves it; whatever else happens is a gap that the client is
- * told of. A position that nothing can prove any more, because its message was removed, is a gap
- * too, even where nothing was missed.
+ * Resuming: where delivery starts for a client's cursor, and the events after it, from the ring or from
+ * the stream. Stored events are read in aligned chunks that all listeners share, each chunk once however
+ * many wait for it. Invariant: a cursor counts only if the message at its sequence proves it; anything
+ * else is a gap that the client is told of, also if nothing was missed and the proof is merely gone.
  */
-import { type Nats, streamState } from '../../infra/nats/connection.ts';
+import { LRUCache } from 'lru-cache';
+import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats/connection.ts';
 import { getMessage, readRange } from '../../infra/nats/read.ts';
-import { attainable, NO_POSITION, type Position, position, sequenceOf } from './cursor.ts';
-import type { FeedLog } from './feed-log.ts';
-import type { Reading } from './packed.ts';
+import { attainable, type Cursor, cursorOf, NO_CURSOR, sequenceOf } from './cursor.ts';
+import type { Format } from './encode.ts';
+import { type FeedLog, type Offered, readEvent } from './feed-log.ts';
 
 /** Delivery starts after `sequence`. */
 export type Start = {
   readonly sequence: number;
-  /** Of the message at `sequence`; NO_POSITION where that is not known. */
-  readonly position: Position;
-  /** Set where the requested position is not part of this feed any more. */
-  readonly gap?: { readonly firstAvailable: Position };
+  /** Of the message at `sequence`; NO_CURSOR if it is not known. */
+  readonly cursor: Cursor;
+  /** Set if the requested cursor is no longer part of this feed. */
+  readonly gap?: { readonly firstAvailable: Cursor };
 };
 
-export class Locator {
+/** All events that the stream holds from one sequence to another, both included. */
+type Chunk = { readonly end: number; readonly events: readonly Offered[]; readonly bytes: number };
+
+type Range = { readonly start: number; readonly end: number; readonly format: Format };
+
+export type ReplayOptions = {
+  readonly nats: Nats;
+  readonly stream: string;
+  readonly log: FeedLog;
+  /** About how many bytes of chunks are kept; must hold at least one chunk. */
+  readonly chunkBytesMax: number;
+};
+
+/** Small, because a listener reads the whole chunk that contains its cursor. */
+const CHUNK_MESSAGES = 256;
+/** About as much as a listener that reads has room for. */
+const PAGE_EVENTS_MAX = 64;
+const LOADS_MAX = 4;
+/** Memory of a stored event beside its frame, measured for a match of two makers. */
+const FACTS_BYTES = 1_200;
+
+export class Replay {
   readonly #nats: Nats;
   readonly #stream: string;
   readonly #log: FeedLog;
+  readonly #chunks: LRUCache<string, Chunk, Range>;
+  readonly #waiting: (() => void)[] = [];
+  #loading = 0;
 
-  constructor(nats: Nats, stream: string, log: FeedLog) {
-    this.#nats = nats;
-    this.#stream = stream;
-    this.#log = log;
-  }
-
-  /** True when `locate` answers from memory. */
-  knows(requested: bigint): boolean {
-    const at = attainable(requested);
-    if (requested === 0n) return true;
-    return at !== undefined && this.#log.remembered(sequenceOf(at)) !== undefined;
+  constructor(options: ReplayOptions) {
+    this.#nats = options.nats;
+    this.#stream = options.stream;
+    this.#log = options.log;
+    this.#chunks = new LRUCache({
+      maxSize: options.chunkBytesMax,
+      sizeCalculation: ({ bytes }) => bytes,
+      fetchMethod: (_key, _stale, { context }) => this.#limited(() => this.#load(context)),
+      // Eviction must not fail the listeners that wait for the chunk.
+      ignoreFetchAbort: true,
+    });
   }
 
   /**
-   * Where delivery starts for a client that has seen `requested`; 0 is from now on. It reads on in
-   * as given.
+   * The next events after a sequence, in order. The first does not directly follow it if some were
+   * removed. Empty if nothing up to the head is left.
    *
-   * A position of another feed goes on where this process saw the feed replaced; else at the
-   * message that has its sequence now, which is later than the one meant; else live.
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
-  async locate(requested: bigint, reading: Reading): Promise<Start> {
-    if (requested === 0n) return this.#live();
-    const at = attainable(requested);
-    const sequence = at === undefined ? Number.POSITIVE_INFINITY : sequenceOf(at);
-    const found = await this.#positionAt(sequence, reading);
-    if (at !== undefined && found === at) return { sequence, position: at };
-    if (found === 'removed') return this.#from(0, reading);
-    const { continuation } = this.#log;
-    if (continuation !== undefined && sequence >= continuation)
-      return this.#from(continuation, reading);
-    return this.#from(found === 'ahead' ? Number.POSITIVE_INFINITY : sequence, reading);
+  async after(sequence: number, format: Format): Promise<readonly Offered[]> {
+    const head = this.#log.head?.sequence ?? 0;
+    let at = sequence;
+    while (at < head) {
+      const held = this.#log.ringAfter(at, PAGE_EVENTS_MAX);
+      if (held.length > 0) return held;
+      const chunk = await this.#chunkAt(at + 1, head, format);
+      const first = chunk.events.findIndex((event) => event.sequence > at);
+      if (first !== -1) return chunk.events.slice(first, first + PAGE_EVENTS_MAX);
+      const { firstSequence } = await streamState(this.#nats, this.#stream);
+      const kept = this.#log.firstKept(firstSequence);
+      at = kept > at + 1 ? kept - 1 : chunk.end;
+    }
+    return [];
   }
 
-  /** Delivery from the first event at or after `sequence`, or live where there is none. */
-  async #from(sequence: number, reading: Reading): Promise<Start> {
+  /** Whether `locate` can answer from memory. */
+  knows(requested: bigint): boolean {
+    const cursor = attainable(requested);
+    if (requested === 0n) return true;
+    return cursor !== undefined && this.#log.remembered(sequenceOf(cursor)) !== undefined;
+  }
+
+  /**
+   * Where delivery starts for a client that has seen `requested`; 0 means from now on.
+   *
+   * A cursor of another feed continues where this process saw the feed replaced; otherwise at the
+   * message that has its sequence now, which is later than the one meant; otherwise live.
+   * Rejects with NatsUnavailableError and StreamMissingError.
+   */
+  async locate(requested: bigint, format: Format): Promise<Start> {
+    if (requested === 0n) return this.#live();
+    const cursor = attainable(requested);
+    const sequence = cursor === undefined ? Number.POSITIVE_INFINITY : sequenceOf(cursor);
+    const found = await this.#cursorAt(sequence, format);
+    if (cursor !== undefined && found === cursor) return { sequence, cursor };
+    if (found === 'removed') return this.#from(0, format);
+    const { continuation } = this.#log;
+    if (continuation !== undefined && sequence >= continuation) {
+      return this.#from(continuation, format);
+    }
+    return this.#from(found === 'ahead' ? Number.POSITIVE_INFINITY : sequence, format);
+  }
+
+  /** Delivery from the first event at or after `sequence`, or live if there is none. */
+  async #from(sequence: number, format: Format): Promise<Start> {
     const live = this.#live();
     const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
     const wanted = Math.max(this.#log.firstKept(firstSequence), sequence);
-    const [event] = await this.#log.after(wanted - 1, reading);
-    if (event !== undefined) return behindGap(event.sequence, event.position);
+    const [event] = await this.after(wanted - 1, format);
+    if (event !== undefined) return behindGap(event.sequence, event.cursor);
     if (wanted <= lastSequence) {
-      // The tail has yet to bring it.
+      // The log has not read it yet.
       const next = Math.max(wanted, live.sequence + 1);
       const [message] = await readRange(this.#nats, this.#stream, next, 1);
       if (message !== undefined) {
-        return behindGap(message.sequence, position(message.sequence, message.messageId));
+        return behindGap(message.sequence, cursorOf(message.sequence, message.messageId));
       }
     }
-    return { ...live, gap: { firstAvailable: live.position } };
+    return { ...live, gap: { firstAvailable: live.cursor } };
   }
 
   #live(): Start {
-    const { sequence = 0, position: at = NO_POSITION } = this.#log.head ?? {};
-    return { sequence, position: at };
+    const { sequence = 0, cursor = NO_CURSOR } = this.#log.head ?? {};
+    return { sequence, cursor };
   }
 
-  async #positionAt(sequence: number, reading: Reading): Promise<Position | 'removed' | 'ahead'> {
+  async #cursorAt(sequence: number, format: Format): Promise<Cursor | 'removed' | 'ahead'> {
     const remembered = this.#log.remembered(sequence);
     if (remembered !== undefined) return remembered;
     const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
     if (sequence > lastSequence) return 'ahead';
     if (sequence < firstSequence) return 'removed';
-    if (sequence <= (this.#log.head?.sequence ?? 0)) {
-      return (await this.#log.stored(sequence, reading)) ?? 'removed';
+    const head = this.#log.head?.sequence ?? 0;
+    if (sequence <= head) {
+      // The listener reads on in the same chunk.
+      const { events } = await this.#chunkAt(sequence, head, format);
+      return events.find((event) => event.sequence === sequence)?.cursor ?? 'removed';
     }
-    // Another process was ahead of this one's tail: the stream itself is asked.
+    // Another process was ahead of this one's log: ask the stream itself.
     const message = await getMessage(this.#nats, this.#stream, sequence);
-    return message === undefined ? 'removed' : position(sequence, message.messageId);
+    return message === undefined ? 'removed' : cursorOf(sequence, message.messageId);
+  }
+
+  /** The chunk that covers `sequence`, which must not be after `head`. */
+  async #chunkAt(sequence: number, head: number, format: Format): Promise<Chunk> {
+    // Rounds down to the start of the aligned chunk; sequences count from 1.
+    const start = sequence - ((sequence - 1) % CHUNK_MESSAGES);
+    const context = { start, end: Math.min(start + CHUNK_MESSAGES - 1, head), format };
+    const key = `${this.#log.generation} ${format} ${start}`;
+    let chunk = await this.#chunks.forceFetch(key, { context });
+    while (chunk.end < sequence) {
+      // It was read when the feed was shorter.
+      chunk = await this.#chunks.forceFetch(key, { context, forceRefresh: true });
+    }
+    return chunk;
+  }
+
+  /** Runs at most LOADS_MAX loads at a time. */
+  async #limited<T>(load: () => Promise<T>): Promise<T> {
+    if (this.#loading >= LOADS_MAX) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    } else this.#loading += 1;
+    try {
+      return await load();
+    } finally {
+      const next = this.#waiting.shift();
+      // The slot passes to the next in line; nobody else can take it in between.
+      if (next === undefined) this.#loading -= 1;
+      else next();
+    }
+  }
+
+  async #load({ start, end, format }: Range): Promise<Chunk> {
+    const messages = await readRange(this.#nats, this.#stream, start, end - start + 1);
+    const reached = messages.at(-1)?.sequence ?? 0;
+    // A lagging replica may have served the read. A short result is complete only if the leader says
+    // that the rest was removed.
+    if (reached < end && (await streamState(this.#nats, this.#stream)).firstSequence <= end) {
+      throw new NatsUnavailableError(`${this.#stream} was read to ${reached} instead of ${end}`);
+    }
+    const events = messages
+      .filter(({ sequence }) => sequence <= end)
+      .map(({ sequence, messageId, data }) => {
+        const cursor = cursorOf(sequence, messageId);
+        const readable = readEvent(data, cursor, format);
+        const frame = readable?.frame ?? Buffer.alloc(0);
+        return { sequence, cursor, facts: readable?.facts, frame: () => frame };
+      });
+    const bytes = events.reduce((sum, { frame }) => sum + frame().length + FACTS_BYTES, 1);
+    return { end, events, bytes };
   }
 }
 
-function behindGap(sequence: number, firstAvailable: Position): Start {
-  return { sequence: sequence - 1, position: NO_POSITION, gap: { firstAvailable } };
+function behindGap(sequence: number, firstAvailable: Cursor): Start {
+  return { sequence: sequence - 1, cursor: NO_CURSOR, gap: { firstAvailable } };
 }

@@ -1,39 +1,36 @@
 /**
- * The feed of one api process, live and resumable: `GET /v1/stream/orders` (specification 4.2, 2.14,
- * 6), and what managed streams are served with. This file joins the parts: the stream (feed-log.ts), its
- * listeners (fan-out.ts), their connections. Invariant: a client sees every event that its filter
- * wants after the position it came with, in order and once, or a `gap` that says what it cannot see.
+ * `GET /v1/stream/orders`: its parameters, and the feed of one api process, which managed streams use as
+ * well. This file joins the parts: the stream (feed-log.ts), resuming (replay.ts), the listeners
+ * (fan-out.ts) and their connections. Invariant: a client gets every event after its cursor that passes
+ * its filter, in order and once, or a `gap` that says what it cannot get.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
+import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { callerOf } from '../auth/keys.ts';
-import { unavailable } from '../errors.ts';
+import { Problem, unavailable } from '../errors.ts';
 import type { SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';
+import { parseCursor } from './cursor.ts';
 import { type Format, retryBlock } from './encode.ts';
-import { FanOut } from './fan-out.ts';
+import { FanOut, type FeedFigures } from './fan-out.ts';
 import { FeedLog } from './feed-log.ts';
-import type { Filter } from './filter.ts';
-import { Follower } from './follower.ts';
-import { Frame } from './frame.ts';
-import { Heartbeats } from './heartbeat.ts';
+import { effectiveTags, type Filter, type Fraction } from './filter.ts';
 import { Listener } from './listener.ts';
-import { parseFeedQuery } from './query.ts';
-import { Locator } from './replay.ts';
-import { type FeedFigures, Tally } from './tally.ts';
+import { Replay } from './replay.ts';
 
-/** What a client asks for. */
-export type Wanted = {
+/** A request for an event stream. */
+export type FeedRequest = {
   readonly format: Format;
-  /** The position after which delivery starts; 0 is live from now. */
+  /** The cursor after which delivery starts; 0 is live from now. */
   readonly requested: bigint;
   /** The managed stream; null = the order feed. */
   readonly streamId: string | null;
-  /** The filter in force at the moment of the call. Throws Problem where nothing is served. */
+  /** The filter at the moment of the call. Throws Problem if the stream cannot be listened to. */
   readonly filter: () => Filter;
 };
 
@@ -41,43 +38,43 @@ export type Feed = {
   /** The order feed. Mount behind `requireKey`. */
   readonly handler: RequestHandler;
   /** Serves an event stream until it is over. Throws Problem 403 and 503 before it begins. */
-  serve(wanted: Wanted, request: Request, response: Response): Promise<void>;
+  serve(wanted: FeedRequest, request: Request, response: Response): Promise<void>;
   /** Delivers to the listeners of a managed stream under another filter from now on. */
   refilter(streamId: string, filter: Filter): void;
   /** Ends the responses of a managed stream. */
   endStream(streamId: string, why: SessionEnd): void;
-  /** Not ready while the stream cannot be read; open listeners stay and go on afterwards. */
+  /** Not ready while the stream cannot be read; open listeners stay and continue afterwards. */
   status(): { readonly ready: boolean; readonly detail: string };
   /** Counts for the metrics. */
   figures(): FeedFigures;
-  /** Ends the responses of a key that is not valid any more. */
+  /** Ends the responses of a key that is no longer valid. */
   endSessionsOf(keyHash: string): void;
-  /** Ends all responses, spread over half of the time given, and cuts what is left at its end. */
+  /** Ends all responses, spread over half of the deadline, and cuts the remaining ones after it. */
   stop(deadlineMs: number): Promise<void>;
 };
 
 export type FeedOptions = {
   readonly nats: Nats;
   readonly logger: Logger;
-  /** Counts open streams by account. */
+  /** Counts open event streams by account. */
   readonly sessions: Pick<Sessions, 'open'>;
-  /** Name of the stream; FEED. */
+  /** Name of the JetStream stream; FEED. */
   readonly stream?: string;
-  /** Bounds of the newest events in memory: their number, and bytes of their messages. */
+  /** Limits of the newest events in memory: their number, and bytes of their messages. */
   readonly ringEventsMax?: number;
   readonly ringBytesMax?: number;
-  /** About how many bytes the events take that are kept for listeners that read older ones. */
+  /** About how many bytes of older events are kept for listeners that read them. */
   readonly chunkBytesMax?: number;
   readonly heartbeatMs?: number;
-  /** Bytes that may wait for a live listener before it is cut. */
+  /** Bytes that may be buffered for a live listener before it is disconnected. */
   readonly unsentBytesMax?: number;
-  /** How long a listener that reads what is stored may take for what was written to it. */
+  /** How long a listener that reads stored events may take for what was written to it. */
   readonly stalledMsMax?: number;
 };
 
 const RING_EVENTS_MAX = 65_536;
 // About 7,000 matches: 12 minutes of Polygon, 2 of a day ten times as busy; older ones are read from the
-// stream. In memory five times as much: the message, what filters look at, up to three forms.
+// stream. Facts and formats take up to four times as much again.
 const RING_BYTES_MAX = 16 * 1_048_576;
 const CHUNK_BYTES_MAX = 64 * 1_048_576;
 const HEARTBEAT_MS = 30_000;
@@ -87,48 +84,47 @@ const STOP_SPREAD_MS_MAX = 5_000;
 /** After a stop, clients come back within this span and not all at once. */
 const STOP_RETRY_MS = { least: 500, spread: 2_500 };
 
-/** Starts to follow the stream; where that is not possible yet it goes on trying. */
+/** Starts to follow the stream; if that is not possible yet, it keeps trying. */
 export async function createFeed(options: FeedOptions): Promise<Feed> {
   const { nats, logger, stream = FEED_STREAM, sessions } = options;
-  const fanOut = new FanOut(logger, options.stalledMsMax ?? STALLED_MS_MAX);
   const log = new FeedLog({
     nats,
     logger,
     stream,
     ringEventsMax: options.ringEventsMax ?? RING_EVENTS_MAX,
     ringBytesMax: options.ringBytesMax ?? RING_BYTES_MAX,
-    chunkBytesMax: options.chunkBytesMax ?? CHUNK_BYTES_MAX,
-    sink: fanOut,
   });
-  const locator = new Locator(nats, stream, log);
-  fanOut.readFrom({ log, locator });
-  const heartbeats = new Heartbeats<Listener>(options.heartbeatMs ?? HEARTBEAT_MS, (listener) =>
-    fanOut.beat(listener),
-  );
-  const follower = new Follower({ log, nats, stream, logger });
-  await follower.attached;
-  const tally = new Tally();
+  const chunkBytesMax = options.chunkBytesMax ?? CHUNK_BYTES_MAX;
+  const replay = new Replay({ nats, stream, log, chunkBytesMax });
+  const fanOut = new FanOut({
+    log,
+    replay,
+    logger,
+    heartbeatMs: options.heartbeatMs ?? HEARTBEAT_MS,
+    stalledMsMax: options.stalledMsMax ?? STALLED_MS_MAX,
+  });
+  await log.start(fanOut);
   let stopping = false;
 
   function status(): ReturnType<Feed['status']> {
     if (stopping) return { ready: false, detail: 'the feed is stopping' };
     if (!nats.connected) return { ready: false, detail: 'NATS is not connected' };
-    if (follower.trouble !== undefined) return { ready: false, detail: follower.trouble };
+    if (log.trouble !== undefined) return { ready: false, detail: log.trouble };
     const { size } = fanOut.listeners;
     return { ready: true, detail: `${size} listeners, sequence ${log.head?.sequence}` };
   }
 
-  /** Refuses at once what would otherwise be an open stream that stays silent. */
+  /** Refuses at once what would otherwise be an open stream without events. */
   function requireServed(requested: bigint): void {
     const { ready, detail } = status();
     if (ready) return;
-    // Through a short outage of NATS, what memory can answer goes on.
-    if (stopping || log.head === undefined || !locator.knows(requested)) {
+    // During a short outage of NATS, clients are still served from memory.
+    if (stopping || log.head === undefined || !replay.knows(requested)) {
       throw unavailable(`the order feed cannot be read now: ${detail}`);
     }
   }
 
-  async function serve(wanted: Wanted, request: Request, response: Response): Promise<void> {
+  async function serve(wanted: FeedRequest, request: Request, response: Response): Promise<void> {
     requireServed(wanted.requested);
     if (request.method === 'HEAD') {
       response.writeHead(200, FEED_HEADERS).end();
@@ -138,7 +134,7 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
     const session = await sessions.open(caller, wanted.streamId);
     let filter: Filter;
     try {
-      // The process may stop, and the stream change or go, while the session was opened.
+      // While the session was opened, the process may have begun to stop or the stream have changed.
       requireServed(wanted.requested);
       filter = wanted.filter();
     } catch (error) {
@@ -149,9 +145,7 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
     const { keyHash } = caller;
     const listener = new Listener({ ...wanted, filter, connection, keyHash });
     void connection.gone.then(() => session.close(connection.why, listener.delivered));
-    tally.follow(listener, wanted.requested);
     void session.usedUp.then(() => connection.end('quota_used_up'));
-    void connection.over.then(heartbeats.add(listener));
     await fanOut.add(listener);
   }
 
@@ -172,7 +166,7 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
     },
     endStream: (streamId, why) => endWhere((listener) => listener.streamId === streamId, why),
     status,
-    figures: () => tally.figures(fanOut.listeners, follower.behind),
+    figures: () => fanOut.figures,
     endSessionsOf: (keyHash) => endWhere((listener) => listener.keyHash === keyHash, 'key_revoked'),
     async stop(deadlineMs) {
       stopping = true;
@@ -184,14 +178,173 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
         await delay(Math.random() * spreadMs);
         const { least, spread } = STOP_RETRY_MS;
         const retryMs = least + Math.floor(Math.random() * spread);
-        connection.send(Frame.of(retryBlock(retryMs)));
+        connection.send(Buffer.from(retryBlock(retryMs)));
         connection.end('shutdown');
         await connection.gone;
       });
       await Promise.race([Promise.all(ended), deadline]);
       for (const connection of connections) connection.destroy('shutdown');
-      heartbeats.stop();
-      await follower.stop();
+      fanOut.stop();
+      await log.stop();
     },
   };
+}
+
+type FeedQuery = Pick<FeedRequest, 'format' | 'requested'> & { readonly filter: Filter };
+
+const MICRO = 1_000_000n;
+const LIST_ENTRIES_MAX = 5_000;
+/** Limits the size of the numbers computed, beyond any real amount. */
+const EXPONENT_MAX = 40;
+const DECIMAL = /^(\d{0,40})(?:\.(\d{0,40}))?(?:[eE]([+-]?\d{1,3}))?$/;
+
+/** A comma-separated list; the parameter may also be repeated. */
+const List = z
+  .union([z.string(), z.array(z.string())])
+  .default('')
+  .transform((given) =>
+    [given]
+      .flat()
+      .flatMap((part) => part.split(','))
+      .map((part) => part.trim().toLowerCase())
+      .filter((part) => part !== ''),
+  )
+  .pipe(z.array(z.string()).max(LIST_ENTRIES_MAX));
+
+const Addresses = List.pipe(
+  z.array(
+    z.string().regex(/^0x[0-9a-f]{40}$/, 'must be a wallet address: 0x and 40 hexadecimal digits'),
+  ),
+);
+
+const Decimal = z
+  .string('must be given once')
+  .transform((text, context) => {
+    const fraction = parseDecimal(text);
+    if (fraction !== undefined) return fraction;
+    context.addIssue({ code: 'custom', message: 'must be a decimal number of 0 or more' });
+    return z.NEVER;
+  })
+  .optional();
+
+const Price = Decimal.refine(
+  (bound) => bound === undefined || bound.numerator <= 100n * bound.denominator,
+  'must be from 0 to 100',
+);
+
+const LastEventId = z
+  .string('must be given once')
+  .transform((text, context) => {
+    const requested = text === '' ? 0n : parseCursor(text);
+    if (requested !== undefined) return requested;
+    context.addIssue({ code: 'custom', message: 'must be the id of an event of this feed' });
+    return z.NEVER;
+  })
+  .optional();
+
+const CursorQuery = z.object({ lastEventId: LastEventId, 'Last-Event-ID': LastEventId });
+
+const OrdersQuery = z
+  .object({
+    traders: Addresses,
+    tags: List,
+    series: List,
+    min_usdc: Decimal,
+    max_usdc: Decimal,
+    min_shares: Decimal,
+    max_shares: Decimal,
+    min_price: Price,
+    max_price: Price,
+    format: z.literal('json', 'must be json, or absent for the compact form').optional(),
+    ...CursorQuery.shape,
+  })
+  .superRefine((query, context) => {
+    for (const name of ['usdc', 'shares', 'price'] as const) {
+      const min = query[`min_${name}`];
+      const max = query[`max_${name}`];
+      if (min === undefined || max === undefined) continue;
+      if (min.numerator * max.denominator > max.numerator * min.denominator) {
+        const message = `must not be above max_${name}`;
+        context.addIssue({ code: 'custom', path: [`min_${name}`], message });
+      }
+    }
+  });
+
+/**
+ * Parses the query and the Last-Event-ID header, which takes precedence over `lastEventId`; an empty
+ * header is absent, and so is an empty list. Unknown parameters are ignored.
+ *
+ * Throws Problem 400 with all issues.
+ */
+export function parseFeedQuery(
+  query: Readonly<Record<string, unknown>>,
+  lastEventIdHeader: string | undefined,
+): FeedQuery {
+  const data = parse(OrdersQuery, query, lastEventIdHeader);
+  return {
+    format: data.format ?? 'compact',
+    requested: requestedBy(data),
+    filter: {
+      traders: new Set(data.traders),
+      tags: new Set(effectiveTags(data.tags)),
+      series: new Set(data.series),
+      usdcMin: microAtLeast(data.min_usdc),
+      usdcMax: microAtMost(data.max_usdc),
+      sharesMin: microAtLeast(data.min_shares),
+      sharesMax: microAtMost(data.max_shares),
+      priceMin: data.min_price ?? null,
+      priceMax: data.max_price ?? null,
+    },
+  };
+}
+
+/** The cursor of a client of a managed stream. Throws as `parseFeedQuery`. */
+export function parseCursorQuery(
+  query: Readonly<Record<string, unknown>>,
+  lastEventIdHeader: string | undefined,
+): bigint {
+  return requestedBy(parse(CursorQuery, query, lastEventIdHeader));
+}
+
+function parse<Schema extends z.ZodType>(
+  schema: Schema,
+  query: Readonly<Record<string, unknown>>,
+  lastEventIdHeader: string | undefined,
+): z.output<Schema> {
+  const header = lastEventIdHeader === '' ? undefined : lastEventIdHeader;
+  const cursor = header === undefined ? {} : { lastEventId: undefined };
+  const parsed = schema.safeParse({ ...query, ...cursor, 'Last-Event-ID': header });
+  if (parsed.success) return parsed.data;
+  throw new Problem({
+    status: 400,
+    error: 'invalid_request',
+    detail: 'a parameter of the feed is not valid',
+    issues: parsed.error.issues.map(({ path, message }) => ({ path: path.join('.'), message })),
+  });
+}
+
+function requestedBy(given: z.output<typeof CursorQuery>): bigint {
+  return given['Last-Event-ID'] ?? given.lastEventId ?? 0n;
+}
+
+/** The exact value of a decimal such as `0.5`, `12` or `1e-05`; undefined if it is not one. */
+function parseDecimal(text: string): Fraction | undefined {
+  const [, whole = '', fraction = '', exponent = '0'] = DECIMAL.exec(text) ?? [];
+  const shift = Number(exponent) - fraction.length;
+  if (whole + fraction === '' || Math.abs(Number(exponent)) > EXPONENT_MAX) return undefined;
+  const digits = BigInt(whole + fraction);
+  return shift >= 0
+    ? { numerator: digits * 10n ** BigInt(shift), denominator: 1n }
+    : { numerator: digits, denominator: 10n ** BigInt(-shift) };
+}
+
+// Rounds up: an amount of whole micro-units is at least the bound exactly when it is at least this.
+function microAtLeast(bound: Fraction | undefined): bigint | null {
+  if (bound === undefined) return null;
+  return (bound.numerator * MICRO + bound.denominator - 1n) / bound.denominator;
+}
+
+// Rounds down: an amount of whole micro-units is at most the bound exactly when it is at most this.
+function microAtMost(bound: Fraction | undefined): bigint | null {
+  return bound === undefined ? null : (bound.numerator * MICRO) / bound.denominator;
 }

@@ -9,8 +9,7 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { callerOf } from '../auth/keys.ts';
 import { Problem } from '../errors.ts';
 import type { Filter } from '../feed/filter.ts';
-import { parsePositionQuery } from '../feed/query.ts';
-import type { Feed } from '../feed/route.ts';
+import { type Feed, parseCursorQuery } from '../feed/route.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { StreamStore } from './store.ts';
 import { filterOf } from './stream.ts';
@@ -59,7 +58,7 @@ export async function openStreams(options: {
     store,
     sessions,
     listen: async (request, response) => {
-      const requested = parsePositionQuery(request.query, request.get('Last-Event-ID'));
+      const requested = parseCursorQuery(request.query, request.get('Last-Event-ID'));
       const { id } = await store.find(callerOf(response), String(request.params.id));
       const filter = () => filterNow(id);
       // Before a session is opened, and again when it is.

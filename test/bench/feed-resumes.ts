@@ -4,7 +4,7 @@
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { position } from '../../api/feed/cursor.ts';
+import { cursorOf } from '../../api/feed/cursor.ts';
 import { streamState } from '../../infra/nats/connection.ts';
 import { getMessage } from '../../infra/nats/read.ts';
 import { cpuSeconds, get, residentMiB, type startFillstream, timedMatch } from './feed-targets.ts';
@@ -28,7 +28,7 @@ export async function measureResumes(fillstream: Fillstream, resumes: number) {
     Array.from({ length: POSITIONS }, async (_, n) => {
       const sequence = first + Math.floor((n / POSITIONS) * (STORED - EVENTS_EACH - 1));
       const message = await getMessage(nats, 'FEED', sequence);
-      return position(sequence, message?.messageId ?? '');
+      return cursorOf(sequence, message?.messageId ?? '');
     }),
   );
   const api = await fillstream.startApi();

@@ -7,7 +7,7 @@ import { rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { position } from '../../api/feed/cursor.ts';
+import { cursorOf } from '../../api/feed/cursor.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/read.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
@@ -163,7 +163,7 @@ async function feedIds(of: Service): Promise<readonly string[]> {
   const ids: string[] = [];
   for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
     if (message.subject !== FEED_MATCH_SUBJECT) continue;
-    ids.push(String(position(message.sequence, message.messageId)));
+    ids.push(String(cursorOf(message.sequence, message.messageId)));
   }
   await nats.close();
   return ids;

@@ -4,7 +4,7 @@ import { EventSource } from 'eventsource';
 import { createEventSource } from 'eventsource-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashKey } from '../../api/auth/keys.ts';
-import { position } from '../../api/feed/cursor.ts';
+import { cursorOf } from '../../api/feed/cursor.ts';
 import { feedMessageId } from '../../ingest/contract-feed.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 import { issueKey, startApi, startNats, temporaryDirectory } from './api-harness.ts';
@@ -64,7 +64,7 @@ async function manage(key: string): Promise<string> {
 /** Position of match n, which is message n. */
 function at(n: number): string {
   const { txHash, taker } = match(n, { taker: fill(1) });
-  return String(position(n, feedMessageId(txHash, taker.orderHash, 0)));
+  return String(cursorOf(n, feedMessageId(txHash, taker.orderHash, 0)));
 }
 
 /** What both clients are to these tests. */

@@ -3,7 +3,7 @@
 // order, or a gap that says so.
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { position } from '../../api/feed/cursor.ts';
+import { cursorOf } from '../../api/feed/cursor.ts';
 import { type FeedMatch, feedMessageId } from '../../ingest/contract-feed.ts';
 import {
   market,
@@ -60,7 +60,7 @@ function range<T>(first: number, last: number, make: (n: number) => T): T[] {
 }
 
 function at(sequence: number, one: FeedMatch): string {
-  return String(position(sequence, feedMessageId(one.txHash, one.taker.orderHash, 0)));
+  return String(cursorOf(sequence, feedMessageId(one.txHash, one.taker.orderHash, 0)));
 }
 
 function hashes(matches: readonly FeedMatch[]): string[] {
@@ -152,7 +152,7 @@ describe('a client that does not read', () => {
 
   test('while it reads what is stored, waits with its position only', async () => {
     const matches = range(1, 1_200, (n) => large(n, 30_000));
-    await start(matches, { ringEventsMax: 8, chunkBytesMax: 1_000_000 });
+    await start(matches, { ringEventsMax: 8, chunkBytesMax: 10_000_000 });
     const [first = match(1)] = matches;
     const client = await new Client(api.port, { query: `lastEventId=${at(1, first)}` }).begun();
     client.socket.pause();

@@ -13,7 +13,7 @@ import pino from 'pino';
 import type { Caller } from '../../api/auth/keys.ts';
 import { Tier } from '../../api/auth/tiers.ts';
 import { problemHandler } from '../../api/errors.ts';
-import { position } from '../../api/feed/cursor.ts';
+import { cursorOf } from '../../api/feed/cursor.ts';
 import { createFeed, type Feed, type FeedOptions } from '../../api/feed/route.ts';
 import { mount } from '../../api/routes.ts';
 import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
@@ -198,7 +198,7 @@ export function matches(first: number, last: number): FeedMatch[] {
 /** Position of match n where it is message n of its stream. */
 export function positionOf(n: number): string {
   const { txHash, taker } = match(n);
-  return String(position(n, feedMessageId(txHash, taker.orderHash, 0)));
+  return String(cursorOf(n, feedMessageId(txHash, taker.orderHash, 0)));
 }
 
 /** Transaction hashes of matches `first` … `last`. */

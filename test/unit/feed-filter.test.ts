@@ -2,9 +2,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Problem } from '../../api/errors.ts';
-import { factsOf, filtersNothing, matches, NO_FILTER } from '../../api/feed/filter.ts';
-import { FilterIndex } from '../../api/feed/filter-index.ts';
-import { type FeedQuery, parseFeedQuery } from '../../api/feed/query.ts';
+import { FilterIndex, factsOf, matches } from '../../api/feed/filter.ts';
+import { parseFeedQuery } from '../../api/feed/route.ts';
 import {
   address,
   fill,
@@ -15,6 +14,8 @@ import {
   randomMatch,
   seeded,
 } from './feed-matches.ts';
+
+type FeedQuery = ReturnType<typeof parseFeedQuery>;
 
 function parse(query: string): FeedQuery {
   return parseFeedQuery(Object.fromEntries(new URLSearchParams(query)), undefined);
@@ -113,19 +114,6 @@ describe('matches', () => {
     expect(matches(parse(`traders=${address(2)}`).filter, one)).toBe(true);
     expect(matches(parse('tags=5m&series=nfl').filter, one)).toBe(true);
     expect(matches(parse('tags=15M').filter, one)).toBe(false);
-  });
-});
-
-describe('filtersNothing', () => {
-  test('holds exactly where no parameter filters', () => {
-    expect(filtersNothing(NO_FILTER)).toBe(true);
-    expect(filtersNothing(parse('tags=all&format=json').filter)).toBe(true);
-    for (const query of [
-      ...[`traders=${address(1)}`, 'tags=crypto', 'series=nfl', 'min_usdc=0', 'max_usdc=0'],
-      ...['min_shares=0', 'max_shares=0', 'min_price=0', 'max_price=0'],
-    ]) {
-      expect(filtersNothing(parse(query).filter)).toBe(false);
-    }
   });
 });
 

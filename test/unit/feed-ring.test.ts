@@ -1,8 +1,7 @@
 // The ring of the newest events against a list that keeps everything.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { FeedEvent } from '../../api/feed/event.ts';
-import { Ring } from '../../api/feed/ring.ts';
+import { FeedEvent, Ring } from '../../api/feed/feed-log.ts';
 import { TailMessage } from '../../infra/nats/reader.ts';
 
 function event(sequence: number, bytes: number): FeedEvent {
