@@ -341,16 +341,16 @@ describe('the process', () => {
   test('refuses a directory in use, a taken port and bad arguments in one line', async () => {
     const taken = ['--data', join(root, 'other'), '--port', new URL(url).port];
     expect(await refusal(['--data', join(root, 'shared'), '--port', '0'])).toEqual([
-      3,
-      expect.stringMatching(/ is in use by process \d+: stop it, or give another directory\.\n$/),
+      1,
+      expect.stringMatching(/ is in use by process \d+: stop it, or use another directory\.\n$/),
     ]);
-    expect(await refusal(taken)).toEqual([5, expect.stringMatching(/^Port \d+ is taken: .+\n$/)]);
+    expect(await refusal(taken)).toEqual([1, expect.stringMatching(/^Port \d+ is taken: .+\n$/)]);
     // A pattern for the engine: rows spooled below it would be lost.
     expect(await refusal(['--data', join(root, 'a*'), '--port', '0'])).toEqual([
-      2,
+      1,
       expect.stringMatching(/^The path .+ may not have .+\n$/),
     ]);
-    expect(await refusal(['--port', '0'])).toEqual([2, expect.stringMatching(/^Usage: .+\n$/)]);
+    expect(await refusal(['--port', '0'])).toEqual([1, expect.stringMatching(/^Usage: .+\n$/)]);
     expect(await rows('SELECT 1 AS n')).toEqual([{ n: 1 }]);
   });
 

@@ -1,15 +1,14 @@
-// The native calls: one data directory, opened once, and a throw-away connection for every call that
-// writes, so that a setting of one call never reaches another (an `insert_deduplication_token` that stays
-// on a connection drops every later insert, silently). Reads take a kept one that was set alike. A
-// connection is never used again after a failure: the output that the failed query had written stays
-// in it and opens the next answer. Knows neither HTTP nor users.
-
+/**
+ * Calls of the native engine: one data directory, opened once, and a connection of its own for every
+ * call, so that no setting of one call reaches another. (An `insert_deduplication_token` left on a
+ * connection silently drops every later insert.) Knows neither HTTP nor users.
+ */
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
-import { IdleConnections, isOfOneCall } from './connections.ts';
+import { setTimeout as delay } from 'node:timers/promises';
 import { ClickHouseException, exceptionOf } from './exception.ts';
 import { type Connection, loadNative, type Native } from './native.ts';
 
@@ -19,13 +18,13 @@ const SERVER_MEMORY_BYTES_MAX = Math.min(4 * 2 ** 30, Math.floor(totalmem() / 2)
 const QUERY_MEMORY_BYTES_MAX = Math.floor((SERVER_MEMORY_BYTES_MAX * 3) / 4);
 const MARK_CACHE_BYTES = 256 * 2 ** 20;
 /**
- * A larger answer goes through a file: the engine builds an answer in memory by copying (10M
- * numbers, 189 MB: 2.4 s and 1 GB of RSS; through a file: 0.23 s and no memory).
+ * Larger results go through a file, such as all positions when a projector starts. The engine builds a
+ * result in memory by copying: 79 MB took 1.2 s and 0.5 GB of memory, through a file 0.2 s and no memory.
  */
-const ANSWER_IN_MEMORY_BYTES_MAX = 32 * 2 ** 20;
+const RESULT_IN_MEMORY_BYTES_MAX = 32 * 2 ** 20;
 const KILL_INTERVAL_MS = 100;
 
-/** Given to every connection, where the compiled default or chdb's own differs from a server's. */
+/** For every connection: where the compiled default or chdb's own differs from a server's. */
 const CONNECTION_SETTINGS: Readonly<Record<string, string | number>> = {
   allow_introspection_functions: 0,
   async_insert: 0,
@@ -36,17 +35,7 @@ const CONNECTION_SETTINGS: Readonly<Record<string, string | number>> = {
 };
 const CONNECTION_ARGUMENTS = Object.entries(CONNECTION_SETTINGS).map(([k, v]) => `--${k}=${v}`);
 
-/** Another process has the data directory open. */
-export class DataDirectoryInUseError extends Error {
-  override name = 'DataDirectoryInUseError';
-}
-
-/** The path of the data directory cannot be used. */
-export class DataDirectoryNameError extends Error {
-  override name = 'DataDirectoryNameError';
-}
-
-/** What the engine's own parser says of a text: how many statements, and of what kind. */
+/** The engine parser's view of a text: how many statements, and of what kind. */
 export type Statement = {
   /** 0 when the text cannot be parsed. */
   readonly count: number;
@@ -59,17 +48,17 @@ export type Call = {
   /** Settings and `param_*`, applied in this order. Names are identifiers, values any text. */
   readonly settings: ReadonlyMap<string, string>;
   readonly database: string | undefined;
-  /** Of an answer whose statement has no FORMAT clause. */
+  /** Format of the result if the statement has no FORMAT clause. */
   readonly format: string;
-  /** Unique among the running calls: `kill` finds a call by it. */
+  /** Unique among the running calls; `kill` finds a call by it. */
   readonly mark: string;
-  /** Whether a large answer may go through a file; if not, it stays in memory. */
+  /** Whether a large result may go through a file. */
   readonly spill: boolean;
 };
 
-export type Answer = {
-  /** The whole answer, or the file that holds it: its reader removes it. */
-  readonly body: Buffer | { readonly path: string; readonly bytes: number };
+export type Result = {
+  /** The whole result, or the path of a file that holds it; the caller removes the file. */
+  readonly body: Buffer | string;
   readonly elapsedSeconds: number;
   readonly readRows: number;
   readonly readBytes: number;
@@ -78,60 +67,45 @@ export type Answer = {
 };
 
 export class Engine {
-  readonly version: string;
   readonly timezone: string;
   readonly #native: Native;
   readonly #directory: string;
   readonly #spool: string;
+  /** Keeps the engine open while no call runs. */
   readonly #base: Connection;
-  readonly #idle: IdleConnections;
-  #closing = false;
   readonly #running = new Map<string, Promise<unknown>>();
+  #isClosing = false;
 
-  private constructor(native: Native, base: Connection, directory: string, identity: string) {
+  private constructor(native: Native, base: Connection, directory: string, timezone: string) {
     this.#native = native;
     this.#base = base;
-    this.#idle = new IdleConnections(native);
     this.#directory = join(directory, 'engine');
     this.#spool = join(directory, 'spool');
-    [this.version = '', this.timezone = ''] = identity.trim().split('\t');
+    this.timezone = timezone;
   }
 
   /**
-   * Opens the data directory, and makes it where there is none. Throws UnsupportedPlatformError,
-   * DataDirectoryNameError or DataDirectoryInUseError. The engine's lock is the kernel's (flock on
-   * `status`) and goes with its process: a kill −9 leaves nothing that blocks a restart.
+   * Opens the data directory, creating it if necessary. Throws an Error whose message is for the user if
+   * the engine cannot run here or the directory is in use. The engine holds a kernel lock (flock on
+   * `status`), which ends with its process, so kill −9 leaves nothing that blocks a restart.
    */
   static async open(directory: string): Promise<Engine> {
-    // FROM INFILE reads these as patterns; one that matches nothing inserts nothing, silently.
+    // FROM INFILE reads these as glob patterns; a pattern without a match silently inserts nothing.
     if (/[*?{}]/.test(directory)) {
-      throw new DataDirectoryNameError(`The path ${directory} may not have * ? { or } in it.`);
+      throw new Error(`The path ${directory} may not have * ? { or } in it.`);
     }
     const native = loadNative();
     mkdirSync(join(directory, 'engine'), { recursive: true });
     const config = join(directory, 'config.xml');
-    writeFileSync(
-      config,
-      `<clickhouse>
-  <max_server_memory_usage>${SERVER_MEMORY_BYTES_MAX}</max_server_memory_usage>
-  <mark_cache_size>${MARK_CACHE_BYTES}</mark_cache_size>
-  <backups><allowed_path>${xml(`${directory}.backups`)}</allowed_path></backups>
-</clickhouse>
-`,
-    );
+    writeFileSync(config, serverConfiguration(directory));
     const base = openBase(native, join(directory, 'engine'), config);
-    const spool = join(directory, 'spool');
-    mkdirSync(spool, { recursive: true });
-    for (const left of readdirSync(spool)) rmSync(join(spool, left), { force: true });
-    const identity = await native.QueryAsyncConnection(
-      base,
-      'SELECT version(), timezone()',
-      'TabSeparated',
-    );
-    return new Engine(native, base, directory, identity.bytes.toString());
+    rmSync(join(directory, 'spool'), { recursive: true, force: true });
+    mkdirSync(join(directory, 'spool'));
+    const { bytes } = await native.QueryAsyncConnection(base, 'SELECT timezone()', 'TabSeparated');
+    return new Engine(native, base, directory, bytes.toString().trim());
   }
 
-  /** A new path for a body or an answer; whatever is there at the next start is removed. */
+  /** A new path for rows or a result; files that are left over are removed at the next start. */
   spoolPath(): string {
     return join(this.#spool, randomUUID());
   }
@@ -140,16 +114,16 @@ export class Engine {
     return this.#running.has(mark);
   }
 
-  /** Asks the engine's parser, about 0.04 ms. Says nothing of names: parameters need no values. */
+  /** Asks the engine's parser, about 0.04 ms. It resolves no names, so parameters need no values. */
   async classify(text: string): Promise<Statement> {
     const found = await this.#native.DurableClassifyAsync(this.#base, text);
     const kind = found.queryClass === 0 ? 'read' : found.queryClass === 1 ? 'write' : 'other';
     return { count: found.statementCount, kind };
   }
 
-  /** Runs one call on a connection of its own. Throws ClickHouseException; 236 while it closes. */
-  async run(call: Call): Promise<Answer> {
-    if (this.#closing) {
+  /** Runs one call on a connection of its own. Throws ClickHouseException, 236 while closing. */
+  async run(call: Call): Promise<Result> {
+    if (this.#isClosing) {
       throw new ClickHouseException(236, 'ABORTED', 'The embedded ClickHouse is shutting down.');
     }
     const running = this.#run(call);
@@ -162,163 +136,106 @@ export class Engine {
   }
 
   /**
-   * Stops a running call and returns when it has ended. Asks again while it runs, as a call that
-   * the engine has not registered yet cannot be found. ASYNC: the waiting form can wait for ever.
+   * Stops a running call and resolves when it has ended. Repeats the KILL until then, because a call that
+   * the engine has not registered yet cannot be found. ASYNC, because the waiting form can wait for ever.
    */
   async kill(mark: string): Promise<void> {
-    const ended = this.#running.get(mark);
-    if (ended === undefined) return;
+    const running = this.#running.get(mark);
+    if (running === undefined) return;
     const where = `Settings['log_comment'] = ${literal(mark)}`;
-    while (this.#running.get(mark) === ended) {
-      await this.#kill(where);
-      await Promise.race([ended.catch(() => undefined), pause(KILL_INTERVAL_MS)]);
-    }
+    while (this.#running.get(mark) === running) await this.#killWhile(where, running);
   }
 
-  /** Takes no more calls, stops the running ones within `waitMs`, and then closes the engine. */
+  /** Refuses new calls, stops the running ones within `waitMs`, then closes the engine. */
   async close(waitMs: number): Promise<'closed' | 'busy'> {
-    this.#closing = true;
+    this.#isClosing = true;
     const deadline = Date.now() + waitMs;
     while (this.#running.size > 0) {
       if (Date.now() >= deadline) return 'busy';
-      await this.#kill('1');
-      await Promise.race([Promise.allSettled(this.#running.values()), pause(KILL_INTERVAL_MS)]);
+      await this.#killWhile('1', Promise.all(this.#running.values()));
     }
-    this.#idle.close();
     this.#native.CloseConnection(this.#base);
     return 'closed';
   }
 
-  async #run(call: Call): Promise<Answer> {
-    const read = isSelect(call.statement);
-    // Ours must not meet a limit of the caller's own: with 'break' it would cut the answer short.
-    const limited = /max_result_|result_overflow_mode/i.test(
+  async #killWhile(where: string, running: Promise<unknown>): Promise<void> {
+    await this.#onConnection((connection) =>
+      this.#native.QueryAsyncConnection(connection, `KILL QUERY WHERE ${where} ASYNC`, 'Null'),
+    );
+    await Promise.race([running.catch(() => undefined), delay(KILL_INTERVAL_MS)]);
+  }
+
+  async #run(call: Call): Promise<Result> {
+    // With a limit of the caller's own, ours could cut the result short (overflow mode 'break').
+    const hasLimit = /max_result_|result_overflow_mode/i.test(
       [call.statement, ...call.settings.keys()].join(' '),
     );
-    if (!(call.spill && read && !limited)) return this.#once(call, call.settings);
-    const limit = ['max_result_bytes', String(ANSWER_IN_MEMORY_BYTES_MAX)] as const;
+    if (!call.spill || hasLimit || !/^[\s(]*(SELECT|WITH)\b/i.test(call.statement)) {
+      return this.#once(call);
+    }
+    const limit = ['max_result_bytes', String(RESULT_IN_MEMORY_BYTES_MAX)] as const;
     try {
-      return await this.#once(call, new Map([limit, ...call.settings]));
+      return await this.#once({ ...call, settings: new Map([limit, ...call.settings]) });
     } catch (error) {
-      // 396 is TOO_MANY_ROWS_OR_BYTES: here only by our own limit.
+      // 396 is TOO_MANY_ROWS_OR_BYTES, which only our own limit can cause here.
       if (!(error instanceof ClickHouseException) || error.code !== 396) throw error;
       return this.#throughFile(call);
     }
   }
 
-  /** The read again, its answer written to a file by the engine. */
-  async #throughFile(call: Call): Promise<Answer> {
+  /** Repeats the read; the engine writes the result to a file. */
+  async #throughFile(call: Call): Promise<Result> {
     const path = this.spoolPath();
     const [, select = call.statement, format = call.format] =
       /^([\s\S]*?)\s+FORMAT\s+(\w+)[\s;]*$/i.exec(call.statement) ?? [];
     const read = select.replace(/[\s;]+$/, '');
     const statement = `${read}\nINTO OUTFILE ${literal(path)} FORMAT ${format}`;
     try {
-      const answer = await this.#once({ ...call, statement }, call.settings);
-      return { ...answer, body: { path, bytes: (await stat(path)).size } };
+      return { ...(await this.#once({ ...call, statement })), body: path };
     } catch (error) {
-      rmSync(path, { force: true });
+      await rm(path, { force: true });
       throw error;
     }
   }
 
-  async #once(call: Call, settings: ReadonlyMap<string, string>): Promise<Answer> {
-    const kind = { database: call.database, settings };
-    // What is read-only takes no further settings.
-    const isKept = isSelect(call.statement) && !settings.has('readonly');
-    const kept = isKept ? this.#idle.take(kind) : undefined;
-    const connection = kept ?? this.#native.CreateConnection(this.#directory, CONNECTION_ARGUMENTS);
-    let isIdle = false;
-    try {
-      if (kept === undefined) await this.#set(connection, call, settings);
-      // One call of the engine for both: 0.2 ms less.
-      const own = kept === undefined ? '' : `${setStatement(call.mark, ofOneCall(settings))};\n`;
-      const answer = await this.#answer(connection, {
-        ...call,
-        statement: `${own}${call.statement}`,
-      });
-      isIdle = isKept;
-      return answer;
-    } catch (cause) {
-      throw exceptionOf(cause);
-    } finally {
-      if (isIdle) this.#idle.give(kind, connection);
-      else this.#native.CloseConnection(connection);
-    }
-  }
-
-  async #set(
-    connection: Connection,
-    { database, mark }: Call,
-    settings: ReadonlyMap<string, string>,
-  ): Promise<void> {
-    if (database !== undefined) {
-      await this.#native.QueryAsyncConnection(connection, `USE ${identifier(database)}`, 'Null');
-    }
-    const set = setStatement(mark, settings);
-    await this.#native.QueryAsyncConnection(connection, set, 'Null');
-  }
-
-  async #answer(connection: Connection, { statement, format }: Call): Promise<Answer> {
-    if (/^\s*INSERT\b/i.test(statement)) {
-      // This entry reports written rows; the data that it wants is a blank behind the statement.
+  async #once({ statement, settings, database, format, mark }: Call): Promise<Result> {
+    const use = database === undefined ? '' : `USE ${identifier(database)};\n`;
+    // First, because `readonly` among the settings freezes the rest.
+    const values = new Map([['log_comment', ''], ...settings]).set('log_comment', mark);
+    const set = [...values].map(([name, value]) => `${name} = ${literal(value)}`).join(', ');
+    const setup = `${use}SET ${set}`;
+    const counts = { readRows: 0, readBytes: 0, writtenRows: 0, writtenBytes: 0 };
+    return this.#onConnection(async (connection) => {
+      if (!/^\s*INSERT\b/i.test(statement)) {
+        const text = `${setup};\n${statement}`;
+        const result = await this.#native.QueryAsyncConnection(connection, text, format);
+        const { bytes: body, elapsed: elapsedSeconds, rowsRead, bytesRead } = result;
+        return { ...counts, body, elapsedSeconds, readRows: rowsRead, readBytes: bytesRead };
+      }
+      await this.#native.QueryAsyncConnection(connection, setup, 'Null');
+      // This entry point reports written rows. It requires inline data, here a blank line.
       const blank = Buffer.from('\n');
-      const insert = await this.#native.InsertRawAsyncConnection(
-        connection,
-        statement,
-        blank,
-        false,
-      );
-      return {
-        body: Buffer.alloc(0),
-        elapsedSeconds: insert.elapsed,
-        readRows: 0,
-        readBytes: 0,
-        writtenRows: insert.rowsWritten,
-        writtenBytes: insert.bytesWritten,
-      };
-    }
-    const answer = await this.#native.QueryAsyncConnection(connection, statement, format);
-    return {
-      body: answer.bytes,
-      elapsedSeconds: answer.elapsed,
-      readRows: answer.rowsRead,
-      readBytes: answer.bytesRead,
-      writtenRows: 0,
-      writtenBytes: 0,
-    };
+      const insert = this.#native.InsertRawAsyncConnection(connection, statement, blank, false);
+      const { elapsed: elapsedSeconds, rowsWritten, bytesWritten } = await insert;
+      const written = { writtenRows: rowsWritten, writtenBytes: bytesWritten };
+      return { ...counts, ...written, body: Buffer.alloc(0), elapsedSeconds };
+    });
   }
 
-  async #kill(where: string): Promise<void> {
+  /**
+   * A connection is used once, also because a failed query leaves its partial output in it, which would
+   * open the next result. Throws ClickHouseException.
+   */
+  async #onConnection<T>(use: (connection: Connection) => Promise<T>): Promise<T> {
     const connection = this.#native.CreateConnection(this.#directory, CONNECTION_ARGUMENTS);
     try {
-      const sql = `KILL QUERY WHERE ${where} ASYNC`;
-      await this.#native.QueryAsyncConnection(connection, sql, 'Null');
+      return await use(connection);
+    } catch (cause) {
+      throw exceptionOf(cause);
     } finally {
       this.#native.CloseConnection(connection);
     }
   }
-}
-
-/** Sets the mark and these. */
-function setStatement(mark: string, settings: ReadonlyMap<string, string>): string {
-  const others = [...settings].filter(([name]) => name !== 'log_comment');
-  const set = [['log_comment', mark] as const, ...others]
-    .map(([name, value]) => `${name} = ${literal(value)}`)
-    .join(', ');
-  return `SET ${set}`;
-}
-
-function isSelect(statement: string): boolean {
-  return /^[\s(]*(SELECT|WITH)\b/i.test(statement);
-}
-
-function ofOneCall(settings: ReadonlyMap<string, string>): ReadonlyMap<string, string> {
-  return new Map([...settings].filter(([name]) => isOfOneCall(name)));
-}
-
-function xml(text: string): string {
-  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
 
 /** A value as an SQL string literal. */
@@ -330,19 +247,29 @@ function identifier(name: string): string {
   return `\`${name.replaceAll('\\', '\\\\').replaceAll('`', '\\`')}\``;
 }
 
+function serverConfiguration(directory: string): string {
+  const backups = `${directory}.backups`.replaceAll('&', '&amp;').replaceAll('<', '&lt;');
+  return `<clickhouse>
+  <max_server_memory_usage>${SERVER_MEMORY_BYTES_MAX}</max_server_memory_usage>
+  <mark_cache_size>${MARK_CACHE_BYTES}</mark_cache_size>
+  <backups><allowed_path>${backups}</allowed_path></backups>
+</clickhouse>
+`;
+}
+
 function openBase(native: Native, engine: string, config: string): Connection {
   try {
     return native.CreateConnection(engine, [`--config-file=${config}`, ...CONNECTION_ARGUMENTS]);
   } catch (cause) {
     const holder = lockHolder(engine);
     if (holder === undefined) throw cause;
-    const remedy = 'stop it, or give another directory.';
+    const remedy = 'stop it, or use another directory.';
     const message = `The data directory ${engine} is in use by process ${holder}: ${remedy}`;
-    throw new DataDirectoryInUseError(message, { cause });
+    throw new Error(message, { cause });
   }
 }
 
-/** The live process that wrote the engine's `status` file, asked only after the engine refused. */
+/** The live process that wrote the engine's `status` file; read only after the engine has refused. */
 function lockHolder(engine: string): number | undefined {
   try {
     const pid = Number(/^PID: (\d+)/.exec(readFileSync(join(engine, 'status'), 'utf8'))?.[1]);
@@ -351,8 +278,4 @@ function lockHolder(engine: string): number | undefined {
   } catch {
     return undefined;
   }
-}
-
-function pause(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

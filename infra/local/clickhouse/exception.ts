@@ -1,8 +1,9 @@
-// The one error of the embedded ClickHouse: what the engine or this process refuses, in the words
-// and codes of a ClickHouse server. The engine hands its exceptions over as text; they are taken
-// apart here, once, so that everything else decides by the code.
+/**
+ * The one error type of the embedded ClickHouse, with the codes and wording of a ClickHouse server. The
+ * engine reports its exceptions as text; they are parsed here, so that everything else decides by code.
+ */
 
-/** HTTP status by exception code, as ClickHouse's `exceptionCodeToHTTPStatus` answers. */
+/** HTTP status by exception code, as in ClickHouse's `exceptionCodeToHTTPStatus`. */
 const STATUS_BY_CODE = new Map<number, number>(
   Object.entries({
     400: [6, 8, 15, 25, 26, 27, 36, 37, 38, 41, 44, 53, 62, 72, 117, 123, 167, 168, 223, 321],
@@ -20,21 +21,21 @@ const STATUS_BY_CODE = new Map<number, number>(
 
 /** An exception in ClickHouse's form: `Code: N. DB::Exception: … (TYPE)`. */
 export class ClickHouseException extends Error {
+  override readonly name = 'ClickHouseException';
   readonly code: number;
 
   constructor(code: number, type: string, reason: string) {
     super(`Code: ${code}. DB::Exception: ${reason} (${type})`);
-    this.name = 'ClickHouseException';
     this.code = code;
   }
 
-  /** The HTTP status with which a server would send this exception; 500 where it has no other. */
+  /** The HTTP status that a server sends with this exception; 500 by default. */
   get status(): number {
     return STATUS_BY_CODE.get(this.code) ?? 500;
   }
 }
 
-/** Gives an error that the native addon threw its code, and keeps its text as it is. */
+/** Parses the code of an error that the native addon threw. The message stays unchanged. */
 export function exceptionOf(cause: unknown): ClickHouseException {
   if (cause instanceof ClickHouseException) return cause;
   const text = cause instanceof Error ? cause.message : String(cause);
@@ -44,4 +45,9 @@ export function exceptionOf(cause: unknown): ClickHouseException {
   exception.message = text;
   exception.cause = cause;
   return exception;
+}
+
+export function notImplemented(feature: string): ClickHouseException {
+  const reason = `The embedded ClickHouse does not support ${feature}.`;
+  return new ClickHouseException(48, 'NOT_IMPLEMENTED', reason);
 }

@@ -1,40 +1,39 @@
-// The ClickHouse HTTP protocol over the engine: what `@clickhouse/client` and curl need. An answer
-// is complete before its first byte is sent, so an error is always a status, never a torn answer.
-// A client that goes away takes its call with it: waiting, it is never run; running, it is killed.
-// Leaves out sessions, ClickHouse's block compression and progress headers.
+/**
+ * The ClickHouse HTTP protocol on top of the engine: what `@clickhouse/client` and curl need. A result is
+ * complete before its first byte is sent, so an error is always a status, never a truncated response.
+ * When a client disconnects, its call is killed, or never started if it is still waiting. Without
+ * sessions, ClickHouse's block compression and progress headers.
+ */
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { createGzip } from 'node:zlib';
-import { ANALYST_CALLS_MAX, refuseUnlessRead } from './analyst.ts';
-import { type Answer, type Engine, literal } from './engine.ts';
+import { promisify } from 'node:util';
+import * as zlib from 'node:zlib';
+import { authenticate, refuseUnlessRead, type User } from './access.ts';
+import { type Engine, literal, type Result } from './engine.ts';
 import { ClickHouseException, exceptionOf } from './exception.ts';
-import { authenticate, type Request, readRequest } from './request.ts';
-import { Slots } from './slots.ts';
+import { type Request, readRequest } from './request.ts';
 
-/** Calls of the default user that run at once; each holds a libuv thread. */
-export const CALLS_MAX = 8;
-/** Threads for the calls of both users, their kills, and spooled files. */
-export const THREADS = CALLS_MAX + ANALYST_CALLS_MAX + 6;
-const WAITING_CALLS_MAX = 256;
+/** Calls that run at once, by user; each holds a libuv thread. */
+const CALLS_MAX: Readonly<Record<User, number>> = { default: 8, analyst: 2 };
+/** Threads for the calls of both users, their kills, and files. */
+export const THREADS = CALLS_MAX.default + CALLS_MAX.analyst + 6;
 /** A parameter may be a long list; 1 MiB is a server's own limit. */
 const URL_BYTES_MAX = 2 ** 20;
-/** Longer than the client keeps an idle socket (2.5 s): it never sends into a closed one. */
+/** Longer than the client keeps an idle socket (2.5 s), so it never sends on a closed one. */
 const KEEP_ALIVE_MS = 10_000;
+const GZIP = { level: 3 };
+const gzip = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
 
-/** A server, not yet listening, that answers from the engine. */
+/** Creates a server, not yet listening, that answers from the engine. */
 export function createClickHouseServer(engine: Engine): Server {
-  const slots = {
-    default: new Slots(CALLS_MAX, WAITING_CALLS_MAX),
-    analyst: new Slots(ANALYST_CALLS_MAX, WAITING_CALLS_MAX),
-  };
+  const limits = { default: new Limit(CALLS_MAX.default), analyst: new Limit(CALLS_MAX.analyst) };
   const options = { maxHeaderSize: URL_BYTES_MAX, keepAliveTimeout: KEEP_ALIVE_MS };
   const server = createServer(options, (request, response) => {
-    answer(engine, slots, request, response).catch((error: unknown) => {
+    answer(engine, limits, request, response).catch((error: unknown) => {
       if (response.destroyed) return;
-      // While the server closes, its connections end with their answers.
+      // While the server closes, connections end with their response.
       if (!server.listening) response.setHeader('Connection', 'close');
       sendException(response, exceptionOf(error));
     });
@@ -42,9 +41,46 @@ export function createClickHouseServer(engine: Engine): Server {
   return server;
 }
 
+/** Runs at most `free` tasks at once, in order of arrival. */
+class Limit {
+  #free: number;
+  readonly #waiting = new Set<() => void>();
+
+  constructor(free: number) {
+    this.#free = free;
+  }
+
+  /** Rejects with the signal's reason if it aborts before the task has started. */
+  async run<T>(signal: AbortSignal, task: () => Promise<T>): Promise<T> {
+    signal.throwIfAborted();
+    if (this.#free > 0) this.#free -= 1;
+    else await this.#turn(signal);
+    try {
+      return await task();
+    } finally {
+      const [next] = this.#waiting;
+      if (next === undefined) this.#free += 1;
+      else {
+        this.#waiting.delete(next);
+        next();
+      }
+    }
+  }
+
+  #turn(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        if (this.#waiting.delete(resolve)) reject(signal.reason);
+      };
+      this.#waiting.add(resolve);
+      signal.addEventListener('abort', leave, { once: true });
+    });
+  }
+}
+
 async function answer(
   engine: Engine,
-  slots: Readonly<Record<Request['user'], Slots>>,
+  limits: Readonly<Record<User, Limit>>,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -54,8 +90,8 @@ async function answer(
   });
   const url = new URL(request.url ?? '/', 'http://127.0.0.1');
   const user = authenticate(request, url);
-  const health = url.pathname === '/ping' || url.pathname === '/replicas_status';
-  if (health || (request.method === 'GET' && url.search === '' && url.pathname === '/')) {
+  const isHealthCheck = url.pathname === '/ping' || url.pathname === '/replicas_status';
+  if (isHealthCheck || (request.method === 'GET' && request.url === '/')) {
     response.end('Ok.\n');
     return;
   }
@@ -63,29 +99,28 @@ async function answer(
     response.writeHead(404).end(`There is no handle ${url.pathname}\n`);
     return;
   }
-  let spooled: string | undefined;
-  const spool = () => {
-    spooled ??= engine.spoolPath();
-    return spooled;
+  let rowsPath: string | undefined;
+  const spoolPath = () => {
+    rowsPath = engine.spoolPath();
+    return rowsPath;
   };
   try {
-    const asked = await readRequest(request, url, user, spool);
-    response.setHeader('X-ClickHouse-Query-Id', asked.queryId.replaceAll(/[^\x20-\x7e]/g, '?'));
-    // A kill must not wait behind the call that it is to stop.
-    const slot =
-      user === 'default' && /^\s*KILL\b/i.test(asked.statement) ? undefined : slots[user];
-    const call = () => run(engine, asked, gone.signal);
-    const result = await (slot === undefined ? call() : slot.run(gone.signal, call));
-    await send(engine, asked, result, response);
+    const given = await readRequest(request, url, user, spoolPath);
+    response.setHeader('X-ClickHouse-Query-Id', given.queryId.replaceAll(/[^\x20-\x7e]/g, '?'));
+    const call = () => run(engine, given, gone.signal);
+    // A KILL must not wait for the call that it is meant to stop.
+    const isKill = user === 'default' && /^\s*KILL\b/i.test(given.statement);
+    const result = await (isKill ? call() : limits[user].run(gone.signal, call));
+    await send(engine, given, result, response);
   } finally {
-    if (spooled !== undefined) await rm(spooled, { force: true });
+    if (rowsPath !== undefined) await rm(rowsPath, { force: true });
   }
 }
 
-async function run(engine: Engine, asked: Request, gone: AbortSignal): Promise<Answer> {
-  const { statement, settings, queryId } = asked;
-  // Without a semicolon there is one statement at most.
-  if (asked.user === 'analyst' || statement.includes(';')) await requireOne(engine, asked);
+async function run(engine: Engine, request: Request, gone: AbortSignal): Promise<Result> {
+  const { user, statement, settings, database, format, queryId } = request;
+  // Without a semicolon there is at most one statement.
+  if (user === 'analyst' || statement.includes(';')) await requireOne(engine, request);
   const comment = settings.get('log_comment');
   const mark = comment === undefined ? queryId : `${comment} #${queryId}`;
   if (engine.isRunning(mark)) {
@@ -98,69 +133,62 @@ async function run(engine: Engine, asked: Request, gone: AbortSignal): Promise<A
   gone.throwIfAborted();
   gone.addEventListener('abort', kill, { once: true });
   try {
-    const { database, format } = asked;
-    const spill = asked.user === 'default';
+    const spill = user === 'default';
     return await engine.run({ statement, settings, database, format, mark, spill });
   } finally {
     gone.removeEventListener('abort', kill);
   }
 }
 
-/** Refuses several statements, and what the analyst may not run. */
-async function requireOne(engine: Engine, asked: Request): Promise<void> {
-  const found = await engine.classify(asked.statement);
+/** Refuses several statements in one text, and statements that the analyst may not run. */
+async function requireOne(engine: Engine, { user, statement, ...rest }: Request): Promise<void> {
+  const found = await engine.classify(statement);
   if (found.count > 1) {
     const reason = 'Syntax error (Multi-statements are not allowed).';
     throw new ClickHouseException(62, 'SYNTAX_ERROR', reason);
   }
-  if (asked.user === 'default') return;
-  if (found.count === 0) await throwSyntaxError(engine, asked);
-  refuseUnlessRead(asked.statement, found);
-}
-
-/** Lets the engine explain what it cannot parse, without running any of it. */
-async function throwSyntaxError(engine: Engine, asked: Request): Promise<never> {
-  const statement = `SELECT formatQuery(${literal(asked.statement)})`;
-  const settings = new Map([['readonly', '1']]);
-  const { queryId: mark, format } = asked;
-  await engine.run({ statement, settings, database: undefined, format, mark, spill: false });
-  throw new ClickHouseException(62, 'SYNTAX_ERROR', 'Syntax error: this is not one statement.');
+  if (user === 'default') return;
+  if (found.count === 0) {
+    // The engine explains what it cannot parse, without running any of it.
+    const explain = { statement: `SELECT formatQuery(${literal(statement)})`, spill: false };
+    const settings = new Map([['readonly', '1']]);
+    const { queryId: mark, format } = rest;
+    await engine.run({ ...explain, settings, database: undefined, format, mark });
+    throw new ClickHouseException(62, 'SYNTAX_ERROR', 'Syntax error: this is not one statement.');
+  }
+  refuseUnlessRead(statement, found);
 }
 
 async function send(
   engine: Engine,
-  asked: Request,
-  result: Answer,
+  request: Request,
+  result: Result,
   response: ServerResponse,
 ): Promise<void> {
   const { body } = result;
-  const clause = /\bFORMAT\s+(\w+)\s*(?:SETTINGS\b[\s\S]*)?[\s;]*$/i.exec(asked.statement);
-  const format = clause?.[1] ?? asked.format;
+  const clause = /\bFORMAT\s+(\w+)\s*(?:SETTINGS\b[\s\S]*)?[\s;]*$/i.exec(request.statement);
+  const format = clause?.[1] ?? request.format;
   response.setHeader('Content-Type', contentType(format));
   response.setHeader('X-ClickHouse-Format', format);
   response.setHeader('X-ClickHouse-Timezone', engine.timezone);
   response.setHeader('X-ClickHouse-Server-Display-Name', 'embedded');
-  response.setHeader('X-ClickHouse-Summary', JSON.stringify(summary(result)));
-  const bytes = Buffer.isBuffer(body) ? body : createReadStream(body.path);
+  response.setHeader('X-ClickHouse-Summary', JSON.stringify(summaryOf(result)));
+  if (request.acceptsGzip) response.setHeader('Content-Encoding', 'gzip');
+  if (typeof body !== 'string') {
+    response.end(request.acceptsGzip ? await gzip(body, GZIP) : body);
+    return;
+  }
   try {
-    if (asked.compressAnswer) {
-      response.setHeader('Content-Encoding', 'gzip');
-      const source = Buffer.isBuffer(bytes) ? Readable.from([bytes]) : bytes;
-      await pipeline(source, createGzip({ level: 3 }), response);
-    } else if (Buffer.isBuffer(bytes)) {
-      response.setHeader('Content-Length', bytes.length);
-      response.end(bytes);
-    } else {
-      if (!Buffer.isBuffer(body)) response.setHeader('Content-Length', body.bytes);
-      await pipeline(bytes, response);
-    }
+    const file = createReadStream(body);
+    if (request.acceptsGzip) await pipeline(file, zlib.createGzip(GZIP), response);
+    else await pipeline(file, response);
   } finally {
-    if (!Buffer.isBuffer(body)) await rm(body.path, { force: true });
+    await rm(body, { force: true });
   }
 }
 
-/** All as text, as a server has them. What the engine does not report is 0. */
-function summary(result: Answer): Record<string, string> {
+/** All values are strings, as on a server. Values that the engine does not report are 0. */
+function summaryOf(result: Result): Record<string, string> {
   return {
     read_rows: String(result.readRows),
     read_bytes: String(result.readBytes),
@@ -189,7 +217,7 @@ function sendException(response: ServerResponse, exception: ClickHouseException)
   }
   response.removeHeader('Content-Length');
   response.removeHeader('Content-Encoding');
-  // The rest of a body that is too large is not wanted.
+  // The client may still be sending a body that is too large.
   if (exception.status === 413) response.setHeader('Connection', 'close');
   response.writeHead(exception.status, {
     'Content-Type': 'text/plain; charset=UTF-8',

@@ -1,37 +1,31 @@
-// Reads one HTTP request into a statement and its settings, as a ClickHouse server reads it. The
-// rows of an INSERT are never put into the text: the engine would end CSV and TSV at an empty line
-// and run the rest as SQL (JSON rows with a blank line between them too). They are spooled to a
-// file, and the statement reads it with FROM INFILE, which keeps the column list, EPHEMERAL
-// columns and the deduplication token; for 10k rows of 400 bytes it is as fast as inline data.
+/**
+ * Reads one HTTP request into a statement and its settings, the way a ClickHouse server reads it. The
+ * rows of an INSERT never become part of the statement: the engine ends inline rows at an empty line and
+ * runs the rest as SQL. They go to a file, which the statement reads with FROM INFILE; that keeps the
+ * column list, EPHEMERAL columns and the deduplication token, and is as fast as inline data.
+ */
 import { randomUUID } from 'node:crypto';
-import { createWriteStream } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
-import { Transform, Writable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import * as zlib from 'node:zlib';
-import { ANALYST_TEXT_BYTES_MAX, analystSettings } from './analyst.ts';
+import { createGunzip } from 'node:zlib';
+import { analystSettings, type User } from './access.ts';
 import { literal } from './engine.ts';
-import { ClickHouseException } from './exception.ts';
+import { ClickHouseException, notImplemented } from './exception.ts';
 
 /** Decoded rows of one INSERT, bytes. */
 const ROWS_BYTES_MAX = 512 * 2 ** 20;
-/** A statement that comes in the body, with the rows that are written into it, bytes. */
+/** A statement that arrives in the body, including rows written into it, bytes. */
 const TEXT_BYTES_MAX = 32 * 2 ** 20;
+const ANALYST_TEXT_BYTES_MAX = 256 * 2 ** 10;
+/** How far into a body the head of an INSERT is looked for, bytes. */
+const INSERT_HEAD_BYTES_MAX = 64 * 2 ** 10;
 
-/** URL arguments that are no settings of the engine, and mean nothing here. */
-const IGNORED = new Set([
-  'buffer_size',
-  'client_protocol_version',
-  'close_session',
-  'decompress',
-  'password',
-  'query',
-  'quota_key',
-  'session_check',
-  'session_timeout',
-  'stacktrace',
-  'user',
+/** URL arguments that are not settings of the engine: handled elsewhere, or without meaning here. */
+const NOT_SETTINGS = new Set([
+  ...['buffer_size', 'client_protocol_version', 'close_session', 'compress', 'database'],
+  ...['decompress', 'default_format', 'enable_http_compression', 'password', 'query', 'query_id'],
+  ...['quota_key', 'role', 'session_check', 'session_id', 'session_timeout', 'stacktrace', 'user'],
   'wait_end_of_query',
 ]);
 
@@ -41,8 +35,6 @@ const UNSUPPORTED: ReadonlyMap<string, string> = new Map([
   ['role', 'roles'],
 ]);
 
-export type User = 'default' | 'analyst';
-
 export type Request = {
   readonly user: User;
   readonly queryId: string;
@@ -50,96 +42,67 @@ export type Request = {
   readonly settings: ReadonlyMap<string, string>;
   readonly database: string | undefined;
   readonly format: string;
-  readonly compressAnswer: boolean;
+  readonly acceptsGzip: boolean;
 };
 
 /**
- * Who asks. Both users have no password, as the server listens on loopback only. Throws
- * ClickHouseException 516 for anybody else.
- */
-export function authenticate(request: IncomingMessage, url: URL): User {
-  const basic = /^Basic (.+)$/i.exec(request.headers.authorization ?? '')?.[1];
-  const [, name, password] =
-    basic === undefined
-      ? []
-      : (/^([^:]*):([\s\S]*)$/.exec(Buffer.from(basic, 'base64').toString()) ?? []);
-  const user = header(request, 'x-clickhouse-user') ?? url.searchParams.get('user') ?? name;
-  const key = header(request, 'x-clickhouse-key') ?? url.searchParams.get('password') ?? password;
-  const named = user === undefined || user === '' || user === 'default' || user === 'analyst';
-  // A web page may not speak to the full-access user through its reader's browser.
-  const local = /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(request.headers.host ?? '');
-  const foreign = user !== 'analyst' && (request.headers.origin !== undefined || !local);
-  if (
-    !named ||
-    foreign ||
-    (key ?? '') !== '' ||
-    request.headers.authorization?.startsWith('Bearer')
-  ) {
-    const known = 'default (not from a web page) and analyst, both without password';
-    const reason = `${user ?? 'default'}: Authentication failed; there are ${known}.`;
-    throw new ClickHouseException(516, 'AUTHENTICATION_FAILED', reason);
-  }
-  return user === 'analyst' ? 'analyst' : 'default';
-}
-
-/**
- * Reads the whole request. `spool` names a file for rows, asked when there are any: the caller removes
- * it. Throws ClickHouseException, or the stream's error when the client goes away.
+ * Reads the whole request. `spoolPath` is called for the path of a file if there are rows; the caller
+ * removes the file. Throws ClickHouseException, or the stream's error if the client disconnects.
  */
 export async function readRequest(
   request: IncomingMessage,
   url: URL,
   user: User,
-  spool: () => string,
+  spoolPath: () => string,
 ): Promise<Request> {
   const parameters = new Map(url.searchParams);
   for (const [name, feature] of UNSUPPORTED) {
     if ((parameters.get(name) ?? '0') !== '0') throw notImplemented(feature);
   }
-  const query = parameters.get('query') ?? '';
-  const statement = await readStatement(request, query, user, spool, parameters);
-  const asked = new Map<string, string>();
-  for (const [name, value] of parameters) {
-    if (IGNORED.has(name) || UNSUPPORTED.has(name)) continue;
-    if (['database', 'default_format', 'enable_http_compression', 'query_id'].includes(name))
-      continue;
-    if (!/^[A-Za-z_]\w*$/.test(name)) {
-      throw new ClickHouseException(115, 'UNKNOWN_SETTING', `Unknown setting '${name}'.`);
-    }
-    asked.set(name, value);
+  const statement = await readStatement(request, parameters, user, spoolPath);
+  const settings = new Map([...parameters].filter(([name]) => !NOT_SETTINGS.has(name)));
+  const unknown = [...settings.keys()].find((name) => !/^[A-Za-z_]\w*$/.test(name));
+  if (unknown !== undefined) {
+    throw new ClickHouseException(115, 'UNKNOWN_SETTING', `Unknown setting '${unknown}'.`);
   }
-  // As on a server, GET only reads; 2 leaves the other settings open.
-  if (request.method === 'GET' && user === 'default' && !asked.has('readonly')) {
-    asked.set('readonly', '2');
-  }
-  const gzip = /\bgzip\b/.test(header(request, 'accept-encoding') ?? '');
+  // On a server, too, GET only reads. 2 allows other settings to be changed.
+  const isGet = request.method === 'GET' && user === 'default';
+  if (isGet && !settings.has('readonly')) settings.set('readonly', '2');
+  const header = (name: string) => request.headers[`x-clickhouse-${name}`]?.toString();
   return {
     user,
-    queryId: header(request, 'x-clickhouse-query-id') ?? parameters.get('query_id') ?? randomUUID(),
+    queryId: header('query-id') ?? parameters.get('query_id') ?? randomUUID(),
     statement,
-    settings: user === 'analyst' ? analystSettings(asked) : asked,
-    database: header(request, 'x-clickhouse-database') ?? parameters.get('database'),
-    format:
-      header(request, 'x-clickhouse-format') ?? parameters.get('default_format') ?? 'TabSeparated',
-    compressAnswer: gzip && parameters.get('enable_http_compression') === '1',
+    settings: user === 'analyst' ? analystSettings(settings) : settings,
+    database: header('database') ?? parameters.get('database'),
+    format: header('format') ?? parameters.get('default_format') ?? 'TabSeparated',
+    acceptsGzip:
+      /\bgzip\b/.test(request.headers['accept-encoding']?.toString() ?? '') &&
+      parameters.get('enable_http_compression') === '1',
   };
 }
 
+/** Returns the statement; adds the fields of a multipart body to the parameters. */
 async function readStatement(
   request: IncomingMessage,
-  query: string,
-  user: User,
-  spool: () => string,
   parameters: Map<string, string>,
+  user: User,
+  spoolPath: () => string,
 ): Promise<string> {
-  const insert = user === 'default' ? insertOfBody(query, spool) : undefined;
+  const query = parameters.get('query') ?? '';
+  const insert = user === 'default' ? insertOfBody(query) : undefined;
   if (insert !== undefined) {
-    await receive(request, ROWS_BYTES_MAX, createWriteStream(spool()));
-    return insert;
+    const path = spoolPath();
+    await receive(request, ROWS_BYTES_MAX, (rows) => writeFile(path, rows));
+    return `${insert.head} FROM INFILE ${literal(path)}${insert.tail}`;
   }
+  const parts: Buffer[] = [];
   const textMax = user === 'analyst' ? ANALYST_TEXT_BYTES_MAX : TEXT_BYTES_MAX;
-  const body = await receiveText(request, textMax);
-  const type = header(request, 'content-type') ?? '';
+  await receive(request, textMax, async (chunks) => {
+    for await (const chunk of chunks) parts.push(chunk);
+  });
+  const body = Buffer.concat(parts);
+  const type = request.headers['content-type'] ?? '';
   if (type.startsWith('multipart/form-data')) {
     const form = await new Response(body, { headers: { 'content-type': type } }).formData();
     for (const [name, value] of form) {
@@ -148,120 +111,64 @@ async function readStatement(
     }
     return parameters.get('query') ?? '';
   }
-  if (query !== '') {
-    if (/^\s*INSERT\b/i.test(query) && body.length > 0) {
-      throw notImplemented('rows in the body for this INSERT; use INSERT INTO … FORMAT …');
-    }
-    return body.length === 0 ? query : `${query}\n${body.toString()}`;
+  if (query !== '' && body.length > 0 && /^\s*INSERT\b/i.test(query)) {
+    throw notImplemented('rows in the body for this INSERT; use INSERT INTO … FORMAT …');
   }
+  if (query !== '') return body.length === 0 ? query : `${query}\n${body.toString()}`;
   const rows = user === 'default' ? rowsInText(body) : undefined;
   if (rows === undefined) return body.toString();
-  await writeFile(spool(), body.subarray(rows.begin));
-  return `${rows.head} FROM INFILE ${literal(spool())} FORMAT ${rows.format}`;
+  const path = spoolPath();
+  await writeFile(path, body.subarray(rows.begin));
+  return `${rows.head} FROM INFILE ${literal(path)}${rows.tail}`;
 }
 
-/** An INSERT whose rows are the body, as one that reads the file; undefined for other texts. */
-function insertOfBody(query: string, spool: () => string): string | undefined {
+/** An INSERT without its rows: FROM INFILE goes between the two parts. */
+type Insert = { readonly head: string; readonly tail: string };
+
+/** Splits an INSERT whose rows are the body; undefined for other statements. */
+function insertOfBody(query: string): Insert | undefined {
   const found =
     /^(\s*INSERT\s+INTO\b[\s\S]*?)(\s+SETTINGS\s+\w+\s*=[\s\S]*?)?(?:\s+FORMAT\s+(\w+)|\s*\bVALUES)[\s;]*$/i.exec(
       query,
     );
   if (found === null || /\bSELECT\b/i.test(found[1] ?? '')) return undefined;
-  const [, head, settings = '', format = 'Values'] = found;
-  return `${head} FROM INFILE ${literal(spool())}${settings} FORMAT ${format}`;
+  const [, head = '', settings = '', format = 'Values'] = found;
+  return { head, tail: `${settings} FORMAT ${format}` };
 }
 
-type Rows = { readonly head: string; readonly format: string; readonly begin: number };
-
-/** Where the rows begin in a text such as `INSERT INTO t (a) FORMAT CSV\n1`. */
-function rowsInText(body: Buffer): Rows | undefined {
+/** Splits a text such as `INSERT INTO t (a) FORMAT CSV\n1`; the rows start at byte `begin`. */
+function rowsInText(body: Buffer): (Insert & { readonly begin: number }) | undefined {
   const found =
     /^(\s*INSERT\s+INTO\s+(?:TABLE\s+)?[^\s(]+(?:\s*\([^()]*\))?)\s+FORMAT\s+(\w+)[ \t]*\r?\n?/i.exec(
-      body.toString('utf8', 0, Math.min(body.length, 64 * 2 ** 10)),
+      body.toString('utf8', 0, INSERT_HEAD_BYTES_MAX),
     );
   if (found === null) return undefined;
   const [whole, head = '', format = ''] = found;
-  return { head, format, begin: Buffer.byteLength(whole) };
+  return { head, tail: ` FORMAT ${format}`, begin: Buffer.byteLength(whole) };
 }
 
 /**
- * Runs the decoded body into the sink. Beyond the limit it reads on and drops, since a client that
- * still sends does not read an answer; then it throws ClickHouseException 307.
+ * Passes the decoded body to `use`. Beyond the limit it reads on and drops the data, since a client that
+ * is still sending does not read a response; then it throws ClickHouseException 307.
  */
-async function receive(request: IncomingMessage, bytesMax: number, sink: Writable): Promise<void> {
-  const decoder = decoderOf(header(request, 'content-encoding') ?? 'identity');
-  let bytes = 0;
-  const limit = new Transform({
-    transform(chunk: Buffer, _encoding, done) {
-      bytes += chunk.length;
-      done(null, bytes > bytesMax ? undefined : chunk);
-    },
-    flush(done) {
-      done(bytes > bytesMax ? tooLarge(bytesMax) : null);
-    },
-  });
-  await pipeline([request, ...(decoder === undefined ? [] : [decoder]), limit, sink]);
-}
-
-async function receiveText(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
-  const encoding = header(request, 'content-encoding') ?? 'identity';
-  if (encoding === 'identity') return receivePlain(request, bytesMax);
-  const chunks: Buffer[] = [];
-  const sink = new Writable({
-    write(chunk: Buffer, _encoding, done) {
-      chunks.push(chunk);
-      done();
-    },
-  });
-  await receive(request, bytesMax, sink);
-  return Buffer.concat(chunks);
-}
-
-/** As `receive`, for a short text that needs no decoding: streams cost more than a small SELECT. */
-function receivePlain(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
+async function receive(
+  request: IncomingMessage,
+  bytesMax: number,
+  use: (chunks: AsyncIterable<Buffer>) => Promise<void>,
+): Promise<void> {
+  const limited = async function* (chunks: AsyncIterable<Buffer>) {
     let bytes = 0;
-    request.on('data', (chunk: Buffer) => {
+    for await (const chunk of chunks) {
       bytes += chunk.length;
-      if (bytes <= bytesMax) chunks.push(chunk);
-    });
-    request.once('end', () => {
-      if (bytes > bytesMax) reject(tooLarge(bytesMax));
-      else resolve(Buffer.concat(chunks));
-    });
-    request.once('error', reject);
-  });
-}
-
-function tooLarge(bytesMax: number): ClickHouseException {
-  const reason = `The body is larger than ${bytesMax} bytes: send smaller batches.`;
-  return new ClickHouseException(307, 'TOO_MANY_BYTES', reason);
-}
-
-function decoderOf(encoding: string): Transform | undefined {
-  switch (encoding) {
-    case 'identity':
-      return undefined;
-    case 'gzip':
-      return zlib.createGunzip();
-    case 'deflate':
-      return zlib.createInflate();
-    case 'br':
-      return zlib.createBrotliDecompress();
-    case 'zstd':
-      return zlib.createZstdDecompress();
-    default:
-      throw notImplemented(`Content-Encoding: ${encoding}`);
-  }
-}
-
-function header(request: IncomingMessage, name: string): string | undefined {
-  const value = request.headers[name];
-  return Array.isArray(value) ? value[0] : value;
-}
-
-function notImplemented(feature: string): ClickHouseException {
-  const reason = `The embedded ClickHouse does not support ${feature}.`;
-  return new ClickHouseException(48, 'NOT_IMPLEMENTED', reason);
+      if (bytes <= bytesMax) yield chunk;
+    }
+    if (bytes <= bytesMax) return;
+    const reason = `The body is larger than ${bytesMax} bytes: send smaller batches.`;
+    throw new ClickHouseException(307, 'TOO_MANY_BYTES', reason);
+  };
+  const consume = (chunks: AsyncIterable<Buffer>) => use(limited(chunks));
+  const encoding = request.headers['content-encoding'] ?? 'identity';
+  if (encoding === 'gzip') await pipeline(request, createGunzip(), consume);
+  else if (encoding === 'identity') await pipeline(request, consume);
+  else throw notImplemented(`Content-Encoding: ${encoding}`);
 }
