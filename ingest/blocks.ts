@@ -4,18 +4,19 @@
  * must derive from, and, read only where they are asked for, the orders behind the fills.
  */
 import type { Hex } from 'viem';
-import { conditionOfCall } from './calldata.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
-import { type CalledFill, decodeMatchCall } from './decode.ts';
-import { DecodeError } from './decode-error.ts';
 import {
+  type CalledFill,
   type ChainLog,
+  conditionOfCall,
+  DecodeError,
   decodeLogs,
+  decodeMatchCall,
   type LoggedFill,
   type LoggedMatch,
   type LoggedOperator,
   type LoggedResolution,
-} from './decode-logs.ts';
+} from './decode.ts';
 import type { Metadata } from './metadata.ts';
 import type { BlockHead, Rpc } from './rpc.ts';
 import type { Transaction } from './rpc-transaction.ts';

@@ -5,7 +5,7 @@
  */
 import type { Hex } from 'viem';
 import { keccak256 } from '../infra/keccak.ts';
-import type { ChainLog } from './decode-logs.ts';
+import type { ChainLog } from './decode.ts';
 
 const BYTES = 256;
 /** About 200 bytes each. Most are order hashes, which do not come again. */

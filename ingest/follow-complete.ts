@@ -3,10 +3,9 @@
  * each of them and the taker log one OrderFilled, or the call reverts: what logs leave out of a match,
  * its own calldata betrays, however full the block's bloom is. Pure.
  */
-import { makersOfCall } from './calldata.ts';
+
 import type { Chain } from './chains.ts';
-import type { ChainLog } from './decode-logs.ts';
-import { TOPICS } from './exchange-abi.ts';
+import { type ChainLog, makersOfCall, TOPICS } from './decode.ts';
 import type { Transaction } from './rpc-transaction.ts';
 
 /** True when a call that logged something logged fewer fills than it names. */

@@ -18,9 +18,13 @@ import {
 } from './blocks.ts';
 import type { Chain } from './chains.ts';
 import { feedMessageId } from './contract-feed.ts';
-import { type CalledFill, type CalledMatch, decodeMatchCall } from './decode.ts';
-import { DecodeError } from './decode-error.ts';
-import { MATCH_ORDERS_SELECTOR } from './exchange-abi.ts';
+import {
+  type CalledFill,
+  type CalledMatch,
+  DecodeError,
+  decodeMatchCall,
+  MATCH_ORDERS_SELECTOR,
+} from './decode.ts';
 import type { FeedWriter, ShownFill, ShownMatch } from './feed.ts';
 import type { PendingTransaction } from './mempool-node.ts';
 import type { MempoolSource } from './mempool-source.ts';

@@ -3,7 +3,7 @@
  * test/unit/rpc-log.test.ts accepts.
  */
 import type { Hex } from 'viem';
-import type { ChainLog } from './decode-logs.ts';
+import type { ChainLog } from './decode.ts';
 import { RpcAnswerError } from './rpc-error.ts';
 import { dataOf, fieldsOf, lowerCaseOf, quantityOf } from './rpc-field.ts';
 

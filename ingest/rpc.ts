@@ -3,11 +3,10 @@
  * against what is known of its block before it is taken; one that does not fit is asked for again at
  * the next endpoint (rpc-pool.ts). A block that no endpoint has yet is `undefined`, never an empty one.
  */
-import { decodeFunctionResult, encodeFunctionData, type Hex, numberToHex } from 'viem';
+import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToHex } from 'viem';
 import { z } from 'zod';
 import { covers, explains, parseBloom } from './bloom.ts';
-import type { ChainLog } from './decode-logs.ts';
-import { BALANCE_OF_ABI, TOPICS } from './exchange-abi.ts';
+import { type ChainLog, TOPICS } from './decode.ts';
 import type { RpcCall } from './rpc-endpoint.ts';
 import { RpcAnswerError, RpcError } from './rpc-error.ts';
 import { parseLogs, type RangeLog } from './rpc-log.ts';
@@ -157,10 +156,10 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
       return answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
     },
     async balance(token, owner, blockNumber) {
-      const data = encodeFunctionData({ abi: BALANCE_OF_ABI, args: [owner] });
+      const data = encodeFunctionData({ abi: erc20Abi, functionName: 'balanceOf', args: [owner] });
       const params = [{ to: token, data }, numberToHex(blockNumber)];
       const answer = await pool.call({ method: 'eth_call', params }, (one) => parsed(Data, one));
-      return decodeFunctionResult({ abi: BALANCE_OF_ABI, data: answer });
+      return decodeFunctionResult({ abi: erc20Abi, functionName: 'balanceOf', data: answer });
     },
     doubt: () => pool.doubt(),
   };

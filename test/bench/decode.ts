@@ -3,9 +3,7 @@
  * hashes in every copy, so that nothing is decoded twice. Copies are made before the clock starts.
  */
 import { Random } from '../../infra/local/devnet/random.ts';
-import { decodeMatchCall } from '../../ingest/decode.ts';
-import { type ChainLog, decodeLogs } from '../../ingest/decode-logs.ts';
-import { TOPICS } from '../../ingest/exchange-abi.ts';
+import { type ChainLog, decodeLogs, decodeMatchCall, TOPICS } from '../../ingest/decode.ts';
 import { atlas, EXCHANGE, POLYGON, WATCHED } from '../unit/fixtures.ts';
 
 const WORD = 64;

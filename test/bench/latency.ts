@@ -13,7 +13,7 @@ import { SMALL_YOUNG_SPACE } from '../../infra/local/service.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { tailBatches } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
-import { MATCH_ORDERS_SELECTOR } from '../../ingest/exchange-abi.ts';
+import { MATCH_ORDERS_SELECTOR } from '../../ingest/decode.ts';
 import { rpc, start, temporaryDirectory } from '../e2e/service.ts';
 import type { History } from './history.ts';
 import { PushNode } from './push-node.ts';

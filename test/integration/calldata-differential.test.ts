@@ -23,8 +23,13 @@ import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
 import { deploy } from '../../infra/local/devnet/deploy.ts';
 import { Calendar } from '../../infra/local/devnet/markets.ts';
 import { Sender } from '../../infra/local/devnet/sender.ts';
-import { type CalledFill, decodeMatchCall } from '../../ingest/decode.ts';
-import { type ChainLog, decodeLogs, type LoggedFill } from '../../ingest/decode-logs.ts';
+import {
+  type CalledFill,
+  type ChainLog,
+  decodeLogs,
+  decodeMatchCall,
+  type LoggedFill,
+} from '../../ingest/decode.ts';
 import {
   BUY,
   type Draw,

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
-import { TOPICS } from '../../ingest/exchange-abi.ts';
+import { TOPICS } from '../../ingest/decode.ts';
 import { type JsonLine, rpc, start, temporaryDirectory, until } from '../e2e/service.ts';
 import {
   factsOfChain,

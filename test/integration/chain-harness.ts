@@ -14,7 +14,7 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/read.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
 import { type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
-import { TOPICS } from '../../ingest/exchange-abi.ts';
+import { TOPICS } from '../../ingest/decode.ts';
 import { rpc } from '../e2e/service.ts';
 
 export const CHAIN = chainOf(readConfig({ CHAIN: 'devnet' }));

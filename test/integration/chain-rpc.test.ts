@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { readRange } from '../../ingest/block-range.ts';
 import { explains, parseBloom } from '../../ingest/bloom.ts';
 import { watchedAddresses } from '../../ingest/chains.ts';
-import { TOPICS } from '../../ingest/exchange-abi.ts';
+import { TOPICS } from '../../ingest/decode.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
 import { RpcError } from '../../ingest/rpc-error.ts';
 import { temporaryDirectory } from '../e2e/service.ts';

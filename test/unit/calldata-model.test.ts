@@ -5,8 +5,7 @@
 import fc from 'fast-check';
 import { encodeFunctionData, type Hex } from 'viem';
 import { describe, expect, test } from 'vitest';
-import { type CalledFill, decodeMatchCall } from '../../ingest/decode.ts';
-import { MATCH_ORDERS_ABI } from '../../ingest/exchange-abi.ts';
+import { type CalledFill, decodeMatchCall, MATCH_ORDERS_ABI } from '../../ingest/decode.ts';
 import {
   BUY,
   type Draw,

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { ConfigError, readConfig } from '../../infra/config.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
 import { readCommand, UsageError } from '../../ingest/cli.ts';
-import { TOPICS } from '../../ingest/exchange-abi.ts';
+import { TOPICS } from '../../ingest/decode.ts';
 import { WATCHED_TOPICS } from '../../ingest/rpc.ts';
 
 const V1_EXCHANGE = '0x4bFb41d5B3570DeFd03C39a9A4D8dE6Bd8B8982E';

@@ -1,17 +1,24 @@
 import fc from 'fast-check';
 import { encodeAbiParameters, encodeFunctionData, type Hex, hashTypedData } from 'viem';
 import { describe, expect, test } from 'vitest';
-import { type CalledMatch, decodeMatchCall } from '../../ingest/decode.ts';
-import { DecodeError } from '../../ingest/decode-error.ts';
-import { decodeLogs } from '../../ingest/decode-logs.ts';
-import { MATCH_ORDERS_ABI } from '../../ingest/exchange-abi.ts';
-import { orderHash } from '../../ingest/order-hash.ts';
+import {
+  type CalledMatch,
+  conditionOfCall,
+  DecodeError,
+  decodeLogs,
+  decodeMatchCall,
+  MATCH_ORDERS_ABI,
+  makersOfCall,
+  orderHash,
+} from '../../ingest/decode.ts';
 import { atlas, EXCHANGE, POLYGON, WATCHED } from './fixtures.ts';
 
 const BUY = 0;
 const SELL = 1;
 const YES = 1001n;
 const NO = 1002n;
+const WORD = 32;
+const SELECTOR_BYTES = 4;
 
 type OrderGiven = {
   readonly side: number;
@@ -212,12 +219,140 @@ describe('decodeMatchCall', () => {
   });
 });
 
+const uint = fc.oneof(
+  fc.bigInt({ min: 0n, max: 2n ** 53n - 1n }),
+  fc.bigInt({ min: 0n, max: 2n ** 256n - 1n }),
+);
+const bytes = (minLength: number, maxLength = minLength) =>
+  fc
+    .uint8Array({ minLength, maxLength })
+    .map((array): Hex => `0x${Buffer.from(array).toString('hex')}`);
+const amount = fc.bigInt({ min: 1n, max: 2n ** 40n });
+const anyOrder = fc.record({
+  salt: uint,
+  maker: bytes(20),
+  signer: bytes(20),
+  tokenId: uint,
+  makerAmount: amount,
+  takerAmount: amount,
+  side: fc.nat(1),
+  signatureType: fc.nat(255),
+  timestamp: uint,
+  metadata: bytes(32),
+  builder: bytes(32),
+  signature: bytes(0, 100),
+});
+/** Every maker sells what the taker buys, or the reverse, and fills a single unit. */
+const anyCall = fc
+  .tuple(bytes(32), anyOrder, fc.array(anyOrder, { minLength: 1, maxLength: 4 }), amount)
+  .map(([conditionId, taker, others, fee]) => {
+    const makers = others.map((maker) => ({ ...maker, side: 1 - taker.side, takerAmount: 1n }));
+    const ones = makers.map(() => 1n);
+    const args = [conditionId, taker, makers, 1n, ones, fee, ones] as const;
+    return {
+      conditionId,
+      taker,
+      makers,
+      fee,
+      input: encodeFunctionData({ abi: MATCH_ORDERS_ABI, args }),
+    };
+  });
+
+/** The real call with a word of its arguments replaced. */
+function withWord(word: number, value: bigint): Hex {
+  const data = Buffer.from(atlas.input.slice(2), 'hex');
+  const digits = value.toString(16).padStart(2 * WORD, '0');
+  data.write(digits, SELECTOR_BYTES + word * WORD, 'hex');
+  return `0x${data.toString('hex')}`;
+}
+
+describe('the arguments of a call', () => {
+  test('are read as they were encoded, whatever the signatures', () => {
+    fc.assert(
+      fc.property(anyCall, ({ conditionId, taker, makers, fee, input }) => {
+        const call = decodeMatchCall(input, EXCHANGE, POLYGON);
+        expect(call.conditionId).toBe(conditionId);
+        expect(call.taker.fee).toBe(fee);
+        expect(conditionOfCall(input)).toBe(conditionId);
+        expect(makersOfCall(input)).toBe(makers.length);
+        for (const [i, fill] of [call.taker, ...call.makers].entries()) {
+          const { maker, tokenId, makerAmount, takerAmount, side, signatureType } = [
+            taker,
+            ...makers,
+          ][i] as typeof taker;
+          const [usdc, shares] =
+            side === BUY ? [makerAmount, takerAmount] : [takerAmount, makerAmount];
+          expect(fill).toMatchObject({
+            trader: maker,
+            tokenId,
+            order: { usdc, shares, signatureType },
+          });
+        }
+      }),
+    );
+  });
+
+  test('may be followed by more data, as the contract ignores it', () => {
+    const followed: Hex = `${atlas.input}${'7f'.repeat(33)}`;
+    expect(decodeMatchCall(followed, EXCHANGE, POLYGON)).toEqual(
+      decodeMatchCall(atlas.input, EXCHANGE, POLYGON),
+    );
+  });
+
+  test('are refused with padding that is not zero, digits that are not hex, and offsets outside', () => {
+    const [TAKER, MAKERS, MAKER_FILLS, MAKER_FEES] = [1, 2, 4, 6];
+    const [TAKER_MAKER, TAKER_SIGNER, TAKER_SIDE, TAKER_TYPE, TAKER_SIGNATURE] = [8, 9, 13, 14, 18];
+    const isDirty = [
+      withWord(TAKER_MAKER, 1n << 160n),
+      withWord(TAKER_SIGNER, 1n << 255n),
+      withWord(TAKER_SIDE, 256n),
+      withWord(TAKER_TYPE, 1n << 64n),
+      `${atlas.input.slice(0, -2)}zz`,
+      `${atlas.input}0`,
+    ] as readonly Hex[];
+    const isOutside = [TAKER, MAKERS, MAKER_FILLS, MAKER_FEES, TAKER_SIGNATURE].flatMap((word) =>
+      [2n ** 31n, 2n ** 53n, 2n ** 64n, 2n ** 256n - 32n].map((value) => withWord(word, value)),
+    );
+    for (const input of [...isDirty, ...isOutside]) {
+      expect(reasonOf(() => decodeMatchCall(input, EXCHANGE, POLYGON))).toBe('bad_calldata');
+    }
+  });
+
+  test('are refused with a length beyond the data, and with arrays that lie in one another', () => {
+    const data = Buffer.from(atlas.input.slice(10), 'hex');
+    const wordAt = (word: number) => Number(data.readBigUInt64BE(word * WORD + 24));
+    const lengths = [2, 4, 6].map((word) => wordAt(word) / WORD);
+    for (const at of lengths) {
+      for (const length of [1_000n, 2n ** 32n, 2n ** 53n - 1n, 2n ** 256n - 1n]) {
+        const input = withWord(at, length);
+        expect(reasonOf(() => decodeMatchCall(input, EXCHANGE, POLYGON))).toBe('bad_calldata');
+      }
+    }
+    // An array of 100,000 orders that are all the same bytes.
+    const many = Buffer.alloc(WORD * 100_000);
+    for (let at = 0; at < many.length; at += WORD) many.writeUInt32BE(many.length, at + WORD - 4);
+    const orders = Buffer.concat([
+      Buffer.from((100_000).toString(16).padStart(2 * WORD, '0'), 'hex'),
+      many,
+      data.subarray(wordAt(1), wordAt(1) + 14 * WORD),
+    ]);
+    const head = Buffer.from(data);
+    head.writeBigUInt64BE(BigInt(data.length), 2 * WORD + 24);
+    const hostile: Hex = `0x3c2b4399${Buffer.concat([head, orders]).toString('hex')}`;
+    expect(reasonOf(() => decodeMatchCall(hostile, EXCHANGE, POLYGON))).toBe('bad_calldata');
+  });
+
+  test('tell the condition and the number of makers of nothing else than a call', () => {
+    expect(conditionOfCall(atlas.input.slice(0, 72) as Hex)).toBeUndefined();
+    for (const input of [`0x00000000${atlas.input.slice(10)}`, '0x', '0x3c2b4399'] as const) {
+      expect(conditionOfCall(input)).toBeUndefined();
+      expect(makersOfCall(input)).toBeUndefined();
+    }
+    expect(makersOfCall(atlas.input)).toBe(1);
+  });
+});
+
 describe('orderHash', () => {
-  const uint = fc.bigInt({ min: 0n, max: 2n ** 256n - 1n });
-  const bytes = (length: number) =>
-    fc
-      .uint8Array({ minLength: length, maxLength: length })
-      .map((array): Hex => `0x${Buffer.from(array).toString('hex')}`);
   const FIELDS = [
     { name: 'salt', type: 'uint256' },
     { name: 'maker', type: 'address' },
@@ -260,8 +395,12 @@ describe('orderHash', () => {
           message,
         });
         const values = FIELDS.map(({ name }) => message[name]);
-        const words = encodeAbiParameters(FIELDS, values as never);
-        expect(orderHash(Buffer.from(words.slice(2), 'hex'), EXCHANGE, POLYGON)).toBe(expected);
+        const encoded = encodeAbiParameters(FIELDS, values as never);
+        const words = encoded
+          .slice(2)
+          .match(/.{64}/g)
+          ?.map((digits) => `0x${digits}`);
+        expect(orderHash(words as never, EXCHANGE, POLYGON)).toBe(expected);
       }),
     );
   });

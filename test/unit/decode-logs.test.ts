@@ -1,9 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { AMOUNT_MAX } from '../../ingest/contract.ts';
-import { DecodeError, type RefusalReason } from '../../ingest/decode-error.ts';
-import { type ChainLog, decodeLogs, decodeOrderFilled } from '../../ingest/decode-logs.ts';
-import { TOPICS } from '../../ingest/exchange-abi.ts';
+import {
+  type ChainLog,
+  DecodeError,
+  decodeLogs,
+  decodeOrderFilled,
+  type RefusalReason,
+  TOPICS,
+} from '../../ingest/decode.ts';
 import ctf from '../fixtures/ctf-and-negrisk-logs.json' with { type: 'json' };
 import single from '../fixtures/single-orderfilled-logs.json' with { type: 'json' };
 import { atlas, CONDITIONAL_TOKENS, chainLog, EXCHANGE, WATCHED } from './fixtures.ts';
