@@ -72,6 +72,11 @@ export function gapBlock(requested: bigint, firstAvailable: Cursor, resumeAt?: C
   return `${id}event: gap\ndata: ${json}\n\n`;
 }
 
+/** An `end` event: why the server is about to end the stream. */
+export function endBlock(reason: string): string {
+  return `event: end\ndata: ${JSON.stringify({ reason })}\n\n`;
+}
+
 function compact(match: FeedMatch): string {
   const { market } = match;
   const afterId = [

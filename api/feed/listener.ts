@@ -3,9 +3,10 @@
  * that is behind, never a queue. Invariant: every matching event up to `sequence` was sent or reported
  * as a gap, in order; `#cursor` is that of the newest event examined.
  */
+import type { SessionEnd } from '../sessions/record.ts';
 import type { FeedConnection } from './connection.ts';
 import { type Cursor, NO_CURSOR } from './cursor.ts';
-import { cursorBlock, type Format, gapBlock } from './encode.ts';
+import { cursorBlock, endBlock, type Format, gapBlock } from './encode.ts';
 import type { Offered } from './feed-log.ts';
 import { type Filter, matches } from './filter.ts';
 import type { Start } from './replay.ts';
@@ -102,6 +103,12 @@ export class Listener {
     const sent = this.#sendBlock(gapBlock(this.claim, firstAvailable, resumeAt));
     this.gaps += 1;
     return sent === 'sent' ? 'open' : 'cut';
+  }
+
+  /** Sends the reason in an `end` event, then ends the response. */
+  endInBand(reason: SessionEnd): void {
+    this.#sendBlock(endBlock(reason));
+    this.connection.end(reason);
   }
 
   /** Keeps the connection alive, and the client's cursor recent where events were filtered out. */

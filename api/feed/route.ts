@@ -146,6 +146,7 @@ export async function createFeed(options: FeedOptions): Promise<Feed> {
     const listener = new Listener({ ...wanted, filter, connection, keyHash });
     void connection.gone.then(() => session.close(connection.why, listener.delivered));
     void session.usedUp.then(() => connection.end('quota_used_up'));
+    void session.inExcess.then(() => listener.endInBand('quota_used_up'));
     await fanOut.add(listener);
   }
 

@@ -1,7 +1,6 @@
 /**
- * Sessions that ended, the newest of each account, in a JetStream stream of their own. A record is
- * stored once however often it is offered within the duplicate window, so that two processes which
- * find a third one gone write one record.
+ * Ended sessions, the newest of each account, in a JetStream stream. Records are deduplicated by session
+ * id, so that two processes that notice the loss of a third one write one record.
  */
 import { answered, type Nats } from '../../infra/nats/connection.ts';
 import { readRange } from '../../infra/nats/read.ts';
@@ -31,25 +30,25 @@ export class History {
     return new History(nats);
   }
 
-  /** Rejects with NatsUnavailableError; some may be stored then. */
-  async add(account: string, closed: readonly ClosedRecord[]): Promise<void> {
+  /** Adds records by key of the account. Rejects with NatsUnavailableError; some may be stored then. */
+  async add(closed: readonly (readonly [key: string, ClosedRecord])[]): Promise<void> {
     await Promise.all(
-      closed.map((record) =>
+      closed.map(([key, record]) =>
         answered(this.#nats, SESSIONS_STREAM, () =>
-          this.#nats.js.publish(SUBJECT + account, JSON.stringify(record), { msgID: record.id }),
+          this.#nats.js.publish(SUBJECT + key, JSON.stringify(record), { msgID: record.id }),
         ),
       ),
     );
   }
 
   /** Newest first. Rejects with NatsUnavailableError. */
-  async newest(account: string, limit: number): Promise<ClosedRecord[]> {
+  async newest(key: string, limit: number): Promise<ClosedRecord[]> {
     const messages = await readRange(
       this.#nats,
       SESSIONS_STREAM,
       1,
       RECORDS_PER_ACCOUNT_MAX,
-      SUBJECT + account,
+      SUBJECT + key,
     );
     const text = new TextDecoder();
     return messages

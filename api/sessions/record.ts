@@ -1,7 +1,7 @@
 /**
- * The open event streams of one account over all api processes, and the time that they used today:
- * what the bucket holds for the account, and the arithmetic on it. Pure; times are milliseconds
- * since the epoch. Time counts for the UTC day in which it passes.
+ * The record of one api process: its open event streams by account, and the time that its ended ones
+ * used today. A quota is a sum over the records of all processes. Times are milliseconds since
+ * the epoch, and time counts for the UTC day on which it passes.
  */
 import { z } from 'zod';
 
@@ -30,61 +30,63 @@ export type OpenRecord = z.infer<typeof OpenRecord>;
 export const ClosedRecord = OpenRecord.extend({
   endedAtMs: z.int(),
   end: SessionEnd,
-  /** Events that were written to it; null where its process was lost. */
+  /** Events that were sent to it; null if its process was lost. */
   events: z.int().nullable(),
 });
 export type ClosedRecord = z.infer<typeof ClosedRecord>;
 
-/** Value of a bucket entry, as JSON. */
-export const Book = z.object({
-  /** Time of the sessions that ended, in the part of them that was on `day`. */
-  used: z.object({ day: z.string(), ms: z.int().nonnegative() }),
-  /** By api process. */
+/** Value of a bucket entry, as JSON. Both members are keyed by `keyOf` the account. */
+export const ProcessRecord = z.object({
+  /** Time of the sessions that ended, as far as it was on `day`. */
+  used: z.object({ day: z.string(), ms: z.record(z.string(), z.int().nonnegative()) }),
   open: z.record(z.string(), z.array(OpenRecord)),
 });
-export type Book = z.infer<typeof Book>;
+export type ProcessRecord = z.infer<typeof ProcessRecord>;
 
-export const EMPTY_BOOK: Book = { used: { day: '', ms: 0 }, open: {} };
+/** The open sessions of an account, oldest first; the order is the same in every process. */
+export function openSessionsOf(records: readonly ProcessRecord[], key: string): OpenRecord[] {
+  return records
+    .flatMap(({ open }) => open[key] ?? [])
+    .sort((a, b) => a.startedAtMs - b.startedAtMs || (a.id < b.id ? -1 : 1));
+}
 
 /** Milliseconds of event streams on the day of `nowMs`, of ended and of open ones. */
-export function usedMs(book: Book, nowMs: number): number {
-  const ended = book.used.day === dayOf(nowMs) ? book.used.ms : 0;
-  const open = Object.values(book.open).flat();
-  return open.reduce((sum, { startedAtMs }) => sum + onDay(startedAtMs, nowMs, nowMs), ended);
+export function usedMs(records: readonly ProcessRecord[], key: string, nowMs: number): number {
+  const day = dayOf(nowMs);
+  const ended = records.map(({ used }) => (used.day === day ? (used.ms[key] ?? 0) : 0));
+  const open = openSessionsOf(records, key).map((one) => onDay(one.startedAtMs, nowMs, nowMs));
+  return [...ended, ...open].reduce((sum, ms) => sum + ms, 0);
 }
 
-/** The book in which a process has these sessions open, others are lost, and these ended. */
-export function written(
-  book: Book,
-  change: {
-    readonly process: string;
-    readonly open: readonly OpenRecord[];
-    readonly lost: readonly string[];
-    readonly closed: readonly ClosedRecord[];
-  },
+/** Adds a session to the record. */
+export function addSession({ open }: ProcessRecord, key: string, session: OpenRecord): void {
+  const sessions = open[key];
+  if (sessions === undefined) open[key] = [session];
+  else sessions.push(session);
+}
+
+/** Removes a session from the record and books its time. */
+export function removeSession(
+  record: ProcessRecord,
+  key: string,
+  session: ClosedRecord,
   nowMs: number,
-): Book {
-  const { process, open, lost, closed } = change;
-  const others = Object.entries(book.open).filter(
-    ([name]) => name !== process && !lost.includes(name),
-  );
-  const before = book.used.day === dayOf(nowMs) ? book.used.ms : 0;
-  const ms = closed.reduce(
-    (sum, { startedAtMs, endedAtMs }) => sum + onDay(startedAtMs, endedAtMs, nowMs),
-    before,
-  );
-  return {
-    used: { day: dayOf(nowMs), ms },
-    open: Object.fromEntries(open.length === 0 ? others : [...others, [process, [...open]]]),
-  };
+): void {
+  const rest = (record.open[key] ?? []).filter(({ id }) => id !== session.id);
+  if (rest.length > 0) record.open[key] = rest;
+  else delete record.open[key];
+  const day = dayOf(nowMs);
+  if (record.used.day !== day) record.used = { day, ms: {} };
+  const { ms } = record.used;
+  ms[key] = (ms[key] ?? 0) + onDay(session.startedAtMs, session.endedAtMs, nowMs);
 }
 
-/** Whether nothing is lost with the book. */
-export function isSpent(book: Book, nowMs: number): boolean {
-  return Object.keys(book.open).length === 0 && book.used.day !== dayOf(nowMs);
+/** Whether the record holds nothing that still counts. */
+export function isSpent({ used, open }: ProcessRecord, nowMs: number): boolean {
+  return Object.keys(open).length === 0 && used.day !== dayOf(nowMs);
 }
 
-/** How much of a span lies on the day of `nowMs`; clocks of processes may differ a little. */
+/** How much of a span is on the day of `nowMs`; clocks of processes may differ a little. */
 function onDay(fromMs: number, toMs: number, nowMs: number): number {
   const dayStartMs = Date.parse(`${dayOf(nowMs)}T00:00:00Z`);
   return Math.max(0, toMs - Math.max(fromMs, dayStartMs));

@@ -1,10 +1,12 @@
 /**
- * Open event streams of each account over all api processes, counted against its tier (decisions:
- * "Streams and the order feed"). Every process watches the bucket, so counts and lists are reads of
- * a map; one process writes an account's book at a time (account.ts). What a crashed process had
- * open stops counting when somebody needs the place, at the latest some seconds after the crash.
+ * Open event streams of each account over all api processes, counted against the quotas of its tier.
+ * Each process writes one record with its open sessions, on every change and once a second as a
+ * heartbeat, and watches those of the others. A quota is the sum over the records of live processes.
+ * Invariant: within a process a quota is exact. Across processes too many sessions may be admitted at
+ * the same moment; every process then ends the newest ones of its own within two seconds.
  */
 import { createHash, randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import {
   type Nats,
@@ -12,23 +14,21 @@ import {
   StreamMissingError,
 } from '../../infra/nats/connection.ts';
 import { type Kv, KvConflictError, type KvEvent, openKv } from '../../infra/nats/kv.ts';
-import { answerPings, ping } from '../../infra/nats/ping.ts';
 import { SESSIONS_BUCKET } from '../../infra/streams.ts';
 import type { Caller } from '../auth/keys.ts';
-import { TIERS, type Tier } from '../auth/tiers.ts';
+import { TIERS } from '../auth/tiers.ts';
 import { type Problem, quotaExceeded } from '../errors.ts';
-import { AccountSessions } from './account.ts';
 import { History } from './history.ts';
-import { Presence } from './presence.ts';
 import {
-  Book,
+  addSession,
   type ClosedRecord,
-  EMPTY_BOOK,
   isSpent,
   type OpenRecord,
+  openSessionsOf,
+  ProcessRecord,
+  removeSession,
   type SessionEnd,
   usedMs,
-  written,
 } from './record.ts';
 
 /** An admitted event stream. */
@@ -36,12 +36,14 @@ export type OpenSession = {
   readonly id: string;
   /** Resolves when the account has used up its time of today; the stream must be ended then. */
   readonly usedUp: Promise<void>;
-  /** Gives the place back; call it once. */
+  /** Resolves when the session is in excess of the quota; the stream must be ended then. */
+  readonly inExcess: Promise<void>;
+  /** Call it once. */
   close(end: SessionEnd, events: number): void;
 };
 
 export type Sessions = {
-  /** Throws Problem 403 where a quota of the tier is used up. */
+  /** Throws Problem 403 if a quota of the tier is used up. */
   open(caller: Caller, streamId: string | null): Promise<OpenSession>;
   /** Open sessions of an account, oldest first. */
   list(account: string): OpenRecord[];
@@ -49,15 +51,36 @@ export type Sessions = {
   history(account: string, limit: number): Promise<ClosedRecord[]>;
   /** Seconds of event streams of an account on this UTC day. */
   usedSeconds(account: string): number;
-  /** Settles when the bucket is no longer watched; rejects where that was not asked for. */
+  /** Settles when the bucket is no longer watched; rejects if `close` was not called. */
   readonly watching: Promise<void>;
   close(): Promise<void>;
 };
 
 const CHECK_MS = 500;
+const BEAT_MS = 1_000;
+/** Changes that come within this time of a write are written together. */
+const WRITE_PAUSE_MS = 250;
+/** A process whose last heartbeat is older than this does not count. */
+const LIVE_MS_MAX = 3_000;
+/** A process whose last heartbeat is older than this is lost: its sessions are closed for it. */
+const SILENT_MS_MAX = 6_000;
 const CLOSE_MS_MAX = 500;
-const ACCOUNT_KEY = 'account.';
-const PROCESS_KEY = 'process.';
+/** `process.` and `account.` are keys of version 0.1. */
+const RECORD_KEY = 'record.';
+
+type Other = {
+  readonly record: ProcessRecord;
+  readonly revision: number;
+  /** When its last heartbeat came, on this process's clock: clocks of processes need not agree. */
+  heardAtMs: number;
+};
+
+type Own = {
+  readonly key: string;
+  readonly caller: Caller;
+  readonly usedUp: PromiseWithResolvers<void>;
+  readonly inExcess: PromiseWithResolvers<void>;
+};
 
 /** Watches the bucket; resolves once every open session is known. */
 export async function openSessions(options: {
@@ -75,8 +98,6 @@ export async function openSessions(options: {
   return registry;
 }
 
-type Shelved = { readonly book: Book; readonly revision: number };
-
 class Registry implements Sessions {
   readonly #self = randomUUID();
   readonly #nats: Nats;
@@ -84,14 +105,22 @@ class Registry implements Sessions {
   readonly #bucket: Kv;
   readonly #history: History;
   readonly #now: () => number;
-  readonly #presence: Presence;
-  /** By key of the account. */
-  readonly #books = new Map<string, Shelved>();
-  readonly #accounts = new Map<string, AccountSessions>();
-  readonly #limited = new Map<string, { readonly caller: Caller; readonly usedUp: () => void }>();
+  readonly #record: ProcessRecord = { used: { day: '', ms: {} }, open: {} };
+  readonly #own = new Map<string, Own>();
+  readonly #others = new Map<string, Other>();
+  /** Ended sessions whose history is not written yet, by account. */
+  #ended: [key: string, ClosedRecord][] = [];
+  #isWriteDue = false;
+  #writing: Promise<void> = Promise.resolve();
+  #wasConnected = true;
+  #checkedAtMs = performance.now();
+  /** When heartbeats of others could last have been missed. */
+  #deafAtMs = Number.NEGATIVE_INFINITY;
+  /** Resolves at the next heartbeat of another process, and at the next check. */
+  #news = Promise.withResolvers<void>();
+  readonly #closing = new AbortController();
   readonly #stop = new AbortController();
-  readonly #removePings: () => void;
-  readonly #checking: NodeJS.Timeout;
+  readonly #timers: readonly NodeJS.Timeout[];
   watching: Promise<void> = Promise.resolve();
 
   constructor(options: {
@@ -106,15 +135,10 @@ class Registry implements Sessions {
     this.#bucket = options.bucket;
     this.#history = options.history;
     this.#now = options.now ?? Date.now;
-    this.#presence = new Presence({
-      self: this.#self,
-      connected: () => this.#nats.connected,
-      beat: () => this.#beat(),
-      onLost: (process) => this.#clear(process),
-    });
-    this.#removePings = answerPings(this.#nats, pingSubject(this.#self));
-    this.#checking = setInterval(() => this.#check(), CHECK_MS);
-    this.#checking.unref();
+    this.#timers = [
+      setInterval(() => this.#check(), CHECK_MS).unref(),
+      setInterval(() => this.#write(), BEAT_MS).unref(),
+    ];
   }
 
   async start(): Promise<void> {
@@ -122,34 +146,36 @@ class Registry implements Sessions {
     this.watching = this.#follow(initialised.resolve);
     this.watching.catch(initialised.reject);
     await initialised.promise;
-    await this.#beat();
+    await this.#writeNow();
   }
 
   async open(caller: Caller, streamId: string | null): Promise<OpenSession> {
+    const key = keyOf(caller.account);
+    if (this.#refusal(caller) !== undefined) await this.#heardFromOthers(key);
+    const problem = this.#refusal(caller);
+    if (problem !== undefined) throw problem;
     const record = { id: randomUUID(), streamId, startedAtMs: this.#now() };
-    const account = this.#accountOf(caller.account);
-    await account.admit(record, (book) => refusal(book, caller.tier, this.#now()));
     const usedUp = Promise.withResolvers<void>();
-    if (TIERS[caller.tier].streamSecondsPerDayMax !== null) {
-      this.#limited.set(record.id, { caller, usedUp: usedUp.resolve });
-    }
+    const inExcess = Promise.withResolvers<void>();
+    addSession(this.#record, key, record);
+    this.#own.set(record.id, { key, caller, usedUp, inExcess });
+    this.#write();
     return {
       id: record.id,
       usedUp: usedUp.promise,
+      inExcess: inExcess.promise,
       close: (end, events) => {
-        this.#limited.delete(record.id);
-        account.close({ ...record, endedAtMs: this.#now(), end, events });
+        const closed = { ...record, endedAtMs: this.#now(), end, events };
+        this.#own.delete(record.id);
+        removeSession(this.#record, key, closed, this.#now());
+        this.#ended.push([key, closed]);
+        this.#write();
       },
     };
   }
 
   list(account: string): OpenRecord[] {
-    const { open } = this.#bookOf(keyOf(account)).book;
-    const own = this.#accounts.get(keyOf(account))?.open.values() ?? [];
-    const others = Object.entries(open)
-      .filter(([process]) => process !== this.#self && this.#presence.isAlive(process))
-      .flatMap(([, sessions]) => sessions);
-    return [...own, ...others].sort((a, b) => a.startedAtMs - b.startedAtMs);
+    return openSessionsOf(this.#records(), keyOf(account));
   }
 
   history(account: string, limit: number): Promise<ClosedRecord[]> {
@@ -158,183 +184,192 @@ class Registry implements Sessions {
 
   usedSeconds(account: string): number {
     // Rounds down: a second that has begun is not used up.
-    return Math.floor(usedMs(this.#present(keyOf(account)), this.#now()) / 1_000);
+    return Math.floor(usedMs(this.#records(), keyOf(account), this.#now()) / 1_000);
   }
 
   async close(): Promise<void> {
-    clearInterval(this.#checking);
-    this.#presence.stop();
-    const deadline = AbortSignal.timeout(CLOSE_MS_MAX);
-    await Promise.race([this.#leave(), aborted(deadline)]);
-    this.#removePings();
+    for (const timer of this.#timers) clearInterval(timer);
+    this.#closing.abort();
+    this.#write();
+    const deadline = new AbortController();
+    const late = delay(CLOSE_MS_MAX, undefined, { signal: deadline.signal });
+    await Promise.race([this.#writing, late]);
+    late.catch(() => undefined);
+    deadline.abort();
     this.#stop.abort();
     await this.watching;
-  }
-
-  async #leave(): Promise<void> {
-    await Promise.all([...this.#accounts.values()].map((account) => account.settled()));
-    await this.#tolerant(this.#bucket.delete(PROCESS_KEY + this.#self));
   }
 
   async #follow(initialised: () => void): Promise<void> {
     for await (const event of this.#bucket.watch(this.#stop.signal)) {
       if (event.type === 'initialised') initialised();
-      else if (event.key.startsWith(PROCESS_KEY)) this.#hear(event);
-      else this.#learn(event);
+      else if (event.key.startsWith(RECORD_KEY)) this.#hear(event);
     }
   }
 
   #hear(event: Exclude<KvEvent, { type: 'initialised' }>): void {
-    const process = event.key.slice(PROCESS_KEY.length);
-    if (event.type === 'put') this.#presence.heard(process);
-    else this.#presence.gone(process);
+    const process = event.key.slice(RECORD_KEY.length);
+    if (process === this.#self) return;
+    const { revision } = event;
+    const record = event.type === 'put' ? this.#parse(event.key, event.value) : undefined;
+    if (record === undefined) this.#others.delete(process);
+    else this.#others.set(process, { record, revision, heardAtMs: performance.now() });
+    this.#wake();
   }
 
-  #learn(event: Exclude<KvEvent, { type: 'initialised' }>): void {
-    const { key, revision } = event;
-    if (revision <= this.#bookOf(key).revision) return;
-    const book = event.type === 'put' ? this.#parse(key, event.value) : EMPTY_BOOK;
-    this.#books.set(key, { book, revision });
-    this.#accounts.get(key)?.compare(book);
-  }
-
-  #parse(key: string, value: Uint8Array): Book {
-    const parsed = Book.safeParse(jsonOf(value));
-    if (parsed.success) return parsed.data;
-    // Written anew by the next session; counts start again, nothing else depends on it.
-    this.#logger.error({ key }, 'unreadable book in the bucket of sessions');
-    return EMPTY_BOOK;
-  }
-
-  #bookOf(key: string): Shelved {
-    return this.#books.get(key) ?? { book: EMPTY_BOOK, revision: 0 };
-  }
-
-  /** With what is open here, whether it is written already or not. */
-  #present(key: string): Book {
-    const { book } = this.#bookOf(key);
-    const own = this.#accounts.get(key);
-    if (own === undefined) return book;
-    const change = { process: this.#self, open: [...own.open.values()], lost: [], closed: [] };
-    return written(book, change, this.#now());
-  }
-
-  #accountOf(account: string): AccountSessions {
-    return this.#writerOf(keyOf(account));
-  }
-
-  #writerOf(key: string): AccountSessions {
-    const found = this.#accounts.get(key);
-    if (found !== undefined) return found;
-    const shelf = {
-      known: () => this.#bookOf(key),
-      fetch: async () => {
-        const entry = await this.#bucket.get(key);
-        if (entry !== undefined) this.#learn({ type: 'put', ...entry });
-      },
-      write: async (book: Book, revision: number) => {
-        const value = JSON.stringify(book);
-        const stored =
-          revision === 0
-            ? await this.#bucket.create(key, value)
-            : await this.#bucket.update(key, value, revision);
-        if (stored > this.#bookOf(key).revision) this.#books.set(key, { book, revision: stored });
-      },
-      record: (closed: readonly ClosedRecord[]) => this.#history.add(key, closed),
-      isAlive: (process: string) => this.#presence.isAlive(process),
-      verify: (processes: readonly string[]) => this.#verify(processes),
-    };
-    const made = new AccountSessions(this.#self, shelf, this.#now);
-    this.#accounts.set(key, made);
-    return made;
-  }
-
-  async #verify(processes: readonly string[]): Promise<void> {
-    const others = processes.filter((process) => process !== this.#self);
-    await Promise.all(
-      others.map(async (process) => {
-        if ((await ping(this.#nats, pingSubject(process))) === 'nobody') {
-          this.#presence.gone(process);
-        }
-      }),
-    );
-  }
-
-  /** Takes what a lost process had open out of every book. */
-  #clear(process: string): void {
-    const keys = [...this.#books].filter(([, { book }]) => book.open[process] !== undefined);
-    for (const [key] of keys) this.#writerOf(key).renew();
-    if (keys.length > 0) return;
-    this.#presence.forget(process);
-    void this.#tolerant(this.#bucket.delete(PROCESS_KEY + process));
-  }
-
-  #beat(): Promise<void> {
-    return this.#tolerant(this.#bucket.put(PROCESS_KEY + this.#self, ''));
-  }
-
-  /** Ends what is over its time, and forgets accounts and books that are done with. */
-  #check(): void {
-    const nowMs = this.#now();
-    for (const { caller, usedUp } of this.#limited.values()) {
-      if (isUsedUp(this.#present(keyOf(caller.account)), caller.tier, nowMs)) usedUp();
-    }
-    for (const [key, account] of this.#accounts) if (account.isIdle) this.#accounts.delete(key);
-    for (const [key, { book, revision }] of this.#books) {
-      if (revision === 0 || book === EMPTY_BOOK || !isSpent(book, nowMs)) continue;
-      this.#books.set(key, { book: EMPTY_BOOK, revision });
-      void this.#tolerant(this.#bucket.delete(key, revision));
-    }
-  }
-
-  /** What is done again anyway may fail while the server is away, or because another did it. */
-  async #tolerant(write: Promise<unknown>): Promise<void> {
+  #parse(key: string, value: Uint8Array): ProcessRecord | undefined {
     try {
-      await write;
+      return ProcessRecord.parse(JSON.parse(new TextDecoder().decode(value)));
     } catch (error) {
-      const passes =
+      // Its process writes it again within a second.
+      this.#logger.error({ err: error, key }, 'unreadable record in the bucket of sessions');
+      return undefined;
+    }
+  }
+
+  #wake(): void {
+    this.#news.resolve();
+    this.#news = Promise.withResolvers();
+  }
+
+  /** Own record first. A process that is not live has no open sessions; its time of today counts. */
+  #records(): ProcessRecord[] {
+    const others = [...this.#others.values()];
+    return [
+      this.#record,
+      ...others.map((other) => (isLive(other) ? other.record : { ...other.record, open: {} })),
+    ];
+  }
+
+  /**
+   * Why the account may not open another session. Without NATS the open sessions of other processes do
+   * not count: they may have ended or moved here, and clients take a refusal as final.
+   */
+  #refusal({ account, tier }: Caller): Problem | undefined {
+    const { sessionsMax, streamSecondsPerDayMax } = TIERS[tier];
+    const records = this.#records().map((record, n) =>
+      n === 0 || this.#nats.connected ? record : { ...record, open: {} },
+    );
+    const key = keyOf(account);
+    const open = openSessionsOf(records, key).length;
+    if (open >= sessionsMax) return quotaExceeded('max_sessions', tier, sessionsMax, open);
+    if (streamSecondsPerDayMax === null) return undefined;
+    const ms = usedMs(records, key, this.#now());
+    if (ms < streamSecondsPerDayMax * 1_000) return undefined;
+    const used = Math.floor(ms / 1_000);
+    return quotaExceeded('stream_seconds_per_day', tier, streamSecondsPerDayMax, used);
+  }
+
+  /**
+   * Resolves when every process with open sessions of the account has sent a new heartbeat or counts as
+   * gone. A client that returns after a crash must not be refused for the sessions that it had there.
+   */
+  async #heardFromOthers(key: string): Promise<void> {
+    const sinceMs = performance.now();
+    const isAwaited = (other: Other) =>
+      isLive(other) && other.heardAtMs < sinceMs && other.record.open[key] !== undefined;
+    while (this.#nats.connected && [...this.#others.values()].some(isAwaited)) {
+      await this.#news.promise;
+    }
+  }
+
+  #check(): void {
+    const { connected } = this.#nats;
+    const stoppedMs = performance.now() - this.#checkedAtMs;
+    this.#checkedAtMs = performance.now();
+    // A process that was disconnected or stopped itself knows nothing about the others.
+    if (!connected || !this.#wasConnected || stoppedMs > BEAT_MS + CHECK_MS) {
+      this.#deafAtMs = performance.now();
+      for (const other of this.#others.values()) other.heardAtMs = performance.now();
+    }
+    this.#wasConnected = connected;
+    this.#wake();
+    this.#endOverQuota();
+    if (!connected) return;
+    for (const [process, other] of this.#others) {
+      if (performance.now() - other.heardAtMs > SILENT_MS_MAX) void this.#bury(process, other);
+    }
+  }
+
+  /** Ends own sessions whose account has used up its time, and the newest ones beyond the quota. */
+  #endOverQuota(): void {
+    const records = this.#records();
+    // After an outage, records are old until every live process has sent a heartbeat.
+    const isCurrent = performance.now() - this.#deafAtMs > LIVE_MS_MAX;
+    for (const key of new Set([...this.#own.values()].map((one) => one.key))) {
+      const used = usedMs(records, key, this.#now());
+      for (const [n, { id }] of openSessionsOf(records, key).entries()) {
+        const own = this.#own.get(id);
+        if (own === undefined) continue;
+        const { sessionsMax, streamSecondsPerDayMax } = TIERS[own.caller.tier];
+        if (n >= sessionsMax && isCurrent) own.inExcess.resolve();
+        if (streamSecondsPerDayMax === null) continue;
+        if (used >= streamSecondsPerDayMax * 1_000) own.usedUp.resolve();
+      }
+    }
+  }
+
+  /** Closes the sessions of a lost process; several processes may do so at once, with one result. */
+  async #bury(process: string, { record, revision }: Other): Promise<void> {
+    const nowMs = this.#now();
+    const rest = structuredClone(record);
+    const lost = Object.entries(record.open).flatMap(([key, sessions]) =>
+      sessions.map((session): [string, ClosedRecord] => [
+        key,
+        { ...session, endedAtMs: nowMs, end: 'process_lost', events: null },
+      ]),
+    );
+    if (lost.length === 0 && !isSpent(record, nowMs)) return;
+    for (const [key, session] of lost) removeSession(rest, key, session, nowMs);
+    await this.#tolerant(async () => {
+      await this.#history.add(lost);
+      const key = RECORD_KEY + process;
+      if (isSpent(rest, nowMs)) await this.#bucket.delete(key, revision);
+      else await this.#bucket.update(key, JSON.stringify(rest), revision);
+    });
+  }
+
+  /** Writes the record, together with all changes that come in the pause after the previous write. */
+  #write(): void {
+    if (this.#isWriteDue) return;
+    this.#isWriteDue = true;
+    this.#writing = this.#writing.then(async () => {
+      this.#isWriteDue = false;
+      await this.#writeNow();
+      const { signal } = this.#closing;
+      await delay(WRITE_PAUSE_MS, undefined, { signal, ref: false }).catch(() => undefined);
+    });
+  }
+
+  /** What could not be written is written with the next heartbeat. */
+  async #writeNow(): Promise<void> {
+    await this.#tolerant(async () => {
+      const ended = this.#ended.slice();
+      await this.#history.add(ended);
+      this.#ended.splice(0, ended.length);
+      await this.#bucket.put(RECORD_KEY + this.#self, JSON.stringify(this.#record));
+    });
+  }
+
+  /** A write that will be repeated may fail while NATS is unavailable, or because another one won. */
+  async #tolerant(write: () => Promise<void>): Promise<void> {
+    try {
+      await write();
+    } catch (error) {
+      const isExpected =
         error instanceof NatsUnavailableError ||
         error instanceof StreamMissingError ||
         error instanceof KvConflictError;
-      if (!passes) this.#logger.error({ err: error }, 'the bucket of sessions refused a write');
+      if (!isExpected) this.#logger.error({ err: error }, 'sessions could not be written');
     }
   }
 }
 
-function refusal(book: Book, tier: Tier, nowMs: number): Problem | undefined {
-  const { sessionsMax, streamSecondsPerDayMax } = TIERS[tier];
-  const open = Object.values(book.open).flat().length;
-  if (open >= sessionsMax) return quotaExceeded('max_sessions', tier, sessionsMax, open);
-  if (streamSecondsPerDayMax === null || !isUsedUp(book, tier, nowMs)) return undefined;
-  const used = Math.floor(usedMs(book, nowMs) / 1_000);
-  return quotaExceeded('stream_seconds_per_day', tier, streamSecondsPerDayMax, used);
+function isLive({ heardAtMs }: Other): boolean {
+  return performance.now() - heardAtMs < LIVE_MS_MAX;
 }
 
-function isUsedUp(book: Book, tier: Tier, nowMs: number): boolean {
-  const { streamSecondsPerDayMax } = TIERS[tier];
-  return streamSecondsPerDayMax !== null && usedMs(book, nowMs) >= streamSecondsPerDayMax * 1_000;
-}
-
-/** An account's name may hold any character, a key of a bucket may not. */
+/** An account name may contain any character, a subject may not. */
 function keyOf(account: string): string {
-  return ACCOUNT_KEY + createHash('sha256').update(account).digest('hex').slice(0, 32);
-}
-
-function pingSubject(process: string): string {
-  return `fillstream.api.${process}.ping`;
-}
-
-function jsonOf(value: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder().decode(value));
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+  return `account.${createHash('sha256').update(account).digest('hex').slice(0, 32)}`;
 }
