@@ -14,7 +14,7 @@ const FEED_AGE_MAX_MS = 72 * 3_600_000;
 export const KEYS_BUCKET = 'keys';
 /** Managed streams, and which of them each account has. */
 export const STREAMS_BUCKET = 'streams';
-/** Open event streams of each account, and the api processes that hold them. */
+/** Open event streams, one record for each api process. */
 export const SESSIONS_BUCKET = 'sessions';
 /** Event streams that ended. */
 export const SESSIONS_STREAM = 'SESSIONS';
