@@ -61,7 +61,7 @@ export function requests(document: Document, known: Known, seed: number): Call[]
   for (const { path, operation } of operations) {
     const query = (operation.parameters ?? []).filter((parameter) => parameter.in === 'query');
     const fill = () => fillPath(path, known, pick);
-    for (let i = 0; i < 25; i++) {
+    for (let i = 0; i < 10; i++) {
       calls.push({ method: 'GET', path: fill() });
       calls.push({ method: 'GET', path: fill(), headers: CSV });
     }
@@ -76,7 +76,7 @@ export function requests(document: Document, known: Known, seed: number): Call[]
         calls.push({ method: 'GET', path: `${fill()}?${search}`, key });
       }
     }
-    for (let i = 0; i < 60 && query.length > 0; i++) {
+    for (let i = 0; i < 30 && query.length > 0; i++) {
       const search = query
         .filter(() => (random.next().value ?? 0) < 0.4)
         .map(({ name }) => name)
