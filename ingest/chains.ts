@@ -5,13 +5,6 @@
  */
 import type { Hex } from 'viem';
 import { type Config, ConfigError } from '../infra/config.ts';
-import {
-  CHAIN_ID,
-  CONDITIONAL_TOKENS,
-  EXCHANGE,
-  NEG_RISK_EXCHANGE,
-  PUSD,
-} from '../infra/local/devnet/addresses.ts';
 
 export type Chain = {
   readonly id: number;
@@ -42,14 +35,16 @@ const POLYGON: Chain = {
 
 const AMOY_ID = 80_002;
 
+/** Where infra/local/devnet deploys its contracts; they follow from the deployer and its nonces. */
+const DEVNET_COLLATERAL = '0x5fbdb2315678afecb367f032d93f642f64180aa3';
 const DEVNET: Chain = {
-  id: CHAIN_ID,
+  id: 31_337,
   exchanges: new Map([
-    [lower(EXCHANGE), lower(PUSD)],
-    [lower(NEG_RISK_EXCHANGE), lower(PUSD)],
+    ['0x9fe46736679d2d9a65f0992f2272de9f3c7fa6e0', DEVNET_COLLATERAL],
+    ['0xcf7ed3acca5a467e9e704c703e8d87f634fb0fc9', DEVNET_COLLATERAL],
   ]),
-  conditionalTokens: lower(CONDITIONAL_TOKENS),
-  collateral: lower(PUSD),
+  conditionalTokens: '0xe7f1725e7734ce288f8367e1bb143e90bb3f0512',
+  collateral: DEVNET_COLLATERAL,
   firstBlock: 0,
 };
 
@@ -101,8 +96,4 @@ function amoyOf({ EXCHANGES, CONDITIONAL_TOKENS, COLLATERAL }: ChainConfig): Cha
     collateral: COLLATERAL,
     firstBlock: 0,
   };
-}
-
-function lower(address: string): Hex {
-  return address.toLowerCase() as Hex;
 }

@@ -8,7 +8,7 @@ import {
   CONDITIONAL_TOKENS,
   EXCHANGE,
   NEG_RISK_EXCHANGE,
-} from '../../infra/local/devnet/addresses.ts';
+} from '../../infra/local/devnet/contracts.ts';
 import { WATCHED_TOPICS } from '../../ingest/rpc.ts';
 
 const [url = '', first = '0', last = '0', concurrency = '16', mode = 'bytes'] =

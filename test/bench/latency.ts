@@ -6,7 +6,7 @@
 import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
-import { OPERATORS } from '../../infra/local/devnet/addresses.ts';
+import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
 import { Random } from '../../infra/local/devnet/random.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/local/service.ts';

@@ -9,7 +9,7 @@ import {
   EXCHANGE,
   NEG_RISK_EXCHANGE,
   PUSD,
-} from '../../infra/local/devnet/addresses.ts';
+} from '../../infra/local/devnet/contracts.ts';
 import { rpc } from './service.ts';
 
 const ABI = parseAbi([

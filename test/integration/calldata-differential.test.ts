@@ -8,21 +8,23 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { encodeFunctionData, type Hex } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/local/devnet/abi.ts';
+import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
+  conditionalTokensAbi,
   DEPLOYER,
+  deploy,
   EXCHANGE,
+  exchangeAbi,
   NEG_RISK_EXCHANGE,
   OPERATORS,
   ORACLE,
   PUSD,
-} from '../../infra/local/devnet/addresses.ts';
-import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
-import { deploy } from '../../infra/local/devnet/deploy.ts';
+  pusdAbi,
+} from '../../infra/local/devnet/contracts.ts';
 import { Calendar } from '../../infra/local/devnet/markets.ts';
-import { Sender } from '../../infra/local/devnet/sender.ts';
+import { Sender } from '../../infra/local/devnet/rpc.ts';
 import {
   type CalledFill,
   type ChainLog,

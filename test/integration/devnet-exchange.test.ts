@@ -9,21 +9,23 @@ import {
   parseEventLogs,
 } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/local/devnet/abi.ts';
+import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
+  conditionalTokensAbi,
   DEPLOYER,
+  deploy,
   EXCHANGE,
+  exchangeAbi,
   FEE_RECEIVER,
   NEG_RISK_EXCHANGE,
   OPERATORS,
   ORACLE,
   PUSD,
+  pusdAbi,
   STRANGER,
-} from '../../infra/local/devnet/addresses.ts';
-import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
-import { deploy } from '../../infra/local/devnet/deploy.ts';
+} from '../../infra/local/devnet/contracts.ts';
 import { Calendar, type Market } from '../../infra/local/devnet/markets.ts';
 import {
   BUY,
@@ -32,9 +34,8 @@ import {
   type Order,
   SELL,
   settle,
-} from '../../infra/local/devnet/match.ts';
-import type { Rpc } from '../../infra/local/devnet/rpc.ts';
-import { Sender } from '../../infra/local/devnet/sender.ts';
+} from '../../infra/local/devnet/orders.ts';
+import { type Rpc, Sender } from '../../infra/local/devnet/rpc.ts';
 import { TOPICS } from '../../infra/local/devnet/topics.ts';
 import { positionIds } from '../../ingest/token-ids.ts';
 

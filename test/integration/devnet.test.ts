@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Hex } from 'viem';
 import { afterAll, describe, expect, test } from 'vitest';
-import { DEPLOYER } from '../../infra/local/devnet/addresses.ts';
+import { DEPLOYER } from '../../infra/local/devnet/contracts.ts';
 import { openDevnet } from '../../infra/local/devnet/devnet.ts';
 import { Rpc } from '../../infra/local/devnet/rpc.ts';
 

@@ -1,8 +1,8 @@
 // Fills foretold from calldata against the logs of the contract: random matches of every type on
 // anvil, some with more of the taker's money than is needed, each compared as ingest does it.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { OPERATORS } from '../../infra/local/devnet/addresses.ts';
-import { encodeMatch, type Match } from '../../infra/local/devnet/match.ts';
+import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
+import { encodeMatch, type Match } from '../../infra/local/devnet/orders.ts';
 import type { PlannedMatch } from '../../infra/local/devnet/world.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import { newSeed } from '../unit/feed-matches.ts';

@@ -6,7 +6,7 @@ import {
   NEG_RISK_EXCHANGE,
   OPERATORS,
   STRANGER,
-} from '../../infra/local/devnet/addresses.ts';
+} from '../../infra/local/devnet/contracts.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import type { FeedMatch } from '../../ingest/contract-feed.ts';
 import { newSeed } from '../unit/feed-matches.ts';

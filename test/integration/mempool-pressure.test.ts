@@ -2,7 +2,7 @@
 // published once when it is back. The metadata API is down too: nothing waits for it for long.
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OPERATORS } from '../../infra/local/devnet/addresses.ts';
+import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import { PendingTransaction } from '../../ingest/mempool-node.ts';
 import { PENDING_WAITING_MAX } from '../../ingest/pending-feed.ts';

@@ -1,7 +1,7 @@
 // Every way in which nodes give pending transactions, and the way from one to the next, against a
 // proxy in front of anvil that has the habits of other nodes.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
-import { OPERATORS } from '../../infra/local/devnet/addresses.ts';
+import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
 import { ensureStreams } from '../../infra/streams.ts';
 import type { MempoolSetting, MempoolSource } from '../../ingest/mempool-source.ts';
 import { newSeed } from '../unit/feed-matches.ts';

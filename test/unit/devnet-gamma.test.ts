@@ -3,7 +3,7 @@
  * world is told which markets are listed and resolved.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { STRANGER } from '../../infra/local/devnet/addresses.ts';
+import { STRANGER } from '../../infra/local/devnet/contracts.ts';
 import { type Gamma, startGamma } from '../../infra/local/devnet/gamma.ts';
 import { World } from '../../infra/local/devnet/world.ts';
 

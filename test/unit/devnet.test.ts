@@ -8,16 +8,26 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { toEventSelector, toFunctionSelector } from 'viem';
 import { describe, expect, test } from 'vitest';
-import { conditionalTokensAbi, exchangeAbi, pusdAbi } from '../../infra/local/devnet/abi.ts';
+import { readConfig } from '../../infra/config.ts';
 import artifacts from '../../infra/local/devnet/artifacts.json' with { type: 'json' };
-import { restoreStateFile } from '../../infra/local/devnet/chain-file.ts';
+import { restoreStateFile } from '../../infra/local/devnet/chain.ts';
 import { compileContracts, formatArtifacts } from '../../infra/local/devnet/compile.ts';
-import { Calendar } from '../../infra/local/devnet/markets.ts';
-import { fairPrice } from '../../infra/local/devnet/prices.ts';
+import {
+  CHAIN_ID,
+  CONDITIONAL_TOKENS,
+  conditionalTokensAbi,
+  EXCHANGE,
+  exchangeAbi,
+  NEG_RISK_EXCHANGE,
+  PUSD,
+  pusdAbi,
+} from '../../infra/local/devnet/contracts.ts';
+import { Calendar, fairPrice } from '../../infra/local/devnet/markets.ts';
 import { Random } from '../../infra/local/devnet/random.ts';
 import { TOPICS } from '../../infra/local/devnet/topics.ts';
 import { makeTraders } from '../../infra/local/devnet/traders.ts';
 import { takerFee } from '../../infra/local/devnet/trading.ts';
+import { chainOf } from '../../ingest/chains.ts';
 
 /** facts/exchange.md. */
 const TOPICS_OF_V2 = {
@@ -44,6 +54,18 @@ describe('artifacts.json', () => {
   test('is what the contracts compile to (renew: node infra/local/devnet/compile.ts)', () => {
     const file = new URL('../../infra/local/devnet/artifacts.json', import.meta.url);
     expect(formatArtifacts(compileContracts())).toBe(readFileSync(file, 'utf8'));
+  });
+});
+
+describe('the contracts', () => {
+  test('are where ingest expects them on the devnet', () => {
+    const chain = chainOf(readConfig({ CHAIN: 'devnet' }));
+    expect(chain.id).toBe(CHAIN_ID);
+    expect([...chain.exchanges]).toEqual(
+      [EXCHANGE, NEG_RISK_EXCHANGE].map((one) => [one.toLowerCase(), PUSD.toLowerCase()]),
+    );
+    expect(chain.conditionalTokens).toBe(CONDITIONAL_TOKENS.toLowerCase());
+    expect(chain.collateral).toBe(PUSD.toLowerCase());
   });
 });
 

@@ -8,12 +8,13 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
+import { copyFile, rename } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { CHAIN_ID } from './addresses.ts';
+import { CHAIN_ID } from './contracts.ts';
 import { Rpc } from './rpc.ts';
 
 type ChainOptions = {
@@ -204,5 +205,55 @@ function isAnvil(pid: number): boolean {
     return readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'anvil';
   } catch {
     return false;
+  }
+}
+
+/** A write takes well under this, so an older file is not being written. */
+const SETTLED_MS = 2_000;
+const TAIL = /"historical_states":null\}\s*$/;
+const TAIL_BYTES = 64;
+
+/** Puts the last whole state in place, or none when there is none. Call before anvil starts. */
+export async function restoreStateFile(file: string): Promise<void> {
+  if (isWhole(file)) return;
+  rmSync(file, { force: true });
+  const previous = previousOf(file);
+  if (isWhole(previous)) await copyFile(previous, file);
+}
+
+/** Copies the state file aside when it is whole and newer than the copy. */
+export async function keepStateFile(file: string): Promise<void> {
+  const previous = previousOf(file);
+  const written = modifiedMs(file);
+  if (written === undefined || Date.now() - written < SETTLED_MS) return;
+  if (written <= (modifiedMs(previous) ?? 0) || !isWhole(file)) return;
+  await copyFile(file, `${previous}.new`);
+  // A write that began meanwhile would have been copied in part.
+  if (modifiedMs(file) === written) await rename(`${previous}.new`, previous);
+}
+
+export function removeStateFile(file: string): void {
+  rmSync(file, { force: true });
+  rmSync(previousOf(file), { force: true });
+}
+
+function previousOf(file: string): string {
+  return `${file}.previous`;
+}
+
+function modifiedMs(file: string): number | undefined {
+  return statSync(file, { throwIfNoEntry: false })?.mtimeMs;
+}
+
+function isWhole(file: string): boolean {
+  if (!existsSync(file)) return false;
+  const { size } = statSync(file);
+  const descriptor = openSync(file, 'r');
+  try {
+    const tail = Buffer.alloc(TAIL_BYTES);
+    const count = readSync(descriptor, tail, 0, TAIL_BYTES, Math.max(0, size - TAIL_BYTES));
+    return TAIL.test(tail.subarray(0, count).toString());
+  } finally {
+    closeSync(descriptor);
   }
 }

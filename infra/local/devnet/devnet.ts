@@ -9,15 +9,20 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hex } from 'viem';
 import { z } from 'zod';
-import { type Chain, startChain, waitForPredecessor } from './chain.ts';
-import { keepStateFile, removeStateFile, restoreStateFile } from './chain-file.ts';
-import { deploy } from './deploy.ts';
+import {
+  type Chain,
+  keepStateFile,
+  removeStateFile,
+  restoreStateFile,
+  startChain,
+  waitForPredecessor,
+} from './chain.ts';
+import { deploy } from './contracts.ts';
 import { startGamma } from './gamma.ts';
 import { writeHistory } from './history.ts';
 import { tradeLive } from './live.ts';
-import { recallWorld } from './recall.ts';
 import type { Rpc } from './rpc.ts';
-import { World } from './world.ts';
+import { recallWorld, World } from './world.ts';
 
 type DevnetOptions = {
   readonly directory: string;

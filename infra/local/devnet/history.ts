@@ -5,8 +5,7 @@
  */
 import type { Market } from './markets.ts';
 import { Random } from './random.ts';
-import type { Rpc } from './rpc.ts';
-import { Sender, type Transaction } from './sender.ts';
+import { type Rpc, Sender, type Transaction } from './rpc.ts';
 import type { World } from './world.ts';
 
 type HistoryOptions = {

@@ -4,10 +4,15 @@
  * along with every match that is sent, so that no order is ever sent that the chain would refuse.
  */
 import { decodeFunctionResult, encodeFunctionData, type Hex } from 'viem';
-import { conditionalTokensAbi, pusdAbi } from './abi.ts';
-import { CONDITIONAL_TOKENS, FEE_RECEIVER, PUSD } from './addresses.ts';
+import {
+  CONDITIONAL_TOKENS,
+  conditionalTokensAbi,
+  FEE_RECEIVER,
+  PUSD,
+  pusdAbi,
+} from './contracts.ts';
 import type { Market } from './markets.ts';
-import { BUY, type Match, type OutcomeIndex, settle } from './match.ts';
+import { BUY, type Match, type OutcomeIndex, settle } from './orders.ts';
 import type { Rpc } from './rpc.ts';
 
 type Shares = readonly [Map<Hex, bigint>, Map<Hex, bigint>];

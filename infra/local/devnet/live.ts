@@ -7,12 +7,11 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hex } from 'viem';
-import { STRANGER } from './addresses.ts';
-import { encodeMatch } from './match.ts';
+import { STRANGER } from './contracts.ts';
+import { encodeMatch } from './orders.ts';
 import { Random } from './random.ts';
-import type { Rpc } from './rpc.ts';
-import { Sender, type Transaction } from './sender.ts';
-import type { PlannedMatch, World } from './world.ts';
+import { type Rpc, Sender, type Transaction } from './rpc.ts';
+import { LIST_AHEAD_SECONDS, type PlannedMatch, type World } from './world.ts';
 
 type LiveOptions = {
   readonly seed: number;
@@ -21,8 +20,6 @@ type LiveOptions = {
   readonly onRevert: (hash: Hex) => void;
 };
 
-/** Markets are listed this long before they open, so that their metadata can be there in time. */
-export const LIST_AHEAD_SECONDS = 60;
 const UPKEEP_MS = 1_000;
 const DEPOSIT_MS = 20_000;
 const REVIEW_MS = 4_000;

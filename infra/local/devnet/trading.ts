@@ -5,19 +5,18 @@
  * It only proposes what the holdings allow. No I/O and no clock: the time is given.
  */
 import type { Holdings } from './holdings.ts';
-import type { Market } from './markets.ts';
+import { fairPrice, type Market, PRICE_UNIT } from './markets.ts';
 import {
   BUY,
   type Match,
   type Order,
+  OrderBook,
   type OutcomeIndex,
   SELL,
   type Side,
   settle,
   takingOf,
-} from './match.ts';
-import { OrderBook } from './orders.ts';
-import { fairPrice, PRICE_UNIT } from './prices.ts';
+} from './orders.ts';
 import type { Random } from './random.ts';
 import type { Topic } from './topics.ts';
 import type { Trader } from './traders.ts';

@@ -1,0 +1,116 @@
+/**
+ * The devnet's contracts: their addresses, the parts of their interfaces that the devnet uses, and their
+ * deployment. The accounts are those of anvil's default mnemonic ("test test … junk"). Contract addresses
+ * follow from the deployer and its first four nonces, so they are the same on every devnet; ingest/chains.ts
+ * names them too.
+ */
+import { encodeDeployData, encodeFunctionData, type Hex, parseAbi } from 'viem';
+import artifacts from './artifacts.json' with { type: 'json' };
+import { type Rpc, Sender } from './rpc.ts';
+
+export const CHAIN_ID = 31337;
+
+/** Account 0: deploys and administers the contracts, mints pUSD and, as ORACLE, resolves conditions. */
+export const DEPLOYER = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266';
+export const ORACLE = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266';
+
+/** Accounts 1 to 3: the exchanges' operators, who send every match. */
+export const OPERATORS = [
+  '0x70997970C51812dc3A010C7d01b50e0d17dc79C8',
+  '0x3C44CdDdB6a900fa2b585dd299e03d12FA4293BC',
+  '0x90F79bf6EB2c4f870365E785982E1f101E93b906',
+] as const;
+
+/** Account 4: not an operator; sends well-formed matches that revert. */
+export const STRANGER = '0x15d34AAf54267DB7D7c367839AAf71A00a2C6A65';
+
+/** Account 5. */
+export const FEE_RECEIVER = '0x9965507D1a55bcC2695C58ba16FB37d819B0A4dc';
+
+/** Deployer nonces 0 to 3, in this order. */
+export const PUSD = '0x5FbDB2315678afecb367f032d93F642f64180aa3';
+export const CONDITIONAL_TOKENS = '0xe7f1725E7734CE288F8367e1Bb143E90bb3F0512';
+export const EXCHANGE = '0x9fE46736679d2D9a65F0992F2272dE9f3c7fa6e0';
+export const NEG_RISK_EXCHANGE = '0xCf7Ed3AccA5a467e9e704C703E8D87F634fB0Fc9';
+
+/** The whole interfaces are in artifacts.json; these parts are typed for viem. */
+export const exchangeAbi = parseAbi([
+  'struct Order { uint256 salt; address maker; address signer; uint256 tokenId; uint256 makerAmount; uint256 takerAmount; uint8 side; uint8 signatureType; uint256 timestamp; bytes32 metadata; bytes32 builder; bytes signature; }',
+  'function matchOrders(bytes32 conditionId, Order takerOrder, Order[] makerOrders, uint256 takerFillAmount, uint256[] makerFillAmounts, uint256 takerFeeAmount, uint256[] makerFeeAmounts)',
+  'function addOperator(address operator)',
+  'function removeOperator(address operator)',
+  'function hashOrder(Order order) view returns (bytes32)',
+  'event OrderFilled(bytes32 indexed orderHash, address indexed maker, address indexed taker, uint8 side, uint256 tokenId, uint256 makerAmountFilled, uint256 takerAmountFilled, uint256 fee, bytes32 builder, bytes32 metadata)',
+  'event OrdersMatched(bytes32 indexed takerOrderHash, address indexed takerOrderMaker, uint8 side, uint256 tokenId, uint256 makerAmountFilled, uint256 takerAmountFilled)',
+  'event FeeCharged(address indexed receiver, uint256 amount)',
+  'event NewOperator(address indexed operator, address indexed admin)',
+  'event RemovedOperator(address indexed operator, address indexed admin)',
+]);
+
+export const conditionalTokensAbi = parseAbi([
+  'function prepareCondition(address oracle, bytes32 questionId, uint256 outcomeSlotCount)',
+  'function reportPayouts(bytes32 questionId, uint256[] payouts)',
+  'function redeemPositions(bytes32 conditionId, address[] owners)',
+  'function setSpenders(address[] spenders)',
+  'function balanceOf(address owner, uint256 id) view returns (uint256)',
+  'function balanceOfBatch(address[] owners, uint256[] ids) view returns (uint256[])',
+  'function positionIds(bytes32 conditionId) view returns (uint256[2])',
+  'function derivePositionIds(address token, bytes32 conditionId) view returns (uint256, uint256)',
+  'event ConditionPreparation(bytes32 indexed conditionId, address indexed oracle, bytes32 indexed questionId, uint256 outcomeSlotCount)',
+  'event ConditionResolution(bytes32 indexed conditionId, address indexed oracle, bytes32 indexed questionId, uint256 outcomeSlotCount, uint256[] payoutNumerators)',
+]);
+
+export const pusdAbi = parseAbi([
+  'function mint(address[] owners, uint256[] values)',
+  'function setSpenders(address[] spenders)',
+  'function balanceOf(address owner) view returns (uint256)',
+  'function totalSupply() view returns (uint256)',
+  'event Transfer(address indexed from, address indexed to, uint256 value)',
+]);
+
+/**
+ * Deploys and connects the contracts on an empty chain, in one block with the timestamp `time` (unix
+ * seconds). Throws if a transaction fails or a contract lands at another address.
+ */
+export async function deploy(rpc: Rpc, time: number): Promise<void> {
+  const sender = new Sender(rpc);
+  const spenders = [CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE] as const;
+  const exchange = creation('CtfExchange', [PUSD, CONDITIONAL_TOKENS, FEE_RECEIVER, OPERATORS]);
+  const hashes = await sender.send([
+    { from: DEPLOYER, data: creation('PusdToken', []) },
+    { from: DEPLOYER, data: creation('ConditionalTokens', [PUSD]) },
+    { from: DEPLOYER, data: exchange },
+    { from: DEPLOYER, data: exchange },
+    {
+      from: DEPLOYER,
+      to: PUSD,
+      data: encodeFunctionData({ abi: pusdAbi, functionName: 'setSpenders', args: [spenders] }),
+    },
+    {
+      from: DEPLOYER,
+      to: CONDITIONAL_TOKENS,
+      data: encodeFunctionData({
+        abi: conditionalTokensAbi,
+        functionName: 'setSpenders',
+        args: [spenders],
+      }),
+    },
+  ]);
+  await sender.mine(time);
+  const planned = [PUSD, CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE];
+  for (const [i, hash] of hashes.entries()) {
+    const receipt = await rpc.call<{ status: Hex; contractAddress: Hex | null }>(
+      'eth_getTransactionReceipt',
+      hash,
+    );
+    const address = planned[i]?.toLowerCase() ?? null;
+    if (receipt.status !== '0x1' || (receipt.contractAddress ?? null) !== address) {
+      throw new Error(`deployment step ${i} failed or missed its address ${address}`);
+    }
+  }
+}
+
+function creation(name: keyof typeof artifacts, args: readonly unknown[]): Hex {
+  const { abi, bytecode } = artifacts[name];
+  return encodeDeployData({ abi, bytecode: bytecode as Hex, args });
+}
