@@ -3,15 +3,15 @@
  * map and a change holds everywhere as soon as the bucket tells of it; what the map lacks is asked
  * of the bucket once. Writes are compare-and-set: two changes of one stream never mix.
  */
-import { createHash, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Nats } from '../../infra/nats/connection.ts';
+import { type Nats, NatsUnavailableError } from '../../infra/nats/connection.ts';
 import { type Kv, KvConflictError, openKv } from '../../infra/nats/kv.ts';
 import { STREAMS_BUCKET } from '../../infra/streams.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { Problem, quotaExceeded } from '../errors.ts';
-import { type PlacesOptions, settlePlace, takePlace } from './places.ts';
 import { isNaked, longList, type NewStream, StreamRecord } from './stream.ts';
 
 /** Told of each change; undefined = the stream is gone. */
@@ -21,7 +21,8 @@ type Known = { readonly revision: number; readonly record: StreamRecord | undefi
 type Stored = { readonly revision: number; readonly record: StreamRecord };
 
 const STREAM_KEY = 'stream.';
-const PLACES_KEY = 'places.';
+/** How long a change may take to arrive by the watch. */
+const WATCH_MS_MAX = 2_000;
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export class StreamStore {
@@ -32,6 +33,10 @@ export class StreamStore {
   readonly #now: () => number;
   readonly #onChange: OnChange;
   readonly #known = new Map<string, Known>();
+  /** Revision of the bucket up to which the watch has brought every write. */
+  #seen = 0;
+  /** Resolves at the next write that the watch brings. */
+  #news = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
 
   private constructor(bucket: Kv, options: StreamStoreOptions) {
@@ -44,7 +49,10 @@ export class StreamStore {
   /** Watches the bucket; resolves once every stream is known. */
   static async open(options: StreamStoreOptions): Promise<StreamStore> {
     const { nats, replicas = 1 } = options;
-    const store = new StreamStore(await openKv(nats, STREAMS_BUCKET, { replicas }), options);
+    const bucket = await openKv(nats, STREAMS_BUCKET, { replicas });
+    // Older servers do not check an expected revision of 0.
+    if ((await bucket.revision()) === 0) await bucket.put('opened', '');
+    const store = new StreamStore(bucket, options);
     const initialised = Promise.withResolvers<void>();
     store.watching = store.#follow(initialised.resolve);
     store.watching.catch(initialised.reject);
@@ -77,7 +85,7 @@ export class StreamStore {
     return record;
   }
 
-  /** Throws Problem 403 where a quota of the tier is used up. Rejects as `find`. */
+  /** Throws Problem 403 if a quota of the tier is used up. Rejects as `find`. */
   async create(caller: Caller, wanted: NewStream): Promise<StreamRecord> {
     const now = new Date(this.#now()).toISOString();
     const record: StreamRecord = {
@@ -92,15 +100,13 @@ export class StreamStore {
       updatedAt: now,
     };
     refuseLongLists(caller, record);
-    await takePlace(this.#places(caller), record.id, isNaked(record));
-    const revision = await this.#bucket.create(STREAM_KEY + record.id, JSON.stringify(record));
-    this.#learn(record.id, revision, record);
+    while (!(await this.#write(caller, record)));
     return record;
   }
 
   /**
-   * Replaces what `change` says of a stream, and moves `updatedAt`. Throws Problem 404, and 403
-   * where a quota is used up. Rejects as `find`.
+   * Replaces the given members of a stream, and moves `updatedAt`. Throws Problem 404, and 403 if a
+   * quota is used up. Rejects as `find`.
    */
   async update(
     caller: Caller,
@@ -111,18 +117,7 @@ export class StreamStore {
       const stored = await this.#own(caller, id);
       const record = { ...stored.record, ...change, updatedAt: this.#after(stored.record) };
       refuseLongLists(caller, record);
-      const places = this.#places(caller);
-      if (isNaked(record) && !isNaked(stored.record)) await takePlace(places, id, true);
-      try {
-        const key = STREAM_KEY + id;
-        const revision = await this.#bucket.update(key, JSON.stringify(record), stored.revision);
-        this.#learn(id, revision, record);
-      } catch (error) {
-        if (error instanceof KvConflictError) continue;
-        throw error;
-      }
-      if (isNaked(record) !== isNaked(stored.record)) await settlePlace(places, id);
-      return record;
+      if (await this.#write(caller, record, stored)) return record;
     }
   }
 
@@ -137,9 +132,8 @@ export class StreamStore {
         if (!(error instanceof KvConflictError)) throw error;
       }
     }
-    // The watch brings the revision; nobody may listen to it here until then either.
+    // The watch brings the actual revision; until then, too, nobody may listen to it here.
     this.#learn(id, (this.#known.get(id)?.revision ?? 0) + 1, undefined);
-    await settlePlace(this.#places(caller), id);
   }
 
   async close(): Promise<void> {
@@ -162,14 +156,53 @@ export class StreamStore {
     return { revision: entry.revision, record };
   }
 
-  #places({ account, tier }: Caller): PlacesOptions {
-    return {
-      bucket: this.#bucket,
-      key: PLACES_KEY + createHash('sha256').update(account).digest('hex').slice(0, 32),
-      tier,
-      nowMs: this.#now(),
-      stored: async (id) => (await this.#fetch(id))?.record,
-    };
+  /**
+   * One attempt to store a record; false if another write came first, which this process has seen then.
+   * A stream that adds to a quota is stored only if the whole bucket is as it was when the streams were
+   * counted, so the quota is exact over all processes.
+   */
+  async #write(caller: Caller, record: StreamRecord, stored?: Stored): Promise<boolean> {
+    const seen = this.#seen;
+    const [key, value] = [STREAM_KEY + record.id, JSON.stringify(record)];
+    const counts = stored === undefined || (isNaked(record) && !isNaked(stored.record));
+    const problem = counts ? this.#overQuota(caller, record) : undefined;
+    // Streams that count here may have been deleted elsewhere a moment ago.
+    if (problem !== undefined && (await this.#bucket.revision()) <= seen) throw problem;
+    try {
+      if (problem === undefined) {
+        const revision = counts
+          ? await this.#bucket.putAfter(key, value, seen)
+          : await this.#bucket.update(key, value, stored.revision);
+        this.#learn(record.id, revision, record);
+        return true;
+      }
+    } catch (error) {
+      if (!(error instanceof KvConflictError)) throw error;
+    }
+    await this.#changedSince(seen);
+    return false;
+  }
+
+  #overQuota({ account, tier }: Caller, record: StreamRecord): Problem | undefined {
+    const { streamsMax, nakedStreamsMax } = TIERS[tier];
+    const others = this.list(account).filter(({ id }) => id !== record.id);
+    const isNew = this.known(record.id) === undefined;
+    if (isNew && others.length >= streamsMax) {
+      return quotaExceeded('max_streams', tier, streamsMax, others.length);
+    }
+    const naked = others.filter(isNaked).length;
+    if (!isNaked(record) || naked < nakedStreamsMax) return undefined;
+    return quotaExceeded('max_naked_streams', tier, nakedStreamsMax, naked);
+  }
+
+  /** Resolves when the watch has brought a write after the given revision. */
+  async #changedSince(revision: number): Promise<void> {
+    const deadline = delay(WATCH_MS_MAX, 'late' as const, { ref: false });
+    while (this.#seen <= revision) {
+      if ((await Promise.race([this.#news.promise, deadline])) === 'late') {
+        throw new NatsUnavailableError('the watch of the streams is behind');
+      }
+    }
   }
 
   /** Later than the last change, also within one millisecond. */
@@ -178,13 +211,22 @@ export class StreamStore {
   }
 
   async #follow(initialised: () => void): Promise<void> {
+    let isInitial = true;
     for await (const event of this.#bucket.watch(this.#stop.signal)) {
-      if (event.type === 'initialised') initialised();
-      else if (event.key.startsWith(STREAM_KEY)) {
+      if (event.type !== 'initialised' && event.key.startsWith(STREAM_KEY)) {
         const id = event.key.slice(STREAM_KEY.length);
         const record = event.type === 'put' ? this.#parse(id, event.value) : undefined;
         this.#learn(id, event.revision, record);
       }
+      if (event.type === 'initialised') {
+        isInitial = false;
+        initialised();
+      }
+      // Before, newer values may come ahead of older ones.
+      if (isInitial) continue;
+      this.#seen = Math.max(this.#seen, event.revision);
+      this.#news.resolve();
+      this.#news = Promise.withResolvers();
     }
   }
 

@@ -31,8 +31,8 @@ export type KvEntry = {
 export type KvEvent =
   | ({ readonly type: 'put' } & KvEntry)
   | { readonly type: 'delete'; readonly key: string; readonly revision: number }
-  /** All values that the bucket held at the start have been told. Comes once. */
-  | { readonly type: 'initialised' };
+  /** All values that the bucket held at this revision have been sent. Comes once. */
+  | { readonly type: 'initialised'; readonly revision: number };
 
 /** The key exists (create), or its revision is another one (update, delete). */
 export class KvConflictError extends Error {
@@ -52,6 +52,13 @@ export type Kv = {
   create(key: string, value: Uint8Array | string): Promise<number>;
   /** Writes only over this revision. Throws KvConflictError otherwise. */
   update(key: string, value: Uint8Array | string, revision: number): Promise<number>;
+  /**
+   * Writes only if nothing was written to the whole bucket after this revision, which must be > 0.
+   * Throws KvConflictError otherwise.
+   */
+  putAfter(key: string, value: Uint8Array | string, bucketRevision: number): Promise<number>;
+  /** The revision of the last write in the bucket; 0 if there was none. */
+  revision(): Promise<number>;
   /** With a revision, deletes only that one. Throws KvConflictError otherwise. */
   delete(key: string, revision?: number): Promise<void>;
   /**
@@ -98,6 +105,12 @@ export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}
     put: (key, value) => write(key, () => kv.put(key, value)),
     create: (key, value) => write(key, () => kv.create(key, value)),
     update: (key, value, revision) => write(key, () => kv.update(key, value, revision)),
+    putAfter: async (key, value, lastSequence) => {
+      const publish = () =>
+        nats.js.publish(`$KV.${bucket}.${key}`, value, { expect: { lastSequence } });
+      return (await write(key, publish)).seq;
+    },
+    revision: async () => (await streamState(nats, stream)).lastSequence,
     delete: (key, revision) =>
       write(key, () => kv.delete(key, revision === undefined ? {} : { previousSeq: revision })),
     watch: (signal) => watch(nats, bucket, stream, signal),
@@ -127,18 +140,18 @@ async function* watch(
 ): AsyncGenerator<KvEvent> {
   const prefix = `$KV.${bucket}.`;
   const { lastSequence } = await streamState(nats, stream);
-  // What is written while the initial values are read may come twice, and the newer copy first:
-  // remembered here until the tail has passed it.
+  // Writes during the initial read may come twice, the newer copy first: remembered here until the
+  // tail has reached it.
   const ahead = new Map<string, number>();
   for (const message of await lastPerSubject(nats, stream, `${prefix}>`)) {
     if (message.sequence > lastSequence) ahead.set(message.subject, message.sequence);
     const event = toEvent(message, prefix);
     if (event.type === 'put') yield event;
   }
-  yield { type: 'initialised' };
+  yield { type: 'initialised', revision: lastSequence };
   for await (const message of tail(nats, { stream, fromSequence: lastSequence + 1, signal })) {
     const known = ahead.get(message.subject);
-    if (known !== undefined && message.sequence <= known) continue;
+    if (known !== undefined && message.sequence < known) continue;
     ahead.delete(message.subject);
     yield toEvent(message, prefix);
   }
