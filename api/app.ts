@@ -33,8 +33,7 @@ import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from './page.ts';
 import { logRequests, refuseKeyInUrl } from './request-log.ts';
 import { mount, refuseMethod } from './routes.ts';
 import { createStatus, STATUS_ENDPOINTS } from './status.ts';
-import { STREAMS_ENDPOINTS } from './streams/endpoints.ts';
-import type { Streams } from './streams/streams.ts';
+import { STREAMS_ENDPOINTS, type Streams } from './streams/endpoints.ts';
 
 export type AppOptions = {
   readonly clickhouse: ClickHouseReader;

@@ -24,7 +24,7 @@ import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './m
 import { pageOnce } from './page.ts';
 import { createLimitedServer } from './server.ts';
 import { openSessions } from './sessions/sessions.ts';
-import { openStreams } from './streams/streams.ts';
+import { openStreams } from './streams/endpoints.ts';
 
 /** The supervisor gives 2.5 s: streams have most of it, requests under way the rest. */
 const STOP_STREAMS_MS = 1_500;

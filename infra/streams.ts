@@ -12,7 +12,7 @@ const FEED_AGE_MAX_MS = 72 * 3_600_000;
 
 /** API keys by SHA-256 of the key. */
 export const KEYS_BUCKET = 'keys';
-/** Managed streams, and which of them each account has. */
+/** Managed streams. */
 export const STREAMS_BUCKET = 'streams';
 /** Open event streams, one record for each api process. */
 export const SESSIONS_BUCKET = 'sessions';

@@ -1,14 +1,30 @@
 /**
- * Stream management (specification 4.1): list, create, change and delete streams, and look at the
- * sessions of the account. Listening to a stream is in streams.ts: its answer is no JSON.
+ * Managed streams: their endpoints (list, create, change, delete; the account's sessions), and
+ * `GET /streams/{id}`, which listens to a stream. A change in any process reaches the listeners of this
+ * one through the store's watch.
  */
+import type { RequestHandler } from 'express';
+import type { Logger } from 'pino';
 import { z } from 'zod';
+import type { Nats } from '../../infra/nats/connection.ts';
+import { callerOf } from '../auth/keys.ts';
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
+import { Problem } from '../errors.ts';
+import type { Filter } from '../feed/filter.ts';
+import { type Feed, parseCursorQuery } from '../feed/route.ts';
 import { integer } from '../parameters.ts';
 import { type ClosedRecord, type OpenRecord, SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import type { StreamStore } from './store.ts';
-import { Meta, NewStream, Stream, type StreamRecord, Subscription, wireStream } from './stream.ts';
+import { StreamStore } from './store.ts';
+import {
+  filterOf,
+  Meta,
+  NewStream,
+  Stream,
+  type StreamRecord,
+  Subscription,
+  wireStream,
+} from './stream.ts';
 
 export type StreamsCall = Context & {
   readonly store: StreamStore;
@@ -194,6 +210,63 @@ export const STREAMS_ENDPOINTS: readonly Endpoint<StreamsCall>[] = [
   listSessions,
   listEndedSessions,
 ];
+
+export type Streams = {
+  readonly store: StreamStore;
+  readonly sessions: Sessions;
+  /** Mount behind `requireKey`, with the stream's id as the path parameter `id`. */
+  readonly listen: RequestHandler;
+  /** Settles when the bucket is no longer watched; rejects if `close` was not called. */
+  readonly watching: Promise<void>;
+  close(): Promise<void>;
+};
+
+/** The managed streams of this process. Changes in any process reach its listeners by the watch. */
+export async function openStreams(options: {
+  readonly nats: Nats;
+  readonly logger: Logger;
+  readonly feed: Pick<Feed, 'serve' | 'refilter' | 'endStream'>;
+  readonly sessions: Sessions;
+  readonly replicas?: number;
+  /** Milliseconds since the epoch. */
+  readonly now?: () => number;
+}): Promise<Streams> {
+  const { feed, sessions } = options;
+  const store = await StreamStore.open({
+    ...options,
+    onChange: (id, record) => {
+      if (record === undefined) feed.endStream(id, 'stream_deleted');
+      else if (!record.enabled) feed.endStream(id, 'stream_disabled');
+      else feed.refilter(id, filterOf(record));
+    },
+  });
+
+  /** The current filter. Throws Problem 404 and 403 if the stream can no longer be listened to. */
+  function filterNow(id: string): Filter {
+    const record = store.known(id);
+    if (record === undefined) {
+      throw new Problem({ status: 404, error: 'not_found', detail: 'the stream is deleted' });
+    }
+    if (record.enabled) return filterOf(record);
+    const detail = 'the stream is disabled; PUT /streams/{id}/meta enables it';
+    throw new Problem({ status: 403, error: 'stream_disabled', detail });
+  }
+
+  return {
+    store,
+    sessions,
+    listen: async (request, response) => {
+      const requested = parseCursorQuery(request.query, request.get('Last-Event-ID'));
+      const { id } = await store.find(callerOf(response), String(request.params.id));
+      const filter = () => filterNow(id);
+      // Checked before a session is opened, and again afterwards.
+      filter();
+      await feed.serve({ format: 'tx', requested, streamId: id, filter }, request, response);
+    },
+    watching: store.watching,
+    close: () => store.close(),
+  };
+}
 
 function wire({ sessions }: StreamsCall, record: StreamRecord): Stream {
   const open = sessions.list(record.account).filter(({ streamId }) => streamId === record.id);

@@ -19,7 +19,7 @@ import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/auth/usage.ts';
 import { createFeed } from '../../api/feed/route.ts';
 import { createReadiness } from '../../api/health.ts';
 import { openSessions } from '../../api/sessions/sessions.ts';
-import { openStreams } from '../../api/streams/streams.ts';
+import { openStreams } from '../../api/streams/endpoints.ts';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { connectReader } from '../../infra/clickhouse-reader.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
