@@ -5,9 +5,9 @@
  * own duplicate window is only two minutes.
  */
 import { type Nats, streamState } from '../infra/nats/connection.ts';
-import type { OrderedPublisher } from '../infra/nats/publisher.ts';
 import { firstMessageAtOrAfter, storedSince } from '../infra/nats/read.ts';
 import type { TailMessage } from '../infra/nats/reader.ts';
+import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Hash } from './contract.ts';
 import {
   encodeFeedEvent,
@@ -50,16 +50,16 @@ export type ShownMatch = {
 };
 
 export class FeedWriter {
-  readonly #publisher: Pick<OrderedPublisher, 'publish' | 'flush'>;
+  readonly #writer: Pick<StreamWriter, 'append' | 'flush'>;
   readonly #metadata: Pick<Metadata, 'learn' | 'feedMarket' | 'feedTrader'>;
   readonly #ids = new Set<string>();
   #impatientUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(
-    publisher: Pick<OrderedPublisher, 'publish' | 'flush'>,
+    writer: Pick<StreamWriter, 'append' | 'flush'>,
     metadata: Pick<Metadata, 'learn' | 'feedMarket' | 'feedTrader'>,
   ) {
-    this.#publisher = publisher;
+    this.#writer = writer;
     this.#metadata = metadata;
   }
 
@@ -90,8 +90,8 @@ export class FeedWriter {
   }
 
   /**
-   * Publishes the match unless it was shown before. Resolves when the publisher has taken it, with
-   * what was published, or undefined.
+   * Publishes the match unless it was shown before. Resolves when it is stored, with what was
+   * published, or undefined.
    */
   async show(match: ShownMatch): Promise<FeedMatch | undefined> {
     if (this.#ids.has(match.id)) return undefined;
@@ -108,13 +108,17 @@ export class FeedWriter {
       taker: this.#fill(match.taker),
       makers: match.makers.map((fill) => this.#fill(fill)),
     };
-    await this.#publisher.publish(FEED_MATCH_SUBJECT, match.id, encodeFeedEvent(message));
+    await this.#writer.append({
+      id: match.id,
+      subject: FEED_MATCH_SUBJECT,
+      data: encodeFeedEvent(message),
+    });
     return message;
   }
 
   /** Resolves when everything that was published is stored. */
   async flush(): Promise<void> {
-    await this.#publisher.flush();
+    await this.#writer.flush();
   }
 
   /** Publishes what became of a match, once. */
@@ -123,7 +127,7 @@ export class FeedWriter {
     if (this.#ids.has(id)) return;
     this.remember(id);
     const subject = sequel.kind === 'void' ? FEED_VOID_SUBJECT : FEED_RESTORED_SUBJECT;
-    await this.#publisher.publish(subject, id, encodeFeedEvent(sequel));
+    await this.#writer.append({ id, subject, data: encodeFeedEvent(sequel) });
   }
 
   /** Waits a moment for metadata that is not known yet, unless the last wait was in vain. */

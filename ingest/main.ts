@@ -10,6 +10,7 @@ import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { OrderedPublisher } from '../infra/nats/publisher.ts';
+import { openWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, INGEST_BUCKET } from '../infra/streams.ts';
 import { LedgerStateError, settleStart } from './backfill.ts';
@@ -26,7 +27,7 @@ import { publishEvent, readCursor } from './ledger-writer.ts';
 import { Subscription } from './mempool.ts';
 import { connectMempoolNode } from './mempool-node.ts';
 import { Metadata } from './metadata.ts';
-import { countMetadata, countPublishers, pendingMetrics, Readiness, setSource } from './metrics.ts';
+import { countMetadata, countWriters, pendingMetrics, Readiness, setSource } from './metrics.ts';
 import { Operators } from './operators.ts';
 import { PendingMatches } from './pending.ts';
 import { PendingFeed } from './pending-feed.ts';
@@ -168,9 +169,14 @@ async function ingest(
   const rpc = connectRpc(config.RPC_URL, { chainId: chain.id, registry, logger });
   const progress = new FollowProgress({ logger, registry, notReady: readiness.reasons });
   const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
-  const feedPublisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
-  countPublishers(registry, { [LEDGER_STREAM]: ledger, [FEED_STREAM]: feedPublisher });
-  readiness.publishing({ [LEDGER_STREAM]: ledger, [FEED_STREAM]: feedPublisher });
+  const feedWriter = await step('feed writer', () =>
+    openWriter(nats, {
+      stream: FEED_STREAM,
+      onForeign: ({ messageId }) => feed.remember(messageId),
+    }),
+  );
+  countWriters(registry, { [LEDGER_STREAM]: ledger, [FEED_STREAM]: feedWriter });
+  readiness.writing({ [LEDGER_STREAM]: ledger, [FEED_STREAM]: feedWriter });
   const fail = (error: unknown) => failed.abort(error);
   const publish = (event: LedgerEvent) => publishEvent(ledger, event);
   const gamma = connectGamma({ url: config.GAMMA_URL, logger, signal });
@@ -193,7 +199,7 @@ async function ingest(
   });
   countBalances(registry, balances);
   const operators = await step('operators', () => Operators.load(kv, config.OPERATORS));
-  const feed = new FeedWriter(feedPublisher, metadata);
+  const feed = new FeedWriter(feedWriter, metadata);
   const metrics = pendingMetrics(registry);
   const node = connectMempoolNode(config.RPC_URL.split(','));
   const pending = new PendingMatches({
@@ -274,7 +280,7 @@ async function ingest(
     failed.abort();
     await Promise.allSettled([...running, ...background]);
     ledger.close();
-    feedPublisher.close();
+    feedWriter.close();
   }
 }
 

@@ -6,7 +6,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Reasons } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
-import type { OrderedPublisher } from '../infra/nats/publisher.ts';
+import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Gamma } from './gamma.ts';
 import type { Metadata } from './metadata.ts';
 
@@ -79,7 +79,7 @@ export function pendingMetrics(registry: Registry) {
     }),
     toFeed: new Histogram({
       name: 'fillstream_pending_to_feed_seconds',
-      help: 'from the detection of a pending match to handing it to the publisher of FEED',
+      help: 'from the detection of a pending match until FEED has stored it',
       buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5],
       registers,
     }),
@@ -167,19 +167,18 @@ function countMetadataCaches(registry: Registry, metadata: Metadata): void {
   }
 }
 
-const PUBLISHER_FIGURES = {
-  published: 'messages given to the publisher',
+const WRITER_FIGURES = {
+  published: 'messages passed to the writer of the stream',
   acked: 'messages that JetStream stored',
-  resent: 'sends beyond the first, after an outage or a lost acknowledgement',
-  duplicates: 'messages whose id the stream held already',
-  reordered: 'messages stored after a later one: never, unless a cluster lost what it had accepted',
+  resent: 'publishes beyond the first of a message: after an outage, or another writer was faster',
+  duplicates: 'messages that the stream turned out to hold already',
 } as const;
 
-export function countPublishers(
+export function countWriters(
   registry: Registry,
-  publishers: Readonly<Record<string, Pick<OrderedPublisher, 'stats' | 'unstoredMs'>>>,
+  writers: Readonly<Record<string, Pick<StreamWriter, 'stats' | 'unstoredMs'>>>,
 ): void {
-  for (const [figure, help] of Object.entries(PUBLISHER_FIGURES)) {
+  for (const [figure, help] of Object.entries(WRITER_FIGURES)) {
     new Counter({
       name: `fillstream_stream_${figure}_total`,
       help,
@@ -187,8 +186,8 @@ export function countPublishers(
       registers: [registry],
       collect() {
         this.reset();
-        for (const [stream, { stats }] of Object.entries(publishers)) {
-          this.inc({ stream }, stats[figure as keyof typeof PUBLISHER_FIGURES]);
+        for (const [stream, { stats }] of Object.entries(writers)) {
+          this.inc({ stream }, stats[figure as keyof typeof WRITER_FIGURES]);
         }
       },
     });
@@ -199,7 +198,7 @@ export function countPublishers(
     labelNames: ['stream'],
     registers: [registry],
     collect() {
-      for (const [stream, { unstoredMs }] of Object.entries(publishers)) {
+      for (const [stream, { unstoredMs }] of Object.entries(writers)) {
         this.set({ stream }, unstoredMs / 1_000);
       }
     },
@@ -210,7 +209,7 @@ export function countPublishers(
 export class Readiness {
   /** By part; a part removes its own when it is well. */
   readonly reasons: Record<string, string> = { final: 'catching up' };
-  readonly #publishers = new Map<string, Pick<OrderedPublisher, 'unstoredMs'>>();
+  readonly #writers = new Map<string, Pick<StreamWriter, 'unstoredMs'>>();
   #nats: Pick<Nats, 'connected'> | undefined;
 
   /** Watches the connection. */
@@ -218,10 +217,10 @@ export class Readiness {
     this.#nats = nats;
   }
 
-  /** Watches publishers, by stream. */
-  publishing(publishers: Readonly<Record<string, Pick<OrderedPublisher, 'unstoredMs'>>>): void {
-    for (const [stream, publisher] of Object.entries(publishers)) {
-      this.#publishers.set(stream, publisher);
+  /** Watches writers, by stream. */
+  writing(writers: Readonly<Record<string, Pick<StreamWriter, 'unstoredMs'>>>): void {
+    for (const [stream, writer] of Object.entries(writers)) {
+      this.#writers.set(stream, writer);
     }
   }
 
@@ -229,7 +228,7 @@ export class Readiness {
   get notReady(): Reasons {
     const reasons: Record<string, string> = { ...this.reasons };
     if (this.#nats?.connected !== true) reasons.nats = 'not connected';
-    for (const [stream, { unstoredMs }] of this.#publishers) {
+    for (const [stream, { unstoredMs }] of this.#writers) {
       if (unstoredMs <= UNSTORED_MS_MAX) continue;
       reasons[stream] = `JetStream has stored nothing for ${Math.round(unstoredMs / 1_000)} s`;
     }

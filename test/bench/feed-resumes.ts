@@ -19,9 +19,8 @@ const POSITIONS = 200;
 const NEEDLE = Buffer.from('\nevent: order\n');
 
 export async function measureResumes(fillstream: Fillstream, resumes: number) {
-  const { nats, publisher, publishMatch, natsPid } = fillstream;
+  const { nats, publishMatch, natsPid } = fillstream;
   for (let n = 0; n < STORED; n += 1) await publishMatch(timedMatch(n));
-  await publisher.flush();
   const { lastSequence } = await streamState(nats, 'FEED');
   const first = lastSequence - STORED + 1;
   const positions = await Promise.all(

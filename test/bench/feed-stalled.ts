@@ -97,7 +97,7 @@ async function measureOnce(fillstream: Fillstream, load: Load, kind: Kind): Prom
 }
 
 async function publish(
-  { publisher, publishMatch }: Fillstream,
+  { publishMatch }: Fillstream,
   { questionBytes, eventsPerSecond }: Load,
   seconds: number,
 ): Promise<void> {
@@ -105,7 +105,6 @@ async function publish(
   await paced(eventsPerSecond, seconds, async () => {
     await publishMatch(match(1, { txHash: timeHash(), market: market({ question }) }));
   });
-  await publisher.flush();
   await delay(200);
 }
 

@@ -15,7 +15,7 @@ import { encodeMatch, matchBlock } from '../../api/feed/encode.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { openWriter } from '../../infra/nats/writer.ts';
 import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
 import {
   encodeFeedEvent,
@@ -53,7 +53,7 @@ export function timedMatch(n: number, groups = 1): FeedMatch {
 export async function paced(
   eventsPerSecond: number,
   seconds: number,
-  send: (n: number) => Promise<void>,
+  send: (n: number) => Promise<unknown>,
 ): Promise<void> {
   const startedAtMs = performance.now();
   for (let sent = 0; ; ) {
@@ -77,17 +77,16 @@ export async function startFillstream(directory: string, listeners: number) {
     await storeKey(bucket, key, { label: 'bench', tier: 'pro', account: `bench-${n}`, created_at });
     keys.push(key);
   }
-  const publisher = new OrderedPublisher(nats, { stream: 'FEED' });
+  const writer = await openWriter(nats, { stream: 'FEED' });
   const publish = (one: FeedMatch) =>
-    publisher.publish(
-      FEED_MATCH_SUBJECT,
-      feedMessageId(one.txHash, one.taker.orderHash, 0),
-      encodeFeedEvent(one),
-    );
+    writer.append({
+      id: feedMessageId(one.txHash, one.taker.orderHash, 0),
+      subject: FEED_MATCH_SUBJECT,
+      data: encodeFeedEvent(one),
+    });
   return {
     nats,
     natsPid: server.pid,
-    publisher,
     publishMatch: publish,
     key: (n: number) => keys[Math.floor(n / SESSIONS_PER_KEY)] ?? '',
     /** Starts the api process: what is published before is not in its memory. */
@@ -111,15 +110,13 @@ export async function startFillstream(directory: string, listeners: number) {
             'X-Service-Key': keys[Math.floor(n / SESSIONS_PER_KEY)] ?? '',
           });
         },
-        publish: async (rate, seconds, groups) => {
-          await paced(rate, seconds, (n) => publish(timedMatch(n, groups)));
-          await publisher.flush();
-        },
+        publish: (rate, seconds, groups) =>
+          paced(rate, seconds, (n) => publish(timedMatch(n, groups))),
         stop: () => ended(child),
       };
     },
     async stop() {
-      publisher.close();
+      writer.close();
       await nats.close();
       await server.stop();
     },

@@ -7,7 +7,7 @@
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { pageOnce } from '../../api/page.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { openWriter } from '../../infra/nats/writer.ts';
 import {
   encodeFeedEvent,
   FEED_MATCH_SUBJECT,
@@ -172,19 +172,19 @@ function framesRow(rate: number, { seconds, gapsMs, longTasks }: Frames) {
 /** Frames while the devnet trades alone, and while as much more is published that it is FRAMES_RATE. */
 async function measureFrames(page: Page, natsUrl: string): Promise<void> {
   const nats = await connectNats({ url: natsUrl, name: 'bench' });
-  const publisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
+  const writer = await openWriter(nats, { stream: FEED_STREAM });
   const rows = [];
   for (const more of [0, FRAMES_RATE - TAPE_RATE]) {
     const publishing = paced(more, SECONDS + 4, async (n) => {
       const match = timedMatch(n);
       const id = feedMessageId(match.txHash, match.taker.orderHash, 0);
-      await publisher.publish(FEED_MATCH_SUBJECT, id, encodeFeedEvent(match));
+      await writer.append({ id, subject: FEED_MATCH_SUBJECT, data: encodeFeedEvent(match) });
     });
     await page.waitForTimeout(2_000);
     rows.push(framesRow(TAPE_RATE + more, await frames(page, SECONDS)));
     await publishing;
   }
-  publisher.close();
+  writer.close();
   await nats.close();
   printTable(`Frames of the tape, ${SECONDS} s`, rows);
 }

@@ -15,7 +15,7 @@ import { generateKey, storeKey } from '../../api/auth/keys.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { openWriter } from '../../infra/nats/writer.ts';
 import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
 import { encodeFeedEvent, FEED_MATCH_SUBJECT, feedMessageId } from '../../ingest/contract-feed.ts';
 import { address, naivelyPasses, randomMatch, seeded } from '../unit/feed-matches.ts';
@@ -62,15 +62,14 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
   let server = await startNatsServer({ dataDir });
   const nats = await connectNats({ url: server.url, name: 'feed run' });
   await ensureStreams(nats, 1);
-  const publisher = new OrderedPublisher(nats, { stream: 'FEED' });
+  const writer = await openWriter(nats, { stream: 'FEED' });
   const published = [randomMatch(1, random)];
   const publish = async () => {
     const one = published.at(-1) ?? randomMatch(1, random);
     const id = feedMessageId(one.txHash, one.taker.orderHash, 0);
-    await publisher.publish(FEED_MATCH_SUBJECT, id, encodeFeedEvent(one));
+    await writer.append({ id, subject: FEED_MATCH_SUBJECT, data: encodeFeedEvent(one) });
   };
   await publish();
-  await publisher.flush();
   const apis = await Promise.all(
     Array.from({ length: API_PROCESSES }, (_, n) => startApi(directory, server.url, 0, n)),
   );
@@ -97,7 +96,6 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
       }
       await delay(TICK_MS);
     }
-    await publisher.flush();
   }
 
   async function cutListeners(): Promise<void> {
@@ -157,7 +155,7 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
   const listeners = wanted.map(({ listener }) => listener);
   await Promise.all(listeners.map((listener) => listener.stop()));
   await Promise.all(apis.map(({ child }) => ended(child, 'SIGTERM')));
-  publisher.close();
+  writer.close();
   await nats.close();
   await server.stop();
   const seen = listeners.map((listener) => listener.seen);

@@ -8,6 +8,7 @@ import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import express from 'express';
 import pino from 'pino';
 import type { Caller } from '../../api/auth/keys.ts';
@@ -20,8 +21,8 @@ import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams, STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
+import { type Append, openWriter } from '../../infra/nats/writer.ts';
 import {
   encodeFeedEvent,
   FEED_MATCH_SUBJECT,
@@ -82,16 +83,17 @@ export async function publish(
   stream: string,
   matches: readonly FeedMatch[],
 ): Promise<void> {
-  const publisher = new OrderedPublisher(nats, { stream });
-  for (const match of matches) await publisher.publish(...message(stream, match));
-  await publisher.flush();
-  publisher.close();
+  while (!nats.connected) await delay(10);
+  const writer = await openWriter(nats, { stream });
+  for (const match of matches) await writer.append(message(stream, match));
+  writer.close();
 }
 
-/** Subject, message id and data of a match, as ingest publishes it. */
-export function message(stream: string, match: FeedMatch): [string, string, string] {
+/** The message of a match, as ingest publishes it. */
+export function message(stream: string, match: FeedMatch): Append {
   const subject = stream === 'FEED' ? FEED_MATCH_SUBJECT : `${stream}.match`;
-  return [subject, feedMessageId(match.txHash, match.taker.orderHash, 0), encodeFeedEvent(match)];
+  const id = feedMessageId(match.txHash, match.taker.orderHash, 0);
+  return { id, subject, data: encodeFeedEvent(match) };
 }
 
 export type Api = {

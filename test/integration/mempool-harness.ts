@@ -18,6 +18,7 @@ import type { PlannedMatch } from '../../infra/local/devnet/world.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { openWriter } from '../../infra/nats/writer.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../infra/streams.ts';
 import { factsOf, readBlock } from '../../ingest/blocks.ts';
 import { chainOf } from '../../ingest/chains.ts';
@@ -156,7 +157,10 @@ export async function startLife(
   const rpc = connectRpc(url);
   const node = connectMempoolNode([url]);
   const kv = await openKv(nats, INGEST_BUCKET);
-  const feedPublisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
+  const feedWriter = await openWriter(nats, {
+    stream: FEED_STREAM,
+    onForeign: ({ messageId }) => feed.remember(messageId),
+  });
   const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
   const gamma = connectGamma({ url: options.gammaUrl ?? network.gammaUrl, logger, signal });
   const metadata = new Metadata({
@@ -167,7 +171,7 @@ export async function startLife(
     onChange: () => Promise.resolve(),
   });
   const operators = await Operators.load(kv, options.operators ?? []);
-  const feed = new FeedWriter(feedPublisher, metadata);
+  const feed = new FeedWriter(feedWriter, metadata);
   const pending = new PendingMatches({ feed, node, secondsMax: SECONDS_MAX, metrics, logger });
   await restoreFeed(nats, Date.now() - 600_000, feed, pending);
   let next = Number(new TextDecoder().decode((await kv.get('test_next'))?.value)) || 0;
@@ -257,7 +261,7 @@ export async function startLife(
     async stop(): Promise<void> {
       ending.abort();
       await running;
-      feedPublisher.close();
+      feedWriter.close();
       ledger.close();
     },
   };

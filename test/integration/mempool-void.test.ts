@@ -1,7 +1,7 @@
 // What the order feed tells of a match that was shown and did not happen: an event of its own, to
 // those who were shown the match, with a position like any other.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
 import {
   encodeFeedEvent,
   type FeedMatch,
@@ -25,7 +25,7 @@ const STREAM = 'VOIDS';
 
 let broker: Broker;
 let api: Api;
-let publisher: OrderedPublisher;
+let writer: StreamWriter;
 
 const one = match(1, {
   market: market({ tags: ['5M'], seriesSlug: 'NFL' }),
@@ -37,11 +37,11 @@ beforeAll(async () => {
   broker = await startBroker();
   await makeStream(broker.nats, STREAM);
   api = await startApi({ nats: broker.nats, stream: STREAM });
-  publisher = new OrderedPublisher(broker.nats, { stream: STREAM });
+  writer = await openWriter(broker.nats, { stream: STREAM });
 });
 
 afterAll(async () => {
-  publisher.close();
+  writer.close();
   await api.close();
   await broker.close();
 });
@@ -72,11 +72,11 @@ async function tell(match: FeedMatch, kind: 'void' | 'restored'): Promise<void> 
   const sequel: FeedVoid | FeedRestored =
     kind === 'void' ? { kind, reason: 'never_mined', ...about(match) } : { kind, ...about(match) };
   const id = feedSequelId(kind, idOf(match));
-  await publisher.publish(`${STREAM}.${kind}`, id, encodeFeedEvent(sequel));
+  await writer.append({ id, subject: `${STREAM}.${kind}`, data: encodeFeedEvent(sequel) });
 }
 
 async function show(match: FeedMatch): Promise<void> {
-  await publisher.publish(...message(STREAM, match));
+  await writer.append(message(STREAM, match));
 }
 
 describe('a void', () => {

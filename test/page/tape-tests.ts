@@ -3,7 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
 import { connectNats } from '../../infra/nats/connection.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { openWriter } from '../../infra/nats/writer.ts';
 import {
   encodeFeedEvent,
   FEED_STREAM,
@@ -162,12 +162,10 @@ export function tapeTests(stage: Stage): void {
   /** Publishes to the service's feed, as ingest does. */
   async function tell(event: FeedEvent): Promise<void> {
     const nats = await connectNats({ url: stage.service.ready.nats_url, name: 'test' });
-    const publisher = new OrderedPublisher(nats, { stream: FEED_STREAM });
+    const writer = await openWriter(nats, { stream: FEED_STREAM });
     const matchId = event.kind === 'match' ? idOf(event) : event.matchId;
     const id = event.kind === 'match' ? matchId : feedSequelId(event.kind, matchId);
-    await publisher.publish(`feed.${event.kind}`, id, encodeFeedEvent(event));
-    await publisher.flush();
-    publisher.close();
+    await writer.append({ id, subject: `feed.${event.kind}`, data: encodeFeedEvent(event) });
     await nats.close();
   }
 }

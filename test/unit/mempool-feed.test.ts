@@ -9,8 +9,8 @@ function setUp() {
   const published: string[] = [];
   const writer = new FeedWriter(
     {
-      publish: async (_subject, id) => void published.push(id),
-      flush: async () => ({ lastSequence: published.length }),
+      append: async ({ id }) => published.push(id),
+      flush: async () => undefined,
     },
     {
       learn: async (_condition, _traders, waitMs) => {
