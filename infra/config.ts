@@ -1,6 +1,6 @@
 /**
  * The configuration of every process: environment variables, read once in `main` through one
- * schema, or the files that `NAME_FILE` names. README lists the same variables. A bad value is named, never printed: it may be a secret.
+ * schema, or the files that `NAME_FILE` names. docs/configuration.md lists the same variables. A bad value is named, never printed: it may be a secret.
  */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';

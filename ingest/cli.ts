@@ -21,7 +21,7 @@ export const HELP = `Fillstream's ingest: final blocks to LEDGER, pending matche
       For a final block that was replaced: see docs/operations.md. Ingest must not be running.
 
 Exit codes: 0 done or stopped, 1 failed, 2 wrong command line, 3 a final block was replaced.
-Settings are environment variables; README lists them.
+Settings are environment variables; docs/configuration.md lists them.
 `;
 
 /** The command line is wrong; the message is for the user. */

@@ -24,7 +24,7 @@ const HELP = `Fillstream: trader analytics and a resumable order stream, on this
   --help            this text
 
 With NATS_URL, CLICKHOUSE_URL, RPC_URL (and CHAIN=polygon, GAMMA_URL) in the environment, that part
-is not started here and the given one is used. README lists every variable.`;
+is not started here and the given one is used. docs/configuration.md lists every variable.`;
 
 const Options = z.object({
   port: z.coerce.number().int().min(0).max(65_535).default(8080),

@@ -4,12 +4,15 @@ import { expect, test } from 'vitest';
 import { Config } from '../../infra/config.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 
-const README = readFileSync(join(import.meta.dirname, '../../README.md'), 'utf8');
+const document = (name: string) => readFileSync(join(import.meta.dirname, '../..', name), 'utf8');
 
-test('the README lists every variable with its default', () => {
+test('docs/configuration.md lists every variable with its default', () => {
+  const configuration = document('docs/configuration.md');
   const defaults = Config.parse({});
   for (const name of Object.keys(Config.shape) as (keyof typeof defaults)[]) {
-    const row = README.split('\n').find((line) => line.split('|')[1]?.includes(`\`${name}\``));
+    const row = configuration
+      .split('\n')
+      .find((line) => line.split('|')[1]?.includes(`\`${name}\``));
     expect(row, name).toBeDefined();
     const value = defaults[name];
     if (typeof value === 'string' || typeof value === 'number')
@@ -17,12 +20,13 @@ test('the README lists every variable with its default', () => {
   }
 });
 
-test('the README explains every dependency', () => {
+test('CONTRIBUTING.md gives a reason for every dependency', () => {
+  const contributing = document('CONTRIBUTING.md');
   const names = Object.keys({
     ...packageJson.dependencies,
     ...packageJson.optionalDependencies,
     ...packageJson.devDependencies,
   }).filter((name) => !name.startsWith('@types/'));
   const short = (name: string) => name.replace(/^@nats-io\/(jetstream|kv)$/, '$1');
-  expect(names.filter((name) => !README.includes(`\`${short(name)}\``))).toEqual([]);
+  expect(names.filter((name) => !contributing.includes(`\`${short(name)}\``))).toEqual([]);
 });
