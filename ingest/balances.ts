@@ -10,7 +10,7 @@ import { Gauge, type Registry } from 'prom-client';
 import type { Hex } from 'viem';
 import type { Balance, Hash } from './contract.ts';
 import type { Rpc } from './rpc.ts';
-import { RpcError } from './rpc-error.ts';
+import { RpcError } from './rpc-pool.ts';
 
 const ROUND_MS = 2_000;
 const ROUND_MS_MAX = 60_000;

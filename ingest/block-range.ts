@@ -11,10 +11,16 @@ import { covers, filled, mayContain } from './bloom.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
 import { type ChainLog, TOPICS } from './decode.ts';
 import { lacksFills } from './follow-complete.ts';
-import { type BlockHead, type Header, type LogFilter, type Rpc, WATCHED_TOPICS } from './rpc.ts';
-import { RpcError } from './rpc-error.ts';
-import type { RangeLog } from './rpc-log.ts';
-import type { Transaction } from './rpc-transaction.ts';
+import {
+  type BlockHead,
+  type Header,
+  type LogFilter,
+  type RangeLog,
+  type Rpc,
+  type Transaction,
+  WATCHED_TOPICS,
+} from './rpc.ts';
+import { RpcError } from './rpc-pool.ts';
 
 /** From so many transactions of one block on, the block with all of its bodies is the cheaper answer. */
 const SINGLE_TRANSACTIONS_MAX = 8;

@@ -18,8 +18,7 @@ import {
   type LoggedResolution,
 } from './decode.ts';
 import type { Metadata } from './metadata.ts';
-import type { BlockHead, Rpc } from './rpc.ts';
-import type { Transaction } from './rpc-transaction.ts';
+import type { BlockHead, Rpc, Transaction } from './rpc.ts';
 
 export type LocatedFill = LoggedFill & { readonly outcomeIndex: 0 | 1 };
 

@@ -13,9 +13,8 @@ import { decodeLogs, TOPICS } from './decode.ts';
 import type { FollowOptions } from './final-blocks.ts';
 import { chainFacts, type LedgerWriter } from './ledger-writer.ts';
 import { ahead, patiently, RangeSize } from './prefetch.ts';
-import type { Header } from './rpc.ts';
-import { RpcError } from './rpc-error.ts';
-import type { RangeLog } from './rpc-log.ts';
+import type { Header, RangeLog } from './rpc.ts';
+import { RpcError } from './rpc-pool.ts';
 
 const PROGRESS_MS = 2_000;
 

@@ -6,7 +6,7 @@
 
 import type { Chain } from './chains.ts';
 import { type ChainLog, makersOfCall, TOPICS } from './decode.ts';
-import type { Transaction } from './rpc-transaction.ts';
+import type { Transaction } from './rpc.ts';
 
 /** True when a call that logged something logged fewer fills than it names. */
 export function lacksFills(

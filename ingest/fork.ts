@@ -8,7 +8,7 @@ import type { Nats } from '../infra/nats/connection.ts';
 import { lastMessage, readRange } from '../infra/nats/read.ts';
 import { BLOCK_SUBJECT, type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 import type { Rpc } from './rpc.ts';
-import { RpcError } from './rpc-error.ts';
+import { RpcError } from './rpc-pool.ts';
 
 const ASKED_TIMES = 3;
 const ASK_AGAIN_MS = 500;

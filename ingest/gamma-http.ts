@@ -6,6 +6,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { boundedText, ResponseTooLongError } from '../infra/bounded-text.ts';
 
 const CONCURRENT_MAX = 6;
 const REQUEST_MS_MAX = 10_000;
@@ -122,9 +123,12 @@ export class GammaHttp {
         await response.body?.cancel();
         throw refusal(path, response);
       }
-      text = await bounded(response, path);
+      text = await boundedText(response, ANSWER_BYTES_MAX);
     } catch (cause) {
       if (cause instanceof GammaError) throw cause;
+      if (cause instanceof ResponseTooLongError) {
+        throw new GammaError('malformed', `${path} answered ${cause.message}`);
+      }
       throw new GammaError(timeout.aborted ? 'timeout' : 'network', `${path} not answered`, {
         cause,
       });
@@ -179,17 +183,4 @@ function retryAfter(value: string | null): number {
     ? Number(value)
     : (Date.parse(value) - Date.now()) / 1_000;
   return Number.isNaN(seconds) ? 0 : Math.min(Math.max(seconds * 1_000, 0), RETRY_AFTER_MS_MAX);
-}
-
-async function bounded(response: Response, path: string): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  for await (const chunk of response.body ?? []) {
-    bytes += chunk.length;
-    if (bytes > ANSWER_BYTES_MAX) {
-      throw new GammaError('malformed', `${path} answered more than ${ANSWER_BYTES_MAX} bytes`);
-    }
-    chunks.push(chunk);
-  }
-  return Buffer.concat(chunks).toString('utf8');
 }

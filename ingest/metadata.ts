@@ -9,13 +9,13 @@ import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
 import { NewMarkets } from './catalogue-poll.ts';
 import { restoreEvents } from './catalogue-restore.ts';
-import { TokenMap } from './catalogue-tokens.ts';
 import type { Chain } from './chains.ts';
 import { type Hash, type Listing, type Profile, winningOutcome } from './contract.ts';
 import type { FeedMatch, FeedTrader } from './contract-feed.ts';
 import { type Gamma, MARKETS_BATCH_MAX, PROFILES_BATCH_MAX } from './gamma.ts';
 import { GammaError } from './gamma-http.ts';
 import { MetadataCache } from './metadata-cache.ts';
+import { TokenMap } from './token-ids.ts';
 import { UnknownTokens } from './unknown-tokens.ts';
 
 const RESOLUTIONS_MAX = 500_000;

@@ -6,7 +6,7 @@
 import type { Logger } from 'pino';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
-import { RpcError } from './rpc-error.ts';
+import { RpcError } from './rpc-pool.ts';
 
 const RANGE_BLOCKS_START = 32;
 /** What public nodes accept at most in one search for logs. */

@@ -8,7 +8,7 @@ import type { BlockFacts } from './blocks.ts';
 import type { BlockMarker } from './contract.ts';
 import { Contradictions, type Held } from './fork.ts';
 import type { BlockHead } from './rpc.ts';
-import type { RpcError } from './rpc-error.ts';
+import type { RpcError } from './rpc-pool.ts';
 
 const PROGRESS_MS = 2_000;
 /** Behind the final head by more than this, ingest is not ready. */

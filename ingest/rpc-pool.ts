@@ -1,12 +1,21 @@
 /**
- * Several nodes of one chain as one. A call goes to the healthiest node, and to the next one where the
- * answer fails, is malformed, or does not pass the caller's own check; it rejects when every node was
- * asked once. A node of another chain is never believed. Calls of the same tick travel together.
+ * Several nodes of one chain as one. A call goes to the healthiest node, and to the next one if the
+ * answer is missing, malformed, or rejected by the caller's own check; it rejects once every node has
+ * failed. Nodes of another chain are never used. Calls of the same tick share a batch.
  */
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
-import { Endpoint, type RpcCall } from './rpc-endpoint.ts';
-import { RpcError } from './rpc-error.ts';
+import { z } from 'zod';
+import { boundedText, ResponseTooLongError } from '../infra/bounded-text.ts';
+
+const REQUEST_MS_MAX = 10_000;
+const BODY_BYTES_MAX = 128 * 1_048_576;
+const BATCH_CALLS_MAX = 100;
+const RATE_LIMIT_MS = 1_000;
+const RATE_LIMIT_MS_MAX = 60_000;
+/** JSON-RPC's counterpart of the status 429. */
+const TOO_MANY_REQUESTS = 429;
+const PAYLOAD_TOO_LARGE = 413;
 
 const REQUESTS_MAX = 16;
 const WHOLE_BLOCKS_MAX = 4;
@@ -15,6 +24,173 @@ const COOL_MAX_MS = 10_000;
 const DOUBT_MS = 2_000;
 /** Weight of the newest request in a node's error share and latency. */
 const NEWEST = 0.1;
+
+/** Why a chain node's answer was not taken; the class decides what happens next. */
+export type RpcErrorClass =
+  /** No connection, or it broke. */
+  | 'network'
+  | 'timeout'
+  /** 429, or its JSON-RPC counterpart: not asked again before `retryAfterMs`. */
+  | 'rate_limited'
+  /** Any other HTTP status than 200. */
+  | 'http'
+  /** Not JSON: cut off, or an error page. */
+  | 'malformed'
+  /** JSON of another shape than asked for. */
+  | 'shape'
+  /** A JSON-RPC error; `code` says which. */
+  | 'refused'
+  /** The node does not have (yet) what another answer says exists. */
+  | 'lagging'
+  /** Well formed, but it contradicts another answer: logs and bloom, block and parent. */
+  | 'inconsistent'
+  /** The node is of another chain: a configuration error, never retried. */
+  | 'wrong_chain';
+
+/** A request to the chain node failed. Only `wrong_chain` is not worth another attempt. */
+export class RpcError extends Error {
+  readonly class: RpcErrorClass;
+  /** Of a JSON-RPC error or an HTTP status; 0 where there is none. */
+  readonly code: number;
+  /** How long to wait at least; 0 where the node said nothing. */
+  readonly retryAfterMs: number;
+
+  constructor(
+    errorClass: RpcErrorClass,
+    message: string,
+    more: { readonly code?: number; readonly retryAfterMs?: number; readonly cause?: unknown } = {},
+  ) {
+    super(`${errorClass}: ${message}`, { cause: more.cause });
+    this.class = errorClass;
+    this.code = more.code ?? 0;
+    this.retryAfterMs = more.retryAfterMs ?? 0;
+  }
+}
+
+export type RpcCall = { readonly method: string; readonly params: readonly unknown[] };
+
+const Answer = z.object({
+  id: z.union([z.int(), z.string(), z.null()]).optional(),
+  result: z.unknown().optional(),
+  error: z.object({ code: z.number(), message: z.string() }).nullish(),
+});
+type Answer = z.infer<typeof Answer>;
+
+let lastId = 0;
+
+/**
+ * One chain node over JSON-RPC and HTTP. Sends a batch as one request, finds each answer by its id
+ * (answers may come in any order, twice, or not at all), and gives every failure a class. It never
+ * repeats a request; the pool does, because it knows other nodes.
+ */
+class Endpoint {
+  readonly #url: URL;
+  readonly #headers: Record<string, string> = { 'content-type': 'application/json' };
+  /** Host and port, because the path of a URL may contain a key. */
+  readonly label: string;
+  /** Calls in one request; halved when the node refuses a batch as a whole. */
+  batchMax = BATCH_CALLS_MAX;
+
+  constructor(url: string, label: string) {
+    this.#url = new URL(url);
+    this.label = label;
+    const { username, password } = this.#url;
+    if (username === '' && password === '') return;
+    // `fetch` rejects a URL with credentials.
+    const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+    this.#headers.authorization = `Basic ${Buffer.from(credentials).toString('base64')}`;
+    this.#url.username = '';
+    this.#url.password = '';
+  }
+
+  /** A result or an RpcError for each call, in their order. Throws RpcError when all of it failed. */
+  async send(calls: readonly RpcCall[]): Promise<readonly unknown[]> {
+    const requests = calls.map((call) => ({ jsonrpc: '2.0', id: ++lastId, ...call }));
+    const single = requests.length === 1;
+    try {
+      const body = await this.#post(JSON.stringify(single ? requests[0] : requests));
+      const answers = answersOf(body, single);
+      return requests.map(({ id, method }) => resultOf(answers.get(id), method));
+    } catch (error) {
+      const tooMany = error instanceof RpcError && (error.class === 'refused' || isTooLarge(error));
+      if (!single && tooMany) this.batchMax = Math.max(1, Math.floor(calls.length / 2));
+      throw error;
+    }
+  }
+
+  async #post(body: string): Promise<unknown> {
+    const signal = AbortSignal.timeout(REQUEST_MS_MAX);
+    let text: string;
+    try {
+      const response = await fetch(this.#url, {
+        method: 'POST',
+        headers: this.#headers,
+        body,
+        redirect: 'manual',
+        signal,
+      });
+      if (response.status !== 200) {
+        await response.body?.cancel();
+        throw statusError(response);
+      }
+      text = await boundedText(response, BODY_BYTES_MAX);
+    } catch (error) {
+      if (error instanceof RpcError) throw error;
+      if (error instanceof ResponseTooLongError) {
+        throw new RpcError('http', error.message, { code: PAYLOAD_TOO_LARGE });
+      }
+      // `fetch` rejects with many kinds of errors; the signal tells a timeout from the others.
+      throw new RpcError(signal.aborted ? 'timeout' : 'network', this.label, { cause: error });
+    }
+    try {
+      return JSON.parse(text);
+    } catch (cause) {
+      throw new RpcError('malformed', `${text.length} characters that are no JSON`, { cause });
+    }
+  }
+}
+
+function isTooLarge(error: RpcError): boolean {
+  return error.class === 'http' && error.code === PAYLOAD_TOO_LARGE;
+}
+
+function statusError({ status, headers }: Response): RpcError {
+  if (status !== TOO_MANY_REQUESTS)
+    return new RpcError('http', `status ${status}`, { code: status });
+  const given = headers.get('retry-after') ?? '';
+  // Seconds, or a date; a clock that is wrong must not stop us for hours.
+  const waitMs = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - Date.now();
+  const retryAfterMs = Number.isFinite(waitMs) ? waitMs : RATE_LIMIT_MS;
+  return new RpcError('rate_limited', 'status 429', {
+    code: status,
+    retryAfterMs: Math.min(Math.max(retryAfterMs, 0), RATE_LIMIT_MS_MAX),
+  });
+}
+
+function answersOf(body: unknown, single: boolean): ReadonlyMap<unknown, Answer> {
+  const parsed = z.array(Answer).safeParse(Array.isArray(body) ? body : [body]);
+  if (!parsed.success) throw new RpcError('shape', 'no JSON-RPC answer');
+  const [first] = parsed.data;
+  // One error in place of a batch: the node takes no batches, or none of this size.
+  if (!single && !Array.isArray(body) && first?.error) throw refusal(first.error, 'batch');
+  // An error that cannot name its request has id null.
+  if (single && first?.error && first.id === null) throw refusal(first.error, 'request');
+  return new Map(parsed.data.toReversed().map((answer) => [answer.id, answer]));
+}
+
+function resultOf(answer: Answer | undefined, method: string): unknown {
+  if (answer === undefined) return new RpcError('shape', `no answer to ${method}`);
+  if (answer.error) return refusal(answer.error, method);
+  if (answer.result === undefined) return new RpcError('shape', `neither result nor error`);
+  return answer.result;
+}
+
+function refusal(error: { readonly code: number; readonly message: string }, what: string) {
+  if (error.code === TOO_MANY_REQUESTS) {
+    return new RpcError('rate_limited', what, { code: error.code, retryAfterMs: RATE_LIMIT_MS });
+  }
+  return new RpcError('refused', `${what}: ${error.message} (${error.code})`, { code: error.code });
+}
 
 export type PoolOptions = {
   /** The chain that every node must be of; not checked when left out. */

@@ -7,21 +7,46 @@ import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToH
 import { z } from 'zod';
 import { covers, explains, parseBloom } from './bloom.ts';
 import { type ChainLog, TOPICS } from './decode.ts';
-import type { RpcCall } from './rpc-endpoint.ts';
-import { RpcAnswerError, RpcError } from './rpc-error.ts';
-import { parseLogs, type RangeLog } from './rpc-log.ts';
-import { type PoolOptions, RpcPool } from './rpc-pool.ts';
-import { parseTransaction, parseTransactions, type Transaction } from './rpc-transaction.ts';
+import { type PoolOptions, type RpcCall, RpcError, RpcPool } from './rpc-pool.ts';
 
-const Quantity = z
+/** A safe integer above or equal to 0. */
+export const Quantity = z
   .string()
-  .regex(/^0x[0-9a-f]+$/)
+  .regex(/^0x[0-9a-fA-F]+$/)
   .transform(Number)
   .pipe(z.int());
-const Data = z
+/** Hex of any case and length, in lower case. */
+const Text = z
   .string()
-  .regex(/^0x([0-9a-f]{2})*$/)
+  .regex(/^0x[0-9a-fA-F]*$/)
+  .toLowerCase()
   .transform((text) => text as Hex);
+/** Whole bytes. */
+const Data = Text.refine((text) => text.length % 2 === 0, 'not whole bytes');
+
+/** A log with the block that it says it is in. */
+export const RangeLog = z.object({
+  address: Text,
+  topics: z.array(Data),
+  data: Data,
+  transactionHash: Data,
+  logIndex: Quantity,
+  blockHash: Data,
+  blockNumber: Quantity,
+});
+export type RangeLog = z.infer<typeof RangeLog>;
+const Logs = z.array(RangeLog);
+
+/** A transaction, pending or in a block; `to` is null or missing for a contract creation. */
+export const Transaction = z.object({
+  hash: Data,
+  from: Text,
+  to: Text.nullish(),
+  nonce: Quantity,
+  input: Text,
+});
+export type Transaction = z.infer<typeof Transaction>;
+
 const Bloom = Data.refine((text) => text.length === 514).transform(parseBloom);
 
 const BlockHead = {
@@ -36,11 +61,11 @@ const Header = z.object({ ...BlockHead, transactions: z.array(z.string().toLower
 export type Header = z.infer<typeof Header>;
 export type BlockHead = Pick<Header, 'number' | 'hash' | 'parentHash' | 'timestamp'>;
 
-const Block = z.object({ ...BlockHead, transactions: z.unknown().transform(parseTransactions) });
+const Block = z.object({ ...BlockHead, transactions: z.array(Transaction) });
 export type Block = z.infer<typeof Block>;
 
-const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: z.unknown() });
-const InBlock = z.object({ blockHash: Data });
+const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: Logs });
+const MinedTransaction = Transaction.extend({ blockHash: Data });
 
 /** What a search for logs looks for; addresses in lower case. */
 export type LogFilter = {
@@ -110,7 +135,7 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
     async logs(blockHash, addresses) {
       const filter = { blockHash, address: addresses, topics: [WATCHED_TOPICS] };
       const logs = await pool.call({ method: 'eth_getLogs', params: [filter] }, (answer) => {
-        const found = parseLogs(answer);
+        const found = parsed(Logs, answer);
         if (found.every((log) => log.blockHash === blockHash)) return found;
         throw new RpcError('inconsistent', 'eth_getLogs answered for another block');
       });
@@ -121,7 +146,7 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
       const blocks = { fromBlock: numberToHex(from), toBlock: numberToHex(to) };
       const params = [{ ...blocks, address: addresses, topics: [topics] }];
       const logs = await pool.call({ method: 'eth_getLogs', params }, (answer) => {
-        const found = parseLogs(answer);
+        const found = parsed(Logs, answer);
         check(found);
         return found;
       });
@@ -134,7 +159,7 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
     async logsByHash(blockHash, { addresses, topics }) {
       const params = [{ blockHash, address: addresses, topics: [topics] }];
       const call = { method: 'eth_getLogs', params };
-      const answers = await pool.everyone(call, (answer) => parseLogs(answer));
+      const answers = await pool.everyone(call, (answer) => parsed(Logs, answer));
       const found = answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
       const [most] = found.toSorted((a, b) => b.length - a.length);
       if (most === undefined) throw new RpcError('lagging', `no endpoint has block ${blockHash}`);
@@ -143,9 +168,8 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
     transaction(hash, blockHash) {
       return pool.call({ method: 'eth_getTransactionByHash', params: [hash] }, (answer) => {
         if (answer === null) throw new RpcError('lagging', `no transaction ${hash}`);
-        const transaction = parseTransaction(answer);
-        const mined = parsed(InBlock, answer);
-        if (transaction.hash === hash && mined.blockHash === blockHash) return transaction;
+        const { blockHash: minedIn, ...transaction } = parsed(MinedTransaction, answer);
+        if (transaction.hash === hash && minedIn === blockHash) return transaction;
         throw new RpcError('inconsistent', `transaction ${hash} is in another block`);
       });
     },
@@ -180,7 +204,7 @@ function logsOfReceipts(answer: unknown, header: Header): RangeLog[] {
   if (answer === null) throw new RpcError('lagging', `no receipts of block ${header.number}`);
   const receipts = parsed(z.array(Receipt), answer);
   const has = new Set(receipts.map((receipt) => receipt.transactionHash as string));
-  const logs = receipts.flatMap((receipt) => parseLogs(receipt.logs));
+  const logs = receipts.flatMap((receipt) => receipt.logs);
   const whole =
     header.transactions.every((hash) => has.has(hash)) &&
     receipts.every((receipt) => receipt.blockHash === header.hash) &&
@@ -193,8 +217,9 @@ function inOrder(logs: readonly RangeLog[]): readonly RangeLog[] {
   return logs.toSorted((a, b) => a.blockNumber - b.blockNumber || a.logIndex - b.logIndex);
 }
 
-function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
+/** Throws RpcError of class `shape` for a value of another shape. */
+export function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  throw new RpcAnswerError(z.prettifyError(result.error));
+  throw new RpcError('shape', z.prettifyError(result.error));
 }

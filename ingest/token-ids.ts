@@ -1,19 +1,28 @@
 /**
- * Derives the two ERC-1155 token ids of a binary market from its condition id, as the
- * ConditionalTokens contract does (CTHelpers.getCollectionId / getPositionId, facts of the
- * contract's source; checked against real markets and against the contract's own steps in
- * test/unit/token-ids.test.ts). Pure; a pair costs about 0.1 ms, so callers cache.
+ * Which market and outcome a token stands for. The two ERC-1155 token ids of a binary market are derived
+ * from its condition id as the ConditionalTokens contract does (CTHelpers.getCollectionId and
+ * getPositionId; checked against real markets and the contract's own steps). Metadata is compared with
+ * that, and decides only where no derivation fits. The chain's index sets define the order of outcomes.
  */
+import { LRUCache } from 'lru-cache';
+import type { Logger } from 'pino';
 import { encodePacked, type Hex } from 'viem';
 import { keccak256Hex } from '../infra/keccak.ts';
-import { jacobi } from './jacobi.ts';
+import type { Chain } from './chains.ts';
+import type { Hash, Listing } from './contract.ts';
 
 /** Prime of the alt_bn128 base field. */
 const P = 21888242871839275222246405745257275088696311157297823662689037894645226208583n;
 const CURVE_B = 3n;
 
+/** About 500 bytes each. */
+const PAIRS_MAX = 50_000;
+/** About 200 bytes each. */
+const TOKENS_MAX = 200_000;
+const MISMATCHES_MAX = 10_000;
+
 /**
- * Token ids of outcome 0 and outcome 1 (index sets 1 and 2) of a top-level condition.
+ * Token ids of outcome 0 and outcome 1 (index sets 1 and 2) of a top-level condition; takes about 0.5 ms.
  * `collateral` is the token inside position ids, which is not the one traders pay with.
  */
 export function positionIds(collateral: Hex, conditionId: Hex): readonly [bigint, bigint] {
@@ -26,8 +35,8 @@ function positionId(collateral: Hex, conditionId: Hex, indexSet: bigint): bigint
 }
 
 /**
- * The contract looks for the next point (x, y) of the curve and takes of the two roots the one whose
- * lowest bit is the seed's highest. So the root itself is never needed, only whether there is one.
+ * The contract searches for the next point (x, y) of the curve and takes the root whose lowest bit is
+ * the seed's highest. So the root itself is not needed, only whether there is one.
  */
 function collectionIdOf(conditionId: Hex, indexSet: bigint): bigint {
   const seed = hashed(encodePacked(['bytes32', 'uint256'], [conditionId, indexSet]));
@@ -36,10 +45,144 @@ function collectionIdOf(conditionId: Hex, indexSet: bigint): bigint {
   let x = seed;
   do {
     x = (x + 1n) % P;
-  } while (jacobi((x * x * x + CURVE_B) % P, P) === -1);
+  } while (!isSquare((x * x * x + CURVE_B) % P));
   return odd ? x ^ (1n << 254n) : x;
+}
+
+/** Euler's criterion: whether `value`, below P, has a square root modulo P. */
+function isSquare(value: bigint): boolean {
+  let [power, base] = [1n, value];
+  for (let exponent = (P - 1n) / 2n; exponent > 0n; exponent >>= 1n) {
+    if (exponent & 1n) power = (power * base) % P;
+    base = (base * base) % P;
+  }
+  return power !== P - 1n;
 }
 
 function hashed(packed: Hex): bigint {
   return BigInt(keccak256Hex(Buffer.from(packed.slice(2), 'hex')));
+}
+
+export type TokenPair = readonly [string, string];
+type Place = {
+  readonly conditionId: Hash;
+  readonly outcomeIndex: 0 | 1;
+  /** The chain's own word, which metadata never overrides. */
+  readonly isDerived: boolean;
+};
+
+export class TokenMap {
+  readonly #collateralOf: ReadonlyMap<string, Hex>;
+  /** Every collateral that position ids of this chain may contain. */
+  readonly #collaterals: readonly Hex[];
+  readonly #logger: Logger;
+  readonly #pairs = new LRUCache<string, TokenPair>({ max: PAIRS_MAX });
+  readonly #places = new LRUCache<string, Place>({ max: TOKENS_MAX });
+  readonly #mismatched = new Set<string>();
+
+  constructor(chain: Chain, logger: Logger) {
+    this.#collateralOf = chain.exchanges;
+    this.#collaterals = [...new Set([...chain.exchanges.values(), chain.collateral])];
+    this.#logger = logger;
+  }
+
+  /** Which outcome of the condition the token is; undefined where nothing tells. */
+  outcomeOf(conditionId: string, tokenId: string, exchange: string): 0 | 1 | undefined {
+    const place = this.#places.get(tokenId);
+    if (place?.conditionId === conditionId) return place.outcomeIndex;
+    const own = this.#collateralOf.get(exchange);
+    for (const collateral of own === undefined ? this.#collaterals : this.#ownFirst(own)) {
+      const pair = this.#derived(conditionId, collateral);
+      if (!pair.includes(tokenId)) continue;
+      this.#place(conditionId as Hash, pair, true);
+      return pair[0] === tokenId ? 0 : 1;
+    }
+    return undefined;
+  }
+
+  /** The market of a token that was seen in a listing or derived before. */
+  conditionOf(tokenId: string): Hash | undefined {
+    return this.#places.get(tokenId)?.conditionId;
+  }
+
+  /** The tokens of a condition that trades on the exchange. */
+  pairOf(conditionId: string, exchange: string): TokenPair {
+    const [first = '0x'] = this.#collaterals;
+    return this.#derived(conditionId, this.#collateralOf.get(exchange) ?? first);
+  }
+
+  /** Markets whose metadata names other tokens than the chain derives, or in another order. */
+  get mismatches(): number {
+    return this.#mismatched.size;
+  }
+
+  /**
+   * The listing as the chain orders its outcomes, its tokens now known. Where they are not those of
+   * the condition, that is counted and logged, and the listing stays as it is.
+   */
+  listed(listing: Listing): Listing {
+    const [first, second] = listing.tokenIds;
+    const pair = this.#derivedPair(listing) ?? this.#fitting(listing);
+    if (pair === undefined) {
+      this.#mismatch(listing, 'metadata names other tokens than the chain derives');
+      this.#place(listing.conditionId, listing.tokenIds, false);
+      return listing;
+    }
+    this.#place(listing.conditionId, pair, true);
+    if (pair[0] === first) return listing;
+    this.#mismatch(listing, 'metadata lists the outcomes in the other order than the chain');
+    const [one, other] = listing.outcomes;
+    return { ...listing, tokenIds: [second, first], outcomes: [other, one] };
+  }
+
+  /** Remembers the tokens of a listing without checking them. */
+  restore(listing: Listing): void {
+    this.#place(listing.conditionId, listing.tokenIds, false);
+  }
+
+  /** The listing's tokens in the chain's order, where both were derived before. */
+  #derivedPair({ conditionId, tokenIds: [first, second] }: Listing): TokenPair | undefined {
+    const [one, other] = [this.#places.get(first), this.#places.get(second)];
+    for (const place of [one, other]) {
+      if (place?.conditionId !== conditionId || !place.isDerived) return undefined;
+    }
+    return one?.outcomeIndex === 0 ? [first, second] : [second, first];
+  }
+
+  #fitting({ conditionId, tokenIds, negRisk }: Listing): TokenPair | undefined {
+    // The first collateral of a chain is that of ordinary markets: the likely one goes first.
+    const [ordinary = '0x', ...others] = this.#collaterals;
+    for (const collateral of negRisk ? [...others, ordinary] : this.#collaterals) {
+      const pair = this.#derived(conditionId, collateral);
+      if (pair.every((token) => tokenIds.includes(token))) return pair;
+    }
+    return undefined;
+  }
+
+  #ownFirst(own: Hex): readonly Hex[] {
+    return [own, ...this.#collaterals.filter((other) => other !== own)];
+  }
+
+  #mismatch({ conditionId, marketId, tokenIds }: Listing, message: string): void {
+    if (this.#mismatched.has(conditionId) || this.#mismatched.size >= MISMATCHES_MAX) return;
+    this.#mismatched.add(conditionId);
+    this.#logger.error({ conditionId, marketId, tokenIds }, message);
+  }
+
+  #place(conditionId: Hash, pair: TokenPair, isDerived: boolean): void {
+    for (const [index, token] of pair.entries()) {
+      if (!isDerived && this.#places.get(token)?.isDerived) continue;
+      this.#places.set(token, { conditionId, outcomeIndex: index === 0 ? 0 : 1, isDerived });
+    }
+  }
+
+  #derived(conditionId: string, collateral: Hex): TokenPair {
+    const key = `${collateral}:${conditionId}`;
+    const known = this.#pairs.get(key);
+    if (known !== undefined) return known;
+    const [first, second] = positionIds(collateral, conditionId as Hex);
+    const pair = [first.toString(), second.toString()] as const;
+    this.#pairs.set(key, pair);
+    return pair;
+  }
 }

@@ -6,7 +6,7 @@ import { explains, parseBloom } from '../../ingest/bloom.ts';
 import { watchedAddresses } from '../../ingest/chains.ts';
 import { TOPICS } from '../../ingest/decode.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
-import { RpcError } from '../../ingest/rpc-error.ts';
+import { RpcError } from '../../ingest/rpc-pool.ts';
 import { temporaryDirectory } from '../e2e/service.ts';
 import {
   type Call,

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { Balances } from '../../ingest/balances.ts';
 import type { Balance } from '../../ingest/contract.ts';
-import { RpcError } from '../../ingest/rpc-error.ts';
+import { RpcError } from '../../ingest/rpc-pool.ts';
 import { silent, wallet } from './gamma-harness.ts';
 
 const ended: AbortController[] = [];

@@ -3,10 +3,10 @@ import type { Hex } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { readConfig } from '../../infra/config.ts';
 import { factsOf, ordersOf, type RawBlock } from '../../ingest/blocks.ts';
-import { TokenMap } from '../../ingest/catalogue-tokens.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import { decodeMatchCall } from '../../ingest/decode.ts';
 import { chainFacts } from '../../ingest/ledger-writer.ts';
+import { TokenMap } from '../../ingest/token-ids.ts';
 import { atlas, EXCHANGE, POLYGON } from './fixtures.ts';
 
 const CHAIN = chainOf(readConfig({ CHAIN: 'polygon' }));

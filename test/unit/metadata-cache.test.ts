@@ -44,7 +44,7 @@ function lookup(values: Map<string, string>, given: Given = {}) {
 describe('MetadataCache', () => {
   test('asks for what is unknown in batches, and reports it once', async () => {
     const values = new Map(['a', 'b', 'c', 'd'].map((key) => [key, key.toUpperCase()]));
-    const { lookup: made, asked, changes } = lookup(values);
+    const { lookup: made, asked, changes } = lookup(values, { staleMs: 60_000 });
     await made.settled(values.keys(), 1_000);
     expect(asked).toEqual([['a', 'b', 'c'], ['d']]);
     expect(changes.toSorted()).toEqual(['a=A', 'b=B', 'c=C', 'd=D']);

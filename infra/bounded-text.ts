@@ -1,0 +1,15 @@
+/** The body of a response as text, bounded in size. */
+
+export class ResponseTooLongError extends Error {}
+
+/** Rejects with ResponseTooLongError above `bytesMax` unpacked bytes, and when the connection breaks. */
+export async function boundedText({ body }: Response, bytesMax: number): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const chunk of body ?? []) {
+    bytes += chunk.length;
+    if (bytes > bytesMax) throw new ResponseTooLongError(`more than ${bytesMax} bytes`);
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, bytes).toString();
+}
