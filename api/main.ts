@@ -7,7 +7,7 @@ import type { Server } from 'node:http';
 import { setFlagsFromString } from 'node:v8';
 import type { Registry } from 'prom-client';
 import { connectReader } from '../infra/clickhouse-reader.ts';
-import { type Config, readConfig } from '../infra/config.ts';
+import { ApiConfig, readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
@@ -39,7 +39,7 @@ setFlagsFromString('--heap-growing-percent=18');
 await runProcess('api', serve);
 
 async function serve({ logger, signal, report }: ProcessContext): Promise<void> {
-  const config = readConfig();
+  const config = readConfig(ApiConfig);
   const nats = await connectNats({
     ...natsOptions(config),
     name: 'fillstream-api',
@@ -110,7 +110,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   await metrics?.close();
 }
 
-async function serveOwnMetrics(config: Config, registry: Registry, readiness: Readiness) {
+async function serveOwnMetrics(config: ApiConfig, registry: Registry, readiness: Readiness) {
   if (config.METRICS_PORT === undefined) return undefined;
   return await serveMetrics({
     registry,

@@ -1,58 +1,49 @@
 /**
- * The configuration of every process: environment variables, read once in `main` through one
- * schema, or the files that `NAME_FILE` names. docs/configuration.md lists the same variables. A bad value is named, never printed: it may be a secret.
+ * The configuration of every process: environment variables, or files that `NAME_FILE` names. One schema
+ * per process, read once in its `main`. docs/configuration.md describes each variable. Errors name the variable and the
+ * rule, never the value: it may be a secret.
  */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 
 const Port = z.coerce.number().int().min(0).max(65_535);
-const Url = (protocols: RegExp) => z.url({ protocol: protocols });
 const Text = z.string().min(1).optional();
-const NatsUrls = z
-  .string()
-  // The client library would leave user and password in it out without a word.
-  .refine((text) => text.split(',').every((url) => /^(nats|tls):\/\/[^\s@]+$/.test(url)), {
-    message:
-      'must be nats:// or tls:// URLs, separated by commas, without a user (see NATS_USER, NATS_TOKEN)',
+const Address = z.string().regex(/^0x[0-9a-fA-F]{40}$/, 'must be an address, 0x and 40 hex digits');
+const ContractAddress = Address.transform((text) => text.toLowerCase() as `0x${string}`);
+
+/** Comma-separated items; empty by default. */
+function listOf<Item extends z.ZodType<unknown, string>>(item: Item) {
+  return z
+    .string()
+    .default('')
+    .transform((text) => text.split(',').filter((part) => part !== ''))
+    .pipe(z.array(item));
+}
+
+/** Comma-separated URLs, at least one. */
+function urls(isValid: (url: string) => boolean, rule: string) {
+  return z.string().refine((text) => text.split(',').every(isValid), {
+    message: `must be ${rule}, comma-separated`,
   });
+}
 
-const HttpUrls = z.string().refine((text) => text.split(',').every(isHttpUrl), {
-  message: 'must be http:// or https:// URLs, separated by commas',
-});
-const WebSocketUrls = z.string().refine((text) => text.split(',').every(isWebSocketUrl), {
-  message: 'must be ws:// or wss:// URLs, separated by commas',
-});
-const ContractAddress = z
-  .string()
-  .regex(/^0x[0-9a-fA-F]{40}$/)
-  .transform((text) => text.toLowerCase() as `0x${string}`);
+function hasProtocol(url: string, protocols: RegExp): boolean {
+  return URL.canParse(url) && protocols.test(new URL(url).protocol);
+}
 
-/** IP addresses and networks in CIDR form, by comma. */
-const Networks = z
+/** `exchange:collateral`: an exchange, and the token inside its position ids. */
+const Exchange = z
   .string()
-  .transform((text) => text.split(',').filter((part) => part !== ''))
-  .pipe(z.array(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()])));
-
-/** `exchange:collateral` by comma: an exchange, and the token inside its position ids. */
-const Exchanges = z
-  .string()
-  .transform((text) => text.split(',').filter((part) => part !== ''))
-  .pipe(
-    z.array(
-      z
-        .string()
-        .regex(/^0x[0-9a-fA-F]{40}:0x[0-9a-fA-F]{40}$/, 'must be exchange:collateral, by comma')
-        .transform((pair) => {
-          const [exchange = '', collateral = ''] = pair.toLowerCase().split(':');
-          return [exchange, collateral as `0x${string}`] as const;
-        }),
-    ),
-  );
+  .regex(/^0x[0-9a-fA-F]{40}:0x[0-9a-fA-F]{40}$/, 'must be exchange:collateral, comma-separated')
+  .transform((pair) => {
+    const [exchange = '', collateral = ''] = pair.toLowerCase().split(':');
+    return [exchange, collateral as `0x${string}`] as const;
+  });
 
 /** `i/n`: this is instance i of n, counted from 0. */
 const Instance = z
   .string()
-  .regex(/^\d{1,2}\/\d{1,2}$/)
+  .regex(/^\d{1,2}\/\d{1,2}$/, 'must be i/n')
   .transform((text) => {
     const [index = 0, count = 1] = text.split('/').map(Number);
     return { index, count };
@@ -61,159 +52,149 @@ const Instance = z
     message: 'must be i/n with 0 ≤ i < n ≤ 16',
   });
 
-export const Config = z.object({
-  NATS_URL: NatsUrls.default('nats://127.0.0.1:4222').describe('JetStream servers, by comma'),
-  NATS_REPLICAS: z.coerce.number().int().min(1).max(5).default(1).describe('copies of each stream'),
-  NATS_USER: Text.describe('user of NATS, with NATS_PASSWORD'),
-  NATS_PASSWORD: Text.describe('password of NATS_USER'),
-  NATS_TOKEN: Text.describe('token of NATS, in place of user and password'),
-  NATS_CREDS: Text.describe('path of a NATS credentials file (JWT and seed)'),
-  NATS_TLS_CA: Text.describe('path of the PEM file of the authority that signed the servers'),
-  NATS_TLS_CERT: Text.describe('path of the PEM file of a client certificate'),
-  NATS_TLS_KEY: Text.describe('path of the PEM file of its key'),
-  CLICKHOUSE_URL: Url(/^https?$/)
-    .default('http://127.0.0.1:8123')
-    .describe('ClickHouse over HTTP, user and password in the URL'),
+export const NatsConfig = z.object({
+  // The client library would silently drop a user and password in the URL.
+  NATS_URL: urls(
+    (url) => /^(nats|tls):\/\/[^\s@]+$/.test(url),
+    'nats:// or tls:// URLs without a user (see NATS_USER, NATS_TOKEN)',
+  ).default('nats://127.0.0.1:4222'),
+  NATS_REPLICAS: z.coerce.number().int().min(1).max(5).default(1),
+  NATS_USER: Text,
+  NATS_PASSWORD: Text,
+  NATS_TOKEN: Text,
+  NATS_CREDS: Text,
+  NATS_TLS_CA: Text,
+  NATS_TLS_CERT: Text,
+  NATS_TLS_KEY: Text,
+});
+export type NatsConfig = z.infer<typeof NatsConfig>;
+
+export const ClickHouseConfig = z.object({
+  CLICKHOUSE_URL: z.url({ protocol: /^https?$/ }).default('http://127.0.0.1:8123'),
   CLICKHOUSE_DATABASE: z
     .string()
     .regex(/^[A-Za-z_][A-Za-z0-9_]{0,62}$/)
-    .default('fillstream')
-    .describe('database of all tables'),
+    .default('fillstream'),
   CLICKHOUSE_CLUSTER: z
     .string()
     .regex(/^([A-Za-z_][A-Za-z0-9_-]{0,62}|\{cluster\})$/)
-    .optional()
-    .describe('name in remote_servers, or {cluster}; unset: a single node'),
-  CHAIN: z
-    .enum(['polygon', 'amoy', 'devnet'])
-    .default('devnet')
-    .describe('which contracts to watch'),
-  EXCHANGES: Exchanges.prefault('').describe(
-    "exchange:collateral by comma, in place of the chain's own",
+    .optional(),
+});
+
+/** Commands that need both stores. */
+export const StoresConfig = z.object({ ...NatsConfig.shape, ...ClickHouseConfig.shape });
+export type StoresConfig = z.infer<typeof StoresConfig>;
+
+const LogLevel = z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal']).default('info');
+
+const ProcessConfig = z.object({
+  METRICS_HOST: z.string().min(1).default('127.0.0.1'),
+  METRICS_PORT: Port.optional(),
+  LOG_LEVEL: LogLevel,
+});
+
+export const IngestConfig = z.object({
+  ...ProcessConfig.shape,
+  ...NatsConfig.shape,
+  CHAIN: z.enum(['polygon', 'amoy', 'devnet']).default('devnet'),
+  EXCHANGES: listOf(Exchange),
+  CONDITIONAL_TOKENS: ContractAddress.optional(),
+  COLLATERAL: ContractAddress.optional(),
+  RPC_URL: urls((url) => hasProtocol(url, /^https?:$/), 'http:// or https:// URLs').default(
+    'http://127.0.0.1:8545',
   ),
-  CONDITIONAL_TOKENS: ContractAddress.optional().describe("in place of the chain's own"),
-  COLLATERAL: ContractAddress.optional().describe('what traders pay with, 6 decimals'),
-  RPC_URL: HttpUrls.default('http://127.0.0.1:8545').describe(
-    'chain nodes, JSON-RPC over HTTP, by comma',
-  ),
-  RPC_WS_URL: WebSocketUrls.optional().describe(
-    'chain nodes, WebSocket, by comma; default: each RPC_URL with ws:// in place of http://',
-  ),
-  GAMMA_URL: Url(/^https?$/)
-    .default('http://127.0.0.1:8546')
-    .describe('metadata API (markets, tags, profiles)'),
-  START_BLOCK: z.coerce
-    .number()
-    .int()
-    .nonnegative()
-    .default(0)
-    .describe('first block of an empty LEDGER'),
-  RESOLUTIONS_FROM_BLOCK: z.coerce
-    .number()
-    .int()
-    .nonnegative()
-    .optional()
-    .describe('where to look for resolutions before the first block'),
+  RPC_WS_URL: urls((url) => hasProtocol(url, /^wss?:$/), 'ws:// or wss:// URLs').optional(),
+  GAMMA_URL: z.url({ protocol: /^https?$/ }).default('http://127.0.0.1:8546'),
+  START_BLOCK: z.coerce.number().int().nonnegative().default(0),
+  RESOLUTIONS_FROM_BLOCK: z.coerce.number().int().nonnegative().optional(),
   FINALITY: z
     .union([z.literal('finalized'), z.coerce.number().int().min(0).max(1_000)])
-    .default('finalized')
-    .describe('the finalized tag, or a depth in blocks'),
-  OPERATORS: z
-    .string()
-    .default('')
-    .transform((text) => text.split(',').filter((part) => part !== ''))
-    .pipe(z.array(z.string().regex(/^0x[0-9a-fA-F]{40}$/)))
-    .describe('operators to trust before any was learned, by comma'),
-  MEMPOOL: z
-    .enum(['auto', 'full', 'alchemy', 'hashes', 'txpool', 'off'])
-    .default('auto')
-    .describe('how pending transactions come; auto: the best way that the node offers'),
-  PENDING_SECONDS_MAX: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(86_400)
-    .default(120)
-    .describe('chain time after which a shown match that was not mined is void'),
-  HTTP_HOST: z.string().min(1).default('127.0.0.1').describe('address the api listens on'),
-  HTTP_PORT: Port.default(8080).describe('port the api listens on; 0 = a free one'),
-  CORS_ORIGINS: z
-    .string()
-    .default('')
-    .transform((text) => text.split(',').filter((part) => part !== ''))
-    .pipe(
-      z.array(
-        z
-          .string()
-          .regex(/^(\*|https?:\/\/[^/\s*]+)$/, 'must be origins such as https://a.example, or *'),
-      ),
-    )
-    .describe('origins whose pages may read the api, by comma; * = any'),
-  HTTP_CONNECTIONS_PER_ADDRESS_MAX: z.coerce
-    .number()
-    .int()
-    .min(1)
-    .max(1_000_000)
-    .default(1_000)
-    .describe('open connections of one address to the api'),
-  TRUSTED_PROXIES: Networks.prefault('').describe(
-    'addresses or networks of proxies whose X-Forwarded-For is believed, by comma',
-  ),
-  PROJECTOR_INSTANCE: Instance.prefault('0/1').describe('this projector is i of n, from 0'),
-  METRICS_HOST: z.string().min(1).default('127.0.0.1').describe('address of /metrics and /readyz'),
-  METRICS_PORT: Port.optional().describe('port of /metrics and /readyz of the process'),
-  LOG_LEVEL: z
-    .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal'])
-    .default('info')
-    .describe('least level that is logged'),
+    .default('finalized'),
+  OPERATORS: listOf(Address),
+  MEMPOOL: z.enum(['auto', 'full', 'alchemy', 'hashes', 'txpool', 'off']).default('auto'),
+  PENDING_SECONDS_MAX: z.coerce.number().int().min(1).max(86_400).default(120),
 });
-export type Config = z.infer<typeof Config>;
+export type IngestConfig = z.infer<typeof IngestConfig>;
 
-/** Thrown by `readConfig`; the message names each bad variable and what is allowed. */
+export const ProjectorConfig = z.object({
+  ...ProcessConfig.shape,
+  ...StoresConfig.shape,
+  PROJECTOR_INSTANCE: Instance.prefault('0/1'),
+});
+
+export const ApiConfig = z.object({
+  ...ProcessConfig.shape,
+  ...StoresConfig.shape,
+  HTTP_HOST: z.string().min(1).default('127.0.0.1'),
+  HTTP_PORT: Port.default(8080),
+  CORS_ORIGINS: listOf(
+    z
+      .string()
+      .regex(/^(\*|https?:\/\/[^/\s*]+)$/, 'must be origins such as https://a.example, or *'),
+  ),
+  HTTP_CONNECTIONS_PER_ADDRESS_MAX: z.coerce.number().int().min(1).max(1_000_000).default(1_000),
+  TRUSTED_PROXIES: listOf(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()])),
+});
+export type ApiConfig = z.infer<typeof ApiConfig>;
+
+/** `npm start`: all variables, since it starts every process. */
+export const ServiceConfig = z.object({
+  ...IngestConfig.shape,
+  ...ProjectorConfig.shape,
+  ...ApiConfig.shape,
+});
+export type ServiceConfig = z.infer<typeof ServiceConfig>;
+
+/** Thrown for bad configuration; the message names each bad variable and what is allowed. */
 export class ConfigError extends Error {}
 
 /** Parses the environment. Throws ConfigError that names every bad variable, without its value. */
-export function readConfig(environment: NodeJS.ProcessEnv = process.env): Config {
-  // An empty variable is an unset one: compose files and shells make no difference between them.
-  const given = Object.fromEntries(
-    Object.entries(withFiles(environment)).filter(([, value]) => value !== ''),
-  );
-  const parsed = Config.safeParse(given);
+export function readConfig<Schema extends z.ZodObject>(
+  schema: Schema,
+  environment: NodeJS.ProcessEnv = process.env,
+): z.output<Schema> {
+  const given = withFiles(environment);
+  // An empty variable is an unset one: compose files and shells make no difference.
+  const set = Object.entries(given).filter(([, value]) => value !== '');
+  const parsed = schema.safeParse(Object.fromEntries(set));
   if (parsed.success) return parsed.data;
-  const lines = parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-  throw new ConfigError(`bad configuration\n  ${lines.join('\n  ')}`);
+  throw badConfiguration(parsed.error.issues.map((one) => `${one.path.join('.')}: ${one.message}`));
+}
+
+/** The log level before the configuration is read; `readConfig` reports a bad one. */
+export function logLevelOf(environment: NodeJS.ProcessEnv): string {
+  return LogLevel.catch('info').parse(environment.LOG_LEVEL);
 }
 
 /**
- * The environment with the values of files: `NAME_FILE` names a file that holds the value of NAME, as
- * container secrets are given. Throws ConfigError where one cannot be read.
+ * Adds the contents of files: `NAME_FILE` names a file that holds the value of NAME, as container secrets
+ * are passed. Throws ConfigError if one cannot be read.
  */
 export function withFiles(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  const given = Object.keys(Config.shape).flatMap((name) => {
+  const contents: Record<string, string> = {};
+  const errors: string[] = [];
+  for (const name of Object.keys(ServiceConfig.shape)) {
     const path = environment[`${name}_FILE`] ?? '';
-    if (path === '') return [];
+    if (path === '') continue;
     try {
-      return [[name, readFileSync(path, 'utf8').trim()]];
+      contents[name] = readFileSync(path, 'utf8').trim();
     } catch (error) {
       if (!(error instanceof Error && 'code' in error)) throw error;
-      throw new ConfigError(`bad configuration\n  ${name}_FILE: cannot be read (${error.code})`);
+      errors.push(`${name}_FILE: cannot be read (${error.code})`);
     }
-  });
-  return { ...environment, ...Object.fromEntries(given) };
+  }
+  if (errors.length > 0) throw badConfiguration(errors);
+  return { ...environment, ...contents };
 }
 
-/** WebSocket endpoints: those of RPC_WS_URL, or of RPC_URL with their protocols changed. */
-export function rpcWebSocketUrls(config: Config): readonly string[] {
-  return (
-    config.RPC_WS_URL?.split(',') ??
-    config.RPC_URL.split(',').map((url) => url.replace(/^http/, 'ws'))
-  );
+function badConfiguration(lines: readonly string[]): ConfigError {
+  return new ConfigError(`bad configuration\n  ${lines.join('\n  ')}`);
 }
 
-function isWebSocketUrl(text: string): boolean {
-  return URL.canParse(text) && /^wss?:$/.test(new URL(text).protocol);
-}
-
-function isHttpUrl(text: string): boolean {
-  return URL.canParse(text) && /^https?:$/.test(new URL(text).protocol);
+/** WebSocket endpoints: RPC_WS_URL, or RPC_URL with ws in place of http. */
+export function rpcWebSocketUrls({
+  RPC_URL,
+  RPC_WS_URL,
+}: Pick<IngestConfig, 'RPC_URL' | 'RPC_WS_URL'>): readonly string[] {
+  return RPC_WS_URL?.split(',') ?? RPC_URL.split(',').map((url) => url.replace(/^http/, 'ws'));
 }

@@ -4,7 +4,7 @@
  * after which a stop is forced.
  */
 import { type Logger, pino } from 'pino';
-import { ConfigError, withFiles } from './config.ts';
+import { ConfigError, logLevelOf, withFiles } from './config.ts';
 import { concealer } from './secrets.ts';
 
 const STOP_MAX_MS = 4_000;
@@ -32,7 +32,7 @@ export async function runProcess(
   }
   const logger = pino({
     name,
-    level: process.env.LOG_LEVEL || 'info',
+    level: logLevelOf(environment),
     hooks: { streamWrite: concealer(environment) },
   });
   const stop = new AbortController();

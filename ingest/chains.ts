@@ -4,7 +4,7 @@
  * of the deployments, lower case. Amoy's deployments are not published: configuration names them.
  */
 import type { Hex } from 'viem';
-import { type Config, ConfigError } from '../infra/config.ts';
+import { ConfigError, type IngestConfig } from '../infra/config.ts';
 
 export type Chain = {
   readonly id: number;
@@ -57,7 +57,10 @@ const EXCLUDED = new Map([
   ['0xe3333700ca9d93003f00f0f71f8515005f6c00aa', 'the version 3 ("Combos") exchange'],
 ]);
 
-export type ChainConfig = Pick<Config, 'CHAIN' | 'EXCHANGES' | 'CONDITIONAL_TOKENS' | 'COLLATERAL'>;
+export type ChainConfig = Pick<
+  IngestConfig,
+  'CHAIN' | 'EXCHANGES' | 'CONDITIONAL_TOKENS' | 'COLLATERAL'
+>;
 
 /** The chain that the configuration names. Throws ConfigError when an address is missing or excluded. */
 export function chainOf(config: ChainConfig): Chain {

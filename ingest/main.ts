@@ -5,7 +5,7 @@
  */
 
 import type { Registry } from 'prom-client';
-import { type Config, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
+import { IngestConfig, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
@@ -59,7 +59,7 @@ function commandLine(): Command {
 }
 
 async function run(command: Command, context: ProcessContext): Promise<void> {
-  const config = readConfig();
+  const config = readConfig(IngestConfig);
   const { logger, signal } = context;
   const registry = createRegistry('ingest');
   const readiness = new Readiness();
@@ -105,7 +105,7 @@ async function run(command: Command, context: ProcessContext): Promise<void> {
   }
 }
 
-async function openStreams(nats: Nats, { NATS_REPLICAS: replicas }: Config): Promise<Kv> {
+async function openStreams(nats: Nats, { NATS_REPLICAS: replicas }: IngestConfig): Promise<Kv> {
   await ensureStreams(nats, replicas);
   return openKv(nats, INGEST_BUCKET, { replicas });
 }
@@ -139,7 +139,7 @@ async function runRewind(
 
 type Given = {
   readonly command: Command;
-  readonly config: Config;
+  readonly config: IngestConfig;
   readonly nats: Nats;
   readonly kv: Kv;
   readonly registry: Registry;

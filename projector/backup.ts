@@ -12,7 +12,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import { z } from 'zod';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { type Config, ConfigError, readConfig } from '../infra/config.ts';
+import { ConfigError, readConfig, StoresConfig } from '../infra/config.ts';
 import { restoreStream, StreamCopyError, saveStream, streamNames } from '../infra/nats/backup.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
@@ -64,7 +64,7 @@ async function main(): Promise<void> {
     process.stdout.write(`${HELP}\n`);
     return;
   }
-  const config = readConfig();
+  const config = readConfig(StoresConfig);
   if (config.CLICKHOUSE_CLUSTER !== undefined) {
     throw new UsageError(
       'a cluster (CLICKHOUSE_CLUSTER) is backed up otherwise: docs/operations.md',
@@ -87,7 +87,7 @@ async function main(): Promise<void> {
 }
 
 async function backup(
-  config: Config,
+  config: StoresConfig,
   nats: Nats,
   client: ClickHouseClient,
   directory: string,
@@ -143,7 +143,11 @@ async function restore(nats: Nats, client: ClickHouseClient, directory: string):
 }
 
 /** Holds the pause and every partition, so that no projector writes. */
-async function whilePaused(config: Config, nats: Nats, work: () => Promise<void>): Promise<void> {
+async function whilePaused(
+  config: StoresConfig,
+  nats: Nats,
+  work: () => Promise<void>,
+): Promise<void> {
   const kv = await openKv(nats, PROJECTORS_BUCKET, {
     ttlMs: LEASE_TTL_MS,
     replicas: config.NATS_REPLICAS,

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { readConfig } from '../infra/config.ts';
+import { ProjectorConfig, readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import {
   connectNats,
@@ -30,7 +30,7 @@ import { Store } from './store.ts';
 const RETAKE_MS = 250;
 
 await runProcess('projector', async ({ logger, signal, report }) => {
-  const config = readConfig();
+  const config = readConfig(ProjectorConfig);
   const { index, count } = config.PROJECTOR_INSTANCE;
   const partitions = partitionsOf(index, count);
   const nats = await connectNats({

@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline/promises';
 import { parseArgs } from 'node:util';
 import { pino } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { ConfigError, readConfig } from '../infra/config.ts';
+import { ConfigError, readConfig, StoresConfig } from '../infra/config.ts';
 import { connectNats, natsOptions, StreamMissingError } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
 import { PROJECTORS_BUCKET } from '../infra/streams.ts';
@@ -82,7 +82,7 @@ function readArguments(): Asked | number {
 }
 
 async function run({ from, yes }: Asked, signal: AbortSignal): Promise<boolean> {
-  const config = readConfig();
+  const config = readConfig(StoresConfig);
   if (config.CLICKHOUSE_CLUSTER !== undefined) {
     throw new ClusterRefusedError(
       'a cluster (CLICKHOUSE_CLUSTER) cannot be rebuilt by this command',

@@ -10,7 +10,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { ConfigError, readConfig } from '../infra/config.ts';
+import { ClickHouseConfig, ConfigError, readConfig } from '../infra/config.ts';
 import { clusterForm } from './cluster.ts';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
@@ -129,7 +129,7 @@ function refuseChanged(applied: Map<string, string>, files: readonly StatementFi
 
 if (import.meta.main) {
   try {
-    const config = readConfig();
+    const config = readConfig(ClickHouseConfig);
     const done = await migrate({
       url: config.CLICKHOUSE_URL,
       database: config.CLICKHOUSE_DATABASE,

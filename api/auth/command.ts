@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { ConfigError, readConfig } from '../../infra/config.ts';
+import { ConfigError, NatsConfig, readConfig } from '../../infra/config.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { type Kv, openKv } from '../../infra/nats/kv.ts';
 import { KEYS_BUCKET } from '../../infra/streams.ts';
@@ -71,7 +71,7 @@ async function main(): Promise<void> {
   const [command, ...ids] = positionals;
   if (command === undefined || command === 'help' || values.help === true) return print(HELP);
   const run = commandOf(command, ids, values);
-  const config = readConfig();
+  const config = readConfig(NatsConfig);
   const nats = await connectNats({ ...natsOptions(config), name: 'keys', isPatient: false });
   try {
     await run(await openKv(nats, KEYS_BUCKET, { replicas: config.NATS_REPLICAS }));

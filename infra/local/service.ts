@@ -10,7 +10,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { hashKey, storeKey } from '../../api/auth/keys.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { clickHouseUrlFault, connectClickHouse } from '../clickhouse.ts';
-import { type Config, ConfigError } from '../config.ts';
+import { ConfigError, type ServiceConfig } from '../config.ts';
 import { connectNats, natsOptions } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
@@ -62,14 +62,14 @@ type Urls = {
 
 export class Service {
   readonly #options: ServiceOptions;
-  readonly #config: Config;
+  readonly #config: ServiceConfig;
   readonly #given: Readonly<Record<string, string | undefined>>;
   readonly #stores: Child[] = [];
   readonly #processes: Child[] = [];
   #stopping: Promise<void> | undefined;
   #storedSequence = 0;
 
-  constructor(options: ServiceOptions, config: Config, environment: NodeJS.ProcessEnv) {
+  constructor(options: ServiceOptions, config: ServiceConfig, environment: NodeJS.ProcessEnv) {
     this.#options = { ...options, data: resolve(options.data) };
     this.#config = config;
     this.#given = environment;

@@ -5,7 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { ConfigError, readConfig } from '../config.ts';
+import { ConfigError, readConfig, ServiceConfig } from '../config.ts';
 import { NatsRefusedError } from '../nats/connection.ts';
 import { DataDirectoryInUseError, lockDataDirectory } from './data-directory.ts';
 import { PortTakenError, Service, type ServiceOptions } from './service.ts';
@@ -94,7 +94,7 @@ async function main(given: ServiceOptions): Promise<void> {
   let release = () => {};
   let service: Service | undefined;
   try {
-    const config = readConfig();
+    const config = readConfig(ServiceConfig);
     release = lockDataDirectory(given.data);
     service = new Service(given, config, process.env);
     // A stop that comes during the start ends the start.

@@ -19,7 +19,7 @@ import {
   type NodeConnectionOptions,
   type Status,
 } from '@nats-io/transport-node';
-import type { Config } from '../config.ts';
+import type { NatsConfig } from '../config.ts';
 import { leaveLonelyServers } from './quorum.ts';
 import { identityCheck, isTlsRefusal } from './tls.ts';
 
@@ -62,7 +62,7 @@ export type NatsOptions = {
 };
 
 /** Where NATS is and how to be let in, as every process reads it from its configuration. */
-export function natsOptions(config: Config): Omit<NatsOptions, 'name'> {
+export function natsOptions(config: NatsConfig): Omit<NatsOptions, 'name'> {
   const { NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS } = config;
   const { NATS_TLS_CA: caFile, NATS_TLS_CERT: certFile, NATS_TLS_KEY: keyFile } = config;
   const tls = {

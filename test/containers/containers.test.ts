@@ -17,7 +17,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { issueKey } from '../../api/auth/key-admin.ts';
 import { generateKey } from '../../api/auth/keys.ts';
-import { readConfig } from '../../infra/config.ts';
+import { readConfig, StoresConfig } from '../../infra/config.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { KEYS_BUCKET } from '../../infra/streams.ts';
@@ -196,7 +196,7 @@ function clickHouseUrl(container: StartedTestContainer): string {
 
 /** Runs devnet, ingest, projector and api on the servers, and compares what they say of the trades. */
 async function tradesFlow(env: Record<string, string>): Promise<void> {
-  const config = readConfig({ ...process.env, ...env });
+  const config = readConfig(StoresConfig, { ...process.env, ...env });
   const { CLICKHOUSE_URL, CLICKHOUSE_DATABASE: database, NATS_REPLICAS: replicas } = config;
   await migrate({ url: CLICKHOUSE_URL, database, cluster: config.CLICKHOUSE_CLUSTER });
   const nats = await connectNats({ ...natsOptions(config), name: 'test' });

@@ -8,7 +8,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
-import { readConfig } from '../../infra/config.ts';
+import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { openDevnet } from '../../infra/local/devnet/devnet.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/read.ts';
@@ -17,7 +17,7 @@ import { type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest
 import { TOPICS } from '../../ingest/decode.ts';
 import { rpc } from '../e2e/service.ts';
 
-export const CHAIN = chainOf(readConfig({ CHAIN: 'devnet' }));
+export const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
 
 const STATE_SECONDS = 1;
 

@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pino from 'pino';
 import { Registry } from 'prom-client';
 import type { Hex } from 'viem';
-import { readConfig } from '../../infra/config.ts';
+import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { openDevnet } from '../../infra/local/devnet/devnet.ts';
 import { encodeMatch } from '../../infra/local/devnet/orders.ts';
 import { Sender, type Transaction } from '../../infra/local/devnet/rpc.ts';
@@ -42,7 +42,7 @@ import { PendingFeed } from '../../ingest/pending-feed.ts';
 import { restoreFeed } from '../../ingest/pending-restore.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
 
-const CHAIN = chainOf(readConfig({ CHAIN: 'devnet' }));
+const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
 export const SECONDS_MAX = 120;
 const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' });
 

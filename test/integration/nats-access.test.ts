@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process';
 import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { readConfig } from '../../infra/config.ts';
+import { NatsConfig, readConfig } from '../../infra/config.ts';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { findNatsServer } from '../../infra/local/nats-server-binary.ts';
 import {
@@ -102,7 +102,7 @@ describe.each([
   afterAll(() => server?.stop());
 
   const open = (env: Readonly<Record<string, string>>) => {
-    const config = readConfig({ NATS_URL: server.url, ...env });
+    const config = readConfig(NatsConfig, { NATS_URL: server.url, ...env });
     return connectNats({ ...natsOptions(config), name: 'test', isPatient: false });
   };
 

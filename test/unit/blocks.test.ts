@@ -1,7 +1,7 @@
 import pino from 'pino';
 import type { Hex } from 'viem';
 import { describe, expect, test } from 'vitest';
-import { readConfig } from '../../infra/config.ts';
+import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { factsOf, ordersOf, type RawBlock } from '../../ingest/blocks.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import { decodeMatchCall } from '../../ingest/decode.ts';
@@ -9,7 +9,7 @@ import { chainFacts } from '../../ingest/ledger-writer.ts';
 import { TokenMap } from '../../ingest/token-ids.ts';
 import { atlas, EXCHANGE, POLYGON } from './fixtures.ts';
 
-const CHAIN = chainOf(readConfig({ CHAIN: 'polygon' }));
+const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'polygon' }));
 const SENDER: Hex = `0x${'aa'.repeat(20)}`;
 const [{ transactionHash: TX_HASH }] = atlas.logs as [(typeof atlas.logs)[0]];
 const CALL = decodeMatchCall(atlas.input, EXCHANGE, POLYGON);

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { ConfigError, readConfig } from '../../infra/config.ts';
+import { ConfigError, IngestConfig, readConfig } from '../../infra/config.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
 import { readCommand, UsageError } from '../../ingest/cli.ts';
 import { TOPICS } from '../../ingest/decode.ts';
@@ -13,7 +13,7 @@ const TWO = `0x${'2'.repeat(40)}`;
 
 describe('chainOf', () => {
   test('knows Polygon: three exchanges of version 2, ConditionalTokens, pUSD', () => {
-    const chain = chainOf(readConfig({ CHAIN: 'polygon' }));
+    const chain = chainOf(readConfig(IngestConfig, { CHAIN: 'polygon' }));
     expect(chain).toMatchObject({
       id: 137,
       conditionalTokens: '0x4d97dcd97ec945f40cf65f87097ace5ea0476045',
@@ -27,10 +27,10 @@ describe('chainOf', () => {
   });
 
   test('versions 1 and 3 never match: not by address, not by topic, not by configuration', () => {
-    const watched = watchedAddresses(chainOf(readConfig({ CHAIN: 'polygon' })));
+    const watched = watchedAddresses(chainOf(readConfig(IngestConfig, { CHAIN: 'polygon' })));
     for (const address of [V1_EXCHANGE, V1_NEG_RISK, COMBOS]) {
       expect(watched).not.toContain(address.toLowerCase());
-      const config = readConfig({ CHAIN: 'polygon', EXCHANGES: `${address}:${ONE}` });
+      const config = readConfig(IngestConfig, { CHAIN: 'polygon', EXCHANGES: `${address}:${ONE}` });
       expect(() => chainOf(config)).toThrow(/version [13] .*left out/);
     }
     expect(TOPICS.orderFilled).toMatch(/^0xd543adfd/);
@@ -39,25 +39,28 @@ describe('chainOf', () => {
   });
 
   test('a new exchange is a setting', () => {
-    const config = readConfig({ CHAIN: 'polygon', EXCHANGES: `${ONE}:${TWO},${TWO}:${ONE}` });
+    const config = readConfig(IngestConfig, {
+      CHAIN: 'polygon',
+      EXCHANGES: `${ONE}:${TWO},${TWO}:${ONE}`,
+    });
     expect([...chainOf(config).exchanges]).toEqual([
       [ONE, TWO],
       [TWO, ONE],
     ]);
-    expect(() => readConfig({ EXCHANGES: ONE })).toThrow(ConfigError);
+    expect(() => readConfig(IngestConfig, { EXCHANGES: ONE })).toThrow(ConfigError);
   });
 
   test('Amoy needs its addresses and says which are missing', () => {
     const given = { CHAIN: 'amoy', EXCHANGES: `${ONE}:${TWO}`, COLLATERAL: TWO };
-    expect(() => chainOf(readConfig(given))).toThrow(/CONDITIONAL_TOKENS missing/);
-    const chain = chainOf(readConfig({ ...given, CONDITIONAL_TOKENS: ONE }));
+    expect(() => chainOf(readConfig(IngestConfig, given))).toThrow(/CONDITIONAL_TOKENS missing/);
+    const chain = chainOf(readConfig(IngestConfig, { ...given, CONDITIONAL_TOKENS: ONE }));
     expect(chain).toMatchObject({ id: 80_002, conditionalTokens: ONE, collateral: TWO });
   });
 
   test('takes several endpoints by comma, and only http', () => {
     const urls = 'http://127.0.0.1:1,https://node.example/key';
-    expect(readConfig({ RPC_URL: urls }).RPC_URL).toBe(urls);
-    expect(() => readConfig({ RPC_URL: `${urls},ftp://node` })).toThrow(/RPC_URL/);
+    expect(readConfig(IngestConfig, { RPC_URL: urls }).RPC_URL).toBe(urls);
+    expect(() => readConfig(IngestConfig, { RPC_URL: `${urls},ftp://node` })).toThrow(/RPC_URL/);
   });
 });
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { toEventSelector, toFunctionSelector } from 'viem';
 import { describe, expect, test } from 'vitest';
-import { readConfig } from '../../infra/config.ts';
+import { IngestConfig, readConfig } from '../../infra/config.ts';
 import artifacts from '../../infra/local/devnet/artifacts.json' with { type: 'json' };
 import { restoreStateFile } from '../../infra/local/devnet/chain.ts';
 import { compileContracts, formatArtifacts } from '../../infra/local/devnet/compile.ts';
@@ -59,7 +59,7 @@ describe('artifacts.json', () => {
 
 describe('the contracts', () => {
   test('are where ingest expects them on the devnet', () => {
-    const chain = chainOf(readConfig({ CHAIN: 'devnet' }));
+    const chain = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
     expect(chain.id).toBe(CHAIN_ID);
     expect([...chain.exchanges]).toEqual(
       [EXCHANGE, NEG_RISK_EXCHANGE].map((one) => [one.toLowerCase(), PUSD.toLowerCase()]),

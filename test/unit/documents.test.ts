@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { Config } from '../../infra/config.ts';
+import { ServiceConfig } from '../../infra/config.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 
 const document = (name: string) => readFileSync(join(import.meta.dirname, '../..', name), 'utf8');
 
 test('docs/configuration.md lists every variable with its default', () => {
   const configuration = document('docs/configuration.md');
-  const defaults = Config.parse({});
-  for (const name of Object.keys(Config.shape) as (keyof typeof defaults)[]) {
+  const defaults = ServiceConfig.parse({});
+  for (const name of Object.keys(ServiceConfig.shape) as (keyof typeof defaults)[]) {
     const row = configuration
       .split('\n')
       .find((line) => line.split('|')[1]?.includes(`\`${name}\``));

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
-import { ConfigError, readConfig, withFiles } from '../../infra/config.ts';
+import { ClickHouseConfig, ConfigError, readConfig, withFiles } from '../../infra/config.ts';
 import { concealer, withoutSecrets } from '../../infra/secrets.ts';
 
 test('takes API keys and the credentials of URLs out of any text', () => {
@@ -35,9 +35,13 @@ test('reads the value of a variable from the file that NAME_FILE names', () => {
   const path = join(directory, 'url');
   writeFileSync(path, 'http://default:secret@clickhouse:8123\n');
   const environment = { CLICKHOUSE_URL_FILE: path };
-  expect(readConfig(environment).CLICKHOUSE_URL).toBe('http://default:secret@clickhouse:8123');
+  expect(readConfig(ClickHouseConfig, environment).CLICKHOUSE_URL).toBe(
+    'http://default:secret@clickhouse:8123',
+  );
   expect(withFiles(environment).CLICKHOUSE_URL).toContain('secret');
   rmSync(directory, { recursive: true });
-  expect(() => readConfig(environment)).toThrow(ConfigError);
-  expect(() => readConfig(environment)).toThrow('CLICKHOUSE_URL_FILE: cannot be read (ENOENT)');
+  expect(() => readConfig(ClickHouseConfig, environment)).toThrow(ConfigError);
+  expect(() => readConfig(ClickHouseConfig, environment)).toThrow(
+    'CLICKHOUSE_URL_FILE: cannot be read (ENOENT)',
+  );
 });
