@@ -59,7 +59,7 @@ export type Sessions = {
 const CHECK_MS = 500;
 const BEAT_MS = 1_000;
 /** Changes that come within this time of a write are written together. */
-const WRITE_PAUSE_MS = 250;
+const WRITE_PAUSE_MS = 500;
 /** A process whose last heartbeat is older than this does not count. */
 const LIVE_MS_MAX = 3_000;
 /** A process whose last heartbeat is older than this is lost: its sessions are closed for it. */
@@ -297,13 +297,13 @@ class Registry implements Sessions {
     // After an outage, records are old until every live process has sent a heartbeat.
     const isCurrent = performance.now() - this.#deafAtMs > LIVE_MS_MAX;
     for (const key of new Set([...this.#own.values()].map((one) => one.key))) {
-      const used = usedMs(records, key, this.#now());
       for (const [n, { id }] of openSessionsOf(records, key).entries()) {
         const own = this.#own.get(id);
         if (own === undefined) continue;
         const { sessionsMax, streamSecondsPerDayMax } = TIERS[own.caller.tier];
         if (n >= sessionsMax && isCurrent) own.inExcess.resolve();
         if (streamSecondsPerDayMax === null) continue;
+        const used = usedMs(records, key, this.#now());
         if (used >= streamSecondsPerDayMax * 1_000) own.usedUp.resolve();
       }
     }

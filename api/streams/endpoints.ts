@@ -36,7 +36,7 @@ const HISTORY_LIMIT_MAX = 1_000;
 
 const ID_EXAMPLE = '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a';
 
-/** Any text: one that is no id of the account's streams is 404. */
+/** Any string: 404 if it is not the id of one of the account's streams. */
 export const StreamId = z.object({
   id: z
     .string()
@@ -46,7 +46,7 @@ export const StreamId = z.object({
 const TotalCount = z
   .int()
   .nonnegative()
-  .meta({ description: 'length of data', examples: [1] });
+  .meta({ description: 'number of entries in data', examples: [1] });
 
 const Session = z.object({
   id: z.string().meta({ description: 'id of the session', examples: [ID_EXAMPLE] }),
@@ -69,13 +69,13 @@ const EndedSession = Session.extend({
   events: z
     .int()
     .nullable()
-    .meta({ description: 'events delivered; null where that is not known', examples: [1234] }),
+    .meta({ description: 'events delivered; null if unknown', examples: [1234] }),
 });
 
 const listStreams = endpoint({
   method: 'get',
   path: '/streams',
-  summary: 'The streams of this account',
+  summary: 'List the streams of this account',
   description: 'Oldest first.',
   parameters: z.object({}),
   answer: z.object({ data: z.array(Stream), total_count: TotalCount }),
@@ -91,8 +91,8 @@ const createStream = endpoint({
   path: '/streams',
   status: 201,
   summary: 'Create a stream with stored filters',
-  description: `A match is delivered where it fits every list that is not empty, by one entry of it.
-Slugs are lower-cased, duplicates removed. The quotas \`max_streams\`, \`max_naked_streams\` (streams
+  description: `A match is delivered if it fits every non-empty list, by any entry of it. Slugs are
+lower-cased and duplicates removed. The quotas \`max_streams\`, \`max_naked_streams\` (streams
 without any filter), \`max_filter_addrs\`, \`max_filter_tags\` and \`max_filter_series\` depend on the tier.`,
   parameters: z.object({}),
   body: NewStream,
@@ -106,7 +106,7 @@ const updateSubscription = endpoint({
   path: '/streams/:id/subscription',
   summary: 'Replace the filters of a stream',
   description: `Listeners stay connected and get what fits the new filters from then on, within a second
-everywhere. An omitted list is kept, an empty one clears.`,
+in every process. An omitted list is kept, an empty one is cleared.`,
   parameters: StreamId,
   body: Subscription,
   answer: Stream,
@@ -118,7 +118,7 @@ everywhere. An omitted list is kept, an empty one clears.`,
 const readMeta = endpoint({
   method: 'get',
   path: '/streams/:id/meta',
-  summary: 'One stream, without listening to it',
+  summary: 'Get a stream without listening to it',
   description: 'The same object as in the list.',
   parameters: StreamId,
   answer: Stream,
@@ -130,8 +130,8 @@ const updateMeta = endpoint({
   method: 'put',
   path: '/streams/:id/meta',
   summary: 'Rename, enable or disable a stream',
-  description: `What is omitted is kept. Disabling ends the listeners; until it is enabled again,
-listening answers 403 \`stream_disabled\`.`,
+  description: `Omitted members are kept. Disabling a stream ends its listeners; until it is enabled
+again, listening is refused with 403 \`stream_disabled\`.`,
   parameters: StreamId,
   body: Meta,
   answer: Stream,
@@ -159,8 +159,8 @@ const deleteStream = endpoint({
 const listSessions = endpoint({
   method: 'get',
   path: '/sessions',
-  summary: 'Open event streams of this account',
-  description: 'Of managed streams and of the order feed, over all processes; oldest first.',
+  summary: 'List the open event streams of this account',
+  description: 'Managed streams and the order feed, in all processes; oldest first.',
   parameters: z.object({}),
   answer: z.object({
     data: z.array(Session),
@@ -169,7 +169,7 @@ const listSessions = endpoint({
       .int()
       .nonnegative()
       .meta({
-        description: 'seconds of event streams on this UTC day, over all sessions',
+        description: 'seconds of event streams on this UTC day, summed over all sessions',
         examples: [5400],
       }),
   }),
@@ -184,12 +184,12 @@ const listSessions = endpoint({
 const listEndedSessions = endpoint({
   method: 'get',
   path: '/sessions/history',
-  summary: 'Ended event streams of this account',
-  description: `Newest first; kept for 30 days, at most ${HISTORY_LIMIT_MAX} of them.`,
+  summary: 'List the ended event streams of this account',
+  description: `Newest first; the last ${HISTORY_LIMIT_MAX} are kept, for 30 days.`,
   parameters: z.object({
     limit: integer(1, HISTORY_LIMIT_MAX)
       .default(HISTORY_LIMIT_DEFAULT)
-      .meta({ description: 'how many at most' }),
+      .meta({ description: 'maximum number of entries' }),
   }),
   answer: z.object({ data: z.array(EndedSession), total_count: TotalCount }),
   problems: [],
@@ -283,7 +283,7 @@ function wireEnd({ endedAtMs, end, events }: ClosedRecord) {
 
 type Present<Given> = { [Name in keyof Given]: Exclude<Given[Name], undefined> };
 
-/** What was given: an omitted member must not replace what is stored. */
+/** The members that were given: an omitted member must not replace the stored one. */
 function present<Given extends object>(given: Given): Partial<Present<Given>> {
   const entries = Object.entries(given).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as Partial<Present<Given>>;

@@ -1,7 +1,7 @@
 /**
- * The managed streams of all accounts. Every process watches the bucket, so a lookup is a read of a
- * map and a change holds everywhere as soon as the bucket tells of it; what the map lacks is asked
- * of the bucket once. Writes are compare-and-set: two changes of one stream never mix.
+ * The managed streams of all accounts. Every process watches the bucket, so a lookup reads a map, and a
+ * change applies everywhere as soon as the watch delivers it; ids missing from the map are looked up in
+ * the bucket. Writes are compare-and-set, so two changes of one stream never mix.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -14,28 +14,28 @@ import { TIERS } from '../auth/tiers.ts';
 import { Problem, quotaExceeded } from '../errors.ts';
 import { isNaked, longList, type NewStream, StreamRecord } from './stream.ts';
 
-/** Told of each change; undefined = the stream is gone. */
+/** Called on each change; undefined = the stream was deleted. */
 export type OnChange = (id: string, record: StreamRecord | undefined) => void;
 
 type Known = { readonly revision: number; readonly record: StreamRecord | undefined };
 type Stored = { readonly revision: number; readonly record: StreamRecord };
 
 const STREAM_KEY = 'stream.';
-/** How long a change may take to arrive by the watch. */
+/** How long the watch may take to deliver a write. */
 const WATCH_MS_MAX = 2_000;
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
 export class StreamStore {
-  /** Settles when the bucket is no longer watched; rejects where that was not asked for. */
+  /** Settles when the bucket is no longer watched; rejects if `close` was not called. */
   watching: Promise<void> = Promise.resolve();
   readonly #bucket: Kv;
   readonly #logger: Logger;
   readonly #now: () => number;
   readonly #onChange: OnChange;
   readonly #known = new Map<string, Known>();
-  /** Revision of the bucket up to which the watch has brought every write. */
+  /** The watch has delivered every write up to this revision of the bucket. */
   #seen = 0;
-  /** Resolves at the next write that the watch brings. */
+  /** Resolves when the watch delivers the next write. */
   #news = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
 
@@ -68,18 +68,18 @@ export class StreamStore {
       .sort((a, b) => compare(a.createdAt, b.createdAt) || compare(a.id, b.id));
   }
 
-  /** The stream as this process knows it now; undefined where there is none. */
+  /** The stream as this process knows it; undefined if there is none. */
   known(id: string): StreamRecord | undefined {
     return this.#known.get(id)?.record;
   }
 
   /**
-   * A stream of this account. Throws Problem 404 where the account has none of this id, also where
+   * A stream of this account. Throws Problem 404 if the account has no stream with this id, even if
    * another account has. Rejects with NatsUnavailableError.
    */
   async find(caller: Caller, id: string): Promise<StreamRecord> {
     if (!ID.test(id)) throw notFound(id);
-    // Made by another process a moment ago, perhaps.
+    // Another process may have created it a moment ago.
     const record = this.#known.has(id) ? this.known(id) : (await this.#fetch(id))?.record;
     if (record?.account !== caller.account) throw notFound(id);
     return record;
@@ -132,7 +132,7 @@ export class StreamStore {
         if (!(error instanceof KvConflictError)) throw error;
       }
     }
-    // The watch brings the actual revision; until then, too, nobody may listen to it here.
+    // The watch delivers the actual revision; here the stream ends at once.
     this.#learn(id, (this.#known.get(id)?.revision ?? 0) + 1, undefined);
   }
 
@@ -141,7 +141,7 @@ export class StreamStore {
     await this.watching;
   }
 
-  /** As the bucket has it, for a compare-and-set. */
+  /** The stream as it is in the bucket, for a compare-and-set. */
   async #own(caller: Caller, id: string): Promise<Stored> {
     const stored = ID.test(id) ? await this.#fetch(id) : undefined;
     if (stored?.record.account !== caller.account) throw notFound(id);
@@ -157,7 +157,7 @@ export class StreamStore {
   }
 
   /**
-   * One attempt to store a record; false if another write came first, which this process has seen then.
+   * One attempt to store a record; false if another write came first and has been received meanwhile.
    * A stream that adds to a quota is stored only if the whole bucket is as it was when the streams were
    * counted, so the quota is exact over all processes.
    */
@@ -195,7 +195,7 @@ export class StreamStore {
     return quotaExceeded('max_naked_streams', tier, nakedStreamsMax, naked);
   }
 
-  /** Resolves when the watch has brought a write after the given revision. */
+  /** Resolves when the watch has delivered a write after the given revision. */
   async #changedSince(revision: number): Promise<void> {
     const deadline = delay(WATCH_MS_MAX, 'late' as const, { ref: false });
     while (this.#seen <= revision) {
@@ -205,7 +205,7 @@ export class StreamStore {
     }
   }
 
-  /** Later than the last change, also within one millisecond. */
+  /** Later than the last change, even within one millisecond. */
   #after({ updatedAt }: StreamRecord): string {
     return new Date(Math.max(this.#now(), Date.parse(updatedAt) + 1)).toISOString();
   }
@@ -240,8 +240,8 @@ export class StreamStore {
     try {
       return StreamRecord.parse(JSON.parse(String(Buffer.from(value))));
     } catch (error) {
-      // Nobody can listen to it: the operator sees it in the log.
-      this.#logger.error({ err: error, id }, 'unreadable record in the bucket of streams');
+      // Such a stream does not exist for clients.
+      this.#logger.error({ err: error, id }, 'unreadable record in the streams bucket');
       return undefined;
     }
   }
@@ -262,7 +262,7 @@ function refuseLongLists(caller: Caller, record: StreamRecord): void {
 }
 
 function notFound(id: string): Problem {
-  const detail = `this account has no stream ${ID.test(id) ? id : 'of this id'}`;
+  const detail = `this account has no stream ${ID.test(id) ? id : 'with this id'}`;
   return new Problem({ status: 404, error: 'not_found', detail });
 }
 

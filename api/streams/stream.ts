@@ -1,6 +1,6 @@
 /**
- * A managed stream (specification 2.12): the record that is stored, the bodies that make and change
- * it, the filter that it stands for, and the object that is answered. Pure.
+ * A managed stream: the stored record, the request bodies that create and change it, its filter, and the
+ * object in responses. Pure.
  */
 import { z } from 'zod';
 import type { TierLimits } from '../auth/tiers.ts';
@@ -8,7 +8,7 @@ import { effectiveTags, type Filter, NO_FILTER } from '../feed/filter.ts';
 
 const NAME_CHARACTERS_MAX = 64;
 const SLUG_CHARACTERS_MAX = 100;
-/** Beyond every quota; what is above a quota is told as such. */
+/** Above every quota, so that a list above a quota gets the quota's error. */
 const LIST_ENTRIES_MAX = 10_000;
 
 const EXAMPLE_ADDRESS = '0x56687bf447db6ffa42ffe2204a05edaa20f55839';
@@ -23,7 +23,7 @@ const Slug = z
       .max(SLUG_CHARACTERS_MAX, `must have at most ${SLUG_CHARACTERS_MAX} characters`),
   );
 const Slugs = z
-  .array(Slug, 'must be a list of texts')
+  .array(Slug, 'must be a list of strings')
   .max(LIST_ENTRIES_MAX)
   .transform((slugs) => [...new Set(slugs)]);
 
@@ -39,7 +39,7 @@ const Addresses = z
   .transform((addresses) => [...new Set(addresses)]);
 
 const Name = z
-  .string('must be a text')
+  .string('must be a string')
   .transform((text) => text.trim())
   .pipe(
     z
@@ -56,15 +56,15 @@ const NAME_MEANING = {
   examples: ['whales'],
 };
 const ADDRESSES_MEANING = {
-  description: 'wallet addresses; matches that involve one of them',
+  description: 'wallet addresses; delivers matches that involve any of them',
   examples: [[EXAMPLE_ADDRESS]],
 };
 const TAGS_MEANING = {
-  description: 'tags of markets; matches in a market that has one of them; `all` is no filter',
+  description: 'market tags; delivers matches in markets with any of them; `all` does not filter',
   examples: [['crypto', '5m']],
 };
 const SERIES_MEANING = {
-  description: 'series slugs; matches in a market of one of them',
+  description: 'series slugs; delivers matches in markets of any of them',
   examples: [['btc-up-or-down-hourly']],
 };
 
@@ -80,7 +80,7 @@ export type Subscription = z.output<typeof Subscription>;
 export const NewStream = Subscription.extend({ name: Name.meta(NAME_MEANING) });
 export type NewStream = z.output<typeof NewStream>;
 
-/** Body of `PUT /streams/{id}/meta`: what is omitted is kept. */
+/** Body of `PUT /streams/{id}/meta`: omitted members are kept. */
 export const Meta = z.object({
   name: Name.optional().meta(NAME_MEANING),
   enabled: z
@@ -104,7 +104,7 @@ export const StreamRecord = z.object({
 });
 export type StreamRecord = z.infer<typeof StreamRecord>;
 
-/** The object of the interface. */
+/** A stream in responses. */
 export const Stream = z.object({
   id: z.string().meta({
     description: 'id of the stream, a UUID',
@@ -114,7 +114,7 @@ export const Stream = z.object({
   addresses: z.array(z.string()).meta(ADDRESSES_MEANING),
   tags: z.array(z.string()).meta(TAGS_MEANING),
   series: z.array(z.string()).meta(SERIES_MEANING),
-  enabled: z.boolean().meta({ description: 'whether it can be listened to', examples: [true] }),
+  enabled: z.boolean().meta({ description: 'false: listeners are refused', examples: [true] }),
   active_sessions: z
     .int()
     .nonnegative()
@@ -123,7 +123,7 @@ export const Stream = z.object({
       examples: [2],
     }),
   created_at: z.string().meta({
-    description: 'when it was made, UTC with milliseconds',
+    description: 'when it was created, UTC with milliseconds',
     examples: ['2026-05-01T12:00:00.000Z'],
   }),
   updated_at: z.string().meta({
@@ -158,7 +158,7 @@ export function filterOf({ addresses, tags, series }: Lists): Filter {
   };
 }
 
-/** Whether every match passes: a "naked" stream. */
+/** Whether every match passes, which makes the stream "naked". */
 export function isNaked(lists: Lists): boolean {
   const { traders, tags, series } = filterOf(lists);
   return traders.size === 0 && tags.size === 0 && series.size === 0;
