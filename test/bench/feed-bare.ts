@@ -1,14 +1,13 @@
 /**
- * The limit that the feed is compared with: node:http alone, which writes the same bytes to the same
- * sockets in a loop. It knows what to write to whom beforehand, filters nothing, keeps nothing and
- * bounds nothing.
+ * The reference for the feed: node:http alone, which writes the same bytes to the same sockets in a
+ * loop. It knows beforehand what to write where, filters nothing, keeps nothing and limits nothing.
  */
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { FEED_HEADERS } from '../../api/feed/connection.ts';
 import { timeHash } from './feed-load.ts';
 
-/** Writes for some seconds; of `groups` listeners in turn, an event goes to one. */
+/** Writes for some seconds; each event goes to one in `groups` listeners, in turn. */
 export type BareOrder = {
   readonly frame: string;
   readonly eventsPerSecond: number;

@@ -1,17 +1,17 @@
 /**
- * The listeners of `npm run bench:feed`, in a process of their own: opens event streams, counts the
- * events that come, and of some connections the time since each was published. It looks for one
- * byte pattern and parses nothing else, so that it costs less than the server that is measured.
+ * The listeners of `npm run bench:feed`, in their own process: opens event streams, counts events and,
+ * for some connections, measures the time since each was published. It searches for one byte pattern and
+ * parses nothing else, so that it costs less than the server that is measured.
  */
 import { connect } from 'node:net';
 
-/** Requests to send, one a connection. */
+/** Requests to send, one per connection. */
 export type LoadOrder = {
   readonly port: number;
   readonly requests: readonly string[];
-  /** Of every how manieth connection the latencies are kept. */
+  /** Latencies are kept for one in this many connections. */
   readonly sampleEvery: number;
-  /** Connections opened a second. */
+  /** Connections opened per second. */
   readonly openedPerSecond: number;
 };
 
@@ -28,7 +28,7 @@ export function microsecondsNow(): number {
   return Number(process.hrtime.bigint() / 1_000n);
 }
 
-/** An event's hash is its time of publishing in hexadecimal; each one is later than the last. */
+/** An event's hash is its publishing time in hexadecimal; each one is later than the last. */
 export function timeHash(): `0x${string}` {
   microseconds = Math.max(microsecondsNow(), microseconds + 1);
   return `0x${microseconds.toString(16).padStart(64, '0')}`;
@@ -75,7 +75,7 @@ async function open(order: LoadOrder): Promise<void> {
   process.send?.('ready');
 }
 
-/** Resolves with the first bytes of the answer. */
+/** Resolves with the first bytes of the response. */
 function listen(port: number, request: string, isSampled: boolean): Promise<void> {
   const socket = connect(port, '127.0.0.1');
   socket.setNoDelay(true);
@@ -101,7 +101,7 @@ function listen(port: number, request: string, isSampled: boolean): Promise<void
   });
 }
 
-/** Counts, and returns what may be the beginning of another event. */
+/** Counts events, and returns the rest, which may begin another one. */
 function count(text: Buffer, isSampled: boolean): Buffer {
   let from = 0;
   for (;;) {

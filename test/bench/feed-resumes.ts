@@ -1,6 +1,6 @@
 /**
- * Clients that come back far behind: each resumes at a random position of what the stream holds and
- * leaves after 1,000 events. The api process starts after all was stored: nothing is in its ring.
+ * Clients that return far behind: each resumes at a random cursor of the stored events and leaves after
+ * 1,000 events. The api process starts after everything was stored, so its ring is empty.
  */
 import { once } from 'node:events';
 import { connect } from 'node:net';
@@ -69,7 +69,7 @@ export async function measureResumes(fillstream: Fillstream, resumes: number) {
   return row;
 }
 
-/** Reads EVENTS_EACH events and leaves. Throws where they do not come. */
+/** Reads EVENTS_EACH events and leaves. Throws if they do not come. */
 async function resume(port: number, request: string): Promise<number> {
   const socket = connect(port, '127.0.0.1');
   socket.write(request);

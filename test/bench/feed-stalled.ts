@@ -1,6 +1,6 @@
 /**
- * What readers that never read do to the others and to the memory of the api process: the latency of
- * 20 readers and the resident memory, alone, beside 200 more that read, and beside 200 stalled ones.
+ * How stalled readers affect others and the memory of the api process: the latency of 20 readers and the
+ * resident memory, alone, beside 200 more that read, and beside 200 that never read.
  */
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
@@ -15,8 +15,8 @@ type Fillstream = Awaited<ReturnType<typeof startFillstream>>;
 const READERS = 20;
 const OTHERS = 200;
 /**
- * Events as they are, in rounds by turns, and larger ones that fill the sockets of the operating system,
- * up to 10 MB each, within seconds, so that the bound of the feed is reached.
+ * Normal events, in alternating rounds, and larger ones that fill the socket buffers of the operating
+ * system, up to 10 MB each, within seconds, so that the limit of the feed is reached.
  */
 const LOADS = [
   { name: '100 of 1 KB', questionBytes: 0, eventsPerSecond: 100, rounds: 5, seconds: 10 },
@@ -83,7 +83,7 @@ async function measureOnce(fillstream: Fillstream, load: Load, kind: Kind): Prom
   }, 100);
   await publish(fillstream, load, load.seconds);
   clearInterval(watching);
-  // What a cut socket still holds comes, then its end.
+  // A disconnected socket still delivers what it holds, then ends.
   const cut = kind === 'stalled' ? await Promise.all(others.map(isCut)) : [];
   for (const socket of [...readers, ...others]) socket.destroy();
   await api.stop();

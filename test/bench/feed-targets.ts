@@ -1,6 +1,6 @@
 /**
  * What `npm run bench:feed` measures: the api process over a real nats-server, the bare node:http
- * loop, and nginx with nchan from Debian. Each takes the same listeners and writes the same events.
+ * loop, and nginx with nchan from Debian. Each gets the same listeners and writes the same events.
  */
 import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -42,14 +42,14 @@ export type Target = {
 const SESSIONS_PER_KEY = 100;
 const TICK_MS = 10;
 
-/** A match of one taker and two makers, its hash the time of now; group n of `groups` wants it. */
+/** A match of one taker and two makers whose hash is the current time; group n of `groups` wants it. */
 export function timedMatch(n: number, groups = 1): FeedMatch {
   const taker = fill(1 + (n % groups), { name: '' } as object);
   const makers = [fill(100_001, { side: 'SELL' }), fill(100_002, { side: 'SELL' })];
   return match(1, { txHash: timeHash(), taker, makers });
 }
 
-/** Calls back `eventsPerSecond` times a second, with the number of the event. */
+/** Calls `send` `eventsPerSecond` times a second, with the number of the event. */
 export async function paced(
   eventsPerSecond: number,
   seconds: number,
@@ -89,7 +89,7 @@ export async function startFillstream(directory: string, listeners: number) {
     natsPid: server.pid,
     publishMatch: publish,
     key: (n: number) => keys[Math.floor(n / SESSIONS_PER_KEY)] ?? '',
-    /** Starts the api process: what is published before is not in its memory. */
+    /** Starts the api process; events published before are not in its memory. */
     async startApi(): Promise<Target> {
       const main = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
       const child = fork(main, {
@@ -142,7 +142,7 @@ export async function startBare(): Promise<Target> {
   };
 }
 
-/** Undefined where nginx or its module is not installed: then `NCHAN_ABSENT` says what to do. */
+/** Undefined if nginx or its module is not installed; `NCHAN_ABSENT` says how to install them. */
 export async function startNchan(directory: string): Promise<Target | undefined> {
   const root = process.env.NGINX_ROOT ?? '/';
   const binary = join(root, 'usr/sbin/nginx');
@@ -190,7 +190,7 @@ export const NCHAN_ABSENT = `nginx with nchan is not installed: apt-get install 
 or, without root: apt-get download nginx libnginx-mod-nchan && for d in *.deb; do dpkg -x $d DIR; done
 (nginx wants an existing /var/lib/nginx all the same), and NGINX_ROOT=DIR`;
 
-/** Processor seconds that a process has used. */
+/** CPU seconds used by a process. */
 export function cpuSeconds(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8')
     .replace(/^.*\) /, '')

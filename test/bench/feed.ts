@@ -67,7 +67,7 @@ async function delivery(): Promise<void> {
       const targets = [
         () => fillstream.startApi(),
         startBare,
-        // It has no filters.
+        // nchan has no filters.
         ...(groups > 1 ? [] : [() => startNchan(join(directory.path, 'nginx'))]),
       ];
       for (const start of targets) {
@@ -92,7 +92,7 @@ async function delivery(): Promise<void> {
   printTable(`Delivery, ${RATE} events a second, ${SECONDS} s`, rows);
 }
 
-/** By connections while about one of them wants an event, and by how many of 5,000 want it. */
+/** By connections if about one of them wants an event, and by how many of 5,000 want it. */
 async function filtered(): Promise<void> {
   const rows = [];
   for (const [connections, groups] of [
@@ -117,7 +117,7 @@ function shareOf(groups: number): string {
   return groups === 1 ? 'none' : `${100 / groups} %`;
 }
 
-/** The rate at which 1,000 connections are no longer served within 250 ms. */
+/** Finds the rate at which 1,000 connections are no longer served within 250 ms. */
 async function saturation(): Promise<void> {
   const rows = [];
   for (const rate of [25, 50, 75, 100, 150, 200, 300]) {
@@ -185,7 +185,7 @@ async function reported(load: ChildProcess): Promise<LoadReport> {
   return report;
 }
 
-/** Resolves when nothing comes any more. */
+/** Resolves when no more events arrive. */
 async function drained(load: ChildProcess): Promise<void> {
   do {
     load.send('start');

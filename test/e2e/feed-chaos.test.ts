@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { differenceOf, runFeed } from '../faults/feed-run.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 
-test('listeners hold exactly what their filters ask for, through cuts and kills', async () => {
+test('listeners get exactly what their filters ask for, across disconnects and kills', async () => {
   const directory = mkdtempSync(join(tmpdir(), 'fillstream-chaos-'));
   const seed = newSeed();
   console.info(`TEST_SEED=${seed}`);
@@ -32,6 +32,6 @@ test.each([
   [[1, 2], [1, 2, 3], 'ends before 3, 1 are missing'],
   [[1, 'gap', 3], [1, 2, 3], undefined],
   [[1, 'gap', 1], [1, 2, 3], 'got 1 where 2 was due'],
-] as const)('what is seen as %j of %j differs by %j', (seen, expected, difference) => {
+] as const)('seeing %j of %j differs by %j', (seen, expected, difference) => {
   expect(differenceOf(seen, expected)).toBe(difference);
 });

@@ -1,11 +1,11 @@
-/** A client of the order feed that is cut at random and resumes by the last id that it saw. */
+/** A client of the order feed that is disconnected at random and resumes after the last id it saw. */
 import { setTimeout as delay } from 'node:timers/promises';
 
 export type Received = { readonly id: string; readonly txHash: string; readonly atMs: number };
 
 export class FeedClient {
   readonly events: Received[] = [];
-  /** `gap` events: history that the feed admits to have lost. */
+  /** `gap` events: history that the feed reports as lost. */
   gaps = 0;
   cuts = 0;
   #lastId = '';
@@ -15,7 +15,7 @@ export class FeedClient {
   readonly #key: string;
   readonly #running: Promise<void>;
 
-  /** `lastId` is where it goes on; '' is live. */
+  /** It resumes after `lastId`; '' is live. */
   constructor(url: string, key: string, query = '', lastId = '') {
     this.#lastId = lastId;
     this.#url = `${url}/v1/stream/orders${query}`;
@@ -23,7 +23,7 @@ export class FeedClient {
     this.#running = this.#run();
   }
 
-  /** Drops the connection; the client comes back by itself. */
+  /** Drops the connection; the client reconnects by itself. */
   cut(): void {
     this.cuts += 1;
     this.#connection.abort();

@@ -1,6 +1,6 @@
 /**
- * `npm run chaos:feed`: the order feed and managed streams under faults; ends with code 1 when a
- * listener holds anything but what its filter asks for. TEST_SEED repeats a run; LISTENERS, SECONDS
+ * `npm run chaos:feed`: the order feed and managed streams under faults; exits with code 1 if a
+ * listener got anything but what its filter asks for. TEST_SEED repeats a run; LISTENERS, SECONDS
  * and MATCHES_PER_SECOND change its size (500, 300, 200).
  */
 import { mkdtempSync, rmSync } from 'node:fs';

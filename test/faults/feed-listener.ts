@@ -1,7 +1,7 @@
 /**
- * A listener for fault runs: keeps the numbers of the matches that it was sent, in order, and comes
- * back by its last position, at any of several api processes, for as long as it is not stopped. It
- * knows no HTTP client: what it counts is what the socket brought.
+ * A listener for fault runs: keeps the numbers of the matches it got, in order, and reconnects with its
+ * last cursor, at any of several api processes, until it is stopped. It uses a bare socket, so that no
+ * HTTP client can hide or repeat anything.
  */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,7 +13,7 @@ const STALE_MS = 45_000;
 
 export class FeedListener {
   readonly seen: Seen[] = [];
-  /** Statuses other than 200, by number: 503 while a process cannot serve, 0 = no answer. */
+  /** Counts of statuses other than 200: 503 while a process cannot serve, 0 = no response. */
   readonly refusals = new Map<number, number>();
   connections = 0;
   #lastEventId = '';
@@ -31,7 +31,7 @@ export class FeedListener {
     readonly key: string;
     readonly ports: readonly number[];
     readonly random: () => number;
-    /** Number of the match with this transaction hash, hexadecimal; by default the hash is it. */
+    /** Number of the match with this hexadecimal transaction hash; by default the hash itself. */
     readonly numberOf?: (hash: string) => number;
   }) {
     this.#target = options.target;
@@ -42,7 +42,7 @@ export class FeedListener {
     this.#running = this.#run();
   }
 
-  /** The newest position; '' before the first. */
+  /** The newest cursor; '' before the first. */
   get lastEventId(): string {
     return this.#lastEventId;
   }
@@ -75,7 +75,7 @@ export class FeedListener {
     const position = this.#lastEventId === '' ? '' : `Last-Event-ID: ${this.#lastEventId}\r\n`;
     socket.write(`GET ${this.#target} HTTP/1.0\r\nX-Service-Key: ${this.#key}\r\n${position}\r\n`);
     socket.setEncoding('utf8');
-    // Heartbeats come every 30 s: longer silence is a connection that nobody serves.
+    // Heartbeats come every 30 s: after a longer silence the connection is dead.
     socket.setTimeout(STALE_MS, () => socket.destroy());
     let status = 0;
     let rest = '';
@@ -104,7 +104,7 @@ export class FeedListener {
     const event = /^event: (\w+)$/m.exec(block)?.[1];
     if (event === 'gap') this.seen.push('gap');
     if (event !== 'order' && event !== 'tx') return;
-    // It stands first or last, and nowhere else with a name of its own.
+    // The hash is the first element or the last member.
     const hash = /^data: \["0x([0-9a-f]{64})"|"tx_hash":"0x([0-9a-f]{64})"/m.exec(block);
     this.seen.push(this.#numberOf(hash?.[1] ?? hash?.[2] ?? ''));
   }

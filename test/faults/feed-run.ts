@@ -1,9 +1,9 @@
 /**
  * The order feed and managed streams under faults: listeners with random filters at two api
  * processes, while matches are published at a steady rate, connections are cut, api processes are
- * killed or stopped and started again, and nats-server is killed and started again. Afterwards each
- * listener must hold exactly what its filter asks for of the published matches, in order, each once,
- * except behind a `gap` that it was told of.
+ * killed or stopped and restarted, and nats-server is killed and restarted. Afterwards each listener
+ * must have got exactly the published matches that pass its filter, in order, each once, except after a
+ * `gap`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -46,13 +46,13 @@ export type FeedRun = {
 
 const MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const API_PROCESSES = 2;
-/** The tier pro has 100 open event streams; one that was cut may count for a moment. */
+/** Tier pro allows 100 open event streams; a disconnected one may count for a moment. */
 const LISTENERS_PER_ACCOUNT = 60;
 const TICK_MS = 10;
 const START_ATTEMPTS_MAX = 10;
 /** After the last match: reconnecting, replaying, a heartbeat. */
 const SETTLE_MS_MAX = 120_000;
-/** In which a copy of what was delivered would come. */
+/** Duplicates would arrive within this time. */
 const AFTER_MS = 1_000;
 
 export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
@@ -76,7 +76,7 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
   const ports = apis.map(({ port }) => port);
   const wanted = await makeListeners(options, nats, ports, random);
   onProgress(`${wanted.length} listeners at ports ${ports.join(', ')}`);
-  // Each has a position, and misses nothing from here on.
+  // Each has a cursor, and misses nothing from here on.
   while (wanted.some(({ listener }) => listener.lastEventId === '')) await delay(20);
 
   let cuts = 0;
@@ -112,7 +112,7 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
       const n = Math.floor(random() * apis.length);
       const api = apis[n];
       if (api === undefined) return;
-      // One in four is asked to stop, the others have no chance to say anything.
+      // One in four may shut down, the others are killed.
       await ended(api.child, random() < 0.25 ? 'SIGTERM' : 'SIGKILL');
       apiKills += 1;
       await delay(200 + random() * 1_500);
@@ -142,7 +142,7 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
       index > 0 && naivelyPasses(query, one) ? [index + 1] : [],
     );
     expected.set(query, numbers);
-    // Sockets are read in between.
+    // Lets sockets be read in between.
     await delay(0);
   }
   const expectedOf = (query: string) => expected.get(query) ?? [];
@@ -201,13 +201,13 @@ async function makeListeners(
       : `/v1/stream/orders?${query}${random() < 0.3 ? '&format=json' : ''}`;
     const listener = new FeedListener({ target, key, ports, random });
     wanted.push({ query, listener });
-    // Within what a key may ask in a second.
+    // Within the rate limit of a key.
     await delay(5);
   }
   return wanted;
 }
 
-/** One of some dozens of filters; without bounds where a managed stream has to hold it. */
+/** One of some dozens of filters; without bounds for a managed stream, which has none. */
 function randomQuery(random: () => number, isManaged: boolean): string {
   const some = (names: readonly string[]) => names.filter(() => random() < 0.4).join(',');
   const kind = Math.floor(random() * 6);
@@ -230,7 +230,7 @@ function randomQuery(random: () => number, isManaged: boolean): string {
   }
 }
 
-/** Makes a managed stream with a query of the order feed as its subscription; gives its path. */
+/** Creates a managed stream with the filters of an order feed query; returns its path. */
 export async function createStream(url: string, key: string, query: string): Promise<string> {
   const given = new URLSearchParams(query);
   const list = (name: string) => (given.get(name) ?? '').split(',').filter(Boolean);
@@ -263,7 +263,7 @@ async function startApi(
     env: {
       ...process.env,
       ...{ NATS_URL: natsUrl, HTTP_PORT: String(port), LOG_LEVEL: 'warn' },
-      // Nothing here asks ClickHouse.
+      // Nothing here queries ClickHouse.
       ...{ CLICKHOUSE_URL: 'http://127.0.0.1:9', HTTP_CONNECTIONS_PER_ADDRESS_MAX: '20000' },
     },
     stdio: ['ignore', log, log, 'ipc'],
@@ -275,7 +275,7 @@ async function startApi(
     });
   });
   const listens = await Promise.race([listening, exited]);
-  // It ends by itself where nats-server goes away in the middle of its start: as a supervisor, again.
+  // It exits if nats-server goes down during its start: restart it, as a supervisor would.
   if (listens !== undefined) return { child, port: listens };
   if (attempts === START_ATTEMPTS_MAX)
     throw new Error(`an api process does not start: ${directory}`);
@@ -289,7 +289,7 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void>
   await exit;
 }
 
-/** What is wrong with what was seen; undefined where nothing is. */
+/** How the events seen differ from those expected; undefined if they do not. */
 export function differenceOf(
   seen: readonly Seen[],
   expected: readonly number[],

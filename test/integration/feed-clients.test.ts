@@ -1,4 +1,4 @@
-// The event streams with the clients that people use: `eventsource` (what browsers do) and
+// The event streams with common clients: `eventsource` (which behaves like browsers) and
 // `eventsource-client` (fetch-based), through an address behind which api processes come and go.
 import { EventSource } from 'eventsource';
 import { createEventSource } from 'eventsource-client';
@@ -11,7 +11,7 @@ import { issueKey, startApi, startNats, temporaryDirectory } from './api-harness
 import { publish } from './feed-harness.ts';
 import { Front } from './front.ts';
 
-/** Nothing here asks ClickHouse. */
+/** Nothing here queries ClickHouse. */
 const NOWHERE = 'http://127.0.0.1:9';
 
 let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
@@ -35,7 +35,7 @@ afterAll(async () => {
   await directory?.remove();
 });
 
-/** Another process's worth of parts. */
+/** The parts of another process. */
 async function start() {
   const api = await startApi({ clickhouseUrl: NOWHERE, nats });
   apis.push(api);
@@ -61,18 +61,18 @@ async function manage(key: string): Promise<string> {
   return `/streams/${(made as { id: string }).id}`;
 }
 
-/** Position of match n, which is message n. */
+/** Cursor of match n, which is message n. */
 function at(n: number): string {
   const { txHash, taker } = match(n, { taker: fill(1) });
   return String(cursorOf(n, feedMessageId(txHash, taker.orderHash, 0)));
 }
 
-/** What both clients are to these tests. */
+/** What these tests see of a client. */
 class Heard {
   readonly hashes: string[] = [];
   readonly gaps: unknown[] = [];
   opened = 0;
-  /** Status that ended it for good. */
+  /** The status that ended it finally. */
   status: number | undefined;
   #wake: () => void = () => undefined;
 
@@ -99,7 +99,7 @@ class Heard {
 type Client = { readonly heard: Heard; close(): void };
 type Open = (path: string, key: string, lastEventId?: string) => Client;
 
-/** As a browser does it: the first position is a parameter, the later ones come by themselves. */
+/** Like a browser: the first cursor is a parameter, later ones are sent automatically. */
 const openEventSource: Open = (path, key, lastEventId) => {
   const heard = new Heard();
   const url = new URL(front.url + path);
@@ -116,14 +116,14 @@ const openEventSource: Open = (path, key, lastEventId) => {
     heard.wake();
   });
   source.addEventListener('error', ({ code }) => {
-    // It gives up by itself where the answer is not an event stream.
+    // It gives up by itself if the response is not an event stream.
     if (source.readyState === EventSource.CLOSED) heard.status = code;
     heard.wake();
   });
   return { heard, close: () => source.close() };
 };
 
-/** It asks again after every status: its user ends it where an answer is final. */
+/** It reconnects after every status: its user must close it if the response is final. */
 const openClient: Open = (path, key, lastEventId) => {
   const heard = new Heard();
   const source = createEventSource({
@@ -148,7 +148,7 @@ describe.each([
   ['eventsource', openEventSource],
   ['eventsource-client', openClient],
 ])('%s', (_, open) => {
-  test('gets what its filter asks for, through cuts, a restart and another process', async () => {
+  test('gets what its filter asks for, across disconnects, a restart and another process', async () => {
     const key = await issueKey(nats.bucket, 'pro');
     const { heard, close } = open(`/v1/stream/orders?traders=${address(5)}`, key);
     await heard.until(({ opened }) => opened === 1);
@@ -159,7 +159,7 @@ describe.each([
     front.cut();
     wanted.push(await trade(5));
     await heard.until(({ hashes }) => hashes.length === 2);
-    // The next process is there before the present one stops.
+    // The next process is ready before the current one stops.
     const former = apis.at(-1);
     front.target = (await start()).url;
     await former?.stop();
@@ -188,7 +188,7 @@ describe.each([
   });
 
   test.each(['the order feed', 'a managed stream'])(
-    'is ended on %s by a revocation, and takes the answer then as final',
+    'on %s is ended by a revocation and takes the next response as final',
     async (which) => {
       const key = await issueKey(nats.bucket, 'pro');
       const path = which === 'the order feed' ? '/v1/stream/orders' : await manage(key);
@@ -209,14 +209,14 @@ describe.each([
   test.each([
     ['/streams/0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a', undefined, 404],
     ['/v1/stream/orders', '12a', 400],
-  ])('takes the answer to %s with position %s as final', async (path, lastEventId, status) => {
+  ])('takes the response to %s with cursor %s as final', async (path, lastEventId, status) => {
     const { heard, close } = open(path, await issueKey(nats.bucket, 'pro'), lastEventId);
     await heard.until((now) => now.status !== undefined);
     expect(heard.status).toBe(status);
     close();
   });
 
-  test('is told of a gap by a position from the future', async () => {
+  test('gets a gap for a cursor from the future', async () => {
     const key = await issueKey(nats.bucket, 'pro');
     const { heard, close } = open('/v1/stream/orders', key, '99999990000');
     await heard.until(({ gaps }) => gaps.length === 1);
@@ -228,15 +228,15 @@ describe.each([
   });
 });
 
-describe('a position that is not kept any more', () => {
+describe('an expired cursor', () => {
   test.each([
     ['eventsource', openEventSource],
     ['eventsource-client', openClient],
-  ])('is a gap for %s, which goes on at the first kept', async (_, open) => {
+  ])('is a gap for %s, which continues at the first event kept', async (_, open) => {
     const kept = await trade(1);
     await nats.nats.jsm.streams.purge('FEED', { seq: published });
     const first = published;
-    // A process that never saw what is gone.
+    // A process that never saw the purged events.
     const former = apis.at(-1);
     front.target = (await start()).url;
     await former?.stop();

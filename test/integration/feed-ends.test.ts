@@ -1,5 +1,5 @@
-// How event streams are admitted and end: quotas of sessions, revoked keys, shutdowns, a stream of
-// NATS that is not there yet.
+// How event streams are admitted and end: session quotas, revoked keys, shutdowns, a JetStream stream
+// that does not exist yet.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { match } from '../unit/feed-matches.ts';
@@ -17,7 +17,7 @@ afterAll(async () => {
 });
 
 describe('sessions', () => {
-  test('are bounded by tier, and given back', async () => {
+  test('are limited by tier, and can be opened again', async () => {
     const { api } = await feeds.over(0);
     const headers = { 'X-Account': 'demo' };
     const two = [new Client(api.port, { headers }), new Client(api.port, { headers })];
@@ -57,7 +57,7 @@ describe('sessions', () => {
       api.feed.stop(500),
       ...clients.map((client) => client.until(({ ended }) => ended)),
     ]);
-    // Each is told a time of its own after which to come back.
+    // Each gets its own reconnection time.
     const retries = clients.map(({ blocks }) => Number(blocks.at(-1)?.retry));
     for (const ms of retries) expect(ms >= 500 && ms < 3_000).toBe(true);
     expect(new Set(retries).size).toBeGreaterThan(10);
@@ -75,7 +75,7 @@ describe('sessions', () => {
     await early.until(({ ended }) => ended);
     expect(early.status).toBe(503);
     await makeStream(feeds.nats, stream);
-    // Readiness is polled by whoever needs it.
+    // Readiness can only be polled.
     while (!api.feed.status().ready) await delay(20);
     const client = await new Client(api.port).begun();
     await publish(feeds.nats, stream, [match(1)]);

@@ -1,6 +1,5 @@
-// The order feed when things go wrong: clients that are cut, that do not read, a server that is
-// away, a stream that lost what it had. Each time the rule is the same: every event once and in
-// order, or a gap that says so.
+// The order feed under faults: clients that are disconnected or do not read, a server that is down, a
+// stream that lost messages. The rule is always the same: every event once and in order, or a gap.
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { cursorOf } from '../../api/feed/cursor.ts';
@@ -67,7 +66,7 @@ function hashes(matches: readonly FeedMatch[]): string[] {
   return matches.map(({ txHash }) => txHash);
 }
 
-describe('a client that is cut 50 times while matches come', () => {
+describe('a client that is disconnected 50 times while matches arrive', () => {
   test.each([
     ['', 4_096],
     ['', 32],
@@ -127,7 +126,7 @@ describe('a client that is cut 50 times while matches come', () => {
 });
 
 describe('a client that does not read', () => {
-  test('is cut at its bound while another gets everything, and resumes', async () => {
+  test('is disconnected at its limit while another gets everything, and resumes', async () => {
     await start([]);
     const stalled = await new Client(api.port).begun();
     const reading = await new Client(api.port).begun();
@@ -150,7 +149,7 @@ describe('a client that does not read', () => {
     resumed.close();
   });
 
-  test('while it reads what is stored, waits with its position only', async () => {
+  test('waits with its cursor only while it reads stored events', async () => {
     const matches = range(1, 1_200, (n) => large(n, 30_000));
     await start(matches, { ringEventsMax: 8, chunkBytesMax: 10_000_000 });
     const [first = match(1)] = matches;
@@ -175,14 +174,14 @@ describe('a client that does not read', () => {
     client.close();
   });
 
-  test('while it reads what is stored, is cut after a time', async () => {
+  test('is disconnected after a time while it reads stored events', async () => {
     await start(
       range(1, 400, (n) => large(n, 100_000)),
       { stalledMsMax: 100 },
     );
     const client = await new Client(api.port, { query: `lastEventId=${at(1, match(1))}` }).begun();
     client.socket.pause();
-    // Nobody is left: the process gave the client up, though that cannot see it yet.
+    // The process has dropped the client, which cannot notice yet.
     const none = () => api.feed.status().detail.startsWith('0 listeners');
     while (!none()) await setImmediate();
     client.socket.resume();
@@ -191,8 +190,8 @@ describe('a client that does not read', () => {
   });
 });
 
-describe('while NATS is away', () => {
-  test('listeners stay, and go on without a gap when it is back', async () => {
+describe('while NATS is down', () => {
+  test('listeners stay connected, and continue without a gap afterwards', async () => {
     await start(range(1, 3, match), { heartbeatMs: 60 });
     const client = await new Client(api.port, { query: `lastEventId=${at(1, match(1))}` }).begun();
     await publish(broker.nats, STREAM, range(4, 10, match));
@@ -201,7 +200,7 @@ describe('while NATS is away', () => {
     while (broker.nats.connected) await client.until(beatsMore(client));
     expect(api.feed.status()).toEqual({ ready: false, detail: 'NATS is not connected' });
     await client.until(beatsMore(client));
-    // What memory knows is served, what it does not is refused at once.
+    // Cursors in memory are served, others are refused at once.
     const known = await new Client(api.port, { query: `lastEventId=${at(8, match(8))}` }).until(
       ({ orders }) => orders.length === 2,
     );
@@ -221,7 +220,7 @@ describe('while NATS is away', () => {
   });
 });
 
-describe('a stream that is not the one it was', () => {
+describe('a stream that was replaced', () => {
   test.each([
     ['shorter than before', 5],
     ['longer than before', 60],
@@ -251,7 +250,7 @@ describe('a stream that is not the one it was', () => {
     late.close();
   });
 
-  test('a purge takes nothing from a live client', async () => {
+  test('a purge does not affect a live client', async () => {
     await start(range(1, 10, match));
     const live = await new Client(api.port).begun();
     await broker.nats.jsm.streams.purge(STREAM);

@@ -1,6 +1,6 @@
 /**
- * What the tests of the order feed share: a real nats-server with the FEED stream, and an express app
- * that serves the feed over HTTP. Its client is in raw-client.
+ * Shared by the tests of the order feed: a real nats-server with the FEED stream, and an express app that
+ * serves the feed over HTTP. Its client is in raw-client.
  */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -36,7 +36,7 @@ export type Broker = {
   readonly url: string;
   stop(): Promise<void>;
   start(): Promise<void>;
-  /** Loses all data and comes back at the same port with what `fill` stores, never seen empty. */
+  /** Loses all data and restarts at the same port with what `fill` stores, never visibly empty. */
   replace(fill: (nats: Nats) => Promise<void>): Promise<void>;
   close(): Promise<void>;
 };
@@ -104,8 +104,8 @@ export type Api = {
 };
 
 /**
- * Serves a feed and managed streams, as one of several processes would; the caller is account
- * `X-Account`, else `tests`, of tier pro, or of the tier that the account is named after.
+ * Serves a feed and managed streams, as one of several processes would. The caller's account is
+ * `X-Account`, by default `tests`; its tier is the first word of the account, by default pro.
  */
 export async function startApi(
   options: Omit<FeedOptions, 'logger' | 'sessions'> & { readonly now?: () => number },
@@ -114,7 +114,7 @@ export async function startApi(
   const sessions = await openSessions({ ...options, logger });
   const feed = await createFeed({ ...options, sessions, logger });
   const streams = await openStreams({ ...options, feed, sessions, logger });
-  // Where a test loses the whole broker, nothing is left to watch.
+  // Rejected when a test replaces the whole broker.
   sessions.watching.catch(() => undefined);
   streams.watching.catch(() => undefined);
   const app = express();
@@ -145,7 +145,7 @@ export async function startApi(
   };
 }
 
-/** Feeds over streams of their own on one nats-server. */
+/** Feeds on one nats-server, each with its own stream. */
 export class Feeds {
   readonly #broker: Broker;
   readonly #apis: Api[] = [];
@@ -196,7 +196,7 @@ export function matches(first: number, last: number): FeedMatch[] {
   return Array.from({ length: last - first + 1 }, (_, index) => match(first + index));
 }
 
-/** Position of match n where it is message n of its stream. */
+/** Cursor of match n if it is message n of its stream. */
 export function positionOf(n: number): string {
   const { txHash, taker } = match(n);
   return String(cursorOf(n, feedMessageId(txHash, taker.orderHash, 0)));

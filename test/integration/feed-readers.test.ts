@@ -1,5 +1,5 @@
-// The order feed read with the standard libraries of Python and Go, line by line, through cuts, another
-// process and a revoked key.
+// The order feed read with the standard libraries of Python and Go, line by line, across disconnects,
+// another process and a revoked key.
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -12,10 +12,10 @@ import { issueKey, startApi, startNats, temporaryDirectory } from './api-harness
 import { positionOf, publish } from './feed-harness.ts';
 import { Front } from './front.ts';
 
-/** Nothing here asks ClickHouse. */
+/** Nothing here queries ClickHouse. */
 const NOWHERE = 'http://127.0.0.1:9';
 
-/** Each prints what it reads as lines of JSON. Go first builds the reader: that takes a while. */
+/** Each prints what it reads as lines of JSON. Go builds the reader first, which takes a while. */
 const READERS = [
   { program: 'python3', version: '--version', args: ['sse-reader.py'], debian: 'python3' },
   { program: 'go', version: 'version', args: ['run', 'sse-reader.go'], debian: 'golang-go' },
@@ -43,7 +43,7 @@ afterAll(async () => {
   await directory?.remove();
 });
 
-/** Another process's worth of parts. */
+/** The parts of another process. */
 async function start() {
   const api = await startApi({ clickhouseUrl: NOWHERE, nats });
   apis.push(api);
@@ -69,7 +69,7 @@ describe.each(READERS)('$program', ({ program, version, args, debian }) => {
   const isHere = spawnSync(program, [version]).status === 0;
   if (!isHere) console.info(`skipped: there is no ${program} here (apt-get install ${debian})`);
 
-  // With what it started: `go run` is not the reader itself.
+  // The whole process group: `go run` is not the reader itself.
   afterEach(() => {
     if (reader?.exitCode === null && reader.pid !== undefined) process.kill(-reader.pid);
   });

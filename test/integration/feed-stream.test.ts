@@ -1,6 +1,6 @@
 // The order feed over real HTTP against a real nats-server: resuming from the ring and from the
-// stream, gaps, filters. Its bytes are in feed-wire, its ends in feed-ends; what happens through
-// outages, cuts and slow readers is in feed-faults.
+// stream, gaps, filters. See feed-wire for its bytes, feed-ends for how streams end, and feed-faults for
+// outages, disconnects and slow readers.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   address,
@@ -28,7 +28,7 @@ function resume(api: Api, lastEventId: string): Client {
 }
 
 describe('resuming', () => {
-  test('replays from the ring and goes on live', async () => {
+  test('replays from the ring and continues live', async () => {
     const { api, stream } = await feeds.over(0);
     await publish(feeds.nats, stream, matches(1, 50));
     const first = await new Client(api.port, { query: `lastEventId=${positionOf(20)}` }).until(
@@ -76,11 +76,11 @@ describe('resuming', () => {
     }
   });
 
-  test('a position that another process sent a moment ago is no gap', async () => {
+  test('a cursor that another process sent a moment ago is no gap', async () => {
     const { api, stream } = await feeds.over(1);
     for (let n = 2; n <= 40; n += 2) {
       await publish(feeds.nats, stream, [match(n)]);
-      // The tail of this process may not have brought it yet.
+      // This process may not have read it yet.
       const client = await resume(api, positionOf(n)).begun();
       await publish(feeds.nats, stream, [match(n + 1)]);
       await client.until(({ orders }) => orders.length === 1);
@@ -90,7 +90,7 @@ describe('resuming', () => {
     }
   });
 
-  test('the header wins over the parameter', async () => {
+  test('the header takes precedence over the parameter', async () => {
     const { api } = await feeds.over(5);
     const client = new Client(api.port, {
       query: 'lastEventId=nonsense',
@@ -103,7 +103,7 @@ describe('resuming', () => {
 });
 
 describe('gaps', () => {
-  test('a position older than what is kept goes on at the first kept', async () => {
+  test('an expired cursor continues at the first event kept', async () => {
     const { api, stream } = await feeds.over(40);
     await feeds.nats.jsm.streams.purge(stream, { seq: 31 });
     const client = await resume(api, positionOf(12)).until(({ orders }) => orders.length === 10);
@@ -116,7 +116,7 @@ describe('gaps', () => {
     client.close();
   });
 
-  test('after a purge of everything it goes on live, from a position that holds', async () => {
+  test('after a complete purge it continues live, from a valid cursor', async () => {
     const { api, stream } = await feeds.over(40);
     await feeds.nats.jsm.streams.purge(stream);
     const client = await resume(api, positionOf(12)).until(({ blocks }) => blocks.length === 2);
@@ -131,7 +131,7 @@ describe('gaps', () => {
     client.close();
   });
 
-  test('what the ring still holds is no gap, though the stream removed it', async () => {
+  test('events that only the ring still holds are no gap', async () => {
     const { api, stream } = await feeds.over(0);
     await publish(feeds.nats, stream, matches(1, 40));
     await resume(api, positionOf(39)).until(({ orders }) => orders.length === 1);
@@ -141,7 +141,7 @@ describe('gaps', () => {
     client.close();
   });
 
-  test('a position ahead of the feed goes on live', async () => {
+  test('a cursor ahead of the feed continues live', async () => {
     const { api, stream } = await feeds.over(3);
     for (const requested of ['99991234', '18446744073709551615']) {
       const client = await resume(api, requested).until(({ blocks }) => blocks.length === 2);
@@ -156,7 +156,7 @@ describe('gaps', () => {
     client.close();
   });
 
-  test('a position whose check does not fit goes on at the message that has its place', async () => {
+  test('a cursor with wrong check digits continues at the message with its sequence', async () => {
     const { api } = await feeds.over(10);
     const wrong = String(Number(positionOf(6)) + (positionOf(6).endsWith('9999') ? -1 : 1));
     const client = await resume(api, wrong).until(({ orders }) => orders.length === 5);
@@ -170,7 +170,7 @@ describe('gaps', () => {
 });
 
 describe('filters', () => {
-  test('deliver what a naive recomputation selects, live and replayed', async () => {
+  test('deliver what a naive implementation selects, live and replayed', async () => {
     const seed = newSeed();
     console.info(`seed ${seed}`);
     const random = seeded(seed);

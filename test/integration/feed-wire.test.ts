@@ -1,5 +1,5 @@
-// The bytes of the order feed over raw sockets: heads, blocks, heartbeats, the chunks of HTTP/1.1,
-// and what simple line readers rely on.
+// The bytes of the order feed over raw sockets: headers, blocks, heartbeats, HTTP/1.1 chunks, and what
+// simple line readers rely on.
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
@@ -47,7 +47,7 @@ describe('wire format', () => {
     }
   });
 
-  test('sends the heartbeat, and the position only where events were filtered out', async () => {
+  test('sends heartbeats, with the cursor only if events were filtered out', async () => {
     const { api, stream } = await feeds.over(1, { heartbeatMs: 150 });
     const all = await new Client(api.port).begun();
     const none = await new Client(api.port, { query: `traders=${address(99)}` }).begun();
@@ -62,7 +62,7 @@ describe('wire format', () => {
     none.close();
   });
 
-  test('ignores unknown parameters, and answers HEAD with the head alone', async () => {
+  test('ignores unknown parameters, and answers HEAD with headers only', async () => {
     const { api } = await feeds.over(0);
     const client = await new Client(api.port, { query: 'padding=true&evs_preamble=1' }).begun();
     expect(client.body).toBe('retry: 2000\n\n');
@@ -72,7 +72,7 @@ describe('wire format', () => {
     expect([head.status, head.body]).toEqual([200, '']);
   });
 
-  test('passes over a message that is not a match', async () => {
+  test('skips a message that is not a match', async () => {
     const { api, stream } = await feeds.over(0);
     const client = await new Client(api.port).begun();
     await feeds.nats.js.publish(`${stream}.match`, 'no match');
@@ -103,7 +103,7 @@ describe('HTTP', () => {
     expect(chunked.chunkSizes.indexOf(0)).toBe(chunked.chunkSizes.length - 1);
   });
 
-  test('answers a request that was sent behind another one when that is over', async () => {
+  test('answers a pipelined request when the first response is over', async () => {
     const { api, stream } = await feeds.over(1);
     const headers = (account: string) => ({ headers: { 'X-Account': account } });
     const socket = connect(api.port, '127.0.0.1');
@@ -126,7 +126,7 @@ describe('HTTP', () => {
     while (!texts.first.includes('retry: ')) await once(socket, 'data');
     await publish(feeds.nats, stream, matches(2, 3));
     await until('first', 3);
-    // The second listens too; what it gets waits for the first to be over.
+    // The second listens too; its events wait until the first response is over.
     expect(api.feed.figures().listeners).toBe(2);
     expect(texts.second).toBe('');
     api.feed.endSessionsOf('key of first');
@@ -139,7 +139,7 @@ describe('HTTP', () => {
     socket.destroy();
   });
 
-  test('lets a client go that closes its side of the connection', async () => {
+  test('closes when the client closes its side of the connection', async () => {
     const { api, stream } = await feeds.over(1);
     const client = await new Client(api.port).begun();
     client.socket.end();
@@ -162,7 +162,7 @@ describe('simple line readers', () => {
     const whole = client.body.slice(0, client.body.lastIndexOf('\n\n') + 2);
     for (const block of whole.split('\n\n').slice(0, -1)) {
       const lines = block.split('\n');
-      // Go's bufio.Scanner gives up at a line of 64 KiB.
+      // Go's bufio.Scanner fails at a line of 64 KiB.
       for (const line of lines) expect(Buffer.byteLength(line)).toBeLessThan(65_536);
       expect(block).toMatch(
         /^(retry: \d+|: heartbeat|id: [1-9]\d*|id: [1-9]\d*\nevent: order\ndata: .*)$/,

@@ -1,6 +1,6 @@
 /**
- * A client of the event streams over a raw socket, for tests: it takes HTTP/1.1's chunks off, checks
- * that they are well formed, and keeps every byte and every block it gets.
+ * A client of the event streams over a raw socket, for tests: it decodes HTTP/1.1 chunks, checks that
+ * they are well formed, and keeps every byte and every block.
  */
 import { connect, type Socket } from 'node:net';
 
@@ -16,7 +16,7 @@ export type Ask = {
   readonly query?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly method?: string;
-  /** HTTP/1.1 by default; 1.0 knows no chunks. */
+  /** HTTP/1.1 by default; 1.0 has no chunks. */
   readonly version?: '1.0' | '1.1';
 };
 
@@ -29,7 +29,7 @@ export function requestText(ask: Ask = {}): string {
   return [`${method} ${target} HTTP/${version}`, ...fields, '', ''].join('\r\n');
 }
 
-/** A raw client on a connection of its own. What it keeps is without the chunks of HTTP/1.1. */
+/** A raw client on its own connection. It keeps the decoded body. */
 export class Client {
   readonly socket: Socket;
   ended = false;
@@ -105,7 +105,7 @@ export class Client {
     return this;
   }
 
-  /** Resolves when the stream has begun: from then on nothing that is published is missed. */
+  /** Resolves when the stream has begun: nothing published afterwards is missed. */
   begun(): Promise<this> {
     return this.until((client) => client.body.includes('retry: 2000\n\n'));
   }
@@ -138,9 +138,9 @@ export class Client {
 const HEAD_END = Buffer.from('\r\n\r\n');
 const LINE_END = Buffer.from('\r\n');
 
-/** Takes the chunks off one answer: passes on its head and then its body as they come. */
+/** Decodes one response: passes on its headers and then its body as they come. */
 export class Answer {
-  /** Sizes of the chunks so far, the last one, 0, included; empty where the body has none. */
+  /** Sizes of the chunks so far, including the final 0; empty if the body is not chunked. */
   readonly chunkSizes: number[] = [];
   readonly #pass: (bytes: Buffer) => void;
   #rest: Buffer = Buffer.alloc(0);
@@ -160,7 +160,7 @@ export class Answer {
     while (this.after === undefined && this.#step());
   }
 
-  /** False where more bytes are needed. Throws on what is no chunk. */
+  /** False if more bytes are needed. Throws on a malformed chunk. */
   #step(): boolean {
     switch (this.#state) {
       case 'head': {
@@ -176,7 +176,7 @@ export class Answer {
       case 'size': {
         const line = this.#upTo(LINE_END);
         if (line === undefined) return false;
-        if (!/^[0-9a-f]+\r\n$/.test(String(line))) throw new Error(`no size of a chunk: ${line}`);
+        if (!/^[0-9a-f]+\r\n$/.test(String(line))) throw new Error(`not a chunk size: ${line}`);
         this.chunkSizes.push(Number.parseInt(String(line), 16));
         this.#state = 'chunk';
         return true;
@@ -194,7 +194,7 @@ export class Answer {
     }
   }
 
-  /** The bytes up to and with the end; undefined where it has not come. */
+  /** The bytes up to and including `end`; undefined if it has not come yet. */
   #upTo(end: Buffer): Buffer | undefined {
     const at = this.#rest.indexOf(end);
     return at === -1 ? undefined : this.#take(at + end.length);

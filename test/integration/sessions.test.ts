@@ -1,5 +1,5 @@
-// Open event streams of an account over several api processes: quotas, lists, what a crashed process
-// leaves behind, and the seconds of a day.
+// Open event streams of an account in several api processes: quotas, lists, crashed processes, and the
+// seconds of a day.
 import { setTimeout as delay } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -55,7 +55,7 @@ async function eventually<T>(probe: () => Promise<T>, wanted: (value: T) => bool
   }
 }
 
-/** Sessions as another process has them, whose connection can be cut without a word. */
+/** The sessions of another process, whose connection can be cut without warning. */
 async function process(): Promise<{ sessions: Sessions; crash: () => Promise<void> }> {
   const nats = await connectNats({ url: broker.url, name: 'another process' });
   const sessions = await openSessions({ nats, logger, now: () => nowMs });
@@ -67,7 +67,7 @@ function caller(account: string, tier: Tier) {
 }
 
 describe('open streams of an account', () => {
-  test('are counted and listed over all processes, and the quota names itself', async () => {
+  test('are counted and listed over all processes, and a refusal names the quota', async () => {
     const account = newAccount('demo');
     const clients = [await listen(one, account), await listen(other, account)];
     expect(clients.map(({ status }) => status)).toEqual([200, 200]);
@@ -146,7 +146,7 @@ describe('open streams of an account', () => {
     for (const session of older) session.close('client_left', 0);
   });
 
-  test('are told as history when they ended', async () => {
+  test('are listed as history after they end', async () => {
     const account = newAccount('pro');
     const client = await listen(one, account);
     nowMs += 5_000;
@@ -169,11 +169,10 @@ describe('open streams of an account', () => {
   });
 });
 
-describe('what a crashed process had open', () => {
-  test('gives way to whoever needs the place', async () => {
+describe('sessions of a crashed process', () => {
+  test('do not keep a client from opening another', async () => {
     const account = newAccount('demo');
     const { sessions, crash } = await process();
-    // One behind the other at once: the second came while the first was being written.
     await sessions.open(caller(account, 'demo'), null);
     await sessions.open(caller(account, 'demo'), null);
     await eventually(
@@ -192,7 +191,7 @@ describe('what a crashed process had open', () => {
     for (const client of clients) client.close();
   });
 
-  test('stops counting by itself', async () => {
+  test('stop counting by themselves', async () => {
     const account = newAccount('pro');
     const { sessions, crash } = await process();
     await sessions.open(caller(account, 'pro'), null);
@@ -209,12 +208,12 @@ describe('what a crashed process had open', () => {
     }
   });
 
-  test('counts again when the process was only thought to be gone', async () => {
+  test('count again if the process had not crashed after all', async () => {
     const account = newAccount('demo');
     const { sessions, crash } = await process();
     await sessions.open(caller(account, 'demo'), null);
     await sessions.open(caller(account, 'demo'), null);
-    // The whole server goes: nobody can be heard, and nobody is gone.
+    // The server stops: no heartbeats arrive, but no process is gone.
     await broker.stop();
     await broker.start();
     const { total_count } = await eventually(
@@ -231,7 +230,7 @@ describe('what a crashed process had open', () => {
 });
 
 describe('without NATS', () => {
-  test('nobody is refused for what other processes may have open', async () => {
+  test('no client is refused for sessions of other processes', async () => {
     const apart = await startBroker();
     await makeStream(apart.nats, FEED);
     const [here, there] = [
@@ -246,7 +245,7 @@ describe('without NATS', () => {
       (open) => open.length === 2,
     );
     await apart.stop();
-    // Its listeners may have come here, and nobody can be asked.
+    // Its listeners may have moved here.
     for (let i = 0; i < 2; i += 1) await here.open(demo, null);
     await expect(here.open(demo, null)).rejects.toMatchObject({ status: 403 });
     await apart.start();
@@ -257,7 +256,7 @@ describe('without NATS', () => {
 });
 
 describe('seconds of a day', () => {
-  test('end the streams that use them up, refuse new ones, and come back at midnight', async () => {
+  test('end the streams that use them up, refuse new ones, and are available again at midnight', async () => {
     nowMs = Date.parse('2026-05-02T10:00:00Z');
     const account = newAccount('demo');
     const clients = [await listen(one, account), await listen(other, account)];
@@ -291,7 +290,7 @@ describe('seconds of a day', () => {
     next.close();
   });
 
-  test('count a stream over midnight for the day on which they pass', async () => {
+  test('count for the day on which they pass if a stream lasts over midnight', async () => {
     nowMs = Date.parse('2026-05-04T23:59:50Z');
     const account = newAccount('demo');
     const client = await listen(one, account);

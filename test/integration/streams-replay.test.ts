@@ -1,5 +1,4 @@
-// The filter of a managed stream changes while a listener is far behind and reads what is stored,
-// which the process has packed for a listener without a filter.
+// The filter of a managed stream changes while a listener is far behind and reads stored events.
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { FeedMatch } from '../../ingest/contract-feed.ts';
@@ -19,7 +18,7 @@ afterAll(async () => {
   await feeds?.close();
 });
 
-/** Match n, large, of trader 5 where n is even and of trader 6 where it is odd. */
+/** A large match n, of trader 5 if n is even and of trader 6 if it is odd. */
 function large(n: number): FeedMatch {
   const question = 'x'.repeat(30_000);
   return match(n, { taker: fill(n % 2 === 0 ? 5 : 6), market: market({ question }) });
@@ -31,7 +30,7 @@ function numbersOf(client: Client): number[] {
     .map(({ data }) => Number(JSON.parse(data ?? '').tx_hash));
 }
 
-test('a listener gets all up to the change, and from then on what the new filter wants', async () => {
+test('a listener gets everything up to the change, and then what passes the new filter', async () => {
   const stream = feeds.newName();
   await makeStream(feeds.nats, stream);
   await publish(
@@ -50,10 +49,10 @@ test('a listener gets all up to the change, and from then on what the new filter
   const live = await new Client(api.port, { path }).begun();
   await publish(feeds.nats, stream, [large(STORED + 1), large(STORED + 2)]);
   await live.until((client) => numbersOf(client).length === 2);
-  // From a position whose message is not what it says, all that is stored comes after the gap.
+  // This cursor's check digits are wrong: after the gap, everything stored is delivered.
   const behind = new Client(api.port, { path, headers: { 'Last-Event-ID': '10000' } });
   await behind.until((client) => numbersOf(client).length > 0);
-  // More is stored than both sockets hold: it waits in the midst.
+  // More is stored than both sockets can hold: the listener waits halfway.
   behind.socket.pause();
   await send('PUT', `${path}/subscription`, { addresses: [address(5)] });
   let last = STORED + 2;

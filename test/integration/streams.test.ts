@@ -1,6 +1,6 @@
-// Managed streams over real HTTP, by two api processes' worth of parts on one nats-server: what is
-// listed, made, changed and deleted, what listeners get, quotas, and that each process knows of what
-// happened in the other.
+// Managed streams over real HTTP, with the parts of two api processes on one nats-server: listing,
+// creating, changing and deleting, what listeners get, quotas, and that each process learns of changes
+// in the other.
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -81,7 +81,7 @@ function hashesOf(client: Client): string[] {
     .map(({ data }) => JSON.parse(data ?? '').tx_hash);
 }
 
-/** Until the answer is as expected: other processes learn of a change within a second. */
+/** Repeats until the response is as expected: other processes learn of a change within a second. */
 async function eventually<T>(ask: () => Promise<T>, wanted: (answer: T) => boolean): Promise<T> {
   for (;;) {
     const answer = await ask();
@@ -91,7 +91,7 @@ async function eventually<T>(ask: () => Promise<T>, wanted: (answer: T) => boole
 }
 
 describe('streams', () => {
-  test('are made, listed, changed and deleted, and seen by every process', async () => {
+  test('are created, listed, changed and deleted, and seen by every process', async () => {
     const account = newAccount();
     const made = await call(one, account, 'POST', '/streams', {
       name: ' whales ',
@@ -187,14 +187,14 @@ describe('quotas', () => {
     expect((await call(one, account, 'GET', `/streams/${id}/meta`)).body.tags).toEqual(['a']);
   });
 
-  test('hold against twenty requests at once at two processes', async () => {
+  test('hold for concurrent requests at two processes', async () => {
     const account = newAccount('individual');
     const [seen] = await Promise.all([
       Promise.all(
         Array.from({ length: 30 }, (_, n) =>
           call(n % 2 === 0 ? one : other, account, 'POST', '/streams', {
             name: `${n}`,
-            // Every other one is naked, of which two are allowed.
+            // One in three is naked, of which two are allowed.
             ...(n % 3 === 0 ? {} : { tags: ['a'] }),
           }),
         ),
@@ -292,7 +292,7 @@ describe('listening', () => {
       addresses: [],
       series: ['nfl'],
     });
-    // Events of the other kind tell when the change has come; those of the first must end then.
+    // Events of the other kind show that the change has arrived; the first kind must end then.
     const later: string[] = [];
     for (const client of clients) {
       while (hashesOf(client).length === 1 + later.length) later.push(await trade(2, [], 'NFL'));
@@ -309,7 +309,7 @@ describe('listening', () => {
     }
   });
 
-  test('resumes at another process after what was seen', async () => {
+  test('resumes at another process after the last event seen', async () => {
     const account = newAccount();
     const id = await create(account, { addresses: [address(5)] });
     const client = await listen(one, account, id).begun();
@@ -325,7 +325,7 @@ describe('listening', () => {
     resumed.close();
   });
 
-  test('ends when the stream is disabled or deleted, everywhere', async () => {
+  test('ends in every process when the stream is disabled or deleted', async () => {
     const account = newAccount();
     const id = await create(account, { addresses: [address(1)] });
     const path = `/streams/${id}`;
@@ -349,7 +349,7 @@ describe('listening', () => {
     await again.until(({ ended }) => ended);
   });
 
-  test.each(['12a', '-1', '1'.repeat(21)])('refuses the position %s', async (position) => {
+  test.each(['12a', '-1', '1'.repeat(21)])('refuses the cursor %s', async (position) => {
     const account = newAccount();
     const id = await create(account);
     const client = listen(one, account, id, position);

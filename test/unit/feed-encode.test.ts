@@ -1,5 +1,4 @@
-// The two forms of an order event against frames that were written by hand from specification
-// 2.14, 2.2 and 2.1.
+// The formats of an order event against examples written by hand from the interface specification.
 import { describe, expect, test } from 'vitest';
 import { encodeMatch, gapBlock, matchBlock } from '../../api/feed/encode.ts';
 import { address, fill, hash, market, match } from './feed-matches.ts';
@@ -35,7 +34,7 @@ const MATCH = match(0xabc, {
 });
 
 describe('encodeMatch', () => {
-  test('writes the compact array in the order of 2.14, the id as its own digits', () => {
+  test('writes the compact array in the specified order, the id digit by digit', () => {
     expect(encodeMatch(MATCH, 'compact')).toBe(
       `["${hash(0xabc)}","2025-11-03 07:08:09.045Z",` +
         `[9223372036854775807,"Will “it” rain\\nin Zürich? 雨","will-it-rain",` +
@@ -48,7 +47,7 @@ describe('encodeMatch', () => {
     );
   });
 
-  test('writes the labelled object with the names of 2.14, 2.2 and 2.1', () => {
+  test('writes the labelled object with the specified names', () => {
     const text = encodeMatch(MATCH, 'json');
     expect(text).not.toContain('\n');
     expect(JSON.parse(text)).toEqual({
@@ -110,7 +109,7 @@ describe('encodeMatch', () => {
     });
   });
 
-  test('shows a market that the catalogue does not know with id 0 and empty texts', () => {
+  test('writes an unknown market with id 0 and empty strings', () => {
     const unknown = match(1, {
       market: market({ marketId: '0', outcomes: ['', ''], startDate: '', endDate: '', tags: [] }),
     });
@@ -127,7 +126,7 @@ describe('blocks', () => {
     expect(matchBlock(10_001, '[1]', 'compact')).toBe('id: 10001\nevent: order\ndata: [1]\n\n');
   });
 
-  test('a gap moves the client only where delivery goes on live', () => {
+  test('a gap moves the cursor only if delivery continues live', () => {
     expect(gapBlock(50_001n, 70_002)).toBe(
       'event: gap\ndata: {"requested":50001,"first_available":70002}\n\n',
     );

@@ -1,4 +1,4 @@
-// Filters of the order feed: the query, the predicate and the index, each against a naive twin.
+// Filters of the order feed: the query, the predicate and the index, each against a naive implementation.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Problem } from '../../api/errors.ts';
@@ -118,7 +118,7 @@ describe('matches', () => {
 });
 
 describe('FilterIndex', () => {
-  test('finds everyone who matches, and nobody who was removed', () => {
+  test('finds every member that matches, and none that was removed', () => {
     const seed = newSeed();
     console.info(`seed ${seed}`);
     const random = seeded(seed);
@@ -146,7 +146,7 @@ describe('FilterIndex', () => {
 });
 
 describe('parseFeedQuery', () => {
-  test('takes empty lists as no filter, repeated ones as one, and drops blanks', () => {
+  test('ignores empty lists, joins repeated ones and drops blanks', () => {
     const { filter, format, requested } = parse('traders=&tags=,%20,&series=');
     expect([filter.traders.size, filter.tags.size, filter.series.size]).toEqual([0, 0, 0]);
     expect([format, requested]).toEqual(['compact', 0n]);
@@ -169,7 +169,7 @@ describe('parseFeedQuery', () => {
     expect(issuesOf(text)).toEqual(paths);
   });
 
-  test('reads the header before the parameter', () => {
+  test('prefers the header to the parameter', () => {
     expect(parseFeedQuery({ lastEventId: '7' }, '8').requested).toBe(8n);
     expect(parseFeedQuery({ lastEventId: '7' }, '').requested).toBe(7n);
     expect(issuesOf('lastEventId=7', 'x')).toEqual(['Last-Event-ID']);
