@@ -4,6 +4,11 @@
  */
 import { LEDGER_STREAM, LEDGER_SUBJECTS } from '../ingest/contract.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract-feed.ts';
+import {
+  METADATA_AGE_MAX_MS,
+  METADATA_STREAM,
+  METADATA_SUBJECTS,
+} from '../ingest/contract-metadata.ts';
 import type { Nats } from './nats/connection.ts';
 import { ensureStream } from './nats/streams.ts';
 
@@ -23,13 +28,22 @@ export const PROJECTORS_BUCKET = 'projectors';
 /** What ingest must remember beside the streams: operators, the first block of the feed. */
 export const INGEST_BUCKET = 'ingest';
 
-/** Creates LEDGER (kept for ever) and FEED (72 hours), or checks that they are as asked for. */
+/**
+ * Creates LEDGER (kept for ever), FEED (72 hours) and METADATA (30 days), or checks that they are as
+ * asked for.
+ */
 export async function ensureStreams(nats: Nats, replicas: number): Promise<void> {
   await ensureStream(nats, { name: LEDGER_STREAM, subjects: [LEDGER_SUBJECTS], replicas });
   await ensureStream(nats, {
     name: FEED_STREAM,
     subjects: [FEED_SUBJECTS],
     maxAgeMs: FEED_AGE_MAX_MS,
+    replicas,
+  });
+  await ensureStream(nats, {
+    name: METADATA_STREAM,
+    subjects: [METADATA_SUBJECTS],
+    maxAgeMs: METADATA_AGE_MAX_MS,
     replicas,
   });
 }

@@ -8,7 +8,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { Gauge, type Registry } from 'prom-client';
 import type { Hex } from 'viem';
-import type { Balance, Hash } from './contract.ts';
+import type { Hash } from './contract.ts';
+import type { Balance } from './contract-metadata.ts';
 import type { Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 

@@ -3,7 +3,7 @@
  * Bounded by pages a round; what a round leaves is gone on with in the next, up to BACKLOG_PAGES_MAX,
  * because a market that was missed here is asked for when it is traded.
  */
-import type { Listing } from './contract.ts';
+import type { Listing } from './contract-metadata.ts';
 import type { Gamma } from './gamma.ts';
 
 const ROUND_PAGES_MAX = 5;

@@ -4,7 +4,8 @@
  * ingest. Amounts are as in contract.ts; a match of FEED may still be pending.
  */
 import { z } from 'zod';
-import { Address, Amount, Fill, Hash, Index, IsoSecond, Listing, Profile } from './contract.ts';
+import { Address, Amount, Fill, Hash, Index, IsoSecond } from './contract.ts';
+import { Listing, Profile } from './contract-metadata.ts';
 
 export const FEED_STREAM = 'FEED';
 export const FEED_SUBJECTS = 'feed.>';

@@ -1,6 +1,6 @@
 /**
  * What ingest publishes to the JetStream stream LEDGER: events, subjects, message ids and codec; FEED's are
- * in contract-feed.ts. The projector and the api import these files and nothing else of ingest.
+ * in contract-feed.ts, METADATA's in contract-metadata.ts. The projector and the api import these files and nothing else of ingest.
  * Amounts are decimal strings on the wire and bigint in memory, in micro-units (1 USDC or
  * 1 share = 1_000_000). Everything in LEDGER is final.
  */
@@ -45,7 +45,7 @@ export const Hash = z
   .string()
   .regex(/^0x[0-9a-f]{64}$/)
   .transform((text) => text as `0x${string}`);
-const TokenId = z.string().regex(/^\d{1,78}$/);
+export const TokenId = z.string().regex(/^\d{1,78}$/);
 export const Index = z.int().nonnegative();
 const OutcomeIndex = z.union([z.literal(0), z.literal(1)]);
 /** `YYYY-MM-DDTHH:MM:SSZ`, or '' where the source has none. */
@@ -97,57 +97,6 @@ export const Resolution = z.object({
 });
 export type Resolution = z.infer<typeof Resolution>;
 
-/** A market's metadata as last seen; a later listing of the same condition replaces it. */
-export const Listing = z.object({
-  kind: z.literal('listing'),
-  conditionId: Hash,
-  /** Numeric market id, decimal; '0' while the metadata service does not know the market. */
-  marketId: z.string().regex(/^\d{1,19}$/),
-  question: z.string(),
-  slug: z.string(),
-  startDate: IsoSecond,
-  endDate: IsoSecond,
-  icon: z.string(),
-  negRisk: z.boolean(),
-  eventSlug: z.string(),
-  eventTitle: z.string(),
-  eventIcon: z.string(),
-  seriesSlug: z.string(),
-  tags: z.array(z.string()),
-  outcomes: z.tuple([z.string(), z.string()]),
-  tokenIds: z.tuple([TokenId, TokenId]),
-  groupItemTitle: z.string(),
-  sportsMarketType: z.string(),
-});
-export type Listing = z.infer<typeof Listing>;
-
-/** A trader's public profile as last seen; '' where the owner set nothing. */
-export const Profile = z.object({
-  kind: z.literal('profile'),
-  address: Address,
-  name: z.string(),
-  profileImage: z.string(),
-  xUsername: z.string(),
-  createdAt: IsoSecond,
-  takerTier: z.int().min(0).max(6),
-  takerTierName: z.string(),
-  /** Rolling 30-day weighted volume in USD; null until the public profile gave one. */
-  weightedVolumeUsd: z.number().nullable(),
-});
-export type Profile = z.infer<typeof Profile>;
-
-/** pUSD balance of a trader at the end of a block. */
-export const Balance = z.object({
-  kind: z.literal('balance'),
-  address: Address,
-  balance: z
-    .string()
-    .regex(/^\d{1,19}$/)
-    .transform((text) => BigInt(text)),
-  blockNumber: Index,
-});
-export type Balance = z.infer<typeof Balance>;
-
 /** Closes a final block: everything of it is in LEDGER before this. The cursor after a restart. */
 export const BlockMarker = z.object({
   kind: z.literal('block'),
@@ -171,15 +120,7 @@ export const Refused = z.object({
 });
 export type Refused = z.infer<typeof Refused>;
 
-export const LedgerEvent = z.discriminatedUnion('kind', [
-  Match,
-  Resolution,
-  Listing,
-  Profile,
-  Balance,
-  BlockMarker,
-  Refused,
-]);
+export const LedgerEvent = z.discriminatedUnion('kind', [Match, Resolution, BlockMarker, Refused]);
 export type LedgerEvent = z.infer<typeof LedgerEvent>;
 
 /** Label of the winning outcome: '50-50' where both outcomes are paid alike. */
@@ -191,16 +132,12 @@ export function winningOutcome(
   return payouts[0] > payouts[1] ? outcomes[0] : outcomes[1];
 }
 
-/** Subject of a LEDGER event: by market, by trader, or one for the whole chain. */
+/** Subject of a LEDGER event: by market, or one for the whole chain. */
 export function ledgerSubject(event: LedgerEvent): string {
   switch (event.kind) {
     case 'match':
     case 'resolution':
-    case 'listing':
       return `ledger.${partitionOf(event.conditionId)}.${event.kind}`;
-    case 'profile':
-    case 'balance':
-      return `ledger.${partitionOf(event.address)}.${event.kind}`;
     case 'block':
       return BLOCK_SUBJECT;
     case 'refused':
@@ -208,22 +145,13 @@ export function ledgerSubject(event: LedgerEvent): string {
   }
 }
 
-/**
- * Message id of a chain fact: the same fact always has the same id. Metadata is identified by
- * its content (`version`), so that an unchanged listing is not stored again at once.
- */
-export function ledgerMessageId(event: LedgerEvent, version: string): string {
+/** Message id of a chain fact: the same fact always has the same id. */
+export function ledgerMessageId(event: LedgerEvent): string {
   switch (event.kind) {
     case 'match':
     case 'resolution':
     case 'refused':
       return `${event.kind}:${event.txHash}:${event.logIndex}`;
-    case 'listing':
-      return `listing:${event.conditionId}:${version}`;
-    case 'profile':
-      return `profile:${event.address}:${version}`;
-    case 'balance':
-      return `balance:${event.address}:${event.blockNumber}`;
     case 'block':
       return `block:${event.blockNumber}`;
   }

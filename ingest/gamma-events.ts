@@ -2,7 +2,7 @@
  * Tags and series of events, for markets that carry no tags of their own (as on the real service,
  * where the event inside a market has none). Remembered for a while: the markets of an event share it.
  */
-import type { Listing } from './contract.ts';
+import type { Listing } from './contract-metadata.ts';
 import type { Parser } from './gamma.ts';
 import { GammaError, type GammaHttp } from './gamma-http.ts';
 import { type ParsedEvent, type ParsedMarket, parseEvent } from './gamma-shapes.ts';

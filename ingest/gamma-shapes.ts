@@ -5,7 +5,8 @@
  * answers in test/fixtures/gamma-*.json.
  */
 import { z } from 'zod';
-import { type Hash, Listing, Profile } from './contract.ts';
+import type { Hash } from './contract.ts';
+import { Listing, Profile } from './contract-metadata.ts';
 
 /** Longer texts are cut: the real ones are below 1,000 characters, a message holds 1 MB. */
 const TEXT_MAX = 4_000;

@@ -6,7 +6,8 @@
  */
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Hash, Listing, Profile } from './contract.ts';
+import type { Hash } from './contract.ts';
+import type { Listing, Profile } from './contract-metadata.ts';
 import { EventCache } from './gamma-events.ts';
 import { GammaError, type GammaFailure, GammaHttp, type GammaHttpOptions } from './gamma-http.ts';
 import {

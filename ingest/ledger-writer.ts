@@ -4,7 +4,6 @@
  * only. What a killed predecessor published after its last marker is known and never published again:
  * those facts are all of one block, because a marker closes every block that has facts.
  */
-import { hash } from 'node:crypto';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { OrderedPublisher } from '../infra/nats/publisher.ts';
 import { lastMessage, storedSince } from '../infra/nats/read.ts';
@@ -35,10 +34,7 @@ export type Cursor = {
 
 /** Publishes an event of LEDGER under its own subject and id. */
 export function publishEvent(ledger: OrderedPublisher, event: LedgerEvent): Promise<void> {
-  const data = encodeEvent(event);
-  const isVersioned = event.kind === 'listing' || event.kind === 'profile';
-  const version = isVersioned ? hash('sha256', data, 'base64url').slice(0, 16) : '';
-  return ledger.publish(ledgerSubject(event), ledgerMessageId(event, version), data);
+  return ledger.publish(ledgerSubject(event), ledgerMessageId(event), encodeEvent(event));
 }
 
 /** The newest block marker of LEDGER and what was published after it. */
@@ -91,7 +87,7 @@ export class LedgerWriter {
 
   /** Publishes facts without closing their block; resolves with how many were new to LEDGER. */
   async writeFacts(events: readonly ChainFact[]): Promise<number> {
-    const isNew = (event: ChainFact) => !this.#published.has(placeOf(ledgerMessageId(event, '')));
+    const isNew = (event: ChainFact) => !this.#published.has(placeOf(ledgerMessageId(event)));
     const left = this.#published.size === 0 ? events : events.filter(isNew);
     await Promise.all(left.map((event) => publishEvent(this.#ledger, event)));
     return left.length;
@@ -125,7 +121,7 @@ export class LedgerWriter {
   }
 
   #checkPublished(block: number, events: readonly ChainFact[]): void {
-    const places = new Set(events.map((event) => placeOf(ledgerMessageId(event, ''))));
+    const places = new Set(events.map((event) => placeOf(ledgerMessageId(event))));
     const stray = [...this.#published].find((place) => !places.has(place));
     if (stray === undefined) return;
     throw new FinalReorgError(

@@ -1,5 +1,6 @@
 /**
- * The ingest process: final blocks → LEDGER, pending matches and new blocks → FEED, metadata → both.
+ * The ingest process: final blocks → LEDGER, pending matches and new blocks → FEED, metadata →
+ * METADATA.
  * Starts alone from environment variables (infra/config.ts) and the commands of cli.ts; after any
  * crash it goes on where LEDGER ends. It deliberately knows nothing of ClickHouse.
  */
@@ -17,16 +18,18 @@ import { LedgerStateError, settleStart } from './backfill.ts';
 import { Balances, countBalances } from './balances.ts';
 import { chainOf } from './chains.ts';
 import { type Command, HELP, readCommand, UsageError } from './cli.ts';
-import { LEDGER_STREAM, type LedgerEvent } from './contract.ts';
+import { LEDGER_STREAM } from './contract.ts';
 import { FEED_STREAM } from './contract-feed.ts';
+import { METADATA_STREAM, type MetadataEvent } from './contract-metadata.ts';
 import { FeedWriter } from './feed.ts';
 import { followFinal } from './final-blocks.ts';
 import { FinalReorgError } from './fork.ts';
 import { connectGamma } from './gamma.ts';
-import { publishEvent, readCursor } from './ledger-writer.ts';
+import { readCursor } from './ledger-writer.ts';
 import { Subscription } from './mempool.ts';
 import { connectMempoolNode } from './mempool-node.ts';
 import { Metadata } from './metadata.ts';
+import { MetadataPublisher } from './metadata-stream.ts';
 import { countMetadata, countWriters, pendingMetrics, Readiness, setSource } from './metrics.ts';
 import { Operators } from './operators.ts';
 import { PendingMatches } from './pending.ts';
@@ -175,10 +178,16 @@ async function ingest(
       onForeign: ({ messageId }) => feed.remember(messageId),
     }),
   );
-  countWriters(registry, { [LEDGER_STREAM]: ledger, [FEED_STREAM]: feedWriter });
-  readiness.writing({ [LEDGER_STREAM]: ledger, [FEED_STREAM]: feedWriter });
+  const metadataPublisher = new MetadataPublisher(nats, signal);
+  const writers = {
+    [LEDGER_STREAM]: ledger,
+    [FEED_STREAM]: feedWriter,
+    [METADATA_STREAM]: metadataPublisher,
+  };
+  countWriters(registry, writers);
+  readiness.writing(writers);
   const fail = (error: unknown) => failed.abort(error);
-  const publish = (event: LedgerEvent) => publishEvent(ledger, event);
+  const publish = (event: MetadataEvent) => metadataPublisher.publish(event);
   const gamma = connectGamma({ url: config.GAMMA_URL, logger, signal });
   const metadata = new Metadata({
     chain,

@@ -1,20 +1,21 @@
 /**
  * What ingest knows about markets and traders: listings, profiles, resolutions, and which outcome a
- * token stands for. Learned from the metadata API and the chain; every change goes to LEDGER through
- * `onChange`. It never holds back a fill: what is unknown is empty.
+ * token stands for. Learned from the metadata API and the chain; every change goes to METADATA
+ * through `onChange`. It never holds back a fill: what is unknown is empty.
  */
 
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
 import { NewMarkets } from './catalogue-poll.ts';
-import { restoreEvents } from './catalogue-restore.ts';
 import type { Chain } from './chains.ts';
-import { type Hash, type Listing, type Profile, winningOutcome } from './contract.ts';
+import { type Hash, winningOutcome } from './contract.ts';
 import type { FeedMatch, FeedTrader } from './contract-feed.ts';
+import type { Listing, Profile } from './contract-metadata.ts';
 import { type Gamma, MARKETS_BATCH_MAX, PROFILES_BATCH_MAX } from './gamma.ts';
 import { GammaError } from './gamma-http.ts';
 import { MetadataCache } from './metadata-cache.ts';
+import { restoreMetadata } from './metadata-stream.ts';
 import { TokenMap } from './token-ids.ts';
 import { UnknownTokens } from './unknown-tokens.ts';
 
@@ -115,9 +116,9 @@ export class Metadata {
     });
   }
 
-  /** Puts back what LEDGER already holds, so that a restart neither asks nor publishes it again. */
+  /** Restores what METADATA and LEDGER hold, so that a restart neither fetches nor publishes it again. */
   async restore(nats: Nats): Promise<void> {
-    await restoreEvents(nats, this.#logger, (event) => {
+    await restoreMetadata(nats, this.#logger, (event) => {
       if (event.kind === 'listing') {
         this.#listings.restore(event.conditionId, event);
         this.#tokens.restore(event);

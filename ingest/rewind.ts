@@ -1,6 +1,6 @@
 /**
  * The repair of LEDGER after a final block was replaced: takes out every chain fact and marker after a
- * block, so that ingest goes on from there with the chain's new history. Listings and profiles stay.
+ * block, so that ingest goes on from there with the chain's new history. METADATA stays as it is.
  * Invariant: while a rewind is unfinished ingest refuses to start, and the rewind can be run again.
  * It cannot take back what consumers have read: docs/operations.md says how they are rebuilt.
  */
@@ -15,7 +15,7 @@ import { BLOCK_SUBJECT, type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } fro
 const REWIND_KEY = 'rewind';
 const WINDOW_MESSAGES = 10_000;
 const STANDSTILL_MS = 1_000;
-const CHAIN_KINDS = ['match', 'resolution', 'refused', 'block', 'balance'] as const;
+const CHAIN_KINDS = ['match', 'resolution', 'refused', 'block'] as const;
 type ChainKind = (typeof CHAIN_KINDS)[number];
 
 export type RewindPlan = {
@@ -46,7 +46,7 @@ export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPla
       `LEDGER has no block up to ${toBlock}: empty it instead, and start again`,
     );
   }
-  const removed = { match: 0, resolution: 0, refused: 0, block: 0, balance: 0 };
+  const removed = { match: 0, resolution: 0, refused: 0, block: 0 };
   const sequences: number[] = [];
   let newest = found.marker.blockNumber;
   const start = { sequence: found.sequence + 1 };

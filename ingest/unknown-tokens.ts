@@ -6,7 +6,8 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import type { Hash, Listing } from './contract.ts';
+import type { Hash } from './contract.ts';
+import type { Listing } from './contract-metadata.ts';
 import { GammaError } from './gamma-http.ts';
 
 /** How long LEDGER waits for the market of a token before the match is refused. */

@@ -1,6 +1,6 @@
 /**
  * The projector's loop: LEDGER → book → batches → ClickHouse. A reader folds events as they come and
- * a writer stores what they became; the reader is at most QUEUE_ROWS_MAX rows ahead. Metadata is
+ * a writer stores what they became; the reader is at most QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are
  * stored before the batch of the same events, progress after it. A dead ClickHouse is waited for.
  */
 import type { Logger } from 'pino';
@@ -12,13 +12,11 @@ import { decodeLedgerEvent, LEDGER_STREAM, type LedgerEvent } from '../ingest/co
 import { type BookedEvent, batchesOf } from './batch.ts';
 import { Book } from './fold.ts';
 import type { Stored } from './lag.ts';
-import type { Fact } from './metadata.ts';
 import type { ProjectorMetrics } from './metrics.ts';
 import { type Projected, Queue } from './queue.ts';
-import type { Progress, Store } from './store.ts';
+import type { Fact, Progress, Store } from './store.ts';
 
 const PROGRESS_MS = 10_000;
-const DICTIONARY_MS = 2_000;
 /** How far before the checkpoint to read when the stream is not the one it was taken from. */
 const REWIND_MS = 600_000;
 
@@ -161,14 +159,11 @@ async function write(
 ): Promise<void> {
   const { store, onStored, assertOwner, partitions } = options;
   let progressAt = 0;
-  let dictionaryAt = 0;
-  let newListings = false;
   for (;;) {
-    const chunk = await queue.take(signal, newListings ? DICTIONARY_MS : undefined);
+    const chunk = await queue.take(signal);
     if (chunk === 'closed') break;
     if (chunk.facts.length > 0) {
-      const listings = await patiently(options, 'metadata', () => store.writeFacts(chunk.facts));
-      newListings ||= listings;
+      await patiently(options, 'facts', () => store.writeFacts(chunk.facts));
     }
     for (const batch of batchesOf(chunk.events)) {
       assertOwner();
@@ -176,11 +171,6 @@ async function write(
       await patiently(options, 'batch', () => store.writeBatch(batch));
       stored?.();
       options.metrics?.batchRows.observe(batch.rows.length);
-    }
-    if (newListings && Date.now() - dictionaryAt >= DICTIONARY_MS) {
-      await patiently(options, 'dictionary', () => store.reloadDictionary());
-      dictionaryAt = Date.now();
-      newListings = false;
     }
     const { last } = chunk;
     if (last === undefined) continue;

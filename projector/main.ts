@@ -1,5 +1,5 @@
 /**
- * The projector process: folds LEDGER into positions and writes them to ClickHouse. Several share the
+ * The projector process: folds LEDGER into positions and writes them and METADATA to ClickHouse. Several share the
  * partitions (PROJECTOR_INSTANCE i/n), and a rebuild pauses them (pause.ts). Starts alone from
  * environment variables (infra/config.ts); stops on SIGTERM with nothing half done.
  */
@@ -22,6 +22,7 @@ import type { Deployment } from './cluster.ts';
 import { runProjector } from './consume.ts';
 import { createLag, type Lag } from './lag.ts';
 import { LEASE_TTL_MS, LeaseLostError, leaseHolder, partitionsOf, takeLeases } from './lease.ts';
+import { MetadataLag, projectMetadata } from './metadata.ts';
 import { type ProjectorMetrics, projectorMetrics } from './metrics.ts';
 import { pauseAsked, pauseLifted } from './pause.ts';
 import { Store } from './store.ts';
@@ -49,6 +50,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   };
   const registry = createRegistry('projector');
   const lag = createLag(registry, partitions);
+  const metadataLag = new MetadataLag(registry);
   const figures = projectorMetrics(registry);
   const metrics =
     config.METRICS_PORT === undefined
@@ -57,7 +59,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           registry,
           host: config.METRICS_HOST,
           port: config.METRICS_PORT,
-          notReady: () => lag.notReady(),
+          notReady: () => ({ ...lag.notReady(), ...metadataLag.notReady() }),
         });
   if (metrics !== undefined) report({ event: 'metrics', port: metrics.port });
   try {
@@ -77,6 +79,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           deployment,
           partitions,
           lag,
+          metadataLag,
           figures,
           logger,
           signal,
@@ -106,13 +109,15 @@ async function projectUntilPaused(options: {
   readonly deployment: Deployment;
   readonly partitions: readonly number[];
   readonly lag: Lag;
+  readonly metadataLag: MetadataLag;
   readonly figures: ProjectorMetrics;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly report: ProcessContext['report'];
 }): Promise<void> {
-  const { nats, client, kv, deployment, partitions, lag, figures, logger, signal, report } =
+  const { nats, client, kv, deployment, partitions, lag, metadataLag, logger, signal, report } =
     options;
+  const metrics = options.figures;
   const stop = new AbortController();
   const running = AbortSignal.any([signal, stop.signal]);
   let paused = false;
@@ -130,6 +135,22 @@ async function projectUntilPaused(options: {
     const leases = await takeLeases({ kv, keys: partitions, holder, logger, signal: running });
     leases.kept.catch(fail);
     lag.watch(nats, running).catch(fail);
+    // The stream has one reader: the owner of the first partition.
+    const metadata = partitions.includes(0)
+      ? projectMetadata({
+          nats,
+          client,
+          deployment,
+          assertOwner: leases.assertHeld,
+          logger,
+          metrics,
+          lag: metadataLag,
+          signal: running,
+          onStored: (sequence) => report({ event: 'metadata_stored', sequence }),
+        }).catch((error: unknown) => {
+          if (!running.aborted) fail(error);
+        })
+      : undefined;
     try {
       await runProjector({
         nats,
@@ -137,7 +158,7 @@ async function projectUntilPaused(options: {
         partitions,
         assertOwner: leases.assertHeld,
         logger,
-        metrics: figures,
+        metrics,
         signal: running,
         onStart: () => report({ event: 'projecting' }),
         onStored: (progress) => {
@@ -147,6 +168,7 @@ async function projectUntilPaused(options: {
       });
     } finally {
       stop.abort();
+      await metadata;
       await leases.kept;
     }
   } catch (error) {

@@ -1,17 +1,162 @@
 /**
- * Rows of the metadata tables: markets, traders, balances, resolutions, refused events. All of them are
- * upserts of which the newest LEDGER sequence (or block) wins, so writing one again does no harm.
+ * METADATA → the tables markets, traders and balances. The owner of partition 0 reads the stream through
+ * one durable consumer and acknowledges after the insert. Rows are upserts of which the newest
+ * observation (of a balance: the newest block) wins, so inserting one again does no harm.
  */
-import type { Balance, Hash, Listing, Profile, Refused, Resolution } from '../ingest/contract.ts';
+import type { ClickHouseClient } from '@clickhouse/client';
+import type { Logger } from 'pino';
+import { Gauge, type Registry } from 'prom-client';
+import { z } from 'zod';
+import type { Reasons } from '../infra/metrics.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import { durableBatches } from '../infra/nats/durable.ts';
+import { retry } from '../infra/retry.ts';
+import {
+  decodeObservation,
+  METADATA_STREAM,
+  type Observation,
+} from '../ingest/contract-metadata.ts';
+import { type Deployment, reloadStatement } from './cluster.ts';
+import type { ProjectorMetrics } from './metrics.ts';
 
-/** A metadata event with the sequence that makes the newest one win. */
-export type Fact = {
-  readonly sequence: number;
-  readonly event: Listing | Profile | Balance | Refused | Resolution;
+/** Readers of tags and series see new listings after this at the latest. */
+const DICTIONARY_MS = 2_000;
+/** Above this the texts of the api are too old to be called current. */
+const READY_EVENTS_MAX = 10_000;
+
+export type MetadataOptions = {
+  readonly nats: Nats;
+  readonly client: ClickHouseClient;
+  readonly deployment: Deployment;
+  /** Throws when partition 0 may have another owner by now. */
+  readonly assertOwner: () => void;
+  readonly logger: Logger;
+  readonly metrics: ProjectorMetrics;
+  readonly lag: MetadataLag;
+  readonly signal: AbortSignal;
+  /** Called when everything up to a METADATA sequence is stored. */
+  readonly onStored: (sequence: number) => void;
 };
 
-/** Table, columns and values of one fact. */
-export function factRow({ sequence, event }: Fact) {
+export class MetadataLag {
+  /** Events of METADATA that are not stored; undefined while another projector stores them. */
+  events: number | undefined;
+
+  constructor(registry: Registry) {
+    const lag = this;
+    new Gauge({
+      name: 'fillstream_projector_metadata_lag_events',
+      help: 'events of METADATA that are not stored yet; 0 where another projector stores them',
+      registers: [registry],
+      collect() {
+        this.set(lag.events ?? 0);
+      },
+    });
+  }
+
+  notReady(): Reasons {
+    if (this.events === undefined || this.events <= READY_EVENTS_MAX) return {};
+    return { metadata: `${this.events} events behind` };
+  }
+}
+
+/** Runs until the signal aborts. Throws what `assertOwner` throws. */
+export async function projectMetadata(options: MetadataOptions): Promise<void> {
+  const { nats, client, deployment, assertOwner, lag, signal, onStored } = options;
+  let timer: NodeJS.Timeout | undefined;
+  const reload = () => {
+    timer = undefined;
+    client.command({ query: reloadStatement(deployment) }).catch((err: unknown) => {
+      options.logger.warn({ err }, 'the dictionary of markets was not reloaded');
+      timer ??= setTimeout(reload, DICTIONARY_MS);
+    });
+  };
+  try {
+    const name = await patiently(options, 'metadata', () => consumerName(client));
+    for await (const batch of durableBatches(nats, { stream: METADATA_STREAM, name, signal })) {
+      lag.events = batch.messages.length + batch.pending;
+      const rows = rowsOf(batch.messages, options);
+      for (const [table, { columns, values }] of rows) {
+        assertOwner();
+        await patiently(options, 'metadata', () =>
+          client.insert({
+            table,
+            columns: [...columns] as [string, ...string[]],
+            values,
+            format: 'JSONCompactEachRow',
+          }),
+        );
+      }
+      batch.acknowledge();
+      lag.events = batch.pending;
+      onStored(batch.reached);
+      if (rows.has('markets')) timer ??= setTimeout(reload, DICTIONARY_MS);
+    }
+  } finally {
+    clearTimeout(timer);
+    lag.events = undefined;
+  }
+}
+
+/**
+ * What is acknowledged belongs to these tables: after a ClickHouse that was made anew or restored, the
+ * table has another UUID, and a new consumer delivers the whole stream again.
+ */
+async function consumerName(client: ClickHouseClient): Promise<string> {
+  const result = await client.query({
+    query: `SELECT toString(uuid) AS uuid FROM system.tables
+      WHERE database = currentDatabase() AND name = 'markets'`,
+    format: 'JSONEachRow',
+  });
+  const [row] = z.array(z.object({ uuid: z.uuid() })).parse(await result.json());
+  if (row === undefined) throw new Error('there is no table markets: run the migrations');
+  return `projector-${row.uuid}`;
+}
+
+type Rows = ReadonlyMap<string, { readonly columns: readonly string[]; values: unknown[][] }>;
+
+/** Rows of a batch by table. */
+function rowsOf(
+  messages: readonly { readonly sequence: number; readonly data: Uint8Array }[],
+  { logger, metrics }: MetadataOptions,
+): Rows {
+  const rows = new Map<string, { columns: readonly string[]; values: unknown[][] }>();
+  for (const { sequence, data } of messages) {
+    let observation: Observation;
+    try {
+      observation = decodeObservation(data);
+    } catch (error) {
+      // Only ingest writes here, so this is a fault of ours; the next observation repairs it.
+      metrics.unreadable.inc();
+      logger.error({ sequence, err: error }, 'METADATA message cannot be read');
+      continue;
+    }
+    const { table, columns, values } = rowOf(observation);
+    const entry = rows.get(table) ?? { columns, values: [] };
+    entry.values.push(values);
+    rows.set(table, entry);
+  }
+  return rows;
+}
+
+/** Retries until it works or the signal aborts. */
+function patiently<T>(
+  { logger, metrics, signal }: MetadataOptions,
+  what: string,
+  attempt: () => Promise<T>,
+): Promise<T> {
+  return retry(attempt, {
+    signal,
+    isRetryable: () => true,
+    onRetry(error) {
+      metrics.retries.inc({ what });
+      logger.warn({ err: error, what }, 'ClickHouse did not take it, trying again');
+    },
+  });
+}
+
+/** Table, columns and values of one observation. */
+function rowOf({ observedAtMs, event }: Observation) {
   switch (event.kind) {
     case 'listing':
       return {
@@ -35,7 +180,7 @@ export function factRow({ sequence, event }: Fact) {
           event.tokenIds,
           event.groupItemTitle,
           event.sportsMarketType,
-          sequence,
+          observedAtMs,
         ],
       };
     case 'profile':
@@ -52,7 +197,7 @@ export function factRow({ sequence, event }: Fact) {
           event.takerTierName,
           event.weightedVolumeUsd ?? 0,
           event.weightedVolumeUsd !== null,
-          sequence,
+          observedAtMs,
         ],
       };
     case 'balance':
@@ -60,33 +205,6 @@ export function factRow({ sequence, event }: Fact) {
         table: 'balances',
         columns: ['trader_hex', 'balance', 'block_number'],
         values: [bare(event.address), event.balance.toString(), event.blockNumber],
-      };
-    case 'resolution':
-      return {
-        table: 'resolutions',
-        columns: RESOLUTION_COLUMNS,
-        values: [
-          bare(event.conditionId),
-          event.payouts[0].toString(),
-          event.payouts[1].toString(),
-          event.blockTime,
-          event.blockNumber,
-          event.logIndex,
-          sequence,
-        ],
-      };
-    case 'refused':
-      return {
-        table: 'refused_events',
-        columns: ['block_number', 'log_index', 'tx_hash_hex', 'reason', 'detail', 'sequence'],
-        values: [
-          event.blockNumber,
-          event.logIndex,
-          bare(event.txHash),
-          event.reason,
-          event.detail,
-          sequence,
-        ],
       };
   }
 }
@@ -125,17 +243,7 @@ const TRADER_COLUMNS = [
   'sequence',
 ] as const;
 
-const RESOLUTION_COLUMNS = [
-  'condition_id_hex',
-  'payout_0',
-  'payout_1',
-  'resolved_at',
-  'block_number',
-  'log_index',
-  'sequence',
-] as const;
-
 /** Hex without 0x, as the *_hex columns take it. */
-function bare(hex: Hash | `0x${string}`): string {
+function bare(hex: `0x${string}`): string {
   return hex.slice(2);
 }

@@ -5,7 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { TailMessage } from '../infra/nats/reader.ts';
 import { BATCH_ROWS_MAX, type BookedEvent } from './batch.ts';
-import type { Fact } from './metadata.ts';
+import type { Fact } from './store.ts';
 
 const QUEUE_ROWS_MAX = 50_000;
 /** Longest time that a row waits for others to share its insert. */
@@ -56,14 +56,9 @@ export class Queue {
     this.#notify();
   }
 
-  /** All that waits, once it is a full batch or FLUSH_MS passed; an empty chunk after `idleMs`. */
-  async take(signal: AbortSignal, idleMs: number | undefined): Promise<Chunk | 'closed'> {
-    const idleUntil = idleMs === undefined ? Number.POSITIVE_INFINITY : Date.now() + idleMs;
-    while (this.#last === undefined && !this.#closed) {
-      const leftMs = idleUntil - Date.now();
-      if (leftMs <= 0) break;
-      await this.#wait(leftMs);
-    }
+  /** All that waits, once it is a full batch or FLUSH_MS passed. */
+  async take(signal: AbortSignal): Promise<Chunk | 'closed'> {
+    while (this.#last === undefined && !this.#closed) await this.#changed.promise;
     const flushAt = Date.now() + FLUSH_MS;
     while (this.#last !== undefined && this.#rows < BATCH_ROWS_MAX && !this.#closed) {
       const leftMs = flushAt - Date.now();
@@ -92,7 +87,6 @@ export class Queue {
   }
 
   async #wait(milliseconds: number): Promise<void> {
-    if (!Number.isFinite(milliseconds)) return this.#changed.promise;
     const timer = new AbortController();
     await Promise.race([
       this.#changed.promise,

@@ -107,7 +107,7 @@ const SCANS: readonly Scan[] = [
         cost_basis, open_fees, version))`,
     },
   },
-  ...['markets', 'resolutions', 'traders', 'balances', 'refused_events'].map((table) => ({
+  ...['resolutions', 'refused_events'].map((table) => ({
     table,
     final: true,
     figures: CONTENTS,

@@ -34,7 +34,7 @@ const NEAR_MESSAGES = 5_000;
 /** Passes that try to come near; then it is paused all the same: ingest is as fast as we are. */
 const PASSES_MAX = 8;
 const ALL_PARTITIONS = partitionsOf(0, 1);
-const FACT_TABLES = ['markets', 'resolutions', 'traders', 'balances', 'refused_events'];
+const FACT_TABLES = ['resolutions', 'refused_events'];
 
 /** What a rebuild tells: phases with their own figures, and progress inside one. */
 export type Told = { readonly event: string } & Readonly<Record<string, unknown>>;
@@ -58,11 +58,6 @@ export type RebuildOptions = {
 
 /** The rebuilt tables contradict themselves: a fault of the fold or of a view. Nothing was swapped. */
 export class RebuildWrongError extends Error {}
-
-/** Nobody else can know of the tables beside: the projector there reloads no dictionary. */
-class BesideStore extends Store {
-  override async reloadDictionary(): Promise<void> {}
-}
 
 /** Resolves with true after a swap, with false when the differences were not accepted. */
 export async function rebuild(options: RebuildOptions): Promise<boolean> {
@@ -93,7 +88,7 @@ async function fill(options: Owner): Promise<void> {
   tell({ event: 'reading', from: source.kind });
   if (source.kind === 'fills') {
     await copyFacts(live, database, FACT_TABLES);
-    const store = new BesideStore(beside, ALL_PARTITIONS, { database: besideOf(database) });
+    const store = new Store(beside, ALL_PARTITIONS, { database: besideOf(database) });
     const onProgress = (done: number, all: number) =>
       tell({ event: 'progress', what: 'stored fills', done, all });
     await foldStoredFills({ live, store, source, signal, onProgress });
@@ -160,7 +155,7 @@ async function project(
   const store =
     which === 'live'
       ? new Store(options.live, ALL_PARTITIONS, { database })
-      : new BesideStore(options.beside, ALL_PARTITIONS, { database: besideOf(database) });
+      : new Store(options.beside, ALL_PARTITIONS, { database: besideOf(database) });
   const all = untilSequence - reached;
   await runProjector({
     nats,

@@ -12,8 +12,8 @@ type Definition = z.infer<typeof Definition>;
 
 /** A refreshable view, with the table that each refresh replaces. */
 const REFRESHED = /^CREATE MATERIALIZED VIEW \S+ REFRESH .*? TO \w+\.(\w+) /s;
-/** Names what was done to the database, not what LEDGER says. */
-const NOT_PROJECTED = 'migrations';
+/** Filled from METADATA, or a record of what was done to the database: nothing that LEDGER says. */
+const NOT_PROJECTED = new Set(['markets', 'traders', 'balances', 'migrations']);
 
 /** Name of the database beside `live`. */
 export function besideOf(live: string): string {
@@ -93,7 +93,7 @@ async function projected(client: ClickHouseClient, live: string) {
   const refreshed = allViews.filter(({ definition }) => REFRESHED.test(definition));
   const left = new Set(refreshed.map(({ definition }) => REFRESHED.exec(definition)?.[1] ?? ''));
   const isTable = ({ name, engine }: Definition) =>
-    engine !== 'MaterializedView' && name !== NOT_PROJECTED && !left.has(name);
+    engine !== 'MaterializedView' && !NOT_PROJECTED.has(name) && !left.has(name);
   return {
     tables: all.filter(isTable),
     views: allViews.filter((view) => !refreshed.includes(view)),

@@ -6,18 +6,11 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
-import { partitionOf } from '../ingest/contract.ts';
+import { partitionOf, type Refused, type Resolution } from '../ingest/contract.ts';
 import type { Batch } from './batch.ts';
-import {
-  type Deployment,
-  killStatement,
-  reloadStatement,
-  runningStatement,
-  syncStatements,
-} from './cluster.ts';
+import { type Deployment, killStatement, runningStatement, syncStatements } from './cluster.ts';
 import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
 import type { Book } from './fold.ts';
-import { type Fact, factRow } from './metadata.ts';
 
 /** Marks the projector's inserts in system.processes, so that a successor can end them. */
 const INSERT_MARK = 'fillstream-projector';
@@ -65,6 +58,9 @@ export type Progress = {
   readonly lastBlock: number;
   readonly lastLog: number;
 };
+
+/** A resolution or refused event with the LEDGER sequence that makes the newest one win. */
+export type Fact = { readonly sequence: number; readonly event: Refused | Resolution };
 
 export class Store {
   readonly #client: ClickHouseClient;
@@ -144,8 +140,8 @@ export class Store {
     });
   }
 
-  /** Upserts metadata; the order among `facts` does not matter. True if a listing was among them. */
-  async writeFacts(facts: readonly Fact[]): Promise<boolean> {
+  /** Upserts resolutions and refused events; their order does not matter. */
+  async writeFacts(facts: readonly Fact[]): Promise<void> {
     const rows = new Map<string, { columns: readonly string[]; values: unknown[][] }>();
     for (const fact of facts) {
       const { table, columns, values } = factRow(fact);
@@ -161,7 +157,6 @@ export class Store {
         format: 'JSONCompactEachRow',
       });
     }
-    return rows.has('markets');
   }
 
   /** Records that everything up to `progress` is stored; only ever after it is. */
@@ -179,11 +174,6 @@ export class Store {
       ]),
       format: 'JSONCompactEachRow',
     });
-  }
-
-  /** Makes new tags and series visible to queries; the embedded engine does not do it by itself. */
-  async reloadDictionary(): Promise<void> {
-    await this.#client.command({ query: reloadStatement(this.#deployment) });
   }
 
   async #fence(): Promise<void> {
@@ -296,4 +286,36 @@ function tipProgress(tip: z.infer<typeof Tip>): Progress {
     lastBlock: tip.block_number,
     lastLog: tip.event_log_index,
   };
+}
+
+const RESOLUTION_COLUMNS = [
+  'condition_id_hex',
+  'payout_0',
+  'payout_1',
+  'resolved_at',
+  'block_number',
+  'log_index',
+  'sequence',
+] as const;
+
+const REFUSED_COLUMNS = [
+  'block_number',
+  'log_index',
+  'tx_hash_hex',
+  'reason',
+  'detail',
+  'sequence',
+] as const;
+
+/** Table, columns and values of one fact. */
+function factRow({ sequence, event }: Fact) {
+  if (event.kind === 'resolution') {
+    const { conditionId, payouts, blockTime, blockNumber, logIndex } = event;
+    const amounts = payouts.map(String);
+    const values = [conditionId.slice(2), ...amounts, blockTime, blockNumber, logIndex, sequence];
+    return { table: 'resolutions', columns: RESOLUTION_COLUMNS, values };
+  }
+  const { blockNumber, logIndex, txHash, reason, detail } = event;
+  const values = [blockNumber, logIndex, txHash.slice(2), reason, detail, sequence];
+  return { table: 'refused_events', columns: REFUSED_COLUMNS, values };
 }

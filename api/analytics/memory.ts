@@ -32,6 +32,8 @@ import { warmUp } from './warm.ts';
 const REMEMBERED_MAX = 20_000;
 /** However a change was missed, it shows after this. */
 const AGE_MS_MAX = 900_000;
+/** Listings and profiles may be this stale: nothing tells of their changes. */
+const METADATA_AGE_MS_MAX = 5_000;
 const RETRY_MS = 1_000;
 
 /** LEDGER sequence of the fact that a row is of. */
@@ -41,14 +43,16 @@ type Sequenced = { readonly sequence: bigint };
 export class Memory<Row extends Sequenced> {
   readonly #isLive: () => boolean;
   readonly #keysMax: number;
+  readonly #ageMsMax: number;
   readonly #kept = new Map<string, { readonly row: Row | undefined; readonly atMs: number }>();
   /** The newest fact of a key, as far as one was seen. */
   readonly #facts = new Map<string, bigint>();
   readonly #together = new Together<Row>();
 
-  constructor(isLive: () => boolean, keysMax: number = REMEMBERED_MAX) {
+  constructor(isLive: () => boolean, keysMax: number = REMEMBERED_MAX, ageMsMax = AGE_MS_MAX) {
     this.#isLive = isLive;
     this.#keysMax = keysMax;
+    this.#ageMsMax = ageMsMax;
   }
 
   /**
@@ -70,7 +74,7 @@ export class Memory<Row extends Sequenced> {
     const found = new Map<string, Row>();
     const missing = keys.filter((key) => {
       const kept = this.#isLive() ? this.#kept.get(key) : undefined;
-      if (kept === undefined || performance.now() - kept.atMs > AGE_MS_MAX) return true;
+      if (kept === undefined || performance.now() - kept.atMs > this.#ageMsMax) return true;
       if (kept.row !== undefined) found.set(key, kept.row);
       return false;
     });
@@ -128,34 +132,21 @@ export type Memories = {
 /** Memories that are on while `isLive` says so; they remember nothing without it. */
 export function createMemories(isLive: () => boolean = () => false): Memories {
   return {
-    listings: new Memory(isLive),
+    listings: new Memory(isLive, REMEMBERED_MAX, METADATA_AGE_MS_MAX),
     resolutions: new Memory(isLive),
-    profiles: new Memory(isLive),
+    profiles: new Memory(isLive, REMEMBERED_MAX, METADATA_AGE_MS_MAX),
     // A market has two.
-    names: new Memory(isLive, 2 * REMEMBERED_MAX),
+    names: new Memory(isLive, 2 * REMEMBERED_MAX, METADATA_AGE_MS_MAX),
   };
 }
 
 /** Forgets what a fact replaces. */
 export function learn(memories: Memories, event: LedgerEvent, sequence: number): void {
-  switch (event.kind) {
-    case 'listing':
-      memories.listings.changed(event.conditionId, sequence);
-      memories.names.changed(`id:${event.marketId}`, sequence);
-      memories.names.changed(`slug:${event.slug}`, sequence);
-      return;
-    case 'resolution':
-      memories.resolutions.changed(event.conditionId, sequence);
-      return;
-    case 'profile':
-      memories.profiles.changed(event.address, sequence);
-      return;
-    default:
-  }
+  if (event.kind === 'resolution') memories.resolutions.changed(event.conditionId, sequence);
 }
 
 /** Servers before 2.10 filter by one subject: each is followed by itself. */
-const SUBJECTS = ['ledger.*.listing', 'ledger.*.resolution', 'ledger.*.profile'];
+const SUBJECTS = ['ledger.*.resolution'];
 
 /**
  * Memories that follow LEDGER until they are closed. They are off while NATS is away, and begin where

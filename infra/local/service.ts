@@ -8,10 +8,11 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { hashKey, storeKey } from '../../api/auth/keys.ts';
+import { METADATA_STREAM } from '../../ingest/contract-metadata.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { clickHouseUrlFault, connectClickHouse } from '../clickhouse.ts';
 import { ConfigError, type ServiceConfig } from '../config.ts';
-import { connectNats, natsOptions } from '../nats/connection.ts';
+import { connectNats, natsOptions, streamState } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
 import { KEYS_BUCKET } from '../streams.ts';
@@ -68,6 +69,7 @@ export class Service {
   readonly #processes: Child[] = [];
   #stopping: Promise<void> | undefined;
   #storedSequence = 0;
+  #storedMetadata = 0;
 
   constructor(options: ServiceOptions, config: ServiceConfig, environment: NodeJS.ProcessEnv) {
     this.#options = { ...options, data: resolve(options.data) };
@@ -101,7 +103,7 @@ export class Service {
       this.#start('projector', 'projector/main.ts', [], env, 'projecting'),
     ]);
     const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], smallEnv, 'caught_up');
-    await this.#stored(Number(caughtUp.sequence));
+    await this.#stored(Number(caughtUp.sequence), await this.#lastMetadata(NATS_URL));
     await this.#refreshLeaderboards(urls);
     const shown = concealer(this.#given);
     report({
@@ -229,6 +231,7 @@ export class Service {
 
   #hear(name: string, message: Message): void {
     if (message.event === 'stored') this.#storedSequence = Number(message.sequence);
+    if (message.event === 'metadata_stored') this.#storedMetadata = Number(message.sequence);
     if (message.event === 'progress') this.#options.report({ ...message, name });
     if (message.event === 'metrics') {
       const url = `http://127.0.0.1:${message.port}/metrics`;
@@ -236,9 +239,19 @@ export class Service {
     }
   }
 
-  /** Waits until ClickHouse holds LEDGER up to `sequence`. */
-  async #stored(sequence: number): Promise<void> {
-    while (this.#storedSequence < sequence && this.#stopping === undefined) await delay(POLL_MS);
+  async #lastMetadata(url: string): Promise<number> {
+    const nats = await connectNats({ ...natsOptions(this.#config), url, name: 'up' });
+    try {
+      return (await streamState(nats, METADATA_STREAM)).lastSequence;
+    } finally {
+      await nats.close();
+    }
+  }
+
+  /** Waits until ClickHouse holds LEDGER and METADATA up to these sequences. */
+  async #stored(ledger: number, metadata: number): Promise<void> {
+    const isBehind = () => this.#storedSequence < ledger || this.#storedMetadata < metadata;
+    while (isBehind() && this.#stopping === undefined) await delay(POLL_MS);
   }
 
   /** The long frames refresh every few minutes: not worth waiting for after a start. */

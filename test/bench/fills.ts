@@ -19,6 +19,7 @@ import {
   type GeneratorOptions,
   ledgerEvents,
   listingOf,
+  publishMetadata,
   traderFacts,
 } from '../support/ledger-generator.ts';
 import { median } from './report.ts';
@@ -109,15 +110,13 @@ async function withNats<T>(
   }
 }
 
+const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
+
 async function fillLedger(nats: Nats, options: GeneratorOptions) {
   await ensureStreams(nats, 1);
   const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
-  for (let market = 0; market < options.markets; market++) {
-    await publishEvent(ledger, listingOf(market));
-  }
-  for (let trader = 0; trader < options.traders; trader++) {
-    for (const fact of traderFacts(trader)) await publishEvent(ledger, fact);
-  }
+  await publishMetadata(nats, numbers(options.markets).map(listingOf));
+  await publishMetadata(nats, numbers(options.traders).flatMap(traderFacts));
   let fills = 0;
   const startedAt = performance.now();
   for (const event of ledgerEvents(options)) {

@@ -18,6 +18,7 @@ import {
   type GeneratorOptions,
   ledgerEvents,
   listingOf,
+  publishMetadata,
   random,
 } from '../support/ledger-generator.ts';
 import { type InsertWatch, watchInserts } from './insert-watch.ts';
@@ -127,7 +128,10 @@ async function startLoad(nats: Nats, seed: number, stored: () => number) {
   };
   await ensureStreams(nats, 1);
   const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
-  for (let market = 0; market < LISTED; market++) await publishEvent(ledger, listingOf(market));
+  await publishMetadata(
+    nats,
+    Array.from({ length: LISTED }, (_, market) => listingOf(market)),
+  );
   let stopped = false;
   const running = (async () => {
     const startedAt = performance.now();
@@ -136,7 +140,7 @@ async function startLoad(nats: Nats, seed: number, stored: () => number) {
       if (stopped) break;
       await publishEvent(ledger, event);
       published += 1;
-      while (!stopped && LISTED + published - stored() > AHEAD_MAX) await delay(POLL_MS);
+      while (!stopped && published - stored() > AHEAD_MAX) await delay(POLL_MS);
       const aheadMs = (published / MATCHES_PER_SECOND) * 1_000 - (performance.now() - startedAt);
       if (aheadMs > 20) await delay(aheadMs);
     }

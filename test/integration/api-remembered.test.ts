@@ -1,7 +1,8 @@
 /**
- * What the api remembers of markets and traders follows LEDGER: with a projector that stores the facts, an
- * answer shows a change as soon as the store has it; while NATS is away nothing is remembered.
+ * What the api remembers of markets and traders: a response shows a resolution as soon as the store has
+ * it, and a new listing or profile within five seconds; while NATS is away nothing is remembered.
  */
+
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createMemories, followFacts } from '../../api/analytics/memory.ts';
 import { warmUp } from '../../api/analytics/warm.ts';
@@ -11,10 +12,16 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { type Address, type Hash, LEDGER_STREAM, type LedgerEvent } from '../../ingest/contract.ts';
+import type { MetadataEvent } from '../../ingest/contract-metadata.ts';
 import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { until } from '../e2e/service.ts';
-import { conditionId, listingOf, traderAddress } from '../support/ledger-generator.ts';
+import {
+  conditionId,
+  listingOf,
+  publishMetadata,
+  traderAddress,
+} from '../support/ledger-generator.ts';
 import { insertListings, MARKETS } from './api-bookings.ts';
 import { DATABASE, silent, startClickHouse, startNats, temporaryDirectory } from './api-harness.ts';
 
@@ -28,9 +35,12 @@ afterAll(async () => {
   await directory?.remove();
 });
 
-async function publish(nats: Nats, ...events: LedgerEvent[]): Promise<void> {
+async function publish(nats: Nats, ...events: (LedgerEvent | MetadataEvent)[]): Promise<void> {
   const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
-  for (const event of events) await publishEvent(ledger, event);
+  for (const event of events) {
+    const isMetadata = 'address' in event || event.kind === 'listing';
+    await (isMetadata ? publishMetadata(nats, [event]) : publishEvent(ledger, event));
+  }
   await ledger.flush();
   ledger.close();
 }
@@ -112,7 +122,7 @@ describe('an answer shows what the store has', () => {
         () => undefined,
       );
     expect(await name()).toBeUndefined();
-    const profile = (text: string): LedgerEvent => ({
+    const profile = (text: string): MetadataEvent => ({
       ...{ kind: 'profile', address, name: text, profileImage: '', xUsername: '', createdAt: '' },
       ...{ takerTier: 0, takerTierName: '', weightedVolumeUsd: null },
     });

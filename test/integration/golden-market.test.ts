@@ -11,10 +11,12 @@ import {
   LEDGER_STREAM,
   type LedgerEvent,
 } from '../../ingest/contract.ts';
+import type { Listing } from '../../ingest/contract-metadata.ts';
 import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { until } from '../e2e/service.ts';
 import golden from '../fixtures/market-2182202.json' with { type: 'json' };
+import { publishMetadata } from '../support/ledger-generator.ts';
 
 type FillColumns = [string, 0 | 1, 'BUY' | 'SELL', string, string, string, boolean];
 type Hour = { pnl: string; maker_volume: string; taker_volume: string; volume: string };
@@ -41,9 +43,11 @@ const conditionOf = (i: number) => `0x${(0xabc0 + i).toString(16).padStart(64, '
 /** Every fill as a match of its own, one a block: the published rows do not say who met whom. */
 class Publisher {
   readonly #ledger: OrderedPublisher;
+  readonly #nats: Nats;
   #block = 1;
 
   constructor(nats: Nats) {
+    this.#nats = nats;
     this.#ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
   }
 
@@ -77,7 +81,7 @@ class Publisher {
   }
 
   async listing(conditionId: Hash, marketId: string, fields: { readonly tags: string[] }) {
-    await this.publish({
+    const listing: Listing = {
       kind: 'listing',
       conditionId,
       marketId,
@@ -96,7 +100,8 @@ class Publisher {
       groupItemTitle: '',
       sportsMarketType: '',
       ...fields,
-    });
+    };
+    await publishMetadata(this.#nats, [listing]);
   }
 
   async done(): Promise<number> {
@@ -161,10 +166,12 @@ describe('a real market through LEDGER, projector, ClickHouse and API', () => {
     await publisher.done();
     await nats.close();
     await until(async () => {
-      const [row] = await service.query<{ n: string }>(
-        'SELECT toString(count()) AS n FROM bookings',
+      const [row] = await service.query<{ rows: string; listings: string }>(
+        `SELECT toString(count()) AS rows,
+           toString((SELECT count() FROM markets FINAL)) AS listings FROM bookings`,
       );
-      return Number(row?.n) === fills + 2 * RESOLVED.length ? true : undefined;
+      const isWhole = Number(row?.rows) === fills + 2 * RESOLVED.length;
+      return isWhole && Number(row?.listings) === RESOLVED.length + 1 ? true : undefined;
     });
   });
 

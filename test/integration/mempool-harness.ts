@@ -231,11 +231,7 @@ export async function startLife(
             ...{ blockNumber, blockTime, txHash, logIndex, exchange, conditionId },
             fills: fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
           };
-          await ledger.publish(
-            ledgerSubject(event),
-            ledgerMessageId(event, ''),
-            encodeEvent(event),
-          );
+          await ledger.publish(ledgerSubject(event), ledgerMessageId(event), encodeEvent(event));
         }
         await ledger.flush();
         await kv.put('test_next', String(next + 1));

@@ -1,7 +1,8 @@
 /**
  * A restart with a large metadata, from a real LEDGER: nothing is asked for or published again, and it
- * takes seconds. RESTORE_LISTINGS=100000 is the measurement in docs/decisions/0007-metadata.md.
+ * takes seconds. RESTORE_LISTINGS=100000 is the measurement in docs/decisions/0007-catalogue.md.
  */
+
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -10,11 +11,13 @@ import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { ensureStreams } from '../../infra/streams.ts';
-import { LEDGER_STREAM, type LedgerEvent, type Listing } from '../../ingest/contract.ts';
+import { LEDGER_STREAM, type LedgerEvent } from '../../ingest/contract.ts';
+import type { Listing, Profile } from '../../ingest/contract-metadata.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
 import { parseListing } from '../../ingest/gamma-shapes.ts';
 import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { Metadata } from '../../ingest/metadata.ts';
+import { publishMetadata } from '../support/ledger-generator.ts';
 import {
   CHAIN,
   condition,
@@ -41,14 +44,16 @@ describe('restore', () => {
     await ensureStreams(nats, 1);
     const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
     for (let number = 1; number <= LISTINGS; number++) {
-      await publishEvent(ledger, listing(number, 'old'));
       if (number % 10 === 0) await publishEvent(ledger, marker(number));
       if (number % 50 === 0) await publishEvent(ledger, resolution(number));
     }
-    await publishEvent(ledger, listing(1, 'newest'));
-    await publishEvent(ledger, profile(1));
     await ledger.flush();
     ledger.close();
+    await publishMetadata(nats, [
+      ...Array.from({ length: LISTINGS }, (_, index) => listing(index + 1, 'old')),
+      listing(1, 'newest'),
+      profile(1),
+    ]);
   });
 
   afterAll(async () => {
@@ -127,7 +132,7 @@ function marker(number: number): LedgerEvent {
   return { kind: 'block', ...block, blockHash, matches: 0, fills: 0, resolutions: 0 };
 }
 
-function profile(number: number): LedgerEvent {
+function profile(number: number): Profile {
   return {
     ...{ kind: 'profile', address: wallet(number), name: 'anna', profileImage: '', xUsername: '' },
     ...{ createdAt: '', takerTier: 0, takerTierName: '', weightedVolumeUsd: null },

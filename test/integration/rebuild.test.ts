@@ -14,7 +14,13 @@ import { REBUILD_KEY } from '../../projector/pause.ts';
 import { contradictions, differences, figuresOf } from '../../projector/rebuild-checks.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { type JsonLine, start, temporaryDirectory, until } from '../e2e/service.ts';
-import { ledgerEvents, listingOf, random, traderAddress } from '../support/ledger-generator.ts';
+import {
+  ledgerEvents,
+  listingOf,
+  publishMetadata,
+  random,
+  traderAddress,
+} from '../support/ledger-generator.ts';
 
 const SEED = Date.now() % 100_000;
 const MARKETS = 200;
@@ -53,7 +59,8 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
       database: 'fillstream',
       name: 'test',
     });
-    await publish(Array.from({ length: MARKETS }, (_, market) => listingOf(market)));
+    const listings = Array.from({ length: MARKETS }, (_, market) => listingOf(market));
+    await publishMetadata(nats, listings);
   });
 
   afterAll(async () => {

@@ -2,17 +2,11 @@
  * A seeded stream of LEDGER events for tests and benchmarks: traders and markets by a zipf-like law,
  * several fills a match, resolutions now and then, chain order. The same seed gives the same events.
  */
-import type {
-  Address,
-  Balance,
-  Fill,
-  Hash,
-  Listing,
-  Match,
-  Profile,
-  Resolution,
-} from '../../ingest/contract.ts';
+import type { Nats } from '../../infra/nats/connection.ts';
+import type { Address, Fill, Hash, Match, Resolution } from '../../ingest/contract.ts';
+import type { Balance, Listing, MetadataEvent, Profile } from '../../ingest/contract-metadata.ts';
 import type { Block, BlockRange } from '../../ingest/ledger.ts';
+import { MetadataPublisher } from '../../ingest/metadata-stream.ts';
 
 export type GeneratorOptions = {
   readonly seed: number;
@@ -74,6 +68,12 @@ export function listingOf(market: number): Listing {
     groupItemTitle: '',
     sportsMarketType: '',
   };
+}
+
+/** Publishes events of METADATA; resolves when they are stored. */
+export async function publishMetadata(nats: Nats, events: Iterable<MetadataEvent>): Promise<void> {
+  const publisher = new MetadataPublisher(nats, new AbortController().signal);
+  for (const event of events) await publisher.publish(event);
 }
 
 /** Profile and balance of the trader with this number; every second one has a profile. */

@@ -8,7 +8,7 @@ const ROOT = join(import.meta.dirname, '../..');
 /** What each part may import besides itself; a trailing slash allows the files of that folder. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ingest: ['infra/', 'infra/nats/'],
-  projector: ['ingest/contract.ts', 'infra/', 'infra/nats/'],
+  projector: ['ingest/contract.ts', 'ingest/contract-metadata.ts', 'infra/', 'infra/nats/'],
   api: [
     'ingest/contract.ts',
     'ingest/contract-feed.ts',
@@ -19,7 +19,13 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   sql: ['infra/', 'infra/nats/'],
   infra: [],
   // `npm start` composes the service, and the devnet is a chain.
-  'infra/local': ['infra/', 'infra/nats/', 'api/auth/keys.ts', 'sql/migrate.ts'],
+  'infra/local': [
+    'infra/',
+    'infra/nats/',
+    'api/auth/keys.ts',
+    'ingest/contract-metadata.ts',
+    'sql/migrate.ts',
+  ],
   'infra/local/devnet': ['ingest/token-ids.ts'],
 };
 
@@ -27,6 +33,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
 const UPWARD = [
   'infra/streams.ts imports ingest/contract.ts',
   'infra/streams.ts imports ingest/contract-feed.ts',
+  'infra/streams.ts imports ingest/contract-metadata.ts',
 ];
 const CYCLES = [
   'ingest/contract.ts → ingest/match-parser.ts → ingest/contract.ts',
