@@ -1,8 +1,8 @@
 /**
  * `npm run backup` and `npm run restore`: all of JetStream and ClickHouse, taken while the service
  * answers. The projectors pause while ClickHouse is copied, so that every table is of one LEDGER
- * sequence and the checkpoints cover it; LEDGER is copied after that, so it holds at least as much. A
- * restored service goes on from there. Ingest and api need not stop for a backup.
+ * sequence and the checkpoints cover it; LEDGER and METADATA are copied after that, in this order, so
+ * they hold at least as much. A restored service goes on from there. Ingest and api need not stop for a backup.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -102,6 +102,7 @@ async function backup(
     });
   });
   say(`ClickHouse: ${databases.join(', ')} in its backup directory as ${name}`);
+  // By name: LEDGER before METADATA.
   const streams = (await streamNames(nats)).filter((stream) => !NOT_SAVED.has(stream));
   for (const stream of streams) {
     say(`JetStream: ${stream}, ${await saveStream(nats, stream, join(directory, stream))} bytes`);
