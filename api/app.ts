@@ -1,10 +1,12 @@
 /**
- * The express application: what every request passes (id, security fields, admission), the routes,
- * and the answers for what is none. It opens nothing and closes nothing: main.ts hands it its
- * connections, and tests hand it theirs. Middleware order is the contract: probes are never counted,
- * everything else is, and an unknown route or method answers so with or without a key.
+ * The Express application: the headers that every response has, authentication, the routes, and the
+ * errors. It opens and closes nothing: main.ts passes its connections, and so do the tests. The order of
+ * the middleware is part of the contract: probes are never counted, all other requests are, and an
+ * unknown route or method gets the same response with or without a key.
  */
+import cors from 'cors';
 import express, { type Express, type RequestHandler } from 'express';
+import helmet from 'helmet';
 import type { Logger } from 'pino';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
 import type { Nats } from '../infra/nats/connection.ts';
@@ -14,24 +16,19 @@ import { createMemories, type Memories } from './analytics/memory.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
 import { createSumming } from './analytics/trader-windows.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
-import { admit, requireKey, uncounted } from './auth/authenticate.ts';
+import { authenticate, refuseKeyInUrl, requireKey, uncounted } from './auth/authenticate.ts';
 import type { KeysBucket } from './auth/key-admin.ts';
 import { callerOf, type Keys } from './auth/keys.ts';
-import { createLimits } from './auth/rate-limit.ts';
-import type { SharedCounts } from './auth/shared-counts.ts';
+import { createLimits, type SharedCounts } from './auth/rate-limit.ts';
 import type { Usage } from './auth/usage.ts';
-import { allowOrigins } from './cors.ts';
-import { docsHandler, documentHandler } from './docs.ts';
-import { Problem, problemHandler } from './errors.ts';
+import { docsHandler, documentHandler, VIEWER_PATH, viewerHandler } from './docs.ts';
+import { Problem, problemHandler, requestIdOf } from './errors.ts';
 import type { Feed } from './feed/route.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
-import { FIXED_FIELDS, fieldsSetBy, setDocumentFields, setFixedFields } from './fixed-fields.ts';
 import { livenessHandler, type Readiness, readinessHandler } from './health.ts';
-import { answerAtOnce } from './kept-answers.ts';
-import type { HttpMetrics } from './metrics.ts';
+import { type HttpMetrics, logRequests } from './metrics.ts';
 import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from './page.ts';
-import { logRequests, refuseKeyInUrl } from './request-log.ts';
-import { mount, refuseMethod } from './routes.ts';
+import { refuseMethod, serveEndpoints } from './routes.ts';
 import { createStatus, STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS, type Streams } from './streams/endpoints.ts';
 
@@ -65,6 +62,29 @@ export type AppOptions = {
 };
 
 const REVOKED_CUT_MS = 500;
+const PREFLIGHT_SECONDS = 600;
+
+/**
+ * Security headers of data: a browser that renders it as a document gets an empty page without rights,
+ * in no frame. helmet's other headers mean something for documents only.
+ */
+const setDataHeaders: RequestHandler = helmet({
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
+  },
+  xFrameOptions: { action: 'deny' },
+  crossOriginOpenerPolicy: false,
+  originAgentCluster: false,
+  referrerPolicy: false,
+  xDnsPrefetchControl: false,
+  xDownloadOptions: false,
+  xPermittedCrossDomainPolicies: false,
+  xXssProtection: false,
+});
+
+/** Security headers of documents; they replace those of data. */
+const setDocumentHeaders: RequestHandler = helmet();
 
 /** Builds the application; the caller listens. */
 export function createApp(options: AppOptions): Express {
@@ -85,43 +105,40 @@ export function createApp(options: AppOptions): Express {
     memories: options.memories ?? createMemories(),
     summing: createSumming(options.bookingsMax),
   };
-  const cors = allowOrigins(options.corsOrigins ?? []);
   app.use(logRequests(logger, options.metrics));
-  // Before any field is set: it gives its answers all of them as one list.
-  const parts = { keys, limits, usage, fixed: new Map([...FIXED_FIELDS, ...fieldsSetBy(cors)]) };
-  for (const endpoint of ANALYTICS_ENDPOINTS.filter(({ isKept }) => isKept)) {
-    app.get(endpoint.path, answerAtOnce(endpoint, analytics, parts));
-  }
-  app.use(setFixedFields, cors);
+  app.use(setCommonHeaders, setDataHeaders, allowOrigins(options.corsOrigins ?? []));
 
   app.get('/healthz', uncounted(limits), livenessHandler);
   app.get('/readyz', uncounted(limits), readinessHandler(options.readiness));
   const notGet = refuseMethod('GET, HEAD');
-  // The page asks for all of its files at once.
+  // Not counted, because the page requests all of its files at once.
+  app.route(VIEWER_PATH).all(uncounted(limits)).get(viewerHandler).all(notGet);
   app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
 
-  app.use(admit(keys, limits, usage), refuseKeyInUrl);
-  mount(app, ANALYTICS_ENDPOINTS, analytics);
-  mount(app, ACCOUNT_ENDPOINTS, {
+  app.use(authenticate(keys, limits, usage), refuseKeyInUrl);
+  serveEndpoints(app, ANALYTICS_ENDPOINTS, analytics);
+  serveEndpoints(app, ACCOUNT_ENDPOINTS, {
     keys,
     keysBucket: options.keysBucket,
     requestsToday: (account) => usage.today(account),
     sessions: streams.sessions,
     now,
   });
-  mount(app, FINALITY_ENDPOINTS, { finalMatches: createFinalMatches(options.nats) });
-  mount(app, STATUS_ENDPOINTS, { status: createStatus({ ...analytics, nats: options.nats }) });
+  serveEndpoints(app, FINALITY_ENDPOINTS, { finalMatches: createFinalMatches(options.nats) });
+  serveEndpoints(app, STATUS_ENDPOINTS, {
+    status: createStatus({ ...analytics, nats: options.nats }),
+  });
   app.route('/openapi.json').get(documentHandler).all(notGet);
-  app.route('/docs').get(setDocumentFields, docsHandler).all(notGet);
+  app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);
   const requireListener = endWhenRevoked(keys, feed);
   app.route('/v1/stream/orders').get(requireKey, requireListener, feed.handler).all(notGet);
   app
     .route('/streams/:id')
     .get(requireKey, requireListener, streams.listen)
     .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
-  mount(app, STREAMS_ENDPOINTS, streams);
+  serveEndpoints(app, STREAMS_ENDPOINTS, streams);
 
-  for (const path of PAGE_PATHS) app.route(path).get(setDocumentFields, pageHandler).all(notGet);
+  for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, pageHandler).all(notGet);
 
   app.use(() => {
     throw new Problem({ status: 404, error: 'not_found', detail: 'no such route' });
@@ -130,10 +147,33 @@ export function createApp(options: AppOptions): Express {
   return app;
 }
 
+/** Responses that may be cached replace `Cache-Control`. */
+const setCommonHeaders: RequestHandler = (_request, response, next) => {
+  response.setHeader('Cache-Control', 'no-store');
+  response.setHeader('X-Request-Id', requestIdOf(response));
+  next();
+};
+
 /**
- * Ends an event stream when its key stops being valid: by the feed, which knows how, and, where a
- * client does not even read its end, by cutting the connection.
+ * Lets pages of these origins (`*`: any) read the API with a key in the header, never with cookies.
+ * Answers preflights before they need a key. Without origins it adds nothing.
  */
+function allowOrigins(origins: readonly string[]): RequestHandler {
+  if (origins.length === 0) return (_request, _response, next) => next();
+  return cors({
+    origin: origins.includes('*') ? '*' : [...origins],
+    methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
+    // fetch-based readers of event streams send Cache-Control.
+    allowedHeaders: ['X-Service-Key', 'Last-Event-ID', 'Content-Type', 'Cache-Control'],
+    exposedHeaders: [
+      ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'],
+      ...['Link', 'X-Total-Count'],
+    ],
+    maxAge: PREFLIGHT_SECONDS,
+  });
+}
+
+/** Ends an event stream when its key stops being valid, and cuts clients that do not read its end. */
 function endWhenRevoked(keys: Keys, feed: Pick<Feed, 'endSessionsOf'>): RequestHandler {
   return (_request, response, next) => {
     const { keyHash } = callerOf(response);

@@ -1,34 +1,117 @@
 /**
- * `/openapi.json` and `/docs`: the OpenAPI document and a page that shows it. Both are made once when
- * the process starts. The page is plain HTML without scripts and asks no other host for anything.
- * Neither needs a key.
+ * `/openapi.json` and `/docs`: the OpenAPI document, and the Scalar API reference as its viewer, served
+ * from its npm package. The page loads nothing from other hosts: the viewer's fonts, telemetry, proxy
+ * and agent are switched off, and the Content-Security-Policy allows no other origin. Neither path
+ * needs a key.
  */
+import { readFile } from 'node:fs/promises';
 import type { RequestHandler } from 'express';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
-import { docsPage } from './docs-page.ts';
 import { FINALITY_ENDPOINTS } from './finality.ts';
 import { openApi } from './openapi.ts';
-import { Encoded, send } from './response.ts';
+import { Encoded, privateFor, send } from './response.ts';
 import { STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS } from './streams/endpoints.ts';
 
 const MAX_AGE_SECONDS = 300;
-const DOCUMENT = openApi([
-  ...ANALYTICS_ENDPOINTS,
-  ...ACCOUNT_ENDPOINTS,
-  ...STREAMS_ENDPOINTS,
-  ...STATUS_ENDPOINTS,
-  ...FINALITY_ENDPOINTS,
-]);
-const ENCODED_DOCUMENT = new Encoded('json', JSON.stringify(DOCUMENT), MAX_AGE_SECONDS);
-const ENCODED_PAGE = new Encoded('html', docsPage(DOCUMENT), MAX_AGE_SECONDS);
+const FOREVER = 'public, max-age=31536000, immutable';
+
+/** The viewer's own entry point, next to which its package keeps the bundle for browsers. */
+const PACKAGE = import.meta.resolve('@scalar/api-reference');
+const { version } = JSON.parse(await readFile(new URL('../package.json', PACKAGE), 'utf8'));
+
+/** Named by its version, so that browsers may cache it forever. */
+export const VIEWER_PATH = `/assets/api-reference-${version}.js`;
+
+/** The viewer sets `style` attributes, which no nonce or hash can allow. */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  ...["script-src 'self'", "style-src 'unsafe-inline'", "img-src 'self' data:"],
+  ...["connect-src 'self'", "base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"],
+].join('; ');
+
+/** The colours of the page (api/web/style.css). */
+const STYLE = `
+.light-mode {
+  --scalar-background-1: #ffffff; --scalar-background-2: #f4f5f7; --scalar-background-3: #eef2fb;
+  --scalar-color-1: #11161d; --scalar-color-2: #566072; --scalar-color-3: #566072;
+  --scalar-border-color: #e2e5ea; --scalar-color-accent: #1d4ed8;
+  --scalar-color-green: #07703f; --scalar-color-red: #b9202c; --scalar-color-orange: #8a5200;
+}
+.dark-mode {
+  --scalar-background-1: #0b0e13; --scalar-background-2: #11151c; --scalar-background-3: #1a2130;
+  --scalar-color-1: #e8ebf1; --scalar-color-2: #98a3b5; --scalar-color-3: #98a3b5;
+  --scalar-border-color: #222a36; --scalar-color-accent: #7aa5ff;
+  --scalar-color-green: #42d392; --scalar-color-red: #ff7a80; --scalar-color-orange: #f2b84b;
+}
+:root { --scalar-font: system-ui, sans-serif; --scalar-font-code: ui-monospace, monospace; }
+`;
+
+const CONFIGURATION = {
+  url: '/openapi.json',
+  theme: 'none',
+  customCss: STYLE,
+  withDefaultFonts: false,
+  telemetry: false,
+  agent: { disabled: true },
+  mcp: { disabled: true },
+  hideClientButton: true,
+  showDeveloperTools: 'never',
+};
+
+const ICON = await readFile(new URL('web/icon.svg', import.meta.url), 'base64');
+
+const PAGE = `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Fillstream API</title>
+<link rel="icon" href="data:image/svg+xml;base64,${ICON}">
+</head>
+<body>
+<noscript>This page needs JavaScript. It shows <a href="/openapi.json">the OpenAPI document</a>.</noscript>
+<script id="api-reference" type="application/json" data-configuration="${attribute(CONFIGURATION)}"></script>
+<script src="${VIEWER_PATH}"></script>
+</body>
+</html>
+`;
+
+const DOCUMENT = new Encoded(
+  'json',
+  JSON.stringify(
+    openApi([
+      ...ANALYTICS_ENDPOINTS,
+      ...ACCOUNT_ENDPOINTS,
+      ...STREAMS_ENDPOINTS,
+      ...STATUS_ENDPOINTS,
+      ...FINALITY_ENDPOINTS,
+    ]),
+  ),
+  privateFor(MAX_AGE_SECONDS),
+);
+const DOCS = new Encoded('html', PAGE, privateFor(MAX_AGE_SECONDS));
+let viewer: Promise<Encoded> | undefined;
 
 export const documentHandler: RequestHandler = async (request, response) => {
-  await send(request, response, ENCODED_DOCUMENT);
+  await send(request, response, DOCUMENT);
 };
 
 export const docsHandler: RequestHandler = async (request, response) => {
-  response.set('Content-Security-Policy', "default-src 'none'; style-src 'unsafe-inline'");
-  await send(request, response, ENCODED_PAGE);
+  response.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
+  await send(request, response, DOCS);
 };
+
+/** Serves the viewer's script, which is read and compressed on first use. */
+export const viewerHandler: RequestHandler = async (request, response) => {
+  viewer ??= readFile(new URL('browser/standalone.js', PACKAGE)).then(
+    (bytes) => new Encoded('js', bytes, FOREVER),
+  );
+  await send(request, response, await viewer);
+};
+
+function attribute(value: object): string {
+  return JSON.stringify(value).replaceAll('&', '&amp;').replaceAll('"', '&quot;');
+}

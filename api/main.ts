@@ -1,10 +1,9 @@
 /**
- * The api process: reads the configuration, connects, serves until it is asked to stop. A stop ends
- * the event streams first, spread out, so that their clients come back elsewhere and not all at once.
+ * The api process: reads the configuration, connects, and serves until it is stopped. It ends the event
+ * streams first, spread over a second, so that their clients do not all reconnect elsewhere at once.
  */
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import { setFlagsFromString } from 'node:v8';
 import type { Registry } from 'prom-client';
 import { connectReader } from '../infra/clickhouse-reader.ts';
 import { ApiConfig, readConfig } from '../infra/config.ts';
@@ -16,7 +15,7 @@ import { ensureStreams, KEYS_BUCKET } from '../infra/streams.ts';
 import { followFacts } from './analytics/memory.ts';
 import { createApp } from './app.ts';
 import { openKeys } from './auth/keys.ts';
-import { shareCounts } from './auth/shared-counts.ts';
+import { shareCounts } from './auth/rate-limit.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './auth/usage.ts';
 import { createFeed } from './feed/route.ts';
 import { createReadiness, notReady, type Readiness } from './health.ts';
@@ -26,15 +25,9 @@ import { createLimitedServer } from './server.ts';
 import { openSessions } from './sessions/sessions.ts';
 import { openStreams } from './streams/endpoints.ts';
 
-/** The supervisor gives 2.5 s: streams have most of it, requests under way the rest. */
+/** The supervisor allows 2.5 s: most of it for streams, the rest for requests in flight. */
 const STOP_STREAMS_MS = 1_500;
 const STOP_REQUESTS_MS = 500;
-
-/**
- * V8 lets the heap grow to a multiple of what is in use before it collects: 397 MB were resident where
- * 240 are enough (docs/benchmarks.md). A growth by 18 % is no limit: what is in use has all it needs.
- */
-setFlagsFromString('--heap-growing-percent=18');
 
 await runProcess('api', serve);
 
@@ -43,7 +36,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const nats = await connectNats({
     ...natsOptions(config),
     name: 'fillstream-api',
-    onWait: (err) => logger.warn({ err }, 'NATS cannot be reached, waiting'),
+    onWait: (err) => logger.warn({ err }, 'cannot reach NATS, retrying'),
   });
   await ensureStreams(nats, config.NATS_REPLICAS);
   const bucket = await openKv(nats, KEYS_BUCKET, { replicas: config.NATS_REPLICAS });
@@ -64,7 +57,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const feed = await createFeed({ nats, logger, sessions });
   const streams = await openStreams({ ...shared, feed, sessions });
   const facts = followFacts({ nats, clickhouse, logger });
-  // Bundled while the process starts, so that nobody waits for it; a fault shows now.
+  // Bundled at startup, so that no request waits for it and a broken page stops the process.
   await pageOnce();
   const readiness = createReadiness({ clickhouse, nats, feed });
   const registry = createRegistry('api');
@@ -90,14 +83,14 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   logger.info({ event: 'listening', host: config.HTTP_HOST, port });
   report({ event: 'listening', port });
 
-  // A process that cannot see changes of the buckets any more must not go on.
+  // A process that no longer sees changes of the buckets must end.
   const watching = [keys, usage, sessions, streams].map((one) => one.watching);
   await Promise.race([aborted(signal), ...watching]);
   const closed = once(server, 'close');
   server.close();
   await feed.stop(STOP_STREAMS_MS);
   server.closeIdleConnections();
-  // Answers under way have a moment, what is left then is cut.
+  // Responses in flight get a moment; the rest are cut.
   const cut = setTimeout(() => server.closeAllConnections(), STOP_REQUESTS_MS);
   await closed;
   clearTimeout(cut);

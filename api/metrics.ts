@@ -1,13 +1,17 @@
 /**
- * Metrics of the api: requests by route and status, their duration, connections, and the age of the
- * leaderboards, which is asked of ClickHouse beside the scrapes, so that a scrape never waits. A route is
- * the pattern of its path: no address or id becomes a label.
+ * The request log and the metrics: requests by route and status, their duration, connections, event
+ * streams, and the age of the leaderboards, which is read from ClickHouse on a timer so that a scrape
+ * never waits. A route is the pattern of its path: no address or id becomes a label.
  */
+import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
-import type { Request, Response } from 'express';
+import type { Request, RequestHandler, Response } from 'express';
+import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
+import { withoutSecrets } from '../infra/secrets.ts';
 import { count, rowOf, string } from './analytics/rows.ts';
+import { callerOf, KEY_IN_TEXT } from './auth/keys.ts';
 import type { FeedFigures } from './feed/fan-out.ts';
 
 const AGES_MS = 5_000;
@@ -18,57 +22,74 @@ FROM system.view_refreshes
 WHERE database = currentDatabase() AND last_success_time IS NOT NULL`;
 const Age = rowOf({ frame: string, seconds: count });
 
+const REQUEST_ID_FORM = /^[\w.-]{1,64}$/;
+
 export type HttpMetrics = {
-  /** An answer is over: sent to its end, or cut. */
+  /** A response has ended, completely or not. */
   answered(request: Request, response: Response, ms: number): void;
 };
 
-/** Counts requests; an event stream counts when it is over and is no part of the durations. */
+/**
+ * Gives each request an id and logs and counts it once when it ends. A client's own id is used if it is
+ * harmless. The line contains no query, no key and no address of the client.
+ */
+export function logRequests(logger: Logger, metrics: HttpMetrics | undefined): RequestHandler {
+  return (request, response, next) => {
+    const given = String(request.headers['x-request-id'] ?? '');
+    const isHarmless = REQUEST_ID_FORM.test(given) && !KEY_IN_TEXT.test(given);
+    const requestId = isHarmless ? given : randomUUID();
+    const startMs = performance.now();
+    response.locals.requestId = requestId;
+    response.on('close', () => {
+      const ms = performance.now() - startMs;
+      metrics?.answered(request, response, ms);
+      if (!logger.isLevelEnabled('info')) return;
+      logger.info({
+        request_id: requestId,
+        method: request.method,
+        // The query may contain anything.
+        path: withoutSecrets(request.originalUrl.split('?', 1)[0] ?? ''),
+        status: response.statusCode,
+        complete: response.writableFinished,
+        ms: Math.round(ms),
+        account: response.locals.caller === undefined ? undefined : callerOf(response).account,
+      });
+    });
+    next();
+  };
+}
+
+/** Counts requests; event streams count when they end and are not in the durations. */
 export function httpMetrics(registry: Registry): HttpMetrics {
   const registers = [registry];
   const requests = new Counter({
     name: 'fillstream_http_requests_total',
-    help: 'answers by route, method and status; event streams count when they are over',
+    help: 'responses by route, method and status; event streams count when they end',
     labelNames: ['route', 'method', 'status'],
     registers,
   });
   const seconds = new Histogram({
     name: 'fillstream_http_request_seconds',
-    help: 'from a request to the end of its answer; without event streams',
+    help: 'from a request to the end of its response; without event streams',
     labelNames: ['route'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 6],
     registers,
   });
-  // Naming the labels costs more than counting: once for each of the few combinations.
-  const counters = new Map<string, { inc: () => void }>();
-  const durations = new Map<string, { observe: (seconds: number) => void }>();
   return {
     answered(request, response, ms) {
       const route: string = request.route?.path ?? 'none';
-      // Methods are the client's text: those that no route has are one.
+      // Clients can send any method; those that no route has share a label.
       const method = METHODS.has(request.method) ? request.method : 'other';
-      const status = String(response.statusCode);
-      once(counters, `${status} ${method} ${route}`, () =>
-        requests.labels({ route, method, status }),
-      ).inc();
+      requests.inc({ route, method, status: String(response.statusCode) });
       const type = String(response.getHeader('Content-Type') ?? '');
-      if (type.startsWith('text/event-stream')) return;
-      once(durations, route, () => seconds.labels({ route })).observe(ms / 1_000);
+      if (!type.startsWith('text/event-stream')) seconds.observe({ route }, ms / 1_000);
     },
   };
 }
 
-function once<Value>(known: Map<string, Value>, name: string, make: () => Value): Value {
-  const found = known.get(name);
-  if (found !== undefined) return found;
-  const made = make();
-  known.set(name, made);
-  return made;
-}
-
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Shows the open connections of the server, and how many were refused by a cap. */
+/** Exports the open connections of the server, and how many its limit refused. */
 export function countConnections(
   registry: Registry,
   server: Server,
@@ -93,7 +114,7 @@ export function countConnections(
   });
 }
 
-/** Shows the event streams and how far the feed is behind. */
+/** Exports the event streams and how far the feed is behind. */
 export function countFeed(registry: Registry, feed: { figures(): FeedFigures }): void {
   const registers = [registry];
   const gauge = (name: string, help: string, value: (figures: FeedFigures) => number) =>
@@ -122,30 +143,32 @@ export function countFeed(registry: Registry, feed: { figures(): FeedFigures }):
       },
     });
   gauge('listeners', 'open event streams', ({ listeners }) => listeners);
-  gauge('replaying', 'event streams that read what is stored', ({ replaying }) => replaying);
-  gauge('lag_messages', 'messages of FEED not taken in yet', ({ behind }) => behind);
+  gauge('replaying', 'event streams that read stored events', ({ replaying }) => replaying);
+  gauge('lag_messages', 'messages of FEED not read yet', ({ behind }) => behind);
   counter('events_sent', 'events written to listeners', [], ({ events }) => [[{}, events]]);
-  counter('gaps', 'gap events: what a listener asked for is gone', [], ({ gaps }) => [[{}, gaps]]);
-  counter('streams_opened', 'event streams by where they began', ['from'], ({ opened }) => [
+  counter('gaps', 'gap events: requested events are no longer stored', [], ({ gaps }) => [
+    [{}, gaps],
+  ]);
+  counter('streams_opened', 'event streams by where they started', ['from'], ({ opened }) => [
     [{ from: 'now' }, opened.fromNow],
     [{ from: 'position' }, opened.resumed],
   ]);
-  counter('streams_ended', 'event streams by why they ended', ['why'], ({ ended }) =>
+  counter('streams_ended', 'event streams by reason for their end', ['why'], ({ ended }) =>
     [...ended].map(([why, count]) => [{ why }, count]),
   );
 }
 
-/** Keeps the age of the leaderboards until the returned function is called. */
+/** Updates the age of the leaderboards until the returned function is called. */
 export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseReader): () => void {
   const age = new Gauge({
     name: 'fillstream_leaderboard_age_seconds',
-    help: 'since the last refresh of a leaderboard that succeeded',
+    help: 'since the last successful refresh of a leaderboard',
     labelNames: ['time_frame'],
     registers: [registry],
   });
   const failures = new Counter({
     name: 'fillstream_leaderboard_age_failures_total',
-    help: 'times that ClickHouse did not tell the age of the leaderboards',
+    help: 'failed reads of the age of the leaderboards',
     registers: [registry],
   });
   async function look(): Promise<void> {
@@ -161,7 +184,7 @@ export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseRead
         age.set({ time_frame: frame.toUpperCase() }, seconds);
       }
     } catch {
-      // Whatever the reason: readiness and requests tell it, this only counts.
+      // Readiness and requests report the reason; this only counts.
       failures.inc();
     }
   }

@@ -1,10 +1,15 @@
 /**
- * An answer as bytes: encoded once, compressed at most once in each coding, however often it is
- * sent. Small answers are not compressed: that would cost more than it saves.
+ * Response bodies as bytes: JSON or CSV, compressed once per coding however often they are sent, or
+ * streamed while they are read so that a long list needs no memory. The first 64 KiB of a streamed
+ * list are read before anything is sent: a short list becomes an ordinary response, and a store that
+ * does not respond at all is still a 503. A failure after that cuts the connection, so that no client
+ * takes a partial response for a complete one.
  */
 import { createHash } from 'node:crypto';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
-import { brotliCompress, constants, gzip } from 'node:zlib';
+import { brotliCompress, constants, createBrotliCompress, createGzip, gzip } from 'node:zlib';
 import type { Request, Response } from 'express';
 import type { z } from 'zod';
 import { csvOf } from './csv.ts';
@@ -12,191 +17,215 @@ import { csvOf } from './csv.ts';
 const gzipAsync = promisify(gzip);
 const brotliAsync = promisify(brotliCompress);
 
-export const GZIP_OPTIONS = { level: 4 };
-export const BROTLI_OPTIONS = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
+const GZIP_OPTIONS = { level: 4 };
+const BROTLI_OPTIONS = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
+/** Compressing a smaller body costs more than it saves. */
+const COMPRESSED_BYTES_MIN = 1_024;
+const AWAITED_CHARACTERS = 65_536;
+const CHUNK_CHARACTERS = 16_384;
 
 const COMPRESSORS = {
-  gzip: (body: Buffer) => gzipAsync(body, GZIP_OPTIONS),
-  br: (body: Buffer) => brotliAsync(body, BROTLI_OPTIONS),
+  gzip: {
+    compress: (body: Buffer) => gzipAsync(body, GZIP_OPTIONS),
+    stream: () => createGzip(GZIP_OPTIONS),
+  },
+  br: {
+    compress: (body: Buffer) => brotliAsync(body, BROTLI_OPTIONS),
+    stream: () => createBrotliCompress(BROTLI_OPTIONS),
+  },
 };
 export type Coding = keyof typeof COMPRESSORS;
-/** What a list can be asked for as. */
-export type Format = 'json' | 'csv';
 
-/** How an answer becomes bytes. */
-export type Encoding = {
-  readonly format: Format;
-  readonly schema: z.ZodObject;
-  /** The answer's list, which is what CSV has. */
-  readonly list: string | undefined;
-  /** How long a client may keep the answer, seconds; null = not at all. */
-  readonly maxAgeSeconds: number | null;
-};
-
-/** Header fields by name. */
-export type Fields = ReadonlyMap<string, string>;
-
-/** What stands in the header of an answer with a list. */
-export type ListFields = {
-  /** `cursor` of the next page; '' where there is none. */
-  readonly next: string;
-  /** Elements on all pages; undefined where the answer does not tell. */
-  readonly totalCount: number | undefined;
-  /** Whether the client's `Accept` decided the format. */
-  readonly isNegotiated: boolean;
-};
-const NO_LIST: ListFields = { next: '', totalCount: undefined, isNegotiated: false };
-
-const COMPRESSED_BYTES_MIN = 1_024;
-
-export class Encoded {
-  readonly kind = 'encoded';
-  readonly type: Format | 'html';
-  readonly body: Buffer;
-  readonly maxAgeSeconds: number | null;
-  readonly fields: ListFields;
-  /** Weak, because it is the same in each coding; '' for an answer that is not kept. */
-  readonly etag: string;
-  readonly #coded = new Map<Coding, Buffer | Promise<Buffer>>();
-
-  constructor(
-    type: Format | 'html',
-    text: string,
-    maxAgeSeconds: number | null = null,
-    fields: ListFields = NO_LIST,
-  ) {
-    this.type = type;
-    this.body = Buffer.from(text);
-    this.maxAgeSeconds = maxAgeSeconds;
-    this.fields = fields;
-    this.etag = maxAgeSeconds === null ? '' : etagOf(this.body);
-  }
-
-  /** The bytes in a coding, plain where it is undefined. */
-  async bytes(coding: Coding | undefined): Promise<Buffer> {
-    if (coding === undefined) return this.body;
-    const known = this.#coded.get(coding);
-    if (known !== undefined) return await known;
-    const coded = COMPRESSORS[coding](this.body);
-    this.#coded.set(coding, coded);
-    const bytes = await coded;
-    this.#coded.set(coding, bytes);
-    return bytes;
-  }
-
-  /** The same without waiting; undefined where they are not made yet. */
-  madeBytes(coding: Coding | undefined): Buffer | undefined {
-    if (coding === undefined) return this.body;
-    const known = this.#coded.get(coding);
-    return known instanceof Promise ? undefined : known;
-  }
-}
-
-/** An answer, `next` being the cursor of the next page of its list. */
-export function encode(answer: object, next: string, how: Encoding): Encoded {
-  const { format, schema, list, maxAgeSeconds } = how;
-  const fields = listFields(answer, next, how);
-  if (format === 'json' || list === undefined) {
-    return new Encoded('json', JSON.stringify(answer), maxAgeSeconds, fields);
-  }
-  const { header, row } = csvOf(schema, list);
-  const elements = (answer as Readonly<Record<string, readonly object[]>>)[list] ?? [];
-  return new Encoded('csv', header + elements.map(row).join(''), maxAgeSeconds, fields);
-}
-
-export function listFields(answer: object, next: string, { list }: Encoding): ListFields {
-  const total = 'total_count' in answer ? Number(answer.total_count) : undefined;
-  return { next, totalCount: total, isNegotiated: list !== undefined };
-}
-
-/** Sends an answer in the coding that the client prefers; 304 where it has it already. */
-export async function send(request: Request, response: Response, answer: Encoded): Promise<void> {
-  const coding = codingOf(request, answer);
-  const body = await answer.bytes(coding);
-  setFields(response, fieldsOf(answer, request.originalUrl, coding));
-  response.send(body);
-}
-
-/** The coding in which the client of a request gets this answer; undefined for none. */
-export function codingOf(request: Request, answer: Encoded): Coding | undefined {
-  return answer.body.length < COMPRESSED_BYTES_MIN ? undefined : codingFor(request);
-}
-
-/** The fields of an answer to a request with this URL, but for its length. */
-export function fieldsOf(answer: Encoded, url: string, coding: Coding | undefined): Fields {
-  const fields = fieldsOfList(answer.type, answer.fields, url);
-  if (answer.maxAgeSeconds !== null) {
-    fields.set('Cache-Control', `private, max-age=${answer.maxAgeSeconds}`);
-    fields.set('ETag', answer.etag);
-  }
-  if (coding !== undefined) fields.set('Content-Encoding', coding);
-  return fields;
-}
-
-/** The fields that an answer has whichever way it is sent. */
-export function fieldsOfList(
-  type: Encoded['type'],
-  { next, totalCount, isNegotiated }: ListFields,
-  url: string,
-): Map<string, string> {
-  const fields = new Map([
-    ['Content-Type', TYPES[type]],
-    ['Vary', isNegotiated ? 'Accept, Accept-Encoding' : 'Accept-Encoding'],
-  ]);
-  if (totalCount !== undefined) fields.set('X-Total-Count', String(totalCount));
-  if (next !== '') fields.set('Link', `<${pageUrl(url, next)}>; rel="next"`);
-  return fields;
-}
-
-/** Sets fields over those that are set; what the answer varies with is added. */
-export function setFields(response: Response, fields: Fields): void {
-  for (const [name, value] of fields) {
-    if (name === 'Vary') response.vary(value);
-    else response.setHeader(name, value);
-  }
-}
-
-const TYPES = {
+const CONTENT_TYPES = {
   json: 'application/json; charset=utf-8',
   csv: 'text/csv; charset=utf-8',
   html: 'text/html; charset=utf-8',
+  js: 'text/javascript; charset=utf-8',
 } as const;
+type ContentType = keyof typeof CONTENT_TYPES;
 
-/** The coding that the client prefers; undefined for none. */
-export const codingFor = byHeader('accept-encoding', undefined, (request): Coding | undefined => {
-  const preferred = request.acceptsEncodings('br', 'gzip', 'identity');
-  return preferred === 'br' || preferred === 'gzip' ? preferred : undefined;
-});
+/** The formats of a list. */
+export type Format = 'json' | 'csv';
 
-/** What the client would rather have of a list. */
-export const formatFor = byHeader(
-  'accept',
-  'json',
-  (request): Format => (request.accepts(['json', 'csv']) === 'csv' ? 'csv' : 'json'),
-);
+/** How a response body is encoded. */
+export type Encoding = {
+  readonly format: Format;
+  readonly schema: z.ZodObject;
+  /** The member that is a list; CSV contains nothing else. */
+  readonly list: string | undefined;
+  /** How long a client may cache the response, seconds; null = not at all. */
+  readonly maxAgeSeconds: number | null;
+};
 
-const HEADERS_MAX = 200;
-const HEADER_CHARACTERS_MAX = 200;
+/** What the headers say about a list. */
+type ListHeaders = {
+  /** `cursor` of the next page; '' on the last one. */
+  readonly next: string;
+  /** Elements on all pages; undefined if the response does not count them. */
+  readonly totalCount: number | undefined;
+  /** Whether `Accept` decides the format. */
+  readonly isNegotiated: boolean;
+};
+const NO_LIST: ListHeaders = { next: '', totalCount: undefined, isNegotiated: false };
 
-/** What `read` gives of a request by one field alone, remembered for the values that are common. */
-function byHeader<Value>(
-  name: 'accept' | 'accept-encoding',
-  without: Value,
-  read: (request: Request) => Value,
-): (request: Request) => Value {
-  const known = new Map<string, Value>();
-  return (request) => {
-    const header = request.headers[name];
-    if (header === undefined) return without;
-    if (known.has(header)) return known.get(header) as Value;
-    const value = read(request);
-    if (known.size >= HEADERS_MAX) known.clear();
-    if (header.length <= HEADER_CHARACTERS_MAX) known.set(header, value);
-    return value;
-  };
+export class Encoded {
+  readonly kind = 'encoded';
+  readonly type: ContentType;
+  readonly body: Buffer;
+  /** Undefined for a response that clients may not cache. */
+  readonly cacheControl: string | undefined;
+  readonly list: ListHeaders;
+  /** Weak, because it is the same in every coding; '' for a response that clients may not cache. */
+  readonly etag: string;
+  readonly #compressed = new Map<Coding, Promise<Buffer>>();
+
+  constructor(
+    type: ContentType,
+    body: string | Buffer,
+    cacheControl?: string | undefined,
+    list: ListHeaders = NO_LIST,
+  ) {
+    this.type = type;
+    this.body = typeof body === 'string' ? Buffer.from(body) : body;
+    this.cacheControl = cacheControl;
+    this.list = list;
+    this.etag = cacheControl === undefined ? '' : etagOf(this.body);
+  }
+
+  /** The bytes in a coding; plain if it is undefined. */
+  async bytes(coding: Coding | undefined): Promise<Buffer> {
+    if (coding === undefined) return this.body;
+    const known = this.#compressed.get(coding);
+    if (known !== undefined) return await known;
+    const compressed = COMPRESSORS[coding].compress(this.body);
+    this.#compressed.set(coding, compressed);
+    return await compressed;
+  }
 }
 
-/** The URL of a request, for the page behind `cursor`. */
+/** A long list that is encoded while it is sent. */
+export type Streamed = {
+  readonly kind: 'streamed';
+  readonly type: Format;
+  readonly list: ListHeaders;
+  readonly chunks: AsyncIterable<string>;
+};
+
+/** `Cache-Control` of a response that its client may cache for so long. */
+export function privateFor(seconds: number): string {
+  return `private, max-age=${seconds}`;
+}
+
+/** Encodes a response; `next` is the cursor of the next page. */
+export function encode(answer: object, next: string, how: Encoding): Encoded {
+  const { format, schema, list, maxAgeSeconds } = how;
+  const cacheControl = maxAgeSeconds === null ? undefined : privateFor(maxAgeSeconds);
+  const headers = listHeaders(answer, next, how);
+  if (format === 'json' || list === undefined) {
+    return new Encoded('json', JSON.stringify(answer), cacheControl, headers);
+  }
+  const { header, row } = csvOf(schema, list);
+  const elements = (answer as Readonly<Record<string, readonly object[]>>)[list] ?? [];
+  return new Encoded('csv', header + elements.map(row).join(''), cacheControl, headers);
+}
+
+/**
+ * Encodes a response whose list is empty in `answer` and read from `elements`. Rejects with the
+ * errors of `elements`.
+ */
+export async function encodeStream(
+  answer: object,
+  elements: AsyncIterable<object>,
+  next: string,
+  how: Encoding,
+): Promise<Encoded | Streamed> {
+  const list = listHeaders(answer, next, how);
+  const texts = how.format === 'csv' ? csvTexts(elements, how) : jsonTexts(answer, elements, how);
+  const chunks = grouped(texts);
+  let awaited = '';
+  while (awaited.length < AWAITED_CHARACTERS) {
+    const { done, value } = await chunks.next();
+    if (done) return new Encoded(how.format, awaited, undefined, list);
+    awaited += value;
+  }
+  return { kind: 'streamed', type: how.format, list, chunks: joined(awaited, chunks) };
+}
+
+/**
+ * Sends a response in the coding that the client prefers, or 304 if the client has it already.
+ * Rejects if a streamed list cannot be read to its end or the client disconnects.
+ */
+export async function send(
+  request: Request,
+  response: Response,
+  answer: Encoded | Streamed,
+): Promise<void> {
+  const coding = codingFor(request);
+  if (answer.kind === 'streamed') {
+    await sendStreamed(request, response, answer, coding);
+    return;
+  }
+  const isCompressed = coding !== undefined && answer.body.length >= COMPRESSED_BYTES_MIN;
+  const body = await answer.bytes(isCompressed ? coding : undefined);
+  setHeaders(request, response, answer, isCompressed ? coding : undefined);
+  if (answer.cacheControl !== undefined) {
+    response.setHeader('Cache-Control', answer.cacheControl);
+    response.setHeader('ETag', answer.etag);
+  }
+  response.send(body);
+}
+
+async function sendStreamed(
+  request: Request,
+  response: Response,
+  answer: Streamed,
+  coding: Coding | undefined,
+): Promise<void> {
+  setHeaders(request, response, answer, coding);
+  if (request.method === 'HEAD') {
+    response.end();
+    return;
+  }
+  const source = Readable.from(answer.chunks, { objectMode: true });
+  await (coding === undefined
+    ? pipeline(source, response)
+    : pipeline(source, COMPRESSORS[coding].stream(), response));
+}
+
+/** The coding that the client prefers; undefined for none. */
+export function codingFor(request: Request): Coding | undefined {
+  const preferred = request.acceptsEncodings('br', 'gzip', 'identity');
+  return preferred === 'br' || preferred === 'gzip' ? preferred : undefined;
+}
+
+/** The format that the client prefers for a list. */
+export function formatFor(request: Request): Format {
+  return request.accepts(['json', 'csv']) === 'csv' ? 'csv' : 'json';
+}
+
+function setHeaders(
+  request: Request,
+  response: Response,
+  { type, list }: Encoded | Streamed,
+  coding: Coding | undefined,
+): void {
+  response.setHeader('Content-Type', CONTENT_TYPES[type]);
+  response.vary(list.isNegotiated ? 'Accept, Accept-Encoding' : 'Accept-Encoding');
+  if (list.totalCount !== undefined) {
+    response.setHeader('X-Total-Count', String(list.totalCount));
+  }
+  if (list.next !== '') {
+    response.setHeader('Link', `<${pageUrl(request.originalUrl, list.next)}>; rel="next"`);
+  }
+  if (coding !== undefined) response.setHeader('Content-Encoding', coding);
+}
+
+function listHeaders(answer: object, next: string, { list }: Encoding): ListHeaders {
+  const totalCount = 'total_count' in answer ? Number(answer.total_count) : undefined;
+  return { next, totalCount, isNegotiated: list !== undefined };
+}
+
+/** The URL of a request, for the page after `cursor`. */
 function pageUrl(original: string, cursor: string): string {
   const url = new URL(original, 'http://localhost');
   url.searchParams.delete('offset');
@@ -206,4 +235,38 @@ function pageUrl(original: string, cursor: string): string {
 
 function etagOf(body: Buffer): string {
   return `W/"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
+}
+
+async function* jsonTexts(answer: object, elements: AsyncIterable<object>, { list }: Encoding) {
+  const { [list ?? '']: _, ...rest } = answer as Readonly<Record<string, unknown>>;
+  const head = JSON.stringify(rest).slice(0, -1);
+  let opening = `${head}${head === '{' ? '' : ','}${JSON.stringify(list)}:[`;
+  for await (const element of elements) {
+    yield opening + JSON.stringify(element);
+    opening = ',';
+  }
+  yield opening === ',' ? ']}' : `${opening}]}`;
+}
+
+async function* csvTexts(elements: AsyncIterable<object>, { schema, list }: Encoding) {
+  const { header, row } = csvOf(schema, list ?? '');
+  yield header;
+  for await (const element of elements) yield row(element);
+}
+
+/** The same texts in larger chunks. */
+async function* grouped(texts: AsyncIterable<string>): AsyncGenerator<string, void> {
+  let chunk = '';
+  for await (const text of texts) {
+    chunk += text;
+    if (chunk.length < CHUNK_CHARACTERS) continue;
+    yield chunk;
+    chunk = '';
+  }
+  if (chunk !== '') yield chunk;
+}
+
+async function* joined(first: string, rest: AsyncIterable<string>) {
+  yield first;
+  yield* rest;
 }

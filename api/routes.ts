@@ -1,20 +1,18 @@
 /**
- * Endpoints as express routes: a key is required, a body is read where there is one, the answer is
- * sent in the format and coding that the client prefers, and a method that no endpoint of the path
- * has is 405.
+ * Serves endpoints as Express routes: each requires a key, reads a JSON body if it has one, sends its
+ * response in the format and coding that the client prefers, and rejects other methods with 405.
  */
 import express, { type Express, type RequestHandler } from 'express';
 import { requireKey } from './auth/authenticate.ts';
 import { callerOf } from './auth/keys.ts';
-import type { Asked, Context, Endpoint } from './endpoint.ts';
+import type { Context, Endpoint } from './endpoint.ts';
 import { Problem } from './errors.ts';
 import { formatFor, send } from './response.ts';
-import { sendStream } from './streamed.ts';
 
 const BODY_BYTES_MAX = 256 * 1024;
 
-/** Serves these endpoints; `shared` is what all calls of them work with. */
-export function mount<Call extends Context>(
+/** Serves these endpoints; `shared` is passed to all their calls. */
+export function serveEndpoints<Call extends Context>(
   app: Express,
   endpoints: readonly Endpoint<Call>[],
   shared: Omit<Call, keyof Context>,
@@ -23,7 +21,7 @@ export function mount<Call extends Context>(
     const route = app.route(path);
     for (const endpoint of own) {
       const body = endpoint.body === undefined ? [] : [requireJson, readJson];
-      route[endpoint.method ?? 'get'](requireKey, ...body, answer(endpoint, shared));
+      route[endpoint.method ?? 'get'](requireKey, ...body, handlerOf(endpoint, shared));
     }
     const methods = own.flatMap(({ method = 'get' }) =>
       method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()],
@@ -32,45 +30,36 @@ export function mount<Call extends Context>(
   }
 }
 
-/** Refuses every method with 405; `allow` lists those that a path has. */
+/** Rejects every method with 405; `allow` lists those that the path has. */
 export function refuseMethod(allow: string): RequestHandler {
   return (request) => {
     throw new Problem({
       status: 405,
       error: 'method_not_allowed',
-      detail: `${request.method} is not allowed here; allowed is ${allow}`,
+      detail: `${request.method} is not allowed here; allowed: ${allow}`,
       headers: { Allow: allow },
     });
   };
 }
 
-/** Answers one request; its reads end when the client goes away, unless the answer is kept. */
-function answer<Call extends Context>(
+/** Handles one request; reads of the store are aborted when the client disconnects. */
+function handlerOf<Call extends Context>(
   endpoint: Endpoint<Call>,
   shared: Omit<Call, keyof Context>,
 ): RequestHandler {
   return async (request, response) => {
-    const gone = endpoint.isKept ? undefined : new AbortController();
-    const onClose = () => gone?.abort();
-    if (gone !== undefined) response.once('close', onClose);
-    const context: Context = { caller: callerOf(response), signal: gone?.signal ?? null };
-    // What is shared and the context make a call, by the parameter's type.
+    const gone = new AbortController();
+    response.once('close', () => {
+      if (!response.writableFinished) gone.abort();
+    });
+    const context: Context = { caller: callerOf(response), signal: gone.signal };
+    // `Call` is `Context` and `shared` together, by the type of the parameter.
     const call = { ...shared, ...context } as Call;
-    const asked: Asked = {
-      url: request.originalUrl,
-      params: request.params,
-      // Parsed each time that it is asked for.
-      get query() {
-        return request.query;
-      },
-      body: request.body,
-      format: formatFor(request),
-    };
-    const given = await endpoint.respond(call, asked);
+    const { params, query, body } = request;
+    const format = formatFor(request);
+    const answer = await endpoint.respond(call, { params, query, body, format });
     response.status(endpoint.status ?? 200);
-    if (given.kind === 'streamed') await sendStream(request, response, given);
-    else await send(request, response, given);
-    if (gone !== undefined) response.off('close', onClose);
+    await send(request, response, answer);
   };
 }
 

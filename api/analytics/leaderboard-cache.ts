@@ -16,8 +16,6 @@ const GENERATION_MS = 1_000;
 const STALE_MS_MAX = 60_000;
 
 export type Pages = {
-  /** The page of `key` where it is kept and fresh, and its board's refresh known: asks nothing. */
-  fresh(board: string, key: string): Encoded | undefined;
   /**
    * The page of `key` on a board. `generation` tells the board's refresh; it is asked at most once
    * a second. Rejects with what `compute` or `generation` reject with, unless a page of the last
@@ -42,12 +40,7 @@ export type Pages = {
 
 type Kept = { readonly atMs: number; readonly generation: string; readonly page: Encoded };
 type Counted = { readonly generation: string; readonly number: Promise<number> };
-type Asked = {
-  readonly atMs: number;
-  readonly answer: Promise<string>;
-  /** The answer once it is there. */
-  generation?: string;
-};
+type Asked = { readonly atMs: number; readonly answer: Promise<string> };
 
 /** `now` is in milliseconds and monotonic. */
 export function createPages(now: () => number = () => performance.now()): Pages {
@@ -61,19 +54,14 @@ export function createPages(now: () => number = () => performance.now()): Pages 
     if (known !== undefined && now() - known.atMs < GENERATION_MS) return known.answer;
     const asked: Asked = { atMs: now(), answer: ask() };
     generations.set(board, asked);
-    asked.answer.then(
-      (generation) => {
-        asked.generation = generation;
-      },
-      // A failure is not kept: the next request asks again.
-      () => {
-        if (generations.get(board) === asked) generations.delete(board);
-      },
-    );
+    // A failure is not kept: the next request asks again.
+    asked.answer.catch(() => {
+      if (generations.get(board) === asked) generations.delete(board);
+    });
     return asked.answer;
   }
 
-  function freshOf(key: string, generation: string | undefined): Encoded | undefined {
+  function freshOf(key: string, generation: string): Encoded | undefined {
     const last = kept.get(key);
     if (last === undefined || last.generation !== generation) return undefined;
     return now() - last.atMs < FRESH_MS ? last.page : undefined;
@@ -82,11 +70,6 @@ export function createPages(now: () => number = () => performance.now()): Pages 
   const keep = (key: string, one: Kept) => setNewest(kept, key, one, PAGES_MAX);
 
   return {
-    fresh(board, key) {
-      const asked = generations.get(board);
-      if (asked?.generation === undefined || now() - asked.atMs >= GENERATION_MS) return undefined;
-      return freshOf(key, asked.generation);
-    },
     async page({ board, key, generation, compute }) {
       const last = kept.get(key);
       try {

@@ -54,7 +54,6 @@ const NEXT = text('`cursor` of the next page; empty where the list ends');
 /** A page is computed once for all who ask for it, and again after a refresh of its board. */
 const KEEP = {
   maxAgeSeconds: MAX_AGE_SECONDS,
-  fresh: (call: Call, given: Given, key: string) => call.pages.fresh(given.time_frame, key),
   page: (
     call: Call,
     given: Given,

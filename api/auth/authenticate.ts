@@ -1,19 +1,23 @@
 /**
- * Admission of a request: finds out who calls by the X-Service-Key field and counts the request
- * against the key's account, or against the remote address where there is no valid key. A route that needs a
- * key says so with `requireKey`, so that unknown routes and probes answer without one.
- * A bucket that cannot be reached is 503, not 401: a client must not take its key for revoked.
+ * Authentication: finds the caller by the `X-Service-Key` header and charges the request to the key's
+ * account, or to the remote address if there is no valid key. Routes that need a key use `requireKey`,
+ * so that unknown routes and probes respond without one. A bucket that cannot be reached is 503, not
+ * 401: a client must not conclude that its key was revoked.
  */
 import type { Request, RequestHandler, Response } from 'express';
 import { Problem, unavailable } from '../errors.ts';
-import { type Caller, hashKey, hasKeyForm, type Keys, type Lookup } from './keys.ts';
+import { hashKey, hasKeyForm, KEY_IN_TEXT, type Keys, type Lookup } from './keys.ts';
 import type { Limits } from './rate-limit.ts';
 import type { Usage } from './usage.ts';
 
 const KEY_HEADER = 'X-Service-Key';
 
-/** Sets `response.locals.caller` where the key is valid, and counts the request. */
-export function admit(keys: Keys, limits: Limits, usage: Pick<Usage, 'count'>): RequestHandler {
+/** Sets `response.locals.caller` if the key is valid, and charges the request. */
+export function authenticate(
+  keys: Keys,
+  limits: Limits,
+  usage: Pick<Usage, 'count'>,
+): RequestHandler {
   return async (request, response, next) => {
     const found = await lookUp(keys, limits, request, response);
     if (found.kind === 'valid') {
@@ -28,14 +32,7 @@ export function admit(keys: Keys, limits: Limits, usage: Pick<Usage, 'count'>): 
   };
 }
 
-/** Who calls, where the key is known to this process and valid. */
-export function knownCaller(keys: Keys, request: Request): Caller | undefined {
-  const keyHash = keyHashOf(request);
-  const found = keyHash === undefined ? undefined : keys.find(keyHash);
-  return found?.kind === 'valid' ? found.caller : undefined;
-}
-
-/** Sets the rate fields of a probe without counting it. */
+/** Sets the rate limit headers without charging the request. */
 export function uncounted(limits: Limits): RequestHandler {
   return (request, response, next) => {
     limits.show(response, anonymous(request));
@@ -43,7 +40,7 @@ export function uncounted(limits: Limits): RequestHandler {
   };
 }
 
-/** Throws Problem 401 unless `admit` found a valid key. */
+/** Throws Problem 401 unless `authenticate` found a valid key. */
 export const requireKey: RequestHandler = (_request, response, next) => {
   if (response.locals.caller !== undefined) {
     next();
@@ -58,13 +55,26 @@ export const requireKey: RequestHandler = (_request, response, next) => {
   });
 };
 
+/** Throws Problem 400 if the URL contains a key, valid or not: proxies may have logged it by now. */
+export const refuseKeyInUrl: RequestHandler = (request, _response, next) => {
+  if (!KEY_IN_TEXT.test(decoded(request.originalUrl))) {
+    next();
+    return;
+  }
+  throw new Problem({
+    status: 400,
+    error: 'invalid_request',
+    detail: 'the URL contains an API key: send it in X-Service-Key, and revoke this one',
+  });
+};
+
 type Refusal = Exclude<Lookup['kind'], 'valid'> | 'missing';
 
 const REFUSALS: Readonly<Record<Refusal, string>> = {
-  missing: `the request has no ${KEY_HEADER} field`,
-  unknown: `the ${KEY_HEADER} field is not a key of this service`,
-  revoked: `the key in ${KEY_HEADER} is revoked`,
-  expired: `the key in ${KEY_HEADER} is expired`,
+  missing: `the request has no ${KEY_HEADER} header`,
+  unknown: `the ${KEY_HEADER} header is not a key of this service`,
+  revoked: `the key in ${KEY_HEADER} was revoked`,
+  expired: `the key in ${KEY_HEADER} has expired`,
 };
 
 async function lookUp(
@@ -73,30 +83,32 @@ async function lookUp(
   request: Request,
   response: Response,
 ): Promise<Lookup | { readonly kind: 'missing' }> {
-  const keyHash = keyHashOf(request);
+  const key = String(request.headers[KEY_HEADER.toLowerCase()] ?? '');
+  const keyHash = hasKeyForm(key) ? hashKey(key) : undefined;
   const known = keyHash === undefined ? undefined : keys.find(keyHash);
   if (known?.kind === 'valid') return known;
-  // Counted before the bucket is asked, so that guessing keys cannot load it.
+  // Charged before the bucket is read, so that guessing keys cannot load it.
   limits.charge(response, anonymous(request));
   if (known !== undefined) return known;
-  if (keyOf(request) === '') return { kind: 'missing' };
+  if (key === '') return { kind: 'missing' };
   if (keyHash === undefined) return { kind: 'unknown' };
   try {
     return await keys.fetch(keyHash);
   } catch (error) {
-    throw unavailable('the keys cannot be read now', error);
+    throw unavailable('API keys cannot be read now', error);
   }
-}
-
-function keyHashOf(request: Request): string | undefined {
-  const key = keyOf(request);
-  return hasKeyForm(key) ? hashKey(key) : undefined;
-}
-
-function keyOf(request: Request): string {
-  return String(request.headers[KEY_HEADER.toLowerCase()] ?? '');
 }
 
 function anonymous(request: Request) {
   return { name: `address:${request.ip}`, policy: 'anonymous' } as const;
+}
+
+function decoded(url: string): string {
+  if (!url.includes('%')) return url;
+  try {
+    return decodeURIComponent(url);
+  } catch (error) {
+    if (error instanceof URIError) return url;
+    throw error;
+  }
 }

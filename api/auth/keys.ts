@@ -66,6 +66,8 @@ export type Keys = {
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
 const SECRET_BYTES = 32;
 const KEY_FORM = /^fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32,44}$/;
+/** A key anywhere in a text, such as a URL. */
+export const KEY_IN_TEXT = /fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32}/;
 const EXPIRY_CHECK_MS = 500;
 const FETCH_MS_MAX = 2_000;
 /** Unknown keys of many addresses must not load the bucket: beyond this they are 503. */

@@ -1,124 +1,37 @@
 /**
- * Request rates: a token bucket for each account and tier (and for each remote address without a valid
- * key), and the `RateLimit` and `RateLimit-Policy` fields of the IETF draft
- * (draft-ietf-httpapi-ratelimit-headers) that every response carries. A bucket holds one second of
- * requests. The buckets of all api processes are drained together (shared-counts.ts), some 50 ms late,
- * and may owe what they let through meanwhile. So in any t seconds n processes admit at most
- * rate · t + n · rate requests of an account, and on average never more than the rate. Addresses are
- * counted by each process for itself.
+ * Request rates: a token bucket for each account and tier, and for each remote address without a valid
+ * key, and the `RateLimit` and `RateLimit-Policy` headers of draft-ietf-httpapi-ratelimit-headers that
+ * every response carries. A bucket holds one second of requests. The api processes tell each other
+ * every SHARE_MS what they admitted and charge it to their own buckets, which may go into debt. In any
+ * t seconds n processes admit at most rate · t + n · rate requests of an account, and on average never
+ * more than the rate. Addresses are counted by each process on its own.
  */
+import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';
+import { LRUCache } from 'lru-cache';
+import { z } from 'zod';
+import type { Nats } from '../../infra/nats/connection.ts';
 import { Problem } from '../errors.ts';
-import type { SharedCounts } from './shared-counts.ts';
 import { ANONYMOUS_REQUESTS_PER_SECOND, TIERS, type Tier } from './tiers.ts';
 
-/** What is counted: an account, or one remote address that shows no valid key. */
+/** An account, or a remote address without a valid key. */
 export type Counted = { readonly name: string; readonly policy: Tier | 'anonymous' };
 
 export type Limits = {
-  /** Takes one request. Throws Problem 429 when none is left; sets the fields either way. */
+  /** Takes one request and sets the headers. Throws Problem 429 if none is left. */
   charge(response: Response, counted: Counted): void;
-  /** Takes one request and gives the fields, name and value in turn; undefined when none is left. */
-  take(counted: Counted): readonly string[] | undefined;
-  /** Sets the fields without counting: for probes. */
+  /** Sets the headers without taking a request: for probes. */
   show(response: Response, counted: Counted): void;
 };
 
 type Policy = Counted['policy'];
-type Bucket = {
-  /** As other processes are told it. */
-  readonly sharedName: string;
-  tokens: number;
-  atMs: number;
-  /** When it was last put at the end of its map. */
-  keptAtMs: number;
-};
+type Bucket = { tokens: number; atMs: number };
 
 const WINDOW_SECONDS = 1;
-/** Of one policy. */
+/** Accounts, and addresses; the least recently used are dropped, which forgives at most their debt. */
 const BUCKETS_MAX = 100_000;
-/** How exactly the order of a map is that of use: moving a bucket costs more than taking of it. */
-const ORDER_MS = 1_000;
-/** What a bucket owes at most, in seconds of its rate: clocks that stop must not shut anyone out. */
+/** The greatest debt of a bucket, in seconds of its rate: clocks that stop must not lock anyone out. */
 const DEBT_SECONDS_MAX = 10;
-
-export function createLimits(
-  options: {
-    /** Milliseconds of a clock that never goes back. */
-    readonly now?: () => number;
-    readonly shared?: Pick<SharedCounts, 'counted' | 'onOthers'>;
-  } = {},
-): Limits {
-  const { now = () => performance.now(), shared } = options;
-  /** Keys of one account in two tiers count apart: each has the rate that it was sold with. */
-  const buckets: Readonly<Record<Policy, Map<string, Bucket>>> = {
-    anonymous: new Map(),
-    demo: new Map(),
-    individual: new Map(),
-    pro: new Map(),
-  };
-
-  /** The bucket, refilled until now; a full one where none is kept. */
-  function bucketOf({ policy, name }: Counted): Bucket {
-    const atMs = now();
-    const perSecond = RATES[policy];
-    const bucket = buckets[policy].get(name);
-    if (bucket === undefined) {
-      const keptAtMs = Number.NEGATIVE_INFINITY;
-      return { sharedName: `${policy} ${name}`, tokens: perSecond, atMs, keptAtMs };
-    }
-    const refill = ((atMs - bucket.atMs) / 1000) * perSecond;
-    bucket.tokens = Math.min(perSecond, bucket.tokens + refill);
-    bucket.atMs = atMs;
-    return bucket;
-  }
-
-  /** Each map has the bucket that was quiet longest first. */
-  function keep({ policy, name }: Counted, bucket: Bucket): void {
-    if (bucket.atMs - bucket.keptAtMs < ORDER_MS) return;
-    bucket.keptAtMs = bucket.atMs;
-    const own = buckets[policy];
-    own.delete(name);
-    own.set(name, bucket);
-    if (own.size <= BUCKETS_MAX) return;
-    // Dropping it costs it little: its debt is paid in seconds.
-    const [quietest] = own.keys();
-    if (quietest !== undefined) own.delete(quietest);
-  }
-
-  shared?.onOthers((sharedName, count) => {
-    const counted = parseSharedName(sharedName);
-    if (counted === undefined) return;
-    const bucket = bucketOf(counted);
-    const debtMax = RATES[counted.policy] * DEBT_SECONDS_MAX;
-    bucket.tokens = Math.max(bucket.tokens - count, -debtMax);
-    keep(counted, bucket);
-  });
-
-  function take(counted: Counted) {
-    const bucket = bucketOf(counted);
-    const allowed = bucket.tokens >= 1;
-    if (allowed) bucket.tokens -= 1;
-    keep(counted, bucket);
-    if (allowed && counted.policy !== 'anonymous') shared?.counted(bucket.sharedName);
-    return { allowed, tokens: bucket.tokens };
-  }
-
-  return {
-    charge(response, counted) {
-      const { allowed, tokens } = take(counted);
-      setFields(response, counted, tokens);
-      if (!allowed) throw rateLimited(RATES[counted.policy], tokens);
-    },
-    take(counted) {
-      const { allowed, tokens } = take(counted);
-      return allowed ? fieldsOf(counted, tokens) : undefined;
-    },
-    show(response, counted) {
-      setFields(response, counted, bucketOf(counted).tokens);
-    },
-  };
-}
 
 const RATES: Readonly<Record<Policy, number>> = {
   anonymous: ANONYMOUS_REQUESTS_PER_SECOND,
@@ -127,36 +40,71 @@ const RATES: Readonly<Record<Policy, number>> = {
   pro: TIERS.pro.requestsPerSecond,
 };
 
-function parseSharedName(text: string): Counted | undefined {
-  const [policy = '', ...name] = text.split(' ');
-  const tier = Object.hasOwn(TIERS, policy) ? (policy as Tier) : undefined;
-  return tier === undefined ? undefined : { policy: tier, name: name.join(' ') };
+export function createLimits(
+  options: {
+    /** Milliseconds of a monotonic clock. */
+    readonly now?: () => number;
+    readonly shared?: Pick<SharedCounts, 'counted' | 'onOthers'>;
+  } = {},
+): Limits {
+  const { now = () => performance.now(), shared } = options;
+  // Apart, so that requests from many addresses drop no account's bucket.
+  const addresses = new LRUCache<string, Bucket>({ max: BUCKETS_MAX });
+  const accounts = new LRUCache<string, Bucket>({ max: BUCKETS_MAX });
+
+  /** The bucket, refilled until now. Keys of one account in two tiers have a bucket each. */
+  function bucketOf(counted: Counted): Bucket {
+    const { policy } = counted;
+    const buckets = policy === 'anonymous' ? addresses : accounts;
+    const name = sharedName(counted);
+    const atMs = now();
+    const bucket = buckets.get(name);
+    if (bucket === undefined) {
+      const full = { tokens: RATES[policy], atMs };
+      buckets.set(name, full);
+      return full;
+    }
+    const refill = ((atMs - bucket.atMs) / 1000) * RATES[policy];
+    bucket.tokens = Math.min(RATES[policy], bucket.tokens + refill);
+    bucket.atMs = atMs;
+    return bucket;
+  }
+
+  shared?.onOthers((name, count) => {
+    const counted = parseSharedName(name);
+    if (counted === undefined) return;
+    const bucket = bucketOf(counted);
+    const debtMax = RATES[counted.policy] * DEBT_SECONDS_MAX;
+    bucket.tokens = Math.max(bucket.tokens - count, -debtMax);
+  });
+
+  return {
+    charge(response, counted) {
+      const bucket = bucketOf(counted);
+      const isAllowed = bucket.tokens >= 1;
+      if (isAllowed) bucket.tokens -= 1;
+      setHeaders(response, counted, bucket.tokens);
+      if (!isAllowed) throw rateLimited(RATES[counted.policy], bucket.tokens);
+      if (counted.policy !== 'anonymous') shared?.counted(sharedName(counted));
+    },
+    show(response, counted) {
+      setHeaders(response, counted, bucketOf(counted).tokens);
+    },
+  };
 }
 
-function setFields(response: Response, counted: Counted, tokens: number): void {
-  const [policyName, policy, limitName, limit] = fieldsOf(counted, tokens);
-  response.setHeader(policyName, policy);
-  response.setHeader(limitName, limit);
-}
-
-/** The fields as name and value in turn. */
-function fieldsOf(counted: Counted, tokens: number): [string, string, string, string] {
-  const { policy } = counted;
-  const perSecond = RATES[policy];
+function setHeaders(response: Response, { policy }: Counted, tokens: number): void {
+  const rate = RATES[policy];
   const left = Math.max(0, Math.floor(tokens));
-  return [
-    'RateLimit-Policy',
-    `"${policy}";q=${perSecond};w=${WINDOW_SECONDS}`,
-    'RateLimit',
-    `"${policy}";r=${left};t=${secondsUntilFree(perSecond, tokens)}`,
-  ];
+  response.setHeader('RateLimit-Policy', `"${policy}";q=${rate};w=${WINDOW_SECONDS}`);
+  response.setHeader('RateLimit', `"${policy}";r=${left};t=${secondsUntilFree(rate, tokens)}`);
 }
 
 function rateLimited(perSecond: number, tokens: number): Problem {
   return new Problem({
     status: 429,
     error: 'rate_limited',
-    detail: `more than ${perSecond} requests a second`,
+    detail: `more than ${perSecond} requests per second`,
     headers: { 'Retry-After': String(secondsUntilFree(perSecond, tokens)) },
   });
 }
@@ -164,4 +112,71 @@ function rateLimited(perSecond: number, tokens: number): Problem {
 /** Whole seconds until a request is admitted again, rounded up; at least the window. */
 function secondsUntilFree(perSecond: number, tokens: number): number {
   return Math.max(WINDOW_SECONDS, Math.ceil((1 - tokens) / perSecond));
+}
+
+function sharedName({ policy, name }: Counted): string {
+  return `${policy} ${name}`;
+}
+
+function parseSharedName(text: string): Counted | undefined {
+  const [policy = '', ...name] = text.split(' ');
+  const tier = Object.hasOwn(TIERS, policy) ? (policy as Tier) : undefined;
+  return tier === undefined ? undefined : { policy: tier, name: name.join(' ') };
+}
+
+/** Ends with the id of the sending process. */
+const SUBJECT = 'fillstream.api.counted.';
+const SHARE_MS = 50;
+/** Keeps a message under 1 MB, the maximum of NATS; the rest is sent with the next one. */
+const NAMES_MAX = 1_000;
+
+/** Pairs, because an object with a thousand names is slow to parse. */
+const Counts = z.array(z.tuple([z.string(), z.int().min(1)]));
+
+export type SharedCounts = {
+  /** One request was admitted here. */
+  counted(name: string): void;
+  /** Sets the listener for requests that other processes admitted. */
+  onOthers(listener: (name: string, count: number) => void): void;
+  close(): void;
+};
+
+/**
+ * Exchanges counts with the other api processes over plain NATS: a message that is lost during an
+ * outage only makes the rate inexact for that moment.
+ */
+export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>): SharedCounts {
+  const own = SUBJECT + randomUUID();
+  const unsent = new Map<string, number>();
+  let listener: (name: string, count: number) => void = () => undefined;
+
+  const subscription = nats.connection.subscribe(`${SUBJECT}*`, {
+    callback: (error, message) => {
+      if (error !== null || message.subject === own) return;
+      const counts = Counts.safeParse(message.json());
+      for (const [name, count] of counts.data ?? []) listener(name, count);
+    },
+  });
+
+  const timer = setInterval(() => {
+    // Kept while NATS is away, so that the sum is right again when it is back.
+    if (unsent.size === 0 || !nats.connected) return;
+    const counts = [...unsent].slice(0, NAMES_MAX);
+    for (const [name] of counts) unsent.delete(name);
+    nats.connection.publish(own, JSON.stringify(counts));
+  }, SHARE_MS);
+  timer.unref();
+
+  return {
+    counted(name) {
+      unsent.set(name, (unsent.get(name) ?? 0) + 1);
+    },
+    onOthers(given) {
+      listener = given;
+    },
+    close() {
+      clearInterval(timer);
+      subscription.unsubscribe();
+    },
+  };
 }

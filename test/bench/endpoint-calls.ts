@@ -89,7 +89,6 @@ export async function answerUncached(
     pages: { ...PAGES, page: ({ compute }: { compute: () => unknown }) => compute() },
   } as unknown as Call;
   const asked = {
-    url: one.ask(i),
     params: Object.fromEntries(names.map((name, at) => [name, values[at] ?? ''])),
     query: Object.fromEntries(url.searchParams),
     ...{ body: undefined, format: 'json' as const },

@@ -16,7 +16,7 @@ import { Tier } from '../../api/auth/tiers.ts';
 import { problemHandler } from '../../api/errors.ts';
 import { cursorOf } from '../../api/feed/cursor.ts';
 import { createFeed, type Feed, type FeedOptions } from '../../api/feed/route.ts';
-import { mount } from '../../api/routes.ts';
+import { serveEndpoints } from '../../api/routes.ts';
 import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams, STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
@@ -126,7 +126,7 @@ export async function startApi(
   });
   app.get('/v1/stream/orders', feed.handler);
   app.get('/streams/:id', streams.listen);
-  mount(app, STREAMS_ENDPOINTS, streams);
+  serveEndpoints(app, STREAMS_ENDPOINTS, streams);
   app.use(problemHandler(logger));
   const server: Server = createServer(app);
   server.listen(0, '127.0.0.1');

@@ -34,7 +34,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       await page.getByRole('button', { name: 'Open' }).click();
       await expectText(
         page.getByRole('alert'),
-        'the X-Service-Key field is not a key of this service',
+        'the X-Service-Key header is not a key of this service',
       );
       expect(await faults(page)).toEqual([]);
       await page.getByLabel('Key', { exact: true }).fill(stage.key);

@@ -45,26 +45,6 @@ describe('createLimits', () => {
     expect(fields.get('RateLimit')).toBe('"demo";r=4;t=1');
   });
 
-  test('gives the fields of a request that it takes, and takes none where none is left', () => {
-    let nowMs = 0;
-    const limits = createLimits({ now: () => nowMs });
-    const { answer, fields } = response();
-    limits.charge(answer, demo);
-    expect(limits.take(demo)).toEqual([
-      'RateLimit-Policy',
-      '"demo";q=5;w=1',
-      'RateLimit',
-      '"demo";r=3;t=1',
-    ]);
-    for (let i = 0; i < 3; i++) limits.take(demo);
-    expect(limits.take(demo)).toBeUndefined();
-    expect(() => limits.charge(answer, demo)).toThrow(Problem);
-    expect(fields.get('RateLimit')).toBe('"demo";r=0;t=1');
-    nowMs = 200;
-    expect(limits.take(demo)).toBeDefined();
-    expect(limits.take(demo)).toBeUndefined();
-  });
-
   test('refuses with 429 and Retry-After', () => {
     const limits = createLimits({ now: () => 0 });
     for (let i = 0; i < 5; i++) limits.charge(response().answer, demo);

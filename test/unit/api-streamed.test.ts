@@ -6,8 +6,7 @@ import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { problemHandler, unavailable } from '../../api/errors.ts';
-import { type Encoding, send } from '../../api/response.ts';
-import { beginStream, sendStream } from '../../api/streamed.ts';
+import { type Encoding, encodeStream, send } from '../../api/response.ts';
 
 const row = { text: 'abc "quoted", and more; '.repeat(40) };
 const schema = z.object({ total_count: z.int(), rows: z.array(z.object({ text: z.string() })) });
@@ -33,8 +32,7 @@ app.get('/:count/:fails/:format', async (request, response) => {
   }
   const how: Encoding = { ...HOW, format: format === 'csv' ? 'csv' : 'json' };
   const answer = { total_count: Number(count), rows: [] };
-  const given = await beginStream(answer, counted(), 'next', how);
-  await (given.kind === 'streamed' ? sendStream : send)(request, response, given as never);
+  await send(request, response, await encodeStream(answer, counted(), 'next', how));
 });
 const logger = pino({ level: 'error' }, { write: (line: string) => void logged.push(line) });
 app.use(problemHandler(logger));

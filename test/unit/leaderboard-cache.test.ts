@@ -27,8 +27,7 @@ function counted() {
       },
     });
   const text = async (key?: string) => (await read(key)).body.toString();
-  const fresh = (key = 'a') => pages.fresh('1H', key)?.body.toString();
-  return { state, read, text, fresh };
+  return { state, read, text };
 }
 
 describe('createPages', () => {
@@ -55,32 +54,6 @@ describe('createPages', () => {
     expect(await text()).toContain('"number":1');
     state.nowMs = 1_000;
     expect(await text()).toContain('"number":2');
-  });
-
-  test('has a page at hand while it needs to ask nothing', async () => {
-    const { state, text, fresh } = counted();
-    expect(fresh()).toBeUndefined();
-    const first = await text();
-    expect([fresh(), fresh('another')]).toEqual([first, undefined]);
-    state.nowMs = 999;
-    expect(fresh()).toBe(first);
-    state.nowMs = 1_000;
-    expect(fresh()).toBeUndefined();
-    expect(await text()).toBe(first);
-    expect(fresh()).toBe(first);
-    state.refresh = 2;
-    state.nowMs = 2_000;
-    const second = await text();
-    expect([second === first, fresh()]).toEqual([false, second]);
-    state.down = true;
-    state.nowMs = 3_000;
-    expect(await text()).toBe(second);
-    expect(fresh()).toBeUndefined();
-    state.down = false;
-    state.nowMs = 6_999;
-    expect([await text(), fresh()]).toEqual([second, second]);
-    state.nowMs = 7_000;
-    expect(fresh()).toBeUndefined();
   });
 
   test('keeps pages of different queries apart, and not more than 500', async () => {

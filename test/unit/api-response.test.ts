@@ -4,14 +4,14 @@ import type { AddressInfo } from 'node:net';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import express from 'express';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Encoded, send } from '../../api/response.ts';
+import { Encoded, privateFor, send } from '../../api/response.ts';
 
 const long = { text: 'abc '.repeat(1_000) };
 const app = express().disable('etag');
 const answers: Readonly<Record<string, Encoded>> = {
   '/long': new Encoded('json', JSON.stringify(long)),
   '/short': new Encoded('json', JSON.stringify({ a: 1 })),
-  '/kept': new Encoded('json', JSON.stringify(long), 5),
+  '/kept': new Encoded('json', JSON.stringify(long), privateFor(5)),
 };
 for (const [path, answer] of Object.entries(answers)) {
   app.get(path, (request, response) => send(request, response, answer));

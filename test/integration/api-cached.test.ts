@@ -1,0 +1,160 @@
+/** Cached leaderboard responses: their headers, conditions, tiers and counts. */
+import { once } from 'node:events';
+import { get as getRaw, type IncomingMessage } from 'node:http';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hashKey } from '../../api/auth/keys.ts';
+import { issueKey, startApi } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
+
+const PAGE = 'https://page.example';
+const BOARD = '/v1/analytics/leaderboard?limit=4';
+
+type Answered = { readonly route: string; readonly status: number; readonly account: string };
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let api: Awaited<ReturnType<typeof startApi>>;
+let open: Awaited<ReturnType<typeof startApi>>;
+const answered: Answered[] = [];
+
+beforeAll(async () => {
+  seeded = await startSeeded();
+  const common = { clickhouseUrl: seeded.clickhouse.url, nats: seeded.nats };
+  api = await startApi({
+    ...common,
+    metrics: {
+      answered: ({ route }, { statusCode: status, locals }) =>
+        answered.push({ route: route?.path, status, account: locals.caller?.account }),
+    },
+  });
+  open = await startApi({ ...common, corsOrigins: [PAGE] });
+});
+
+afterAll(async () => {
+  await open?.stop();
+  await api?.stop();
+  await seeded?.stop();
+});
+
+type Headers = Readonly<Record<string, string>>;
+
+/** A response as it is on the wire. */
+async function ask(path: string, key: string, headers: Headers = {}, method = 'GET', of = api) {
+  const sent = { 'X-Service-Key': key, ...headers };
+  const request = getRaw(of.url + path, { headers: sent, method, agent: false });
+  const [response] = (await once(request.end(), 'response')) as [IncomingMessage];
+  const body = Buffer.concat(await response.toArray());
+  return { status: response.statusCode, headers: response.headers, body };
+}
+
+/** The headers that do not differ from one response to the next. */
+function lasting({ date, ratelimit, 'x-request-id': id, ...rest }: IncomingMessage['headers']) {
+  expect(id).toMatch(/^[\w.-]{1,64}$/);
+  expect(ratelimit).toMatch(/^"\w+";r=\d+;t=\d+$/);
+  expect(date).toBeDefined();
+  return rest;
+}
+
+describe('a cached response', () => {
+  test.each<[string, Headers]>([
+    [BOARD, {}],
+    [BOARD, { 'Accept-Encoding': 'gzip' }],
+    [BOARD, { 'Accept-Encoding': 'br, gzip' }],
+    [BOARD, { Accept: 'text/csv' }],
+    ['/v1/analytics/leaderboard?limit=4&offset=2&sort_by=roi&order=asc', {}],
+    ['/v2/analytics/leaderboard?time_frame=7D', { 'Accept-Encoding': 'gzip' }],
+  ])('is the same each time: %s, %j', async (path, headers) => {
+    const [first, second] = [
+      await ask(path, seeded.key, headers),
+      await ask(path, seeded.key, headers),
+    ];
+    expect([first.status, second.status]).toEqual([200, 200]);
+    expect(lasting(second.headers)).toEqual(lasting(first.headers));
+    expect(second.body.equals(first.body)).toBe(true);
+  });
+
+  test('carries the request id of its own request', async () => {
+    for (const id of ['one', 'another']) {
+      const { headers } = await ask(BOARD, seeded.key, { 'X-Request-Id': id });
+      expect(headers['x-request-id']).toBe(id);
+    }
+  });
+
+  test('links to the next page by the URL of the request', async () => {
+    const paths = [BOARD, '/v1/analytics/leaderboard?offset=0&limit=4&colour=red', BOARD];
+    const links = [];
+    for (const path of paths) links.push(String((await ask(path, seeded.key)).headers.link));
+    expect(links[0]).toContain('limit=4&cursor=');
+    expect(links[1]).toContain('limit=4&colour=red&cursor=');
+    expect(links[2]).toBe(links[0]);
+  });
+
+  test('differs by tier', async () => {
+    const path = '/v2/analytics/leaderboard';
+    await ask(path, seeded.key);
+    const demo = await ask(path, seeded.demoKey);
+    expect(JSON.parse(demo.body.toString()).traders.length).toBeLessThanOrEqual(20);
+    expect(demo.headers['ratelimit-policy']).toBe('"demo";q=5;w=1');
+  });
+
+  test('varies by origin if pages of other origins may read it', async () => {
+    const own = await ask(BOARD, seeded.key, {}, 'GET', open);
+    expect(own.headers.vary).toBe('Origin, Accept, Accept-Encoding');
+    const page = await ask(BOARD, seeded.key, { Origin: PAGE }, 'GET', open);
+    expect(page.headers['access-control-allow-origin']).toBe(PAGE);
+  });
+
+  test('is counted by route and account, against the rate, and in the requests of the day', async () => {
+    const account = 'counted';
+    const key = await issueKey(seeded.nats.bucket, 'individual', { account });
+    await ask(BOARD, key);
+    await ask(BOARD, key);
+    const own = answered.filter((one) => one.account === account);
+    expect(own).toEqual(
+      Array.from({ length: 2 }, () => ({
+        route: '/v1/analytics/leaderboard',
+        status: 200,
+        account,
+      })),
+    );
+    const { body } = await ask('/v2/user/telemetry', key);
+    expect(JSON.parse(body.toString()).requests.today).toBe(3);
+    const statuses = await Promise.all(
+      Array.from({ length: 40 }, async () => (await ask(BOARD, key)).status),
+    );
+    expect(new Set(statuses)).toEqual(new Set([200, 429]));
+  });
+
+  test('is 304 for a client that has it, and has no body for HEAD', async () => {
+    const { headers } = await ask(BOARD, seeded.key);
+    const again = await ask(BOARD, seeded.key, { 'If-None-Match': String(headers.etag) });
+    expect([again.status, again.body.length]).toEqual([304, 0]);
+    const head = await ask(BOARD, seeded.key, {}, 'HEAD');
+    expect([head.status, head.body.length]).toEqual([200, 0]);
+    expect(lasting(head.headers)).toEqual(lasting(headers));
+  });
+
+  test('is not sent to a revoked key, nor without one', async () => {
+    const { bucket } = seeded.nats;
+    const key = await issueKey(bucket, 'individual');
+    expect((await ask(BOARD, key)).status).toBe(200);
+    const entry = await bucket.get(hashKey(key));
+    const record = JSON.parse(new TextDecoder().decode(entry?.value));
+    await bucket.put(
+      hashKey(key),
+      JSON.stringify({ ...record, revoked_at: new Date().toISOString() }),
+    );
+    for (let status: number | undefined = 200; status !== 401; await delay(60)) {
+      ({ status } = await ask(BOARD, key));
+    }
+    const none = await ask(BOARD, '');
+    expect([none.status, none.headers['x-content-type-options']]).toEqual([401, 'nosniff']);
+  });
+
+  test('does not hide a bad parameter', async () => {
+    for (let n = 0; n < 2; n++) {
+      expect((await ask(`${BOARD}&offset=x`, seeded.key)).status).toBe(400);
+      expect((await ask('/v1/analytics/leaderboard?offset=1', seeded.demoKey)).status).toBe(403);
+    }
+  });
+});
