@@ -1,13 +1,13 @@
 /**
- * Lists as CSV (RFC 4180): a header and one row an element, CRLF line ends. Columns come from the
- * schema of an element, so that an empty list has its header too: a member of a nested object is
- * `profile.address`, a list of texts is joined by semicolons, a list of objects is JSON in its cell.
+ * Lists as CSV (RFC 4180): a header row and one row per element, with CRLF line ends. The columns come
+ * from the element's schema, so an empty list has its header, too. Members of nested objects become
+ * `profile.address`, lists of strings are joined with semicolons, lists of objects are JSON.
  */
 import { z } from 'zod';
 
 type Column = { readonly name: string; readonly path: readonly string[] };
 
-/** What writes rows of the list `list` of an answer that `answer` describes. */
+/** Returns the header row and a function that writes rows, for the member `list` of a response. */
 export function csvOf(answer: z.ZodObject, list: string) {
   const columns = columnsOf(elementOf(answer, list), []);
   return {
@@ -17,11 +17,11 @@ export function csvOf(answer: z.ZodObject, list: string) {
   };
 }
 
-/** Schema of the elements of a list. Throws where `list` is none of objects. */
+/** Schema of the elements of a list. Throws if `list` is not a list of objects. */
 function elementOf(answer: z.ZodObject, list: string): z.ZodObject {
   const member = answer.shape[list];
   if (member instanceof z.ZodArray && member.element instanceof z.ZodObject) return member.element;
-  throw new Error(`${list} is no list of objects`);
+  throw new Error(`${list} is not a list of objects`);
 }
 
 function columnsOf(schema: z.ZodObject, path: readonly string[]): Column[] {

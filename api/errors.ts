@@ -1,8 +1,7 @@
 /**
- * Every error answer of the api: RFC 9457 `application/problem+json`, with `error` and `message`
- * beside it for existing clients. A handler throws a Problem; anything else that is thrown is a
- * fault of ours, answered with 500 `internal` and logged once. No answer carries a stack trace,
- * a key, or the text of a foreign error.
+ * Every error response: RFC 9457 `application/problem+json`, plus `error` and `message` for existing
+ * clients. Handlers throw a Problem; any other error is a bug, logged once and sent as 500 `internal`.
+ * No response contains a stack trace, a key, or the text of another library's error.
  */
 import type { ErrorRequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
@@ -26,10 +25,10 @@ const TITLES = {
   unavailable: 'Temporarily unavailable',
 } as const;
 
-/** Stable codes of the member `error`. */
+/** The stable codes in `error`. */
 export type ProblemCode = keyof typeof TITLES;
 
-/** The body of every error answer. */
+/** The body of every error response. */
 export const ProblemBody = z.object({
   type: z.string().describe('URN of the kind of problem'),
   title: z.string().describe('the kind of problem in words'),
@@ -38,16 +37,16 @@ export const ProblemBody = z.object({
   instance: z.string().describe('path of the request'),
   error: z.enum(Object.keys(TITLES)).describe('stable code of the kind of problem'),
   message: z.string().describe('the same as detail'),
-  request_id: z.string().describe('as in the X-Request-Id field; name it when you ask for help'),
+  request_id: z.string().describe('the X-Request-Id header; quote it when you ask for help'),
   issues: z
     .array(
       z.object({
         path: z.string().describe('name of the parameter'),
-        message: z.string().describe('what was given and what is allowed'),
+        message: z.string().describe('the given value and the allowed ones'),
       }),
     )
     .optional()
-    .describe('one for each bad parameter'),
+    .describe('one per bad parameter'),
   quota: z
     .object({
       name: z.string().describe('name of the quota'),
@@ -55,14 +54,14 @@ export const ProblemBody = z.object({
       used: z.int().describe('what the account uses'),
     })
     .optional()
-    .describe('which quota is used up'),
+    .describe('the quota that is used up'),
 });
 
 export type Quota = { readonly name: string; readonly limit: number; readonly used: number };
 
 export type Issue = { readonly path: string; readonly message: string };
 
-/** Thrown by a handler to answer with this status and code; `detail` is shown to the client. */
+/** Thrown by a handler to respond with this status and code; clients see `detail`. */
 export class Problem extends Error {
   readonly status: number;
   readonly error: ProblemCode;
@@ -95,7 +94,7 @@ export class Problem extends Error {
 
 const RETRY_AFTER_SECONDS = 2;
 
-/** 503 with Retry-After: what the request needs cannot be reached, or did not answer in time. */
+/** 503 with Retry-After: a store that the request needs is unreachable or too slow. */
 export function unavailable(detail: string, cause?: unknown): Problem {
   return new Problem(
     {
@@ -108,12 +107,12 @@ export function unavailable(detail: string, cause?: unknown): Problem {
   );
 }
 
-/** 403: the account has used up a quota of its tier; the answer names quota, limit and use. */
+/** 403: the account has used up a quota of its tier; the response names the quota, limit and usage. */
 export function quotaExceeded(name: string, tier: Tier, limit: number, used: number): Problem {
   return new Problem({
     status: 403,
     error: 'quota_exceeded',
-    detail: `the quota ${name} of tier ${tier} is used up: the limit is ${limit}, in use are ${used}`,
+    detail: `the quota ${name} of tier ${tier} is used up: ${used} of ${limit} in use`,
     quota: { name, limit, used },
   });
 }
@@ -121,7 +120,7 @@ export function quotaExceeded(name: string, tier: Tier, limit: number, used: num
 /** Express error middleware; mount it last. */
 export function problemHandler(logger: Logger): ErrorRequestHandler {
   return (error: unknown, request, response, next) => {
-    // The client went away, which is why the request failed: nobody is left to answer.
+    // The request failed because its client disconnected.
     if (request.socket.destroyed && (!response.headersSent || isPrematureClose(error))) return;
     const problem = toProblem(error);
     const requestId = requestIdOf(response);
@@ -129,7 +128,7 @@ export function problemHandler(logger: Logger): ErrorRequestHandler {
       logger.error({ err: error, request_id: requestId, path: request.path }, problem.detail);
     }
     if (response.headersSent) {
-      // A stream that has begun cannot change its status: express ends the connection.
+      // The status has been sent: Express closes the connection.
       next(error);
       return;
     }
@@ -154,19 +153,18 @@ export function problemHandler(logger: Logger): ErrorRequestHandler {
   };
 }
 
-/** The id of this request, as in the X-Request-Id field of its answer. */
+/** The id of this request, as in its X-Request-Id header. */
 export function requestIdOf(response: Response): string {
   return String(response.locals.requestId ?? '');
 }
 
 function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
-  // What is kept in NATS; its callers have nothing better to say.
   if (error instanceof NatsUnavailableError || error instanceof StreamMissingError) {
-    return unavailable('a part that this request needs cannot be reached now', error);
+    return unavailable('a store that this request needs cannot be reached now', error);
   }
   const status = httpStatusOf(error);
-  // express and its body parser throw http-errors: their status is right, their text is not ours.
+  // Express and its body parser throw http-errors, whose status is right but whose text is not for clients.
   if (status === 413) {
     return new Problem({ status, error: 'payload_too_large', detail: 'the body is too large' });
   }
@@ -182,7 +180,7 @@ function toProblem(error: unknown): Problem {
   return new Problem({ status: 500, error: 'internal', detail });
 }
 
-/** What a stream that is being sent fails with when its client goes away. */
+/** The error of a response whose client disconnected. */
 function isPrematureClose(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === 'ERR_STREAM_PREMATURE_CLOSE';
 }

@@ -1,6 +1,6 @@
 /**
- * The probes: /healthz says that the process answers, /readyz that it can serve. Neither needs a
- * key. Readiness asks ClickHouse at most once a second however often it is probed.
+ * The probes: /healthz says that the process is alive, /readyz that it can serve. Neither needs a key.
+ * Readiness queries ClickHouse at most once a second, however often it is probed.
  */
 import type { RequestHandler } from 'express';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
@@ -11,7 +11,7 @@ const RETRY_AFTER_SECONDS = 2;
 
 type Check = { readonly ready: boolean; readonly detail: string };
 
-/** What serving needs, by part. */
+/** The stores and streams that serving needs, by name. */
 export type Readiness = () => Promise<Readonly<Record<'clickhouse' | 'nats' | 'feed', Check>>>;
 
 export const livenessHandler: RequestHandler = (_request, response) => {
@@ -41,7 +41,7 @@ export function createReadiness(options: {
   });
 }
 
-/** 200 when every part is ready, else 503; the body tells which is not. */
+/** 200 if every part is ready, otherwise 503; the body lists all parts. */
 export function readinessHandler(readiness: Readiness): RequestHandler {
   return async (_request, response) => {
     const checks = await readiness();

@@ -1,6 +1,6 @@
 /**
- * What the events of an event stream carry (specification 2.13, 2.14 and 6), as schemas for the
- * OpenAPI document; tests hold what is delivered against them.
+ * Schemas of what the events of the event streams carry (specification 2.13, 2.14 and 6), for the
+ * OpenAPI document; tests compare delivered events with them.
  */
 import { z } from 'zod';
 
@@ -24,13 +24,13 @@ const Participant = z.object({
   fee: amount('fee, micro-USDC', '0'),
   order: z.object({
     order_hash: text('EIP-712 hash of the order', HASH),
-    shares: amount('original capacity, micro-shares; 0 where calldata could not be read'),
+    shares: amount('original capacity, micro-shares; 0 if calldata could not be read'),
     signature_type: z.int().meta({
       description: '0 EOA, 1 proxy wallet, 2 multi-signature safe, 3 deposit wallet (ERC-1271)',
       examples: [2],
     }),
-    timestamp: text('when the order was signed; empty where it does not say', TIME),
-    usdc: amount('original notional, micro-USDC; 0 where calldata could not be read'),
+    timestamp: text('when the order was signed; empty if the order does not say', TIME),
+    usdc: amount('original notional, micro-USDC; 0 if calldata could not be read'),
   }),
   outcome: text('label of the outcome', 'Yes'),
   shares: amount('filled shares, micro-shares'),
@@ -41,7 +41,7 @@ const Participant = z.object({
   usdc: amount('filled notional, micro-USDC'),
   user: z.object({
     address: text('wallet', ADDRESS),
-    name: text('public name, empty where there is none', 'alice'),
+    name: text('public name, empty if there is none', 'alice'),
   }),
 });
 
@@ -52,7 +52,7 @@ const LiveTransaction = z.object({
     condition_id: text('condition id', HASH),
     event_slug: text('slug of the event', 'bitcoin-up-or-down'),
     group_item_title: text('title inside its group', ''),
-    id: z.number().meta({ description: 'market id; 0 while it is not known', examples: [2182202] }),
+    id: z.number().meta({ description: 'market id; 0 while it is unknown', examples: [2182202] }),
     neg_risk: z.boolean().meta({ description: 'negative-risk market', examples: [false] }),
     outcomes: z
       .tuple([z.string(), z.string()])
@@ -81,7 +81,7 @@ const LabelledOrder = z.object({
     name: text('public name', 'alice'),
     x_username: text('social handle', ''),
     profile_image: text('URL', ''),
-    profile_created_at: text('when the profile was made', '2025-01-02 03:04:05Z'),
+    profile_created_at: text('when the profile was created', '2025-01-02 03:04:05Z'),
   }),
   outcome: text('label of the outcome', 'Yes'),
   fee: amount('micro-USDC', '0'),
@@ -94,7 +94,7 @@ const LabelledMatch = z.object({
   tx_hash: txHash,
   timestamp: text('when the match was first seen', '2026-05-01 12:00:00.000Z'),
   market: z.object({
-    id: text('market id; 0 while it is not known', '2182202'),
+    id: text('market id; 0 while it is unknown', '2182202'),
     question: text('question', 'Bitcoin up or down?'),
     slug: text('slug', 'bitcoin-up-or-down-may-1'),
     start_date: text('when it opened', '2026-05-01 00:00:00Z'),
@@ -119,25 +119,25 @@ const LabelledMatch = z.object({
 const position = (description: string) => z.int().meta({ description, examples: [28492588] });
 
 const Gap = z.object({
-  requested: position('the position that was asked for, or the last one delivered'),
-  first_available: position('the position at which delivery goes on'),
+  requested: position('the requested position, or the last one delivered'),
+  first_available: position('the position at which delivery continues'),
 });
 
 const ABOUT = {
   tx_hash: txHash,
-  match_id: text('names the match among those of its transaction', `${HASH}:${HASH}`),
+  match_id: text('identifies the match within its transaction', `${HASH}:${HASH}`),
   timestamp: text('when this was known', '2026-05-01 12:02:00.000Z'),
 };
 
 const Void = z.object({
   ...ABOUT,
   reason: z.enum(['reverted', 'replaced', 'never_mined', 'unmatched']).meta({
-    description: 'why it did not happen; never_mined may still be followed by restored',
+    description: 'why it did not settle; never_mined may still be followed by restored',
     examples: ['reverted'],
   }),
 });
 
 const Restored = z.object(ABOUT);
 
-/** By their names in the document. */
+/** By name in the document. */
 export const EVENT_SCHEMAS = { LiveTransaction, LabelledMatch, Gap, Void, Restored };

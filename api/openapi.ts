@@ -1,13 +1,12 @@
 /**
- * The OpenAPI 3.1 document, made from the endpoints themselves: parameters and answers are described
- * by the schemas that parse and type them. The event streams, which are no JSON answers, are described
- * by openapi-stream.ts.
+ * The OpenAPI 3.1 document, generated from the endpoints: the schemas that parse and type parameters and
+ * responses also describe them. The event streams are no JSON endpoints and are described here; the
+ * feed parses their parameters itself (feed/query.ts), and a test compares the names.
  */
 import { z } from 'zod';
 import type { Described } from './endpoint.ts';
 import { ProblemBody, type ProblemCode } from './errors.ts';
 import { EVENT_SCHEMAS } from './openapi-events.ts';
-import { STREAM_OPERATIONS } from './openapi-stream.ts';
 
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
 
@@ -64,38 +63,163 @@ const STATUSES: Readonly<Record<ProblemCode, number>> = {
   unavailable: 503,
 };
 
-/** What every request can be answered with. */
+/** Problems that every request can get. */
 const COMMON: readonly ProblemCode[] = [
   ...(['invalid_request', 'unauthorized', 'rate_limited', 'internal', 'unavailable'] as const),
 ];
 
-const DESCRIPTION = `Analytics of traders on a prediction-market exchange, and its order flow live.
+const DESCRIPTION = `Trader analytics of a prediction-market exchange, and its live order flow.
 
-Every request but those for this document carries an API key in \`X-Service-Key\`; the key's tier
-(demo, individual, pro) decides rates and limits. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or
-share: decimal text in v1, numbers in v2. PnL is realised PnL, net of fees; it belongs to the moment
-in which it is realised. Only version 2 exchange data is included. Unknown parameters are ignored.
-Lists come in pages: \`limit\`, and the next page as \`Link: <…>; rel="next"\` with a \`cursor\`, which
-repeats and leaves out nothing while trades arrive; \`order\` turns a list round. \`Accept: text/csv\` gives
-a list as CSV. Leaderboards carry an ETag.
+Every request except those for this document carries an API key in \`X-Service-Key\`; the key's tier
+(demo, individual, pro) determines rates and limits. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or
+share: decimal strings in v1, numbers in v2. PnL is realised PnL, net of fees, dated at the moment it
+is realised. Only version 2 exchange data is included. Unknown parameters are ignored.
 
-Errors are \`application/problem+json\`; \`error\` is a stable code. Answers are compressed where
-\`Accept-Encoding\` allows gzip or br. \`/healthz\` and \`/readyz\` answer without a key.`;
+Lists are paginated: \`limit\` is the page size, and \`Link: <…>; rel="next"\` is the next page. Its
+\`cursor\` repeats and skips nothing while trades arrive. \`order\` reverses a list, and
+\`Accept: text/csv\` returns it as CSV. Leaderboards carry an ETag.
+
+Errors are \`application/problem+json\`; \`error\` is a stable code. Responses are compressed if
+\`Accept-Encoding\` allows gzip or br. \`/healthz\` and \`/readyz\` need no key.
+
+## First steps
+
+\`\`\`sh
+URL=https://api.example.com   # this server
+KEY=fs_…                      # your key
+
+# The best traders of the last day; take an address from the response.
+curl -s -H "X-Service-Key: $KEY" "$URL/v1/analytics/leaderboard?time_frame=1D&min_market_count=3"
+curl -s -H "X-Service-Key: $KEY" "$URL/v1/traders/ADDRESS/markets?include_orders=true"
+
+# The same list as CSV; -D - shows the Link header with the next page.
+curl -s -D - -H "X-Service-Key: $KEY" -H "Accept: text/csv" "$URL/v1/traders/ADDRESS/markets?limit=20"
+
+# Only if it has changed since the leaderboard with this ETag; otherwise 304.
+curl -s -D - -H "X-Service-Key: $KEY" -H 'If-None-Match: W/"…"' "$URL/v1/analytics/leaderboard"
+
+# A 400 names each bad parameter, its value and the allowed values.
+curl -s -H "X-Service-Key: $KEY" "$URL/v1/analytics/leaderboard?time_frame=2D"
+\`\`\``;
 
 const PAGE_HEADERS = {
   Link: 'the next page of the list, as `rel="next"` (RFC 8288); absent on the last one',
-  'X-Total-Count': 'elements on all pages: total_count of the answer, where it has one',
+  'X-Total-Count': 'elements on all pages; total_count of the response, if it has one',
 };
 
 const RATE_HEADERS = {
-  RateLimit: 'what is left: name of the policy, requests r, seconds t until it is full again',
+  RateLimit: 'name of the policy, requests r that are left, seconds t until it is full again',
   'RateLimit-Policy': 'name of the policy, requests q in a window of w seconds',
-  'X-Request-Id': 'id of this request, taken over from the request where it has one',
+  'X-Request-Id': 'id of this request; the one in the request, if it has one',
 };
 
 const CSV: JsonSchema = {
   type: 'string',
-  description: 'the list as CSV: a header, then one row an element; asked for by Accept: text/csv',
+  description: 'the list as CSV for Accept: text/csv: a header, then one row per element',
+};
+
+const DELIVERY = `\`: heartbeat\` comes every 30 s. Every event has an \`id\`, an increasing integer. A client that
+sends its last one as \`Last-Event-ID\` gets all later events, from any process of the service, and
+then continues live. \`event: gap\` says that events between the two positions in its data are no
+longer stored, or that the position belongs to another feed. A match is delivered before it is
+final: \`event: void\` retracts one that never settled on chain, and \`event: restored\` says that it
+settled after all. Both pass the same filter as the match; clients may ignore them. A connection
+that reads too slowly is closed and can resume from its position. 401, 403 and 404 are final: do not
+retry the same request. \`void\`, \`restored\` and \`gap\` have the same data in both event streams. Lines
+end with LF, and an event has one \`data:\` line. It exceeds 64 KiB, the default limit of Go's
+\`bufio.Scanner\`, only for a match of more than about 100 orders.`;
+
+const LISTS = {
+  traders: 'comma-separated wallet addresses; only matches that involve one of them',
+  tags: 'comma-separated tags of markets',
+  series: 'comma-separated series slugs',
+};
+
+const BOUNDS = {
+  min_usdc: 'minimum value of the taker order, USDC',
+  max_usdc: 'maximum value of the taker order, USDC',
+  min_shares: 'minimum shares of the taker order',
+  max_shares: 'maximum shares of the taker order',
+  min_price: 'minimum execution price of the taker, 0 to 100',
+  max_price: 'maximum execution price of the taker, 0 to 100',
+};
+
+const POSITION: readonly Parameter[] = [
+  parameter('lastEventId', 'the same as Last-Event-ID, which takes precedence', { type: 'string' }),
+  {
+    ...parameter('Last-Event-ID', 'position to resume after', { type: 'string' }),
+    in: 'header',
+  },
+];
+
+const ORDERS: Operation = {
+  operationId: 'v1_stream_orders',
+  tags: ['v1'],
+  summary: 'Every match when it is first seen, as Server-Sent Events',
+  description: `An open event stream: \`event: order\` with one match in \`data:\`, seconds before its
+block is final. Compact form: \`[tx_hash, timestamp, market, taker order, maker orders]\`; with
+\`format=json\` an object with labels. Lists are joined with OR inside one list and AND between them;
+bounds are inclusive. The tag \`sports\` excludes markets tagged \`esports\`; \`all\` is no filter.
+
+${DELIVERY}`,
+  parameters: [
+    ...Object.entries(LISTS).map(([name, description]) =>
+      parameter(name, description, { type: 'string' }),
+    ),
+    ...Object.entries(BOUNDS).map(([name, description]) =>
+      parameter(name, description, {
+        type: 'number',
+        minimum: 0,
+        ...(name.endsWith('price') && { maximum: 100 }),
+      }),
+    ),
+    parameter('format', 'json: objects with labels; absent: the compact form', {
+      type: 'string',
+      enum: ['json'],
+    }),
+    ...POSITION,
+  ],
+  responses: opened({
+    order: 'LabelledMatch',
+    gap: 'Gap',
+    void: 'Void',
+    restored: 'Restored',
+  }),
+};
+
+const LISTEN: Operation = {
+  operationId: 'streams_id',
+  tags: ['streams'],
+  summary: 'Listen to a stream, as Server-Sent Events',
+  description: `An open event stream: \`event: tx\` with one live transaction in \`data:\`, seconds before
+its block is final. Changed filters apply to later events. The
+response ends when the stream is deleted or disabled.
+
+${DELIVERY}`,
+  parameters: [
+    {
+      ...parameter('id', 'stream id', {
+        type: 'string',
+        format: 'uuid',
+        examples: ['0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a'],
+      }),
+      in: 'path',
+      required: true,
+    },
+    ...POSITION,
+  ],
+  responses: opened({ tx: 'LiveTransaction', gap: 'Gap', void: 'Void', restored: 'Restored' }),
+};
+
+/** By path, with the problems besides those of every endpoint. */
+export const STREAM_OPERATIONS: Readonly<
+  Record<string, { readonly operation: Operation; readonly problems: readonly ProblemCode[] }>
+> = {
+  '/v1/stream/orders': { operation: ORDERS, problems: ['quota_exceeded'] },
+  '/streams/{id}': {
+    operation: LISTEN,
+    problems: ['quota_exceeded', 'stream_disabled', 'not_found'],
+  },
 };
 
 export function openApi(endpoints: readonly Described[]): OpenApi {
@@ -174,9 +298,9 @@ function parametersOf({ path, parameters }: Described): Parameter[] {
   });
 }
 
-/** Schema of the text of a parameter: toJSONSchema leaves out the default and examples of one. */
+/** Schema of a parameter's text; toJSONSchema would omit its default and examples. */
 function described(parameter: z.core.$ZodType): JsonSchema {
-  // The registry holds what parameters.ts put there: members of JSON Schema.
+  // parameters.ts registers members of JSON Schema.
   const own = (z.globalRegistry.get(parameter) ?? {}) as JsonSchema;
   if (parameter instanceof z.ZodDefault) {
     const { defaultValue, innerType } = parameter.def;
@@ -186,7 +310,7 @@ function described(parameter: z.core.$ZodType): JsonSchema {
   return own;
 }
 
-/** One answer a status; its description names the codes. */
+/** One response per status; its description lists the codes. */
 function problemAnswers(codes: readonly ProblemCode[]): Record<string, Answer> {
   const byStatus = Map.groupBy([...COMMON, ...codes], (code) => STATUSES[code]);
   return Object.fromEntries(
@@ -217,4 +341,25 @@ function template(path: string): string {
 function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
   const { $schema, ...described } = z.toJSONSchema(schema, { io });
   return described;
+}
+
+function opened(events: Readonly<Record<string, keyof typeof EVENT_SCHEMAS>>) {
+  const data = Object.entries(events).map(([event, schema]) => [
+    event,
+    { $ref: `#/components/schemas/${schema}` },
+  ]);
+  return {
+    200: {
+      description: 'the open stream',
+      content: {
+        'text/event-stream': {
+          schema: { type: 'string' as const, 'x-event-data': Object.fromEntries(data) },
+        },
+      },
+    },
+  };
+}
+
+function parameter(name: string, description: string, schema: Parameter['schema']): Parameter {
+  return { name, in: 'query', required: false, description, schema };
 }

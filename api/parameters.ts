@@ -1,7 +1,7 @@
 /**
- * Parsing of path and query parameters: text in, typed value or a 400 that names the parameter,
- * what was given and what is allowed. Each kind of parameter is a zod schema over the raw text, so
- * that the same schema describes it in /openapi.json. Unknown parameters are ignored.
+ * Parses path and query parameters: returns typed values or throws a 400 that names the parameter, its
+ * value and the allowed ones. Each kind of parameter is a zod schema over the raw text, which also
+ * describes it in /openapi.json. Unknown parameters are ignored.
  */
 import { z } from 'zod';
 import { Problem } from './errors.ts';
@@ -47,7 +47,7 @@ const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const CONDITION_ID = /^0x[0-9a-fA-F]{64}$/;
 const SLUG = /^[a-z0-9][a-z0-9_-]{0,199}$/;
 
-/** A wallet address in any letter case; lower case afterwards. */
+/** A wallet address in any letter case; returned in lower case. */
 export const address = parameter(
   '0x and 40 hexadecimal digits',
   {
@@ -58,10 +58,10 @@ export const address = parameter(
   (text) => (ADDRESS.test(text) ? text.toLowerCase() : undefined),
 );
 
-/** 1 to `most` wallet addresses by comma; lower case afterwards, each once. */
+/** 1 to `most` comma-separated wallet addresses; returned in lower case, without duplicates. */
 export function addresses(most: number) {
   return parameter(
-    `1 to ${most} times 0x and 40 hexadecimal digits, by comma`,
+    `1 to ${most} comma-separated addresses (0x and 40 hexadecimal digits)`,
     {
       type: 'string',
       pattern: `${ADDRESS.source.slice(0, -1)}(,${ADDRESS.source.slice(1, -1)})*$`,
@@ -75,7 +75,7 @@ export function addresses(most: number) {
   );
 }
 
-/** A numeric market id: an int64 that is not negative, as decimal text without leading zeros. */
+/** A numeric market id: a non-negative int64; returned as decimal text without leading zeros. */
 export const marketId = parameter(
   `a whole number from 0 to ${INT64_MAX}`,
   { type: 'integer', format: 'int64', minimum: 0, examples: [2182202] },
@@ -87,7 +87,7 @@ export type MarketKey =
   | { readonly kind: 'condition'; readonly conditionId: string }
   | { readonly kind: 'slug'; readonly slug: string };
 
-/** A market by its number, its condition id or its slug. Digits alone are a number. */
+/** A market by number, condition id or slug. Digits alone are a number. */
 export const marketKey = parameter<MarketKey>(
   'a market id, a condition id (0x and 64 hexadecimal digits) or a slug',
   { type: 'string', pattern: `${CONDITION_ID.source}|${SLUG.source}`, examples: ['2182202'] },
@@ -113,14 +113,14 @@ export const keyId = parameter(
   (text) => (/^[0-9a-f]{16}$/.test(text) ? text : undefined),
 );
 
-/** A tag, or a series slug, as it stands in a market's listing. */
+/** A tag or series slug as in the market's listing. */
 export const slug = parameter(
   'a slug of 1 to 100 characters',
   { type: 'string', minLength: 1, maxLength: 100 },
   (text) => (text.length >= 1 && text.length <= 100 ? text : undefined),
 );
 
-/** A time in ISO 8601 (UTC where no zone is given) or epoch seconds; epoch seconds afterwards. */
+/** A time in ISO 8601 (UTC by default) or epoch seconds; returned as epoch seconds. */
 export const instant = parameter(
   'an ISO 8601 time such as 2026-05-01T00:00:00Z, or seconds since 1970',
   { type: 'string', examples: ['2026-05-01T00:00:00Z', '1777593600'] },
@@ -136,7 +136,7 @@ export const instant = parameter(
 const ISO_TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:\d\d)?)?$/;
 
-/** Parses the path and query of a request. Throws Problem 400 with one issue a bad parameter. */
+/** Parses the path and query of a request. Throws Problem 400 with one issue per bad parameter. */
 export function parseParameters<Shape extends z.ZodType>(
   schema: Shape,
   request: { readonly params: object; readonly query: object },
@@ -144,7 +144,7 @@ export function parseParameters<Shape extends z.ZodType>(
   return parse(schema, { ...request.query, ...request.params });
 }
 
-/** The body by its schema. Throws Problem 400 that names the bad members. */
+/** Parses a JSON body. Throws Problem 400 with one issue per bad member. */
 export function parseBody<Shape extends z.ZodType>(schema: Shape, body: unknown): z.output<Shape> {
   return parse(schema, body);
 }
@@ -164,7 +164,7 @@ function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z.output
   });
 }
 
-/** `schema` is JSON Schema of the text, `allowed` the same in words for the error. */
+/** `schema` describes the text in JSON Schema, `allowed` describes it in the error message. */
 export function parameter<Value>(
   allowed: string,
   schema: Readonly<Record<string, unknown>>,
@@ -175,7 +175,7 @@ export function parameter<Value>(
     .transform((given, context): Value => {
       const value = typeof given === 'string' ? parse(given) : undefined;
       if (value !== undefined) return value;
-      context.addIssue({ code: 'custom', message: `given ${show(given)}, allowed is ${allowed}` });
+      context.addIssue({ code: 'custom', message: `got ${show(given)}, expected ${allowed}` });
       return z.NEVER;
     })
     .meta(schema);

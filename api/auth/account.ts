@@ -1,25 +1,88 @@
-/** The endpoints of an account about itself: who it is, what it used, its keys; and the tiers. */
+/**
+ * The endpoints of an account about itself (who it is, what it used, its keys) and the tiers. Keys are
+ * addressed by id. A key can grant another one no more than it has: the same tier, the same account,
+ * and no longer life than its own. To rotate a key: create one, use it, then expire or revoke the old
+ * one.
+ */
 import { z } from 'zod';
-import { type Endpoint, endpoint } from '../endpoint.ts';
-import { type AccountCall, KeyView, TierView, tierView, viewOf } from './account-call.ts';
-import { createKey, deleteKey, listKeys, updateKey } from './account-keys.ts';
-import { TIERS, Tier } from './tiers.ts';
+import { NatsUnavailableError } from '../../infra/nats/connection.ts';
+import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
+import { Problem, unavailable } from '../errors.ts';
+import { keyId } from '../parameters.ts';
+import type { Sessions } from '../sessions/sessions.ts';
+import { changeKey, issueKey, type KeysBucket, KeyRevokedError, revokeKey } from './key-admin.ts';
+import { type Keys, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
+import { TIERS, Tier, type TierLimits } from './tiers.ts';
 
-const account = z
+type AccountCall = Context & {
+  readonly keys: Pick<Keys, 'ofAccount' | 'fetch'>;
+  /** Where the keys are written. */
+  readonly keysBucket: KeysBucket;
+  /** Requests of an account today, over all api processes. */
+  readonly requestsToday: (account: string) => number;
+  readonly sessions: Pick<Sessions, 'list' | 'usedSeconds'>;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+};
+
+const LABEL_CHARACTERS_MAX = 200;
+
+const Account = z
   .string()
-  .meta({ description: 'whose key it is; limits count by account', examples: ['acme'] });
+  .meta({ description: 'owner of the key; limits count per account', examples: ['acme'] });
+const Time = z.string().meta({ examples: ['2026-05-01T12:00:00.000Z'] });
+
+const KeyView = z.object({
+  id: z
+    .string()
+    .regex(/^[0-9a-f]{16}$/)
+    .meta({ description: 'names the key; it grants nothing', examples: ['9f86d081884c7d65'] }),
+  label: z.string().meta({ description: "the owner's name for it", examples: ['laptop'] }),
+  tier: Tier.meta({ description: 'what the key may do', examples: ['individual'] }),
+  status: z
+    .enum(['valid', 'expired', 'revoked'])
+    .meta({ description: 'only a valid key is accepted', examples: ['valid'] }),
+  is_current: z
+    .boolean()
+    .meta({ description: 'whether this request was made with it', examples: [true] }),
+  created_at: Time.describe('when it was issued, ISO 8601 UTC'),
+  expires_at: Time.describe('when it expires; empty = never'),
+  revoked_at: Time.describe('when it was revoked; empty if it was not'),
+});
+
+const count = (description: string) => z.int().min(0).meta({ description, examples: [20] });
+
+const TierView = z.object({
+  name: Tier.meta({ description: 'name of the tier', examples: ['individual'] }),
+  requests_per_second: count('requests per second of an account, which is also its burst'),
+  max_keys: count('valid API keys of an account'),
+  max_sessions: count('open event streams of an account at a time'),
+  max_streams: count('managed streams'),
+  max_naked_streams: count('managed streams without any filter'),
+  max_filter_addrs: count('addresses in a filter'),
+  max_filter_tags: count('tags in a filter'),
+  max_filter_series: count('series in a filter'),
+  stream_seconds_per_day: z
+    .int()
+    .nullable()
+    .meta({ description: 'seconds of event streams per UTC day; null = no limit', examples: [null] }),
+  leaderboard_limit: count('greatest `limit` of the leaderboard'),
+  include_orders: z
+    .boolean()
+    .meta({ description: '`include_orders` of a trader’s markets', examples: [true] }),
+});
 
 const me = endpoint({
   path: '/v2/user/me',
-  summary: 'Who the key belongs to, and what it may do',
-  description: 'The account, the key that asks, and the limits of its tier.',
+  summary: 'The account of the key, and what it may do',
+  description: "The account, the key of this request, and its tier's limits.",
   parameters: z.object({}),
-  answer: z.object({ account, key: KeyView, tier: TierView }),
+  answer: z.object({ account: Account, key: KeyView, tier: TierView }),
   problems: [],
   run: async (call: AccountCall) => {
     const { account, keyHash, tier } = call.caller;
     const key = call.keys.ofAccount(account).find((one) => one.keyHash === keyHash);
-    if (key === undefined) throw new Error('the key of an admitted request is not known');
+    if (key === undefined) throw new Error('the key of an admitted request is unknown');
     return { account, key: viewOf(key, call), tier: tierView(tier, TIERS[tier]) };
   },
 });
@@ -28,11 +91,11 @@ const telemetry = endpoint({
   path: '/v2/user/telemetry',
   summary: 'What the account used today',
   description:
-    'Counts of this UTC day over all keys of the account and all api processes; requests of other ' +
-    'processes are about a second old. A day that is used up begins anew at midnight UTC.',
+    'Counts of this UTC day over all keys of the account and all api processes; requests to other ' +
+    'processes appear after about a second. Counts start again at midnight UTC.',
   parameters: z.object({}),
   answer: z.object({
-    account,
+    account: Account,
     day: z
       .string()
       .regex(/^\d{4}-\d\d-\d\d$/)
@@ -44,7 +107,7 @@ const telemetry = endpoint({
         .meta({ description: 'requests that were admitted', examples: [1204] }),
       per_second: z
         .int()
-        .meta({ description: 'requests a second that the tier allows', examples: [20] }),
+        .meta({ description: 'requests per second that the tier allows', examples: [20] }),
     }),
     stream_seconds: z.object({
       today: z
@@ -54,15 +117,12 @@ const telemetry = endpoint({
       quota: z
         .int()
         .nullable()
-        .meta({
-          description: 'seconds that the tier has a day; null = no limit',
-          examples: [null],
-        }),
+        .meta({ description: 'seconds per day of the tier; null = no limit', examples: [null] }),
       left: z
         .int()
         .min(0)
         .nullable()
-        .meta({ description: 'seconds that are left of it; null = no limit', examples: [null] }),
+        .meta({ description: 'seconds left today; null = no limit', examples: [null] }),
     }),
     sessions: z.object({
       open: z
@@ -106,6 +166,135 @@ const tiers = endpoint({
   }),
 });
 
+const Label = z
+  .string()
+  .max(LABEL_CHARACTERS_MAX)
+  .meta({ description: 'your name for the key', examples: ['laptop'] });
+const ExpiresAt = z.iso
+  .datetime()
+  .nullable()
+  .meta({
+    description:
+      'when the key expires, ISO 8601 UTC; null = with the key of this request, or never',
+    examples: ['2027-01-31T00:00:00Z'],
+  });
+const Path = z.object({ id: keyId.describe('id of a key of the account') });
+
+const listKeys = endpoint({
+  path: '/v2/user/keys',
+  summary: 'The API keys of the account',
+  description: 'Every key of the account with its id, newest first; never a key itself.',
+  parameters: z.object({}),
+  answer: z.object({
+    keys: z.array(KeyView),
+    total_count: z
+      .int()
+      .min(0)
+      .meta({ description: 'keys in the list', examples: [2] }),
+  }),
+  problems: [],
+  run: async (call: AccountCall) => {
+    const keys = call.keys
+      .ofAccount(call.caller.account)
+      .toSorted((a, b) => b.record.created_at.localeCompare(a.record.created_at));
+    return { keys: keys.map((key) => viewOf(key, call)), total_count: keys.length };
+  },
+});
+
+const createKey = endpoint({
+  method: 'post',
+  path: '/v2/user/keys',
+  status: 201,
+  summary: 'Create an API key',
+  description:
+    'A key of the same account and tier as the key of this request. `key` is shown in this ' +
+    'response only: store it. It expires no later than the key of this request.',
+  parameters: z.object({}),
+  body: z.object({ label: Label.default(''), expires_at: ExpiresAt.default(null) }),
+  answer: KeyView.extend({
+    key: z
+      .string()
+      .meta({ description: 'the key, shown once', examples: [`fs_pro_${'2'.repeat(43)}`] }),
+  }),
+  problems: ['quota_exceeded'],
+  run: async (call: AccountCall, _given, body) => {
+    const { account, tier } = call.caller;
+    const { keysMax } = TIERS[tier];
+    const own = call.keys.ofAccount(account);
+    const valid = own.filter(({ record }) => keyStatus(record, call.now()) === 'valid');
+    if (valid.length >= keysMax) {
+      throw new Problem({
+        status: 403,
+        error: 'quota_exceeded',
+        detail: `max_keys: tier ${tier} allows ${keysMax} valid keys, all in use; revoke one first`,
+      });
+    }
+    const expiresAt = cappedExpiry(body.expires_at, call);
+    const wanted = { account, tier, label: body.label, expiresAt };
+    const { key, stored } = await written(issueKey(call.keysBucket, wanted, call.now()));
+    // This process knows it at once, the others when the bucket notifies them.
+    await call.keys.fetch(stored.keyHash);
+    return { ...viewOf(stored, call), key };
+  },
+});
+
+const updateKey = endpoint({
+  method: 'patch',
+  path: '/v2/user/keys/:id',
+  summary: 'Change the label or the expiry of an API key',
+  description: 'Omitted members stay as they are. A revoked key cannot be changed.',
+  parameters: Path,
+  body: z.object({ label: Label.optional(), expires_at: ExpiresAt.optional() }),
+  answer: KeyView,
+  problems: ['not_found'],
+  run: async (call: AccountCall, { id }, body) => {
+    const { keyHash } = ownKey(call, id);
+    const { label, expires_at: expiresAt } = body;
+    const expiry = expiresAt === undefined ? undefined : (cappedExpiry(expiresAt, call) ?? null);
+    try {
+      const stored = await written(
+        changeKey(call.keysBucket, keyHash, ({ expires_at: before, ...record }) => {
+          const after = expiry === undefined ? before : expiry;
+          return {
+            ...record,
+            ...(label === undefined ? {} : { label }),
+            ...(after === null || after === undefined ? {} : { expires_at: after }),
+          };
+        }),
+      );
+      await call.keys.fetch(keyHash);
+      return viewOf(stored, call);
+    } catch (error) {
+      if (!(error instanceof KeyRevokedError)) throw error;
+      const message = 'the key was revoked: create another';
+      throw new Problem({
+        status: 400,
+        error: 'invalid_request',
+        detail: `id: ${message}`,
+        issues: [{ path: 'id', message }],
+      });
+    }
+  },
+});
+
+const deleteKey = endpoint({
+  method: 'delete',
+  path: '/v2/user/keys/:id',
+  summary: 'Revoke an API key',
+  description:
+    'Ends the key for good, and its open streams within a second, in every process. The key of this ' +
+    'request can be revoked, too. A revoked key stays in the list.',
+  parameters: Path,
+  answer: z.object({ id: KeyView.shape.id }),
+  problems: ['not_found'],
+  run: async (call: AccountCall, { id }) => {
+    const { keyHash } = ownKey(call, id);
+    await written(revokeKey(call.keysBucket, keyHash, call.now()));
+    await call.keys.fetch(keyHash);
+    return { id };
+  },
+});
+
 export const ACCOUNT_ENDPOINTS: readonly Endpoint<AccountCall>[] = [
   me,
   telemetry,
@@ -115,3 +304,63 @@ export const ACCOUNT_ENDPOINTS: readonly Endpoint<AccountCall>[] = [
   deleteKey,
   tiers,
 ];
+
+/** Throws Problem 404, also for a key of another account. */
+function ownKey({ keys, caller }: AccountCall, id: string): StoredKey {
+  const found = keys.ofAccount(caller.account).find(({ keyHash }) => keyIdOf(keyHash) === id);
+  if (found !== undefined) return found;
+  throw new Problem({ status: 404, error: 'not_found', detail: `the account has no key ${id}` });
+}
+
+/** The requested expiry, or that of the caller's key if it is sooner. */
+function cappedExpiry(wanted: string | null, { keys, caller }: AccountCall): string | undefined {
+  const own = keys.ofAccount(caller.account).find(({ keyHash }) => keyHash === caller.keyHash)
+    ?.record.expires_at;
+  if (wanted === null) return own;
+  const isLater = own !== undefined && Date.parse(own) < Date.parse(wanted);
+  return isLater ? own : new Date(wanted).toISOString();
+}
+
+async function written<Value>(writing: Promise<Value>): Promise<Value> {
+  try {
+    return await writing;
+  } catch (error) {
+    if (error instanceof NatsUnavailableError) {
+      throw unavailable('API keys cannot be written now', error);
+    }
+    throw error;
+  }
+}
+
+function viewOf(
+  { keyHash, record }: StoredKey,
+  call: Pick<AccountCall, 'caller' | 'now'>,
+): z.input<typeof KeyView> {
+  return {
+    id: keyIdOf(keyHash),
+    label: record.label,
+    tier: record.tier,
+    status: keyStatus(record, call.now()),
+    is_current: keyHash === call.caller.keyHash,
+    created_at: record.created_at,
+    expires_at: record.expires_at ?? '',
+    revoked_at: record.revoked_at ?? '',
+  };
+}
+
+function tierView(name: Tier, limits: TierLimits): z.input<typeof TierView> {
+  return {
+    name,
+    requests_per_second: limits.requestsPerSecond,
+    max_keys: limits.keysMax,
+    max_sessions: limits.sessionsMax,
+    max_streams: limits.streamsMax,
+    max_naked_streams: limits.nakedStreamsMax,
+    max_filter_addrs: limits.filterAddressesMax,
+    max_filter_tags: limits.filterTagsMax,
+    max_filter_series: limits.filterSeriesMax,
+    stream_seconds_per_day: limits.streamSecondsPerDayMax,
+    leaderboard_limit: limits.leaderboardLimitMax,
+    include_orders: limits.includeOrders,
+  };
+}

@@ -1,7 +1,5 @@
 /**
- * The tiers and every number that depends on one: the single configuration file of quotas
- * (docs: decisions, "Streams and the order feed"; specification parts 5 and 8). A limit that a tier
- * does not have is null, never 0 or Infinity.
+ * The tiers and every limit that depends on them (specification parts 5 and 8). null means no limit.
  */
 import { z } from 'zod';
 
@@ -9,9 +7,9 @@ export const Tier = z.enum(['demo', 'individual', 'pro']);
 export type Tier = z.infer<typeof Tier>;
 
 export type TierLimits = {
-  /** Requests a second of one account; a burst of as many is allowed. */
+  /** Requests per second of one account, and its burst. */
   readonly requestsPerSecond: number;
-  /** Valid API keys of one account that it may have by making them itself. */
+  /** Valid API keys that one account may create itself. */
   readonly keysMax: number;
   /** Open event streams of one account at a time. */
   readonly sessionsMax: number;
@@ -21,7 +19,7 @@ export type TierLimits = {
   readonly filterAddressesMax: number;
   readonly filterTagsMax: number;
   readonly filterSeriesMax: number;
-  /** Seconds of open event streams of one account in a UTC day; null = no limit. */
+  /** Seconds of open event streams of one account per UTC day; null = no limit. */
   readonly streamSecondsPerDayMax: number | null;
   readonly leaderboardLimitMax: number;
   readonly leaderboardLimitDefault: number;
@@ -84,5 +82,5 @@ export const TIERS: Readonly<Record<Tier, TierLimits>> = {
   },
 };
 
-/** Requests a second of one remote address without a valid key. */
+/** Requests per second of one remote address without a valid key. */
 export const ANONYMOUS_REQUESTS_PER_SECOND = 20;

@@ -47,13 +47,13 @@ describe('a problem', () => {
       type: 'urn:fillstream:problem:invalid_request',
       title: 'The request is not valid',
       status: 400,
-      detail: 'address: given "0x1", allowed is 0x and 40 hexadecimal digits',
+      detail: 'address: got "0x1", expected 0x and 40 hexadecimal digits',
       instance: '/v1/traders/0x1',
       error: 'invalid_request',
       message: body.detail,
       request_id: headers.get('x-request-id'),
       issues: [
-        { path: 'address', message: 'given "0x1", allowed is 0x and 40 hexadecimal digits' },
+        { path: 'address', message: 'got "0x1", expected 0x and 40 hexadecimal digits' },
       ],
     });
   });
@@ -91,7 +91,7 @@ describe('400 invalid_request', () => {
     const query = new URLSearchParams({ [name]: value });
     const { status, body } = await get(`${api.url}/v1/analytics/leaderboard?${query}`, key);
     expect([status, body.error]).toEqual([400, 'invalid_request']);
-    expect(body.issues).toEqual([{ path: name, message: expect.stringMatching(/allowed is/) }]);
+    expect(body.issues).toEqual([{ path: name, message: expect.stringMatching(/expected/) }]);
     expect(body.issues[0].message).toContain(JSON.stringify(value));
   });
 

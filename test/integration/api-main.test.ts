@@ -98,7 +98,7 @@ describe('api/main', () => {
     const answer = await get(`${api.url}/v1/markets/1`, key);
     expect([answer.status, answer.body.detail]).toEqual([
       401,
-      'the key in X-Service-Key is revoked',
+      'the key in X-Service-Key was revoked',
     ]);
     api.child.kill('SIGTERM');
     expect((await ended(api.child)).code).toBe(0);

@@ -297,7 +297,8 @@ describe('/docs', () => {
     expect(page).toContain('/openapi.json');
     const sources = [...page.matchAll(/(?:src|href)="([^"]*)"/g)].map((match) => match[1] ?? '');
     expect(sources.filter((source) => !/^(\/|data:)/.test(source))).toEqual([]);
-    const script = await fetch(url + sources.find((source) => source.endsWith('.js')));
+    const name = sources.find((source) => source.endsWith('.js'));
+    const script = await fetch(url + name, { headers: { 'Accept-Encoding': 'br' } });
     expect([script.status, script.headers.get('content-encoding')]).toEqual([200, 'br']);
     expect(script.headers.get('content-type')).toBe('text/javascript; charset=utf-8');
     expect(script.headers.get('cache-control')).toBe('public, max-age=31536000, immutable');

@@ -46,7 +46,7 @@ describe('the page', () => {
     const html = await response.text();
     const named = [...html.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, name]) => name ?? '');
     expect(named.length).toBeGreaterThan(3);
-    for (const name of named) expect(name).toMatch(/^\/(assets\/|docs$)/);
+    for (const name of named) expect(name).toMatch(/^\/(assets\/|openapi\.json$)/);
     for (const name of named) expect((await fetch(url + name)).status, name).toBe(200);
   });
 

@@ -63,7 +63,7 @@ export function leaderboardTests(stage: Stage): void {
 
     test('says what the server says of a setting that it refuses, and of nobody', async () => {
       const { page } = await stage.at('/?time_frame=1H&min_win_rate=101');
-      await expectText(page.getByRole('alert'), 'min_win_rate: given "101"');
+      await expectText(page.getByRole('alert'), 'min_win_rate: got "101"');
       await page.goto(`${stage.url}/?time_frame=1H&min_market_count=100000`);
       await expectText(page.locator('.empty'), 'No trader matches');
     });

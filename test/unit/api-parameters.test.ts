@@ -28,7 +28,7 @@ describe('integer', () => {
     (text) => {
       const shown = JSON.stringify(text);
       expect(parsed(integer(1, 100), text)).toBe(
-        `given ${shown}, allowed is a whole number from 1 to 100`,
+        `got ${shown}, expected a whole number from 1 to 100`,
       );
     },
   );
@@ -46,14 +46,14 @@ describe('decimal', () => {
   });
 
   test.each(['-0.1', '100.01', 'NaN', 'Infinity', '1e1', '.5', '5.', ''])('refuses %j', (text) => {
-    expect(parsed(decimal(0, 100), text)).toMatch(/allowed is a number from 0 to 100$/);
+    expect(parsed(decimal(0, 100), text)).toMatch(/expected a number from 0 to 100$/);
   });
 });
 
 describe('oneOf', () => {
   test('takes exactly the listed texts, letter case included', () => {
     expect(parsed(oneOf(['1H', '5M']), '5M')).toBe('5M');
-    expect(parsed(oneOf(['1H', '5M']), '5m')).toBe('given "5m", allowed is one of 1H, 5M');
+    expect(parsed(oneOf(['1H', '5M']), '5m')).toBe('got "5m", expected one of 1H, 5M');
   });
 });
 
@@ -65,7 +65,7 @@ describe('address', () => {
 
   test.each(['', '0x', `0X${'a'.repeat(40)}`, `0x${'g'.repeat(40)}`, `0x${'a'.repeat(41)}`])(
     'refuses %j',
-    (text) => expect(parsed(address, text)).toMatch(/allowed is 0x and 40 hexadecimal digits$/),
+    (text) => expect(parsed(address, text)).toMatch(/expected 0x and 40 hexadecimal digits$/),
   );
 });
 
@@ -76,7 +76,7 @@ describe('marketId', () => {
   });
 
   test.each(['9223372036854775808', '-1', '1.5', 'abc'])('refuses %j', (text) => {
-    expect(parsed(marketId, text)).toMatch(/allowed is a whole number from 0 to/);
+    expect(parsed(marketId, text)).toMatch(/expected a whole number from 0 to/);
   });
 });
 
@@ -95,7 +95,7 @@ describe('instant', () => {
 
   test.each(['yesterday', '2026-13-01', '2026-05-01T25:00:00Z', '-5', '99999999999', '2200-01-01'])(
     'refuses %j',
-    (text) => expect(parsed(instant, text)).toMatch(/allowed is an ISO 8601 time/),
+    (text) => expect(parsed(instant, text)).toMatch(/expected an ISO 8601 time/),
   );
 });
 
@@ -122,8 +122,8 @@ describe('parseParameters', () => {
       status: 400,
       error: 'invalid_request',
       issues: [
-        { path: 'limit', message: 'given "0", allowed is a whole number from 1 to 100' },
-        { path: 'offset', message: 'given "x", allowed is a whole number from 0 to 9' },
+        { path: 'limit', message: 'got "0", expected a whole number from 1 to 100' },
+        { path: 'offset', message: 'got "x", expected a whole number from 0 to 9' },
       ],
     });
   });
