@@ -10,7 +10,7 @@ import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
 import { Problem, unavailable } from '../errors.ts';
 import { keyId } from '../parameters.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import { changeKey, issueKey, type KeysBucket, KeyRevokedError, revokeKey } from './key-admin.ts';
+import { changeKey, issueKey, KeyRevokedError, type KeysBucket, revokeKey } from './key-admin.ts';
 import { type Keys, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
 import { TIERS, Tier, type TierLimits } from './tiers.ts';
 
@@ -50,7 +50,11 @@ const KeyView = z.object({
   revoked_at: Time.describe('when it was revoked; empty if it was not'),
 });
 
-const count = (description: string) => z.int().min(0).meta({ description, examples: [20] });
+const count = (description: string) =>
+  z
+    .int()
+    .min(0)
+    .meta({ description, examples: [20] });
 
 const TierView = z.object({
   name: Tier.meta({ description: 'name of the tier', examples: ['individual'] }),
@@ -65,7 +69,10 @@ const TierView = z.object({
   stream_seconds_per_day: z
     .int()
     .nullable()
-    .meta({ description: 'seconds of event streams per UTC day; null = no limit', examples: [null] }),
+    .meta({
+      description: 'seconds of event streams per UTC day; null = no limit',
+      examples: [null],
+    }),
   leaderboard_limit: count('greatest `limit` of the leaderboard'),
   include_orders: z
     .boolean()

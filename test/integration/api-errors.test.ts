@@ -52,9 +52,7 @@ describe('a problem', () => {
       error: 'invalid_request',
       message: body.detail,
       request_id: headers.get('x-request-id'),
-      issues: [
-        { path: 'address', message: 'got "0x1", expected 0x and 40 hexadecimal digits' },
-      ],
+      issues: [{ path: 'address', message: 'got "0x1", expected 0x and 40 hexadecimal digits' }],
     });
   });
 
