@@ -210,7 +210,7 @@ async function ingest(
   const operators = await step('operators', () => Operators.load(kv, config.OPERATORS));
   const feed = new FeedWriter(feedWriter, metadata);
   const metrics = pendingMetrics(registry);
-  const node = connectMempoolNode(config.RPC_URL.split(','));
+  const node = connectMempoolNode(config.RPC_URL);
   const pending = new PendingMatches({
     feed,
     node,

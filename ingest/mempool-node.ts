@@ -1,84 +1,69 @@
 /**
- * What the mempool side asks of the chain node over HTTP: bodies of pending transactions, the pool,
- * and what became of a transaction. Requests made in the same tick travel as one batch; with several
- * endpoints the next one is asked where one fails. Nothing here is retried over time: whoever asks
- * asks again, or the blocks bring it.
+ * The chain node of the mempool side: requests over HTTP, bodies of pushed hashes, the pool by polling,
+ * and a WebSocket connection with subscriptions.
  */
-import { createClient, fallback, type Hex, http, numberToHex } from 'viem';
+import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
+import { numberToHex } from 'viem';
 import { z } from 'zod';
+import { parsed, Quantity } from './rpc.ts';
+import { RpcPool } from './rpc-pool.ts';
 
-const REQUEST_MS_MAX = 10_000;
-const BATCH_CALLS_MAX = 100;
+const WAITING_MAX = 10_000;
+const KNOWN_MAX = 100_000;
+const BATCH_HASHES_MAX = 100;
+const CONCURRENT_MAX = 4;
+/** Two blocks of Polygon. */
+const AGE_MS_MAX = 4_000;
+/** Pause before hashes without a body are requested again. */
+const AGAIN_MS = 100;
 
-const Quantity = z
-  .string()
-  .regex(/^0x[0-9a-fA-F]+$/)
-  .transform(Number)
-  .pipe(z.int());
-const Text = z
-  .string()
-  .regex(/^0x[0-9a-fA-F]*$/)
-  .transform((text) => text.toLowerCase() as Hex);
+const POLL_MS = 250;
+/** The pause is at least this many times the duration of the poll. */
+const REST_FACTOR = 2;
+const FAILED_MS = 2_000;
 
-/** A transaction before it is mined; `to` is null for a contract creation. */
-export const PendingTransaction = z.object({
-  hash: Text,
-  from: Text,
-  to: Text.nullish(),
-  nonce: Quantity,
-  input: Text,
-});
-export type PendingTransaction = z.infer<typeof PendingTransaction>;
+const ANSWER_MS_MAX = 10_000;
 
-/** Bodies are not looked into: a pool has thousands, nearly all known from the poll before. */
+/** Bodies are not checked here: a pool has thousands, nearly all known from the poll before. */
 const PoolContent = z.object({ pending: z.record(z.string(), z.record(z.string(), z.unknown())) });
 const Receipt = z.object({ status: Quantity, blockNumber: Quantity });
 export type Receipt = z.infer<typeof Receipt>;
 
-/** The node's answer has another shape than the JSON-RPC specification says. */
-export class NodeAnswerError extends Error {}
-
 export type MempoolNode = {
   /** Number of the newest block. */
   head(): Promise<number>;
-  /** As the node gave it, undefined where it does not know the hash; in the order of the hashes. */
+  /** As the node returned it, undefined for a hash that it does not know; in the order of the hashes. */
   transactions(hashes: readonly string[]): Promise<readonly (object | undefined)[]>;
-  /** Everything that could be mined next, by hash, as the node gave it. */
+  /** Every transaction that could be mined next, by hash, as the node returned it. */
   pool(): Promise<ReadonlyMap<string, object>>;
-  /** Transactions that the sender had mined up to the end of a block. */
+  /** Number of transactions of the sender that were mined up to the end of a block. */
   transactionCount(sender: string, blockNumber: number): Promise<number>;
-  /** Undefined where the transaction is in no block. */
+  /** Undefined if the transaction is in no block. */
   receipt(hash: string): Promise<Receipt | undefined>;
 };
 
-export function connectMempoolNode(urls: readonly string[]): MempoolNode {
-  const transports = urls.map((url) =>
-    http(url, {
-      batch: { batchSize: BATCH_CALLS_MAX },
-      timeout: REQUEST_MS_MAX,
-      retryCount: 0,
-    }),
-  );
-  const client = createClient({ transport: fallback(transports, { retryCount: 0 }) });
-  const request = client.request as (call: {
-    readonly method: string;
-    readonly params: readonly unknown[];
-  }) => Promise<unknown>;
+/**
+ * The requests of the mempool side over HTTP, in a pool of its own: they do not wait behind a catch-up.
+ * Every method rejects with RpcError when all endpoints failed. Nothing is retried over time: the caller
+ * repeats its request, or the blocks bring the match.
+ */
+export function connectMempoolNode(urls: string): MempoolNode {
+  const pool = new RpcPool(urls.split(','));
+  const request = <T>(method: string, params: readonly unknown[], schema: z.ZodType<T>) =>
+    pool.call({ method, params }, (answer) => parsed(schema, answer));
   return {
-    async head() {
-      return parsed(Quantity, await request({ method: 'eth_blockNumber', params: [] }));
-    },
+    head: () => request('eth_blockNumber', [], Quantity),
     transactions(hashes) {
       return Promise.all(
         hashes.map(async (hash) => {
-          const answer = await request({ method: 'eth_getTransactionByHash', params: [hash] });
-          return parsed(z.looseObject({}).nullable(), answer) ?? undefined;
+          const schema = z.looseObject({}).nullable();
+          return (await request('eth_getTransactionByHash', [hash], schema)) ?? undefined;
         }),
       );
     },
     async pool() {
-      const answer = await request({ method: 'txpool_content', params: [] });
-      const { pending } = parsed(PoolContent, answer);
+      const { pending } = await request('txpool_content', [], PoolContent);
       const bodies = Object.values(pending).flatMap((one): readonly unknown[] =>
         Object.values(one),
       );
@@ -86,19 +71,257 @@ export function connectMempoolNode(urls: readonly string[]): MempoolNode {
         typeof body === 'object' && body !== null && 'hash' in body;
       return new Map(bodies.filter(hasHash).map((body) => [String(body.hash), body]));
     },
-    async transactionCount(sender, blockNumber) {
-      const params = [sender, numberToHex(blockNumber)];
-      return parsed(Quantity, await request({ method: 'eth_getTransactionCount', params }));
+    transactionCount(sender, blockNumber) {
+      return request('eth_getTransactionCount', [sender, numberToHex(blockNumber)], Quantity);
     },
     async receipt(hash) {
-      const answer = await request({ method: 'eth_getTransactionReceipt', params: [hash] });
-      return parsed(Receipt.nullable(), answer) ?? undefined;
+      return (await request('eth_getTransactionReceipt', [hash], Receipt.nullable())) ?? undefined;
     },
   };
 }
 
-function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
-  const result = schema.safeParse(value);
-  if (result.success) return result.data;
-  throw new NodeAnswerError(z.prettifyError(result.error));
+export type HashLookupOptions = {
+  readonly node: Pick<MempoolNode, 'transactions'>;
+  readonly onBody: (body: object) => void;
+  /** Called for hashes that are given up, with why. */
+  readonly onDropped: (reason: 'too_many' | 'too_old', count: number) => void;
+  /** Called when the node cannot be asked; the hashes of that batch are asked for again. */
+  readonly onFailure: (error: unknown) => void;
+};
+
+type Waiting = { readonly hash: string; readonly sinceMs: number };
+
+/**
+ * Bodies for a node that pushes hashes only: looked up in batches, a few at a time. Bounded in number
+ * and in age: a hash that waits too long is dropped, because the block brings its match anyway. A node
+ * may push a hash before it can return its body, so a missing body is requested again while it is young.
+ */
+export class HashLookups {
+  readonly #options: HashLookupOptions;
+  #waiting: Waiting[] = [];
+  readonly #known = new LRUCache<string, true>({ max: KNOWN_MAX });
+  #running = 0;
+  #scheduled = false;
+
+  constructor(options: HashLookupOptions) {
+    this.#options = options;
+  }
+
+  /** Asks for the body of a hash that was pushed; a hash that came before is left out. */
+  add(hash: string): void {
+    if (this.#known.has(hash)) return;
+    this.#known.set(hash, true);
+    // The newest is the most likely to be still pending, but what waits is nearer to its answer.
+    if (this.#waiting.length >= WAITING_MAX) this.#options.onDropped('too_many', 1);
+    else {
+      this.#waiting.push({ hash, sinceMs: performance.now() });
+      this.#schedule();
+    }
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#running >= CONCURRENT_MAX || this.#waiting.length === 0) return;
+    this.#scheduled = true;
+    // What comes in the same turn travels together; no longer wait, as latency is the point.
+    setImmediate(() => {
+      this.#scheduled = false;
+      const batch = this.#take();
+      if (batch.length > 0) {
+        this.#running += 1;
+        void this.#lookUp(batch).finally(() => {
+          this.#running -= 1;
+          this.#schedule();
+        });
+      }
+      this.#schedule();
+    });
+  }
+
+  #take(): readonly Waiting[] {
+    const oldest = performance.now() - AGE_MS_MAX;
+    const old = this.#waiting.filter(({ sinceMs }) => sinceMs < oldest).length;
+    if (old > 0) {
+      this.#waiting = this.#waiting.filter(({ sinceMs }) => sinceMs >= oldest);
+      this.#options.onDropped('too_old', old);
+    }
+    return this.#waiting.splice(0, BATCH_HASHES_MAX);
+  }
+
+  async #lookUp(batch: readonly Waiting[]): Promise<void> {
+    let again = batch;
+    try {
+      const bodies = await this.#options.node.transactions(batch.map(({ hash }) => hash));
+      again = batch.filter((_, i) => bodies[i] === undefined);
+      for (const body of bodies) if (body !== undefined) this.#options.onBody(body);
+    } catch (error) {
+      this.#options.onFailure(error);
+    }
+    if (again.length === 0) return;
+    await delay(AGAIN_MS);
+    const room = Math.max(0, WAITING_MAX - this.#waiting.length);
+    if (again.length > room) this.#options.onDropped('too_many', again.length - room);
+    this.#waiting.push(...again.slice(0, room));
+  }
+}
+
+/**
+ * Polls the whole pool, for a node that pushes no pending transactions, and passes on what the previous
+ * poll did not hold. The pause grows with the duration of a poll. Ends when the signal aborts and never
+ * rejects.
+ */
+export async function pollPool(options: {
+  readonly node: Pick<MempoolNode, 'pool'>;
+  readonly signal: AbortSignal;
+  readonly onBody: (body: object) => void;
+  /** Called when the pool cannot be read; it is tried again. */
+  readonly onFailure: (error: unknown) => void;
+}): Promise<void> {
+  const { node, signal, onBody, onFailure } = options;
+  let known: ReadonlyMap<string, object> = new Map();
+  while (!signal.aborted) {
+    const startedAt = performance.now();
+    let waitMs = FAILED_MS;
+    try {
+      const pool = await node.pool();
+      if (signal.aborted) return;
+      for (const [hash, body] of pool) if (!known.has(hash)) onBody(body);
+      known = pool;
+      waitMs = Math.max(POLL_MS, (performance.now() - startedAt) * REST_FACTOR);
+    } catch (error) {
+      if (signal.aborted) return;
+      onFailure(error);
+    }
+    await delay(waitMs, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** The node answered the call with an error: it understood, and will not. */
+export class RpcRefusedError extends Error {
+  /** JSON-RPC error code. */
+  readonly code: number;
+
+  constructor(method: string, code: number, message: string) {
+    super(`${method}: ${message} (${code})`);
+    this.code = code;
+  }
+}
+
+/** The connection could not be made, was lost, or did not answer in time. */
+export class SocketLostError extends Error {}
+
+const SocketAnswer = z.object({
+  id: z.int(),
+  result: z.unknown().optional(),
+  error: z.object({ code: z.number(), message: z.string() }).optional(),
+});
+const Push = z.object({
+  method: z.literal('eth_subscription'),
+  params: z.object({ subscription: z.string(), result: z.unknown() }),
+});
+
+export type NodeSocket = {
+  /**
+   * Resolves with the way to end the subscription; pushes may come before.
+   * Rejects with RpcRefusedError when the node refuses it, with SocketLostError otherwise.
+   */
+  subscribe(params: readonly unknown[], onPush: (result: unknown) => void): Promise<() => void>;
+  /** Resolves when the connection is over. */
+  readonly over: Promise<void>;
+  close(): void;
+};
+
+/**
+ * Opens one WebSocket connection; rejects with SocketLostError. It is never repaired: when it fails, the
+ * caller opens another. `onMalformed` is called for each message that is not JSON-RPC. This uses the
+ * platform's WebSocket because it needs the code of a refused subscription and a limit on every wait, and
+ * a malformed push must cost one push and not the connection.
+ */
+export async function openSocket(url: string, onMalformed: () => void): Promise<NodeSocket> {
+  const socket = new WebSocket(url);
+  const opened = Promise.withResolvers<void>();
+  const over = Promise.withResolvers<void>();
+  const waiting = new Map<number, PromiseWithResolvers<unknown>>();
+  const subscriptions = new Map<string, (result: unknown) => void>();
+  let nextId = 1;
+
+  const end = () => {
+    const lost = new SocketLostError('the connection to the chain node is over');
+    opened.reject(lost);
+    for (const { reject } of waiting.values()) reject(lost);
+    waiting.clear();
+    subscriptions.clear();
+    over.resolve();
+  };
+  socket.addEventListener('open', () => opened.resolve());
+  socket.addEventListener('error', end);
+  socket.addEventListener('close', end);
+  socket.addEventListener('message', ({ data }) => {
+    const message = parse(data);
+    const push = Push.safeParse(message);
+    if (push.success) {
+      const { subscription, result } = push.data.params;
+      // Pushes of a subscription that was ended still come for a moment.
+      return subscriptions.get(subscription)?.(result);
+    }
+    const answer = SocketAnswer.safeParse(message);
+    if (answer.success) waiting.get(answer.data.id)?.resolve(answer.data);
+    else onMalformed();
+  });
+
+  async function call(method: string, params: readonly unknown[]): Promise<unknown> {
+    const id = nextId++;
+    const answer = Promise.withResolvers<unknown>();
+    waiting.set(id, answer);
+    const timer = setTimeout(
+      () => answer.reject(new SocketLostError(`${method}: no answer`)),
+      ANSWER_MS_MAX,
+    );
+    try {
+      if (socket.readyState !== WebSocket.OPEN) throw new SocketLostError('not connected');
+      socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }));
+      const { error, result } = SocketAnswer.parse(await answer.promise);
+      if (error !== undefined) throw new RpcRefusedError(method, error.code, error.message);
+      return result;
+    } finally {
+      clearTimeout(timer);
+      waiting.delete(id);
+    }
+  }
+
+  const timer = setTimeout(end, ANSWER_MS_MAX);
+  try {
+    await opened.promise;
+  } catch (error) {
+    socket.close();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+  return {
+    async subscribe(params, onPush) {
+      const id = z.string().safeParse(await call('eth_subscribe', params));
+      if (!id.success) throw new SocketLostError('eth_subscribe: no subscription id');
+      subscriptions.set(id.data, onPush);
+      return () => {
+        subscriptions.delete(id.data);
+        call('eth_unsubscribe', [id.data]).catch(() => undefined);
+      };
+    },
+    over: over.promise,
+    close() {
+      end();
+      socket.close();
+    },
+  };
+}
+
+/** Undefined where it is no JSON text. */
+function parse(data: unknown): unknown {
+  if (typeof data !== 'string') return undefined;
+  try {
+    return JSON.parse(data);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }

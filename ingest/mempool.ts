@@ -1,25 +1,23 @@
 /**
- * New heads and pending transactions of the chain node: pushed over WebSocket while there is one,
- * polled over HTTP where there is none or it is silent. A connection that fails is replaced by one to
- * the next endpoint and tried from the best way on again. Nothing here is trusted to be complete, in order or unique: what
- * is missed the final blocks bring.
+ * New heads and pending transactions of the chain node: pushed over WebSocket while there is a
+ * connection, polled over HTTP if there is none or it is silent. A connection that fails is replaced by
+ * one to the next endpoint, which starts again with the best way. Pushes are not trusted to be complete,
+ * in order or unique: final blocks bring what is missed.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import { HashLookups } from './mempool-hashes.ts';
-import { type MempoolNode, PendingTransaction } from './mempool-node.ts';
-import { pollPool } from './mempool-pool.ts';
-import { type NodeSocket, openSocket, RpcRefusedError, SocketLostError } from './mempool-socket.ts';
 import {
-  firstSource,
-  type MempoolSetting,
-  type MempoolSource,
-  nextSource,
-  refuses,
-  shapeOf,
-  subscriptionOf,
-} from './mempool-source.ts';
+  HashLookups,
+  type MempoolNode,
+  type NodeSocket,
+  openSocket,
+  pollPool,
+  RpcRefusedError,
+  SocketLostError,
+} from './mempool-node.ts';
+import { Transaction } from './rpc.ts';
+import { RpcError } from './rpc-pool.ts';
 
 /** A connection without a new head for so long is replaced: blocks come every two seconds. */
 const SILENCE_MS_MAX = 30_000;
@@ -33,6 +31,59 @@ const HEAD_POLL_MS = 1_000;
 const DISCONNECTED_MS_MAX = 5_000;
 /** In `auto`, a way that pushed nothing while so many heads brought unseen matches is mute. */
 const MUTE_HEADS_MAX = 10;
+/**
+ * Errors of the moment (EIP-1474): internal, resource unavailable, limit exceeded; HTTP's 429 is
+ * given as a code by some providers. Every other code says that the call itself will not do.
+ */
+const PASSING_CODES: ReadonlySet<number> = new Set([-32603, -32002, -32005, 429]);
+
+/**
+ * `full`: bodies pushed by the node (bor, geth, anvil). `alchemy`: bodies of calls to the exchanges.
+ * `hashes`: hashes pushed, bodies looked up. `txpool`: the pool by polling.
+ */
+export type MempoolSource = 'full' | 'alchemy' | 'hashes' | 'txpool';
+export type MempoolSetting = 'auto' | MempoolSource | 'off';
+
+/** What follows when none is usable is `off`: matches are then first seen in blocks. */
+const LADDER: readonly MempoolSource[] = ['full', 'alchemy', 'hashes', 'txpool'];
+
+export function firstSource(setting: MempoolSetting): MempoolSource | 'off' {
+  return setting === 'auto' ? 'full' : setting;
+}
+
+/** The next way to try after one turned out to be unusable. */
+export function nextSource(setting: MempoolSetting, failed: MempoolSource): MempoolSource | 'off' {
+  if (setting !== 'auto') return failed;
+  return LADDER[LADDER.indexOf(failed) + 1] ?? 'off';
+}
+
+/** Parameters of the subscription. */
+export function subscriptionOf(
+  source: Exclude<MempoolSource, 'txpool'>,
+  exchanges: readonly string[],
+): readonly unknown[] {
+  switch (source) {
+    case 'full':
+      return ['newPendingTransactions', true];
+    case 'alchemy':
+      return ['alchemy_pendingTransactions', { toAddress: exchanges, hashesOnly: false }];
+    case 'hashes':
+      return ['newPendingTransactions'];
+  }
+}
+
+/** What a push is: by its shape, as nodes ignore parameters that they do not know. */
+export function shapeOf(push: unknown): 'hash' | 'body' | 'other' {
+  if (typeof push === 'string') return /^0x[0-9a-fA-F]{64}$/.test(push) ? 'hash' : 'other';
+  return typeof push === 'object' && push !== null && 'hash' in push ? 'body' : 'other';
+}
+
+/** True when the error says that the node will not serve this, not that it cannot just now. */
+export function refuses(error: unknown): boolean {
+  const isAnswer =
+    error instanceof RpcRefusedError || (error instanceof RpcError && error.class === 'refused');
+  return isAnswer && !PASSING_CODES.has(error.code);
+}
 
 const Head = z.object({ number: z.string().regex(/^0x[0-9a-f]{1,13}$/) });
 
@@ -46,7 +97,7 @@ export type SubscriptionOptions = {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly onHead: (number: number) => void;
-  readonly onPending: (transaction: PendingTransaction, source: MempoolSource) => void;
+  readonly onPending: (transaction: Transaction, source: MempoolSource) => void;
   /** Called when pending transactions come another way, or none. */
   readonly onSource: (source: MempoolSource | 'off') => void;
   /** Called for what was pushed or polled and not passed on, with why. */
@@ -208,7 +259,7 @@ export class Subscription {
       // Nearly all of a pool is for other contracts: not worth parsing.
       const { to } = push as { readonly to?: unknown };
       if (typeof to !== 'string' || !exchanges.has(to.toLowerCase())) return 'taken';
-      const transaction = PendingTransaction.safeParse(push);
+      const transaction = Transaction.safeParse(push);
       if (transaction.success) onPending(transaction.data, source);
       else onDropped('malformed', 1);
     }

@@ -26,14 +26,13 @@ import {
   MATCH_ORDERS_SELECTOR,
 } from './decode.ts';
 import type { FeedWriter, ShownFill, ShownMatch } from './feed.ts';
-import type { PendingTransaction } from './mempool-node.ts';
-import type { MempoolSource } from './mempool-source.ts';
+import type { MempoolSource } from './mempool.ts';
 import type { Metadata } from './metadata.ts';
 import type { PendingMetrics } from './metrics.ts';
 import type { Operators } from './operators.ts';
 import type { BlockTime, PendingMatches } from './pending.ts';
 import { matchIdOf } from './pending-open.ts';
-import type { Rpc } from './rpc.ts';
+import type { Rpc, Transaction } from './rpc.ts';
 
 /** Blocks behind the head that are still read for the feed; older ones come when they are final. */
 const HEADS_BEHIND_MAX = 4;
@@ -77,7 +76,7 @@ export class PendingFeed {
   }
 
   /** Shows a pending transaction if it is an operator's match. Never rejects on its content. */
-  async pending(transaction: PendingTransaction, source: MempoolSource): Promise<void> {
+  async pending(transaction: Transaction, source: MempoolSource): Promise<void> {
     const { chain, operators, pending } = this.#options;
     const exchange = transaction.to ?? '';
     if (!chain.exchanges.has(exchange)) return;
@@ -130,7 +129,7 @@ export class PendingFeed {
   }
 
   /** The match that a call will be if it is mined. Throws DecodeError. */
-  #foretold({ hash, from, nonce, input }: PendingTransaction, exchange: string): ShownMatch {
+  #foretold({ hash, from, nonce, input }: Transaction, exchange: string): ShownMatch {
     const { chain, metadata } = this.#options;
     const call: CalledMatch = decodeMatchCall(input, exchange as Hex, chain.id);
     const locate = (fill: CalledFill): ShownFill => {
@@ -154,7 +153,7 @@ export class PendingFeed {
 
   async #showPending(
     match: ShownMatch,
-    { from, nonce }: PendingTransaction,
+    { from, nonce }: Transaction,
     source: MempoolSource,
   ): Promise<void> {
     const { feed, pending, metrics } = this.#options;

@@ -31,9 +31,8 @@ import {
 import { FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { FeedWriter } from '../../ingest/feed.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
-import { Subscription } from '../../ingest/mempool.ts';
+import { type MempoolSetting, type MempoolSource, Subscription } from '../../ingest/mempool.ts';
 import { connectMempoolNode } from '../../ingest/mempool-node.ts';
-import type { MempoolSetting, MempoolSource } from '../../ingest/mempool-source.ts';
 import { Metadata } from '../../ingest/metadata.ts';
 import { pendingMetrics, setSource } from '../../ingest/metrics.ts';
 import { Operators } from '../../ingest/operators.ts';
@@ -155,7 +154,7 @@ export async function startLife(
   const metrics = pendingMetrics(registry);
   const url = options.url ?? network.url;
   const rpc = connectRpc(url);
-  const node = connectMempoolNode([url]);
+  const node = connectMempoolNode(url);
   const kv = await openKv(nats, INGEST_BUCKET);
   const feedWriter = await openWriter(nats, {
     stream: FEED_STREAM,

@@ -4,8 +4,8 @@ import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
 import { ensureStreams } from '../../infra/streams.ts';
-import { PendingTransaction } from '../../ingest/mempool-node.ts';
 import { PENDING_WAITING_MAX } from '../../ingest/pending-feed.ts';
+import { Transaction } from '../../ingest/rpc.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 import { type Broker, startBroker } from './feed-harness.ts';
 import { type Life, type Network, startLife, startNetwork } from './mempool-harness.ts';
@@ -40,10 +40,10 @@ afterAll(async () => {
 });
 
 /** A pushed call that was never sent: the mempool is beyond what this test is about. */
-function pushed(n: number): PendingTransaction {
+function pushed(n: number): Transaction {
   const { from, to, data } = network.book().transaction;
   const hash = `0x${createHash('sha256').update(`${n}`).digest('hex')}`;
-  return PendingTransaction.parse({ hash, from, to, input: data, nonce: `0x${n.toString(16)}` });
+  return Transaction.parse({ hash, from, to, input: data, nonce: `0x${n.toString(16)}` });
 }
 
 describe('an outage of JetStream', () => {

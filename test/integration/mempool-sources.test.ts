@@ -3,7 +3,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
 import { ensureStreams } from '../../infra/streams.ts';
-import type { MempoolSetting, MempoolSource } from '../../ingest/mempool-source.ts';
+import type { MempoolSetting, MempoolSource } from '../../ingest/mempool.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 import { type Broker, startBroker } from './feed-harness.ts';
 import { type Habits, startFakeNode } from './mempool-fake-node.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { HashLookups } from '../../ingest/mempool-hashes.ts';
+import { HashLookups } from '../../ingest/mempool-node.ts';
 
 /** Lookups against a node that answers when it is told to. */
 function setUp() {

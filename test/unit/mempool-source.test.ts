@@ -1,12 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { RpcRefusedError, SocketLostError } from '../../ingest/mempool-socket.ts';
-import {
-  firstSource,
-  nextSource,
-  refuses,
-  shapeOf,
-  subscriptionOf,
-} from '../../ingest/mempool-source.ts';
+import { firstSource, nextSource, refuses, shapeOf, subscriptionOf } from '../../ingest/mempool.ts';
+import { RpcRefusedError, SocketLostError } from '../../ingest/mempool-node.ts';
 
 describe('nextSource', () => {
   test('goes from the best way to the worst in auto, and never leaves a configured one', () => {
