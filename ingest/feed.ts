@@ -4,6 +4,7 @@
  * are remembered here, across restarts by reading them back from the stream, because the stream's
  * own duplicate window is only two minutes.
  */
+import { LRUCache } from 'lru-cache';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
 import { firstMessageAtOrAfter, storedSince } from '../infra/nats/read.ts';
 import type { TailMessage } from '../infra/nats/reader.ts';
@@ -52,7 +53,7 @@ export type ShownMatch = {
 export class FeedWriter {
   readonly #writer: Pick<StreamWriter, 'append' | 'flush'>;
   readonly #metadata: Pick<Metadata, 'learn' | 'feedMarket' | 'feedTrader'>;
-  readonly #ids = new Set<string>();
+  readonly #ids = new LRUCache<string, true>({ max: IDS_MAX });
   #impatientUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(
@@ -84,9 +85,7 @@ export class FeedWriter {
   }
 
   remember(id: string): void {
-    this.#ids.add(id);
-    const [oldest] = this.#ids;
-    if (this.#ids.size > IDS_MAX && oldest !== undefined) this.#ids.delete(oldest);
+    this.#ids.set(id, true);
   }
 
   /**

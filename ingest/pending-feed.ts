@@ -30,8 +30,7 @@ import type { MempoolSource } from './mempool.ts';
 import type { Metadata } from './metadata.ts';
 import type { PendingMetrics } from './metrics.ts';
 import type { Operators } from './operators.ts';
-import type { BlockTime, PendingMatches } from './pending.ts';
-import { matchIdOf } from './pending-open.ts';
+import { type BlockTime, matchIdOf, type PendingMatches } from './pending.ts';
 import type { Rpc, Transaction } from './rpc.ts';
 
 /** Blocks behind the head that are still read for the feed; older ones come when they are final. */

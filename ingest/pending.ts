@@ -7,25 +7,105 @@
  * bounded: what does not fit is not shown early, or is given up as unconfirmed once a block held it.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { LocatedMatch } from './blocks.ts';
-import type { FeedMatch, FeedVoid, VoidReason } from './contract-feed.ts';
+import {
+  type FeedFill,
+  type FeedMatch,
+  type FeedVoid,
+  feedMessageId,
+  type VoidReason,
+} from './contract-feed.ts';
 import type { FeedWriter } from './feed.ts';
 import type { MempoolNode } from './mempool-node.ts';
 import type { PendingMetrics } from './metrics.ts';
-import { type Difference, differences } from './pending-compare.ts';
-import { matchIdOf, newEntry, type OpenMatch, OpenMatches, type Shown } from './pending-open.ts';
-import { RecentSet } from './recent-set.ts';
 
 /** At 10 matches a second half an hour of them; at 500 the 20 s that they need to be final. */
 export const PENDING_MATCHES_MAX = 20_000;
 /** Voided as never mined, and waited for in case they are mined after all. */
 export const VOIDED_MATCHES_MAX = 10_000;
 /** Newest final matches whose late pushes are known as such: 15 minutes of them at 10 a second. */
-const FINAL_MIN = 10_000;
+const FINAL_MAX = 10_000;
 /** Final blocks in a row whose node knows no receipt before a match counts as replaced. */
 const ABSENT_MIN = 2;
 const JUDGE_MS = 500;
+
+export type Shown = {
+  readonly id: string;
+  readonly txHash: string;
+  readonly sender: string;
+  readonly nonce: number;
+  readonly detectedAtMs: number;
+  /** Timestamp of the block that showed it; left out where the mempool did. */
+  readonly minedTime?: number;
+};
+
+/** A shown match that is not final yet. */
+type OpenMatch = Shown & {
+  /** Heads whose reading had begun when it was shown. */
+  readonly heads: number;
+  /** Undefined while it is being published. */
+  match: FeedMatch | undefined;
+  /** What final blocks held of its transaction meanwhile. */
+  final: readonly LocatedMatch[];
+  /** Timestamp of its block, or of the first head that was read after it was shown. */
+  sinceTime: number | undefined;
+  mined: boolean;
+  absent: number;
+};
+
+/** Message id of a match of a block. */
+export function matchIdOf({ txHash, fills, ordinal }: LocatedMatch): string {
+  return feedMessageId(txHash, fills.at(-1)?.orderHash ?? '', ordinal);
+}
+
+function newEntry(shown: Shown): Omit<OpenMatch, 'heads'> {
+  const { minedTime } = shown;
+  const mined = minedTime !== undefined;
+  return { ...shown, match: undefined, final: [], sinceTime: minedTime, mined, absent: 0 };
+}
+
+/**
+ * The matches that were shown and are not final yet, by id and by transaction: a block may hold several
+ * matches of one transaction.
+ */
+class OpenMatches {
+  readonly #byId = new Map<string, OpenMatch>();
+  readonly #ofTransaction = new Map<string, Set<OpenMatch>>();
+
+  get size(): number {
+    return this.#byId.size;
+  }
+
+  get(id: string): OpenMatch | undefined {
+    return this.#byId.get(id);
+  }
+
+  /** Oldest first. */
+  values(): Iterable<OpenMatch> {
+    return this.#byId.values();
+  }
+
+  inTransaction(txHash: string): readonly OpenMatch[] {
+    return [...(this.#ofTransaction.get(txHash) ?? [])];
+  }
+
+  add(match: OpenMatch): void {
+    const { id, txHash } = match;
+    this.#byId.set(id, match);
+    const others = this.#ofTransaction.get(txHash) ?? new Set();
+    this.#ofTransaction.set(txHash, others.add(match));
+  }
+
+  delete(match: OpenMatch): void {
+    const { id, txHash } = match;
+    this.#byId.delete(id);
+    const others = this.#ofTransaction.get(txHash);
+    others?.delete(match);
+    if (others?.size === 0) this.#ofTransaction.delete(txHash);
+  }
+}
 
 /** Voided as never mined; `match` where it is known, to be compared. */
 type Voided = { readonly told: FeedVoid; readonly match: FeedMatch | undefined };
@@ -45,9 +125,9 @@ export class PendingMatches {
   readonly #options: PendingOptions;
   readonly #open = new OpenMatches();
   /** By match id. */
-  readonly #voided = new Map<string, Voided>();
+  readonly #voided = new LRUCache<string, Voided>({ max: VOIDED_MATCHES_MAX });
   /** Transactions of the newest final matches. */
-  readonly #finals = new RecentSet(FINAL_MIN);
+  readonly #finals = new LRUCache<string, true>({ max: FINAL_MAX });
   #heads = 0;
   #head = -1;
   #final: BlockTime | undefined;
@@ -100,10 +180,6 @@ export class PendingMatches {
   /** Takes up a match that an earlier process voided as never mined. */
   takeUpVoided(told: FeedVoid, match: FeedMatch | undefined): void {
     this.#voided.set(told.matchId, { told, match });
-    const [oldest] = this.#voided.keys();
-    if (this.#voided.size > VOIDED_MATCHES_MAX && oldest !== undefined) {
-      this.#voided.delete(oldest);
-    }
   }
 
   /** Before a head is read; the answer goes to `head` with what was read. */
@@ -134,7 +210,7 @@ export class PendingMatches {
 
   /** A final block was read; blocks come in order. */
   async final(block: BlockTime, matches: readonly LocatedMatch[]): Promise<void> {
-    for (const { txHash } of matches) this.#finals.add(txHash);
+    for (const { txHash } of matches) this.#finals.set(txHash, true);
     const byTransaction = Map.groupBy(matches, ({ txHash }) => txHash as string);
     for (const [txHash, found] of byTransaction) {
       for (const entry of this.#open.inTransaction(txHash)) {
@@ -271,4 +347,66 @@ function about(entry: OpenMatch, match: FeedMatch) {
 function observe(histogram: { observe(seconds: number): void }, sinceMs: number): void {
   const seconds = (Date.now() - sinceMs) / 1_000;
   if (seconds >= 0) histogram.observe(seconds);
+}
+
+/** What is compared of a fill in final logs; `order` and place do not matter. */
+export type FinalFill = {
+  readonly orderHash: string;
+  readonly trader: string;
+  readonly side: string;
+  readonly tokenId: bigint;
+  readonly shares: bigint;
+  readonly usdc: bigint;
+  readonly fee: bigint;
+};
+
+export type Difference = {
+  readonly field:
+    | 'order_hash'
+    | 'trader'
+    | 'side'
+    | 'token_id'
+    | 'shares'
+    | 'usdc'
+    | 'fee'
+    | 'makers';
+  /** `taker`, or the maker's index in the calldata. */
+  readonly of: 'taker' | number;
+  readonly shown: string;
+  readonly final: string;
+};
+
+/**
+ * All differences between a match as it was shown from calldata and the same match in final logs;
+ * `fills` are the final ones in log order, the taker last. A difference means that the contract does
+ * something that our rules do not, such as a refund: the logs are right, and LEDGER has only those.
+ */
+export function differences(shown: FeedMatch, fills: readonly FinalFill[]): readonly Difference[] {
+  const taker = fills.at(-1);
+  const makers = fills.slice(0, -1);
+  const found: Difference[] = taker === undefined ? [] : differencesOf('taker', shown.taker, taker);
+  if (makers.length !== shown.makers.length) {
+    const counts = { shown: String(shown.makers.length), final: String(makers.length) };
+    return [...found, { field: 'makers', of: 'taker', ...counts }];
+  }
+  for (const [i, maker] of makers.entries()) {
+    const as = shown.makers[i];
+    if (as !== undefined) found.push(...differencesOf(i, as, maker));
+  }
+  return found;
+}
+
+function differencesOf(of: Difference['of'], shown: FeedFill, final: FinalFill): Difference[] {
+  const fields = [
+    ['order_hash', shown.orderHash, final.orderHash],
+    ['trader', shown.trader.address, final.trader],
+    ['side', shown.side, final.side],
+    ['token_id', shown.tokenId, final.tokenId.toString()],
+    ['shares', shown.shares.toString(), final.shares.toString()],
+    ['usdc', shown.usdc.toString(), final.usdc.toString()],
+    ['fee', shown.fee.toString(), final.fee.toString()],
+  ] as const;
+  return fields
+    .filter(([, one, other]) => one !== other)
+    .map(([field, one, other]) => ({ field, of, shown: one, final: other }));
 }
