@@ -1,22 +1,19 @@
 /**
  * The metadata API (Gamma): markets by condition or token id and newest first, public profiles. The
- * service hides closed markets from some queries, so what a first query does not return is asked for
- * again among the closed ones; tags that a market lacks are taken from its event. What cannot be
- * parsed is counted, logged once and taken for unknown: it never takes its neighbours with it.
+ * service hides closed markets from some queries, so what a first query does not return is requested
+ * again among the closed ones; a market without tags takes those of its event. An item that cannot be
+ * parsed is counted, logged once and treated as unknown; it never takes its neighbours with it.
+ *
+ * Unset fields become ''; a market without a condition or tokens is not tradable yet and is left out.
+ * The results always fit the contract, because a message that does not would stop its readers. Shapes:
+ * real answers in test/fixtures/gamma-*.json.
  */
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Hash } from './contract.ts';
-import type { Listing, Profile } from './contract-metadata.ts';
-import { EventCache } from './gamma-events.ts';
+import { Listing, Profile } from './contract-metadata.ts';
 import { GammaError, type GammaFailure, GammaHttp, type GammaHttpOptions } from './gamma-http.ts';
-import {
-  isTradable,
-  type ParsedMarket,
-  parseMarket,
-  parseProfile,
-  walletOf,
-} from './gamma-shapes.ts';
 
 /** Ids in one request: keeps the URL below 8 KB, which servers and proxies take. */
 export const MARKETS_BATCH_MAX = 50;
@@ -25,6 +22,159 @@ const PAGE_MARKETS = 100;
 /** How long a service that refused batches of profiles is asked for single ones. */
 const SINGLE_PROFILES_MS = 3_600_000;
 const LOGGED_MAX = 10_000;
+const EVENTS_MAX = 5_000;
+const EVENT_STALE_MS = 600_000;
+const EVENTS_BATCH_MAX = 50;
+/** Longer texts are cut: the real ones are below 1,000 characters, a message holds 1 MB. */
+const TEXT_MAX = 4_000;
+const TAGS_MAX = 100;
+
+const text = z
+  .string()
+  .nullish()
+  .transform((value) => value?.slice(0, TEXT_MAX) ?? '');
+const id = z.union([z.string(), z.number().transform(String)]);
+const pair = (item: z.ZodType<string>) =>
+  z
+    .string()
+    .transform((json, context) => {
+      try {
+        return JSON.parse(json) as unknown;
+      } catch {
+        context.addIssue({ code: 'custom', message: 'no JSON' });
+        return z.NEVER;
+      }
+    })
+    .pipe(z.tuple([item, item]));
+const slugs = z
+  .array(z.object({ slug: z.string() }))
+  .nullish()
+  .transform((list) => (list ?? []).slice(0, TAGS_MAX).map(({ slug }) => slug));
+
+const GammaMarket = z.object({
+  id,
+  conditionId: z.string().transform((value) => value.toLowerCase()),
+  question: text,
+  slug: text,
+  startDate: text,
+  endDate: text,
+  icon: text,
+  negRisk: z.boolean().nullish(),
+  outcomes: pair(z.string()),
+  clobTokenIds: pair(z.string()),
+  groupItemTitle: text,
+  sportsMarketType: text,
+  events: z
+    .array(z.object({ id: id.nullish(), slug: text, title: text, icon: text, seriesSlug: text }))
+    .nullish(),
+  tags: slugs,
+});
+
+const GammaEvent = z.object({ id, seriesSlug: text, series: slugs, tags: slugs });
+
+const GammaProfile = z.object({
+  proxyWallet: text,
+  createdAt: text,
+  name: text,
+  profileImage: text,
+  xUsername: text,
+  // A tier that we have no name for is shown as none, like that of a wallet without a profile.
+  takerTier: z.int().min(0).max(6).nullish().catch(null),
+  takerTierName: text,
+  weightedVolume: z.number().nonnegative().nullish().catch(null),
+});
+
+export type ParsedMarket = { readonly listing: Listing; readonly eventId: string };
+
+/** Tags and series of an event, for its markets that carry none themselves. */
+export type ParsedEvent = {
+  readonly id: string;
+  readonly tags: readonly string[];
+  readonly seriesSlug: string;
+};
+
+/** A market that has no condition or no tokens yet cannot have been traded. */
+export function isTradable(answer: unknown): boolean {
+  // What is no object at all is for the parser to refuse and to count.
+  if (typeof answer !== 'object' || answer === null) return true;
+  const { conditionId, clobTokenIds } = answer as Readonly<Record<string, unknown>>;
+  return Boolean(conditionId) && Boolean(clobTokenIds) && clobTokenIds !== '[]';
+}
+
+/** A listing from a Gamma market. Throws ZodError where the ids are missing or malformed. */
+export function parseListing(answer: unknown): Listing {
+  return parseMarket(answer).listing;
+}
+
+/** A listing and the id of its event. Throws ZodError where the ids are missing or malformed. */
+export function parseMarket(answer: unknown): ParsedMarket {
+  const market = GammaMarket.parse(answer);
+  const event = market.events?.[0];
+  const listing = Listing.parse({
+    kind: 'listing',
+    conditionId: market.conditionId,
+    marketId: market.id,
+    question: market.question,
+    slug: market.slug,
+    startDate: isoSecond(market.startDate),
+    endDate: isoSecond(market.endDate),
+    icon: market.icon,
+    negRisk: market.negRisk ?? false,
+    eventSlug: event?.slug ?? '',
+    eventTitle: event?.title ?? '',
+    eventIcon: event?.icon ?? '',
+    seriesSlug: event?.seriesSlug ?? '',
+    tags: market.tags,
+    outcomes: market.outcomes,
+    tokenIds: market.clobTokenIds,
+    groupItemTitle: market.groupItemTitle,
+    sportsMarketType: market.sportsMarketType,
+  });
+  return { listing, eventId: event?.id ?? '' };
+}
+
+/** Tags and series of a Gamma event. Throws ZodError where it has another shape. */
+export function parseEvent(answer: unknown): ParsedEvent {
+  const event = GammaEvent.parse(answer);
+  return {
+    id: event.id,
+    tags: event.tags,
+    seriesSlug: event.seriesSlug || (event.series[0] ?? ''),
+  };
+}
+
+/** A profile from a Gamma public profile. Throws ZodError where a field has another type. */
+export function parseProfile(address: Hash, answer: unknown): Profile {
+  const profile = GammaProfile.parse(answer);
+  return Profile.parse({
+    kind: 'profile',
+    address,
+    name: profile.name,
+    profileImage: profile.profileImage,
+    xUsername: profile.xUsername,
+    createdAt: isoSecond(profile.createdAt),
+    takerTier: profile.takerTier ?? 0,
+    takerTierName: profile.takerTierName,
+    weightedVolumeUsd: profile.weightedVolume ?? null,
+  });
+}
+
+/** The wallet that an answer of a batch is about; '' where it names none. */
+export function walletOf(answer: unknown): string {
+  const parsed = GammaProfile.pick({ proxyWallet: true }).safeParse(answer);
+  return parsed.success ? parsed.data.proxyWallet.toLowerCase() : '';
+}
+
+/** `YYYY-MM-DDTHH:MM:SSZ`; '' for what is no date of these four digits. Rounds down to the second. */
+function isoSecond(date: string): string {
+  const milliseconds = Date.parse(date);
+  if (Number.isNaN(milliseconds)) return '';
+  const iso = `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
+  return /^\d{4}-/.test(iso) ? iso : '';
+}
+
+const CLOSED = { closed: 'true' } as const;
+const KeysetPage = z.object({ markets: z.array(z.unknown()), next_cursor: z.string().nullish() });
 
 export type GammaPage = {
   readonly listings: readonly Listing[];
@@ -80,7 +230,7 @@ export function connectGamma(options: GammaHttpOptions): Gamma {
 }
 
 /** Parses one item of an answer at a time: a bad one is counted and left out. */
-export class Parser {
+class Parser {
   readonly #logger: Logger;
   readonly #logged = new Set<string>();
   malformed = 0;
@@ -204,9 +354,6 @@ class Markets {
   }
 }
 
-const CLOSED = { closed: 'true' } as const;
-const KeysetPage = z.object({ markets: z.array(z.unknown()), next_cursor: z.string().nullish() });
-
 class Profiles {
   readonly #http: GammaHttp;
   readonly #parser: Parser;
@@ -261,5 +408,79 @@ class Profiles {
       if (error instanceof GammaError && error.status === 404) return undefined;
       throw error;
     }
+  }
+}
+
+/**
+ * Tags and series of events, for markets without tags of their own (on the real service, the event inside
+ * a market has none). Cached for a while, because the markets of an event share it.
+ */
+class EventCache {
+  readonly #http: GammaHttp;
+  readonly #parser: Parser;
+  /** `event` undefined: the service knows none of this id. */
+  readonly #entries = new LRUCache<string, { readonly event: ParsedEvent | undefined }>({
+    max: EVENTS_MAX,
+    ttl: EVENT_STALE_MS,
+  });
+
+  constructor(http: GammaHttp, parser: Parser) {
+    this.#http = http;
+    this.#parser = parser;
+  }
+
+  /** The listings, with tags and series of their events where they have no tags. Throws GammaError. */
+  async complete(markets: readonly ParsedMarket[]): Promise<readonly Listing[]> {
+    const ids = new Set(
+      markets
+        .filter(({ listing, eventId }) => listing.tags.length === 0 && eventId !== '')
+        .map(({ eventId }) => eventId),
+    );
+    const events = await this.#learn([...ids]);
+    return markets.map(({ listing, eventId }) => {
+      const event = events.get(eventId);
+      if (event === undefined) return listing;
+      return {
+        ...listing,
+        tags: [...event.tags],
+        seriesSlug: listing.seriesSlug || event.seriesSlug,
+      };
+    });
+  }
+
+  async #learn(ids: readonly string[]): Promise<ReadonlyMap<string, ParsedEvent>> {
+    const wanted = ids.filter((id) => !this.#entries.has(id));
+    for (let i = 0; i < wanted.length; i += EVENTS_BATCH_MAX) {
+      const batch = wanted.slice(i, i + EVENTS_BATCH_MAX);
+      const events = await this.#ask(batch);
+      for (const id of batch) this.#entries.set(id, { event: events.get(id) });
+    }
+    const known = new Map<string, ParsedEvent>();
+    for (const id of ids) {
+      const event = this.#entries.get(id)?.event;
+      if (event !== undefined) known.set(id, event);
+    }
+    return known;
+  }
+
+  async #ask(ids: readonly string[]): Promise<ReadonlyMap<string, ParsedEvent>> {
+    const found = new Map<string, ParsedEvent>();
+    try {
+      for (const extra of [{}, { closed: 'true' }]) {
+        const missing = ids.filter((id) => !found.has(id));
+        if (missing.length === 0) break;
+        const query = new URLSearchParams(missing.map((id): [string, string] => ['id', id]));
+        for (const [name, value] of Object.entries(extra)) query.set(name, value);
+        query.set('limit', String(EVENTS_BATCH_MAX));
+        const answer = await this.#http.get('/events', query);
+        for (const event of this.#parser.list('/events', answer, parseEvent)) {
+          found.set(event.id, event);
+        }
+      }
+    } catch (error) {
+      // Markets are published even if the service refuses to return events.
+      if (!(error instanceof GammaError && error.reason === 'refused')) throw error;
+    }
+    return found;
   }
 }

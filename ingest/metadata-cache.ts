@@ -6,11 +6,11 @@
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
+import { retry } from '../infra/retry.ts';
 
 const GATHER_MS = 10;
-const RETRY_MIN_MS = 250;
-const RETRY_MAX_MS = 15_000;
 /** About 150 bytes each. */
 const KEYS_MAX = 300_000;
 /** What waits for an answer; about 150 bytes each. */
@@ -50,8 +50,7 @@ export class MetadataCache<Value> {
   readonly #options: MetadataCacheOptions<Value>;
   /** In the order of `atMs`. */
   readonly #entries = new Map<string, Entry>();
-  /** In the order of their last use. */
-  readonly #values = new Map<string, Value>();
+  readonly #values: LRUCache<string, { readonly value: Value }>;
   /** Keys without a known value after their last answer. */
   readonly #missing = new Set<string>();
   readonly #waiting = new Map<string, Waiting>();
@@ -65,21 +64,21 @@ export class MetadataCache<Value> {
 
   constructor(options: MetadataCacheOptions<Value>) {
     this.#options = options;
+    this.#values = new LRUCache({ max: options.valuesMax });
   }
 
   /** Puts back what was learned before a restart, without onChange. */
   restore(key: string, value: Value): void {
     const usedAtMs = Number.NEGATIVE_INFINITY;
     this.#remember(key, { digest: digestOf(value), atMs: now(), misses: 0, usedAtMs });
-    this.#keep(key, value);
+    this.#values.set(key, { value });
   }
 
   /** What is known now; asks for the key in the background when it is unknown or old. */
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
-    const value = this.#values.get(key);
+    const value = this.#values.get(key)?.value;
     if (entry !== undefined) entry.usedAtMs = now();
-    if (value !== undefined) this.#keep(key, value);
     if (entry === undefined || (entry.digest !== 0 && value === undefined)) {
       this.#ask(key, this.#urgent);
     } else if (this.#isDue(entry)) {
@@ -191,19 +190,18 @@ export class MetadataCache<Value> {
 
   async #fetch(keys: readonly string[]): Promise<void> {
     const { fetch, signal, logger, name } = this.#options;
-    for (let waitMs = RETRY_MIN_MS; !signal.aborted; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
-      try {
-        const found = await fetch(keys);
-        for (const key of keys) {
-          if (signal.aborted) return;
-          await this.#learned(key, found.get(key));
-        }
-        return;
-      } catch (error) {
+    try {
+      const found = await retry(() => fetch(keys), {
+        signal,
+        isRetryable: () => true,
+        onRetry: (err) => logger.debug({ err, name, keys: keys.length }, 'metadata not available'),
+      });
+      for (const key of keys) {
         if (signal.aborted) return;
-        logger.debug({ err: error, name, keys: keys.length, waitMs }, 'metadata not available');
-        await delay(waitMs, undefined, { signal }).catch(() => undefined);
+        await this.#learned(key, found.get(key));
       }
+    } catch (error) {
+      if (!signal.aborted) throw error;
     }
   }
 
@@ -214,7 +212,7 @@ export class MetadataCache<Value> {
     const digest = value === undefined ? (before?.digest ?? 0) : digestOf(value);
     const misses = value === undefined ? (before?.misses ?? 0) + 1 : 0;
     this.#remember(key, { digest, atMs: now(), misses, usedAtMs });
-    if (value !== undefined) this.#keep(key, value);
+    if (value !== undefined) this.#values.set(key, { value });
     for (const wake of this.#waiting.get(key)?.wake ?? []) wake();
     this.#waiting.delete(key);
     if (value !== undefined && digest !== before?.digest) await this.#options.onChange(key, value);
@@ -230,15 +228,6 @@ export class MetadataCache<Value> {
     this.#entries.delete(oldest.value);
     this.#missing.delete(oldest.value);
     this.#values.delete(oldest.value);
-  }
-
-  #keep(key: string, value: Value): void {
-    this.#values.delete(key);
-    this.#values.set(key, value);
-    const oldest = this.#values.keys().next();
-    if (this.#values.size > this.#options.valuesMax && !oldest.done) {
-      this.#values.delete(oldest.value);
-    }
   }
 }
 

@@ -7,7 +7,6 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
-import { NewMarkets } from './catalogue-poll.ts';
 import type { Chain } from './chains.ts';
 import { type Hash, winningOutcome } from './contract.ts';
 import type { FeedMatch, FeedTrader } from './contract-feed.ts';
@@ -26,6 +25,10 @@ const LISTINGS_MAX = 50_000;
 const PROFILES_MAX = 100_000;
 /** 1,000 markets and as many profiles a minute are refreshed. */
 const REFRESHES_MAX = 20;
+
+const ROUND_PAGES_MAX = 5;
+/** 100 markets each: three days of new markets after an outage. */
+const BACKLOG_PAGES_MAX = 100;
 
 /** Waits and intervals in milliseconds; tests shorten them. */
 export type MetadataTimes = {
@@ -279,5 +282,57 @@ export class Metadata {
       groupItemTitle: '',
       sportsMarketType: '',
     };
+  }
+}
+
+type NewMarketsOptions = {
+  readonly gamma: Pick<Gamma, 'newest'>;
+  readonly isKnown: (conditionId: string) => boolean;
+  readonly onListing: (listing: Listing) => Promise<void>;
+};
+
+/**
+ * Looks for new markets before they are traded: the newest pages first, until one has nothing new. A
+ * round reads a limited number of pages; the next one continues with the rest, up to BACKLOG_PAGES_MAX,
+ * because a market that is missed here is requested when it is traded.
+ */
+class NewMarkets {
+  readonly #options: NewMarketsOptions;
+  /** Where the last round stopped before it met a page without anything new. */
+  #backlog: { readonly cursor: string; readonly pages: number } | undefined;
+
+  constructor(options: NewMarketsOptions) {
+    this.#options = options;
+  }
+
+  /** One round; the number of markets that were new. Throws GammaError. */
+  async round(): Promise<number> {
+    const head = await this.#walk(undefined, ROUND_PAGES_MAX);
+    const backlog = this.#backlog;
+    // The newer rest is the one to go on with: an older backlog that it replaces was bounded anyway.
+    if (head.next !== undefined) this.#backlog = { cursor: head.next, pages: ROUND_PAGES_MAX };
+    if (backlog === undefined || head.next !== undefined) return head.count;
+    const rest = await this.#walk(backlog.cursor, ROUND_PAGES_MAX);
+    const pages = backlog.pages + ROUND_PAGES_MAX;
+    const goesOn = rest.next !== undefined && pages < BACKLOG_PAGES_MAX;
+    this.#backlog = goesOn && rest.next !== undefined ? { cursor: rest.next, pages } : undefined;
+    return head.count + rest.count;
+  }
+
+  /** `next` is where new markets may go on; undefined at a page without any. */
+  async #walk(cursor: string | undefined, pagesMax: number) {
+    const { gamma, isKnown, onListing } = this.#options;
+    let count = 0;
+    let next = cursor;
+    for (let pages = 0; pages < pagesMax; pages++) {
+      const page = await gamma.newest(next);
+      const fresh = page.listings.filter((listing) => !isKnown(listing.conditionId));
+      // Known ones too: the answer is as new as a refresh.
+      for (const listing of page.listings) await onListing(listing);
+      count += fresh.length;
+      next = page.next;
+      if (fresh.length === 0 || next === undefined) return { count, next: undefined };
+    }
+    return { count, next };
   }
 }

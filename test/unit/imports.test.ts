@@ -43,7 +43,6 @@ const CYCLES = [
   'api/analytics/query.ts → api/analytics/memory.ts → api/analytics/warm.ts → api/analytics/query.ts',
   'api/analytics/query.ts → api/analytics/trader-windows.ts → api/analytics/query.ts',
   'api/openapi.ts → api/openapi-stream.ts → api/openapi.ts',
-  'ingest/gamma.ts → ingest/gamma-events.ts → ingest/gamma.ts',
   'ingest/earlier-resolutions.ts → ingest/final-blocks.ts → ingest/earlier-resolutions.ts',
 ];
 
