@@ -3,6 +3,7 @@
  * OpenAPI document; tests compare delivered events with them.
  */
 import { z } from 'zod';
+import { SessionEnd } from './sessions/record.ts';
 
 const text = (description: string, example: string) =>
   z.string().meta({ description, examples: [example] });
@@ -119,8 +120,8 @@ const LabelledMatch = z.object({
 const position = (description: string) => z.int().meta({ description, examples: [28492588] });
 
 const Gap = z.object({
-  requested: position('the requested position, or the last one delivered'),
-  first_available: position('the position at which delivery continues'),
+  requested: position('the cursor that was requested, or the last one delivered'),
+  first_available: position('the cursor at which delivery continues'),
 });
 
 const ABOUT = {
@@ -139,5 +140,9 @@ const Void = z.object({
 
 const Restored = z.object(ABOUT);
 
+const End = z.object({
+  reason: SessionEnd.meta({ description: 'why the stream ends', examples: ['quota_used_up'] }),
+});
+
 /** By name in the document. */
-export const EVENT_SCHEMAS = { LiveTransaction, LabelledMatch, Gap, Void, Restored };
+export const EVENT_SCHEMAS = { LiveTransaction, LabelledMatch, Gap, Void, Restored, End };

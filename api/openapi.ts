@@ -124,10 +124,11 @@ then continues live. \`event: gap\` says that events between the two positions i
 longer stored, or that the position belongs to another feed. A match is delivered before it is
 final: \`event: void\` retracts one that never settled on chain, and \`event: restored\` says that it
 settled after all. Both pass the same filter as the match; clients may ignore them. A connection
-that reads too slowly is closed and can resume from its position. 401, 403 and 404 are final: do not
-retry the same request. \`void\`, \`restored\` and \`gap\` have the same data in both event streams. Lines
-end with LF, and an event has one \`data:\` line. It exceeds 64 KiB, the default limit of Go's
-\`bufio.Scanner\`, only for a match of more than about 100 orders.`;
+that reads too slowly is closed and can resume from its position. \`event: end\` says that the account
+has more sessions than its quota. 401, 403 and 404 are final: do not retry the same request. \`void\`,
+\`restored\`, \`gap\` and \`end\` have the same data in both event streams. Lines end with LF, and an
+event has one \`data:\` line. It exceeds 64 KiB, the default limit of Go's \`bufio.Scanner\`, only for a
+match of more than about 100 orders.`;
 
 const LISTS = {
   traders: 'comma-separated wallet addresses; only matches that involve one of them',
@@ -184,6 +185,7 @@ ${DELIVERY}`,
     gap: 'Gap',
     void: 'Void',
     restored: 'Restored',
+    end: 'End',
   }),
 };
 
@@ -208,7 +210,13 @@ ${DELIVERY}`,
     },
     ...POSITION,
   ],
-  responses: opened({ tx: 'LiveTransaction', gap: 'Gap', void: 'Void', restored: 'Restored' }),
+  responses: opened({
+    tx: 'LiveTransaction',
+    gap: 'Gap',
+    void: 'Void',
+    restored: 'Restored',
+    end: 'End',
+  }),
 };
 
 /** By path, with the problems besides those of every endpoint. */
