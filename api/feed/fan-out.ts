@@ -184,15 +184,18 @@ export class FanOut implements LogSink {
 
   async #locate(listener: Listener): Promise<void> {
     const { generation } = this.#log;
-    const start = await this.#replay.locate(listener.claim, listener.format);
+    const start = await this.#replay.locate(listener.claim, listener.reading);
     if (generation === this.#log.generation) listener.startAt(start);
   }
 
   async #readPage(listener: Listener): Promise<void> {
     const { head } = this.#log;
-    const events = await this.#replay.after(listener.sequence, listener.format);
+    const { filter } = listener;
+    const events = await this.#replay.after(listener.sequence, listener.reading);
     // The feed was replaced meanwhile: these events belong to the former one.
     if (listener.unlocated || head === undefined) return;
+    // Events that were read for one filter need not have the facts for another.
+    if (listener.filter !== filter) return;
     const [first] = events;
     if (first === undefined) {
       // Everything up to the former head was removed.

@@ -80,6 +80,15 @@ export function effectiveTags(tags: readonly string[]): readonly string[] {
   return tags.includes('all') ? [] : tags;
 }
 
+/** Whether every match passes. */
+export function filtersNothing(filter: Filter): boolean {
+  const { traders, tags, series, usdcMin, usdcMax, sharesMin, sharesMax } = filter;
+  const isUnlisted = traders.size === 0 && tags.size === 0 && series.size === 0;
+  const isUnboundedAmount =
+    usdcMin === null && usdcMax === null && sharesMin === null && sharesMax === null;
+  return isUnlisted && isUnboundedAmount && filter.priceMin === null && filter.priceMax === null;
+}
+
 /** True when the match passes every list and every bound. */
 export function matches(filter: Filter, facts: Facts): boolean {
   return (

@@ -8,8 +8,8 @@ import type { FeedConnection } from './connection.ts';
 import { type Cursor, NO_CURSOR } from './cursor.ts';
 import { cursorBlock, endBlock, type Format, gapBlock } from './encode.ts';
 import type { Offered } from './feed-log.ts';
-import { type Filter, matches } from './filter.ts';
-import type { Start } from './replay.ts';
+import { type Filter, filtersNothing, matches } from './filter.ts';
+import type { Reading, Start } from './replay.ts';
 
 const HEARTBEAT_BLOCK = ': heartbeat\n\n';
 const HEARTBEAT = Buffer.from(HEARTBEAT_BLOCK);
@@ -61,6 +61,11 @@ export class Listener {
   /** What the client has seen of the feed, as a cursor. */
   get claim(): bigint {
     return this.#cursor === NO_CURSOR ? this.#requested : BigInt(this.#cursor);
+  }
+
+  /** How it reads stored events. */
+  get reading(): Reading {
+    return { format: this.format, isFiltered: !filtersNothing(this.filter) };
   }
 
   /** Starts where the claim was located. */

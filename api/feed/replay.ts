@@ -10,6 +10,7 @@ import { getMessage, readRange } from '../../infra/nats/read.ts';
 import { attainable, type Cursor, cursorOf, NO_CURSOR, sequenceOf } from './cursor.ts';
 import type { Format } from './encode.ts';
 import { type FeedLog, type Offered, readEvent } from './feed-log.ts';
+import type { Facts } from './filter.ts';
 
 /** Delivery starts after `sequence`. */
 export type Start = {
@@ -23,7 +24,10 @@ export type Start = {
 /** All events that the stream holds from one sequence to another, both included. */
 type Chunk = { readonly end: number; readonly events: readonly Offered[]; readonly bytes: number };
 
-type Range = { readonly start: number; readonly end: number; readonly format: Format };
+/** How a listener reads stored events. */
+export type Reading = { readonly format: Format; readonly isFiltered: boolean };
+
+type Range = { readonly start: number; readonly end: number; readonly reading: Reading };
 
 export type ReplayOptions = {
   readonly nats: Nats;
@@ -38,8 +42,11 @@ const CHUNK_MESSAGES = 256;
 /** About as much as a listener that reads has room for. */
 const PAGE_EVENTS_MAX = 64;
 const LOADS_MAX = 4;
-/** Memory of a stored event beside its frame, measured for a match of two makers. */
-const FACTS_BYTES = 1_200;
+/** Memory of a stored event beside its frame, and of its facts: measured for a match of two makers. */
+const EVENT_BYTES = 200;
+const FACTS_BYTES = 850;
+/** For listeners without a filter, which would pass any; facts take as much memory as the frame. */
+const FACTS_UNUSED: Facts = { traders: [], tags: [], series: '', usdc: 0n, shares: 0n };
 
 export class Replay {
   readonly #nats: Nats;
@@ -68,13 +75,13 @@ export class Replay {
    *
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
-  async after(sequence: number, format: Format): Promise<readonly Offered[]> {
+  async after(sequence: number, reading: Reading): Promise<readonly Offered[]> {
     const head = this.#log.head?.sequence ?? 0;
     let at = sequence;
     while (at < head) {
       const held = this.#log.ringAfter(at, PAGE_EVENTS_MAX);
       if (held.length > 0) return held;
-      const chunk = await this.#chunkAt(at + 1, head, format);
+      const chunk = await this.#chunkAt(at + 1, head, reading);
       const first = chunk.events.findIndex((event) => event.sequence > at);
       if (first !== -1) return chunk.events.slice(first, first + PAGE_EVENTS_MAX);
       const { firstSequence } = await streamState(this.#nats, this.#stream);
@@ -98,26 +105,26 @@ export class Replay {
    * message that has its sequence now, which is later than the one meant; otherwise live.
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
-  async locate(requested: bigint, format: Format): Promise<Start> {
+  async locate(requested: bigint, reading: Reading): Promise<Start> {
     if (requested === 0n) return this.#live();
     const cursor = attainable(requested);
     const sequence = cursor === undefined ? Number.POSITIVE_INFINITY : sequenceOf(cursor);
-    const found = await this.#cursorAt(sequence, format);
+    const found = await this.#cursorAt(sequence, reading);
     if (cursor !== undefined && found === cursor) return { sequence, cursor };
-    if (found === 'removed') return this.#from(0, format);
+    if (found === 'removed') return this.#from(0, reading);
     const { continuation } = this.#log;
     if (continuation !== undefined && sequence >= continuation) {
-      return this.#from(continuation, format);
+      return this.#from(continuation, reading);
     }
-    return this.#from(found === 'ahead' ? Number.POSITIVE_INFINITY : sequence, format);
+    return this.#from(found === 'ahead' ? Number.POSITIVE_INFINITY : sequence, reading);
   }
 
   /** Delivery from the first event at or after `sequence`, or live if there is none. */
-  async #from(sequence: number, format: Format): Promise<Start> {
+  async #from(sequence: number, reading: Reading): Promise<Start> {
     const live = this.#live();
     const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
     const wanted = Math.max(this.#log.firstKept(firstSequence), sequence);
-    const [event] = await this.after(wanted - 1, format);
+    const [event] = await this.after(wanted - 1, reading);
     if (event !== undefined) return behindGap(event.sequence, event.cursor);
     if (wanted <= lastSequence) {
       // The log has not read it yet.
@@ -135,7 +142,7 @@ export class Replay {
     return { sequence, cursor };
   }
 
-  async #cursorAt(sequence: number, format: Format): Promise<Cursor | 'removed' | 'ahead'> {
+  async #cursorAt(sequence: number, reading: Reading): Promise<Cursor | 'removed' | 'ahead'> {
     const remembered = this.#log.remembered(sequence);
     if (remembered !== undefined) return remembered;
     const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
@@ -144,7 +151,7 @@ export class Replay {
     const head = this.#log.head?.sequence ?? 0;
     if (sequence <= head) {
       // The listener reads on in the same chunk.
-      const { events } = await this.#chunkAt(sequence, head, format);
+      const { events } = await this.#chunkAt(sequence, head, reading);
       return events.find((event) => event.sequence === sequence)?.cursor ?? 'removed';
     }
     // Another process was ahead of this one's log: ask the stream itself.
@@ -153,11 +160,11 @@ export class Replay {
   }
 
   /** The chunk that covers `sequence`, which must not be after `head`. */
-  async #chunkAt(sequence: number, head: number, format: Format): Promise<Chunk> {
+  async #chunkAt(sequence: number, head: number, reading: Reading): Promise<Chunk> {
     // Rounds down to the start of the aligned chunk; sequences count from 1.
     const start = sequence - ((sequence - 1) % CHUNK_MESSAGES);
-    const context = { start, end: Math.min(start + CHUNK_MESSAGES - 1, head), format };
-    const key = `${this.#log.generation} ${format} ${start}`;
+    const context = { start, end: Math.min(start + CHUNK_MESSAGES - 1, head), reading };
+    const key = `${this.#log.generation} ${reading.format} ${reading.isFiltered} ${start}`;
     let chunk = await this.#chunks.forceFetch(key, { context });
     while (chunk.end < sequence) {
       // It was read when the feed was shorter.
@@ -181,7 +188,7 @@ export class Replay {
     }
   }
 
-  async #load({ start, end, format }: Range): Promise<Chunk> {
+  async #load({ start, end, reading }: Range): Promise<Chunk> {
     const messages = await readRange(this.#nats, this.#stream, start, end - start + 1);
     const reached = messages.at(-1)?.sequence ?? 0;
     // A lagging replica may have served the read. A short result is complete only if the leader says
@@ -189,16 +196,24 @@ export class Replay {
     if (reached < end && (await streamState(this.#nats, this.#stream)).firstSequence <= end) {
       throw new NatsUnavailableError(`${this.#stream} was read to ${reached} instead of ${end}`);
     }
-    const events = messages
+    const read = messages
       .filter(({ sequence }) => sequence <= end)
       .map(({ sequence, messageId, data }) => {
         const cursor = cursorOf(sequence, messageId);
-        const readable = readEvent(data, cursor, format);
-        const frame = readable?.frame ?? Buffer.alloc(0);
-        return { sequence, cursor, facts: readable?.facts, frame: () => frame };
+        return { sequence, cursor, readable: readEvent(data, cursor, reading.format) };
       });
-    const bytes = events.reduce((sum, { frame }) => sum + frame().length + FACTS_BYTES, 1);
-    return { end, events, bytes };
+    // One buffer for the whole chunk: hundreds of small ones would take more memory.
+    const frames = Buffer.concat(read.flatMap(({ readable }) => readable?.frame ?? []));
+    let to = 0;
+    const events = read.map(({ sequence, cursor, readable }): Offered => {
+      const from = to;
+      to += readable?.frame.length ?? 0;
+      const until = to;
+      const facts = readable === undefined || reading.isFiltered ? readable?.facts : FACTS_UNUSED;
+      return { sequence, cursor, facts, frame: () => frames.subarray(from, until) };
+    });
+    const perEvent = EVENT_BYTES + (reading.isFiltered ? FACTS_BYTES : 0);
+    return { end, events, bytes: 1 + frames.length + events.length * perEvent };
   }
 }
 

@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Problem } from '../../api/errors.ts';
-import { FilterIndex, factsOf, matches } from '../../api/feed/filter.ts';
+import { FilterIndex, factsOf, filtersNothing, matches, NO_FILTER } from '../../api/feed/filter.ts';
 import { parseFeedQuery } from '../../api/feed/route.ts';
 import {
   address,
@@ -114,6 +114,19 @@ describe('matches', () => {
     expect(matches(parse(`traders=${address(2)}`).filter, one)).toBe(true);
     expect(matches(parse('tags=5m&series=nfl').filter, one)).toBe(true);
     expect(matches(parse('tags=15M').filter, one)).toBe(false);
+  });
+});
+
+describe('filtersNothing', () => {
+  test('holds only if no parameter filters', () => {
+    expect(filtersNothing(NO_FILTER)).toBe(true);
+    expect(filtersNothing(parse('tags=all&format=json').filter)).toBe(true);
+    for (const query of [
+      ...[`traders=${address(1)}`, 'tags=crypto', 'series=nfl', 'min_usdc=0', 'max_usdc=0'],
+      ...['min_shares=0', 'max_shares=0', 'min_price=0', 'max_price=0'],
+    ]) {
+      expect(filtersNothing(parse(query).filter)).toBe(false);
+    }
   });
 });
 
