@@ -6,9 +6,8 @@
 import { DiscardPolicy, JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import { answered, type Nats, streamState } from './connection.ts';
-import type { TailMessage } from './pull.ts';
 import { lastMessage, lastPerSubject } from './read.ts';
-import { tail } from './reader.ts';
+import { type TailMessage, tail } from './reader.ts';
 import { ensureStream } from './streams.ts';
 
 export type KvOptions = {

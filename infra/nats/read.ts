@@ -3,11 +3,20 @@
 // holds nothing beyond; a replica that lags behind is never believed, and an absent server is
 // NatsUnavailableError.
 import { setTimeout as delay } from 'node:timers/promises';
-import type { MsgRequest, SeqMsgRequest, StoredMsg } from '@nats-io/jetstream';
+import type { ConsumerMessages, MsgRequest, SeqMsgRequest, StoredMsg } from '@nats-io/jetstream';
 import { answered, type Nats, NatsUnavailableError } from './connection.ts';
-import { openPull, type PullStart, TailMessage } from './pull.ts';
+import {
+  type ConsumerOptions,
+  fromDelivered,
+  HARMLESS,
+  HEARTBEAT_MS,
+  openConsumer,
+  type Start,
+  TailMessage,
+} from './reader.ts';
 
-const PULL_MESSAGES = 2_048;
+const FETCH_MESSAGES = 2_048;
+const FETCH_MS_MAX = 5_000;
 const RANGE_MESSAGES_MAX = 65_536;
 const READ_RESTARTS_MAX = 3;
 const LAG_POLL_MS = 20;
@@ -73,14 +82,14 @@ export async function readRange(
 export async function* storedSince(
   nats: Nats,
   stream: string,
-  start: PullStart,
+  start: Start,
 ): AsyncGenerator<TailMessage> {
   let next = start;
   for (;;) {
-    const messages = await read(nats, { stream, start: next, count: PULL_MESSAGES });
+    const messages = await read(nats, { stream, start: next, count: FETCH_MESSAGES });
     yield* messages;
     const last = messages.at(-1);
-    if (last === undefined || messages.length < PULL_MESSAGES) return;
+    if (last === undefined || messages.length < FETCH_MESSAGES) return;
     next = { sequence: last.sequence + 1 };
   }
 }
@@ -95,12 +104,7 @@ export async function lastPerSubject(
   return read(nats, { stream, start: { lastPerSubject: true }, filterSubject, count });
 }
 
-type Read = {
-  readonly stream: string;
-  readonly start: PullStart;
-  readonly count: number;
-  readonly filterSubject?: string;
-};
+type Read = ConsumerOptions & { readonly count: number };
 
 /**
  * Up to `count` messages; fewer only where the stream has no more. A session reads from any replica,
@@ -126,7 +130,7 @@ async function read(nats: Nats, options: Read): Promise<TailMessage[]> {
 }
 
 /** Whether `newest` belongs behind what was read from `start`. */
-function isBeyond(newest: TailMessage, messages: TailMessage[], start: PullStart): boolean {
+function isBeyond(newest: TailMessage, messages: TailMessage[], start: Start): boolean {
   const last = messages.at(-1);
   if (last !== undefined) return newest.sequence > last.sequence;
   if ('sequence' in start) return newest.sequence >= start.sequence;
@@ -144,40 +148,49 @@ async function readUndisturbed(nats: Nats, options: Read): Promise<TailMessage[]
   }
 }
 
-/** Undefined when the session was lost on the way. */
+/** Undefined when the consumer was lost on the way. */
 async function readOnce(nats: Nats, options: Read): Promise<TailMessage[] | undefined> {
-  const { stream, start, filterSubject } = options;
+  const consumer = await openConsumer(nats, options);
   const messages: TailMessage[] = [];
-  const { promise, resolve } = Promise.withResolvers<TailMessage[] | undefined>();
-  let wanted = Number.POSITIVE_INFINITY;
-  const session = await openPull(nats, {
-    stream,
-    start,
-    ...(filterSubject === undefined ? {} : { filterSubject }),
-    sink: {
-      message: (message) => {
-        messages.push(message);
-        if (messages.length === wanted) resolve(messages);
-        else refill();
-      },
-      lost: () => resolve(undefined),
-    },
-  });
-  // What was pending at the start is there for sure: no waiting for a message that never comes.
-  wanted = Math.min(options.count, session.pending);
-
-  function refill(): void {
-    const left = wanted - messages.length - session.outstanding;
-    if (left > 0 && session.outstanding < PULL_MESSAGES)
-      session.pull(Math.min(left, PULL_MESSAGES));
-  }
   try {
-    if (wanted === 0) return messages;
-    refill();
-    return await promise;
+    // What was pending at the start is there for sure: no waiting for a message that never comes.
+    const { num_pending: pending } = await consumer.info(true);
+    const wanted = Math.min(options.count, pending);
+    while (messages.length < wanted) {
+      const max_messages = Math.min(wanted - messages.length, FETCH_MESSAGES);
+      const before = messages.length;
+      const fetched = await consumer.fetch({
+        max_messages,
+        expires: FETCH_MS_MAX,
+        idle_heartbeat: HEARTBEAT_MS,
+      });
+      const isWhole = await answered(nats, options.stream, () => collect(fetched, messages));
+      // Nothing came where something was pending: it was removed meanwhile.
+      if (!isWhole || messages.length === before) return undefined;
+    }
+    return messages;
   } finally {
-    session.close();
+    if (nats.connected) consumer.delete().catch(() => undefined);
   }
+}
+
+/** Adds what a fetch brings; false when its consumer may have been lost, see `openSession`. */
+async function collect(fetched: ConsumerMessages, messages: TailMessage[]): Promise<boolean> {
+  let isWhole = true;
+  void (async () => {
+    for await (const { type } of fetched.status()) {
+      if (HARMLESS.has(type)) continue;
+      isWhole = false;
+      fetched.stop();
+    }
+  })();
+  try {
+    for await (const message of fetched) messages.push(fromDelivered(message));
+  } catch {
+    // The library found out itself.
+    return false;
+  }
+  return isWhole;
 }
 
 function ofLeader(nats: Nats, stream: string, request: MsgRequest): Promise<StoredMsg | null> {

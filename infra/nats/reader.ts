@@ -1,12 +1,55 @@
-// Follows a stream for ever, through every restart of the server. Invariant: messages come in
-// stream order, each once, none skipped that the stream still held. A lost session is replaced by
-// a new one at the sequence after the last delivered. Memory is bounded: at most
-// BUFFER_MESSAGES_MAX messages wait for a slow reader, and about BUFFER_BYTES_MAX of data.
+/**
+ * Follows a stream from a sequence, through every restart of the server: messages come in stream order,
+ * each once, and none is skipped that the stream still held.
+ *
+ * Reading uses the library's ordered consumer, in sessions: a session that may have been lost is replaced
+ * by a new one after the last delivered message. Memory is bounded: at most about BUFFER_MESSAGES_MAX
+ * messages or BUFFER_BYTES_MAX bytes wait for a slow reader, and WINDOW messages are in flight.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Nats, NatsUnavailableError, streamStateBeyond } from './connection.ts';
-import { ID_HEADER, openPull, type PullSession, TailMessage } from './pull.ts';
+import {
+  type Consumer,
+  DeliverPolicy,
+  type JsMsg,
+  type OrderedConsumerOptions,
+} from '@nats-io/jetstream';
+import { answered, type Nats, NatsUnavailableError, streamStateBeyond } from './connection.ts';
 
-export { ID_HEADER, TailMessage };
+/** Header with the id that a StreamWriter gives each message. */
+export const ID_HEADER = 'Fillstream-Id';
+
+/** A stored message. `data` is a view of a network buffer: copy what is kept for long. */
+export class TailMessage {
+  /** Position in the stream, from 1. */
+  readonly sequence: number;
+  readonly subject: string;
+  readonly data: Uint8Array;
+  /** When the server stored it, milliseconds since 1970. */
+  readonly timestampMs: number;
+  readonly #header: (name: string) => string;
+
+  constructor(
+    fields: { sequence: number; subject: string; data: Uint8Array; timestampMs: number },
+    header: (name: string) => string,
+  ) {
+    this.sequence = fields.sequence;
+    this.subject = fields.subject;
+    this.data = fields.data;
+    this.timestampMs = fields.timestampMs;
+    this.#header = header;
+  }
+
+  /** The writer's id for the message; '' if none. Headers are parsed at the first use only. */
+  get messageId(): string {
+    // FEED keeps messages of version 0.1, which have a Nats-Msg-Id, for 72 hours after an upgrade.
+    return this.#header(ID_HEADER) || this.#header('Nats-Msg-Id');
+  }
+
+  /** The value of a header, '' if absent. */
+  header(name: string): string {
+    return this.#header(name);
+  }
+}
 
 export type TailOptions = {
   readonly stream: string;
@@ -16,14 +59,7 @@ export type TailOptions = {
   readonly filterSubject?: string;
   /** Ends the iteration, without an error. */
   readonly signal: AbortSignal;
-  /** Ends the iteration after so many messages. */
-  readonly maxMessages?: number;
-  /**
-   * Called when the stream no longer holds `wanted`, which retention removed: delivery goes on at
-   * `first`. Without a filter, a reader sees the same as a jump in the sequences.
-   */
-  readonly onGap?: (gap: { readonly wanted: number; readonly first: number }) => void;
-  /** Called each time a session is replaced; for logs and metrics. */
+  /** Called each time a lost session is replaced; for logs and metrics. */
   readonly onRestart?: (restart: { readonly next: number; readonly reason: string }) => void;
 };
 
@@ -40,10 +76,14 @@ export class StreamRewoundError extends Error {
   }
 }
 
-const PULL_MESSAGES = 2_048;
+const WINDOW = 1_024;
 const BUFFER_MESSAGES_MAX = 8_192;
 const BUFFER_BYTES_MAX = 64 * 1_048_576;
 const RETRY_MS = 100;
+// The client library reports a lost consumer after two silent intervals.
+export const HEARTBEAT_MS = 500;
+// The server removes a consumer that nobody reads: the backstop when `close` cannot reach it.
+const INACTIVE_MS_MAX = 30_000;
 
 /** Messages one by one; see tailBatches, which costs less per message. */
 export async function* tail(nats: Nats, options: TailOptions): AsyncGenerator<TailMessage> {
@@ -52,7 +92,7 @@ export async function* tail(nats: Nats, options: TailOptions): AsyncGenerator<Ta
 
 /**
  * Messages as they arrive: each batch holds all that came since the last one was taken, and never
- * waits to be full.
+ * waits to be full. Retention may have removed messages: the sequences then have a gap.
  *
  * Throws StreamMissingError, StreamRewoundError, and what the client library throws for a wrong
  * option. An absent server is waited for.
@@ -62,13 +102,11 @@ export async function* tailBatches(
   options: TailOptions,
 ): AsyncGenerator<readonly TailMessage[]> {
   const follower = new Follower(nats, options);
-  let left = options.maxMessages ?? Number.POSITIVE_INFINITY;
   try {
-    while (left > 0) {
+    for (;;) {
       const batch = await follower.take();
       if (batch === undefined) return;
-      yield batch.length > left ? batch.slice(0, left) : batch;
-      left -= batch.length;
+      yield batch;
     }
   } finally {
     follower.close();
@@ -81,7 +119,8 @@ class Follower {
   readonly #removeListener: () => void;
   #next: number;
   #delivered = 0;
-  #session: PullSession | undefined;
+  #session: Session | undefined;
+  /** Why there is no session; undefined while there is one. */
   #lost: string | undefined = 'start';
   #buffer: TailMessage[] = [];
   #bufferBytes = 0;
@@ -108,7 +147,6 @@ class Follower {
         const batch = this.#buffer;
         this.#buffer = [];
         this.#bufferBytes = 0;
-        this.#refill();
         return batch;
       }
       if (this.#lost !== undefined && this.#nats.connected) await this.#open(this.#lost);
@@ -138,31 +176,24 @@ class Follower {
   }
 
   async #open(reason: string): Promise<void> {
-    const { stream, filterSubject, onGap, onRestart } = this.#options;
+    const { stream, filterSubject, onRestart } = this.#options;
     try {
       const state = await streamStateBeyond(this.#nats, stream, this.#delivered);
       if (state.lastSequence < this.#delivered) {
         throw new StreamRewoundError(stream, this.#delivered, state.lastSequence);
       }
-      if (state.firstSequence > this.#next) {
-        onGap?.({ wanted: this.#next, first: state.firstSequence });
-        this.#next = state.firstSequence;
-      }
-      if (reason !== 'start') onRestart?.({ next: this.#next, reason });
+      if (reason !== 'start' && reason !== FULL) onRestart?.({ next: this.#next, reason });
       this.#lost = undefined;
-      const session = await openPull(this.#nats, {
+      const session = await openSession(this.#nats, {
         stream,
         start: { sequence: this.#next },
         ...(filterSubject === undefined ? {} : { filterSubject }),
-        sink: {
-          message: (message) => this.#receive(message),
-          lost: (why) => this.#lose(why),
-        },
+        onMessage: (message) => this.#receive(message),
+        onLost: (why) => this.#lose(why),
       });
       this.#session = session;
-      // Lost before it was known here, by a disconnect right after the answer.
+      // Lost before it was known here.
       if (this.#lost !== undefined) this.#lose(this.#lost);
-      this.#refill();
     } catch (error) {
       if (!(error instanceof NatsUnavailableError)) throw error;
       this.#lost = reason;
@@ -172,21 +203,113 @@ class Follower {
 
   #receive(message: TailMessage): void {
     // The server clamps a start beyond the end to the end: drop what is older than asked for.
-    if (message.sequence >= this.#next) {
-      this.#next = message.sequence + 1;
-      this.#delivered = message.sequence;
-      this.#buffer.push(message);
-      this.#bufferBytes += message.data.length;
-      if (this.#buffer.length === 1) this.#wake();
+    if (message.sequence < this.#next) return;
+    this.#next = message.sequence + 1;
+    this.#delivered = message.sequence;
+    this.#buffer.push(message);
+    this.#bufferBytes += message.data.length;
+    if (this.#buffer.length === 1) this.#wake();
+    // A consumer cannot be paused. The reader that empties the buffer opens the next session.
+    if (this.#buffer.length >= BUFFER_MESSAGES_MAX || this.#bufferBytes >= BUFFER_BYTES_MAX) {
+      this.#lose(FULL);
     }
-    this.#refill();
   }
+}
 
-  /** Asks ahead as far as the buffer has room, in requests worth their cost. */
-  #refill(): void {
-    const session = this.#session;
-    if (session === undefined || this.#bufferBytes > BUFFER_BYTES_MAX) return;
-    const room = BUFFER_MESSAGES_MAX - this.#buffer.length - session.outstanding;
-    if (session.outstanding < PULL_MESSAGES && room >= PULL_MESSAGES) session.pull(PULL_MESSAGES);
+const FULL = 'full';
+
+type Session = {
+  close(): void;
+};
+
+type SessionOptions = ConsumerOptions & {
+  readonly onMessage: (message: TailMessage) => void;
+  /** Called once, with a reason for logs; no message comes after it. */
+  readonly onLost: (reason: string) => void;
+};
+
+/** Notices of a consumer that need no action. */
+export const HARMLESS: ReadonlySet<string> = new Set(['heartbeat', 'next', 'debug', 'discard']);
+
+/**
+ * Reads a stream in order without a gap until it is closed or lost. A session never repairs itself:
+ * the library's ordered consumer would, but after a restart of the server or missed heartbeats it requests messages
+ * without resetting its count of pending ones and stalls for up to 45 s. So the first sign of trouble
+ * ends the session, and its owner opens a new one where it stopped. See
+ * https://github.com/nats-io/nats-architecture-and-design/issues/162
+ *
+ * Throws StreamMissingError and NatsUnavailableError.
+ */
+async function openSession(nats: Nats, options: SessionOptions): Promise<Session> {
+  const { onMessage, onLost } = options;
+  const consumer = await openConsumer(nats, options);
+  let over = false;
+  const messages = await consumer.consume({
+    max_messages: WINDOW,
+    idle_heartbeat: HEARTBEAT_MS,
+    callback: (message) => {
+      if (!over) onMessage(fromDelivered(message));
+    },
+  });
+
+  function close(): void {
+    if (over) return;
+    over = true;
+    removeListener();
+    messages.stop();
+    if (nats.connected) consumer.delete().catch(() => undefined);
   }
+  function lose(reason: string): void {
+    if (over) return;
+    close();
+    onLost(reason);
+  }
+  // The consumer lives in the server's memory: a server that comes back may not know it.
+  const removeListener = nats.onStatus(({ type }) => {
+    if (type === 'disconnect' || type === 'close') lose(type);
+  });
+  void messages.closed().then((error) => lose(error?.message ?? 'closed'));
+  void (async () => {
+    for await (const { type } of messages.status()) if (!HARMLESS.has(type)) lose(type);
+  })();
+  return { close };
+}
+
+export type ConsumerOptions = {
+  readonly stream: string;
+  readonly start: Start;
+  readonly filterSubject?: string;
+};
+
+export type Start =
+  | { readonly sequence: number }
+  | { readonly timeMs: number }
+  | { readonly lastPerSubject: true };
+
+/** Throws StreamMissingError and NatsUnavailableError. */
+export async function openConsumer(
+  nats: Nats,
+  { stream, start, filterSubject }: ConsumerOptions,
+): Promise<Consumer> {
+  return answered(nats, stream, () =>
+    nats.js.consumers.get(stream, {
+      ...startOptions(start),
+      ...(filterSubject === undefined ? {} : { filter_subjects: filterSubject }),
+      inactive_threshold: INACTIVE_MS_MAX,
+    }),
+  );
+}
+
+function startOptions(start: Start): Partial<OrderedConsumerOptions> {
+  if ('sequence' in start) return { opt_start_seq: start.sequence };
+  if ('timeMs' in start) return { opt_start_time: new Date(start.timeMs).toISOString() };
+  return { deliver_policy: DeliverPolicy.LastPerSubject };
+}
+
+export function fromDelivered({ subject, data, headers, info }: JsMsg): TailMessage {
+  const timestampMs = Math.floor(info.timestampNanos / 1_000_000);
+  return new TailMessage(
+    { sequence: info.streamSequence, subject, data, timestampMs },
+    (name) => headers?.get(name) ?? '',
+  );
 }

@@ -13,12 +13,12 @@ import { type CatchUp, catchUp, download } from './catch-up.ts';
 import { decodeBlocks, decodeCalls } from './decode.ts';
 import { openHistory } from './history.ts';
 import { type Latency, latencies, latencyOfDevnet } from './latency.ts';
-import { publishRates } from './publish.ts';
+import { streamRates } from './publish.ts';
 import { machine, median, printTable, readable } from './report.ts';
 
 const ROUNDS = Number(process.env.ROUNDS || 3);
 const DECODED = 100_000;
-const PUBLISHED = 100_000;
+const PUBLISHED = 20_000;
 /** About 2.9 fills a match: a little over 100,000 fills. */
 const CATCH_UP_MATCHES = 36_000;
 const LATENCY_MATCHES = 400;
@@ -59,21 +59,24 @@ async function publish(): Promise<void> {
   const directory = temporaryDirectory();
   const server = await startNatsServer({ dataDir: join(directory.path, 'nats') });
   const nats = await connectNats({ url: server.url, name: 'bench' });
-  await publishRates(nats, PUBLISHED / 10, 'warm');
-  const rounds: Awaited<ReturnType<typeof publishRates>>[] = [];
-  for (let i = 0; i < ROUNDS; i++) rounds.push(await publishRates(nats, PUBLISHED, `${i}`));
+  const rows = [];
+  for (const messageBytes of [1_200, 30_000]) {
+    await streamRates(nats, PUBLISHED / 10, messageBytes);
+    const rounds: Awaited<ReturnType<typeof streamRates>>[] = [];
+    for (let i = 0; i < ROUNDS; i++) rounds.push(await streamRates(nats, PUBLISHED, messageBytes));
+    const rate = (what: 'library' | 'writer' | 'tail') => median(rounds.map((one) => one[what]));
+    rows.push({
+      'bytes a message': messageBytes,
+      'js.publish of the client library': readable(rate('library')),
+      StreamWriter: readable(rate('writer')),
+      ratio: readable(rate('writer') / rate('library')),
+      tailBatches: readable(rate('tail')),
+    });
+  }
   await nats.close();
   await server.stop();
   directory.remove();
-  const rate = (what: 'library' | 'ordered') => median(rounds.map((round) => round[what]));
-  printTable(`Publishing ${PUBLISHED} messages of 1,200 bytes, 512 under way`, [
-    { what: 'js.publish of the client library', 'messages/s': readable(rate('library')), ratio: 1 },
-    {
-      what: 'OrderedPublisher',
-      'messages/s': readable(rate('ordered')),
-      ratio: readable(rate('ordered') / rate('library')),
-    },
-  ]);
+  printTable(`Messages a second, ${PUBLISHED} each, published one by one`, rows);
 }
 
 async function catchUpRates(): Promise<void> {

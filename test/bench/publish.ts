@@ -1,45 +1,47 @@
 /**
- * OrderedPublisher beside the client library's own pipelined publish: the same messages, ids and
- * stream, the same number under way. The library's loses what is published while disconnected; this
- * is what the difference costs while nothing goes wrong.
+ * StreamWriter beside the client library's own publish, both awaited one by one, and the rate at which
+ * tailBatches reads the messages back.
  */
 import type { Nats } from '../../infra/nats/connection.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
+import { tailBatches } from '../../infra/nats/reader.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
+import { openWriter } from '../../infra/nats/writer.ts';
 
 const STREAM = 'BENCH';
 const SUBJECT = 'bench.message';
-const MESSAGE_BYTES = 1_200;
-const UNDER_WAY = 512;
 
-/** Messages a second of both, on an empty stream; `round` keeps the ids of rounds apart. */
-export async function publishRates(nats: Nats, messages: number, round: string) {
+/** Messages a second of each, on an empty stream. */
+export async function streamRates(nats: Nats, messages: number, messageBytes: number) {
   await ensureStream(nats, { name: STREAM, subjects: ['bench.>'] });
-  const data = Buffer.alloc(MESSAGE_BYTES, 'x');
+  const data = Buffer.alloc(messageBytes, 'x');
   const library = await timed(nats, messages, async () => {
-    const waiting: Promise<unknown>[] = [];
-    for (let i = 0; i < messages; i++) {
-      waiting.push(nats.js.publish(SUBJECT, data, { msgID: `library:${round}:${i}` }));
-      if (waiting.length >= UNDER_WAY) await waiting.shift();
+    for (let i = 0; i < messages; i++) await nats.js.publish(SUBJECT, data);
+  });
+  const writer = await timed(nats, messages, async () => {
+    const one = await openWriter(nats, { stream: STREAM });
+    for (let i = 0; i < messages; i++) await one.append({ id: `${i}`, subject: SUBJECT, data });
+  });
+  const tail = await rate(messages, async () => {
+    let left = messages;
+    const { signal } = new AbortController();
+    for await (const batch of tailBatches(nats, { stream: STREAM, fromSequence: 1, signal })) {
+      left -= batch.length;
+      if (left === 0) return;
     }
-    await Promise.all(waiting);
   });
-  const ordered = await timed(nats, messages, async () => {
-    const publisher = new OrderedPublisher(nats, { stream: STREAM, windowMax: UNDER_WAY });
-    for (let i = 0; i < messages; i++)
-      await publisher.publish(SUBJECT, `ordered:${round}:${i}`, data);
-    await publisher.flush();
-    publisher.close();
-  });
-  return { library, ordered, messageBytes: MESSAGE_BYTES, underWay: UNDER_WAY };
+  return { library, writer, tail };
 }
 
 async function timed(nats: Nats, messages: number, run: () => Promise<void>): Promise<number> {
   await nats.jsm.streams.purge(STREAM);
-  const startedAt = performance.now();
-  await run();
-  const seconds = (performance.now() - startedAt) / 1_000;
+  const perSecond = await rate(messages, run);
   const { state } = await nats.jsm.streams.info(STREAM);
   if (state.messages !== messages) throw new Error(`${state.messages} of ${messages} are stored`);
-  return messages / seconds;
+  return perSecond;
+}
+
+async function rate(messages: number, run: () => Promise<void>): Promise<number> {
+  const startedAt = performance.now();
+  await run();
+  return messages / ((performance.now() - startedAt) / 1_000);
 }
