@@ -157,6 +157,7 @@ function patiently<T>(
 
 /** Table, columns and values of one observation. */
 function rowOf({ observedAtMs, event }: Observation) {
+  const observedAt = (observedAtMs / 1_000).toFixed(3);
   switch (event.kind) {
     case 'listing':
       return {
@@ -180,7 +181,7 @@ function rowOf({ observedAtMs, event }: Observation) {
           event.tokenIds,
           event.groupItemTitle,
           event.sportsMarketType,
-          observedAtMs,
+          observedAt,
         ],
       };
     case 'profile':
@@ -197,7 +198,7 @@ function rowOf({ observedAtMs, event }: Observation) {
           event.takerTierName,
           event.weightedVolumeUsd ?? 0,
           event.weightedVolumeUsd !== null,
-          observedAtMs,
+          observedAt,
         ],
       };
     case 'balance':
@@ -227,7 +228,7 @@ const MARKET_COLUMNS = [
   'token_ids',
   'group_item_title',
   'sports_market_type',
-  'sequence',
+  'observed_at',
 ] as const;
 
 const TRADER_COLUMNS = [
@@ -240,7 +241,7 @@ const TRADER_COLUMNS = [
   'taker_tier_name',
   'weighted_volume_usd',
   'has_weighted_volume',
-  'sequence',
+  'observed_at',
 ] as const;
 
 /** Hex without 0x, as the *_hex columns take it. */

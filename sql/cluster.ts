@@ -34,9 +34,6 @@ const BOARD = /^leaderboard_\d+[hd]$/;
 /** Kept for ten years, so that a batch is recognised however long the projector was away. */
 const DEDUPLICATION_SECONDS = 315_360_000;
 
-/** Between two Distributed tables of one sharding: each shard from its own rows into its own. */
-const EACH_SHARD = 'SETTINGS parallel_distributed_insert_select = 2';
-
 /** Thrown for a statement that has no cluster form. */
 export class ClusterFormError extends Error {}
 
@@ -47,11 +44,10 @@ export class ClusterFormError extends Error {}
 export function clusterForm(statement: string, cluster: Cluster): readonly string[] {
   const text = statement.replace(/^(?:\s*--[^\n]*\n)*\s*/, '').trim();
   const found =
-    /^(CREATE (?:OR REPLACE )?(?:DATABASE|TABLE|MATERIALIZED VIEW|VIEW|DICTIONARY)(?: IF NOT EXISTS)?|ALTER TABLE|DROP VIEW IF EXISTS) ([\w.]+)([\s\S]*)$/.exec(
+    /^(CREATE (?:OR REPLACE )?(?:DATABASE|TABLE|MATERIALIZED VIEW|VIEW|DICTIONARY)(?: IF NOT EXISTS)?|ALTER TABLE) ([\w.]+)([\s\S]*)$/.exec(
       text,
     );
   if (found === null) {
-    if (/^INSERT INTO \w+\s+SELECT\b/.test(text)) return [`${text}\n${EACH_SHARD}`];
     throw new ClusterFormError(`No cluster form is known of: ${text.slice(0, 80)}`);
   }
   const [, verb = '', name = '', rest = ''] = found;

@@ -1,7 +1,7 @@
 /**
- * Applies sql/migrations in order, forward only: one statement a file, recorded by name and SHA-256
- * in the table `migrations`. An applied file that was edited stops the run before anything is done.
- * Each file is safe to run again, so a crash between a statement and its record does no harm.
+ * Applies sql/migrations in order, forward only. Each file is recorded by name and SHA-256 in the table
+ * `migrations`; an applied file that was edited, or that this version does not have, stops the run before
+ * anything is done. Each file can run again, so a crash between a statement and its record does no harm.
  * Then it replaces the analysts' views, which are code and have no history. On a cluster every
  * statement runs in the form that sql/cluster.ts gives it.
  */
@@ -17,12 +17,12 @@ const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const ANALYST_VIEWS = new URL('./analyst/views/', import.meta.url);
 /** Database of the analysts' views; their tables are in the service's own. */
 export const ANALYST_DATABASE = 'analyst';
-/** A migration may write a table anew: half a minute for 20 million fills. */
+/** A migration may rewrite a table. */
 const STATEMENT_MS_MAX = 6 * 3_600_000;
 const Applied = z.object({ name: z.string(), sha256: z.string() });
 
-/** Thrown when a migration that was applied has another text now, or is gone. */
-export class MigrationChangedError extends Error {}
+/** The database was made by another version, or a migration was edited; the message says what to do. */
+export class MigrationError extends Error {}
 
 export type Target = {
   readonly url: string;
@@ -66,7 +66,7 @@ async function applyMissing(client: ClickHouseClient, target: Target) {
       .map((row) => [row.name, row.sha256]),
   );
   const files = await readStatements(MIGRATIONS);
-  refuseChanged(applied, files);
+  refuseForeign(applied, files, target);
   const done: string[] = [];
   for (const file of files) {
     if (applied.has(file.name)) continue;
@@ -92,11 +92,15 @@ ENGINE = ReplacingMergeTree
 ORDER BY name
 COMMENT 'migrations that were applied'`;
 
-/** The statements that a file stands for on this target. */
+/** The statements of a file on this target. In a file, a semicolon at the end of a line ends a statement. */
 export function statementsOf(sql: string, target: Pick<Target, 'database' | 'cluster'>) {
   const { database, cluster } = target;
-  const statement = sql.replaceAll('{database}', database);
-  return cluster === undefined ? [statement] : clusterForm(statement, { cluster, database });
+  const statements = sql
+    .replaceAll('{database}', database)
+    .split(/;\s*$/m)
+    .filter((statement) => statement.trim() !== '');
+  if (cluster === undefined) return statements;
+  return statements.flatMap((statement) => clusterForm(statement, { cluster, database }));
 }
 
 async function run(client: ClickHouseClient, target: Target, sql: string): Promise<void> {
@@ -115,11 +119,23 @@ async function readStatements(directory: URL): Promise<readonly StatementFile[]>
   );
 }
 
-function refuseChanged(applied: Map<string, string>, files: readonly StatementFile[]): void {
+function refuseForeign(
+  applied: ReadonlyMap<string, string>,
+  files: readonly StatementFile[],
+  { database }: Target,
+): void {
   const byName = new Map(files.map((file) => [file.name, file.sha256]));
   for (const [name, sha256] of applied) {
-    if (byName.get(name) !== sha256) {
-      throw new MigrationChangedError(
+    const known = byName.get(name);
+    if (known === undefined) {
+      throw new MigrationError(
+        `the ClickHouse database ${database} was made by another version (migration ${name}), such as 0.1, ` +
+          'whose data this version cannot read: stop the service, drop the database (with npm start: delete ' +
+          'the directory clickhouse in its data directory) and start again; LEDGER fills it anew',
+      );
+    }
+    if (known !== sha256) {
+      throw new MigrationError(
         `${name} was applied with another text. Migrations are forward only: restore the file ` +
           'and put the change into a new one.',
       );
@@ -137,7 +153,7 @@ if (import.meta.main) {
     });
     console.log(done.length === 0 ? 'nothing to migrate' : `applied ${done.join(', ')}`);
   } catch (error) {
-    if (!(error instanceof ConfigError) && !(error instanceof MigrationChangedError)) throw error;
+    if (!(error instanceof ConfigError) && !(error instanceof MigrationError)) throw error;
     console.error(error.message);
     process.exitCode = 1;
   }

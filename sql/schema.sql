@@ -386,7 +386,7 @@ CREATE TABLE fillstream.balances
     `trader` FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'address of the trader, 20 bytes',
     `balance` Int64 COMMENT 'micro-pUSD',
     `block_number` UInt64 COMMENT 'block at whose end the balance was read',
-    `trader_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored'
+    `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
 ENGINE = ReplacingMergeTree(block_number)
 ORDER BY trader
@@ -395,7 +395,7 @@ COMMENT 'newest pUSD balance of each trader';
 
 CREATE TABLE fillstream.bookings
 (
-    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or our booking of a resolution',
+    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
     `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
     `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
     `log_index` UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
@@ -404,7 +404,7 @@ CREATE TABLE fillstream.bookings
     `condition_id` FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
     `trader` FixedString(20) DEFAULT unhex(trader_hex) COMMENT 'wallet that owns the fill, 20 bytes',
     `order_hash` FixedString(32) DEFAULT unhex(order_hash_hex) COMMENT 'order of the fill, 32 bytes; zero bytes for a settlement',
-    `is_taker` Bool COMMENT 'taker of its match; false for a settlement',
+    `is_taker` Bool COMMENT 'true for the taker of its match; false for a settlement',
     `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement',
     `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement',
     `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement',
@@ -417,14 +417,14 @@ CREATE TABLE fillstream.bookings
     `position_shares` Int64 COMMENT 'micro-shares held after this row' CODEC(T64, ZSTD(1)),
     `position_cost` Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
-    `partition` UInt8 COMMENT 'LEDGER partition',
+    `partition` UInt8 COMMENT 'partition of the market',
     `sequence` UInt64 COMMENT 'LEDGER sequence of the event' CODEC(T64, ZSTD(1)),
-    `leg` UInt32 COMMENT 'number of this row among those of its event, from 0' CODEC(T64, ZSTD(1)),
-    `batch_id` UInt64 COMMENT 'the insert batch: hash of its first and last event and its row count',
-    `tx_hash_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
-    `condition_id_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
-    `trader_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
-    `order_hash_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    `leg` UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
+    `batch_id` UInt64 COMMENT 'insert batch: hash of its first and last event and its row count',
+    `tx_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
+    `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
+    `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
+    `order_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = MergeTree
@@ -844,8 +844,8 @@ GROUP BY
 CREATE TABLE fillstream.markets
 (
     `condition_id` FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
-    `market_id` UInt64 COMMENT 'number of the market; 0 while the catalogue does not know it',
-    `question` String COMMENT 'what is decided',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while the metadata API does not know it',
+    `question` String COMMENT 'the question that the market decides',
     `slug` String COMMENT 'name in URLs',
     `start_date` String COMMENT 'ISO 8601 UTC, or empty',
     `end_date` String COMMENT 'ISO 8601 UTC, or empty',
@@ -860,12 +860,12 @@ CREATE TABLE fillstream.markets
     `token_ids` Array(UInt256) COMMENT 'two ERC-1155 ids, by outcome index',
     `group_item_title` String COMMENT 'label of the market inside its event, or empty',
     `sports_market_type` String COMMENT 'moneyline, spreads, totals …; empty outside sports',
-    `sequence` UInt64 COMMENT 'LEDGER sequence of the listing',
-    `condition_id_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored',
+    `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
+    `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
     INDEX slug_index slug TYPE bloom_filter GRANULARITY 1
 )
-ENGINE = ReplacingMergeTree(sequence)
+ENGINE = ReplacingMergeTree(observed_at)
 ORDER BY condition_id
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'newest metadata of each market';
@@ -885,7 +885,7 @@ CREATE TABLE fillstream.positions
 (
     `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
     `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
-    `partition` UInt8 COMMENT 'LEDGER partition of the market',
+    `partition` UInt8 COMMENT 'partition of the market',
     `outcome` UInt8 COMMENT 'outcome held, 0 or 1',
     `shares` Int64 COMMENT 'micro-shares',
     `cost_basis` Int64 COMMENT 'micro-USDC paid for the shares still held, without fees',
@@ -923,12 +923,15 @@ FROM fillstream.bookings;
 
 CREATE TABLE fillstream.projector_checkpoints
 (
-    `partition` UInt8 COMMENT 'LEDGER partition',
+    `partition` UInt8 COMMENT 'partition of markets',
     `sequence` UInt64 COMMENT 'LEDGER sequence up to which all is stored',
     `message_id` String COMMENT 'Nats-Msg-Id of that sequence, to prove that the stream is the same',
     `message_time` DateTime64(3, 'UTC') COMMENT 'when JetStream stored it',
     `last_block` UInt64 COMMENT 'chain position of the newest booking of the partition then',
-    `last_log` UInt32 COMMENT 'its event_log_index'
+    `last_log` UInt32 COMMENT 'its event_log_index',
+    `block_number` UInt64 COMMENT 'block of the newest stored row',
+    `block_hash` String COMMENT 'its hash, to prove that LEDGER holds the same block',
+    `log_index` UInt32 COMMENT 'event_log_index of the newest stored row'
 )
 ENGINE = ReplacingMergeTree
 ORDER BY partition
@@ -943,7 +946,7 @@ CREATE TABLE fillstream.refused_events
     `reason` LowCardinality(String) COMMENT 'class of the error',
     `detail` String COMMENT 'the raw log or call as JSON',
     `sequence` UInt64 COMMENT 'LEDGER sequence of the refusal',
-    `tx_hash_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored'
+    `tx_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
 ENGINE = ReplacingMergeTree(sequence)
 ORDER BY (block_number, tx_hash, log_index, reason)
@@ -959,7 +962,7 @@ CREATE TABLE fillstream.resolutions
     `block_number` UInt64 COMMENT 'block of the resolution',
     `log_index` UInt32 COMMENT 'log of the resolution',
     `sequence` UInt64 COMMENT 'LEDGER sequence of the resolution',
-    `condition_id_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored'
+    `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
 ENGINE = ReplacingMergeTree(sequence)
 ORDER BY condition_id
@@ -1105,12 +1108,12 @@ CREATE TABLE fillstream.traders
     `profile_created_at` String COMMENT 'ISO 8601 UTC, or empty',
     `taker_tier` UInt8 COMMENT '0 to 6',
     `taker_tier_name` String COMMENT 'name of the tier',
-    `weighted_volume_usd` Float64 COMMENT '30 days, USD, as the public profile gave it',
-    `has_weighted_volume` Bool COMMENT 'false until the public profile gave one',
-    `sequence` UInt64 COMMENT 'LEDGER sequence of the profile',
-    `trader_hex` String EPHEMERAL COMMENT 'takes in hex text, is not stored'
+    `weighted_volume_usd` Float64 COMMENT '30-day weighted volume in USD, from the public profile',
+    `has_weighted_volume` Bool COMMENT 'false until the public profile had one',
+    `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
+    `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
-ENGINE = ReplacingMergeTree(sequence)
+ENGINE = ReplacingMergeTree(observed_at)
 ORDER BY trader
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'newest public profile of each trader';

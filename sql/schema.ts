@@ -25,9 +25,9 @@ const HEADER = `-- Written by \`npm run schema\` from the engine's own SHOW CREA
 export async function describeSchema(client: ClickHouseClient, database: string): Promise<string> {
   const tables = await rowsOf(
     client,
-    `SELECT concat(database, '.', name) AS name FROM system.tables
-     WHERE database IN ('${ANALYST_DATABASE}', '${database}') AND NOT is_temporary
-       AND NOT startsWith(name, '.')
+    `SELECT concat(t.database, '.', t.name) AS name FROM system.tables AS t
+     WHERE t.database IN ('${ANALYST_DATABASE}', '${database}') AND NOT t.is_temporary
+       AND NOT startsWith(t.name, '.')
      ORDER BY name`,
     z.object({ name: z.string() }),
   );

@@ -29,7 +29,7 @@ const LISTING = `
   group_item_title,
   event_title,
   event_icon,
-  sequence`;
+  toUnixTimestamp64Milli(observed_at) AS sequence`;
 
 const ListingRow = rowOf({
   condition_id: hexText,

@@ -72,7 +72,7 @@ SELECT
   taker_tier_name,
   weighted_volume_usd,
   has_weighted_volume,
-  sequence
+  toUnixTimestamp64Milli(observed_at) AS sequence
 FROM traders
 WHERE ${AMONG}
 ${FEW_ROWS}`;

@@ -13,7 +13,7 @@ const CHUNK = 200;
 const NEWEST_SQL = `
 SELECT condition_id
 FROM markets FINAL
-ORDER BY sequence DESC
+ORDER BY observed_at DESC
 LIMIT {most:UInt32}`;
 
 const NewestRow = rowOf({ condition_id: hexText });

@@ -5,6 +5,7 @@
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { MigrationError } from '../../sql/migrate.ts';
 import { ConfigError, readConfig, ServiceConfig } from '../config.ts';
 import { NatsRefusedError } from '../nats/connection.ts';
 import { DataDirectoryInUseError, lockDataDirectory } from './data-directory.ts';
@@ -119,6 +120,7 @@ function isExpected(error: unknown): error is Error {
     error instanceof ConfigError ||
     error instanceof NatsRefusedError ||
     error instanceof DataDirectoryInUseError ||
+    error instanceof MigrationError ||
     error instanceof PortTakenError ||
     error instanceof ChildStartError
   );

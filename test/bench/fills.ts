@@ -27,7 +27,7 @@ import { median } from './report.ts';
 /** Mean fills of a generated match. */
 export const FILLS_PER_MATCH = 2.9;
 const DAYS = 60;
-/** Tables whose parts become one when they are a day old (sql/migrations/0032 to 0035, 0062). */
+/** Tables whose parts become one when they are a day old (min_age_to_force_merge_seconds). */
 const SETTLING = ['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_fills'];
 const READ_ROUNDS = 3;
 

@@ -249,11 +249,11 @@ describe('a re-tagged market', () => {
     await clickhouse.client.insert({
       table: 'markets',
       format: 'JSONEachRow',
-      columns: ['condition_id_hex', 'market_id', 'question', 'tags', 'outcomes', 'sequence'],
+      columns: ['condition_id_hex', 'market_id', 'question', 'tags', 'outcomes', 'observed_at'],
       values: [
         {
           ...{ condition_id_hex: conditionOf(4), market_id: '1004', question: 'Reworded?' },
-          ...{ tags: ['weather'], outcomes: ['Yes', 'No 4'], sequence: 5_000 },
+          ...{ tags: ['weather'], outcomes: ['Yes', 'No 4'], observed_at: '5000' },
         },
       ],
     });

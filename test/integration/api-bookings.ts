@@ -166,7 +166,7 @@ export async function insertListings(client: ClickHouseClient, resolvedAt: numbe
     columns: [
       ...(['condition_id_hex', 'market_id', 'question', 'slug', 'start_date', 'end_date'] as const),
       ...['icon', 'neg_risk', 'event_slug', 'event_title', 'event_icon', 'series_slug', 'tags'],
-      ...['outcomes', 'token_ids', 'group_item_title', 'sports_market_type', 'sequence'],
+      ...['outcomes', 'token_ids', 'group_item_title', 'sports_market_type', 'observed_at'],
     ],
     values: MARKETS.map((market, index) => ({
       condition_id_hex: market.conditionId,
@@ -177,7 +177,7 @@ export async function insertListings(client: ClickHouseClient, resolvedAt: numbe
       outcomes: ['Yes', `No ${index}`],
       token_ids: market.tokens,
       sports_market_type: '',
-      sequence: index + 1,
+      observed_at: String(index + 1),
     })),
   });
   await client.insert({

@@ -69,21 +69,21 @@ export async function refreshBoards(client: ClickHouseClient) {
 
 async function insertProfiles(client: ClickHouseClient) {
   const traders = Array.from({ length: TRADERS }, (_, i) => i).filter((i) => i % 3 === 0);
-  for (const sequence of [1, 2]) {
+  for (const observed_at of ['1', '2']) {
     await client.insert({
       table: 'traders',
       format: 'JSONEachRow',
       columns: [
         ...(['trader_hex', 'name', 'profile_image', 'x_username', 'profile_created_at'] as const),
         ...['taker_tier', 'taker_tier_name', 'weighted_volume_usd', 'has_weighted_volume'],
-        'sequence',
+        'observed_at',
       ],
       values: traders.map((trader) => {
         const { address, name, ...profile } = profileObject(addressOf(trader));
         const tier = tierOf(trader);
         return {
           ...{ ...profile, trader_hex: address.slice(2) },
-          ...{ name: sequence === 1 ? 'Old name' : name, sequence },
+          ...{ name: observed_at === '1' ? 'Old name' : name, observed_at },
           ...{ taker_tier: tier?.tier ?? 0, taker_tier_name: '' },
           ...{ weighted_volume_usd: tier?.volume ?? 0, has_weighted_volume: tier !== undefined },
         };

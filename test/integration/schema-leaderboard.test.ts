@@ -155,8 +155,8 @@ describe('leaderboard_window', () => {
     expect(await tagsNow()).toEqual(['5M', 'all', 'crypto']);
     await clickhouse.client.insert({
       table: 'markets',
-      columns: ['condition_id_hex', 'market_id', 'tags', 'sequence'],
-      values: [[MARKETS[CRYPTO]?.conditionId, 1_002, ['politics', 'nobody-asks'], 1_000_000]],
+      columns: ['condition_id_hex', 'market_id', 'tags', 'observed_at'],
+      values: [[MARKETS[CRYPTO]?.conditionId, 1_002, ['politics', 'nobody-asks'], '1000000']],
       format: 'JSONCompactEachRow',
     });
     await clickhouse.client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });

@@ -1,7 +1,5 @@
-// market_fills has the fills of bookings: those stored before its migrations, those inserted after, each once.
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { migrate } from '../../sql/migrate.ts';
-import { DATABASE, type Schema, startSchema } from './schema-harness.ts';
+import { type Schema, startSchema } from './schema-harness.ts';
 
 const COLUMNS = `condition_id, trader, block_number, log_index, block_time, outcome_index, side, shares, usdc,
   fee, order_hash, is_taker, token_id`;
@@ -35,26 +33,10 @@ async function fills(table: string): Promise<unknown> {
   return row;
 }
 
-/** As an older service left it, whose rows these migrations have not seen. */
-async function goBack(): Promise<void> {
-  await run('DROP VIEW market_fills_mv');
-  await run('DROP TABLE market_fills');
-  await run(`ALTER TABLE migrations DELETE WHERE name LIKE '%market_fills%'
-    SETTINGS mutations_sync = 1`);
-}
-
-test('has what was stored before, what comes later, and nothing twice', async () => {
-  await goBack();
+test('has every fill once, and no settlement', async () => {
   await insertBookings(0, 30_000);
-  await migrate({ url: clickhouse.url, database: DATABASE });
   await insertBookings(30_000, 3_000);
   const expected = await fills(`bookings WHERE kind = 'fill'`);
   expect(expected).toMatchObject({ fills: '22000' });
   expect(await fills('market_fills')).toEqual(expected);
-
-  // Killed before its record was written, the migration runs again.
-  await run(`ALTER TABLE migrations DELETE WHERE name LIKE '%fill_market_fills%'
-    SETTINGS mutations_sync = 1`);
-  await migrate({ url: clickhouse.url, database: DATABASE });
-  expect(await fills('market_fills FINAL')).toEqual(expected);
 });

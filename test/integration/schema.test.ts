@@ -5,6 +5,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { migrate } from '../../sql/migrate.ts';
 import { describeSchema } from '../../sql/schema.ts';
 import { DATABASE, type Schema, startSchema } from './schema-harness.ts';
 
@@ -61,6 +62,26 @@ describe('sql/migrations', () => {
   test('are numbered without gaps', () => {
     const numbers = [...names].sort().map((name) => Number(name.slice(0, 4)));
     expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+  });
+});
+
+describe('a database of another version', () => {
+  test.each([
+    ['0001_create_bookings.sql', 'made by another version (migration 0001_create_bookings.sql)'],
+    ['0001_bookings.sql', '0001_bookings.sql was applied with another text'],
+  ])('is refused before anything is done: %s', async (name, message) => {
+    const { client, url } = clickhouse;
+    const insert = (sha256: string) =>
+      client.insert({ table: 'migrations', values: [{ name, sha256 }], format: 'JSONEachRow' });
+    const [row] = await clickhouse.rows<{ sha256: string }>(
+      `SELECT sha256 FROM migrations FINAL WHERE name = '${name}'`,
+    );
+    await insert('0'.repeat(64));
+    await expect(migrate({ url, database: DATABASE })).rejects.toThrow(message);
+    if (row === undefined) {
+      await client.command({ query: `DELETE FROM migrations WHERE name = '${name}'` });
+    } else await insert(row.sha256);
+    expect(await migrate({ url, database: DATABASE })).toEqual([]);
   });
 });
 

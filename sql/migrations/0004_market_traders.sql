@@ -1,0 +1,41 @@
+-- The sums of trader_markets once more, by market.
+-- Serves: the traders of a market and its totals. ORDER BY condition_id: one market is one range.
+-- Rows: one per trader and market. Retention: unlimited.
+-- The condition_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.
+CREATE TABLE IF NOT EXISTS market_traders
+(
+    trader FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    condition_id FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    realised_pnl SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC, net of fees',
+    realised_cost SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC, the denominator of ROI',
+    fee SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fees paid',
+    maker_volume SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as maker',
+    taker_volume SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
+    fills SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
+    settlements SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
+    last_trade_at SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (condition_id, trader)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024,
+    min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
+    min_bytes_for_wide_part = 104857600
+COMMENT 'sums per trader and market, by market';
+
+CREATE MATERIALIZED VIEW IF NOT EXISTS market_traders_mv TO market_traders
+COMMENT 'feeds market_traders'
+AS
+SELECT
+    trader,
+    condition_id,
+    sum(realised_pnl) AS realised_pnl,
+    sum(realised_cost) AS realised_cost,
+    sum(fee) AS fee,
+    sumIf(usdc, kind = 'fill' AND NOT is_taker) AS maker_volume,
+    sumIf(usdc, kind = 'fill' AND is_taker) AS taker_volume,
+    countIf(kind = 'fill') AS fills,
+    countIf(kind = 'settlement') AS settlements,
+    maxIf(block_time, kind = 'fill') AS last_trade_at
+FROM bookings
+GROUP BY trader, condition_id;

@@ -1,0 +1,18 @@
+-- Tags, series and number of each market, in memory.
+-- Serves: every filter by tag or series, joined at read time, so that a re-tagged market is right at once in
+-- all history. The key is the condition id's bytes reinterpreted as a number. The projector reloads it when
+-- listings change (the embedded engine ignores LIFETIME; other nodes of a cluster follow within a minute).
+-- ORDER BY: none, a hash table. Rows: one per market, all in memory. Retention: as markets.
+-- The engine has no comments on attributes of a dictionary.
+CREATE DICTIONARY IF NOT EXISTS market_dictionary
+(
+    condition UInt256,
+    market_id UInt64,
+    tags Array(String),
+    series_slug String
+)
+PRIMARY KEY condition
+SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition, market_id, tags, series_slug FROM {database}.markets FINAL'))
+LIFETIME(MIN 30 MAX 60)
+LAYOUT(COMPLEX_KEY_HASHED())
+COMMENT 'tags, series and number of each market, by reinterpretAsUInt256(condition_id)';

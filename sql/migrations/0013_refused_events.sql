@@ -1,0 +1,16 @@
+-- Logs and calls that could not be decoded, kept raw. Serves: an operator who looks for what was left out,
+-- and why. ORDER BY chain order. Rows: normally none. Retention: unlimited.
+CREATE TABLE IF NOT EXISTS refused_events
+(
+    block_number UInt64 COMMENT 'block of the log or call',
+    log_index UInt32 COMMENT 'log that could not be decoded',
+    tx_hash FixedString(32) DEFAULT unhex(tx_hash_hex) COMMENT 'transaction, 32 bytes',
+    reason LowCardinality(String) COMMENT 'class of the error',
+    detail String COMMENT 'the raw log or call as JSON',
+    sequence UInt64 COMMENT 'LEDGER sequence of the refusal',
+    tx_hash_hex String EPHEMERAL COMMENT 'input as hex text, not stored'
+)
+ENGINE = ReplacingMergeTree(sequence)
+ORDER BY (block_number, tx_hash, log_index, reason)
+SETTINGS non_replicated_deduplication_window = 1000
+COMMENT 'logs and calls that could not be decoded, raw';
