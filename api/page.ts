@@ -1,8 +1,8 @@
 /**
- * The page of people who would rather look (`api/web`): bundled once in this process when it starts,
- * kept in memory in both codings, and served beside the API. Nothing is written to disk, so there is
- * no build to forget. Script, style and font have a hash in their names and are kept for ever; the
- * document itself is asked for again. It needs no key: the page asks its user for one.
+ * The web page (`api/web`), bundled once at startup, kept in memory in both codings, and served next to
+ * the API. Nothing is written to disk, so there is no build step to forget. Scripts, styles and fonts
+ * have a hash in their names and are cached forever; the document is revalidated. It needs no key: the
+ * page asks its user for one.
  */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -17,11 +17,11 @@ import { codingFor } from './response.ts';
 const WEB = join(import.meta.dirname, 'web');
 const ASSETS = '/assets/';
 
-/** Where the page is; what it shows there is its own business. */
+/** Paths of the page, which does its own routing. */
 export const PAGE_PATHS = ['/', '/trader/:address', '/market/:id', '/tape', '/manage/streams'];
 export const ASSET_PATH = `${ASSETS}:name`;
 
-/** Everything from this host and nothing from any other, no inline script or style. */
+/** Allows this host only, and no inline script or style. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   ...["script-src 'self'", "style-src 'self'", "font-src 'self'", "img-src 'self' data:"],
@@ -35,7 +35,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
   '.woff2': 'font/woff2',
 };
-/** What a compressor would only make longer. */
+/** Compressed already. */
 const COMPRESSED_TYPES = new Set(['.woff2']);
 const FOREVER = 'public, max-age=31536000, immutable';
 
@@ -68,7 +68,7 @@ export const assetHandler: RequestHandler = async (request, response) => {
   const { assets } = await pageOnce();
   const file = assets.get(String(request.params.name));
   if (file === undefined) {
-    throw new Problem({ status: 404, error: 'not_found', detail: 'no such file of the page' });
+    throw new Problem({ status: 404, error: 'not_found', detail: 'the page has no such file' });
   }
   response.set('Cache-Control', FOREVER);
   sendFile(response, file, codingFor(request));
@@ -81,7 +81,7 @@ function sendFile(response: Response, file: File, coding: 'br' | 'gzip' | undefi
   else response.set('Content-Encoding', String(coding)).send(coded);
 }
 
-/** Throws esbuild's own error where the sources are broken. */
+/** Rejects with esbuild's error if the sources are broken. */
 async function bundle(): Promise<Page> {
   const { outputFiles } = await build({
     entryPoints: [join(WEB, 'main.tsx')],
@@ -100,7 +100,7 @@ async function bundle(): Promise<Page> {
     legalComments: 'none',
     logLevel: 'silent',
   });
-  // It would else stay as a child process that has nothing to do.
+  // esbuild's child process would keep running.
   await stop();
   const files = await Promise.all(
     outputFiles.map(async ({ path, contents }) => {
@@ -111,7 +111,7 @@ async function bundle(): Promise<Page> {
   const assets = new Map(files);
   const named = (ending: string) => {
     const name = [...assets.keys()].find((one) => one.endsWith(ending));
-    if (name === undefined) throw new Error(`the page has no ${ending}`);
+    if (name === undefined) throw new Error(`the page has no ${ending} file`);
     return ASSETS + name;
   };
   const template = await readFile(join(WEB, 'index.html'), 'utf8');

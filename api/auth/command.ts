@@ -1,7 +1,7 @@
 /**
- * `npm run keys`: API keys for whoever operates the service. It writes the bucket of keys in JetStream,
- * which every api process watches, so a change holds everywhere within a second. A key is printed once,
- * when it is made; everything else names keys by their id.
+ * `npm run keys`: manages API keys from the command line. It writes the JetStream bucket that every api
+ * process watches, so changes take effect everywhere within a second. A key is printed once, when it
+ * is issued; everything else names keys by id.
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
@@ -28,22 +28,22 @@ const HELP = `API keys of Fillstream.
   npm run keys -- expire ID --at TIME
   npm run keys -- revoke ID
 
-  issue    makes a key and prints it: the only time that it is shown
-  list     the keys that are valid; --all shows expired and revoked ones too
-  rotate   makes a successor with the same account, tier and expiry; the old key stays valid for
+  issue    creates a key and prints it; it is never shown again
+  list     lists valid keys; --all includes expired and revoked ones
+  rotate   creates a successor with the same account, tier and expiry; the old key stays valid for
            the grace period (default 24h; 0s ends it at once)
-  expire   ends a key at a time; --at never takes an expiry away
-  revoke   ends a key now, its open streams too, in every process within a second; for ever
+  expire   sets when a key expires; --at never removes the expiry
+  revoke   ends a key and its open streams for good, in every process within a second
 
-TIER is demo, individual or pro. NAME is who the key belongs to: limits count by account. ID is the
-first column of list. DURATION is such as 90d, 12h, 30m or 10s. TIME is a duration from now, or an
-ISO 8601 time (2027-01-31T00:00:00Z).
+TIER is demo, individual or pro. NAME is the account that owns the key; limits count per account. ID
+is the first column of list. DURATION is, for example, 90d, 12h, 30m or 10s. TIME is a duration from
+now, or an ISO 8601 time (2027-01-31T00:00:00Z).
 
-Clients send a key in the header X-Service-Key. To change one without an outage: rotate it, give the
-new key out, and wait for the end of the grace period.
+Clients send a key in the header X-Service-Key. To replace one without an outage: rotate it,
+distribute the new key, and wait for the grace period to end.
 
-The keys are in the JetStream servers of NATS_URL (default nats://127.0.0.1:4222; npm start prints
-its own as "NATS"), for example:
+The keys are stored in JetStream at NATS_URL (default nats://127.0.0.1:4222; npm start prints its
+own as "NATS"), for example:
 
   NATS_URL=nats://127.0.0.1:4222 npm run keys -- issue --tier pro --account acme --label laptop`;
 
@@ -115,12 +115,13 @@ function commandOf(
     case 'rotate': {
       const id = oneId(ids);
       const graceMs = durationMs(values.grace ?? '24h');
-      if (graceMs === undefined) throw new UsageError('--grace: a duration such as 24h or 0s');
+      if (graceMs === undefined)
+        throw new UsageError('--grace: expected a duration such as 24h or 0s');
       return (bucket) => rotate(bucket, id, graceMs, nowMs);
     }
     case 'expire': {
       const id = oneId(ids);
-      if (values.at === undefined) throw new UsageError('--at: needed; a time, or never');
+      if (values.at === undefined) throw new UsageError('--at is required: a time, or never');
       const expiresAt = values.at === 'never' ? undefined : timeOf('--at', values.at, nowMs);
       return (bucket) => expire(bucket, id, expiresAt);
     }
@@ -129,14 +130,14 @@ function commandOf(
       return (bucket) => revoke(bucket, id, nowMs);
     }
     default:
-      throw new UsageError(`${command} is no command. See npm run keys -- help.`);
+      throw new UsageError(`unknown command ${command}. See npm run keys -- help.`);
   }
 }
 
 async function issue(bucket: Kv, wanted: NewKeyArguments, nowMs: number): Promise<void> {
   const { key, stored } = await issueKey(bucket, wanted, nowMs);
   print(
-    `${key}\n\n${describe(stored)}\nThis is the only time that the key is shown. ` +
+    `${key}\n\n${describe(stored)}\nThe key is not shown again. ` +
       'Clients send it in the header X-Service-Key.',
   );
 }
@@ -180,7 +181,7 @@ async function rotate(bucket: Kv, id: string, graceMs: number, nowMs: number): P
   const { keyHash } = await findKey(bucket, id);
   const { key, stored, old } = await rotateKey(bucket, keyHash, graceMs, nowMs);
   print(
-    `${key}\n\n${describe(stored)}\nThis is the only time that the key is shown. ` +
+    `${key}\n\n${describe(stored)}\nThe key is not shown again. ` +
       `The old key ${id} is valid until ${old.record.expires_at}.`,
   );
 }
@@ -223,8 +224,8 @@ type NewKeyArguments = ReturnType<typeof parseNewKey>;
 function parseNewKey({ tier, account, label, expires }: Values, nowMs: number) {
   const parsed = z
     .object({
-      tier: z.enum(Tier.options, { error: `needed: ${Tier.options.join(', ')}` }),
-      account: z.string({ error: 'needed: who the key belongs to' }).min(1).max(200),
+      tier: z.enum(Tier.options, { error: `required: ${Tier.options.join(', ')}` }),
+      account: z.string({ error: 'required: the account that owns the key' }).min(1).max(200),
       label: z.string().max(200),
     })
     .safeParse({ tier, account, label: label ?? '' });
@@ -241,8 +242,10 @@ function parseNewKey({ tier, account, label, expires }: Values, nowMs: number) {
 function oneId(ids: readonly string[]): string {
   const [id, ...more] = ids;
   if (id !== undefined && more.length === 0 && /^[0-9a-f]{16}$/.test(id)) return id;
-  // Not repeated: somebody may have pasted the key itself.
-  throw new UsageError('give one ID: the 16 digits in the first column of npm run keys -- list');
+  // The argument may be the key itself, so the message does not repeat it.
+  throw new UsageError(
+    'expected one ID: the 16 digits in the first column of npm run keys -- list',
+  );
 }
 
 function timeOf(option: string, text: string, nowMs: number): string {
@@ -250,7 +253,9 @@ function timeOf(option: string, text: string, nowMs: number): string {
   if (ms !== undefined) return new Date(nowMs + ms).toISOString();
   const parsed = z.iso.datetime().safeParse(text);
   if (parsed.success) return new Date(parsed.data).toISOString();
-  throw new UsageError(`${option}: a duration such as 90d, or a time such as 2027-01-31T00:00:00Z`);
+  throw new UsageError(
+    `${option}: expected a duration such as 90d, or a time such as 2027-01-31T00:00:00Z`,
+  );
 }
 
 function durationMs(text: string): number | undefined {
@@ -280,7 +285,7 @@ function isExpected(error: unknown): error is Error {
 }
 
 function messageOf(error: Error): string {
-  if (error instanceof KeyUnknownError) return `there is no key ${error.message}`;
+  if (error instanceof KeyUnknownError) return `no key has the id ${error.message}`;
   if (error instanceof KeyRevokedError) return `key ${error.message} is revoked: issue another`;
   return error.message;
 }

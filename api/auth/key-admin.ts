@@ -1,8 +1,7 @@
 /**
- * What becomes of a key after it was made: issue, rotate, expire, revoke. Every change is written only
- * over the record that it was computed from, so that two at once cannot undo each other: a revoked key
- * is never brought back by a label that was changed in the same moment. Used by `npm run keys` and by
- * the account's own endpoints; who may do what is decided there.
+ * Issuing, rotating, changing and revoking keys, for `npm run keys` and for the account's endpoints,
+ * which check permissions. Every change is a conditional update, so that two at once cannot undo each
+ * other: a label changed at the same moment never brings back a revoked key.
  */
 import { type Kv, KvConflictError } from '../../infra/nats/kv.ts';
 import { generateKey, hashKey, KeyRecord, keyIdOf, parseRecord, type StoredKey } from './keys.ts';
@@ -18,10 +17,10 @@ export type NewKey = {
   readonly expiresAt?: string | undefined;
 };
 
-/** The key is shown to its owner once and kept nowhere. */
+/** The key is shown to its owner once and stored nowhere. */
 export type IssuedKey = { readonly key: string; readonly stored: StoredKey };
 
-/** The key was revoked before: it cannot be changed any more. */
+/** The key is revoked and cannot be changed. */
 export class KeyRevokedError extends Error {
   override readonly name = 'KeyRevokedError';
 }
@@ -33,7 +32,7 @@ export class KeyUnknownError extends Error {
 
 const ATTEMPTS_MAX = 5;
 
-/** Makes a key and stores its record. `nowMs` is in milliseconds. */
+/** Generates a key and stores its record. `nowMs` is in milliseconds since the epoch. */
 export async function issueKey(
   bucket: KeysBucket,
   wanted: NewKey,
@@ -53,8 +52,8 @@ export async function issueKey(
 }
 
 /**
- * Makes a successor with the old key's label, tier, account and expiry, and lets the old one expire
- * after the grace period, unless it expires sooner anyway. Both are valid until then.
+ * Issues a successor with the old key's label, tier, account and expiry. The old key expires after the
+ * grace period, unless it expires sooner anyway; both are valid until then.
  */
 export async function rotateKey(
   bucket: KeysBucket,
@@ -64,7 +63,7 @@ export async function rotateKey(
 ): Promise<IssuedKey & { readonly old: StoredKey }> {
   const { record } = await readKey(bucket, keyHash);
   if (record.revoked_at !== undefined) throw new KeyRevokedError(keyIdOf(keyHash));
-  // The successor first: whatever interrupts this, a key that works is left.
+  // The successor first: an interruption leaves a working key.
   const issued = await issueKey(bucket, { ...record, expiresAt: record.expires_at }, nowMs);
   const old = await changeKey(bucket, keyHash, (now) => {
     const ends = nowMs + graceMs;
@@ -74,7 +73,7 @@ export async function rotateKey(
   return { ...issued, old };
 }
 
-/** Ends a key now and for ever; a key that is revoked stays as it is. */
+/** Revokes a key for good; a revoked key stays as it is. */
 export async function revokeKey(
   bucket: KeysBucket,
   keyHash: string,
@@ -91,7 +90,7 @@ export async function revokeKey(
   }
 }
 
-/** Writes what `change` makes of a record. Throws KeyRevokedError and KeyUnknownError. */
+/** Replaces a record by the result of `change`. Throws KeyRevokedError and KeyUnknownError. */
 export async function changeKey(
   bucket: KeysBucket,
   keyHash: string,

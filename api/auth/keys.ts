@@ -1,9 +1,8 @@
 /**
- * API keys: making, storing and looking them up. The bucket holds the SHA-256 of a key, never the
- * key. Every process watches the bucket, so a lookup is a read of a map and a revocation holds
- * everywhere as soon as the bucket tells of it; what the map lacks is asked of the bucket once.
- * Timing tells nothing of use: what is compared is a hash that the client cannot steer.
- * It does not count requests (rate-limit.ts) and does not answer them (authenticate.ts).
+ * API keys: generating, storing and looking them up. The bucket holds the SHA-256 of a key, never the
+ * key. Every process watches the bucket, so a lookup reads a map, and a revocation takes effect
+ * everywhere as soon as the bucket reports it; an unknown key is looked up in the bucket. Lookups leak
+ * nothing useful through timing, because clients cannot steer the hash that is compared.
  */
 import { hash, randomBytes } from 'node:crypto';
 import type { Response } from 'express';
@@ -12,7 +11,7 @@ import { z } from 'zod';
 import type { Kv } from '../../infra/nats/kv.ts';
 import { Tier } from './tiers.ts';
 
-/** Who calls: what an admitted request has in `response.locals.caller`. */
+/** The caller of an authenticated request, in `response.locals.caller`. */
 export type Caller = {
   /** Hex SHA-256 of the API key; safe to log and to store. */
   readonly keyHash: string;
@@ -35,11 +34,11 @@ export const KeyRecord = z.object({
 });
 export type KeyRecord = z.infer<typeof KeyRecord>;
 
-/** A key's record and its place in the bucket. */
+/** A key's record in the bucket. */
 export type StoredKey = {
   readonly keyHash: string;
   readonly record: KeyRecord;
-  /** Of the bucket, for writing only over what was read. */
+  /** Revision in the bucket, for conditional updates. */
   readonly revision: number;
 };
 
@@ -50,15 +49,15 @@ export type Lookup =
   | { readonly kind: 'unknown' | 'revoked' | 'expired' };
 
 export type Keys = {
-  /** The key as this process knows it; undefined where it does not: ask `fetch`. */
+  /** The key as this process knows it; undefined if it does not: call `fetch`. */
   find(keyHash: string): Lookup | undefined;
-  /** Asks the bucket. Rejects when it cannot be reached, or is asked too much already. */
+  /** Reads the bucket. Rejects if it cannot be reached or has too many reads in flight. */
   fetch(keyHash: string): Promise<Lookup>;
-  /** The keys of an account that this process knows, revoked and expired ones too. */
+  /** The known keys of an account, including revoked and expired ones. */
   ofAccount(account: string): readonly StoredKey[];
-  /** Calls back once when the key stops being valid; the returned function takes that back. */
+  /** Calls back once when the key stops being valid; the returned function unsubscribes. */
   onRevoked(keyHash: string, callback: () => void): () => void;
-  /** Settles when the bucket is no longer watched; rejects where that was not asked for. */
+  /** Resolves after `close`; rejects when the bucket can no longer be watched. */
   readonly watching: Promise<void>;
   close(): Promise<void>;
 };
@@ -70,7 +69,7 @@ const KEY_FORM = /^fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32,44}$/;
 export const KEY_IN_TEXT = /fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32}/;
 const EXPIRY_CHECK_MS = 500;
 const FETCH_MS_MAX = 2_000;
-/** Unknown keys of many addresses must not load the bucket: beyond this they are 503. */
+/** Reads in flight; more are 503, so that unknown keys from many addresses cannot load the bucket. */
 const FETCHES_MAX = 64;
 
 /** A new key: `fs_<tier>_<32 random bytes, base58>`. Show it once; store its record. */
@@ -78,24 +77,24 @@ export function generateKey(tier: Tier): string {
   return `fs_${tier}_${base58(randomBytes(SECRET_BYTES))}`;
 }
 
-/** Whether a text can be a key at all; what cannot is refused without a lookup. */
+/** Whether a text has the form of a key; others are rejected without a lookup. */
 export function hasKeyForm(text: string): boolean {
   return KEY_FORM.test(text);
 }
 
-/** Hex SHA-256 of a key: its name in the bucket. */
+/** Hex SHA-256 of a key, under which it is stored. */
 export function hashKey(key: string): string {
   return hash('sha256', key, 'hex');
 }
 
-/** Whether a key admits anybody at this time, in milliseconds. */
+/** Whether a key is valid at a time in milliseconds. */
 export function keyStatus(record: KeyRecord, nowMs: number): 'valid' | 'revoked' | 'expired' {
   if (record.revoked_at !== undefined && Date.parse(record.revoked_at) <= nowMs) return 'revoked';
   if (record.expires_at !== undefined && Date.parse(record.expires_at) <= nowMs) return 'expired';
   return 'valid';
 }
 
-/** What a key is called by: the first 16 digits of its hash. It opens nothing. */
+/** The public id of a key: the first 16 digits of its hash. It grants nothing. */
 export function keyIdOf(keyHash: string): string {
   return keyHash.slice(0, ID_LENGTH);
 }
@@ -111,7 +110,7 @@ export async function storeKey(
   return keyHash;
 }
 
-/** The caller of an admitted request. Throws when the route does not require a key. */
+/** The caller of an authenticated request. Throws if the route does not require a key. */
 export function callerOf(response: Response): Caller {
   const caller: Caller | undefined = response.locals.caller;
   if (caller === undefined) throw new Error('callerOf: the route does not require a key');
@@ -130,11 +129,11 @@ export async function openKeys(options: {
   const stop = new AbortController();
   const initialised = Promise.withResolvers<void>();
 
-  /** A deleted key stays known, so that an answer that was under way cannot bring it back. */
+  /** A deleted key stays in the map, so that an older read in flight cannot bring it back. */
   function learn(keyHash: string, revision: number, value: Uint8Array | undefined): void {
     if (revision < (known.get(keyHash)?.revision ?? 0)) return;
     const record = value === undefined ? undefined : parseRecord(value);
-    // A record that cannot be read admits nobody: the operator sees it in the log.
+    // An unreadable record is an unknown key; the operator sees it in the log.
     if (value !== undefined && record === undefined) {
       logger.error({ key_hash: keyHash }, 'unreadable record in the bucket of keys');
     }
@@ -154,7 +153,7 @@ export async function openKeys(options: {
       else learn(event.key, event.revision, event.type === 'put' ? event.value : undefined);
     }
   }
-  // A process that cannot see revocations must not go on: main ends when this rejects.
+  // A process that cannot see revocations must end: main stops when this rejects.
   const watching = follow();
   watching.catch(initialised.reject);
   await initialised.promise;
@@ -174,7 +173,7 @@ export async function openKeys(options: {
       return found === undefined ? undefined : lookup(keyHash, found.record, now());
     },
     async fetch(keyHash) {
-      if (fetching >= FETCHES_MAX) throw new KeysUnavailableError('too many keys are looked up');
+      if (fetching >= FETCHES_MAX) throw new KeysUnavailableError('too many key lookups in flight');
       fetching += 1;
       try {
         const entry = await within(FETCH_MS_MAX, bucket.get(keyHash));
@@ -206,7 +205,7 @@ export async function openKeys(options: {
   };
 }
 
-/** Thrown by `fetch` when the bucket did not answer in time, or is asked too much already. */
+/** Thrown by `fetch` if the bucket does not respond in time or has too many reads in flight. */
 class KeysUnavailableError extends Error {
   override readonly name = 'KeysUnavailableError';
 }
@@ -214,7 +213,7 @@ class KeysUnavailableError extends Error {
 async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
-    late.reject(new KeysUnavailableError(`no answer from the bucket of keys in ${ms} ms`));
+    late.reject(new KeysUnavailableError(`the bucket of keys did not respond within ${ms} ms`));
   }, ms);
   try {
     return await Promise.race([promise, late.promise]);
@@ -230,7 +229,7 @@ function lookup(keyHash: string, record: KeyRecord | undefined, nowMs: number): 
   return { kind, caller: { keyHash, account: record.account, tier: record.tier } };
 }
 
-/** The record in a bucket's value; undefined when it is none. */
+/** The record in a value of the bucket; undefined if it is malformed. */
 export function parseRecord(value: Uint8Array): KeyRecord | undefined {
   let json: unknown;
   try {

@@ -1,8 +1,8 @@
 /**
- * Requests of each account today (UTC), over all api processes. Each process writes its own counts into
- * a bucket and watches those of the others, so a sum is a read of maps. The others' part is at most
- * FLUSH_MS and a moment old, with more than WRITES_MAX accounts at a time some seconds, and what a killed
- * process had not written yet is lost. It is shown, not enforced.
+ * Requests of each account today (UTC), over all api processes. Each process writes its own counts to a
+ * bucket and watches those of the others. Their counts are about FLUSH_MS old, or some seconds with
+ * more than WRITES_MAX active accounts; a killed process loses what it has not written. Clients see
+ * these counts, but no limit depends on them.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -11,7 +11,7 @@ import { z } from 'zod';
 import type { Kv } from '../../infra/nats/kv.ts';
 
 export const USAGE_BUCKET = 'usage';
-/** Yesterday's counts are of no use; two days leave room for any clock. */
+/** Only today's counts matter; two days allow for clocks that differ. */
 export const USAGE_TTL_MS = 48 * 3_600_000;
 
 const Count = z.int().min(0);
@@ -19,16 +19,16 @@ const Count = z.int().min(0);
 export type Usage = {
   /** Counts one request. */
   count(account: string): void;
-  /** The requests of today in all processes, as this one knows them. */
+  /** Today's requests in all processes, as far as this one knows. */
   today(account: string): number;
-  /** Rejects when the bucket cannot be watched any more; settles after `close`. */
+  /** Resolves after `close`; rejects when the bucket can no longer be watched. */
   readonly watching: Promise<void>;
-  /** Writes what is not written yet. */
+  /** Writes the remaining counts. */
   close(): Promise<void>;
 };
 
 const FLUSH_MS = 1_000;
-/** Of a flush; those that waited longest come first. */
+/** Per flush; accounts that waited longest come first. */
 const WRITES_MAX = 50;
 const DAY_MS = 86_400_000;
 const KEY = /^(\d{4}-\d\d-\d\d)\.([0-9a-f]{32})\.([0-9a-f-]{36})$/;
@@ -42,10 +42,10 @@ export async function openUsage(options: {
 }): Promise<Usage> {
   const { bucket, logger, now = Date.now } = options;
   const instance = randomUUID();
-  /** Today's own counts by account, and which of them the bucket lacks. */
+  /** This process's counts of today by account, and the accounts whose count is not written yet. */
   const own = new Map<string, number>();
   const unwritten = new Set<string>();
-  /** Others' counts of today: account token → process → counts. */
+  /** Other processes' counts of today: account token → process → count. */
   const others = new Map<string, Map<string, number>>();
   let day = dayOf(now());
   let date = dateOf(day);
@@ -90,9 +90,9 @@ export async function openUsage(options: {
       try {
         await bucket.put(key, String(own.get(account) ?? 0));
       } catch (error) {
-        // Counted on in memory, and written by the next flush.
+        // The next flush writes it.
         unwritten.add(account);
-        logger.warn({ err: error }, 'usage could not be written, trying again');
+        logger.warn({ err: error }, 'usage could not be written, retrying');
         return;
       }
     }
@@ -126,7 +126,7 @@ export async function openUsage(options: {
   };
 }
 
-/** A name of any characters as a part of a bucket's key. */
+/** An account name of any characters as part of a bucket key. */
 function tokenOf(account: string): string {
   return createHash('sha256').update(account).digest('hex').slice(0, 32);
 }
