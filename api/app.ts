@@ -44,20 +44,20 @@ export type AppOptions = {
   readonly keysBucket: KeysBucket;
   /** Counts requests by day. */
   readonly usage: Usage;
-  /** What other api processes counted; rates are of this process alone where it is left out. */
+  /** Requests that other api processes admitted; default: rates count in this process alone. */
   readonly sharedCounts?: SharedCounts;
   readonly metrics?: HttpMetrics;
-  /** Addresses or networks whose X-Forwarded-For names the client; none by default. */
+  /** Addresses or networks whose `X-Forwarded-For` is trusted; default: none. */
   readonly trustedProxies?: readonly string[];
-  /** Origins whose pages may read the api; `*` is any, none by default. */
+  /** Origins whose pages may read the API; `*` is any; default: none. */
   readonly corsOrigins?: readonly string[];
-  /** What analytics remember; nothing where it is left out. */
+  /** Cached listings and profiles; default: none. */
   readonly memories?: Memories;
-  /** Longest time of one read of ClickHouse, milliseconds; 5,000 by default. */
+  /** Maximum time of one ClickHouse query, milliseconds; default: 5,000. */
   readonly queryMsMax?: number;
-  /** Most bookings of a trader that are added up here; 2,000 by default. */
+  /** Maximum bookings of a trader that are summed in this process; default: 2,000. */
   readonly bookingsMax?: number;
-  /** Milliseconds since the epoch; the wall clock by default. */
+  /** Milliseconds since the epoch; default: the wall clock. */
   readonly now?: () => number;
 };
 
@@ -86,7 +86,7 @@ const setDataHeaders: RequestHandler = helmet({
 /** Security headers of documents; they replace those of data. */
 const setDocumentHeaders: RequestHandler = helmet();
 
-/** Builds the application; the caller listens. */
+/** Builds the application; the caller makes a server listen with it. */
 export function createApp(options: AppOptions): Express {
   const { clickhouse, feed, keys, logger, streams, usage } = options;
   const limits = createLimits(

@@ -1,7 +1,7 @@
 /**
- * `GET /v2/final_matches`: which transactions became final, read from LEDGER behind a cursor. With it
- * a reader of the order feed, which shows matches before their block, learns that they are there to
- * stay. All readers share one reading of LEDGER a second; who is far behind is read for alone.
+ * `GET /v2/final_matches`: the transactions that became final after a cursor, read from LEDGER. Readers
+ * of the order feed, which shows matches before their block, use it to learn which of them are final.
+ * All readers share one read of LEDGER per second; a reader that is far behind gets a read of its own.
  */
 import { z } from 'zod';
 import {
@@ -26,14 +26,14 @@ const READ_AGE_MS_MAX = 1_000;
 
 const Answer = z.object({
   tx_hashes: z.array(z.string()).meta({
-    description: `transactions with a final match behind the cursor, in chain order, at most ${MATCHES_MAX}; one with several matches is repeated`,
+    description: `transactions with a final match after the cursor, in chain order, at most ${MATCHES_MAX}; one with several matches is repeated`,
     examples: [[`0x${'5f'.repeat(32)}`]],
   }),
   next: z
     .int()
     .min(0)
     .meta({ description: 'cursor for the next call', examples: [81_003] }),
-  more: z.boolean().meta({ description: 'whether to ask again at once', examples: [false] }),
+  more: z.boolean().meta({ description: 'whether there is more now', examples: [false] }),
 });
 type Answer = z.output<typeof Answer>;
 
@@ -42,11 +42,11 @@ export const FINALITY_ENDPOINTS: readonly Endpoint<FinalityCall>[] = [
     path: '/v2/final_matches',
     summary: 'Transactions whose matches became final',
     description:
-      'Without `after` only the cursor of now. A match of the order feed is final when its transaction is in this list, seconds after it was shown.',
+      'Without `after`, the list is empty and `next` is the current cursor. A match of the order feed is final when its transaction is in this list, seconds after it was delivered.',
     parameters: z.object({
       after: integer(0, Number.MAX_SAFE_INTEGER)
         .optional()
-        .describe('`next` of the last answer; absent: from now on'),
+        .describe('`next` of the previous response; absent: start now'),
     }),
     answer: Answer,
     problems: [],

@@ -29,7 +29,7 @@ export function createReadiness(options: {
   function checkClickHouse(): Promise<Check> {
     const atMs = performance.now();
     if (last === undefined || atMs - last.atMs > CHECK_AGE_MS_MAX) {
-      last = { atMs, check: ask(clickhouse) };
+      last = { atMs, check: readMigrations(clickhouse) };
     }
     return last.check;
   }
@@ -59,8 +59,8 @@ export async function notReady(readiness: Readiness): Promise<Record<string, str
   );
 }
 
-/** Reads a table: a server that answers /ping may still lack its database. */
-async function ask(clickhouse: ClickHouseReader): Promise<Check> {
+/** Reads a table, because a server that responds to /ping may still lack its database. */
+async function readMigrations(clickhouse: ClickHouseReader): Promise<Check> {
   try {
     const table = await clickhouse.select({
       sql: 'SELECT 1 AS one FROM migrations LIMIT 1',
@@ -70,10 +70,10 @@ async function ask(clickhouse: ClickHouseReader): Promise<Check> {
       msMax: CHECK_MS_MAX,
     });
     return table.get('one')?.length === 1
-      ? { ready: true, detail: 'answers' }
+      ? { ready: true, detail: 'responds' }
       : { ready: false, detail: 'not migrated' };
   } catch {
-    // Whatever the reason, the answer to a probe is the same; requests log theirs.
-    return { ready: false, detail: 'does not answer' };
+    // The probe does not need the reason; requests log it.
+    return { ready: false, detail: 'does not respond' };
   }
 }

@@ -231,15 +231,15 @@ export const STREAM_OPERATIONS: Readonly<
 };
 
 export function openApi(endpoints: readonly Described[]): OpenApi {
-  const answered: Readonly<Record<string, PathItem>> = Object.fromEntries(
+  const jsonPaths: Readonly<Record<string, PathItem>> = Object.fromEntries(
     [...Map.groupBy(endpoints, (endpoint) => template(endpoint.path))].map(([path, own]) => [
       path,
       Object.fromEntries(own.map((one) => [one.method ?? 'get', operation(one)])),
     ]),
   );
-  const listened = Object.entries(STREAM_OPERATIONS).map(([path, { operation, problems }]) => {
-    const responses = { ...operation.responses, ...problemAnswers(problems) };
-    return [path, { get: { ...operation, responses }, ...answered[path] }];
+  const streamPaths = Object.entries(STREAM_OPERATIONS).map(([path, { operation, problems }]) => {
+    const responses = { ...operation.responses, ...problemResponses(problems) };
+    return [path, { get: { ...operation, responses }, ...jsonPaths[path] }];
   });
   return {
     openapi: '3.1.0',
@@ -247,8 +247,8 @@ export function openApi(endpoints: readonly Described[]): OpenApi {
     servers: [{ url: '/' }],
     security: [{ key: [] }],
     paths: {
-      ...answered,
-      ...Object.fromEntries(listened),
+      ...jsonPaths,
+      ...Object.fromEntries(streamPaths),
     },
     components: {
       securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Service-Key' } },
@@ -292,7 +292,7 @@ function operation(endpoint: Described): Operation {
           ...(list !== undefined && { 'text/csv': { schema: CSV } }),
         },
       },
-      ...problemAnswers(endpoint.problems),
+      ...problemResponses(endpoint.problems),
     },
   };
 }
@@ -319,7 +319,7 @@ function described(parameter: z.core.$ZodType): JsonSchema {
 }
 
 /** One response per status; its description lists the codes. */
-function problemAnswers(codes: readonly ProblemCode[]): Record<string, Answer> {
+function problemResponses(codes: readonly ProblemCode[]): Record<string, Answer> {
   const byStatus = Map.groupBy([...COMMON, ...codes], (code) => STATUSES[code]);
   return Object.fromEntries(
     [...byStatus].map(([status, all]) => [

@@ -1,7 +1,7 @@
 /**
- * `GET /v2/status`: how fresh everything is that this service answers with: the feed's newest event,
- * the newest final block, what is projected, and when each leaderboard was computed. Read from the
- * streams and the store themselves, so that it holds whichever processes run, at most once a second.
+ * `GET /v2/status`: how fresh the data is: the feed's newest event, the newest final block, the newest
+ * trade in the analytics, and when each leaderboard was computed. Read from the streams and the store,
+ * so that it is right whichever processes run, at most once a second.
  */
 import { z } from 'zod';
 import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
@@ -36,7 +36,7 @@ const age = (what: string) =>
   z
     .number()
     .min(0)
-    .meta({ description: `age of ${what}, seconds; 0 where there is none`, examples: [1.5] });
+    .meta({ description: `age of ${what}, seconds; 0 if there is none`, examples: [1.5] });
 
 const Status = z.object({
   feed: z.object({
@@ -44,17 +44,17 @@ const Status = z.object({
     age_seconds: age('that event'),
   }),
   chain: z.object({
-    final_block: counted('number of the newest final block; 0 where there is none'),
-    block_at: millisecond('its own time, or empty'),
+    final_block: counted('number of the newest final block; 0 if there is none'),
+    block_at: millisecond('its timestamp, or empty'),
     age_seconds: age('that block'),
   }),
   projection: z.object({
-    newest_trade_at: millisecond('time of the newest trade that is in the analytics, or empty'),
+    newest_trade_at: millisecond('time of the newest trade in the analytics, or empty'),
     behind_seconds: z
       .number()
       .min(0)
       .meta({
-        description: 'how much older that is than the newest final trade, seconds',
+        description: 'how far that is behind the newest final trade, seconds',
         examples: [2],
       }),
   }),
@@ -63,7 +63,7 @@ const Status = z.object({
       time_frame: z
         .enum(BOARDS)
         .meta({ description: 'time frame of the leaderboard', examples: ['1D'] }),
-      refreshed_at: millisecond('when it was computed last; empty while it has no trader'),
+      refreshed_at: millisecond('when it was last computed; empty while it has no trader'),
       age_seconds: age('that'),
     }),
   ),
@@ -73,8 +73,8 @@ type Status = z.output<typeof Status>;
 export const STATUS_ENDPOINTS: readonly Endpoint<StatusCall>[] = [
   endpoint({
     path: '/v2/status',
-    summary: 'How fresh feed, blocks, analytics and leaderboards are',
-    description: 'Read at most once a second, for all who ask.',
+    summary: 'Age of the feed, blocks, analytics and leaderboards',
+    description: 'Read at most once a second, for all clients.',
     parameters: z.object({}),
     answer: Status,
     problems: [],
