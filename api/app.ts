@@ -106,7 +106,7 @@ export function createApp(options: AppOptions): Express {
     summing: createSumming(options.bookingsMax),
   };
   app.use(logRequests(logger, options.metrics));
-  app.use(setCommonHeaders, setDataHeaders, allowOrigins(options.corsOrigins ?? []));
+  app.use(setNoStore, setDataHeaders, setRequestId, allowOrigins(options.corsOrigins ?? []));
 
   app.get('/healthz', uncounted(limits), livenessHandler);
   app.get('/readyz', uncounted(limits), readinessHandler(options.readiness));
@@ -147,9 +147,13 @@ export function createApp(options: AppOptions): Express {
   return app;
 }
 
-/** Responses that may be cached replace `Cache-Control`. */
-const setCommonHeaders: RequestHandler = (_request, response, next) => {
+/** Responses that may be cached replace it. */
+const setNoStore: RequestHandler = (_request, response, next) => {
   response.setHeader('Cache-Control', 'no-store');
+  next();
+};
+
+const setRequestId: RequestHandler = (_request, response, next) => {
   response.setHeader('X-Request-Id', requestIdOf(response));
   next();
 };

@@ -107,6 +107,18 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     await expectText(strip, '● live');
   });
 
+  test('the API reference: every operation, from this host alone, in light and dark', async () => {
+    for (const colorScheme of ['light', 'dark'] as const) {
+      const { page, foreign, errors, close } = await stage.at('/docs', { key: '', colorScheme });
+      await page
+        .getByRole('heading', { name: 'Traders by PnL, ROI, win rate or markets' })
+        .waitFor();
+      await screenshot(page, `docs-${colorScheme}`);
+      expect([foreign, errors]).toEqual([[], []]);
+      await close();
+    }
+  });
+
   describe('every view', () => {
     const schemes = ['light', 'dark'] as const;
     const views = ['leaderboard', 'trader', 'market', 'tape', 'streams'] as const;
