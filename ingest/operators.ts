@@ -1,38 +1,30 @@
 /**
- * Who may send matches: anyone can broadcast a well-formed call that will revert, so a pending match
- * is shown only when its sender is an operator. Learned from the exchanges' own events and from the
- * senders of matches that were mined; kept in a bucket over restarts. What a later block said is not
- * changed by an earlier one, so a removed operator is not learned again from a match before that. Each
- * exchange has its own: what is known of an address there goes before what is said of all exchanges,
- * which only configuration and older versions of this file do.
+ * The operators of each exchange. Anyone can broadcast a well-formed call that will revert, so a pending
+ * match is shown only if its sender is an operator. Operators are learned from the exchanges' own events
+ * and from the senders of mined matches, and kept in a bucket across restarts. An earlier block never
+ * overrides a later one, so a removed operator is not learned again from a match before its removal.
+ * What is known for one exchange takes precedence over configuration, which applies to all of them.
  */
-import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
+import { retry } from '../infra/retry.ts';
 
 const KEY = 'operators';
-const RETRY_MS = 500;
-/** Operators and removed ones that are remembered; Polygon has had some dozens. */
+/** Operators, and removed operators; Polygon has had some dozens. */
 const OPERATORS_MAX = 10_000;
 
 const Address = z.string().regex(/^0x[0-9a-f]{40}$/);
 /** Every exchange. */
 const ALL = '*';
-const Standing = z.object({
-  address: Address,
-  /** Left out: as it was stored before the exchanges were told apart. */
-  exchange: z.union([Address, z.literal(ALL)]).default(ALL),
-  allowed: z.boolean(),
-  /** Block that said so; −1 where it was configured. */
-  block: z.int().min(-1),
-});
 const Stored = z.array(
-  z.union([
-    // As it was stored before removals were remembered.
-    Address.transform((address) => ({ address, exchange: ALL, allowed: true, block: -1 })),
-    Standing,
-  ]),
+  z.object({
+    address: Address,
+    exchange: z.union([Address, z.literal(ALL)]),
+    allowed: z.boolean(),
+    /** Block of the event or match; −1 for configuration. */
+    block: z.int().min(-1),
+  }),
 );
 
 /** An address on an exchange; both in lower case. */
@@ -53,7 +45,7 @@ export class Operators {
     this.#standing = standing;
   }
 
-  /** Loads what was learned; `configured` are trusted until an event removes them. */
+  /** Loads what was learned; `configured` are allowed until an event removes them. */
   static async load(kv: Kv, configured: readonly string[]): Promise<Operators> {
     const entry = await kv.get(KEY);
     const stored =
@@ -75,8 +67,8 @@ export class Operators {
   }
 
   /**
-   * Takes in what one final block says: operator events in log order, and who sent its matches.
-   * Resolves when it is stored: through an outage of NATS it waits. Rejects when the signal aborts.
+   * Takes in one final block: operator events in log order, and the senders of its matches. Resolves
+   * when they are stored, also after an outage of NATS. Rejects when the signal aborts.
    */
   async learn(
     block: number,
@@ -94,7 +86,7 @@ export class Operators {
     }
     for (const sender of senders) {
       const known = this.#verdict(sender);
-      // Of one block the events count: they may stand behind the match.
+      // Within one block the events count, because they may come after the match.
       if (known !== undefined && (known.allowed || known.block >= block)) continue;
       this.#set(sender, { allowed: true, block });
       changed = true;
@@ -119,15 +111,10 @@ export class Operators {
       const [exchange, address] = key.split(':');
       return { exchange, address, ...verdict };
     });
-    for (;;) {
-      try {
-        await this.#kv.put(KEY, JSON.stringify(list));
-        return;
-      } catch (error) {
-        if (!(error instanceof NatsUnavailableError)) throw error;
-        await delay(RETRY_MS, undefined, { signal });
-      }
-    }
+    await retry(() => this.#kv.put(KEY, JSON.stringify(list)), {
+      signal,
+      isRetryable: (error) => error instanceof NatsUnavailableError,
+    });
   }
 }
 
