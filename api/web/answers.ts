@@ -1,7 +1,4 @@
-/**
- * The answers of the API as far as the page reads them; `/docs` describes every field. Amounts are
- * micro-units: text in v1, numbers in v2.
- */
+/** The parts of API responses that the page reads. Amounts are micro-units: text in v1, numbers in v2. */
 
 export type Profile = {
   readonly address: string;

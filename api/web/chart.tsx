@@ -1,11 +1,11 @@
 /**
- * A chart over time: uPlot under a component that lives as long as the canvas, redrawn with new data,
- * another width or other colours. What the pointer is over is told beneath in text, which is also
- * where keyboard and screen reader find it: the arrow keys move the pointer.
+ * Charts over time, drawn with uPlot, and sparklines. A chart redraws when its data, width or colours change. The
+ * value under the pointer is also written below as text; the arrow keys move the pointer, so keyboards and
+ * screen readers reach every value.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
-import { timeText } from './format.ts';
+import { signed, timeText } from './format.ts';
 import { colour, colours } from './theme.ts';
 
 export type Series = {
@@ -17,15 +17,15 @@ export type Series = {
 };
 
 export type ChartProps = {
-  /** What a reader who sees nothing is told. */
+  /** Accessible name. */
   readonly label: string;
   readonly height: number;
   /** Seconds since the epoch, ascending. */
   readonly times: readonly number[];
   readonly series: Series;
-  /** A value on the axis. */
+  /** Formats a value on the axis. */
   readonly tick: (value: number) => string;
-  /** What is told of a point. */
+  /** Describes a point in words. */
   readonly tell: (index: number) => string;
   /** Charts of one group share the pointer. */
   readonly group: string;
@@ -39,9 +39,9 @@ const DAY_SECONDS = 86_400;
 const WASH = 0.13;
 const BAR_SHARE = 0.8;
 const BAR_PIXELS_MAX = 24;
-/** So few values are marked each. */
+/** Up to this many values, each gets a marker. */
 const MARKED_MAX = 30;
-/** Around a single value. */
+/** Shown before and after a single value. */
 const ALONE_SECONDS = 1_800;
 
 export function Chart(props: ChartProps) {
@@ -68,7 +68,7 @@ export function Chart(props: ChartProps) {
       observer.disconnect();
       made.destroy();
     };
-    // Colours are read when the plot is made.
+    // The plot reads its colours when it is created.
   }, [colours.value, props.series.kind, props.group]);
 
   useEffect(() => {
@@ -104,7 +104,7 @@ export function Chart(props: ChartProps) {
       <figcaption>
         {time === undefined ? '' : `${timeText(time * 1_000).slice(0, 16)} `}
         {time === undefined ? '' : <b>{props.tell(index)}</b>}
-        {at === null && time !== undefined ? <span class="soft"> newest</span> : null}
+        {at === null && time !== undefined ? <span class="soft"> (latest)</span> : null}
       </figcaption>
     </figure>
   );
@@ -114,7 +114,7 @@ function dataOf({ times, series }: ChartProps): uPlot.AlignedData {
   return [[...times], [...series.values]];
 }
 
-/** The plot would keep the pointer's pixel, where other data may have another time. */
+/** Keeps the pointer at its time; the plot would keep it at its pixel. */
 function redraw(plot: uPlot, data: uPlot.AlignedData): void {
   const { idx, top = 0 } = plot.cursor;
   const time = idx == null ? undefined : plot.data[0][idx];
@@ -186,7 +186,7 @@ function optionsOf(
   };
 }
 
-/** Days where ticks are days apart, else hours, with the day where it begins. */
+/** Labels days if ticks are days apart, otherwise hours, with the date at each new day. */
 function timeTicks(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number) {
   let lastDay = '';
   return splits.map((seconds) => {
@@ -208,7 +208,7 @@ function pathOf(kind: Series['kind']): Pick<uPlot.Series, 'paths'> {
   return stepped === undefined ? {} : { paths: stepped };
 }
 
-/** One colour above zero and another below, as one gradient with a sharp step. */
+/** A gradient with a sharp step: one colour above zero, another below. */
 function gradientAtZero(plot: uPlot, above: string, below: string): CanvasGradient | string {
   const { top, height } = plot.bbox;
   const zero = plot.valToPos(0, 'y', true);
@@ -222,10 +222,56 @@ function gradientAtZero(plot: uPlot, above: string, below: string): CanvasGradie
   return gradient;
 }
 
-/** Always with zero, and some air. */
+/** Always includes zero, with a margin. */
 function spread(low: number | null, high: number | null): [number, number] {
   const least = Math.min(0, low ?? 0);
   const most = Math.max(0, high ?? 0);
   const air = (most - least) * 0.08 || 1;
   return [least < 0 ? least - air : 0, most > 0 ? most + air : 0];
+}
+
+/** A trader's cumulative PnL over the last hours, as a line without axes. */
+
+const WIDTH = 96;
+const HEIGHT = 24;
+const EDGE = 2;
+
+/** `pnl` per hour, oldest first, in micro-units. */
+export function Sparkline({ pnl }: { readonly pnl: readonly number[] | undefined }) {
+  if (pnl === undefined) return <span class="spark" />;
+  let sum = 0;
+  const sums = [0, ...pnl.map((hour) => (sum += hour))];
+  if (pnl.every((hour) => hour === 0)) {
+    return (
+      <span class="spark quiet" title={`nothing realised in ${pnl.length} hours`}>
+        ·
+      </span>
+    );
+  }
+  const low = Math.min(...sums);
+  const high = Math.max(...sums);
+  const x = (index: number) => round((index / (sums.length - 1)) * WIDTH);
+  const y = (value: number) =>
+    round(EDGE + (1 - (value - low) / (high - low)) * (HEIGHT - 2 * EDGE));
+  const line = sums.map((value, index) => `${x(index)} ${y(value)}`).join('L');
+  const title = `${signed(sum)} USDC in ${pnl.length} hours`;
+  return (
+    <svg
+      class={`spark ${sum < 0 ? 'loss' : 'gain'}`}
+      viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+      width={WIDTH}
+      height={HEIGHT}
+      role="img"
+      aria-label={title}
+    >
+      <title>{title}</title>
+      <path class="base" d={`M0 ${y(0)}H${WIDTH}`} />
+      <path class="area" d={`M0 ${y(0)}L${line}L${WIDTH} ${y(0)}Z`} />
+      <path class="line" d={`M${line}`} />
+    </svg>
+  );
+}
+
+function round(value: number): number {
+  return Math.round(value * 10) / 10;
 }

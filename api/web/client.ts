@@ -1,13 +1,12 @@
 /**
- * Requests to the API of the host that served the page: the key as a header, JSON out, and every
- * failure as a ProblemError with the server's own words. A rate limit is waited out as the server
- * says, a few times; nothing else is tried again here.
+ * Requests to the API on the page's own host. Sends the key as a header and returns JSON; every failure is a
+ * ProblemError with the server's message. Retries only 429 responses, after `Retry-After`, a few times.
  */
 import { forgetKey, key } from './key.ts';
 
 const RATE_LIMITED_TRIES_MAX = 4;
 
-/** An answer that is none: what the server said, or that it cannot be reached (status 0). */
+/** The server returned an error, or cannot be reached (status 0). */
 export class ProblemError extends Error {
   override readonly name = 'ProblemError';
   readonly status: number;
@@ -35,11 +34,11 @@ type Options = {
   readonly method?: string;
   readonly body?: object;
   readonly signal?: AbortSignal;
-  /** Tried in place of the key of this tab. */
+  /** Used instead of this tab's key. */
   readonly key?: string;
 };
 
-/** The JSON of an answer. Rejects with ProblemError, or AbortError when the signal aborts. */
+/** Returns the JSON body. Rejects with ProblemError, or AbortError when the signal aborts. */
 export async function ask<Answer>(path: string, options: Options = {}): Promise<Answer> {
   for (let tries = 1; ; tries += 1) {
     const response = await request(path, options);
@@ -52,7 +51,7 @@ export async function ask<Answer>(path: string, options: Options = {}): Promise<
   }
 }
 
-/** One request with the key. Rejects with ProblemError only where no server answers. */
+/** Sends one request with the key. Rejects with ProblemError only if the server cannot be reached. */
 export async function request(
   path: string,
   { method = 'GET', body, signal, key: used = key.value }: Options,
@@ -71,7 +70,7 @@ export async function request(
     });
     if (response.status === 401 && used === key.value) {
       const { message } = await problemOf(response.clone());
-      // Meanwhile another request may have done so, and its user may have given another key.
+      // Another request may have failed first, and the user may already have entered a new key.
       if (used === key.value) forgetKey(message);
     }
     return response;

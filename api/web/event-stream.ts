@@ -1,8 +1,8 @@
 /**
- * An event stream over fetch, because EventSource cannot send a header: reads Server-Sent Events,
- * and after any cut, sleep or silence connects again behind the last position it got. Invariant: a
- * position is kept only after its event was handed on, so that nothing is skipped, and nothing comes
- * twice. What the server says is final (a wrong key, filter or stream) is not tried again.
+ * Reads Server-Sent Events over fetch, because EventSource cannot send a header. Reconnects after any cut,
+ * sleep or silence and resumes after the last event. Invariant: the cursor moves only after its event was
+ * delivered, so no event is skipped or repeated. Errors that are final (a wrong key, filter or stream) are not
+ * retried.
  */
 import { ProblemError, problemOf, request } from './client.ts';
 
@@ -10,7 +10,7 @@ export type StreamEvent = { readonly id: string; readonly name: string; readonly
 
 export type StreamState =
   | { readonly kind: 'connecting' }
-  /** `cutMs`: how long there was no connection before; undefined for the first one. */
+  /** `cutMs`: how long the connection was down before; undefined for the first one. */
   | { readonly kind: 'live'; readonly cutMs: number | undefined; readonly from: string }
   | { readonly kind: 'waiting'; readonly why: string; readonly tryAtMs: number }
   | { readonly kind: 'refused'; readonly problem: ProblemError };
@@ -22,12 +22,12 @@ export type StreamListener = {
 
 const RETRY_MS_MIN = 500;
 const RETRY_MS_MAX = 15_000;
-/** The server sends something every 30 s; a connection that is silent for longer is dead. */
+/** The server sends a heartbeat every 30 s; a connection that is silent for this long is dead. */
 const SILENCE_MS_MAX = 45_000;
 const WATCH_MS = 5_000;
 const REFUSED = new Set([400, 401, 403, 404, 405]);
 
-/** Opens the stream; returns what ends it for good. */
+/** Opens the stream. Returns a function that closes it. */
 export function openEventStream(path: string, listener: StreamListener): () => void {
   const ended = new AbortController();
   let position = '';
@@ -41,7 +41,7 @@ export function openEventStream(path: string, listener: StreamListener): () => v
       attempt = new AbortController();
       const why = await connect(AbortSignal.any([ended.signal, attempt.signal]));
       if (ended.signal.aborted || why === undefined) return;
-      // A connection that went silent was lost when it was heard last.
+      // A silent connection was lost when the last bytes arrived.
       lostAtMs ??= attempt.signal.aborted ? heardAtMs : Date.now();
       failures += 1;
       const waitMs = why.waitMs ?? Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** (failures - 1));
@@ -50,7 +50,7 @@ export function openEventStream(path: string, listener: StreamListener): () => v
     }
   }
 
-  /** Reads one connection to its end. Undefined where there is nothing more to try. */
+  /** Reads one connection to its end. Returns undefined if a retry is pointless. */
   async function connect(signal: AbortSignal): Promise<Lost | undefined> {
     heardAtMs = Date.now();
     if (lostAtMs === undefined) listener.state({ kind: 'connecting' });
@@ -109,7 +109,7 @@ export function openEventStream(path: string, listener: StreamListener): () => v
     });
   }
 
-  // A timer does not run while the machine sleeps: what it finds on waking is an old last sign.
+  // Timers stop while the machine sleeps, so after waking up the last bytes are old.
   const watching = setInterval(() => {
     if (Date.now() - heardAtMs > SILENCE_MS_MAX) attempt.abort();
   }, WATCH_MS);
@@ -131,7 +131,7 @@ async function* chunksOf(stream: ReadableStream<string>): AsyncGenerator<string>
   }
 }
 
-/** Cuts text into events. Lines end with LF, as this server writes them, or with CRLF. */
+/** Splits text into events. Lines end with LF, as this server sends them, or with CRLF. */
 export class BlockReader {
   #rest = '';
 
@@ -145,7 +145,7 @@ export class BlockReader {
   }
 }
 
-/** Undefined where the block has neither an id nor data: a comment, or `retry`. */
+/** Returns undefined for a block without id and data: a comment, or `retry`. */
 function parse(block: string): StreamEvent | undefined {
   let id = '';
   let name = 'message';

@@ -1,4 +1,4 @@
-/** Files that the bundler takes besides modules. */
+/** Files other than modules that the bundler accepts. */
 declare module '*.css';
 declare module '*.svg' {
   const url: string;

@@ -1,17 +1,16 @@
 /**
- * Values as people read them. Amounts come as micro-units, in text or as safe integers, and stay
- * integers until they are text; a sign is always written where one means something, so that colour
- * never carries it alone. Times are UTC.
+ * Formats values for people. Amounts are micro-units, as text or safe integers, and stay integers until they
+ * are text. Signs are always written where they matter, so colour is never the only cue. Times are UTC.
  */
 
-/** An amount in micro-units as the API writes it: decimal text in v1, a number in v2. */
+/** An amount in micro-units as the API sends it: decimal text in v1, a number in v2. */
 export type Micro = string | number | bigint;
 
 const MICRO = 1_000_000n;
 const MINUS = '−';
 const GROUPS = new Intl.NumberFormat('en-US');
 
-/** `1,234.57`: half a unit of the last decimal is rounded away from zero. */
+/** `1,234.57`. Rounds half away from zero. */
 export function amount(micro: Micro, decimals = 2): string {
   const value = BigInt(micro);
   const magnitude = value < 0n ? -value : value;
@@ -23,18 +22,18 @@ export function amount(micro: Micro, decimals = 2): string {
   return `${value < 0n && rounded > 0n ? MINUS : ''}${whole}${part}`;
 }
 
-/** With `+` where it is above zero. */
+/** As `amount`, with `+` if it is above zero. */
 export function signed(micro: Micro, decimals = 2): string {
   const text = amount(micro, decimals);
   return BigInt(micro) > 0n && /[1-9]/.test(text) ? `+${text}` : text;
 }
 
-/** Every decimal, for the tooltip of a rounded amount. */
+/** All six decimals, for the tooltip of a rounded amount. */
 export function exact(micro: Micro): string {
   return `${amount(micro, 6)} USDC`;
 }
 
-/** `12.3k`, `4.56M`: for axes and tight columns; a value in whole units. */
+/** `12.3k`, `4.56M`: a value in whole units, for axes and narrow columns. */
 export function short(value: number): string {
   const size = Math.abs(value);
   const [unit, name] =
@@ -44,7 +43,7 @@ export function short(value: number): string {
   return `${value < 0 ? MINUS : ''}${text.replace(/\.0+$/, '')}${name}`;
 }
 
-/** Micro-units as a whole-unit number, for what is drawn and not read. */
+/** Micro-units as a number of whole units. For drawing only: it loses digits. */
 export function units(micro: Micro): number {
   return Number(micro) / Number(MICRO);
 }
@@ -70,7 +69,7 @@ export function count(value: number): string {
   return GROUPS.format(value);
 }
 
-/** A price of `usdc` for `shares` in cents, one decimal, rounded down as the API's price is. */
+/** Price in cents with one decimal. Rounds down, as the API does. */
 export function cents(usdc: Micro, shares: Micro): string {
   const parts = BigInt(shares);
   if (parts === 0n) return '–';
@@ -83,7 +82,7 @@ export function shortAddress(address: string): string {
   return `${address.slice(0, 6)}…${address.slice(-4)}`;
 }
 
-/** Milliseconds since the epoch of a time of the API, with `T` or a space; undefined for ''. */
+/** Milliseconds since the epoch of an API time, with `T` or a space; undefined for ''. */
 export function timeMs(text: string): number | undefined {
   if (text === '') return undefined;
   const iso = text.replace(' ', 'T');
@@ -113,7 +112,7 @@ export function day(text: string): string {
   return text.slice(0, 10);
 }
 
-/** What an outcome is paid a share, of 100 cents: half is for both, and nobody has won. */
+/** What an outcome pays per share, in cents. 50 means that both outcomes are paid alike. */
 export function paid(cents: number): string {
   if (cents === 0) return 'lost';
   return `${cents === 50 ? '50-50' : cents > 50 ? 'won' : 'lost'}: pays ${cents}¢ a share`;

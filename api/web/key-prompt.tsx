@@ -1,4 +1,4 @@
-/** Asks for the API key, once for a tab, and tries it before it is kept. */
+/** Asks for the API key, once per tab, and checks it before storing it. */
 import { useState } from 'preact/hooks';
 import { ask, ProblemError } from './client.ts';
 import { forgetKey, refusal, useKey } from './key.ts';
@@ -25,8 +25,8 @@ export function KeyPrompt() {
     <section class="prompt card">
       <h1>Your API key</h1>
       <p>
-        Everything here is read with your own key. It stays in this tab, is sent as a header only,
-        and is forgotten when the tab is closed.
+        The page uses your own key. It stays in this tab, is only sent as a header, and is forgotten
+        when the tab closes.
       </p>
       <form onSubmit={(event) => void tryKey(event)}>
         <label for="key">Key</label>

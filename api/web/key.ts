@@ -1,16 +1,16 @@
 /**
- * The API key of this browser tab: taken from `#key=…` of the address, which no browser sends to a
- * server, or typed by the user. Kept in the session storage only, so that it goes with the tab, and
- * handed to nothing but the header of requests. The address bar loses it at once.
+ * The API key of this browser tab. It comes from `#key=…` in the URL, which browsers never send to a server, or
+ * from the user. It is removed from the address bar at once, kept in session storage only, and sent only as a
+ * request header.
  */
 import { signal } from '@preact/signals';
 
 const STORAGE_NAME = 'fillstream.key';
 const FORM = /^[\w-]{1,200}$/;
 
-/** '' while there is none. */
+/** '' if there is none. */
 export const key = signal('');
-/** Why the key that was tried is not used any more, in the server's words. */
+/** The server's message about the key that was rejected. */
 export const refusal = signal('');
 
 export function useKey(given: string): void {
@@ -25,7 +25,7 @@ export function forgetKey(why = ''): void {
   key.value = '';
 }
 
-/** Begins with what the address or the tab's storage has, and takes a link that is pasted later. */
+/** Reads the key from the URL or session storage, also from a link that is pasted later. */
 export function openKey(): void {
   key.value = sessionStorage.getItem(STORAGE_NAME) ?? '';
   takeFromAddress();

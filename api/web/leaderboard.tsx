@@ -1,24 +1,23 @@
-/**
- * The leaderboard: a page of the ranking under the settings of the address. It is asked for again
- * when the board behind it was computed again, so that what is shown is never older than its age
- * says.
- */
+/** The leaderboard: one page of the ranking for the settings in the URL. Reloads when the board was recomputed. */
 import { useEffect, useMemo } from 'preact/hooks';
-import { Ago } from './ago.tsx';
 import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
+import { Sparkline } from './chart.tsx';
+import { Pager, Scroll } from './controls.tsx';
+import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
 import { count, span } from './format.ts';
-import { LeaderboardFilters } from './leaderboard-filters.tsx';
-import { leaderboardPath, pageSize, SORTS, setting, TIME_FRAMES } from './leaderboard-query.ts';
-import { Pnl, Roi, Share, Usdc } from './money.tsx';
-import { Pager } from './pager.tsx';
-import { Problem } from './problem.tsx';
+import {
+  LeaderboardFilters,
+  leaderboardPath,
+  pageSize,
+  SORTS,
+  setting,
+  TIME_FRAMES,
+} from './leaderboard-filters.tsx';
 import { query, setQuery } from './route.ts';
-import { Scroll } from './scroll.tsx';
 import { viewKeys } from './shortcuts.ts';
-import { Sparkline } from './sparkline.tsx';
 import { boardAgeMs, status } from './status-strip.tsx';
 import { TraderName } from './trader-name.tsx';
-import { useAnswer } from './use-answer.ts';
+import { Problem, useAnswer } from './use-answer.tsx';
 
 const LINE_HOURS = 24;
 
@@ -46,7 +45,7 @@ export function Leaderboard() {
     { refresh: refreshedAt },
   );
   const lineOf = useMemo(
-    // v2 has addresses in mixed case, the ranking in lower case.
+    // v2 returns mixed-case addresses, the ranking lower-case ones.
     () => new Map(lines.data?.lines.map(({ address, pnl }) => [address.toLowerCase(), pnl])),
     [lines.data],
   );
@@ -70,7 +69,7 @@ export function Leaderboard() {
           </div>
         ) : null
       ) : traders.length === 0 ? (
-        <p class="card empty">No trader matches these settings in this time frame.</p>
+        <p class="card empty">No traders match these filters in this time frame.</p>
       ) : (
         <Table traders={traders} lineOf={lineOf} busy={board.busy} />
       )}

@@ -1,7 +1,4 @@
-/**
- * Entry of the page: opens key, route, theme and shortcuts, and shows the view of the route, or asks
- * for a key where there is none.
- */
+/** Entry point of the page: shows the view of the current route, or asks for a key. */
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { render } from 'preact';
@@ -40,9 +37,7 @@ function View() {
     case 'market':
       return <Market key={at.id} id={at.id} />;
     default:
-      return (
-        <Nothing title="No such page">The address names nothing that this page shows.</Nothing>
-      );
+      return <Nothing title="Page not found">There is nothing at this address.</Nothing>;
   }
 }
 

@@ -1,15 +1,12 @@
-/** One market: what is decided, what became of it, who earned, and how the price moved. */
+/** One market: its state, totals, price line and top earners. */
 import { useEffect, useMemo } from 'preact/hooks';
 import type { MarketDetail, Market as MarketObject, Prices } from './answers.ts';
 import { Chart } from './chart.tsx';
-import { CopyButton } from './copy-button.tsx';
+import { CopyButton, Scroll } from './controls.tsx';
+import { Pnl, Roi, Usdc } from './figures.tsx';
 import { count, paid, short, span, timeMs, timeText, units } from './format.ts';
-import { Pnl, Roi, Usdc } from './money.tsx';
-import { Problem } from './problem.tsx';
-import { Scroll } from './scroll.tsx';
 import { TraderName } from './trader-name.tsx';
-import { useAnswer } from './use-answer.ts';
-import { useTicks } from './use-ticks.ts';
+import { Problem, useAnswer, useTicks } from './use-answer.tsx';
 
 const REFRESH_MS = 15_000;
 
@@ -72,7 +69,7 @@ export function Market({ id }: { readonly id: string }) {
           <h2 id="earners-title">Top earners</h2>
         </div>
         {top_earners.length === 0 ? (
-          <p class="card empty">Nobody has realised a gain here yet.</p>
+          <p class="card empty">No realised gains yet.</p>
         ) : (
           <Scroll label="Top earners">
             <table class="board-table">
@@ -160,7 +157,7 @@ function State({ market }: { readonly market: MarketObject }) {
   );
 }
 
-/** What each outcome was paid, where that is known. */
+/** What each outcome pays, if known. */
 function Outcomes({ market }: { readonly market: MarketObject }) {
   const cents = market.result < 0 ? undefined : [market.result, 100 - market.result];
   return (
@@ -210,7 +207,7 @@ function PriceLine(props: {
       </div>
       <Problem problem={line.problem} />
       {prices === undefined ? null : prices.length === 0 ? (
-        <p class="card empty">Nobody has traded here yet.</p>
+        <p class="card empty">No trades yet.</p>
       ) : (
         <div class="card charts">
           <Chart

@@ -1,6 +1,6 @@
 /**
- * Where the page is: the view by the path, and its settings by the query, both in the address bar,
- * so that every state is a link and Back works. Links inside the page do not load it again.
+ * Routing: the path selects the view, the query holds its settings. Every state is a link, and Back works. Links
+ * inside the page do not reload it.
  */
 import { signal } from '@preact/signals';
 
@@ -21,11 +21,11 @@ export function go(path: string): void {
   history.pushState(null, '', path);
   read();
   scrollTo(0, 0);
-  // A screen reader and the next Tab go on at the new view, not at a link that is gone.
+  // Screen readers and the Tab key continue in the new view, not at a link that is gone.
   document.querySelector<HTMLElement>('main')?.focus({ preventScroll: true });
 }
 
-/** Sets parameters, '' removes one; `typed` values replace the entry instead of adding to history. */
+/** Sets query parameters; '' removes one. `typed` values replace the history entry. */
 export function setQuery(
   changes: Readonly<Record<string, string>>,
   { typed = false }: { readonly typed?: boolean } = {},
@@ -56,7 +56,7 @@ function routeOf(path: string): Route {
   return path === '/manage/streams' ? { view: 'streams' } : { view: 'unknown' };
 }
 
-/** As it stands where it is no coding of anything: the server says what is wrong with it. */
+/** Returns malformed text unchanged: the server's error explains it. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);

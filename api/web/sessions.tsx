@@ -1,8 +1,9 @@
-/** The event streams of the account: those that are open over all processes, and those that ended. */
-import { Ago } from './ago.tsx';
+/** The account's event streams: open in any api process, and ended. */
+
 import type { EndedSessions, Session, Sessions, Stream } from './answers.ts';
+import { Scroll } from './controls.tsx';
+import { Ago } from './figures.tsx';
 import { count, span } from './format.ts';
-import { Scroll } from './scroll.tsx';
 
 export function SessionTables(props: {
   readonly open: Sessions | undefined;
@@ -21,7 +22,7 @@ export function SessionTables(props: {
           <h2 id="open-title">Open sessions</h2>
         </div>
         {open.length === 0 ? (
-          <p class="card empty">Nobody listens with this account.</p>
+          <p class="card empty">No open sessions.</p>
         ) : (
           <Scroll label="Open sessions">
             <table>

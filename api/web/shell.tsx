@@ -1,4 +1,4 @@
-/** What surrounds every view: the top bar with navigation and search, the status strip, and help. */
+/** The frame of every view: top bar with navigation and search, status strip, help. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import icon from './icon.svg';
@@ -72,7 +72,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
   );
 }
 
-/** A page that has nothing to show, and why. */
+/** A page with nothing to show, and the reason. */
 export function Nothing(props: { readonly title: string; readonly children: ComponentChildren }) {
   return (
     <section class="nothing">
@@ -84,7 +84,7 @@ export function Nothing(props: { readonly title: string; readonly children: Comp
 
 const ADDRESS = /^0x[0-9a-f]{40}$/i;
 
-/** Opens a trader by address, a market by id, condition id or slug. */
+/** Opens a trader by address, or a market by id, condition id or slug. */
 function Find() {
   const [text, setText] = useState('');
   function find(event: SubmitEvent): void {

@@ -1,13 +1,13 @@
 /**
- * Keys of the whole page. None works while the user types, and none with a modifier, so that the
- * browser's own stay what they are. Lists take part by marking their links with `data-row`.
+ * Keyboard shortcuts of the page. They are off while the user types and never use a modifier, so the browser's
+ * own shortcuts keep working. Lists mark their links with `data-row` to take part in j and k.
  */
 import { signal } from '@preact/signals';
 import { go } from './route.ts';
 
 export const helpOpen = signal(false);
 
-/** What a view adds while it is shown: key → action. */
+/** Shortcuts of the current view: key → action. */
 export const viewKeys = signal<Readonly<Record<string, () => void>>>({});
 
 export const SHORTCUTS: readonly (readonly [keys: string, meaning: string])[] = [
@@ -15,7 +15,7 @@ export const SHORTCUTS: readonly (readonly [keys: string, meaning: string])[] = 
   ['j, k', 'next and previous row'],
   ['Enter', 'open the row'],
   ['1 … 6', 'time frame of the leaderboard'],
-  ['Space', 'pause or go on (tape)'],
+  ['Space', 'pause or resume (tape)'],
   ['l, t, m', 'leaderboard, tape, my streams'],
   ['?', 'this list'],
 ];
@@ -58,7 +58,7 @@ function moveRow(step: number): void {
   row.scrollIntoView({ block: 'nearest' });
 }
 
-/** Whether what has the focus takes this key itself. */
+/** Whether the focused element handles this key itself. */
 function isTaken({ key, target }: KeyboardEvent): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (target.matches('input[type=radio], button, summary')) return key === ' ' || key === 'Enter';

@@ -1,6 +1,6 @@
 /**
- * How fresh everything is, at the foot of every view: read from /v2/status and /readyz while the tab
- * is visible. Ages go on growing between two readings. A part that is not well says so in words.
+ * How fresh everything is, at the bottom of every view. Polls /v2/status and /readyz while the tab is visible; ages
+ * keep counting between two polls. Problems are shown in words.
  */
 import { computed, signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
@@ -18,14 +18,14 @@ type Readiness = {
   readonly checks: Readonly<Record<string, { readonly ready: boolean; readonly detail: string }>>;
 };
 
-/** The last reading; undefined before the first. */
+/** Result of the last poll; undefined before the first. */
 export const status = signal<(Status & { readonly readAtMs: number }) | undefined>(undefined);
 const problem = signal('');
 const unready = signal<readonly string[]>([]);
-/** The second now, while something shows ages. */
+/** The current time, updated every second while ages are shown. */
 export const now = signal(Date.now());
 
-/** Milliseconds since the board of a time frame was computed; undefined while that is not known. */
+/** Milliseconds since the board of a time frame was computed; undefined if unknown. */
 export function boardAgeMs(frame: string): number | undefined {
   const reading = status.value;
   const board = reading?.boards.find((one) => one.time_frame === frame);
@@ -64,10 +64,7 @@ function Figures({ reading }: { readonly reading: NonNullable<typeof status.valu
       <Figure name="final block" title="newest final block, and its age">
         {count(reading.chain.final_block)} · {age(reading.chain.age_seconds)}
       </Figure>
-      <Figure
-        name="projection"
-        title="how much older the newest trade in the analytics is than the newest final one"
-      >
+      <Figure name="projection" title="how far analytics are behind the newest final block">
         {reading.projection.behind_seconds === 0
           ? 'current'
           : `${span(reading.projection.behind_seconds * 1_000)} behind`}
@@ -100,7 +97,7 @@ const state = computed(() => {
   if (problem.value !== '') return problem.value;
   if (unready.value.length > 0) return unready.value.join(' · ');
   const reading = status.value;
-  if (reading === undefined) return 'reading the state';
+  if (reading === undefined) return 'loading status';
   if (reading.projection.behind_seconds > BEHIND_LATE_SECONDS) return 'analytics are catching up';
   if (reading.chain.age_seconds > CHAIN_LATE_SECONDS) return 'blocks are late';
   return 'ok';
@@ -142,7 +139,7 @@ async function read(abort: AbortSignal): Promise<void> {
   }
 }
 
-/** 503 carries its reasons as 200 does. */
+/** A 503 has the same body as a 200. */
 async function readReadiness(abort: AbortSignal): Promise<Readiness> {
   try {
     const response = await fetch('/readyz', { signal: abort });

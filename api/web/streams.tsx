@@ -1,19 +1,14 @@
-/**
- * The managed streams of the account: list, create, change while they are listened to, watch, delete;
- * beside them the quotas of the tier and the sessions, open and ended.
- */
+/** The account's managed streams: list, create, edit, watch, delete; with the tier's quotas and the sessions. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Account, Streams as Answer, EndedSessions, Sessions, Stream } from './answers.ts';
-import { count, span } from './format.ts';
-import { Problem } from './problem.tsx';
+import { ask, ProblemError } from './client.ts';
+import { CopyButton } from './controls.tsx';
+import { count, shortAddress, span } from './format.ts';
 import { query, setQuery } from './route.ts';
 import { SessionTables } from './sessions.tsx';
-import { StreamForm } from './stream-form.tsx';
-import { StreamRow } from './stream-row.tsx';
 import { LiveTape } from './tape.tsx';
-import { useAnswer } from './use-answer.ts';
-import { useTicks } from './use-ticks.ts';
+import { Problem, useAnswer, useTicks } from './use-answer.tsx';
 
 const REFRESH_MS = 4_000;
 const ENDED_SHOWN = 20;
@@ -54,7 +49,7 @@ export function Streams() {
       <Problem problem={streams.problem ?? account.problem ?? sessions.problem} />
       <StreamForm onDone={changed} />
       {data === undefined ? null : data.length === 0 ? (
-        <p class="card empty">No stream yet. The first one is a name and a filter away.</p>
+        <p class="card empty">No streams yet. Create one with a name and a filter.</p>
       ) : (
         <ul class="streams">
           {data.map((stream) => (
@@ -71,7 +66,7 @@ function find(answer: Answer | undefined, id: string): Stream | undefined {
   return answer?.data.find((stream) => stream.id === id);
 }
 
-/** One stream, live; its filters change while it is watched. */
+/** One stream, live. Its filters can be edited while it runs. */
 function Watch(props: {
   readonly id: string;
   readonly stream: Stream | undefined;
@@ -161,4 +156,216 @@ function Quota(props: { readonly name: string; readonly children: ComponentChild
       <dd>{props.children}</dd>
     </div>
   );
+}
+
+/** One stream of the list with its actions. Deleting asks for confirmation in place. */
+
+const ENTRIES_SHOWN = 6;
+
+export function StreamRow({
+  stream,
+  onDone,
+}: {
+  readonly stream: Stream;
+  readonly onDone: () => void;
+}) {
+  const [editing, setEditing] = useState(false);
+  const [asking, setAsking] = useState(false);
+  const [problem, setProblem] = useState<ProblemError | undefined>(undefined);
+  const path = `/streams/${stream.id}`;
+
+  function change(request: Promise<unknown>): void {
+    setProblem(undefined);
+    request.then(onDone, (error: unknown) => {
+      if (!(error instanceof ProblemError)) throw error;
+      setProblem(error);
+    });
+  }
+
+  return (
+    <li class="card stream">
+      <div class="stream-head">
+        <h2>{stream.name}</h2>
+        <span class={`badge${stream.enabled ? ' open' : ''}`}>
+          {stream.enabled ? 'enabled' : 'disabled'}
+        </span>
+        <span class="soft">
+          {count(stream.active_sessions)} {stream.active_sessions === 1 ? 'listener' : 'listeners'}
+        </span>
+        <span class="push" />
+        <button
+          type="button"
+          class="primary"
+          disabled={!stream.enabled}
+          onClick={() => setQuery({ watch: stream.id })}
+        >
+          Watch
+        </button>
+        <button type="button" aria-expanded={editing} onClick={() => setEditing(!editing)}>
+          Edit
+        </button>
+        <button
+          type="button"
+          onClick={() =>
+            change(ask(`${path}/meta`, { method: 'PUT', body: { enabled: !stream.enabled } }))
+          }
+        >
+          {stream.enabled ? 'Disable' : 'Enable'}
+        </button>
+        {asking ? (
+          <>
+            <button
+              type="button"
+              class="danger"
+              onClick={() => change(ask(path, { method: 'DELETE' }))}
+            >
+              Delete permanently
+            </button>
+            <button type="button" onClick={() => setAsking(false)}>
+              Keep
+            </button>
+          </>
+        ) : (
+          <button type="button" class="danger" onClick={() => setAsking(true)}>
+            Delete
+          </button>
+        )}
+      </div>
+      <p class="tags">
+        <List name="traders" entries={stream.addresses.map(shortAddress)} />
+        <List name="tags" entries={stream.tags} />
+        <List name="series" entries={stream.series} />
+        {stream.addresses.length + stream.tags.length + stream.series.length === 0 ? (
+          <span class="soft">every match</span>
+        ) : null}
+      </p>
+      <p class="ids">
+        id <code>{stream.id}</code>
+        <CopyButton text={stream.id} what="the stream's id" />
+      </p>
+      <Problem problem={problem} />
+      {editing ? (
+        <StreamForm
+          stream={stream}
+          onDone={() => {
+            setEditing(false);
+            onDone();
+          }}
+        />
+      ) : null}
+    </li>
+  );
+}
+
+function List({ name, entries }: { readonly name: string; readonly entries: readonly string[] }) {
+  if (entries.length === 0) return null;
+  const more = entries.length - ENTRIES_SHOWN;
+  return (
+    <>
+      <span class="soft">{name}</span>
+      {entries.slice(0, ENTRIES_SHOWN).map((entry) => (
+        <span key={entry} class="tag">
+          {entry}
+        </span>
+      ))}
+      {more > 0 ? <span class="soft">and {count(more)} more</span> : null}
+    </>
+  );
+}
+
+/** Name and filters of a stream, to create or edit it. */
+
+const LISTS = [
+  { name: 'addresses', label: 'Traders (addresses, comma-separated)' },
+  { name: 'tags', label: 'Tags (comma-separated)' },
+  { name: 'series', label: 'Series (slugs, comma-separated)' },
+] as const;
+
+type Texts = Readonly<Record<'name' | (typeof LISTS)[number]['name'], string>>;
+const EMPTY: Texts = { name: '', addresses: '', tags: '', series: '' };
+
+/** The stream to edit; without it, the form creates one. */
+export function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => void }) {
+  const { stream, onDone } = props;
+  const [texts, setTexts] = useState<Texts>(stream === undefined ? EMPTY : textsOf(stream));
+  const [problem, setProblem] = useState<ProblemError | undefined>(undefined);
+  const [busy, setBusy] = useState(false);
+
+  async function send(event: SubmitEvent): Promise<void> {
+    event.preventDefault();
+    setBusy(true);
+    setProblem(undefined);
+    try {
+      if (stream === undefined) {
+        await ask('/streams', { method: 'POST', body: bodyOf(texts) });
+        setTexts(EMPTY);
+      } else {
+        const path = `/streams/${stream.id}`;
+        const { name, ...lists } = bodyOf(texts);
+        await ask(`${path}/subscription`, { method: 'PUT', body: lists });
+        if (name !== stream.name) await ask(`${path}/meta`, { method: 'PUT', body: { name } });
+      }
+      onDone();
+    } catch (error) {
+      if (!(error instanceof ProblemError)) throw error;
+      setProblem(error);
+    }
+    setBusy(false);
+  }
+
+  return (
+    <form class="card stream-form" onSubmit={(event) => void send(event)}>
+      <label class="field tall">
+        <span>Name</span>
+        <input
+          name="name"
+          required
+          maxLength={64}
+          autocomplete="off"
+          value={texts.name}
+          onInput={(event) => setTexts({ ...texts, name: event.currentTarget.value })}
+        />
+      </label>
+      {LISTS.map(({ name, label }) => (
+        <label key={name} class="field tall">
+          <span>{label}</span>
+          <input
+            name={name}
+            autocomplete="off"
+            spellcheck={false}
+            value={texts[name]}
+            onInput={(event) => setTexts({ ...texts, [name]: event.currentTarget.value })}
+          />
+        </label>
+      ))}
+      <button type="submit" class="primary" disabled={busy}>
+        {stream === undefined ? 'Create stream' : 'Save'}
+      </button>
+      {problem === undefined ? null : (
+        <div class="form-problem">
+          <Problem problem={problem} />
+        </div>
+      )}
+    </form>
+  );
+}
+
+function textsOf({ name, addresses, tags, series }: Stream): Texts {
+  return {
+    name,
+    addresses: addresses.join(', '),
+    tags: tags.join(', '),
+    series: series.join(', '),
+  };
+}
+
+function bodyOf({ name, addresses, tags, series }: Texts) {
+  return { name, addresses: listOf(addresses), tags: listOf(tags), series: listOf(series) };
+}
+
+function listOf(text: string): string[] {
+  return text
+    .split(',')
+    .map((part) => part.trim())
+    .filter((part) => part !== '');
 }

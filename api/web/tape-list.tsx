@@ -1,15 +1,13 @@
 /**
- * The rows of a tape that can be seen, newest first: a table of which only the visible part exists.
- * At the top it follows the stream; scrolled away from there, or paused, it stands still and counts
- * what is new. A row is built again only when its state changes.
+ * The rows of a tape, newest first, as a virtual list: only visible rows exist. At the top it follows the stream;
+ * paused or scrolled away, it stands still and counts new rows. A row renders again only when its state changes.
  */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { amount, cents, clock, count, exact, shortAddress } from './format.ts';
-import type { Participant, Row } from './tape-row.ts';
-import type { TapeStore } from './tape-store.ts';
+import type { Participant, Row, TapeStore } from './tape-store.ts';
 
-/** As the style sheet has them: on a phone a row has two lines. */
+/** Must match the style sheet: on a phone, a row has two lines. */
 const ROW_PIXELS = 30;
 const PHONE_ROW_PIXELS = 52;
 const PHONE = matchMedia('(max-width: 760px)');
@@ -28,7 +26,7 @@ export function TapeList({ store, paused, chosen, onChoose }: Props) {
   const [height, setHeight] = useState(600);
   const [rowPixels, setRowPixels] = useState(rowPixelsNow);
   const built = useRef(new WeakMap<Row, { readonly state: string; readonly node: VNode }>());
-  /** What is shown while the list stands still, however many rows the store drops meanwhile. */
+  /** The rows shown while the list stands still, even if the store drops them meanwhile. */
   const frozen = useRef<readonly Row[] | undefined>(undefined);
   const choose = useRef(onChoose);
   choose.current = onChoose;
@@ -44,7 +42,7 @@ export function TapeList({ store, paused, chosen, onChoose }: Props) {
     return () => observer.disconnect();
   }, []);
 
-  // Read so that a flush renders again.
+  // Subscribes this component to flushes.
   void store.version.value;
   if (!paused && top <= 0) frozen.current = undefined;
   else frozen.current ??= store.rows.slice();
@@ -139,7 +137,7 @@ export function TapeList({ store, paused, chosen, onChoose }: Props) {
   );
 }
 
-/** Stands for rows that are not built. */
+/** Takes the space of rows that are not rendered. */
 function Space({ pixels }: { readonly pixels: number }) {
   if (pixels <= 0) return null;
   return (

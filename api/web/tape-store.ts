@@ -1,22 +1,134 @@
 /**
- * The rows of a tape: the newest of a stream, each pending until its transaction is final or void.
- * Changes are collected and told at most every FLUSH_MS, whatever the rate. Nothing of it knows how
- * rows look.
+ * The rows of a tape: the newest matches of a stream, each pending until its transaction is final or void. Rows
+ * are read from both event forms, `order` (labelled) of the order feed and `tx` of a managed stream; amounts stay
+ * decimal text. Changes are batched and announced at most every FLUSH_MS, whatever the rate. The store does not
+ * know how rows look.
  */
 import { type Signal, signal } from '@preact/signals';
 import { ask, ProblemError } from './client.ts';
 import { openEventStream, type StreamEvent, type StreamState } from './event-stream.ts';
 import { span } from './format.ts';
-import { type Row, rowOfOrder, rowOfTransaction } from './tape-row.ts';
+
+export type RowState = 'pending' | 'final' | 'void';
+
+export type Participant = {
+  readonly address: string;
+  readonly name: string;
+  readonly side: 'BUY' | 'SELL';
+  readonly outcome: string;
+  readonly usdc: string;
+  readonly shares: string;
+  readonly fee: string;
+};
+
+export type Row = {
+  /** Number of the row, counting all rows the tape ever had. */
+  readonly number: number;
+  /** Cursor in the feed. */
+  readonly position: string;
+  readonly txHash: string;
+  /** Identifies the match inside its transaction; only managed streams send it. */
+  readonly takerOrderHash: string;
+  readonly detectedAtMs: number;
+  readonly market: {
+    readonly id: string;
+    readonly question: string;
+    readonly tags: readonly string[];
+  };
+  readonly taker: Participant;
+  readonly makers: readonly Participant[];
+  state: RowState;
+  /** Why it is void. */
+  reason: string;
+};
+
+type LabelledOrder = {
+  readonly side: 'BUY' | 'SELL';
+  readonly usdc: string;
+  readonly shares: string;
+  readonly fee: string;
+  readonly outcome: string;
+  readonly trader: { readonly address: string; readonly name: string };
+};
+
+type Labelled = {
+  readonly tx_hash: string;
+  readonly timestamp: string;
+  readonly market: { readonly id: string; readonly question: string; readonly tags: string[] };
+  readonly taker_order: LabelledOrder;
+  readonly maker_orders: readonly LabelledOrder[];
+};
+
+type TxParticipant = Omit<LabelledOrder, 'trader'> & {
+  readonly user: { readonly address: string; readonly name: string };
+  readonly order: { readonly order_hash: string };
+};
+
+type Transaction = {
+  readonly tx_hash: string;
+  readonly timestamp: string;
+  readonly market: {
+    readonly id: number;
+    readonly condition_id: string;
+    readonly question: string;
+    readonly tags_slug: string[];
+  };
+  readonly taker: TxParticipant;
+  readonly makers: readonly TxParticipant[];
+};
+
+type Place = { readonly number: number; readonly position: string };
+
+export function rowOfOrder(place: Place, data: string): Row {
+  const order = JSON.parse(data) as Labelled;
+  return {
+    ...place,
+    txHash: order.tx_hash,
+    takerOrderHash: '',
+    detectedAtMs: Date.parse(order.timestamp.replace(' ', 'T')),
+    market: { id: order.market.id, question: order.market.question, tags: order.market.tags },
+    taker: participant(order.taker_order, order.taker_order.trader),
+    makers: order.maker_orders.map((maker) => participant(maker, maker.trader)),
+    state: 'pending',
+    reason: '',
+  };
+}
+
+export function rowOfTransaction(place: Place, data: string): Row {
+  const transaction = JSON.parse(data) as Transaction;
+  const { market } = transaction;
+  return {
+    ...place,
+    txHash: transaction.tx_hash,
+    takerOrderHash: transaction.taker.order.order_hash,
+    detectedAtMs: Date.parse(transaction.timestamp),
+    market: {
+      id: market.id === 0 ? market.condition_id : String(market.id),
+      question: market.question,
+      tags: market.tags_slug,
+    },
+    taker: participant(transaction.taker, transaction.taker.user),
+    makers: transaction.makers.map((maker) => participant(maker, maker.user)),
+    state: 'pending',
+    reason: '',
+  };
+}
+
+function participant(
+  { side, outcome, usdc, shares, fee }: Omit<LabelledOrder, 'trader'>,
+  { address, name }: { readonly address: string; readonly name: string },
+): Participant {
+  return { address, name, side, outcome, usdc, shares, fee };
+}
 
 const ROWS_MAX = 5_000;
-/** Rows are dropped in bulk, so that dropping is not paid for with each event. */
+/** Rows are dropped in bulk rather than one per event. */
 const ROWS_SLACK = 500;
 const FLUSH_MS = 250;
-/** Of what comes after a pause: long enough for what comes together. */
+/** Delay of the first flush after a pause: events often arrive together. */
 const FIRST_FLUSH_MS = 50;
 const FINAL_EVERY_MS = 2_000;
-/** Of all transactions, shown or not: finality may be heard before a match that is replayed. */
+/** Counts all transactions, shown or not: a replayed match can arrive after it became final. */
 const FINAL_KEPT_MAX = 20_000;
 const RATE_SECONDS = 5;
 
@@ -32,14 +144,14 @@ type FinalMatches = {
 };
 
 export class TapeStore {
-  /** Oldest first. Grows in place: what is shown follows `version`. */
+  /** Oldest first. Changes in place: readers follow `version`. */
   readonly rows: Row[] = [];
   readonly version = signal(0);
   readonly state: Signal<StreamState> = signal({ kind: 'connecting' });
   readonly notice = signal<Notice | undefined>(undefined);
-  /** Events a second over the last seconds. */
+  /** Events per second over the last seconds. */
   readonly rate = signal(0);
-  /** Of the newest match; read with `version`: told by itself it would draw with every event. */
+  /** Of the newest match. Not a signal of its own: it would redraw with every event. */
   position = '';
   #number = 0;
   readonly #byTx = new Map<string, Row[]>();
@@ -58,7 +170,7 @@ export class TapeStore {
       setInterval(() => this.#measure(), 1_000),
     ];
     let closeStream = () => {};
-    // The cursor first: a match that is shown later cannot become final before it.
+    // Read the cursor first: a match shown later cannot become final before it.
     void this.#readFinal(ended.signal).then(() => {
       if (ended.signal.aborted) return;
       closeStream = openEventStream(path, {
@@ -118,7 +230,7 @@ export class TapeStore {
   #drop(): void {
     for (const dropped of this.rows.splice(0, this.rows.length - ROWS_MAX)) {
       const own = this.#byTx.get(dropped.txHash);
-      // Rows come in order: of a transaction's own rows this is the oldest.
+      // Rows arrive in order, so this is the oldest row of the transaction.
       if (own !== undefined && own.length > 1) own.shift();
       else this.#byTx.delete(dropped.txHash);
     }
@@ -128,7 +240,7 @@ export class TapeStore {
     const told = JSON.parse(event.data) as { tx_hash: string; match_id: string; reason: string };
     const [, orderHash = ''] = told.match_id.split(':');
     for (const row of this.#byTx.get(told.tx_hash) ?? []) {
-      // Only a managed stream tells of its rows which match of the transaction they are.
+      // Only managed streams say which match of the transaction a row is.
       if (row.takerOrderHash !== '' && row.takerOrderHash !== orderHash) continue;
       row.state = 'void';
       row.reason = told.reason;
@@ -146,7 +258,7 @@ export class TapeStore {
     this.#resume = undefined;
     this.notice.value = {
       kind: 'gap',
-      text: `Events after position ${told.requested} are not kept any more: the tape goes on at ${told.first_available}.`,
+      text: `Events after ${told.requested} are no longer available. The tape continues at ${told.first_available}.`,
     };
   }
 
@@ -160,10 +272,10 @@ export class TapeStore {
   #tellResume(from: string): void {
     const resume = this.#resume;
     if (resume === undefined) return;
-    const where = from === '' ? 'from now on' : `after position ${from}`;
+    const where = from === '' ? 'from now on' : `after ${from}`;
     this.notice.value = {
       kind: 'resumed',
-      text: `The connection was cut for ${span(Math.max(1_000, resume.cutMs))}. Resumed ${where}: ${resume.caughtUp} events of that time came after, none is missing.`,
+      text: `The connection was cut for ${span(Math.max(1_000, resume.cutMs))}. Resumed ${where}: ${resume.caughtUp} missed events were delivered, none is missing.`,
     };
   }
 
@@ -177,7 +289,7 @@ export class TapeStore {
         for (const txHash of answer.tx_hashes) this.#confirm(txHash);
       }
     } catch (error) {
-      // Asked again from the same cursor; the tape's own state tells of an outage.
+      // The next poll uses the same cursor; the tape's state shows the outage.
       if (!signal.aborted && !(error instanceof ProblemError)) throw error;
     }
   }
@@ -189,7 +301,7 @@ export class TapeStore {
       this.#final.delete(oldest);
     }
     for (const row of this.#byTx.get(txHash) ?? []) {
-      // A void is told of what did not happen in a transaction that itself may well be final.
+      // A match can be void although its transaction is final.
       if (row.state !== 'pending') continue;
       row.state = 'final';
       this.#changed();

@@ -1,30 +1,29 @@
 /**
- * The live tape: every match that fits the filters, when it is first seen. Filters stand in the
- * address of the page under the names of the API; with other filters it is another tape.
+ * The live tape: every match that fits the filters, as soon as it is seen. Filters live in the page's URL under the
+ * API's parameter names; other filters make another tape.
  */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { count, span } from './format.ts';
-import { Problem } from './problem.tsx';
+import { CopyButton, TypedField } from './controls.tsx';
+import { Side } from './figures.tsx';
+import { amount, cents, count, exact, shortAddress, span, timeText } from './format.ts';
 import { query, setQuery } from './route.ts';
 import { viewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
-import { TapeDetail } from './tape-detail.tsx';
 import { TapeList } from './tape-list.tsx';
-import type { Row } from './tape-row.ts';
-import { TapeStore } from './tape-store.ts';
-import { TypedField } from './typed-field.tsx';
+import { type Row, TapeStore } from './tape-store.ts';
+import { Problem } from './use-answer.tsx';
 
 const FILTERS = [
-  { name: 'traders', label: 'Traders (addresses, by comma)', chip: 'traders', wide: true },
-  { name: 'tags', label: 'Tags (by comma)', chip: 'tags', wide: true },
-  { name: 'series', label: 'Series (slugs, by comma)', chip: 'series', wide: true },
-  { name: 'min_usdc', label: 'USDC from', chip: 'USDC ≥', wide: false },
-  { name: 'max_usdc', label: 'USDC to', chip: 'USDC ≤', wide: false },
-  { name: 'min_shares', label: 'Shares from', chip: 'shares ≥', wide: false },
-  { name: 'max_shares', label: 'Shares to', chip: 'shares ≤', wide: false },
-  { name: 'min_price', label: 'Price from, ¢', chip: 'price ≥', wide: false },
-  { name: 'max_price', label: 'Price to, ¢', chip: 'price ≤', wide: false },
+  { name: 'traders', label: 'Traders (addresses, comma-separated)', chip: 'traders', wide: true },
+  { name: 'tags', label: 'Tags (comma-separated)', chip: 'tags', wide: true },
+  { name: 'series', label: 'Series (slugs, comma-separated)', chip: 'series', wide: true },
+  { name: 'min_usdc', label: 'Min size, USDC', chip: 'USDC ≥', wide: false },
+  { name: 'max_usdc', label: 'Max size, USDC', chip: 'USDC ≤', wide: false },
+  { name: 'min_shares', label: 'Min shares', chip: 'shares ≥', wide: false },
+  { name: 'max_shares', label: 'Max shares', chip: 'shares ≤', wide: false },
+  { name: 'min_price', label: 'Min price, ¢', chip: 'price ≥', wide: false },
+  { name: 'max_price', label: 'Max price, ¢', chip: 'price ≤', wide: false },
 ] as const;
 
 export function Tape() {
@@ -83,7 +82,7 @@ export function Tape() {
   );
 }
 
-/** A tape of one stream, with its own state. */
+/** A tape of one event stream. */
 export function LiveTape(props: {
   readonly title: string;
   readonly path: string;
@@ -110,12 +109,12 @@ export function LiveTape(props: {
       </div>
       <div class="controls">
         <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>
-          {paused ? 'Go on' : 'Pause'}
+          {paused ? 'Resume' : 'Pause'}
         </button>
         {props.controls}
       </div>
       {props.below}
-      <Told store={store} />
+      <Notice store={store} />
       {chosen === undefined ? null : (
         <TapeDetail row={chosen} onClose={() => setChosen(undefined)} />
       )}
@@ -151,7 +150,7 @@ function stateText(state: TapeStore['state']['value']): string {
     case 'live':
       return 'live';
     case 'waiting':
-      return `${state.why}; trying again in ${span(Math.max(0, state.tryAtMs - now.value))}`;
+      return `${state.why}; retrying in ${span(Math.max(0, state.tryAtMs - now.value))}`;
     case 'refused':
       return 'refused';
   }
@@ -162,12 +161,12 @@ function Figures({ store }: { readonly store: TapeStore }) {
   return (
     <>
       {store.rate.value.toFixed(1)} events/s · {count(store.rows.length)} rows
-      {store.position === '' ? '' : ` · position ${store.position}`}
+      {store.position === '' ? '' : ` · cursor ${store.position}`}
     </>
   );
 }
 
-function Told({ store }: { readonly store: TapeStore }) {
+function Notice({ store }: { readonly store: TapeStore }) {
   const state = store.state.value;
   const notice = store.notice.value;
   if (state.kind === 'refused') return <Problem problem={state.problem} />;
@@ -181,7 +180,7 @@ function Told({ store }: { readonly store: TapeStore }) {
           store.notice.value = undefined;
         }}
       >
-        Understood
+        Dismiss
       </button>
     </p>
   );
@@ -189,4 +188,80 @@ function Told({ store }: { readonly store: TapeStore }) {
 
 function shortened(value: string): string {
   return value.length > 24 ? `${value.slice(0, 22)}…` : value;
+}
+
+/** One match with all its participants. */
+export function TapeDetail({ row, onClose }: { readonly row: Row; readonly onClose: () => void }) {
+  return (
+    <aside class="card detail" aria-labelledby="detail-title">
+      <div class="section-head">
+        <h2 id="detail-title">
+          <a href={`/market/${row.market.id}`}>
+            {row.market.question === '' ? 'Unlisted market' : row.market.question}
+          </a>
+        </h2>
+        <button type="button" class="push" onClick={onClose}>
+          Close
+        </button>
+      </div>
+      <p class="sub">
+        {row.state === 'void' ? `void: ${row.reason.replaceAll('_', ' ')}` : row.state} · detected{' '}
+        {timeText(row.detectedAtMs)} · cursor {row.position}
+      </p>
+      <p class="sub">
+        transaction <code>{shortHash(row.txHash)}</code>
+        <CopyButton text={row.txHash} what="the transaction hash" />
+      </p>
+      <div class="scroll">
+        <table class="inner">
+          <thead>
+            <tr>
+              <th scope="col">Role</th>
+              <th scope="col">Trader</th>
+              <th scope="col">Side</th>
+              <th scope="col">Outcome</th>
+              <th scope="col" class="figure">
+                Price
+              </th>
+              <th scope="col" class="figure">
+                Shares
+              </th>
+              <th scope="col" class="figure">
+                USDC
+              </th>
+              <th scope="col" class="figure">
+                Fee
+              </th>
+            </tr>
+          </thead>
+          <tbody>
+            {[row.taker, ...row.makers].map((fill, index) => (
+              <tr key={index}>
+                <td>{index === 0 ? 'taker' : 'maker'}</td>
+                <td>
+                  <a href={`/trader/${fill.address}`} title={fill.address}>
+                    {fill.name === '' ? shortAddress(fill.address) : fill.name}
+                  </a>
+                </td>
+                <td>
+                  <Side side={fill.side} />
+                </td>
+                <td>{fill.outcome}</td>
+                <td class="figure">{cents(fill.usdc, fill.shares)}</td>
+                <td class="figure">{amount(fill.shares)}</td>
+                <td class="figure" title={exact(fill.usdc)}>
+                  {amount(fill.usdc)}
+                </td>
+                <td class="figure">{amount(fill.fee)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </aside>
+  );
+}
+
+function shortHash(hash: string): string {
+  return `${hash.slice(0, 12)}…${hash.slice(-6)}`;
 }

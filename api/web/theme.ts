@@ -1,4 +1,4 @@
-/** Light or dark: the system's choice until the user makes one, which this browser remembers. */
+/** Light or dark: follows the system until the user chooses; the browser remembers the choice. */
 import { signal } from '@preact/signals';
 
 export type Theme = 'auto' | 'light' | 'dark';
@@ -8,7 +8,7 @@ const NEXT: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dar
 const SYSTEM = matchMedia('(prefers-color-scheme: dark)');
 
 export const theme = signal<Theme>('auto');
-/** Grows with every change of colours, for what draws them itself. */
+/** Increases with every change of colours, for components that draw on a canvas. */
 export const colours = signal(0);
 
 export function openTheme(): void {
@@ -26,8 +26,8 @@ export function nextTheme(): void {
 }
 
 /**
- * The present colour of a custom property of the style sheet, as a canvas takes it: a property keeps
- * its text (`light-dark(…)`), so that an element has to take the colour first.
+ * Returns the current colour of a custom property in a form that a canvas accepts. The property itself is
+ * text such as `light-dark(…)`, so an element has to resolve it.
  */
 export function colour(name: string, opacity = 1): string {
   const probe = document.createElement('i');

@@ -1,10 +1,9 @@
-/** How the PnL of the last 30 days came about: summed up, and hour by hour below. */
+/** A trader's PnL of the last 30 days: cumulative, and per hour below. */
 import { useMemo, useState } from 'preact/hooks';
 import type { Hourly } from './answers.ts';
 import { Chart } from './chart.tsx';
 import { amount, short, signed, timeMs, units } from './format.ts';
-import { Problem } from './problem.tsx';
-import { useAnswer } from './use-answer.ts';
+import { Problem, useAnswer } from './use-answer.tsx';
 
 const HOUR_SECONDS = 3_600;
 
@@ -39,19 +38,19 @@ export function TraderCharts(props: {
       <Problem problem={hourly.problem} />
       {stats === undefined ? (
         <div class="card loading" role="status">
-          {hourly.busy ? 'Loading…' : 'Nothing to draw'}
+          {hourly.busy ? 'Loading…' : 'No data'}
         </div>
       ) : stats.length === 0 ? (
-        <p class="card empty">Nothing happened in these 30 days.</p>
+        <p class="card empty">No activity in the last 30 days.</p>
       ) : (
         <div class="card charts">
           <Chart
-            label="PnL summed up, USDC"
+            label="Cumulative PnL, USDC"
             height={220}
             times={hours.times}
             series={{ kind: 'line', values: hours.sums, above: 'gain', below: 'loss' }}
             tick={short}
-            tell={(index) => `${signed(hours.exactSums[index] ?? 0)} USDC so far`}
+            tell={(index) => `${signed(hours.exactSums[index] ?? 0)} USDC`}
             group="trader"
           />
           <Chart
@@ -77,7 +76,7 @@ function tellHour(stat: Stat | undefined): string {
   return `${signed(stat.pnl)} USDC in the hour, volume ${volume}, fees ${amount(stat.fee)}, ${stat.market_count} markets, ${stat.win_count} won`;
 }
 
-/** Every hour from the first with activity to the last; the API leaves out those without. */
+/** Fills in the hours without activity, which the API leaves out. */
 function everyHour(stats: readonly Stat[]) {
   const known = new Map(stats.map((stat) => [(timeMs(stat.hour) ?? 0) / 1_000, stat]));
   const [first, last] = [Math.min(...known.keys()), Math.max(...known.keys())];

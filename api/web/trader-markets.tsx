@@ -1,15 +1,11 @@
-/** The markets of a trader, newest trade first; each opens to its fills. */
+/** A trader's markets, newest trade first. Each expands to its fills. */
 import { useState } from 'preact/hooks';
-import { Ago } from './ago.tsx';
 import type { History, HistoryEntry, Orders } from './answers.ts';
+import { Pager, Scroll } from './controls.tsx';
+import { Ago, Pnl, Roi, Side, Usdc } from './figures.tsx';
 import { amount, cents, exact, timeMs, timeText } from './format.ts';
-import { Pnl, Roi, Usdc } from './money.tsx';
-import { Pager } from './pager.tsx';
-import { Problem } from './problem.tsx';
 import { query, setQuery } from './route.ts';
-import { Scroll } from './scroll.tsx';
-import { Side } from './side.tsx';
-import { useAnswer } from './use-answer.ts';
+import { Problem, useAnswer } from './use-answer.tsx';
 
 const PAGE = 20;
 const CHOICES = [
@@ -46,7 +42,7 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
       </div>
       <Problem problem={page.problem} />
       {page.data === undefined ? null : page.data.history.length === 0 ? (
-        <p class="card empty">No such market.</p>
+        <p class="card empty">No markets.</p>
       ) : (
         <Scroll label="Markets of the trader">
           <table class="history">

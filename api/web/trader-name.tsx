@@ -1,6 +1,6 @@
 /**
- * A trader as a link: a small picture drawn from the address, and the name or the address. Profile
- * images are on other hosts, which this page never asks for anything.
+ * A link to a trader: a small picture drawn from the address, and the name or the address. Profile images are on
+ * other hosts, which this page never contacts.
  */
 import { shortAddress } from './format.ts';
 
@@ -22,7 +22,7 @@ export function TraderName({ profile, row }: { readonly profile: Named; readonly
 
 const CELLS = 5;
 
-/** Five by five cells, mirrored, in a colour of the address: the same for every reader. */
+/** Five by five mirrored cells; pattern and colour follow from the address. */
 export function Picture({
   address,
   size = 20,

@@ -1,18 +1,14 @@
-/** One trader: who it is, what the windows say, how the PnL came about, and in which markets. */
+/** One trader: profile, windows, PnL charts, tags and markets. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { Ago } from './ago.tsx';
 import type { Trader as Answer, TraderV2, Window } from './answers.ts';
-import { CopyButton } from './copy-button.tsx';
+import { CopyButton, Scroll } from './controls.tsx';
+import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
 import { count, day, shortAddress } from './format.ts';
-import { Pnl, Roi, Share, Usdc } from './money.tsx';
-import { Problem } from './problem.tsx';
-import { Scroll } from './scroll.tsx';
 import { TraderCharts } from './trader-charts.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
 import { Picture } from './trader-name.tsx';
-import { useAnswer } from './use-answer.ts';
-import { useTicks } from './use-ticks.ts';
+import { Problem, useAnswer, useTicks } from './use-answer.tsx';
 
 const WINDOWS = [
   { name: 't_1h', title: '1 hour' },
@@ -23,7 +19,7 @@ const WINDOWS = [
   { name: 't_30d', title: '30 days' },
 ] as const;
 
-/** Windows move with the clock; they are read again as often. */
+/** Windows move with the clock, so they are reloaded. */
 const REFRESH_MS = 15_000;
 
 export function Trader({ address }: { readonly address: string }) {

@@ -28,8 +28,8 @@ export function leaderboardTests(stage: Stage): void {
       await page.getByLabel('Tag').selectOption('crypto');
       await page.getByRole('button', { name: 'Win rate' }).click();
       await page.getByRole('button', { name: /^Filters/ }).click();
-      await page.getByLabel('Markets from').fill('3');
-      await page.getByLabel('ROI from, %').fill('-50.5');
+      await page.getByLabel('Min markets').fill('3');
+      await page.getByLabel('Min ROI, %').fill('-50.5');
       const asked = 'time_frame=7D&sort_by=win_rate&order=desc&tag=crypto&offset=0';
       await expectBoard(watched, `${asked}&min_roi=-50.5&min_market_count=3`);
       expect(new URL(page.url()).searchParams.toString()).toBe(
@@ -65,7 +65,7 @@ export function leaderboardTests(stage: Stage): void {
       const { page } = await stage.at('/?time_frame=1H&min_win_rate=101');
       await expectText(page.getByRole('alert'), 'min_win_rate: got "101"');
       await page.goto(`${stage.url}/?time_frame=1H&min_market_count=100000`);
-      await expectText(page.locator('.empty'), 'No trader matches');
+      await expectText(page.locator('.empty'), 'No traders match');
     });
 
     test('works by keyboard alone', async () => {

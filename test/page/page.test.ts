@@ -83,7 +83,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     await page.locator('.stream').getByRole('button', { name: 'Disable' }).click();
     await expectText(page.locator('.stream .badge'), 'disabled');
     await page.locator('.stream').getByRole('button', { name: 'Delete' }).click();
-    await page.getByRole('button', { name: 'Delete for good' }).click();
+    await page.getByRole('button', { name: 'Delete permanently' }).click();
     await page.locator('.stream').waitFor({ state: 'detached' });
     expect(await streams()).toEqual([]);
   });

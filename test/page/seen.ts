@@ -55,7 +55,7 @@ export async function rowCount(page: Page): Promise<number> {
 /** Of the newest match that the page has heard. */
 export async function position(page: Page): Promise<string> {
   const text = await page.locator('[data-stream]').innerText();
-  return /position (\d+)/.exec(text)?.[1] ?? '';
+  return /cursor (\d+)/.exec(text)?.[1] ?? '';
 }
 
 /** Of the rows that are built, newest first. */

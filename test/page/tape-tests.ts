@@ -42,7 +42,7 @@ export function tapeTests(stage: Stage): void {
       const { page } = await stage.at('/tape');
       await page.locator('tr[data-position]').nth(25).waitFor();
       process.kill(stage.service.pidOf('api'), 'SIGKILL');
-      await expectText(page.locator('[data-stream]'), 'trying again');
+      await expectText(page.locator('[data-stream]'), 'retrying');
       await expectText(page.locator('.told.resumed'), 'none is missing');
       const rowsAfter = await rowCount(page);
       await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(rowsAfter + 40);

@@ -1,7 +1,18 @@
-/** Amounts and ratios in tables: right-aligned figures of one width, the sign and the tone together. */
-import { amount, exact, type Micro, percent, signed, tone } from './format.ts';
+/** Values in tables: amounts, ratios, sides and ages, with sign and colour together. */
+import {
+  amount,
+  exact,
+  type Micro,
+  percent,
+  signed,
+  span,
+  timeMs,
+  timeText,
+  tone,
+} from './format.ts';
+import { now } from './status-strip.tsx';
 
-/** A PnL in USDC. */
+/** A PnL, in USDC. */
 export function Pnl({ micro, decimals }: { readonly micro: Micro; readonly decimals?: number }) {
   return (
     <span class={tone(micro)} title={exact(micro)}>
@@ -10,7 +21,7 @@ export function Pnl({ micro, decimals }: { readonly micro: Micro; readonly decim
   );
 }
 
-/** An amount that has no direction. */
+/** An amount without direction, in USDC. */
 export function Usdc({
   micro,
   decimals = 0,
@@ -21,7 +32,6 @@ export function Usdc({
   return <span title={exact(micro)}>{amount(micro, decimals)}</span>;
 }
 
-/** A ROI. */
 export function Roi({ value }: { readonly value: number }) {
   return (
     <span class={value > 0 ? 'gain' : value < 0 ? 'loss' : 'even'}>
@@ -30,7 +40,7 @@ export function Roi({ value }: { readonly value: number }) {
   );
 }
 
-/** A share of 100 with a bar behind it. */
+/** A percentage from 0 to 100, with a bar behind it. */
 export function Share({ value, title }: { readonly value: number; readonly title: string }) {
   return (
     <span class="share" title={title}>
@@ -39,5 +49,20 @@ export function Share({ value, title }: { readonly value: number; readonly title
       </span>
       {percent(value)}
     </span>
+  );
+}
+
+export function Side({ side }: { readonly side: 'BUY' | 'SELL' }) {
+  return <span class={`side ${side === 'BUY' ? 'gain' : 'loss'}`}>{side}</span>;
+}
+
+/** How long ago a time was, updated every second; hovering shows the time. */
+export function Ago({ time }: { readonly time: string }) {
+  const ms = timeMs(time);
+  if (ms === undefined) return <span>never</span>;
+  return (
+    <time dateTime={new Date(ms).toISOString()} title={timeText(ms)}>
+      {span(now.value - ms)} ago
+    </time>
   );
 }

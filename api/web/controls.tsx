@@ -1,0 +1,117 @@
+/** Small controls that several views use: pager, scroll area, typed field, copy button. */
+
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { count } from './format.ts';
+
+export function Pager(props: {
+  readonly offset: number;
+  readonly shown: number;
+  /** Entries per page. */
+  readonly size: number;
+  readonly total: number;
+  readonly onOffset: (offset: number) => void;
+}) {
+  const { offset, shown, size, total, onOffset } = props;
+  const end = offset + shown;
+  return (
+    <nav class="pager" aria-label="Pages">
+      <span>
+        {shown === 0 ? 'none' : `${count(offset + 1)}–${count(end)}`} of {count(total)}
+      </span>
+      <button type="button" disabled={offset === 0} onClick={() => onOffset(0)}>
+        First
+      </button>
+      <button
+        type="button"
+        disabled={offset === 0}
+        onClick={() => onOffset(Math.max(0, offset - size))}
+      >
+        Previous
+      </button>
+      <button type="button" disabled={end >= total} onClick={() => onOffset(offset + size)}>
+        Next
+      </button>
+    </nav>
+  );
+}
+
+/** Scrolls content that is wider than the screen; reachable by keyboard. */
+export function Scroll(props: { readonly label: string; readonly children: ComponentChildren }) {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard
+    <section class="card scroll" aria-label={props.label} tabIndex={0}>
+      {props.children}
+    </section>
+  );
+}
+
+/** A field that takes effect when the user pauses, leaves it or presses Enter. */
+
+const TYPED_MS = 400;
+
+export function TypedField(props: {
+  readonly name: string;
+  readonly label: string;
+  readonly value: string;
+  readonly type: 'text' | 'number';
+  readonly wide?: boolean;
+  readonly onValue: (value: string) => void;
+}) {
+  const { name, label, value, type, wide = false, onValue } = props;
+  const [typed, setTyped] = useState(value);
+  useEffect(() => setTyped(value), [value]);
+  useEffect(() => {
+    if (typed === value) return;
+    const timer = setTimeout(() => onValue(typed), TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [typed, value]);
+  return (
+    <label class={`field tall${wide ? ' wide' : ''}`}>
+      <span>{label}</span>
+      <input
+        type="text"
+        inputMode={type === 'number' ? 'decimal' : 'text'}
+        name={name}
+        spellcheck={false}
+        autocomplete="off"
+        value={typed}
+        onInput={(event) => setTyped(event.currentTarget.value)}
+        onChange={(event) => onValue(event.currentTarget.value)}
+      />
+    </label>
+  );
+}
+
+/** Copies text to the clipboard and confirms it. */
+
+const TOLD_MS = 1_500;
+
+export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
+  const [told, setTold] = useState<'' | 'copied' | 'not allowed'>('');
+  function copy(): void {
+    copied(text).then(
+      () => setTold('copied'),
+      () => setTold('not allowed'),
+    );
+    setTimeout(() => setTold(''), TOLD_MS);
+  }
+  return (
+    <button type="button" class="copy" onClick={copy} aria-label={`Copy ${what}`}>
+      <span aria-live="polite">{told === '' ? 'copy' : told}</span>
+    </button>
+  );
+}
+
+async function copied(text: string): Promise<void> {
+  if (isSecureContext) return navigator.clipboard.writeText(text);
+  // Without HTTPS there is no clipboard API, but a selection can be copied.
+  const area = document.createElement('textarea');
+  area.className = 'hidden';
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const isDone = document.execCommand('copy');
+  area.remove();
+  if (!isDone) throw new Error('the browser does not copy');
+}
