@@ -253,7 +253,7 @@ describe('a re-tagged market', () => {
       values: [
         {
           ...{ condition_id_hex: conditionOf(4), market_id: '1004', question: 'Reworded?' },
-          ...{ tags: ['weather'], outcomes: ['Yes', 'No 4'], observed_at: '5000' },
+          ...{ tags: ['weather'], outcomes: ['Yes', 'No 4'], observed_at: '2030-01-01 00:00:00' },
         },
       ],
     });

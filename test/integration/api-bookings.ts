@@ -177,7 +177,7 @@ export async function insertListings(client: ClickHouseClient, resolvedAt: numbe
       outcomes: ['Yes', `No ${index}`],
       token_ids: market.tokens,
       sports_market_type: '',
-      observed_at: String(index + 1),
+      observed_at: `2026-01-01 00:00:${String(index).padStart(2, '0')}`,
     })),
   });
   await client.insert({

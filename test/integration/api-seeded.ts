@@ -69,7 +69,7 @@ export async function refreshBoards(client: ClickHouseClient) {
 
 async function insertProfiles(client: ClickHouseClient) {
   const traders = Array.from({ length: TRADERS }, (_, i) => i).filter((i) => i % 3 === 0);
-  for (const observed_at of ['1', '2']) {
+  for (const observed_at of ['2026-01-01 00:00:01', '2026-01-01 00:00:02']) {
     await client.insert({
       table: 'traders',
       format: 'JSONEachRow',
@@ -83,7 +83,7 @@ async function insertProfiles(client: ClickHouseClient) {
         const tier = tierOf(trader);
         return {
           ...{ ...profile, trader_hex: address.slice(2) },
-          ...{ name: observed_at === '1' ? 'Old name' : name, observed_at },
+          ...{ name: observed_at.endsWith('1') ? 'Old name' : name, observed_at },
           ...{ taker_tier: tier?.tier ?? 0, taker_tier_name: '' },
           ...{ weighted_volume_usd: tier?.volume ?? 0, has_weighted_volume: tier !== undefined },
         };

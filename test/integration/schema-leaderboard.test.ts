@@ -156,7 +156,9 @@ describe('leaderboard_window', () => {
     await clickhouse.client.insert({
       table: 'markets',
       columns: ['condition_id_hex', 'market_id', 'tags', 'observed_at'],
-      values: [[MARKETS[CRYPTO]?.conditionId, 1_002, ['politics', 'nobody-asks'], '1000000']],
+      values: [
+        [MARKETS[CRYPTO]?.conditionId, 1_002, ['politics', 'nobody-asks'], '2030-01-01 00:00:00'],
+      ],
       format: 'JSONCompactEachRow',
     });
     await clickhouse.client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
