@@ -8,13 +8,12 @@ import cors from 'cors';
 import express, { type Express, type RequestHandler } from 'express';
 import helmet from 'helmet';
 import type { Logger } from 'pino';
-import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
+import type { Select } from '../infra/clickhouse.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { createPages } from './analytics/leaderboard-cache.ts';
-import { createMemories, type Memories } from './analytics/memory.ts';
+import { createMetadata } from './analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
-import { createSumming } from './analytics/trader-windows.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
 import { authenticate, refuseKeyInUrl, requireKey, uncounted } from './auth/authenticate.ts';
 import type { KeysBucket } from './auth/key-admin.ts';
@@ -33,7 +32,8 @@ import { createStatus, STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS, type Streams } from './streams/endpoints.ts';
 
 export type AppOptions = {
-  readonly clickhouse: ClickHouseReader;
+  /** Reads ClickHouse. */
+  readonly select: Select;
   readonly keys: Keys;
   readonly readiness: Readiness;
   readonly feed: Pick<Feed, 'handler' | 'endSessionsOf'>;
@@ -51,12 +51,8 @@ export type AppOptions = {
   readonly trustedProxies?: readonly string[];
   /** Origins whose pages may read the API; `*` is any; default: none. */
   readonly corsOrigins?: readonly string[];
-  /** Cached listings and profiles; default: none. */
-  readonly memories?: Memories;
   /** Maximum time of one ClickHouse query, milliseconds; default: 5,000. */
   readonly queryMsMax?: number;
-  /** Maximum bookings of a trader that are summed in this process; default: 2,000. */
-  readonly bookingsMax?: number;
   /** Milliseconds since the epoch; default: the wall clock. */
   readonly now?: () => number;
 };
@@ -88,7 +84,7 @@ const setDocumentHeaders: RequestHandler = helmet();
 
 /** Builds the application; the caller makes a server listen with it. */
 export function createApp(options: AppOptions): Express {
-  const { clickhouse, feed, keys, logger, streams, usage } = options;
+  const { feed, keys, logger, select, streams, usage } = options;
   const limits = createLimits(
     options.sharedCounts === undefined ? {} : { shared: options.sharedCounts },
   );
@@ -97,13 +93,13 @@ export function createApp(options: AppOptions): Express {
   app.disable('etag');
   app.set('trust proxy', [...(options.trustedProxies ?? [])]);
   const now = options.now ?? Date.now;
+  const queryMsMax = options.queryMsMax ?? QUERY_MS_MAX;
   const analytics = {
-    clickhouse,
-    queryMsMax: options.queryMsMax ?? QUERY_MS_MAX,
+    select,
+    queryMsMax,
     now,
     pages: createPages(),
-    memories: options.memories ?? createMemories(),
-    summing: createSumming(options.bookingsMax),
+    metadata: createMetadata({ select, queryMsMax }),
   };
   app.use(logRequests(logger, options.metrics));
   app.use(setNoStore, setDataHeaders, setRequestId, allowOrigins(options.corsOrigins ?? []));

@@ -3,7 +3,8 @@
  * Readiness queries ClickHouse at most once a second, however often it is probed.
  */
 import type { RequestHandler } from 'express';
-import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
+import type { Select } from '../infra/clickhouse.ts';
+import { count, rowOf } from './analytics/rows.ts';
 
 const CHECK_MS_MAX = 2_000;
 const CHECK_AGE_MS_MAX = 1_000;
@@ -19,17 +20,17 @@ export const livenessHandler: RequestHandler = (_request, response) => {
 };
 
 export function createReadiness(options: {
-  readonly clickhouse: ClickHouseReader;
+  readonly select: Select;
   readonly nats: { readonly connected: boolean };
   readonly feed: { status(): Check };
 }): Readiness {
-  const { clickhouse, nats, feed } = options;
+  const { select, nats, feed } = options;
   let last: { readonly atMs: number; readonly check: Promise<Check> } | undefined;
 
   function checkClickHouse(): Promise<Check> {
     const atMs = performance.now();
     if (last === undefined || atMs - last.atMs > CHECK_AGE_MS_MAX) {
-      last = { atMs, check: readMigrations(clickhouse) };
+      last = { atMs, check: readMigrations(select) };
     }
     return last.check;
   }
@@ -59,17 +60,20 @@ export async function notReady(readiness: Readiness): Promise<Record<string, str
   );
 }
 
+const One = rowOf({ one: count('1') });
+
 /** Reads a table, because a server that responds to /ping may still lack its database. */
-async function readMigrations(clickhouse: ClickHouseReader): Promise<Check> {
+async function readMigrations(select: Select): Promise<Check> {
   try {
-    const table = await clickhouse.select({
-      sql: 'SELECT 1 AS one FROM migrations LIMIT 1',
+    const rows = await select({
+      sql: `SELECT ${One.columns} FROM migrations LIMIT 1`,
       parameters: {},
+      rows: One.rows,
       settings: {},
       signal: null,
       msMax: CHECK_MS_MAX,
     });
-    return table.get('one')?.length === 1
+    return rows.length === 1
       ? { ready: true, detail: 'responds' }
       : { ready: false, detail: 'not migrated' };
   } catch {

@@ -5,14 +5,13 @@
 import { once } from 'node:events';
 import type { Server } from 'node:http';
 import type { Registry } from 'prom-client';
-import { connectReader } from '../infra/clickhouse-reader.ts';
+import { createSelect } from '../infra/clickhouse.ts';
 import { ApiConfig, readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams, KEYS_BUCKET } from '../infra/streams.ts';
-import { followFacts } from './analytics/memory.ts';
 import { createApp } from './app.ts';
 import { openKeys } from './auth/keys.ts';
 import { shareCounts } from './auth/rate-limit.ts';
@@ -47,7 +46,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   });
   const usage = await openUsage({ bucket: usageBucket, logger });
   const sharedCounts = shareCounts(nats);
-  const clickhouse = connectReader({
+  const select = createSelect({
     url: config.CLICKHOUSE_URL,
     database: config.CLICKHOUSE_DATABASE,
     name: 'api',
@@ -56,15 +55,13 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const sessions = await openSessions(shared);
   const feed = await createFeed({ nats, logger, sessions });
   const streams = await openStreams({ ...shared, feed, sessions });
-  const facts = followFacts({ nats, clickhouse, logger });
   // Bundled at startup, so that no request waits for it and a broken page stops the process.
   await pageOnce();
-  const readiness = createReadiness({ clickhouse, nats, feed });
+  const readiness = createReadiness({ select, nats, feed });
   const registry = createRegistry('api');
   const app = createApp({
-    ...{ clickhouse, nats, keys, keysBucket: bucket, feed, streams, logger, usage, sharedCounts },
+    ...{ select, nats, keys, keysBucket: bucket, feed, streams, logger, usage, sharedCounts },
     readiness,
-    memories: facts.memories,
     metrics: httpMetrics(registry),
     trustedProxies: config.TRUSTED_PROXIES,
     corsOrigins: config.CORS_ORIGINS,
@@ -75,7 +72,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   });
   countConnections(registry, server, caps);
   countFeed(registry, feed);
-  const stopWatching = watchLeaderboards(registry, clickhouse);
+  const stopWatching = watchLeaderboards(registry, select);
   const metrics = await serveOwnMetrics(config, registry, readiness);
   if (metrics !== undefined) report({ event: 'metrics', port: metrics.port });
 
@@ -96,9 +93,8 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   clearTimeout(cut);
   stopWatching();
   sharedCounts.close();
-  const open = [streams, sessions, usage, keys, facts];
+  const open = [streams, sessions, usage, keys];
   await Promise.all(open.map((one) => one.close()));
-  clickhouse.close();
   await nats.close();
   await metrics?.close();
 }

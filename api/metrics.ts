@@ -8,19 +8,21 @@ import type { Server } from 'node:http';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
+import type { Select } from '../infra/clickhouse.ts';
 import { withoutSecrets } from '../infra/secrets.ts';
 import { count, rowOf, string } from './analytics/rows.ts';
 import { callerOf, KEY_IN_TEXT } from './auth/keys.ts';
 import type { FeedFigures } from './feed/fan-out.ts';
 
 const AGES_MS = 5_000;
+const Age = rowOf({
+  frame: string("replaceRegexpOne(view, '^leaderboard_(.*)_mv$', '\\\\1')"),
+  seconds: count('toUInt32(now() - last_success_time)'),
+});
 const AGES_SQL = `
-SELECT replaceRegexpOne(view, '^leaderboard_(.*)_mv$', '\\\\1') AS frame,
-  toUInt32(now() - last_success_time) AS seconds
+SELECT ${Age.columns}
 FROM system.view_refreshes
 WHERE database = currentDatabase() AND last_success_time IS NOT NULL`;
-const Age = rowOf({ frame: string, seconds: count });
 
 const REQUEST_ID_FORM = /^[\w.-]{1,64}$/;
 
@@ -159,7 +161,7 @@ export function countFeed(registry: Registry, feed: { figures(): FeedFigures }):
 }
 
 /** Updates the age of the leaderboards until the returned function is called. */
-export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseReader): () => void {
+export function watchLeaderboards(registry: Registry, select: Select): () => void {
   const age = new Gauge({
     name: 'fillstream_leaderboard_age_seconds',
     help: 'since the last successful refresh of a leaderboard',
@@ -173,14 +175,15 @@ export function watchLeaderboards(registry: Registry, clickhouse: ClickHouseRead
   });
   async function look(): Promise<void> {
     try {
-      const table = await clickhouse.select({
+      const ages = await select({
         sql: AGES_SQL,
         parameters: {},
+        rows: Age.rows,
         settings: {},
         signal: null,
         msMax: AGES_MS,
       });
-      for (const { frame, seconds } of Age.rowsOf(table)) {
+      for (const { frame, seconds } of ages) {
         age.set({ time_frame: frame.toUpperCase() }, seconds);
       }
     } catch {

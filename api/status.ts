@@ -4,7 +4,7 @@
  * so that it is right whichever processes run, at most once a second.
  */
 import { z } from 'zod';
-import type { ClickHouseReader } from '../infra/clickhouse-reader.ts';
+import type { Select } from '../infra/clickhouse.ts';
 import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
 import { lastMessage } from '../infra/nats/read.ts';
 import {
@@ -15,7 +15,7 @@ import {
 } from '../ingest/contract.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract-feed.ts';
 import { QUERY_MS_MAX, read } from './analytics/query.ts';
-import { count, list, rowOf, seconds } from './analytics/rows.ts';
+import { rowOf, seconds, typed } from './analytics/rows.ts';
 import { count as counted } from './analytics/schemas.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
 import { unavailable } from './errors.ts';
@@ -85,7 +85,7 @@ export const STATUS_ENDPOINTS: readonly Endpoint<StatusCall>[] = [
 /** Reads the status; calls within a second share one reading. */
 export function createStatus(options: {
   readonly nats: Nats;
-  readonly clickhouse: ClickHouseReader;
+  readonly select: Select;
   readonly now: () => number;
 }): () => Promise<Status> {
   let last: { readonly atMs: number; readonly reading: Promise<Status> } | undefined;
@@ -98,18 +98,21 @@ export function createStatus(options: {
   };
 }
 
-const SQL = `
-SELECT
-  (SELECT max(last_trade_at) FROM trader_activity) AS newest_trade,
-  [${BOARDS.map((frame) => `(SELECT any(refreshed_at) FROM (SELECT refreshed_at FROM leaderboard_${frame.toLowerCase()} LIMIT 1))`).join(', ')}] AS boards`;
+const refreshed = (frame: string) =>
+  `(SELECT toUnixTimestamp64Milli(any(refreshed_at)) FROM (SELECT refreshed_at FROM leaderboard_${frame.toLowerCase()} LIMIT 1))`;
 
-const Row = rowOf({ newest_trade: seconds, boards: (value) => list(value).map(count) });
+const Row = rowOf({
+  newest_trade: seconds('(SELECT max(last_trade_at) FROM trader_activity)'),
+  boards: typed(`[${BOARDS.map(refreshed).join(', ')}]`, z.array(z.coerce.number<string>().int())),
+});
+
+const SQL = `SELECT ${Row.columns}`;
 
 async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<Status> {
-  const { clickhouse } = options;
-  const select = { sql: SQL, parameters: {}, row: Row };
+  const { select } = options;
+  const statement = { sql: SQL, parameters: {}, row: Row };
   const [[row], { event, block, matchedMs }] = await Promise.all([
-    read({ clickhouse, queryMsMax: QUERY_MS_MAX, signal: null }, select),
+    read({ select, queryMsMax: QUERY_MS_MAX, signal: null }, statement),
     readStreams(options.nats),
   ]);
   if (row === undefined) throw new Error('one row of the status expected, got none');

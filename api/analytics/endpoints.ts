@@ -1,5 +1,6 @@
 /** Every endpoint of analytics, in the order in which the documents list them. */
 import type { Endpoint } from '../endpoint.ts';
+import type { Call } from './call.ts';
 import { hourlyV1, hourlyV2 } from './hourly.ts';
 import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
 import { marketDetailV1, marketDetailV2 } from './market.ts';
@@ -7,7 +8,6 @@ import { marketData } from './market-data.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
 import { pricesV2 } from './prices.ts';
-import type { Call } from './query.ts';
 import { traderV1 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
 import { traderV2 } from './trader-v2.ts';

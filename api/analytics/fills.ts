@@ -1,32 +1,25 @@
 /**
- * Order fills (specification 2.5 and 2.10): the SQL that collects them from bookings and the objects
- * of both versions. Settlements are bookings too but no orders: whoever reads leaves them out.
+ * Order fills: their columns in `bookings` and `market_fills`, and the objects of both versions. A settlement
+ * is a booking without an order: statements on `bookings` leave it out.
  */
 import { z } from 'zod';
 import { isoSecond, price, safeInteger } from './format.ts';
-import { boolean, count, hexText, int, oneOf, type RowOf, rowOf, seconds } from './rows.ts';
+import { boolean, count, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
 import { amount, amountText, side, text, time, yes } from './schemas.ts';
 
-/** Columns of a row of `bookings` that make a fill. */
-export const FILL = `
-  block_number AS block,
-  log_index AS log,
-  block_time AS time,
-  outcome_index AS outcomeIndex,
-  side,
-  shares,
-  usdc,
-  fee,
-  order_hash AS orderHash,
-  is_taker AS isTaker,
-  token_id AS tokenId`;
-
-/** Proves the columns FILL. Times are seconds since the epoch, hashes 0x and 64 digits. */
+/** Times are seconds since the epoch, hashes 0x and 64 digits. */
 export const fillColumns = {
-  ...{ block: int, log: count, time: seconds },
-  outcomeIndex: (value: unknown) => oneOf([0, 1] as const, value),
-  side: (value: unknown) => oneOf(['BUY', 'SELL'] as const, value),
-  ...{ shares: int, usdc: int, fee: int, orderHash: hexText, isTaker: boolean, tokenId: int },
+  block: int('block_number'),
+  log: count('log_index'),
+  time: seconds('block_time'),
+  outcomeIndex: typed('outcome_index', z.literal([0, 1])),
+  side: typed('side', z.literal(['BUY', 'SELL'])),
+  shares: int('shares'),
+  usdc: int('usdc'),
+  fee: int('fee'),
+  orderHash: hexText('order_hash'),
+  isTaker: boolean('is_taker'),
+  tokenId: int('token_id'),
 };
 
 const FillRow = rowOf(fillColumns);

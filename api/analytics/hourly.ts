@@ -4,13 +4,14 @@
  * the hour, inclusively. Amounts are micro-USDC.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, instant, integer, order, slug } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { hourCursor } from './cursors.ts';
 import { hourText, safeInteger } from './format.ts';
 import { ALL_TAGS, marketFilter } from './market-tags.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
+import { FEW_ROWS, read } from './query.ts';
 import { count as counted, int, rowOf, seconds } from './rows.ts';
 import { amount, amountText, count, hourStart } from './schemas.ts';
 
@@ -36,33 +37,25 @@ const ParametersV2 = ParametersV1.extend({
  * the parts of a row: one of each hour and market is left.
  */
 const SQL = (filter: string, down: 'DESC' | 'ASC') => `
-SELECT
-  trader_hours.hour AS start,
-  sum(realised_pnl) AS pnl,
-  sum(realised_cost) AS cost,
-  sum(trader_hours.fee) AS fees,
-  count() AS market_count,
-  countIf(settlements > 0 AND realised_pnl > 0) AS win_count,
-  sum(maker_volume) AS maker,
-  sum(taker_volume) AS taker
+SELECT ${Row.columns}
 FROM trader_hours FINAL
 WHERE trader = {trader:FixedString(20)}
-  AND trader_hours.hour >= toDateTime({from:UInt32}, 'UTC') AND trader_hours.hour <= toDateTime({to:UInt32}, 'UTC')
+  AND hour >= toDateTime({from:UInt32}, 'UTC') AND hour <= toDateTime({to:UInt32}, 'UTC')
   ${filter}
-GROUP BY trader_hours.hour
-ORDER BY trader_hours.hour ${down}
+GROUP BY hour
+ORDER BY hour ${down}
 LIMIT {limit:UInt32}
 ${FEW_ROWS}`;
 
 const Row = rowOf({
-  start: seconds,
-  pnl: int,
-  cost: int,
-  fees: int,
-  market_count: counted,
-  win_count: counted,
-  maker: int,
-  taker: int,
+  start: seconds('hour'),
+  pnl: int('sum(realised_pnl)'),
+  cost: int('sum(realised_cost)'),
+  fees: int('sum(fee)'),
+  market_count: counted('count()'),
+  win_count: counted('countIf(settlements > 0 AND realised_pnl > 0)'),
+  maker: int('sum(maker_volume)'),
+  taker: int('sum(taker_volume)'),
 });
 
 const MARKETS = 'markets with a fill or a settlement in the hour';

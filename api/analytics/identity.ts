@@ -2,18 +2,19 @@
  * What is known of one trader besides their trades: newest fill and public profile. Shared by the
  * trader endpoints of both versions, with the rule for an address that was never seen.
  */
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import { Problem } from '../errors.ts';
-import { NO_PROFILE, readProfileRows } from './profiles.ts';
-import { type Call, read } from './query.ts';
+import type { Call } from './call.ts';
+import { NO_PROFILE } from './profiles.ts';
+import { read } from './query.ts';
 import { rowOf, seconds } from './rows.ts';
 
+const ActivityRow = rowOf({ newest: seconds('max(last_trade_at)') });
+
 const ACTIVITY_SQL = `
-SELECT max(last_trade_at) AS newest
+SELECT ${ActivityRow.columns}
 FROM trader_activity
 WHERE trader = {trader:FixedString(20)}`;
-
-const ActivityRow = rowOf({ newest: seconds });
 
 /** What the last days come to, with their newest fill; 0 where there is none. */
 type Recent = Promise<{ readonly newest: number }>;
@@ -25,7 +26,7 @@ type Recent = Promise<{ readonly newest: number }>;
 export async function readIdentity(call: Call, address: string, recent: Recent | undefined) {
   const parameters = { trader: new Bytes(address) };
   const [profiles, last_trade_at] = await Promise.all([
-    readProfileRows(call, [address]),
+    call.metadata.profiles([address]),
     newestFill(call, parameters, recent),
   ]);
   const profile = profiles.get(address);

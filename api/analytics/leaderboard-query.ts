@@ -7,11 +7,12 @@ import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { Problem } from '../errors.ts';
 import { decimal, integer, oneOf, order } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { boardCursor } from './cursors.ts';
 import { isoSecond } from './format.ts';
 import { readPublicProfiles } from './profiles.ts';
-import { type Call, read } from './query.ts';
-import { count, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
+import { read } from './query.ts';
+import { count, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 
 /** Table of each time frame; the only way of a table's name into a statement. */
 const BOARDS = {
@@ -108,12 +109,18 @@ const FILTER_NAMES = [
 ];
 
 const Entry = rowOf({
-  ...{ address: hexText, pnl: int, cost: int, total_volume: int, markets: count, wins: count },
-  ...{ newest: seconds, refreshed: int },
+  address: hexText('trader'),
+  pnl: int('realised_pnl'),
+  cost: int('realised_cost'),
+  total_volume: int('volume'),
+  markets: count('markets_count'),
+  wins: count('wins_count'),
+  newest: seconds('last_trade_at'),
+  refreshed: string('toString(refreshed_at)'),
 });
 type Entry = RowOf<typeof Entry>;
 
-const Counted = rowOf({ entries: count });
+const Total = rowOf({ entries: count('count()') });
 
 /** Reads the page and the profiles on it. Throws Problem 503 where ClickHouse cannot answer. */
 export async function readBoard(call: Call, given: Given) {
@@ -122,7 +129,7 @@ export async function readBoard(call: Call, given: Given) {
   const bound = { ...parameters, active_since: activeSince(given, call.now()) };
   const { page, total, ahead } = statements(given);
   const counted = async (sql: string) => {
-    const [row] = await read(call, { sql, parameters: bound, row: Counted });
+    const [row] = await read(call, { sql, parameters: bound, row: Total });
     if (row === undefined) throw new Error('one row with a number expected, got none');
     return row.entries;
   };
@@ -131,7 +138,7 @@ export async function readBoard(call: Call, given: Given) {
     cursor === undefined ? 0 : counted(ahead),
   ]);
   // A page behind the last has no row that tells its refresh.
-  const refreshed = entries[0]?.refreshed.toString();
+  const refreshed = entries[0]?.refreshed;
   const generation = refreshed ?? (await generationOf(call, given.time_frame));
   const [totalCount, profileOf] = await Promise.all([
     call.pages.count({ key: countKey(given, bound), generation, count: () => counted(total) }),
@@ -163,14 +170,14 @@ function countKey(given: Given, { active_since }: { readonly active_since: numbe
   return [given.time_frame, given.tag, ...filters, since].join(' ');
 }
 
-const Generation = rowOf({ refreshed_at: int });
+const Generation = rowOf({ refreshed: string('toString(refreshed_at)') });
 
 /** Names the refresh that the board of a time frame is of; '' while it is empty. */
 export async function generationOf(call: Call, frame: Given['time_frame']): Promise<string> {
   // Every row of a refresh carries the same time.
-  const sql = `SELECT refreshed_at FROM ${BOARDS[frame]} LIMIT 1`;
+  const sql = `SELECT ${Generation.columns} FROM ${BOARDS[frame]} LIMIT 1`;
   const [row] = await read(call, { sql, parameters: {}, row: Generation });
-  return row?.refreshed_at.toString() ?? '';
+  return row?.refreshed ?? '';
 }
 
 /** The parameters with the page size of the tier. Throws Problem 403 where it has not this page. */
@@ -204,22 +211,14 @@ function statements(given: Given) {
   const hasCursor = given.cursor !== undefined;
   return {
     page: `
-SELECT
-  trader AS address,
-  realised_pnl AS pnl,
-  realised_cost AS cost,
-  volume AS total_volume,
-  markets_count AS markets,
-  wins_count AS wins,
-  last_trade_at AS newest,
-  refreshed_at AS refreshed
+SELECT ${Entry.columns}
 FROM ${board}
 WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
 ORDER BY ${given.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
-    total: `SELECT count() AS entries FROM ${board} WHERE ${where}`,
+    total: `SELECT ${Total.columns} FROM ${board} WHERE ${where}`,
     /** Entries before the page in the order that was asked for. */
-    ahead: `SELECT countIf(NOT ${behind}) AS entries FROM ${board} WHERE ${where}`,
+    ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT ${behind}`,
   };
 }
 

@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { endpoint, Page } from '../endpoint.ts';
 import type { Encoded } from '../response.ts';
+import type { Call } from './call.ts';
 import { percent, safeInteger } from './format.ts';
 import {
   allowedPage,
@@ -15,7 +16,6 @@ import {
   readBoard,
 } from './leaderboard-query.ts';
 import { ProfileV1, ProfileV2, profileV2 } from './profiles.ts';
-import type { Call } from './query.ts';
 import { amount, amountText, count, percentage, share, text, time } from './schemas.ts';
 
 /** How long a client may keep a page; the shortest board is refreshed every 10 s. */

@@ -4,19 +4,21 @@
  * pages neither overlap nor leave anyone out. A page is read some traders at a time while it is sent.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import { flag, integer, type MarketKey, marketKey, order } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { traderCursor } from './cursors.ts';
-import { FILL, FillV1, fillColumns, fillsBy, fillV1, withoutRepeats } from './fills.ts';
+import { FillV1, fillColumns, fillsBy, fillV1, withoutRepeats } from './fills.ts';
 import { isoSecond, percent } from './format.ts';
 import { findMarket, knownListing } from './market-key.ts';
-import { type Listing, MarketV1, marketV1, readResolutions } from './market-object.ts';
+import { MarketV1, marketV1, readResolutions } from './market-object.ts';
+import type { Listing } from './metadata-cache.ts';
 import { ProfileV1, readProfiles } from './profiles.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
+import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
 import { amountText, count, percentage, text, time } from './schemas.ts';
 
@@ -36,17 +38,25 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
-/** The traders of a page and the one behind it; FINAL adds up the parts of a row. */
+const figures = {
+  address: hexText('trader'),
+  pnl: int('realised_pnl'),
+  cost: int('realised_cost'),
+  fees: int('fee'),
+  maker: int('maker_volume'),
+  taker: int('taker_volume'),
+  newest: seconds('last_trade_at'),
+};
+/** With the number of traders on all pages, which a page behind a cursor does not count: 0. */
+const FirstPageRow = rowOf({ ...figures, total: counted('count() OVER ()') });
+const LaterPageRow = rowOf({ ...figures, total: counted('0') });
+type TraderRow = RowOf<typeof FirstPageRow>;
+
+const rowsOf = ({ cursor }: Given) => (cursor === undefined ? FirstPageRow : LaterPageRow);
+
+/** The traders of a page and the one after it; FINAL adds up the parts of a row. */
 const TRADERS_SQL = (given: Given) => `
-SELECT
-  trader AS address,
-  realised_pnl AS pnl,
-  realised_cost AS cost,
-  market_traders.fee AS fees,
-  maker_volume AS maker,
-  taker_volume AS taker,
-  last_trade_at AS newest,
-  ${given.cursor === undefined ? 'count() OVER ()' : 'toUInt64(0)'} AS total
+SELECT ${rowsOf(given).columns}
 FROM market_traders FINAL
 WHERE condition_id = {condition_id:FixedString(32)} ${given.cursor === undefined ? '' : BEHIND[given.order]}
 ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
@@ -57,30 +67,22 @@ const BEHIND = {
   desc: 'AND trader < {cursor:FixedString(20)}',
 };
 
-const TraderRow = rowOf({
-  ...{ address: hexText, pnl: int, cost: int, fees: int, maker: int, taker: int },
-  newest: seconds,
-  /** Traders on all pages; 0 behind a cursor. */
-  total: counted,
-});
-type TraderRow = RowOf<typeof TraderRow>;
+const CountRow = rowOf({ total: counted('uniqExact(trader)') });
 
 const COUNT_SQL = `
-SELECT uniqExact(trader) AS total
+SELECT ${CountRow.columns}
 FROM market_traders
 WHERE condition_id = {condition_id:FixedString(32)}`;
 
-const CountRow = rowOf({ total: counted });
+const OrdersRow = rowOf({ address: hexText('trader'), ...fillColumns });
 
 /** Of the traders from the first to the last of a page, which follow each other. A row may come twice. */
 const ORDERS_SQL = `
-SELECT trader AS address, ${FILL}
+SELECT ${OrdersRow.columns}
 FROM market_fills
 WHERE condition_id = {condition_id:FixedString(32)}
   AND trader >= {first:FixedString(20)} AND trader <= {last:FixedString(20)}
 ${FEW_ROWS}`;
-
-const OrdersRow = rowOf({ address: hexText, ...fillColumns });
 
 const TraderV1 = z.object({
   profile: ProfileV1,
@@ -137,7 +139,7 @@ async function readPage(call: Call, given: Given) {
   const [found, resolutions, rows, [counted]] = await Promise.all([
     listing,
     readResolutions(call, [conditionId]),
-    read(call, { sql: TRADERS_SQL(given), parameters, row: TraderRow }),
+    read(call, { sql: TRADERS_SQL(given), parameters, row: rowsOf(given) }),
     cursor === undefined ? [] : read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
   ]);
   const resolution = resolutions.get(conditionId);

@@ -2,14 +2,9 @@
 
 import { Problem } from '../errors.ts';
 import type { MarketKey } from '../parameters.ts';
-import {
-  type Listing,
-  type Resolution,
-  readListing,
-  readListings,
-  unlisted,
-} from './market-object.ts';
-import type { Call } from './query.ts';
+import type { Call } from './call.ts';
+import { type Resolution, unlisted } from './market-object.ts';
+import type { Listing } from './metadata-cache.ts';
 
 export type FoundMarket = {
   readonly conditionId: string;
@@ -24,19 +19,19 @@ export type FoundMarket = {
 export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarket> {
   if (key.kind === 'condition') {
     const { conditionId } = key;
-    const listing = readListings(call, [conditionId]).then((found) => found.get(conditionId));
+    const listing = call.metadata.listings([conditionId]).then((found) => found.get(conditionId));
     // Whoever awaits it gets the error, though another read may fail before.
     listing.catch(() => undefined);
     return { conditionId, listing };
   }
-  const listing = await readListing(call, key);
+  const listing = await call.metadata.listing(key);
   if (listing === undefined) throw unknownMarket(key);
   return { conditionId: listing.condition_id, listing: Promise.resolve(listing) };
 }
 
 /** The listing of a market's number. Throws Problem 404 where no market has it. */
 export async function findListing(call: Call, id: string): Promise<Listing> {
-  const listing = await readListing(call, { kind: 'id', id });
+  const listing = await call.metadata.listing({ kind: 'id', id });
   if (listing === undefined) throw unknownMarket({ kind: 'id', id });
   return listing;
 }

@@ -3,136 +3,39 @@
  * remember them, and their assembly. A market that no listing describes has the id 0 and empty texts.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import { winningOutcome } from '../../ingest/contract.ts';
-import type { MarketKey } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
-import { type Call, FEW_ROWS, newestBy, newestOf, read } from './query.ts';
-import { boolean, hexText, int, list, type RowOf, rowOf, seconds, string, texts } from './rows.ts';
+import type { Listing } from './metadata-cache.ts';
+import { FEW_ROWS, newestBy, read } from './query.ts';
+import { hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
 import { text, time, yes } from './schemas.ts';
 
-/** Columns of ListingRow, of a row of `markets`. */
-const LISTING = `
-  condition_id,
-  market_id AS id,
-  question,
-  slug,
-  start_date,
-  end_date,
-  icon,
-  neg_risk,
-  event_slug,
-  series_slug,
-  tags,
-  outcomes,
-  token_ids,
-  group_item_title,
-  event_title,
-  event_icon,
-  toUnixTimestamp64Milli(observed_at) AS sequence`;
-
-const ListingRow = rowOf({
-  condition_id: hexText,
-  id: (value) => int(value).toString(),
-  question: string,
-  slug: string,
-  start_date: string,
-  end_date: string,
-  icon: string,
-  neg_risk: boolean,
-  event_slug: string,
-  series_slug: string,
-  tags: texts,
-  outcomes: texts,
-  token_ids: (value) => list(value).map((id) => int(id).toString()),
-  group_item_title: string,
-  event_title: string,
-  event_icon: string,
-  sequence: int,
-});
-export type ListingRow = RowOf<typeof ListingRow>;
-export type Listing = Omit<ListingRow, 'sequence'>;
-
 const ResolutionRow = rowOf({
-  ...{ condition_id: hexText, resolved_at: seconds, payout_0: int, payout_1: int },
-  sequence: int,
+  condition_id: hexText('condition_id'),
+  resolved_at: seconds('resolved_at'),
+  payout_0: int('payout_0'),
+  payout_1: int('payout_1'),
+  sequence: int('sequence'),
 });
-export type ResolutionRow = RowOf<typeof ResolutionRow>;
-export type Resolution = Omit<ResolutionRow, 'sequence'>;
-
-/** The listing with this number or slug; the newest where a slug was used again. */
-export async function readListing(
-  call: Call,
-  key: Exclude<MarketKey, { readonly kind: 'condition' }>,
-): Promise<Listing | undefined> {
-  const { names, listings } = call.memories;
-  const value = key.kind === 'id' ? key.id : key.slug;
-  const name = `${key.kind}:${value}`;
-  let row: ListingRow | undefined;
-  const named = await names.read([name], async () => {
-    const select = { sql: LISTING_SQL[key.kind], parameters: { value }, row: ListingRow };
-    row = newestOf(await read(call, select));
-    if (row === undefined) return new Map();
-    listings.keep(row.condition_id, row);
-    return new Map([[name, { conditionId: row.condition_id, sequence: row.sequence }]]);
-  });
-  const conditionId = named.get(name)?.conditionId;
-  if (row !== undefined || conditionId === undefined) return row;
-  const listing = (await readListings(call, [conditionId])).get(conditionId);
-  if (key.kind === 'id' || listing?.slug === key.slug) return listing;
-  // The market has another slug by now.
-  names.forget(name);
-  return await readListing(call, key);
-}
-
-const LISTING_SQL = {
-  // A market keeps its number: no other row of it can have another one.
-  id: `SELECT ${LISTING} FROM markets WHERE market_id = {value:UInt64} AND market_id != 0 ${FEW_ROWS}`,
-  slug: `SELECT ${LISTING} FROM markets FINAL WHERE slug = {value:String} ${FEW_ROWS}`,
-};
-
-type Reading = Pick<Call, 'clickhouse' | 'memories' | 'queryMsMax'>;
-
-/** By the primary key of both tables. */
-const AMONG = 'condition_id IN {conditions:Array(FixedString(32))}';
-
-/** The listings of these markets by condition id; without those that no listing describes. */
-export async function readListings(
-  call: Reading,
-  conditionIds: readonly string[],
-): Promise<ReadonlyMap<string, ListingRow>> {
-  return await call.memories.listings.readTogether(conditionIds, async (missing) => {
-    const parameters = { conditions: new Bytes(missing) };
-    const select = { sql: LISTINGS_SQL, parameters, row: ListingRow };
-    const rows = await read({ ...call, signal: null }, select);
-    return newestBy(rows, (row) => row.condition_id);
-  });
-}
-
-const LISTINGS_SQL = `SELECT ${LISTING} FROM markets WHERE ${AMONG} ${FEW_ROWS}`;
+export type Resolution = Omit<RowOf<typeof ResolutionRow>, 'sequence'>;
 
 const RESOLUTIONS_SQL = `
-SELECT
-  condition_id,
-  resolved_at,
-  payout_0,
-  payout_1,
-  sequence
+SELECT ${ResolutionRow.columns}
 FROM resolutions
-WHERE ${AMONG}
+WHERE condition_id IN {conditions:Array(FixedString(32))}
 ${FEW_ROWS}`;
 
 /** The resolutions of these markets by condition id. */
 export async function readResolutions(
-  call: Reading,
+  call: Call,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Resolution>> {
-  return await call.memories.resolutions.readTogether(conditionIds, async (missing) => {
-    const parameters = { conditions: new Bytes(missing) };
-    const select = { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow };
-    const rows = await read({ ...call, signal: null }, select);
-    return newestBy(rows, (row) => row.condition_id);
-  });
+  if (conditionIds.length === 0) return new Map();
+  const parameters = { conditions: new Bytes(conditionIds) };
+  const rows = await read(call, { sql: RESOLUTIONS_SQL, parameters, row: ResolutionRow });
+  return newestBy(rows, (row) => row.condition_id);
 }
 
 /** What is shown of a market that the catalogue does not know. */

@@ -2,19 +2,23 @@
  * Token ids of markets that the catalogue does not know, taken from their fills: a fill names the token
  * of its outcome. One read more, only where such a market is shown.
  */
-import { Bytes } from '../../infra/clickhouse-reader.ts';
-import type { Listing } from './market-object.ts';
-import { type Call, read } from './query.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
+import type { Call } from './call.ts';
+import type { Listing } from './metadata-cache.ts';
+import { read } from './query.ts';
 import { hexText, rowOf, string } from './rows.ts';
 
 /** Traders of a market whose fills are looked at: a match has both outcomes or is one of many. */
 const TRADERS_MAX = 50;
 
+const Row = rowOf({
+  condition: hexText('condition_id'),
+  token_0: string('anyIf(toString(token_id), outcome_index = 0)'),
+  token_1: string('anyIf(toString(token_id), outcome_index = 1)'),
+});
+
 const SQL = `
-SELECT
-  condition_id AS condition,
-  anyIf(toString(token_id), outcome_index = 0) AS token_0,
-  anyIf(toString(token_id), outcome_index = 1) AS token_1
+SELECT ${Row.columns}
 FROM bookings
 WHERE kind = 'fill' AND (trader, condition_id) IN
 (
@@ -24,8 +28,6 @@ WHERE kind = 'fill' AND (trader, condition_id) IN
   LIMIT ${TRADERS_MAX} BY condition_id
 )
 GROUP BY condition_id`;
-
-const Row = rowOf({ condition: hexText, token_0: string, token_1: string });
 
 /** The listings, those without token ids with the ids that were traded. */
 export async function withTokens(

@@ -4,46 +4,45 @@
  * earners come from one pass over the market's traders.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { type MarketKey, marketKey } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { percent, safeInteger } from './format.ts';
 import { findMarket, knownListing } from './market-key.ts';
 import { MarketV1, MarketV2, marketV1, marketV2, readResolutions } from './market-object.ts';
 import { withTokens } from './market-tokens.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
-import { type Call, read } from './query.ts';
-import { count as counted, hexText, int, list, rowOf } from './rows.ts';
+import { read } from './query.ts';
+import { bigint, count as counted, hex, hexSql, int, rowOf, typed } from './rows.ts';
 import { amount, amountText, count, percentage } from './schemas.ts';
 
 const TOP_EARNERS_MAX = 20;
 
+const Row = rowOf({
+  total_volume: int('sum(maker_volume + taker_volume)'),
+  total_pnl_distributed: int('sumIf(realised_pnl, realised_pnl > 0)'),
+  total_traders: counted('count()'),
+  total_winners: counted('countIf(realised_pnl > 0)'),
+  // In ascending order: the greatest PnL, then volume, is the least negated one.
+  earners: typed(
+    `arrayMap(one -> (-one.1, -one.2, ${hexSql('one.3')}, one.4),
+    groupArraySortedIf(${TOP_EARNERS_MAX})(
+      (-realised_pnl, -(maker_volume + taker_volume), trader, realised_cost),
+      realised_pnl > 0))`,
+    z
+      .array(z.tuple([bigint, bigint, hex, bigint]))
+      .transform((all) =>
+        all.map(([pnl, volume, address, cost]) => ({ address, pnl, volume, cost })),
+      ),
+  ),
+});
+
 /** FINAL adds up the parts of a row: one of each trader is left. */
 const SQL = `
-SELECT
-  sum(maker_volume + taker_volume) AS total_volume,
-  sumIf(realised_pnl, realised_pnl > 0) AS total_pnl_distributed,
-  count() AS total_traders,
-  countIf(realised_pnl > 0) AS total_winners,
-  -- Sorted upwards: the greatest PnL, then volume, is the least negated one.
-  groupArraySortedIf(${TOP_EARNERS_MAX})(
-    (-realised_pnl, -(maker_volume + taker_volume), trader, realised_cost),
-    realised_pnl > 0) AS earners
+SELECT ${Row.columns}
 FROM market_traders FINAL
 WHERE condition_id = {condition_id:FixedString(32)}`;
-
-const Row = rowOf({
-  total_volume: int,
-  total_pnl_distributed: int,
-  total_traders: counted,
-  total_winners: counted,
-  earners: (value) =>
-    list(value).map((tuple) => {
-      const [negatedPnl, negatedVolume, address, cost] = list(tuple);
-      const [pnl, volume] = [-int(negatedPnl), -int(negatedVolume)];
-      return { address: hexText(address), pnl, volume, cost: int(cost) };
-    }),
-});
 
 const VOLUME = 'sum over all traders of their own fills, so both sides of a match count';
 const TRADERS = count('traders with a fill or a settlement in this market');

@@ -4,22 +4,14 @@
  * they are sent, so that a market maker's hundred thousand fills cost no memory.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, integer, marketId, order } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { fillCursor } from './cursors.ts';
-import {
-  FILL,
-  type Fill,
-  FillV1,
-  FillV2,
-  fillColumns,
-  fillV1,
-  fillV2,
-  withoutRepeats,
-} from './fills.ts';
+import { type Fill, FillV1, FillV2, fillColumns, fillV1, fillV2, withoutRepeats } from './fills.ts';
 import { findListing } from './market-key.ts';
-import { type Call, FEW_ROWS, read } from './query.ts';
+import { FEW_ROWS, read } from './query.ts';
 import { rowOf } from './rows.ts';
 
 /** Fills of one read. */
@@ -34,13 +26,15 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
+const Row = rowOf(fillColumns);
+
 /** A row may come twice: it counts in the limit of a read, whose next one begins behind it. */
 function statement({ cursor, order }: Given): string {
   const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
   const isBehind = `AND (block_number, log_index)
     ${behind} ({cursor_block:UInt64}, {cursor_log:UInt32})`;
   return `
-SELECT ${FILL}
+SELECT ${Row.columns}
 FROM market_fills
 WHERE condition_id = {condition_id:FixedString(32)} AND trader = {trader:FixedString(20)}
   ${cursor === undefined ? '' : isBehind}
@@ -48,8 +42,6 @@ ORDER BY block_number ${direction}, log_index ${direction}
 LIMIT {limit:UInt32}
 ${FEW_ROWS}`;
 }
-
-const Row = rowOf(fillColumns);
 
 const DESCRIPTION =
   'Every fill, oldest first unless `order=desc`. An address without fills there has an empty list.';

@@ -3,11 +3,12 @@
  * each entry of a leaderboard. Hours without activity are 0, so that all lines have one length.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { addresses, integer } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { checksummed, hourText, safeInteger } from './format.ts';
-import { type Call, read } from './query.ts';
+import { read } from './query.ts';
 import { hexText, int, rowOf, seconds } from './rows.ts';
 import { checksummedAddress, hourStart } from './schemas.ts';
 
@@ -15,14 +16,18 @@ const TRADERS_MAX = 100;
 const HOURS_MAX = 168;
 const HOUR_SECONDS = 3_600;
 
+const Row = rowOf({
+  address: hexText('trader'),
+  start: seconds('hour'),
+  pnl: int('sum(realised_pnl)'),
+});
+
 const SQL = `
-SELECT trader AS address, hour AS start, sum(realised_pnl) AS pnl
+SELECT ${Row.columns}
 FROM trader_hours
 WHERE trader IN {traders:Array(FixedString(20))}
   AND hour >= toDateTime({from:UInt32}, 'UTC') AND hour <= toDateTime({to:UInt32}, 'UTC')
 GROUP BY trader, hour`;
-
-const Row = rowOf({ address: hexText, start: seconds, pnl: int });
 
 export const pnlLines = endpoint({
   path: '/v2/analytics/pnl_lines',

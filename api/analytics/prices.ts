@@ -4,12 +4,13 @@
  * From the first fill to the last there are at most 500 equal intervals; sums stay integers.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { integer, marketKey } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { isoSecond, price, safeInteger } from './format.ts';
 import { findMarket, unknownMarket } from './market-key.ts';
-import { type Call, read } from './query.ts';
+import { read } from './query.ts';
 import { count, int, rowOf, seconds } from './rows.ts';
 import { amount, time } from './schemas.ts';
 
@@ -21,34 +22,36 @@ FROM market_fills FINAL
 WHERE condition_id = {condition_id:FixedString(32)}
   AND is_taker AND shares > 0`;
 
+const SpanRow = rowOf({
+  fills: count('count()'),
+  first: seconds('min(block_time)'),
+  last: seconds('max(block_time)'),
+});
+
 const SPAN_SQL = `
-SELECT
-  count() AS fills,
-  min(block_time) AS first,
-  max(block_time) AS last
+SELECT ${SpanRow.columns}
 ${FILLS}`;
 
-const SpanRow = rowOf({ fills: count, first: seconds, last: seconds });
-
-const INTERVALS_SQL = `
-SELECT
-  toUInt32({first:UInt32}
-    + intDiv(toUnixTimestamp(block_time) - {first:UInt32}, {width:UInt32}) * {width:UInt32}) AS at,
-  sum(if(outcome_index = 0, usdc, shares - usdc)) AS total_usdc,
-  sum(shares) AS total_shares,
-  argMax(if(outcome_index = 0, usdc, shares - usdc),
-    (block_number, log_index)) AS last_usdc,
-  argMax(shares, (block_number, log_index)) AS last_shares
-${FILLS}
-  -- No later than the span, whoever trades meanwhile.
-  AND block_time <= toDateTime({last:UInt32}, 'UTC')
-GROUP BY at
-ORDER BY at`;
+const AT = `{first:UInt32}
+    + intDiv(toUnixTimestamp(block_time) - {first:UInt32}, {width:UInt32}) * {width:UInt32}`;
+const FIRST_USDC = 'if(outcome_index = 0, usdc, shares - usdc)';
 
 /** Start, and of the first outcome: value and shares of all fills, and of the last one. */
 const IntervalRow = rowOf({
-  ...{ at: seconds, total_usdc: int, total_shares: int, last_usdc: int, last_shares: int },
+  at: count(AT),
+  total_usdc: int(`sum(${FIRST_USDC})`),
+  total_shares: int('sum(shares)'),
+  last_usdc: int(`argMax(${FIRST_USDC}, (block_number, log_index))`),
+  last_shares: int('argMax(shares, (block_number, log_index))'),
 });
+
+const INTERVALS_SQL = `
+SELECT ${IntervalRow.columns}
+${FILLS}
+  -- No later than the span, whoever trades meanwhile.
+  AND block_time <= toDateTime({last:UInt32}, 'UTC')
+GROUP BY ${AT}
+ORDER BY ${AT}`;
 
 const MICRO = 'micro-USD a share, 0 to 1,000,000';
 

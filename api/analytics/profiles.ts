@@ -3,20 +3,11 @@
  * and their assembly. A trader without a public profile has empty texts; nothing is invented.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
+import type { Call } from './call.ts';
 import { checksummed, isoSecond } from './format.ts';
-import { type Call, FEW_ROWS, newestBy, read } from './query.ts';
-import {
-  boolean,
-  hexText,
-  int,
-  number,
-  oneOf,
-  type RowOf,
-  rowOf,
-  seconds,
-  string,
-} from './rows.ts';
+import { FEW_ROWS, read } from './query.ts';
+import { hexText, rowOf, seconds } from './rows.ts';
 import { checksummedAddress, lowerAddress, spacedTime, text, time } from './schemas.ts';
 
 const name = text('display name, or empty', 'Ada');
@@ -58,46 +49,13 @@ export function profileV2(profile: Omit<ProfileV1, 'last_trade_at'>): z.output<t
   };
 }
 
-/** Both tables are read by their primary key, at the same time. */
-const AMONG = 'trader IN {traders:Array(FixedString(20))}';
-
-const PROFILES_SQL = `
-SELECT
-  trader AS address,
-  name,
-  profile_image,
-  x_username,
-  profile_created_at,
-  taker_tier,
-  taker_tier_name,
-  weighted_volume_usd,
-  has_weighted_volume,
-  toUnixTimestamp64Milli(observed_at) AS sequence
-FROM traders
-WHERE ${AMONG}
-${FEW_ROWS}`;
-
-const ProfileRow = rowOf({
-  address: hexText,
-  name: string,
-  profile_image: string,
-  x_username: string,
-  profile_created_at: string,
-  taker_tier: (value) => oneOf([0, 1, 2, 3, 4, 5, 6], value),
-  taker_tier_name: string,
-  weighted_volume_usd: number,
-  has_weighted_volume: boolean,
-  sequence: int,
-});
-export type ProfileRow = RowOf<typeof ProfileRow>;
+const ActivityRow = rowOf({ address: hexText('trader'), newest: seconds('last_trade_at') });
 
 const ACTIVITY_SQL = `
-SELECT trader AS address, last_trade_at AS newest
+SELECT ${ActivityRow.columns}
 FROM trader_activity
-WHERE ${AMONG}
+WHERE trader IN {traders:Array(FixedString(20))}
 ${FEW_ROWS}`;
-
-const ActivityRow = rowOf({ address: hexText, newest: seconds });
 
 /** Reads the profiles of these traders; gives each address its object, ISO 8601 times. */
 export async function readProfiles(
@@ -108,7 +66,11 @@ export async function readProfiles(
     readPublicProfiles(call, addresses),
     addresses.length === 0
       ? []
-      : read(call, { sql: ACTIVITY_SQL, parameters: boundTo(addresses), row: ActivityRow }),
+      : read(call, {
+          sql: ACTIVITY_SQL,
+          parameters: { traders: new Bytes(addresses) },
+          row: ActivityRow,
+        }),
   ]);
   // A row of each part of the table that is not merged yet.
   const tradedAt = new Map<string, number>();
@@ -126,27 +88,12 @@ export async function readPublicProfiles(
   call: Call,
   addresses: readonly string[],
 ): Promise<(address: string) => Omit<ProfileV1, 'last_trade_at'>> {
-  const profiles = await readProfileRows(call, addresses);
+  const profiles = await call.metadata.profiles(addresses);
   return (address) => {
     const { name, profile_image, x_username, profile_created_at } =
       profiles.get(address) ?? NO_PROFILE;
     return { address, name, profile_image, x_username, profile_created_at };
   };
-}
-
-/** The public profiles of these traders by address; without those that have none. */
-export async function readProfileRows(
-  call: Call,
-  addresses: readonly string[],
-): Promise<ReadonlyMap<string, ProfileRow>> {
-  return await call.memories.profiles.readTogether(addresses, async (missing) => {
-    const select = { sql: PROFILES_SQL, parameters: boundTo(missing), row: ProfileRow };
-    return newestBy(await read({ ...call, signal: null }, select), ({ address }) => address);
-  });
-}
-
-function boundTo(addresses: readonly string[]) {
-  return { traders: new Bytes(addresses) };
 }
 
 /** What is shown of a trader without a public profile. */

@@ -5,29 +5,18 @@
  * better whether it still wants the answer.
  */
 import { ClickHouseError } from '@clickhouse/client';
-import type { Table } from '../../infra/clickhouse-native.ts';
-import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
-import type { Context } from '../endpoint.ts';
+import { type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';
 import { unavailable } from '../errors.ts';
-import type { Pages } from './leaderboard-cache.ts';
-import type { Memories } from './memory.ts';
-import type { RowReader } from './rows.ts';
-import type { Summing } from './trader-windows.ts';
+import type { RowSchema } from './rows.ts';
 
-/** What the analytics endpoints work with. */
-type Analytics = {
-  readonly clickhouse: ClickHouseReader;
-  /** Longest time of one read, milliseconds. */
+/** What a read needs of a call. */
+export type Reading = {
+  readonly select: Select;
+  /** Time limit of one read, milliseconds. */
   readonly queryMsMax: number;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
-  readonly pages: Pages;
-  readonly memories: Memories;
-  readonly summing: Summing;
+  /** Aborted when the client goes away; null if others wait for the same rows. */
+  readonly signal: AbortSignal | null;
 };
-
-/** One request as its endpoint sees it. */
-export type Call = Analytics & Context;
 
 export const QUERY_MS_MAX = 5_000;
 
@@ -67,27 +56,21 @@ const BUSY_CODES = new Set([
 ]);
 
 /**
- * Runs one SELECT and proves its rows. Throws Problem 503 when ClickHouse is gone, too slow or out
- * of memory; throws what it gets otherwise (a wrong statement or row is a fault of ours).
+ * Runs one SELECT. Throws Problem 503 if ClickHouse is gone, too slow or out of memory. Any other error (a
+ * wrong statement, a row that does not match its schema) is a fault of ours and passes.
  */
 export async function read<Row>(
-  call: Reading,
-  select: Statement & { readonly row: RowReader<Row> },
+  { select, queryMsMax, signal }: Reading,
+  statement: {
+    readonly sql: string;
+    readonly parameters: Readonly<Record<string, unknown>>;
+    readonly row: RowSchema<Row>;
+  },
 ): Promise<readonly Row[]> {
-  return select.row.rowsOf(await readTable(call, select));
-}
-
-type Reading = Pick<Call, 'clickhouse' | 'queryMsMax' | 'signal'>;
-type Statement = { readonly sql: string; readonly parameters: Record<string, unknown> };
-
-/** As `read`, for who proves the rows. */
-export async function readTable(
-  { clickhouse, queryMsMax, signal }: Reading,
-  { parameters, sql }: Statement,
-): Promise<Table> {
+  const { sql, parameters, row } = statement;
   try {
-    return await clickhouse.select({
-      ...{ sql, parameters, settings: SETTINGS, signal },
+    return await select({
+      ...{ sql, parameters, rows: row.rows, settings: SETTINGS, signal },
       msMax: queryMsMax,
     });
   } catch (error) {
@@ -123,6 +106,5 @@ export function newestBy<Row extends { readonly sequence: bigint }>(
 
 function isOutage(error: unknown): boolean {
   if (error instanceof ClickHouseError) return BUSY_CODES.has(error.code);
-  // Node's network errors carry a code (ECONNREFUSED, ECONNRESET, EPIPE …); ours and zod's do not.
-  return error instanceof Error && 'code' in error && typeof error.code === 'string';
+  return error instanceof StoreUnreachableError;
 }

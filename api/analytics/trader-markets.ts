@@ -4,14 +4,15 @@
  * over all time. Page and count are read first, then listings, resolutions and fills of the page.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import { address, flag, integer, order } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { marketCursor } from './cursors.ts';
-import { FILL, type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
+import { type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';
 import {
   MarketV1,
@@ -19,12 +20,11 @@ import {
   marketV1,
   marketV2,
   type Resolution,
-  readListings,
   readResolutions,
   unlisted,
 } from './market-object.ts';
 import { withTokens } from './market-tokens.ts';
-import { type Call, FEW_ROWS, MANY_ROWS, read } from './query.ts';
+import { FEW_ROWS, MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, rowOf, seconds } from './rows.ts';
 import { amount, amountText, count, percentage, text, time } from './schemas.ts';
 
@@ -67,6 +67,19 @@ function kept(given: Given): string {
   ${given.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}`;
 }
 
+const figures = {
+  conditionId: hexText('condition_id'),
+  pnl: int('realised_pnl'),
+  cost: int('realised_cost'),
+  volume: int('maker_volume + taker_volume'),
+  lastTradeAt: seconds('last_trade_at'),
+};
+/** With the number of entries on all pages, which a page behind a cursor does not count: 0. */
+const FirstPageRow = rowOf({ ...figures, total: counted('count() OVER ()') });
+const LaterPageRow = rowOf({ ...figures, total: counted('0') });
+
+const rowsOf = ({ cursor }: Given) => (cursor === undefined ? FirstPageRow : LaterPageRow);
+
 function pageStatement(given: Given): string {
   const isNewestFirst = given.order === 'desc';
   const [down, up] = isNewestFirst ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
@@ -77,13 +90,7 @@ function pageStatement(given: Given): string {
       AND condition_id ${later} unhex({cursor_condition:String})))`;
   // FINAL adds up the parts of a row: one of each market is left, of which the rest is asked.
   return `
-SELECT
-  condition_id AS conditionId,
-  realised_pnl AS pnl,
-  realised_cost AS cost,
-  maker_volume + taker_volume AS volume,
-  last_trade_at AS lastTradeAt,
-  ${given.cursor === undefined ? 'count() OVER ()' : '0'} AS total
+SELECT ${rowsOf(given).columns}
 FROM trader_markets FINAL
 WHERE ${kept(given)}${given.cursor === undefined ? '' : isBehind}
 ORDER BY last_trade_at ${down}, condition_id ${up}
@@ -91,25 +98,19 @@ LIMIT {limit:UInt32} OFFSET {offset:UInt32}
 ${FEW_ROWS}`;
 }
 
-const PageRow = rowOf({
-  ...{ conditionId: hexText, pnl: int, cost: int, volume: int, lastTradeAt: seconds },
-  /** Entries on all pages; 0 behind a cursor. */
-  total: counted,
-});
+const CountRow = rowOf({ total_count: counted('uniqExact(condition_id)') });
 
 const countStatement = (given: Given) => `
-SELECT uniqExact(condition_id) AS total_count FROM trader_markets WHERE ${kept(given)}`;
+SELECT ${CountRow.columns} FROM trader_markets WHERE ${kept(given)}`;
 
-const CountRow = rowOf({ total_count: counted });
+const OrdersRow = rowOf({ conditionId: hexText('condition_id'), ...fillColumns });
 
 const ORDERS_SQL = `
-SELECT condition_id AS conditionId, ${FILL}
+SELECT ${OrdersRow.columns}
 FROM bookings
 WHERE trader = {trader:FixedString(20)} AND kind = 'fill'
   AND condition_id IN {conditions:Array(FixedString(32))}
 ${MANY_ROWS}`;
-
-const OrdersRow = rowOf({ conditionId: hexText, ...fillColumns });
 
 const ROI = percentage('PnL over what the closed shares had cost');
 const LAST_TRADE = time('newest trade of the trader in this market');
@@ -208,7 +209,7 @@ async function readHistory(call: Call, given: Given) {
   };
   const readCount = () => read(call, { sql: countStatement(given), parameters, row: CountRow });
   const [page, [behind]] = await Promise.all([
-    read(call, { sql: pageStatement(given), parameters, row: PageRow }),
+    read(call, { sql: pageStatement(given), parameters, row: rowsOf(given) }),
     given.cursor === undefined ? [] : readCount(),
   ]);
   // The first pages count while they are read; a page behind the end has no row to tell it.
@@ -216,7 +217,7 @@ async function readHistory(call: Call, given: Given) {
   const counted = isPastEnd && behind === undefined ? (await readCount())[0] : behind;
   const conditionIds = page.map((entry) => entry.conditionId);
   const [listings, resolutions, orders] = await Promise.all([
-    readListings(call, conditionIds),
+    call.metadata.listings(conditionIds),
     given.is_active ? NO_RESOLUTIONS : readResolutions(call, conditionIds),
     given.include_orders ? readOrders(call, trader, conditionIds) : NO_ORDERS,
   ]);

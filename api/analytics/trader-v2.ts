@@ -5,18 +5,19 @@
  * is shown only where nothing is restricted.
  */
 import { z } from 'zod';
-import { Bytes } from '../../infra/clickhouse-reader.ts';
+import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { address, slug } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { readIdentity } from './identity.ts';
 import { ALL_TAGS, countsUnder, HAS_SERIES } from './market-tags.ts';
 import { ProfileV2, profileV2 } from './profiles.ts';
-import { type Call, FEW_ROWS, newestOf, read } from './query.ts';
+import { FEW_ROWS, newestOf, read } from './query.ts';
 import { int, rowOf } from './rows.ts';
 import { amount, text, time } from './schemas.ts';
 import { TagV2, tagV2, topTags } from './sums.ts';
-import { readRecent } from './trader-windows.ts';
+import { readWindows } from './trader-windows.ts';
 import { weightedUsd } from './weighted-volume.ts';
 
 const WINDOW_SECONDS = 30 * 86_400;
@@ -33,13 +34,14 @@ const Parameters = z.object({
     .describe('restricts top_tags and weighted_volume to markets of this series'),
 });
 
+const BalanceRow = rowOf({ balance: int('balance'), sequence: int('block_number') });
+
 /** No row where no block with a trade of theirs was synced yet. */
 const BALANCE_SQL = `
-SELECT balance, block_number AS sequence
+SELECT ${BalanceRow.columns}
 FROM balances
 WHERE trader = {trader:FixedString(20)}
 ${FEW_ROWS}`;
-const BalanceRow = rowOf({ balance: int, sequence: int });
 
 const Answer = z.object({
   profile: ProfileV2,
@@ -72,7 +74,7 @@ export const traderV2 = endpoint({
   problems: ['not_found'],
   async run(call: Call, given) {
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
-    const reading = readRecent(call, {
+    const reading = readWindows(call, {
       trader: given.address,
       now: Math.floor(call.now() / 1000),
       lengths: [WINDOW_SECONDS],

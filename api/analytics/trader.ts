@@ -6,12 +6,12 @@
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
 import { address } from '../parameters.ts';
+import type { Call } from './call.ts';
 import { isoSecond, spaced } from './format.ts';
 import { readIdentity } from './identity.ts';
 import { SpacedProfileV1 } from './profiles.ts';
-import type { Call } from './query.ts';
 import { TagV1, topTags, total, WindowV1, windowV1 } from './sums.ts';
-import { readRecent } from './trader-windows.ts';
+import { readWindows } from './trader-windows.ts';
 
 /** Members of `stats` and their length in seconds, shortest first: each holds those before it. */
 const WINDOWS = {
@@ -52,7 +52,7 @@ export const traderV1 = endpoint({
   answer: Answer,
   problems: ['not_found'],
   async run(call: Call, given) {
-    const reading = readRecent(call, {
+    const reading = readWindows(call, {
       trader: given.address,
       now: Math.floor(call.now() / 1000),
       lengths: Object.values(WINDOWS),

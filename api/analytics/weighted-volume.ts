@@ -31,11 +31,6 @@ const OTHER_TENTHS = 17;
  */
 export const UNWEIGHTED = 'sumIf(intDivOrZero(toInt128(usdc) * (shares - usdc), shares), is_taker)';
 
-/** The same of one taker fill. */
-export function unweighted(usdc: bigint, shares: bigint): bigint {
-  return shares === 0n ? 0n : (usdc * (shares - usdc)) / shares;
-}
-
 /** Dollars of what the markets' fills come to unweighted; a double only at the end. */
 export function weightedUsd(
   all: readonly { readonly tags: readonly string[]; readonly unweighted: bigint }[],

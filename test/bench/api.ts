@@ -9,10 +9,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ClickHouseClient } from '@clickhouse/client';
-import { createMemories } from '../../api/analytics/memory.ts';
+import { createMetadata } from '../../api/analytics/metadata-cache.ts';
+import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { generateKey, storeKey } from '../../api/auth/keys.ts';
-import { connectClickHouse } from '../../infra/clickhouse.ts';
-import { Bytes, type ClickHouseReader, connectReader } from '../../infra/clickhouse-reader.ts';
+import { Bytes, connectClickHouse, createSelect, type Select } from '../../infra/clickhouse.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/local/service.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
@@ -31,10 +31,10 @@ const CONNECTIONS = [1, 16, 64];
 /** A pro account has 100 requests a second: so many together are no limit here. */
 const KEYS = 1_000;
 const WARM_CALLS = 20;
-/** The api reads the newest markets ahead when it starts, and nothing of it is compiled yet. */
+/** Nothing of the api is compiled when it starts. */
 const START_SECONDS = 10;
-/** Calls before those that the bare client repeats, which fill what is remembered; and those. */
-const REMEMBERED_CALLS = 200;
+/** Calls before those that the bare client repeats, which fill the metadata cache; and those. */
+const WARM_UP_CALLS = 200;
 const RECORDED_CALLS = 600;
 const FRAMES = ['1h', '4h', '1d', '3d', '7d', '30d'];
 
@@ -104,32 +104,29 @@ function withKeys(sql: string, name: string, { texts }: Bytes): string {
 }
 
 /** The statements of some requests of a case, without answering anything. */
-async function statementsOf(one: Case, reader: ClickHouseReader): Promise<readonly Statement[][]> {
+async function statementsOf(one: Case, select: Select): Promise<readonly Statement[][]> {
   const calls: Statement[][] = [];
-  // Remembers what the requests before asked for, as the api does.
-  const memories = createMemories(() => true);
-  for (let i = 0; i < REMEMBERED_CALLS + RECORDED_CALLS; i++) {
-    const statements: Statement[] = [];
-    const recorder: ClickHouseReader = {
-      async select(select) {
-        const { sql, parameters, settings } = select;
-        // The client library cannot bind bytes.
-        const keys = Object.entries(parameters).filter(([, value]) => value instanceof Bytes);
-        const statement: Statement = {
-          query: keys.reduce((text, [name, value]) => withKeys(text, name, value as Bytes), sql),
-          query_params: Object.fromEntries(
-            Object.entries(parameters).filter(([, value]) => !(value instanceof Bytes)),
-          ),
-          clickhouse_settings: settings,
-          format: 'JSONEachRow',
-        };
-        statements.push(statement);
-        return await reader.select(select);
-      },
-      close() {},
-    };
-    await answerUncached(one, i, { clickhouse: recorder, memories });
-    if (i >= REMEMBERED_CALLS) calls.push(statements);
+  let statements: Statement[] = [];
+  const recorder: Select = async (statement) => {
+    const { sql, parameters, settings } = statement;
+    // The client library cannot bind bytes.
+    const keys = Object.entries(parameters).filter(([, value]) => value instanceof Bytes);
+    statements.push({
+      query: keys.reduce((text, [name, value]) => withKeys(text, name, value as Bytes), sql),
+      query_params: Object.fromEntries(
+        Object.entries(parameters).filter(([, value]) => !(value instanceof Bytes)),
+      ),
+      clickhouse_settings: settings,
+      format: 'JSONCompactEachRow',
+    });
+    return await select(statement);
+  };
+  // Caches what the requests before asked for, as the api does.
+  const metadata = createMetadata({ select: recorder, queryMsMax: QUERY_MS_MAX });
+  for (let i = 0; i < WARM_UP_CALLS + RECORDED_CALLS; i++) {
+    statements = [];
+    await answerUncached(one, i, { select: recorder, metadata });
+    if (i >= WARM_UP_CALLS) calls.push(statements);
   }
   return calls;
 }
@@ -162,7 +159,7 @@ async function measureUncached(
 ) {
   const store = { url: data.parts.env.CLICKHOUSE_URL, database: 'fillstream', name: 'bench' };
   const client = connectClickHouse(store);
-  const reader = connectReader(store);
+  const select = createSelect(store);
   const rows = [];
   const health = () => getRequest('/healthz', headers(0));
   await load({ port, connections: 1, seconds: START_SECONDS, request: health });
@@ -173,7 +170,7 @@ async function measureUncached(
     await load({ port, connections: 1, seconds: WARM_CALLS / 50, request });
     const figures: Record<string, string> = { endpoint: one.name };
     let refused = 0;
-    const statements = await statementsOf(one, reader);
+    const statements = await statementsOf(one, select);
     // As new to ClickHouse as what the api is asked, as far as they go.
     let sent = 0;
     const next = () => statements[sent++ % statements.length] ?? [];
@@ -205,7 +202,6 @@ async function measureUncached(
     });
     console.log(Object.values(rows.at(-1) ?? {}).join('  '));
   }
-  reader.close();
   await client.close();
   return rows;
 }

@@ -1,10 +1,10 @@
 /** The requests that the benchmarks ask the analytics endpoints, and such a request without HTTP. */
+import type { Call } from '../../api/analytics/call.ts';
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import { createPages } from '../../api/analytics/leaderboard-cache.ts';
-import type { Memories } from '../../api/analytics/memory.ts';
-import { type Call, QUERY_MS_MAX } from '../../api/analytics/query.ts';
-import { createSumming } from '../../api/analytics/trader-windows.ts';
-import type { ClickHouseReader } from '../../infra/clickhouse-reader.ts';
+import type { Metadata } from '../../api/analytics/metadata-cache.ts';
+import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
+import type { Select } from '../../infra/clickhouse.ts';
 import { conditionId, type GeneratorOptions, traderAddress } from '../support/ledger-generator.ts';
 
 export type Case = {
@@ -69,13 +69,11 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
   ];
 }
 
-const summing = createSumming();
-
 /** The endpoint's own work for the i-th request of a case; no page of a board is kept. */
 export async function answerUncached(
   one: Case,
   i: number,
-  work: { readonly clickhouse: ClickHouseReader; readonly memories: Memories },
+  work: { readonly select: Select; readonly metadata: Metadata },
 ): Promise<void> {
   const endpoint = ANALYTICS_ENDPOINTS.find(({ path }) => path === one.path);
   if (endpoint === undefined) throw new Error(`no endpoint ${one.path}`);
@@ -84,7 +82,7 @@ export async function answerUncached(
   const url = new URL(one.ask(i), 'http://localhost');
   const values = form.exec(url.pathname)?.slice(1) ?? [];
   const call = {
-    ...{ ...work, summing, queryMsMax: QUERY_MS_MAX, now: Date.now, signal: null },
+    ...{ ...work, queryMsMax: QUERY_MS_MAX, now: Date.now, signal: null },
     caller: { tier: 'pro', account: '', keyHash: '' },
     pages: { ...PAGES, page: ({ compute }: { compute: () => unknown }) => compute() },
   } as unknown as Call;

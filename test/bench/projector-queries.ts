@@ -7,8 +7,9 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { createMemories } from '../../api/analytics/memory.ts';
-import { type ClickHouseReader, connectReader } from '../../infra/clickhouse-reader.ts';
+import { createMetadata } from '../../api/analytics/metadata-cache.ts';
+import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
+import { createSelect, type Select } from '../../infra/clickhouse.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
@@ -66,57 +67,50 @@ export async function measureExamples({ parts }: Dataset) {
 }
 
 export async function measureQueries(data: Dataset) {
-  const reader = connectReader({
+  const select = createSelect({
     url: data.parts.env.CLICKHOUSE_URL,
     database: 'fillstream',
     name: 'bench',
   });
-  try {
-    // Those of a start come all at once, in a service each has its own time.
-    for (const frame of FRAMES) await data.parts.query(`SYSTEM WAIT VIEW leaderboard_${frame}_mv`);
-    const idle = await times(reader, data);
-    const inserting = await whileInserting(data, () => times(reader, data));
-    return [...idle].map(([query, calls]) => {
-      const busy = inserting.get(query) ?? [];
-      return {
-        query,
-        'p50 idle': readable(percentile(calls, 0.5)),
-        'p99 idle': readable(percentile(calls, 0.99)),
-        'p50 inserting': busy.length === 0 ? '' : readable(percentile(busy, 0.5)),
-        'p99 inserting': busy.length === 0 ? '' : readable(percentile(busy, 0.99)),
-      };
-    });
-  } finally {
-    reader.close();
-  }
+  // Those of a start come all at once, in a service each has its own time.
+  for (const frame of FRAMES) await data.parts.query(`SYSTEM WAIT VIEW leaderboard_${frame}_mv`);
+  const idle = await times(select, data);
+  const inserting = await whileInserting(data, () => times(select, data));
+  return [...idle].map(([query, calls]) => {
+    const busy = inserting.get(query) ?? [];
+    return {
+      query,
+      'p50 idle': readable(percentile(calls, 0.5)),
+      'p99 idle': readable(percentile(calls, 0.99)),
+      'p50 inserting': busy.length === 0 ? '' : readable(percentile(busy, 0.5)),
+      'p99 inserting': busy.length === 0 ? '' : readable(percentile(busy, 0.99)),
+    };
+  });
 }
 
 /** Milliseconds of each run of a statement, by the first request that asks it and its table. */
-async function times(reader: ClickHouseReader, { options }: Dataset) {
+async function times(select: Select, { options }: Dataset) {
   const names = new Map<string, string>();
   const measured = new Map<string, number[]>();
-  // Nothing is remembered: every statement of a request is asked.
-  const memories = createMemories();
   for (const one of casesOf(options)) {
     for (let i = 0; i < CALLS + WARM_CALLS; i++) {
       let last: Promise<unknown> = Promise.resolve();
-      const alone: ClickHouseReader = {
-        ...reader,
-        select(select) {
-          const asked = last.then(async () => {
-            const startedAt = performance.now();
-            const rows = await reader.select(select);
-            const name = nameOf(select.sql, one, names);
-            const calls = measured.get(name) ?? [];
-            if (i >= WARM_CALLS) calls.push(performance.now() - startedAt);
-            measured.set(name, calls);
-            return rows;
-          });
-          last = asked.catch(() => undefined);
-          return asked;
-        },
+      const alone: Select = (statement) => {
+        const asked = last.then(async () => {
+          const startedAt = performance.now();
+          const rows = await select(statement);
+          const name = nameOf(statement.sql, one, names);
+          const calls = measured.get(name) ?? [];
+          if (i >= WARM_CALLS) calls.push(performance.now() - startedAt);
+          measured.set(name, calls);
+          return rows;
+        });
+        last = asked.catch(() => undefined);
+        return asked;
       };
-      await answerUncached(one, i, { clickhouse: alone, memories });
+      // Nothing is cached: every statement of a request runs.
+      const metadata = createMetadata({ select: alone, queryMsMax: QUERY_MS_MAX });
+      await answerUncached(one, i, { select: alone, metadata });
     }
   }
   return new Map([...measured].filter(([, calls]) => calls.length >= CALLS / 2));

@@ -20,8 +20,7 @@ import { createFeed } from '../../api/feed/route.ts';
 import { createReadiness } from '../../api/health.ts';
 import { openSessions } from '../../api/sessions/sessions.ts';
 import { openStreams } from '../../api/streams/endpoints.ts';
-import { connectClickHouse } from '../../infra/clickhouse.ts';
-import { connectReader } from '../../infra/clickhouse-reader.ts';
+import { connectClickHouse, createSelect } from '../../infra/clickhouse.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
@@ -113,14 +112,13 @@ export async function startApi(options: {
   readonly clickhouseUrl: string;
   readonly nats: Awaited<ReturnType<typeof startNats>>;
   readonly queryMsMax?: number;
-  readonly bookingsMax?: number;
   readonly now?: () => number;
   readonly feed?: AppOptions['feed'] & Parameters<typeof createReadiness>[0]['feed'];
   readonly sharedCounts?: AppOptions['sharedCounts'];
   readonly corsOrigins?: AppOptions['corsOrigins'];
   readonly metrics?: AppOptions['metrics'];
 }) {
-  const clickhouse = connectReader({
+  const select = createSelect({
     url: options.clickhouseUrl,
     database: DATABASE,
     name: 'api-test',
@@ -134,19 +132,18 @@ export async function startApi(options: {
   const streams = await openStreams({ nats, logger: silent, feed: ownFeed, sessions });
   const feed = options.feed ?? ownFeed;
   const app = createApp({
-    clickhouse,
+    select,
     keys,
     nats: options.nats.nats,
     keysBucket: options.nats.bucket,
     usage,
-    readiness: createReadiness({ clickhouse, nats, feed }),
+    readiness: createReadiness({ select, nats, feed }),
     feed,
     streams,
     logger: silent,
     ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
     ...(options.corsOrigins === undefined ? {} : { corsOrigins: options.corsOrigins }),
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
-    ...(options.bookingsMax === undefined ? {} : { bookingsMax: options.bookingsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),
     ...(options.sharedCounts === undefined ? {} : { sharedCounts: options.sharedCounts }),
   });
@@ -162,7 +159,6 @@ export async function startApi(options: {
       server.close();
       server.closeAllConnections();
       await Promise.allSettled([streams, sessions, usage, keys].map((one) => one.close()));
-      clickhouse.close();
     },
   };
 }

@@ -152,7 +152,7 @@ export class Engine {
     const deadline = Date.now() + waitMs;
     while (this.#running.size > 0) {
       if (Date.now() >= deadline) return 'busy';
-      await this.#killWhile('1', Promise.all(this.#running.values()));
+      await this.#killWhile('1', Promise.allSettled(this.#running.values()));
     }
     this.#native.CloseConnection(this.#base);
     return 'closed';

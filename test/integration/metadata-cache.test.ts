@@ -1,0 +1,161 @@
+// Listings and profiles are read once for all who need them, and show a change within five seconds.
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createMetadata } from '../../api/analytics/metadata-cache.ts';
+import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
+import { createSelect, type Select } from '../../infra/clickhouse.ts';
+import { until } from '../e2e/service.ts';
+import { addressOf, conditionOf, insertListings, MARKETS } from './api-bookings.ts';
+import {
+  DATABASE,
+  get,
+  issueKey,
+  startApi,
+  startClickHouse,
+  startNats,
+  temporaryDirectory,
+} from './api-harness.ts';
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>;
+let clickhouse: Awaited<ReturnType<typeof startClickHouse>>;
+let select: Select;
+let statements = 0;
+
+beforeAll(async () => {
+  directory = await temporaryDirectory();
+  clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
+  await insertListings(clickhouse.client, 1_700_000_000);
+  const own = createSelect({ url: clickhouse.url, database: DATABASE, name: 'test' });
+  select = (statement) => {
+    statements += 1;
+    return own(statement);
+  };
+});
+
+afterAll(async () => {
+  await clickhouse?.stop();
+  await directory?.remove();
+});
+
+const createOwn = () => createMetadata({ select, queryMsMax: QUERY_MS_MAX });
+
+/** How many statements `work` takes. */
+async function statementsOf(work: () => Promise<unknown>): Promise<number> {
+  const before = statements;
+  await work();
+  return statements - before;
+}
+
+async function insertMarket(market: number, slug: string, observedMs: number): Promise<void> {
+  await clickhouse.client.insert({
+    table: 'markets',
+    format: 'JSONEachRow',
+    columns: ['condition_id_hex', 'market_id', 'slug', 'observed_at'],
+    values: [
+      {
+        ...{ condition_id_hex: conditionOf(market), market_id: String(1_000 + market), slug },
+        observed_at: String(observedMs),
+      },
+    ],
+  });
+}
+
+const conditions = MARKETS.map(({ conditionId }) => `0x${conditionId}`);
+
+describe('keys', () => {
+  test('are loaded in one statement, and only those that are missing', async () => {
+    const metadata = createOwn();
+    expect(await statementsOf(() => metadata.listings(conditions.slice(0, 4)))).toBe(1);
+    expect(await statementsOf(() => metadata.listings(conditions.slice(0, 4)))).toBe(0);
+    expect(await statementsOf(() => metadata.listings(conditions))).toBe(1);
+    expect([...(await metadata.listings(conditions)).keys()].sort()).toEqual(
+      [...conditions].sort(),
+    );
+    expect(await statementsOf(() => metadata.listings([]))).toBe(0);
+  });
+
+  test('that are loaded at the same time are loaded once', async () => {
+    const metadata = createOwn();
+    const calls = () =>
+      Promise.all(Array.from({ length: 20 }, () => metadata.listings(conditions)));
+    expect(await statementsOf(calls)).toBe(1);
+    const named = () =>
+      Promise.all(Array.from({ length: 20 }, () => metadata.listing({ kind: 'id', id: '1001' })));
+    expect(await statementsOf(named)).toBe(1);
+  });
+
+  test('without a row are not cached', async () => {
+    const metadata = createOwn();
+    const address = addressOf(1);
+    expect(await metadata.listing({ kind: 'slug', slug: 'not-yet' })).toBeUndefined();
+    expect(await metadata.profiles([address])).toEqual(new Map());
+    await insertMarket(70, 'not-yet', 100);
+    await clickhouse.client.insert({
+      table: 'traders',
+      format: 'JSONEachRow',
+      columns: ['trader_hex', 'name', 'observed_at'],
+      values: [{ trader_hex: address.slice(2), name: 'Ada', observed_at: '1' }],
+    });
+    expect((await metadata.listing({ kind: 'slug', slug: 'not-yet' }))?.id).toBe('1070');
+    expect((await metadata.profiles([address])).get(address)?.name).toBe('Ada');
+  });
+
+  test('show a change after a while, by number, slug and condition id', async () => {
+    const metadata = createOwn();
+    const condition = `0x${conditionOf(71)}`;
+    await insertMarket(71, 'first', 101);
+    const slugs = async () => [
+      (await metadata.listing({ kind: 'id', id: '1071' }))?.slug,
+      (await metadata.listings([condition])).get(condition)?.slug,
+      (await metadata.listing({ kind: 'slug', slug: 'first' }))?.slug,
+      (await metadata.listing({ kind: 'slug', slug: 'second' }))?.slug,
+    ];
+    expect(await slugs()).toEqual(['first', 'first', 'first', undefined]);
+    await insertMarket(71, 'second', 102);
+    const changed = ['second', 'second', undefined, 'second'];
+    await until(async () => (String(await slugs()) === String(changed) ? true : undefined));
+  });
+
+  test('of a slug that another market takes over mean the newest', async () => {
+    await insertMarket(72, 'taken', 103);
+    await insertMarket(73, 'taken', 104);
+    expect((await createOwn().listing({ kind: 'slug', slug: 'taken' }))?.id).toBe('1073');
+  });
+
+  test('are loaded again after a load that failed', async () => {
+    let isBroken = true;
+    const broken: Select = (statement) =>
+      select(isBroken ? { ...statement, sql: 'SELECT' } : statement);
+    const metadata = createMetadata({ select: broken, queryMsMax: QUERY_MS_MAX });
+    await expect(metadata.listings(conditions)).rejects.toMatchObject({ code: '62' });
+    isBroken = false;
+    expect((await metadata.listings(conditions)).size).toBe(conditions.length);
+  });
+});
+
+test('a resolution shows at once', async () => {
+  const nats = await startNats(`${directory.path}/nats`);
+  const api = await startApi({ clickhouseUrl: clickhouse.url, nats });
+  try {
+    const key = await issueKey(nats.bucket, 'pro');
+    const market = () => get(`${api.url}/v2/markets/1001`, key);
+    expect((await market()).body.market).toMatchObject({ winning_outcome: '', result: -2 });
+    await clickhouse.client.insert({
+      table: 'resolutions',
+      format: 'JSONEachRow',
+      columns: [
+        ...(['condition_id_hex', 'payout_0', 'payout_1', 'resolved_at', 'block_number'] as const),
+        ...['log_index', 'sequence'],
+      ],
+      values: [
+        {
+          ...{ condition_id_hex: conditionOf(1), payout_0: 1, payout_1: 0 },
+          ...{ resolved_at: 1_700_000_000, block_number: 1, log_index: 1, sequence: 2 },
+        },
+      ],
+    });
+    expect((await market()).body.market).toMatchObject({ winning_outcome: 'Yes', result: 100 });
+  } finally {
+    await api.stop();
+    await nats.stop();
+  }
+});
