@@ -37,11 +37,6 @@ const UPWARD = [
 ];
 const CYCLES = [
   'ingest/contract.ts → ingest/match-parser.ts → ingest/contract.ts',
-  'api/analytics/query.ts → api/analytics/memory.ts → api/analytics/market-object.ts → api/analytics/query.ts',
-  'api/analytics/query.ts → api/analytics/memory.ts → api/analytics/profiles.ts → api/analytics/query.ts',
-  'api/analytics/query.ts → api/analytics/memory.ts → api/analytics/query.ts',
-  'api/analytics/query.ts → api/analytics/memory.ts → api/analytics/warm.ts → api/analytics/query.ts',
-  'api/analytics/query.ts → api/analytics/trader-windows.ts → api/analytics/query.ts',
   'api/openapi.ts → api/openapi-stream.ts → api/openapi.ts',
   'ingest/earlier-resolutions.ts → ingest/final-blocks.ts → ingest/earlier-resolutions.ts',
 ];
