@@ -1,18 +1,18 @@
-/** The data directory of `infra/local/up`: one service at a time, and the API keys that it shows. */
+/** The data directory of `npm start`: used by one service at a time, with the API keys that it shows. */
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { generateKey } from '../../api/auth/keys.ts';
 
-/** Another service runs on this data directory. */
+/** Another service uses this data directory. */
 export class DataDirectoryInUseError extends Error {}
 
 export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
 export type ShownKeys = z.infer<typeof ShownKeys>;
 
 /**
- * Takes the directory, creating it; returns the function that gives it back. A lock whose process
- * is gone, or is another program by now, does not block. Throws DataDirectoryInUseError.
+ * Locks the directory, creating it if necessary; returns the function that unlocks it. A lock does not
+ * block if its process is gone or its id belongs to another program. Throws DataDirectoryInUseError.
  */
 export function lockDataDirectory(directory: string): () => void {
   mkdirSync(join(directory, 'logs'), { recursive: true });
@@ -28,8 +28,8 @@ export function lockDataDirectory(directory: string): () => void {
 }
 
 /**
- * The keys of this directory, one for each tier, made at the first start. They are kept in clear text
- * (mode 0600) because they open a demonstration on loopback; the service itself stores hashes only.
+ * The keys of this directory, one per tier, created at the first start. They are kept in clear text (mode
+ * 0600) because they open a demonstration on loopback; the service itself stores only hashes.
  */
 export function readShownKeys(directory: string): ShownKeys {
   const file = join(directory, 'keys.json');

@@ -1,7 +1,9 @@
-// One nats-server per data directory: two on one store would destroy it. The lock file names the
-// process that started the server and the server itself. A process counts as alive only while its
-// command line names this directory's configuration file, so a reused process id never blocks.
-// A server whose starter was killed is an orphan: it is stopped and its directory taken over.
+/**
+ * One nats-server per data directory: two on one store would destroy it. The lock file names the process
+ * that started the server, and the server. A server counts as running only while its command line names
+ * this directory's configuration file, so a reused process id never blocks. A server whose starter was
+ * killed is an orphan: it is stopped and its directory taken over.
+ */
 import { execFileSync } from 'node:child_process';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -25,10 +27,9 @@ export type DataDirectoryLock = {
 
 const Holder = z.object({
   starterPid: z.int().positive(),
-  /** 0 until it is spawned. */
+  /** 0 until the server is spawned. */
   serverPid: z.int().nonnegative(),
   takenAtMs: z.int(),
-  nonce: z.string(),
 });
 type Holder = z.infer<typeof Holder>;
 
@@ -37,49 +38,51 @@ const STARTING_MS_MAX = 10_000;
 const ORPHAN_POLL_MS = 20;
 const ATTEMPTS_MAX = 5;
 
-/** Takes the lock of a data directory. Throws DataDirectoryInUseError when it is held. */
+/** Takes the lock of a data directory. Throws DataDirectoryInUseError if it is held. */
 export async function lockDataDirectory(
   dataDir: string,
   configPath: string,
 ): Promise<DataDirectoryLock> {
   const path = join(dataDir, 'nats-server.lock');
-  const nonce = crypto.randomUUID();
-  const taken = { starterPid: process.pid, takenAtMs: Date.now(), nonce };
-  const text = (serverPid: number) => JSON.stringify({ ...taken, serverPid } satisfies Holder);
+  const taken = { starterPid: process.pid, takenAtMs: Date.now() };
+  let ours = JSON.stringify({ ...taken, serverPid: 0 } satisfies Holder);
+  let other: Holder | undefined;
   for (let attempt = 1; attempt <= ATTEMPTS_MAX; attempt += 1) {
-    if (createExclusively(path, text(0))) {
+    if (createExclusively(path, ours)) {
       return {
-        hold: (serverPid) => writeFileSync(path, text(serverPid)),
-        release: () => {
-          if (holder(path)?.nonce === nonce) rmSync(path, { force: true });
+        hold(serverPid) {
+          ours = JSON.stringify({ ...taken, serverPid } satisfies Holder);
+          writeFileSync(path, ours);
+        },
+        release() {
+          if (textOf(path) === ours) rmSync(path, { force: true });
         },
       };
     }
-    const other = holder(path);
+    const text = textOf(path);
+    other = holderOf(text);
     if (other !== undefined) await settle(other, dataDir, configPath);
-    // Whoever removes a stale lock first wins; the loser finds the winner's at its next attempt.
-    if (other === undefined || holder(path)?.nonce === other.nonce) rmSync(path, { force: true });
+    // The first to remove a stale lock wins; the loser finds the winner's at its next attempt.
+    if (textOf(path) === text) rmSync(path, { force: true });
   }
-  throw new DataDirectoryInUseError(dataDir, holder(path)?.starterPid ?? 0);
+  throw new DataDirectoryInUseError(dataDir, other?.starterPid ?? 0);
 }
 
-/** Returns when nothing of the holder is left; throws when it is at work. */
+/** Resolves when nothing of the holder runs any more. Throws while it is in use. */
 async function settle(other: Holder, dataDir: string, configPath: string): Promise<void> {
-  const serverRuns = other.serverPid !== 0 && runs(other.serverPid, configPath);
-  if (exists(other.starterPid)) {
-    // Between taking the lock and spawning there is no server yet: its starter counts, for as
-    // long as that can take. After it, the process id belongs to somebody else.
-    const starting = other.serverPid === 0 && Date.now() - other.takenAtMs < STARTING_MS_MAX;
-    if (serverRuns || starting) {
-      throw new DataDirectoryInUseError(dataDir, serverRuns ? other.serverPid : other.starterPid);
-    }
-    return;
+  const { starterPid, serverPid, takenAtMs } = other;
+  const isServing = serverPid !== 0 && runs(serverPid, configPath);
+  if (exists(starterPid)) {
+    // Until the server is spawned, its starter counts. After this time the pid belongs to another program.
+    const isStarting = serverPid === 0 && Date.now() - takenAtMs < STARTING_MS_MAX;
+    if (!isServing && !isStarting) return;
+    throw new DataDirectoryInUseError(dataDir, isServing ? serverPid : starterPid);
   }
-  if (!serverRuns) return;
-  process.kill(other.serverPid, 'SIGTERM');
+  if (!isServing) return;
+  process.kill(serverPid, 'SIGTERM');
   const deadline = Date.now() + ORPHAN_STOP_MS_MAX;
-  while (runs(other.serverPid, configPath)) {
-    if (Date.now() > deadline) throw new DataDirectoryInUseError(dataDir, other.serverPid);
+  while (runs(serverPid, configPath)) {
+    if (Date.now() > deadline) throw new DataDirectoryInUseError(dataDir, serverPid);
     await delay(ORPHAN_POLL_MS);
   }
 }
@@ -94,13 +97,21 @@ function createExclusively(path: string, text: string): boolean {
   }
 }
 
-/** The lock's holder; undefined when the file is gone or was cut short by a crash. */
-function holder(path: string): Holder | undefined {
+function textOf(path: string): string {
   try {
-    return Holder.safeParse(JSON.parse(readFileSync(path, 'utf8'))).data;
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return '';
+    throw error;
+  }
+}
+
+/** The holder that the lock names; undefined if the file is gone or was cut short by a crash. */
+function holderOf(text: string): Holder | undefined {
+  try {
+    return Holder.safeParse(JSON.parse(text)).data;
   } catch (error) {
     if (error instanceof SyntaxError) return undefined;
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
     throw error;
   }
 }
@@ -115,23 +126,18 @@ function exists(pid: number): boolean {
   }
 }
 
-/** True while the process runs with this configuration file; a zombie has no command line. */
+/** Whether the process runs with this configuration file. A zombie has no command line. */
 function runs(pid: number, configPath: string): boolean {
   if (!exists(pid)) return false;
-  return commandLine(pid).includes(configPath);
-}
-
-function commandLine(pid: number): string {
   try {
-    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-  } catch (error) {
-    if (!(error instanceof Error)) throw error;
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(configPath);
+  } catch {
+    // No /proc, for example on macOS, or the process has just ended.
   }
   try {
-    // Without /proc, e.g. on macOS.
-    return execFileSync('ps', ['-o', 'command=', '-p', String(pid)], { encoding: 'utf8' });
-  } catch (error) {
-    if (error instanceof Error) return '';
-    throw error;
+    const command = execFileSync('ps', ['-o', 'command=', '-p', String(pid)], { encoding: 'utf8' });
+    return command.includes(configPath);
+  } catch {
+    return false;
   }
 }

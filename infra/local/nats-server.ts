@@ -1,12 +1,13 @@
-// Runs a nats-server with JetStream as a child process on loopback, for `npm start` and tests.
-// Invariant: at most one server at a time uses a data directory; a lock file names its process,
-// and a lock whose process is gone never blocks. Finding or fetching the binary is
-// nats-server-binary.ts. It does not supervise: a server that dies stays dead until the caller
-// starts it again, on the same port if it likes.
+/**
+ * Runs a nats-server with JetStream as a child process on loopback, for `npm start` and tests. At most one
+ * server uses a data directory at a time (nats-server-lock.ts). It does not supervise: a server that dies
+ * stays dead until the caller starts it again, if necessary on the same port.
+ */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   closeSync,
+  existsSync,
   mkdirSync,
   openSync,
   readdirSync,
@@ -14,23 +15,23 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { findNatsServer } from './nats-server-binary.ts';
 import { lockDataDirectory } from './nats-server-lock.ts';
+import { isPortTaken } from './ports.ts';
 
 export type NatsServerOptions = {
-  /** Created when missing; holds the store, the configuration, the log and the lock. */
+  /** Created if missing; holds the store, the configuration, the log and the lock. */
   readonly dataDir: string;
   /** 0 or absent: any free port. */
   readonly port?: number;
-  /** Name of the server, which must be its own in a cluster; "fillstream-embedded" by default. */
+  /** Name of the server, unique in a cluster; "fillstream-embedded" by default. */
   readonly name?: string;
   /** Appended to the configuration file as it is. */
   readonly configExtra?: string;
-  /** The binary to run; otherwise NATS_SERVER_BIN, PATH, our cache, or a download. */
+  /** The binary to run; by default NATS_SERVER_BIN, PATH, our cache, or a download. */
   readonly binary?: string;
 };
 
@@ -43,11 +44,11 @@ export type NatsServer = {
   stop(): Promise<void>;
 };
 
-/** Something else listens on the port. */
+/** Another program listens on the port. */
 export class NatsPortTakenError extends Error {
   override readonly name = 'NatsPortTakenError';
-  constructor(port: number, options?: ErrorOptions) {
-    super(`port ${port} on 127.0.0.1 is taken; choose another or stop what listens there`, options);
+  constructor(port: number) {
+    super(`port ${port} on 127.0.0.1 is taken; choose another or stop what listens there`);
   }
 }
 
@@ -60,16 +61,15 @@ export class NatsServerStartError extends Error {
 const READY_MS_MAX = 60_000;
 const READY_POLL_MS = 5;
 const STOP_MS_MAX = 10_000;
-// A port may stay busy for a moment after kill -9, e.g. while a client's connection closes.
+// A port may stay busy for a moment after kill −9, for example while a client's connection closes.
 const PORT_FREE_MS_MAX = 1_000;
 const PORT_POLL_MS = 50;
 const LOG_LINES_SHOWN_MAX = 5;
 
 /**
- * Starts nats-server and resolves when it accepts connections (5–120 ms with an empty store).
- *
- * Throws NatsPortTakenError, DataDirectoryInUseError, NatsServerMissingError when there is no
- * binary, and NatsServerStartError when the server gives up.
+ * Starts nats-server and resolves when it accepts connections (5–120 ms with an empty store). Throws
+ * NatsPortTakenError, DataDirectoryInUseError, NatsServerMissingError if there is no binary, and
+ * NatsServerStartError if the server gives up.
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const dataDir = resolve(options.dataDir);
@@ -85,12 +85,15 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
     }
     writeFileSync(configPath, configuration(dataDir, port, options));
     const logPath = join(dataDir, 'nats-server.log');
-    // A file and not a pipe: a server that outlives us must not die on its next log line.
+    // A file rather than a pipe: a server that outlives us must not die on its next log line.
     const log = openSync(logPath, 'a');
     const child = spawn(binary, ['--config', configPath], { stdio: ['ignore', log, log] });
     closeSync(log);
     child.once('exit', () => lock.release());
-    const pid = await spawned(child, binary);
+    await once(child, 'spawn').catch((cause: unknown) => {
+      throw new NatsServerStartError(`${binary} cannot be run`, { cause });
+    });
+    const pid = child.pid ?? 0;
     lock.hold(pid);
     const url = await listening(child, join(dataDir, `nats-server_${pid}.ports`), logPath);
     return { url, port: Number(new URL(url).port), pid, child, stop: () => stop(child) };
@@ -121,66 +124,38 @@ ${configExtra}
 
 async function waitUntilPortIsFree(port: number): Promise<void> {
   const deadline = Date.now() + PORT_FREE_MS_MAX;
-  for (;;) {
-    const probe = createServer();
-    try {
-      probe.listen({ host: '127.0.0.1', port });
-      await once(probe, 'listening');
-      probe.close();
-      await once(probe, 'close');
-      return;
-    } catch (error) {
-      if (!hasCode(error, 'EADDRINUSE') || Date.now() > deadline) {
-        throw hasCode(error, 'EADDRINUSE') ? new NatsPortTakenError(port, { cause: error }) : error;
-      }
-    }
+  while (await isPortTaken(port)) {
+    if (Date.now() > deadline) throw new NatsPortTakenError(port);
     await delay(PORT_POLL_MS);
   }
-}
-
-async function spawned(child: ChildProcess, binary: string): Promise<number> {
-  try {
-    await once(child, 'spawn');
-  } catch (error) {
-    throw new NatsServerStartError(`${binary} cannot be run`, { cause: error });
-  }
-  if (child.pid === undefined) throw new NatsServerStartError(`${binary} has no process id`);
-  return child.pid;
 }
 
 /** Waits for the ports file, which the server writes once it accepts connections. */
 async function listening(child: ChildProcess, portsPath: string, logPath: string): Promise<string> {
   const deadline = Date.now() + READY_MS_MAX;
   while (Date.now() < deadline) {
-    if (child.exitCode !== null || child.signalCode !== null) {
-      throw new NatsServerStartError(`nats-server ended at start: ${lastLines(logPath)}`);
+    if (hasEnded(child)) {
+      throw new NatsServerStartError(`nats-server ended at startup: ${lastLines(logPath)}`);
     }
     const url = urlFrom(portsPath);
     if (url !== undefined) return url;
     await delay(READY_POLL_MS);
   }
   await stop(child);
-  throw new NatsServerStartError(
-    `nats-server was not ready in ${READY_MS_MAX} ms: ${lastLines(logPath)}`,
-  );
+  const message = `nats-server was not ready in ${READY_MS_MAX} ms: ${lastLines(logPath)}`;
+  throw new NatsServerStartError(message);
 }
 
 function urlFrom(portsPath: string): string | undefined {
-  let text: string;
-  try {
-    text = readFileSync(portsPath, 'utf8');
-  } catch (error) {
-    if (hasCode(error, 'ENOENT')) return undefined;
-    throw error;
-  }
-  // The file appears before its text; the closing brace is the last byte written.
-  return text.trimEnd().endsWith('}')
-    ? /(nats|tls):\/\/127\.0\.0\.1:\d+/.exec(text)?.[0]
-    : undefined;
+  if (!existsSync(portsPath)) return undefined;
+  const text = readFileSync(portsPath, 'utf8');
+  // The file appears before its contents; the closing brace is written last.
+  if (!text.trimEnd().endsWith('}')) return undefined;
+  return /(nats|tls):\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
 }
 
 async function stop(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
+  if (hasEnded(child)) return;
   const exited = once(child, 'exit');
   child.kill('SIGTERM');
   const kill = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX);
@@ -188,16 +163,13 @@ async function stop(child: ChildProcess): Promise<void> {
   clearTimeout(kill);
 }
 
-function lastLines(logPath: string): string {
-  return readFileSync(logPath, 'utf8')
-    .trimEnd()
-    .split('\n')
-    .slice(-LOG_LINES_SHOWN_MAX)
-    .join(' | ');
+function hasEnded(child: ChildProcess): boolean {
+  return child.exitCode !== null || child.signalCode !== null;
 }
 
-function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && 'code' in error && error.code === code;
+function lastLines(logPath: string): string {
+  const lines = readFileSync(logPath, 'utf8').trimEnd().split('\n');
+  return lines.slice(-LOG_LINES_SHOWN_MAX).join(' | ');
 }
 
 async function main(): Promise<void> {
@@ -207,29 +179,24 @@ async function main(): Promise<void> {
       port: { type: 'string', default: '0' },
     },
   });
-  // Before the start: a signal that comes while the server starts must not leave it behind.
-  let asked = false;
-  let stopServer = () => {};
-  const stop = () => {
-    asked = true;
-    stopServer();
-  };
-  process.on('SIGTERM', stop).on('SIGINT', stop);
-  // Started by a supervisor: it ends with it.
+  // Registered first: a signal during startup must not leave the server behind.
+  const stopping = new AbortController();
+  const onStop = () => stopping.abort();
+  process.on('SIGTERM', onStop).on('SIGINT', onStop);
   if (process.channel !== undefined) {
-    process.on('disconnect', stop);
-    // Listening must not keep a process alive that could not start.
+    // Stops with its supervisor, and does not stay alive for it if it could not start.
+    process.on('disconnect', onStop);
     process.channel.unref();
   }
   const server = await startNatsServer({ dataDir: values.data, port: Number(values.port) });
-  stopServer = () => void server.stop();
-  if (asked) stopServer();
   const { url, port, pid } = server;
+  if (stopping.signal.aborted) void server.stop();
+  stopping.signal.addEventListener('abort', () => void server.stop());
   process.stdout.write(`${JSON.stringify({ event: 'listening', url, port, pid })}\n`);
   const [code, signal] = await once(server.child, 'exit');
   process.stdout.write(`${JSON.stringify({ event: 'stopped', code, signal })}\n`);
-  // nats-server 2.9 answers SIGTERM with exit code 1.
-  process.exitCode = asked ? 0 : (code ?? 1);
+  // nats-server 2.9 exits with code 1 after SIGTERM.
+  process.exitCode = stopping.signal.aborted ? 0 : (code ?? 1);
 }
 
 if (import.meta.main) {

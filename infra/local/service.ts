@@ -1,9 +1,8 @@
 /**
- * The parts of the service and the order in which they start: stores and chain side by side, then the
- * schema and the keys, then projector and api, then ingest; ready when the final blocks of the chain
- * are in ClickHouse and in the leaderboards. Knows the parts only as processes with URLs.
+ * The parts of the service and their start order: stores and chain side by side, then schema and keys,
+ * then projector and api, then ingest. The service is ready when ClickHouse and the leaderboards contain
+ * the chain's final blocks. Parts are known only as processes with URLs.
  */
-import { createServer } from 'node:net';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -17,27 +16,27 @@ import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
 import { KEYS_BUCKET } from '../streams.ts';
 import { readShownKeys, type ShownKeys } from './data-directory.ts';
+import { freePort, isPortTaken } from './ports.ts';
 import { Child, ChildStartError, type Message } from './supervise.ts';
 
-/** Everything is down within this time, or killed. */
-const STOP_MS_MAX = 4_500;
+/** Everything has stopped or is killed within the sum of these. */
 const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
-/** A market that nobody lists is not waited for any longer. */
+/** How long to wait for the listing of a traded market. */
 const LISTINGS_MS_MAX = 5_000;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
-/** How to be let in by servers that are not started here. */
+/** Credentials for NATS servers that are not started here. */
 const NATS_ACCESS = [
   ...(['NATS_USER', 'NATS_PASSWORD', 'NATS_TOKEN', 'NATS_CREDS'] as const),
   ...(['NATS_TLS_CA', 'NATS_TLS_CERT', 'NATS_TLS_KEY'] as const),
 ];
+const TIERS = ['demo', 'individual', 'pro'] as const;
 const LEADERBOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
 
 /**
- * Options of Node for ingest and api; the containers have the same. Nearly all of their garbage is
- * young: its space may not grow to the 128 MB that V8 allows, of which the resident memory had 100 MB
- * (docs/benchmarks.md).
+ * Node's option for ingest and api; the containers use it too. Nearly all of their garbage is young, and
+ * V8 would let its space grow to 128 MB: 100 MB of resident memory (docs/benchmarks).
  */
 export const SMALL_YOUNG_SPACE = '--max-semi-space-size=16';
 
@@ -51,20 +50,15 @@ export type ServiceOptions = {
   readonly report: Report;
 };
 
-/** The port of the API is used by another program. */
+/** Another program uses the API's port. */
 export class PortTakenError extends Error {}
 
-type Urls = {
-  readonly NATS_URL: string;
-  readonly CLICKHOUSE_URL: string;
-  readonly RPC_URL: string;
-  readonly GAMMA_URL: string;
-};
+type Chain = { readonly RPC_URL: string; readonly GAMMA_URL: string };
 
 export class Service {
   readonly #options: ServiceOptions;
   readonly #config: ServiceConfig;
-  readonly #given: Readonly<Record<string, string | undefined>>;
+  readonly #environment: NodeJS.ProcessEnv;
   readonly #stores: Child[] = [];
   readonly #processes: Child[] = [];
   #stopping: Promise<void> | undefined;
@@ -74,50 +68,52 @@ export class Service {
   constructor(options: ServiceOptions, config: ServiceConfig, environment: NodeJS.ProcessEnv) {
     this.#options = { ...options, data: resolve(options.data) };
     this.#config = config;
-    this.#given = environment;
+    this.#environment = environment;
   }
 
-  /** Resolves when the service answers with all of history. Throws named errors that tell what to do. */
+  /** Resolves when the service answers with all of history. Throws errors whose message is for the user. */
   async start(): Promise<void> {
     const { port, report, data } = this.#options;
-    await refuseTakenPort(port);
+    if (port !== 0 && (await isPortTaken(port))) {
+      throw new PortTakenError(
+        `port ${port} is taken: stop the program that uses it, or choose another with --port N (0 = a free port)`,
+      );
+    }
     const keys = readShownKeys(data);
-    const [NATS_URL, CLICKHOUSE_URL, chain] = await Promise.all([
-      this.#startNats(keys),
-      this.#startClickHouse(),
-      this.#startChain(),
+    const [natsUrl, clickHouseUrl, chain] = await Promise.all([
+      this.#openNats(keys),
+      this.#openClickHouse(),
+      this.#openChain(),
     ]);
-    const urls = { NATS_URL, CLICKHOUSE_URL, ...chain };
-    // Each process has a free port of its own for its metrics.
     const env = {
-      ...urls,
-      CHAIN: this.#chain(),
+      ...{ NATS_URL: natsUrl, CLICKHOUSE_URL: clickHouseUrl, ...chain, CHAIN: this.#chain() },
       HTTP_PORT: String(port),
       METRICS_HOST: '127.0.0.1',
+      // Each process serves its metrics on a free port of its own.
       METRICS_PORT: '0',
     };
-    const NODE_OPTIONS = `${this.#given.NODE_OPTIONS ?? ''} ${SMALL_YOUNG_SPACE}`;
-    const smallEnv = { ...env, NODE_OPTIONS };
+    const NODE_OPTIONS = `${this.#environment.NODE_OPTIONS ?? ''} ${SMALL_YOUNG_SPACE}`;
     const [api] = await Promise.all([
-      this.#start('api', 'api/main.ts', [], smallEnv, 'listening'),
-      this.#start('projector', 'projector/main.ts', [], env, 'projecting'),
+      this.#start('api', 'api/main.ts', [], 'listening', { ...env, NODE_OPTIONS }),
+      this.#start('projector', 'projector/main.ts', [], 'projecting', env),
     ]);
-    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], smallEnv, 'caught_up');
-    await this.#stored(Number(caughtUp.sequence), await this.#lastMetadata(NATS_URL));
-    await this.#refreshLeaderboards(urls);
-    const shown = concealer(this.#given);
+    const ingestEnv = { ...env, NODE_OPTIONS };
+    const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], 'caught_up', ingestEnv);
+    await this.#untilStored(Number(caughtUp.sequence), await this.#lastMetadata(natsUrl));
+    await this.#fillLeaderboards(clickHouseUrl);
+    const shown = concealer(this.#environment);
     report({
       event: 'ready',
       url: `http://${this.#config.HTTP_HOST}:${api.port}`,
       key: keys.pro,
       keys,
-      clickhouse_url: shown(CLICKHOUSE_URL),
-      nats_url: shown(NATS_URL),
-      rpc_url: shown(urls.RPC_URL),
+      clickhouse_url: shown(clickHouseUrl),
+      nats_url: shown(natsUrl),
+      rpc_url: shown(chain.RPC_URL),
     });
   }
 
-  /** Stops every part, the stores last; later calls wait for the first. */
+  /** Stops every part, the stores last. Later calls wait for the first. */
   stop(): Promise<void> {
     this.#stopping ??= this.#stopAll();
     return this.#stopping;
@@ -125,17 +121,17 @@ export class Service {
 
   async #stopAll(): Promise<void> {
     await Promise.all(this.#processes.map((child) => child.stop(STOP_PROCESSES_MS)));
-    const left = Math.min(STOP_STORES_MS, STOP_MS_MAX - STOP_PROCESSES_MS);
-    await Promise.all(this.#stores.map((child) => child.stop(left)));
+    await Promise.all(this.#stores.map((child) => child.stop(STOP_STORES_MS)));
   }
 
-  async #startNats(keys: ShownKeys): Promise<string> {
-    const url = this.#given.NATS_URL || (await this.#startEmbeddedNats());
+  /** Starts NATS if necessary, and stores the shown keys. */
+  async #openNats(keys: ShownKeys): Promise<string> {
+    const url = this.#environment.NATS_URL || (await this.#startNats());
     const nats = await connectNats({ ...natsOptions(this.#config), url, name: 'up' });
     try {
       const bucket = await openKv(nats, KEYS_BUCKET, { replicas: this.#config.NATS_REPLICAS });
-      for (const tier of ['demo', 'individual', 'pro'] as const) {
-        // Never written again: a key that was revoked stays revoked.
+      for (const tier of TIERS) {
+        // Never overwritten: a revoked key stays revoked.
         if ((await bucket.get(hashKey(keys[tier]))) !== undefined) continue;
         await storeKey(bucket, keys[tier], {
           label: 'shown by npm start',
@@ -150,27 +146,20 @@ export class Service {
     return url;
   }
 
-  async #startEmbeddedNats(): Promise<string> {
-    const meant = NATS_ACCESS.filter((name) => this.#config[name] !== undefined);
-    if (meant.length > 0) {
-      throw new ConfigError(`${meant.join(', ')}: for a server of NATS_URL, which is not set`);
+  async #startNats(): Promise<string> {
+    const unused = NATS_ACCESS.filter((name) => this.#config[name] !== undefined);
+    if (unused.length > 0) {
+      throw new ConfigError(`${unused.join(', ')}: only used with NATS_URL, which is not set`);
     }
-    const port = await freePort();
-    const args = ['--data', join(this.#options.data, 'nats'), '--port', String(port)];
-    const module = 'infra/local/nats-server.ts';
-    await this.#start('nats', module, args, {}, 'listening', this.#stores);
-    return `nats://127.0.0.1:${port}`;
+    return `nats://127.0.0.1:${await this.#startStore('nats', 'infra/local/nats-server.ts')}`;
   }
 
-  async #startClickHouse(): Promise<string> {
-    let url = this.#given.CLICKHOUSE_URL || '';
-    if (url === '') {
-      const port = await freePort();
-      const args = ['--data', join(this.#options.data, 'clickhouse'), '--port', String(port)];
-      const module = 'infra/local/clickhouse/main.ts';
-      await this.#start('clickhouse', module, args, {}, 'listening', this.#stores);
-      url = `http://127.0.0.1:${port}`;
-    }
+  /** Starts ClickHouse if necessary, and migrates the schema. */
+  async #openClickHouse(): Promise<string> {
+    const module = 'infra/local/clickhouse/main.ts';
+    const url =
+      this.#environment.CLICKHOUSE_URL ||
+      `http://127.0.0.1:${await this.#startStore('clickhouse', module)}`;
     const { CLICKHOUSE_DATABASE: database, CLICKHOUSE_CLUSTER: cluster } = this.#config;
     const applied = await migrate({ url, database, cluster }).catch((error: unknown) => {
       const fault = clickHouseUrlFault(error);
@@ -180,35 +169,42 @@ export class Service {
     return url;
   }
 
-  async #startChain(): Promise<Pick<Urls, 'RPC_URL' | 'GAMMA_URL'>> {
-    if (this.#given.RPC_URL) {
-      return { RPC_URL: this.#config.RPC_URL, GAMMA_URL: this.#config.GAMMA_URL };
-    }
+  /** Returns the port, which stays the same when the store is restarted. */
+  async #startStore(name: string, module: string): Promise<number> {
+    const port = await freePort();
+    const args = ['--data', join(this.#options.data, name), '--port', String(port)];
+    await this.#start(name, module, args, 'listening', {}, this.#stores);
+    return port;
+  }
+
+  async #openChain(): Promise<Chain> {
+    const { RPC_URL, GAMMA_URL } = this.#config;
+    if (this.#environment.RPC_URL) return { RPC_URL, GAMMA_URL };
     const { data, demoRate, historyDays } = this.#options;
     const [rpcPort, gammaPort] = [await freePort(), await freePort()];
     const args = ['--data', join(data, 'devnet'), '--rpc-port', String(rpcPort)];
     args.push('--gamma-port', String(gammaPort), '--demo-rate', String(demoRate));
     args.push('--history-days', String(historyDays));
     args.push('--history-matches', String(Math.ceil(historyDays * HISTORY_MATCHES_PER_DAY)));
-    await this.#start('devnet', 'infra/local/devnet/main.ts', args, {}, 'ready');
+    await this.#start('devnet', 'infra/local/devnet/main.ts', args, 'ready', {});
     return {
       RPC_URL: `http://127.0.0.1:${rpcPort}`,
-      GAMMA_URL: this.#given.GAMMA_URL || `http://127.0.0.1:${gammaPort}`,
+      GAMMA_URL: this.#environment.GAMMA_URL || `http://127.0.0.1:${gammaPort}`,
     };
   }
 
-  /** A node of one's own is Polygon's unless CHAIN says otherwise; the embedded one is the devnet. */
+  /** A given node is on Polygon unless CHAIN says otherwise; the embedded one is the devnet. */
   #chain(): string {
-    if (this.#given.CHAIN) return this.#config.CHAIN;
-    return this.#given.RPC_URL ? 'polygon' : 'devnet';
+    if (this.#environment.CHAIN) return this.#config.CHAIN;
+    return this.#environment.RPC_URL ? 'polygon' : 'devnet';
   }
 
   async #start(
     name: string,
     module: string,
     args: readonly string[],
-    env: Readonly<Record<string, string>>,
     ready: string,
+    env: Readonly<Record<string, string>>,
     group: Child[] = this.#processes,
   ): Promise<Message> {
     if (this.#stopping !== undefined) throw new ChildStartError(`${name} not started: stopping`);
@@ -219,7 +215,7 @@ export class Service {
       args,
       env,
       logs: join(data, 'logs'),
-      onMessage: (message) => this.#hear(name, message),
+      onMessage: (message) => this.#handle(name, message),
       onSpawn: (pid) => report({ event: 'starting', name, pid }),
       onRestart: (reason, waitMs) => report({ event: 'restarting', name, reason, wait_ms: waitMs }),
     });
@@ -229,7 +225,7 @@ export class Service {
     return message;
   }
 
-  #hear(name: string, message: Message): void {
+  #handle(name: string, message: Message): void {
     if (message.event === 'stored') this.#storedSequence = Number(message.sequence);
     if (message.event === 'metadata_stored') this.#storedMetadata = Number(message.sequence);
     if (message.event === 'progress') this.#options.report({ ...message, name });
@@ -248,22 +244,22 @@ export class Service {
     }
   }
 
-  /** Waits until ClickHouse holds LEDGER and METADATA up to these sequences. */
-  async #stored(ledger: number, metadata: number): Promise<void> {
+  /** Waits until ClickHouse contains LEDGER and METADATA up to these sequences. */
+  async #untilStored(ledger: number, metadata: number): Promise<void> {
     const isBehind = () => this.#storedSequence < ledger || this.#storedMetadata < metadata;
     while (isBehind() && this.#stopping === undefined) await delay(POLL_MS);
   }
 
-  /** The long frames refresh every few minutes: not worth waiting for after a start. */
-  async #refreshLeaderboards(urls: Urls): Promise<void> {
+  /** Without this the longer time frames would stay empty for minutes, until their first refresh. */
+  async #fillLeaderboards(url: string): Promise<void> {
     const client = connectClickHouse({
-      url: urls.CLICKHOUSE_URL,
+      url,
       database: this.#config.CLICKHOUSE_DATABASE,
       name: 'up',
     });
     try {
-      // The projector reloads it some seconds after new listings; without it markets have no tags. A
-      // listing may come a moment after the first match of its market.
+      // A listing may arrive just after the first match of its market. The projector reloads the
+      // dictionary some seconds later; without it, markets have no tags.
       const deadline = Date.now() + LISTINGS_MS_MAX;
       for (;;) {
         await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
@@ -272,10 +268,10 @@ export class Service {
         await delay(POLL_MS);
       }
       for (const frame of LEADERBOARDS) {
-        // A refresh that its schedule has begun may not see the tags: it is waited for first.
-        await client.command({ query: `SYSTEM WAIT VIEW leaderboard_${frame}_mv` });
-        await client.command({ query: `SYSTEM REFRESH VIEW leaderboard_${frame}_mv` });
-        await client.command({ query: `SYSTEM WAIT VIEW leaderboard_${frame}_mv` });
+        // A scheduled refresh that is already running may have missed the tags: it ends first.
+        for (const action of ['WAIT', 'REFRESH', 'WAIT']) {
+          await client.command({ query: `SYSTEM ${action} VIEW leaderboard_${frame}_mv` });
+        }
       }
     } finally {
       await client.close();
@@ -283,7 +279,7 @@ export class Service {
   }
 }
 
-/** Whether a market was traded that the dictionary does not know. */
+/** Whether the dictionary lacks a traded market. */
 async function lacksListings(client: ClickHouseClient): Promise<boolean> {
   const result = await client.query({
     query: `SELECT hex(condition_id) FROM (SELECT condition_id FROM market_traders GROUP BY condition_id)
@@ -291,32 +287,4 @@ async function lacksListings(client: ClickHouseClient): Promise<boolean> {
     format: 'JSONCompactEachRow',
   });
   return (await result.text()) !== '';
-}
-
-async function refuseTakenPort(port: number): Promise<void> {
-  if (port === 0) return;
-  if (await canListen(port)) return;
-  throw new PortTakenError(
-    `port ${port} is taken: stop the program that uses it, or choose another with --port N (0 = a free port)`,
-  );
-}
-
-function canListen(port: number): Promise<boolean> {
-  const server = createServer();
-  return new Promise((done) => {
-    server.once('error', () => done(false));
-    server.listen(port, '127.0.0.1', () => server.close(() => done(true)));
-  });
-}
-
-function freePort(): Promise<number> {
-  const server = createServer();
-  return new Promise((done, failed) => {
-    server.once('error', failed);
-    server.listen(0, '127.0.0.1', () => {
-      const address = server.address();
-      const port = typeof address === 'object' && address !== null ? address.port : 0;
-      server.close(() => done(port));
-    });
-  });
 }

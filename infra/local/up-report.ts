@@ -1,11 +1,11 @@
-/** What `infra/local/up` shows: short lines and a banner for people, or one JSON line per state change. */
+/** The output of `npm start`: short lines and a banner for people, or one JSON line per state change. */
 import type { ShownKeys } from './data-directory.ts';
 import type { Report } from './service.ts';
 import type { Message } from './supervise.ts';
 
 const PROGRESS_MS = 1_000;
 
-/** One JSON line per state change; `ready` is the last before the service is left to itself. */
+/** One JSON line per state change. */
 export function jsonReporter(): Report {
   return (message) => {
     const { keys: _keys, ...shown } = message;
@@ -26,21 +26,19 @@ export function consoleReporter(): Report {
       case 'starting':
         return say(`starting ${message.name} (pid ${message.pid})`);
       case 'started':
-        return say(`${message.name} is up`);
+        return say(`${message.name} is running`);
       case 'metrics':
         return say(`metrics of ${message.name}: ${message.url}`);
       case 'migrated':
-        return say(`schema is current (${message.applied} migrations applied)`);
+        return say(`schema is up to date (${message.applied} migrations applied)`);
       case 'progress': {
         const isLast = message.done === message.total;
         if (!isLast && performance.now() - progressAt < PROGRESS_MS) return;
         progressAt = performance.now();
-        return say(`${message.name}: ${message.done} of ${message.total} matches of history`);
+        return say(`${message.name}: ${message.done} of ${message.total} historical matches`);
       }
       case 'restarting':
-        return say(
-          `${message.name} died and starts again in ${message.wait_ms} ms: ${message.reason}`,
-        );
+        return say(`${message.name} died, restarting in ${message.wait_ms} ms: ${message.reason}`);
       case 'ready':
         return void process.stdout.write(banner(message));
       case 'stopping':
@@ -64,19 +62,19 @@ Fillstream is ready at ${ready.url}
   NATS        ${ready.nats_url}
   chain       ${ready.rpc_url}
 
-The page, ready to use (the key stays behind the #, which is not sent to any server):
+Open the page (the key after the # is never sent to a server):
   ${ready.url}/#key=${keys.pro}
 
 The leaderboard of the last hour:
   curl -s ${header} '${ready.url}/v1/analytics/leaderboard?time_frame=1H&limit=5'
 
-One trader (the first of that list):
+One trader (the first in that list):
   curl -s ${header} "${ready.url}/v1/traders/$(curl -s ${header} '${ready.url}/v1/analytics/leaderboard?time_frame=1H&limit=1' | sed 's/.*"address":"\\([^"]*\\)".*/\\1/')"
 
-The live feed, before the blocks:
+The live feed, ahead of the blocks:
   curl -sN ${header} '${ready.url}/v1/stream/orders?format=json'
 
-Ctrl-C stops everything; started again it goes on with the same data.
+Press Ctrl-C to stop. The next start continues with the same data.
 
 `;
 }

@@ -1,7 +1,7 @@
 /**
- * `npm start`: the whole service on this machine. Starts what no URL in the environment replaces
- * (NATS, ClickHouse, devnet), then migrations, projector, api and ingest, each its own process on
- * loopback with its data under one directory; says when history is queryable; stops everything again.
+ * `npm start`: the whole service on this machine. Starts the parts that no URL in the environment replaces
+ * (NATS, ClickHouse, devnet), then migrations, projector, api and ingest, each a process of its own on
+ * loopback with its data in one directory. Reports when history is queryable, and stops everything again.
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
@@ -18,14 +18,14 @@ const HELP = `Fillstream: trader analytics and a resumable order stream, on this
   npm start -- [options]
 
   --port N          port of the API (default 8080; 0 = a free port)
-  --data DIR        where everything is kept (default .data)
+  --data DIR        directory for all data (default .data)
   --demo-rate N     devnet matches per second (default 5)
-  --history-days N  days of devnet history that a new directory begins with (default 30)
-  --json            one JSON line per state change instead of text
-  --help            this text
+  --history-days N  days of devnet history in a new directory (default 30)
+  --json            print one JSON line per state change instead of text
+  --help            print this text
 
-With NATS_URL, CLICKHOUSE_URL, RPC_URL (and CHAIN=polygon, GAMMA_URL) in the environment, that part
-is not started here and the given one is used. docs/configuration.md lists every variable.`;
+With NATS_URL, CLICKHOUSE_URL or RPC_URL (and CHAIN=polygon, GAMMA_URL) in the environment, that part is
+not started; the given one is used instead. docs/configuration.md lists all variables.`;
 
 const Options = z.object({
   port: z.coerce.number().int().min(0).max(65_535).default(8080),
@@ -35,39 +35,19 @@ const Options = z.object({
   json: z.boolean().default(false),
 });
 
-/** Thrown when the command line is wrong; the message is for the user. */
-class UsageError extends Error {}
-
 const options = readOptions();
 if (options !== undefined) await main(options);
 
+/** Prints the help or what is wrong with the command line, or returns the options. */
 function readOptions(): ServiceOptions | undefined {
-  try {
-    return parseOptions();
-  } catch (error) {
-    if (!(error instanceof UsageError)) throw error;
-    process.stderr.write(`${error.message}\n`);
-    process.exit(2);
-  }
-}
-
-function parseOptions(): ServiceOptions | undefined {
   const text = { type: 'string' } as const;
   const flag = { type: 'boolean' } as const;
+  const names = { port: text, data: text, 'demo-rate': text, 'history-days': text };
   let values: Record<string, unknown>;
   try {
-    values = parseArgs({
-      options: {
-        port: text,
-        data: text,
-        'demo-rate': text,
-        'history-days': text,
-        json: flag,
-        help: flag,
-      },
-    }).values;
+    values = parseArgs({ options: { ...names, json: flag, help: flag } }).values;
   } catch (error) {
-    throw new UsageError(`${(error as Error).message}\nSee --help.`);
+    return refuse((error as Error).message);
   }
   if (values.help === true) {
     process.stdout.write(`${HELP}\n`);
@@ -76,15 +56,15 @@ function parseOptions(): ServiceOptions | undefined {
   const parsed = Options.safeParse(values);
   if (!parsed.success) {
     const lines = parsed.error.issues.map((issue) => `--${issue.path.join('.')}: ${issue.message}`);
-    throw new UsageError(`${lines.join('\n')}\nSee --help.`);
+    return refuse(lines.join('\n'));
   }
-  return {
-    port: parsed.data.port,
-    data: parsed.data.data,
-    demoRate: parsed.data['demo-rate'],
-    historyDays: parsed.data['history-days'],
-    report: parsed.data.json ? jsonReporter() : consoleReporter(),
-  };
+  const { port, data, json, 'demo-rate': demoRate, 'history-days': historyDays } = parsed.data;
+  return { port, data, demoRate, historyDays, report: json ? jsonReporter() : consoleReporter() };
+}
+
+function refuse(message: string): never {
+  process.stderr.write(`${message}\nSee --help.\n`);
+  process.exit(2);
 }
 
 async function main(given: ServiceOptions): Promise<void> {
@@ -98,7 +78,7 @@ async function main(given: ServiceOptions): Promise<void> {
     const config = readConfig(ServiceConfig);
     release = lockDataDirectory(given.data);
     service = new Service(given, config, process.env);
-    // A stop that comes during the start ends the start.
+    // A stop during startup ends the startup.
     await Promise.race([service.start(), stop.promise]);
     await stop.promise;
     given.report({ event: 'stopping' });
@@ -116,12 +96,9 @@ async function main(given: ServiceOptions): Promise<void> {
 }
 
 function isExpected(error: unknown): error is Error {
-  return (
-    error instanceof ConfigError ||
-    error instanceof NatsRefusedError ||
-    error instanceof DataDirectoryInUseError ||
-    error instanceof MigrationError ||
-    error instanceof PortTakenError ||
-    error instanceof ChildStartError
-  );
+  const expected = [
+    ...[ChildStartError, ConfigError, DataDirectoryInUseError, MigrationError, NatsRefusedError],
+    PortTakenError,
+  ];
+  return expected.some((one) => error instanceof one);
 }

@@ -7,13 +7,12 @@
  * its pipe closes and anvil is told to stop, so that no orphan keeps the port and the file.
  */
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
 import { copyFile, rename } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { freePort } from '../ports.ts';
 import { CHAIN_ID } from './contracts.ts';
 import { Rpc } from './rpc.ts';
 
@@ -125,17 +124,6 @@ async function mineEvery(rpc: Rpc, everyMs: number, signal: AbortSignal): Promis
     // An anvil that is gone is told of by `exited`.
     await rpc.call('evm_mine').catch(() => undefined);
   }
-}
-
-/** A port that was free a moment ago. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  server.close();
-  await once(server, 'close');
-  return address.port;
 }
 
 function flags(options: ChainOptions, port: number): string[] {
