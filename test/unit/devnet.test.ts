@@ -29,7 +29,7 @@ import { makeTraders } from '../../infra/local/devnet/traders.ts';
 import { takerFee } from '../../infra/local/devnet/trading.ts';
 import { chainOf } from '../../ingest/chains.ts';
 
-/** facts/exchange.md. */
+/** docs/exchange.md. */
 const TOPICS_OF_V2 = {
   OrderFilled: '0xd543adfd945773f1a62f74f0ee55a5e3b9b1a28262980ba90b1a89f2ea84d8ee',
   OrdersMatched: '0x174b3811690657c217184f89418266767c87e4805d09680c39fc9c031c0cab7c',
@@ -41,7 +41,7 @@ const TOPICS_OF_V2 = {
   Transfer: '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef',
 };
 
-/** The leaderboard's `tag` values, without `all` (interface specification). */
+/** The leaderboard's `tag` values, without `all`. */
 const LEADERBOARD_TAGS = [
   ...['sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech'],
   ...['economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer'],

@@ -1,10 +1,11 @@
 /**
- * Starts anvil as the embedded chain, on loopback, and owns its life. Blocks are never mined by
- * anvil on its own until `mineEvery` says so: history is mined by hand with set timestamps.
- * The chain is kept in one file, written every STATE_INTERVAL_SECONDS and at a stop; blocks,
- * transactions and logs are never pruned, only the account states of old blocks are (`eth_call` works at
- * the newest STATES_KEPT blocks). A small shell stands between: when this process dies in whatever way,
- * its pipe closes and anvil is told to stop, so that no orphan keeps the port and the file.
+ * Starts anvil as the embedded chain on loopback, and owns its life cycle. anvil never mines by itself:
+ * history is mined by hand with explicit timestamps, later blocks by `mineEvery`. The chain is stored in one
+ * file, written every STATE_INTERVAL_SECONDS and at a stop. Blocks, transactions and logs are never pruned,
+ * only the account states of old blocks (`eth_call` works at the newest STATES_KEPT blocks). A small shell
+ * script sits between: when this process dies in any way, its pipe closes and anvil is stopped, so that no
+ * orphan keeps the port and the file. anvil rewrites the file in place, so a machine that dies during a
+ * write leaves it truncated; a copy of the last complete one is kept next to it.
  */
 import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
@@ -30,34 +31,34 @@ export type Chain = {
   readonly url: string;
   readonly webSocketUrl: string;
   readonly pid: number;
-  /** Settles when anvil is gone, wanted or not, with its exit code. */
+  /** Resolves with anvil's exit code when it has ended for any reason. */
   readonly exited: Promise<number>;
-  /** Mines a block every so many seconds from now on, at the wall clock's time. */
+  /** Mines a block every `seconds` from now on, with the wall clock's time. */
   mineEvery(seconds: number): Promise<void>;
   /** Writes the state file, ends anvil and waits for it. */
   stop(): Promise<void>;
 };
 
-/** A dump is about 23 KB a match: 0.6 s for 6,000 matches, and it grows with the chain. */
+/** The file has about 23 KB per match; 6,000 matches take 0.6 s to write, and it grows with the chain. */
 const STATE_INTERVAL_SECONDS = 30;
 /**
- * Every kept state is a full copy of the accounts: 6,000 matches took 318 MB with 4, 534 MB with 32.
- * A reader of balances may lag this many blocks behind the head.
+ * Every state is a full copy of the accounts: 6,000 matches took 318 MB with 4 states, 534 MB with 32. A
+ * reader of balances may be this many blocks behind the head.
  */
 const STATES_KEPT = 16;
 /**
- * anvil's allocator gives freed pages back soon: with a dump every 3 s, 4,000 matches took 259 MB in place
- * of 333 MB. What grows for good is about 25 KB a match.
+ * Makes anvil's allocator return freed pages soon: with a write every 3 s, 4,000 matches took 259 MB instead
+ * of 333 MB. Permanent growth is about 25 KB per match.
  */
 const ALLOCATOR = 'dirty_decay_ms:500,muzzy_decay_ms:0,narenas:2';
-/** Far above any block, so that the base fee stays 0 and packing is ours to decide. */
+/** Far above any block, so that the base fee stays 0 and we decide what a block contains. */
 const BLOCK_GAS_LIMIT = 30_000_000_000_000;
-/** 36,000 matches are 1.2 GB of state: 6 s on a quiet machine, over 20 s on a busy one. */
+/** 36,000 matches have 1.2 GB of state: 6 s on a quiet machine, over 20 s on a busy one. */
 const START_MS_MAX = 60_000;
 const POLL_MS = 25;
 /**
- * How long an anvil of a killed predecessor gets to write its state (6 s a GB) and go: on a machine with a
- * load of 30 on two cores, 0.4 GB took more than 30 s. Killed meanwhile, it loses its newest blocks.
+ * Grace period for the anvil of a killed predecessor to write its state (6 s per GB) and exit. At a load of
+ * 30 on two cores, 0.4 GB took more than 30 s. If it is killed before, its newest blocks are lost.
  */
 const PREDECESSOR_MS_MAX = 180_000;
 
@@ -75,7 +76,7 @@ kill "$reader" 2>/dev/null
 exit "$code"
 `;
 
-/** Starts anvil and waits until it answers. Throws when it does not within START_MS_MAX. */
+/** Starts anvil and resolves when it answers. Throws if it does not within START_MS_MAX. */
 export async function startChain(options: ChainOptions): Promise<Chain> {
   const pidFile = pidFileOf(options.stateFile);
   await waitForPredecessor(options.stateFile);
@@ -114,14 +115,14 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
 }
 
 /**
- * Mines a block so often until the signal. Not anvil's own interval: with one of 1 or 2 s it keeps 1,500
- * states whatever --prune-history says (`InMemoryBlockStates`), 11 GB after 70,000 matches.
+ * Mines until the signal. Not by anvil's own interval: with 1 or 2 s it keeps 1,500 states regardless of
+ * --prune-history (`InMemoryBlockStates`), 11 GB after 70,000 matches.
  */
 async function mineEvery(rpc: Rpc, everyMs: number, signal: AbortSignal): Promise<void> {
   for (let due = Date.now() + everyMs; ; due = Math.max(due + everyMs, Date.now())) {
     await sleep(Math.max(0, due - Date.now()), undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return;
-    // An anvil that is gone is told of by `exited`.
+    // `exited` reports that anvil is gone.
     await rpc.call('evm_mine').catch(() => undefined);
   }
 }
@@ -136,13 +137,13 @@ function flags(options: ChainOptions, port: number): string[] {
     ...['--disable-pool-balance-checks', '--disable-console-log'],
     ...['--no-request-size-limit', '--prune-history', String(STATES_KEPT)],
     ...['--state', options.stateFile, '--state-interval', String(interval)],
-    // At every start: anvil makes block 0 anew, and without it some later start gave it another hash.
+    // At every start: anvil creates block 0 again, and without this its hash changed at some later start.
     ...['--timestamp', String(options.genesisTime)],
     '--quiet',
   ];
 }
 
-/** The binary inside the platform package of @foundry-rs/anvil: its launcher would add a process. */
+/** The binary in the platform package of @foundry-rs/anvil; its launcher would add a process. */
 function anvilPath(): string {
   const architecture = process.arch === 'arm64' ? 'arm64' : 'amd64';
   const name = `@foundry-rs/anvil-${process.platform}-${architecture}`;
@@ -162,7 +163,7 @@ async function untilReady(rpc: Rpc, exited: Promise<number>): Promise<void> {
       await rpc.call('eth_chainId');
       return;
     } catch (error) {
-      // fetch reports a refused connection as a TypeError; anything else is a real answer.
+      // fetch reports a refused connection as a TypeError; other errors are real responses.
       if (!(error instanceof TypeError) || Date.now() > deadline) throw error;
       await sleep(POLL_MS);
     }
@@ -173,7 +174,7 @@ function pidFileOf(stateFile: string): string {
   return `${stateFile}.pid`;
 }
 
-/** Waits until no anvil writes the state file any more: before that it may be torn. */
+/** Waits until no anvil writes the state file any more; until then it may be incomplete. */
 export async function waitForPredecessor(stateFile: string): Promise<void> {
   const pidFile = pidFileOf(stateFile);
   if (!existsSync(pidFile)) return;
@@ -186,7 +187,7 @@ export async function waitForPredecessor(stateFile: string): Promise<void> {
   rmSync(pidFile, { force: true });
 }
 
-/** Whether that pid still is an anvil: pids are used again, so the name is checked where it can be. */
+/** Whether the pid is still an anvil; pids are reused, so its name is checked. */
 function isAnvil(pid: number): boolean {
   try {
     process.kill(pid, 0);
@@ -196,12 +197,12 @@ function isAnvil(pid: number): boolean {
   }
 }
 
-/** A write takes well under this, so an older file is not being written. */
+/** A write takes much less than this, so an older file is not being written. */
 const SETTLED_MS = 2_000;
 const TAIL = /"historical_states":null\}\s*$/;
 const TAIL_BYTES = 64;
 
-/** Puts the last whole state in place, or none when there is none. Call before anvil starts. */
+/** Restores the last complete state, or none if there is none. Call before anvil starts. */
 export async function restoreStateFile(file: string): Promise<void> {
   if (isWhole(file)) return;
   rmSync(file, { force: true });
@@ -209,14 +210,14 @@ export async function restoreStateFile(file: string): Promise<void> {
   if (isWhole(previous)) await copyFile(previous, file);
 }
 
-/** Copies the state file aside when it is whole and newer than the copy. */
+/** Copies the state file if it is complete and newer than the copy. */
 export async function keepStateFile(file: string): Promise<void> {
   const previous = previousOf(file);
   const written = modifiedMs(file);
   if (written === undefined || Date.now() - written < SETTLED_MS) return;
   if (written <= (modifiedMs(previous) ?? 0) || !isWhole(file)) return;
   await copyFile(file, `${previous}.new`);
-  // A write that began meanwhile would have been copied in part.
+  // A write that began in the meantime would have been copied in part.
   if (modifiedMs(file) === written) await rename(`${previous}.new`, previous);
 }
 
@@ -233,6 +234,7 @@ function modifiedMs(file: string): number | undefined {
   return statSync(file, { throwIfNoEntry: false })?.mtimeMs;
 }
 
+/** A complete file ends with the last field that anvil 1.7 writes. */
 function isWhole(file: string): boolean {
   if (!existsSync(file)) return false;
   const { size } = statSync(file);

@@ -1,7 +1,7 @@
 /**
- * Compiles the devnet's contracts to `artifacts.json`, which is committed so that a start needs no
- * compiler. The output is reproducible: no metadata hash, sorted keys, a pinned compiler.
- * Renew it with `node infra/local/devnet/compile.ts`; a unit test compares.
+ * Compiles the devnet's contracts to `artifacts.json`, which is committed so that a start needs no compiler.
+ * The output is reproducible: no metadata hash, sorted keys, a pinned compiler. Update it with
+ * `node infra/local/devnet/compile.ts`; a unit test compares.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -19,12 +19,12 @@ type SolcOutput = {
   >;
 };
 
-/** Inlined into their users. */
+/** Inlined into the contracts that use them. */
 const LIBRARIES = new Set(['PositionIds']);
 const CONTRACTS_DIRECTORY = new URL('./contracts/', import.meta.url);
 const ARTIFACTS_FILE = new URL('./artifacts.json', import.meta.url);
 
-/** Compiles every file of `contracts/`. Throws with the compiler's words when one is wrong. */
+/** Compiles every file of `contracts/`. Throws the compiler's messages if one is wrong. */
 export function compileContracts(): Artifacts {
   const files = readdirSync(CONTRACTS_DIRECTORY)
     .filter((name) => name.endsWith('.sol'))

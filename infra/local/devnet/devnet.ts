@@ -1,7 +1,7 @@
 /**
- * Opens a devnet in a directory: a new one is deployed and gets its history, an old one is taken up where
- * it stands. `devnet.json` says what the chain was made from; a chain that is shorter than its history (it
- * was killed meanwhile) is thrown away and made again from the same facts, so it comes out the same.
+ * Opens a devnet in a directory: deploys a new one and writes its history, or continues an existing one.
+ * `devnet.json` records what the chain was made from. A chain that is shorter than its history, because it was
+ * killed meanwhile, is deleted and made again from the same record, with the same result.
  */
 import { once } from 'node:events';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
@@ -34,12 +34,12 @@ type DevnetOptions = {
   readonly traders: number;
   readonly historyDays: number;
   readonly historyMatches: number;
-  /** Seconds between blocks after the history; 0: none are mined. */
+  /** Seconds between blocks after the history; 0: no blocks. */
   readonly blockTimeSeconds: number;
   /** 0: no live trading. */
   readonly matchesPerSecond: number;
   readonly stateIntervalSeconds?: number;
-  /** Ends the trading; the chain goes on with empty blocks. */
+  /** Ends the trading; the chain continues with empty blocks. */
   readonly rest?: AbortSignal;
   /** Unix milliseconds. */
   readonly now: () => number;
@@ -50,7 +50,7 @@ export type Devnet = {
   readonly chain: Chain;
   readonly world: World;
   readonly gammaUrl: string;
-  /** Settles with the reason when the devnet cannot go on. */
+  /** Resolves with the reason when the devnet cannot continue. */
   readonly ended: Promise<string>;
   close(): Promise<void>;
 };
@@ -70,9 +70,9 @@ type Origin = z.infer<typeof Origin>;
 
 const DAY_SECONDS = 86_400;
 const PROGRESS_STEPS = 40;
-/** The copy is for a machine that dies while anvil writes; it costs as much disk as the chain. */
+/** The copy is for a machine that dies while anvil writes. It takes as much disk as the chain. */
 const KEEP_INTERVAL_MS = 300_000;
-/** How long a failed call waits for the news that anvil is gone, which explains it. */
+/** How long a failed call waits for anvil's exit, which would explain it. */
 const EXIT_NEWS_MS = 500;
 
 /** Starts everything and reports `ready`. The directory must exist. */
@@ -104,14 +104,14 @@ export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
       stopping.abort();
       clearInterval(keeping);
       await live;
-      // What is still pending would be lost with the pool. A dead anvil has no pool either.
+      // Pending transactions would be lost with the pool.
       if (options.blockTimeSeconds > 0) await chain.rpc.call('evm_mine').catch(() => {});
       await Promise.all([chain.stop(), gamma.close()]);
     },
   };
 }
 
-/** A chain with its whole history. */
+/** Starts a chain with its whole history. */
 async function openChain(origin: Origin, options: DevnetOptions): Promise<Chain> {
   const stateFile = stateFileOf(options);
   const start = () =>
@@ -155,7 +155,7 @@ async function makeHistory(rpc: Rpc, origin: Origin, options: DevnetOptions): Pr
   });
 }
 
-/** Never rejects: settles with the reason of the end. */
+/** Never rejects: resolves with the reason for the end. */
 async function startLive(
   chain: Chain,
   world: World,
@@ -181,7 +181,6 @@ async function startLive(
   }
 }
 
-/** Resolves at once where the signal was aborted before. */
 async function aborted(signal: AbortSignal): Promise<void> {
   if (!signal.aborted) await once(signal, 'abort');
 }
@@ -194,7 +193,7 @@ function stateFileOf({ directory }: DevnetOptions): string {
   return join(directory, 'chain.json');
 }
 
-/** What the directory's chain is made from; written down first when the directory is new. */
+/** Reads the record of the directory's chain, or writes a new one. */
 function readOrigin(options: DevnetOptions): Origin {
   const file = join(options.directory, 'devnet.json');
   if (existsSync(file)) return Origin.parse(JSON.parse(readFileSync(file, 'utf8')));

@@ -1,7 +1,9 @@
 /**
- * The devnet's metadata API: the paths of the Gamma API that Fillstream reads, over the markets that
- * are on the devnet's chain. Read only, from memory; wrong parameters are 400 and unknown wallets 404,
- * both with JSON bodies. Plain offsets end at OFFSET_MAX, as on the real service; keysets do not.
+ * The devnet's metadata API: the paths of the Gamma API that Fillstream reads, for the markets on the
+ * devnet's chain. Read-only, from memory. Wrong parameters return 400 and unknown wallets 404, both with JSON
+ * bodies. Plain offsets end at OFFSET_MAX, as on the real service; keysets do not. Responses have Gamma's
+ * shape, quirks included: lists as JSON strings, `closedTime` with a space and `+00`, events without tags
+ * inside markets.
  */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -171,7 +173,7 @@ function addProfiles(app: express.Express, { world, seed }: GammaOptions): void 
   });
 }
 
-/** Markets that fit every filter, by id. */
+/** Markets that match every filter, ordered by id. */
 function filterMarkets(world: World, filter: z.infer<typeof Filter>): readonly Market[] {
   const accepts: ((market: Market) => boolean)[] = [];
   const within = (values: readonly string[] | undefined, of: (market: Market) => string[]) => {
@@ -198,7 +200,7 @@ function filterMarkets(world: World, filter: z.infer<typeof Filter>): readonly M
     .sort((a, b) => a.id - b.id);
 }
 
-/** Markets that fit, grouped by event, by the event's id; filters by id or slug mean the event. */
+/** Matching markets grouped by event, ordered by its id; filters on id or slug apply to the event. */
 function eventsOf(world: World, filter: z.infer<typeof Filter>): readonly (readonly Market[])[] {
   const { id, slug, ...rest } = filter;
   const groups = Map.groupBy(filterMarkets(world, rest), (market) => market.event.id);
@@ -208,7 +210,7 @@ function eventsOf(world: World, filter: z.infer<typeof Filter>): readonly (reado
     .sort((a, b) => (a[0]?.event.id ?? 0) - (b[0]?.event.id ?? 0));
 }
 
-/** The part of a list sorted by id that comes after the cursor; no next cursor means the end. */
+/** The part of a list sorted by id that follows the cursor; no next cursor at the end. */
 function keyset<T>(
   sorted: readonly T[],
   idOf: (one: T) => number,
@@ -246,12 +248,12 @@ function refuse(error: unknown, _: Request, response: Response, next: NextFuncti
   }
 }
 
-export type MarketState = { readonly closed: boolean; readonly now: number };
+type MarketState = { readonly closed: boolean; readonly now: number };
 
 const CREATED_BEFORE_SECONDS = 120;
 
-/** A market as `/markets` shows it. */
-export function marketJson(market: Market, state: MarketState, includeTags: boolean) {
+/** A market as in `/markets`. Volumes are drawn from its key; nothing reads them. */
+function marketJson(market: Market, state: MarketState, includeTags: boolean) {
   const { event, payouts } = market;
   const [first, second] = state.closed
     ? payouts.map((payout) => payout / (payouts[0] + payouts[1]))
@@ -306,8 +308,8 @@ export function marketJson(market: Market, state: MarketState, includeTags: bool
   };
 }
 
-/** An event as `/events` shows it: with its tags, series and markets. */
-export function eventJson(markets: readonly Market[], stateOf: (market: Market) => MarketState) {
+/** An event as in `/events`, with its tags, series and markets. */
+function eventJson(markets: readonly Market[], stateOf: (market: Market) => MarketState) {
   const [first] = markets;
   if (first === undefined) throw new RangeError('an event has markets');
   const states = markets.map(stateOf);
@@ -325,11 +327,11 @@ export function eventJson(markets: readonly Market[], stateOf: (market: Market) 
   };
 }
 
-export function tagJson(tag: Tag) {
+function tagJson(tag: Tag) {
   return { ...tag, forceShow: false, createdAt: '2024-06-12T20:13:03.615956Z' };
 }
 
-export function seriesJson(series: Series) {
+function seriesJson(series: Series) {
   return {
     ...series,
     ticker: series.slug,
@@ -395,7 +397,7 @@ function isoSecond(time: number): string {
   return `${new Date(time * 1000).toISOString().slice(0, 19)}Z`;
 }
 
-/** `2026-09-10 15:11:42+00`, as Gamma writes closing times. */
+/** `2026-09-10 15:11:42+00`, Gamma's format of closing times. */
 function sqlTime(time: number): string {
   return `${new Date(time * 1000).toISOString().slice(0, 19).replace('T', ' ')}+00`;
 }

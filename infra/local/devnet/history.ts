@@ -1,7 +1,7 @@
 /**
- * Writes the devnet's past: some thirty days of matches in blocks with set timestamps, more of them
- * towards the end, so that every time frame of a leaderboard has traders. One seed and one end time give
- * the same transactions in the same order.
+ * Writes the devnet's past: some thirty days of matches in blocks with explicit timestamps, more of them
+ * towards the end, so that every time frame of a leaderboard has traders. The same seed and end time give the
+ * same transactions in the same order.
  */
 import type { Market } from './markets.ts';
 import { Random } from './random.ts';
@@ -17,7 +17,7 @@ type HistoryOptions = {
 };
 
 const HOUR_SECONDS = 3600;
-/** Which part of the matches falls into which last stretch; the first stretch is everything. */
+/** The part of the matches in each stretch before the end; the first stretch is all of history. */
 const STRETCHES = [
   { hours: Number.POSITIVE_INFINITY, part: 0.42 },
   { hours: 72, part: 0.16 },
@@ -26,17 +26,17 @@ const STRETCHES = [
   { hours: 1, part: 0.14 },
 ];
 const MATCHES_PER_BLOCK = 12;
-/** Matches in a row in one market, so that short windows have a life. */
+/** Consecutive matches in one market, so that short windows see trading. */
 const STREAK_MAX = 5;
 const MARKET_TRIES_MAX = 20;
 
-/** Sends the whole history. Holdings of `world` end as they are on the chain. */
+/** Sends the whole history. The holdings of `world` end as on the chain. */
 export async function writeHistory(rpc: Rpc, world: World, options: HistoryOptions): Promise<void> {
   const sender = new Sender(rpc);
   const random = new Random(`history:${options.seed}`);
   const times = blockTimes(options, random);
   let done = 0;
-  // A block is prepared while the node still works on the one before.
+  // A block is prepared while the node still works on the previous one.
   let sending: Promise<void> = Promise.resolve();
   for (const [i, time] of times.entries()) {
     const wanted = Math.round(((i + 1) * options.matches) / times.length) - done;
@@ -76,7 +76,7 @@ function planBlock(world: World, time: number, wanted: number, random: Random): 
   return transactions;
 }
 
-/** Rising timestamps of the blocks, dense at the end; the last is the end time. */
+/** Ascending timestamps of the blocks, dense towards the end; the last is the end time. */
 function blockTimes(options: HistoryOptions, random: Random): readonly number[] {
   const count = Math.max(2, Math.ceil(options.matches / MATCHES_PER_BLOCK));
   const times = new Set<number>([options.endTime]);

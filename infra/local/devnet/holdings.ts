@@ -1,7 +1,7 @@
 /**
- * Who owns what on the devnet, as the traders see it when they decide: pUSD per wallet, shares per
- * market and outcome. The chain is the truth; this is a copy that is read from it at a start and moved
- * along with every match that is sent, so that no order is ever sent that the chain would refuse.
+ * Who owns what on the devnet: pUSD per wallet, shares per market and outcome. The chain is authoritative.
+ * This copy is read from it at startup and updated with every match that is sent, so that no order is sent
+ * that the chain would reject.
  */
 import { decodeFunctionResult, encodeFunctionData, type Hex } from 'viem';
 import {
@@ -17,12 +17,12 @@ import type { Rpc } from './rpc.ts';
 
 type Shares = readonly [Map<Hex, bigint>, Map<Hex, bigint>];
 
-/** A match would take more than a wallet has. */
+/** A match needs more than a wallet has. */
 class InsufficientHoldingsError extends Error {
   override readonly name = 'InsufficientHoldingsError';
 }
 
-/** Balances asked for in one eth_call: 10 markets of 150 wallets with two outcomes. */
+/** Balances per eth_call: 10 markets of 150 wallets with two outcomes. */
 const MARKETS_PER_CALL = 10;
 
 export class Holdings {
@@ -39,7 +39,7 @@ export class Holdings {
     return this.#shares.get(market.conditionId)?.[outcome].get(owner) ?? 0n;
   }
 
-  /** Wallets that hold something of a market. */
+  /** Wallets that hold shares of a market. */
   owners(market: Market): readonly Hex[] {
     const shares = this.#shares.get(market.conditionId);
     if (shares === undefined) return [];
@@ -55,7 +55,7 @@ export class Holdings {
     this.#addCash(owner, amount);
   }
 
-  /** Whether every wallet of a match has what it gives, fee included; no wallet may be in it twice. */
+  /** Whether every wallet of a match has what it gives, including its fee. No wallet may occur twice. */
   affords(match: Match): boolean {
     return settle(match).every(({ order, making, fee }) => {
       if (order.side === BUY) return this.cash(order.maker) >= making + fee;
@@ -64,7 +64,7 @@ export class Holdings {
     });
   }
 
-  /** Books a match. Throws InsufficientHoldingsError when it is not one that `affords` allows. */
+  /** Books a match. Throws InsufficientHoldingsError unless `affords` allows it. */
   apply(match: Match): void {
     if (!this.affords(match)) throw new InsufficientHoldingsError(match.market.slug);
     const executions = settle(match);
@@ -84,7 +84,7 @@ export class Holdings {
     }
   }
 
-  /** Pays out a resolved market and forgets its shares. Rounds down per outcome, as the contract does. */
+  /** Pays out a resolved market and drops its shares. Rounds down per outcome, like the contract. */
   redeem(market: Market): void {
     const shares = this.#shares.get(market.conditionId);
     if (shares === undefined) return;
@@ -97,7 +97,7 @@ export class Holdings {
     this.#shares.delete(market.conditionId);
   }
 
-  /** Replaces everything known by what the chain says at its head. */
+  /** Replaces everything with the balances at the chain's head. */
   async load(rpc: Rpc, owners: readonly Hex[], markets: readonly Market[]): Promise<void> {
     this.#cash.clear();
     this.#shares.clear();
@@ -121,13 +121,13 @@ export class Holdings {
   }
 
   async #loadShares(rpc: Rpc, owners: readonly Hex[], markets: readonly Market[]): Promise<void> {
-    const asked = markets.flatMap((market) =>
+    const balances = markets.flatMap((market) =>
       owners.flatMap((owner) => market.tokenIds.map((id) => ({ market, owner, id }))),
     );
     const data = encodeFunctionData({
       abi: conditionalTokensAbi,
       functionName: 'balanceOfBatch',
-      args: [asked.map(({ owner }) => owner), asked.map(({ id }) => id)],
+      args: [balances.map(({ owner }) => owner), balances.map(({ id }) => id)],
     });
     const answer = await rpc.call<Hex>('eth_call', { to: CONDITIONAL_TOKENS, data }, 'latest');
     const held = decodeFunctionResult({
@@ -135,7 +135,7 @@ export class Holdings {
       functionName: 'balanceOfBatch',
       data: answer,
     });
-    for (const [i, { market, owner, id }] of asked.entries()) {
+    for (const [i, { market, owner, id }] of balances.entries()) {
       const amount = held[i] ?? 0n;
       if (amount > 0n) this.#addShares(market, id, owner, amount);
     }

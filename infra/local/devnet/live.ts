@@ -1,9 +1,8 @@
 /**
- * Trades live: about so many matches a second go into the mempool and wait for the next block, markets are
- * listed shortly before they open and resolved when they end. A few calls revert on purpose: an operator's
- * match that cannot be paid, and a stranger's match that nobody asked for.
- * Invariant: a match is sent only when the holdings allow it. Should one revert all the same, it is counted,
- * and the holdings are read again from the chain.
+ * Trades live: about so many matches a second enter the mempool and wait for the next block. Markets are
+ * listed shortly before they open and resolved after they end. A few calls revert on purpose: an operator's
+ * match that cannot be paid, and a stranger's match. A match is sent only if the holdings allow it. If one
+ * reverts anyway, it is reported and the holdings are read from the chain again.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hex } from 'viem';
@@ -25,13 +24,13 @@ const DEPOSIT_MS = 20_000;
 const REVIEW_MS = 4_000;
 const UNPAYABLE_CHANCE = 1 / 400;
 const SPOOF_CHANCE = 1 / 600;
-/** After a pause (a sleeping machine, a stopped process) no burst makes up for what was missed. */
+/** After a pause (a sleeping machine, a stopped process) older matches are skipped, not sent in a burst. */
 const BACKLOG_MS_MAX = 2_000;
 const RECENT_REVERTS_MAX = 1_000;
 
 /**
- * Runs until the signal. Throws when the chain refuses or no longer answers: what was booked for a call
- * that never went out cannot be taken back, so the process ends and a new one reads the chain afresh.
+ * Runs until the signal. Throws if the chain refuses a call or stops answering: bookings of a call that was
+ * never sent cannot be undone, so the process ends and the next one reads the chain again.
  */
 export async function tradeLive(rpc: Rpc, world: World, options: LiveOptions): Promise<void> {
   const sender = new Sender(rpc);
@@ -60,7 +59,6 @@ export async function tradeLive(rpc: Rpc, world: World, options: LiveOptions): P
       await sendMatch(world, sender, random, review);
     }
     const next = Math.min(due.upkeep, due.match, due.review);
-    // The signal ends the wait; that is the wanted end, not an error.
     const wait = Math.max(0, next - Date.now());
     if (wait > 0) await sleep(wait, undefined, { signal: options.signal }).catch(() => {});
   }
@@ -78,7 +76,7 @@ async function sendMatch(world: World, sender: Sender, random: Random, review: R
   review.expect(hashes.slice(listing.length + wanted.length));
 }
 
-/** Calls made from a good match that the exchange will refuse. */
+/** Copies of a valid match that the exchange will reject. */
 function brokenCopies(
   { match, transaction }: PlannedMatch,
   random: Random,
@@ -92,14 +90,14 @@ function brokenCopies(
       signer: poor,
       salt: BigInt(random.hex(8)),
     };
-    // The makers' orders may be used up by now; either way the exchange refuses.
+    // The makers' orders may be used up by now; the exchange rejects it in either case.
     copies.push({ ...transaction, data: encodeMatch({ ...match, takerOrder }) });
   }
   if (random.chance(SPOOF_CHANCE)) copies.push({ ...transaction, from: STRANGER });
   return copies;
 }
 
-/** Looks at the receipts of new blocks for reverts that nobody planned. */
+/** Searches the receipts of new blocks for unplanned reverts. */
 class Review {
   readonly #rpc: Rpc;
   readonly #world: World;
@@ -113,7 +111,7 @@ class Review {
     this.#onRevert = onRevert;
   }
 
-  /** Begins after the present head; gives its number. */
+  /** Starts after the current head; returns its number. */
   async start(): Promise<number> {
     const head = Number(await this.#rpc.call<Hex>('eth_blockNumber'));
     this.#nextBlock = head + 1;
@@ -130,7 +128,7 @@ class Review {
 
   async check(): Promise<void> {
     const head = Number(await this.#rpc.call<Hex>('eth_blockNumber'));
-    let surprised = false;
+    let hasUnexpected = false;
     for (; this.#nextBlock <= head; this.#nextBlock++) {
       const block = `0x${this.#nextBlock.toString(16)}`;
       const receipts = await this.#rpc.call<readonly { status: Hex; transactionHash: Hex }[]>(
@@ -139,14 +137,14 @@ class Review {
       );
       for (const { status, transactionHash } of receipts) {
         if (status === '0x1' || this.#expected.delete(transactionHash)) continue;
-        surprised = true;
+        hasUnexpected = true;
         this.#onRevert(transactionHash);
       }
     }
-    if (surprised) await this.#reload();
+    if (hasUnexpected) await this.#reload();
   }
 
-  /** Waits until nothing is pending, so that the chain's balances are the whole truth. */
+  /** Waits until nothing is pending, so that the chain's balances are complete. */
   async #reload(): Promise<void> {
     while ((await this.#pendingCount()) > 0) await sleep(UPKEEP_MS / 4);
     const wallets = this.#world.traders.map((trader) => trader.address);

@@ -1,9 +1,9 @@
 /**
- * The devnet as a process: chain, contracts, history, metadata API, live traders. Prints one JSON line
- * per step on stdout, `ready` with the URLs at last. Started again on the same directory it goes on
- * with the same chain: no second deployment, no second history. SIGUSR2 ends the trading, and the chain goes
- * on with empty blocks. Ends on SIGTERM, SIGINT, or when its parent
- * disconnects; ends with code 1 when the chain dies, for the supervisor to start it again.
+ * The devnet as a process: chain, contracts, history, metadata API and live traders. Prints one JSON line per
+ * step on stdout, at last `ready` with the URLs. A restart on the same directory continues the same chain,
+ * without a second deployment or history. SIGUSR2 ends the trading; the chain continues with empty blocks.
+ * Stops on SIGTERM, SIGINT, or when its parent disconnects. Exits with code 1 when the chain dies, for the
+ * supervisor to restart it.
  */
 import { mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -19,7 +19,7 @@ const Options = z.object({
   'history-days': z.coerce.number().positive().max(365).default(30),
   'history-matches': z.coerce.number().int().min(1).max(200_000).default(4_000),
   'block-time': z.coerce.number().int().min(1).max(60).default(2),
-  /** Seconds between two saves of the chain while it runs; it is saved at the end too. */
+  /** Seconds between saves of the running chain; it is also saved at the end. */
   'state-interval': z.coerce.number().int().min(1).max(86_400).default(30),
   traders: z.coerce.number().int().min(40).max(5_000).default(150),
   'no-live': z.boolean().default(false),
@@ -67,8 +67,8 @@ async function main(): Promise<void> {
     report: (line) => process.stdout.write(`${JSON.stringify(line)}\n`),
   });
   const devnet = await Promise.race([opening, aborted(ending.signal)]);
-  // In the middle of a history nothing is worth waiting for: anvil ends with this process, and the next
-  // start makes the history again.
+  // During the history there is nothing to save: anvil ends with this process, and the next start writes the
+  // history again.
   if (devnet === undefined) process.exit(0);
   const chainDied = devnet.ended.then((reason) => {
     if (ending.signal.aborted) return;

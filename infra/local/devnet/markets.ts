@@ -1,7 +1,8 @@
 /**
- * The devnet's calendar of markets, a pure function of the seed: every topic has an event for every
- * slot of its rhythm, counted from the unix epoch, so that a restart finds the same events with the same
- * ids, words, odds and results, without anything being stored. What of it is on the chain is not known here.
+ * The devnet's calendar of markets and their prices, both pure functions of the seed, so that a restart
+ * finds the same events with the same ids, words, odds, results and prices, without storing anything. Every
+ * topic has an event for every slot of its rhythm, counted from the unix epoch. What is on the chain is not
+ * known here.
  */
 import { concat, encodePacked, type Hex, keccak256, toHex } from 'viem';
 import { positionIds } from '../../../ingest/token-ids.ts';
@@ -20,7 +21,7 @@ export type MarketEvent = {
 };
 
 export type Market = {
-  /** Unique text of the market; also what its prices are drawn from. */
+  /** Unique text of the market; its prices are drawn from it. */
   readonly key: string;
   readonly id: number;
   readonly event: MarketEvent;
@@ -38,9 +39,9 @@ export type Market = {
   /** Smallest price step in thousandths of a USDC: 10 or 1. */
   readonly tick: number;
   readonly startTime: number;
-  /** No trade from this second on. */
+  /** Nobody trades from this second on. */
   readonly endTime: number;
-  /** When the oracle reports; the delay is seconds for short markets, minutes for others. */
+  /** When the oracle reports: seconds after the end of short markets, minutes after others. */
   readonly resolveTime: number;
   readonly payouts: readonly [0 | 1, 0 | 1];
 };
@@ -48,7 +49,7 @@ export type Market = {
 const HOUR_SECONDS = 3600;
 const TOPIC_IDS = 4_000_000;
 const SLOT_IDS = 16;
-/** Slots are counted from a little before the genesis: the first events opened before it. */
+/** Slots are counted from some time before the genesis, since the first events opened before it. */
 const SLOTS_BEFORE = 100;
 const CACHED_EVENTS_MAX = 5_000;
 const EVEN_SPLIT_CHANCE = 0.03;
@@ -63,14 +64,14 @@ export class Calendar {
     this.#genesisTime = genesisTime;
   }
 
-  /** Markets of a topic that trade at `time` (unix seconds), the ones that end first first. */
+  /** Markets of a topic that trade at `time` (unix seconds), ordered by their end. */
   open(topic: Topic, time: number): readonly Market[] {
     return this.#ending(topic, time + 1, time + topic.openHours * HOUR_SECONDS).filter(
       (market) => market.startTime <= time,
     );
   }
 
-  /** Every market whose event is open at some moment of [from, to]. */
+  /** All markets whose event is open at some time in [from, to]. */
   between(from: number, to: number): readonly Market[] {
     return TOPICS.flatMap((topic) =>
       this.#ending(topic, from + 1, to + topic.openHours * HOUR_SECONDS).filter(
@@ -90,7 +91,7 @@ export class Calendar {
     return markets;
   }
 
-  /** Seconds by which a topic's slots lie off the epoch's grid; windows of minutes lie on it. */
+  /** Seconds from the epoch's grid to a topic's slots; windows of minutes lie on the grid. */
   #offset(topic: Topic): number {
     if (topic.shape.kind === 'up-or-down') return 0;
     const minutes = new Random(`offset:${this.#seed}:${topic.key}`).below(topic.periodHours * 60);
@@ -157,14 +158,14 @@ export class Calendar {
   }
 }
 
-/** Spares the square roots: the contract has computed the same ids. */
+/** Saves computing the ids that the contract has already computed. */
 export function rememberTokenIds(conditionId: Hex, ids: readonly [bigint, bigint]): void {
   tokenIds.set(conditionId, ids);
 }
 
 const tokenIds = new Map<Hex, readonly [bigint, bigint]>();
 
-/** Square roots over a large field are slow, so they wait until somebody asks, and are kept. */
+/** Computed on first use and kept: square roots over a large field are slow. */
 function tokenIdsOf(conditionId: Hex): readonly [bigint, bigint] {
   const known = tokenIds.get(conditionId);
   if (known !== undefined) return known;
@@ -179,7 +180,7 @@ function deriveIds(key: string): { readonly questionId: Hex; readonly conditionI
   return { questionId, conditionId: keccak256(concat([ORACLE, questionId, slots])) };
 }
 
-/** Prices are in thousandths of a USDC: the exchange's finest tick. */
+/** Prices are in thousandths of a USDC, the exchange's finest tick. */
 export const PRICE_UNIT = 1000;
 const PRICE_MIN = 8;
 
@@ -188,7 +189,10 @@ type Wave = { readonly cycles: number; readonly phase: number; readonly height: 
 const WAVES_PER_MARKET = 7;
 const waves = new WeakMap<Market, readonly Wave[]>();
 
-/** Fair price of outcome 0 in thousandths, 8 to 992, a multiple of the market's tick. */
+/**
+ * Fair price of outcome 0 in thousandths, 8 to 992, a multiple of the market's tick. It starts at the
+ * market's odds, moves along a sum of sines and ends near the outcome that will win.
+ */
 export function fairPrice(market: Market, time: number): number {
   const span = market.endTime - market.startTime;
   const x = Math.min(1, Math.max(0, (time - market.startTime) / span));

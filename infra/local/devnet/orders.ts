@@ -1,6 +1,7 @@
 /**
- * One match as the exchange is asked to execute it, and what will come of it: the same integer
- * arithmetic as CtfExchange.sol, so that the traders' books agree with the chain to the micro-unit.
+ * Orders and matches: the orders that the devnet's wallets would have signed, and what a match of them does,
+ * in the integer arithmetic of CtfExchange.sol, so that the traders' books agree with the chain to the
+ * micro-unit.
  */
 
 import { encodeFunctionData, type Hex } from 'viem';
@@ -40,17 +41,17 @@ export type Match = {
   readonly makerFeeAmounts: readonly bigint[];
 };
 
-/** What one order gave and got, in micro-units; `making` is what its event shows. */
+/** What one order gave and received, in micro-units; its event contains `making`. */
 type Execution = {
   readonly order: Order;
   readonly making: bigint;
   readonly taking: bigint;
   readonly fee: bigint;
-  /** Part of `making` that came back to the taker. */
+  /** Part of `making` that was returned to the taker. */
   readonly refund: bigint;
 };
 
-/** The executions of a match: the makers in calldata order, the taker last. */
+/** The executions of a match: makers in calldata order, then the taker. */
 export function settle(match: Match): readonly Execution[] {
   const { takerOrder, takerFillAmount } = match;
   let oppositeMaking = 0n;
@@ -78,7 +79,7 @@ export function settle(match: Match): readonly Execution[] {
   return [...executions, { order: takerOrder, making, taking, fee: match.takerFeeAmount, refund }];
 }
 
-/** What an order gets for `making`. Rounds down, as the exchange does. */
+/** What an order receives for `making`, rounded down as on the exchange. */
 export function takingOf(order: Order, making: bigint): bigint {
   return (making * order.takerAmount) / order.makerAmount;
 }
@@ -113,13 +114,17 @@ const RESTING_PER_MARKET_MAX = 24;
 const PLAIN_TIMESTAMP_CHANCE = 0.95;
 const SIGNATURE_BYTES = 65;
 const ZERO_WORD: Hex = `0x${'00'.repeat(32)}`;
-/** Codes of the front ends that orders come through; most orders carry none. */
+/** Codes of the front ends that send orders; most orders carry none. */
 const BUILDERS: readonly Hex[] = [
   `0x${'b1'.repeat(32)}`,
   `0x${'b2'.repeat(32)}`,
   `0x${'b3'.repeat(32)}`,
 ];
 
+/**
+ * Resting orders. Most are larger than their first fill, and later matches at the same price fill the rest.
+ * Bounded: a market keeps few resting orders, and a closed market none.
+ */
 export class OrderBook {
   readonly #random: Random;
   readonly #resting = new Map<Hex, Resting[]>();
@@ -128,7 +133,7 @@ export class OrderBook {
     this.#random = random;
   }
 
-  /** An order of `maker` that can fill `shares` more at the offer: one that rests already, or a new one. */
+  /** An order of `maker` that can fill `shares` more at the offer: a resting one, or a new one. */
   rest(market: Market, maker: Trader, offer: Offer, shares: bigint, time: number): Order {
     const resting = this.#resting.get(market.conditionId) ?? [];
     const fitting = resting.find(
@@ -170,14 +175,14 @@ export class OrderBook {
     };
   }
 
-  /** Books what a match took of the resting orders. */
+  /** Subtracts what a match filled. */
   fill(match: Match): void {
     const resting = this.#resting.get(match.market.conditionId) ?? [];
     for (const [i, order] of match.makerOrders.entries()) {
       const one = resting.find((candidate) => candidate.order === order);
       if (one === undefined) continue;
       const making = match.makerFillAmounts[i] ?? 0n;
-      // Rounds up, so that the book never believes in more than the exchange has left.
+      // Rounds up, so that the book never assumes more than the exchange has left.
       one.left -=
         order.side === SELL
           ? making

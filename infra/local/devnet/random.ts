@@ -1,11 +1,11 @@
 /**
- * A seeded generator: the same key gives the same sequence everywhere. Its numbers steer the
+ * A seeded random generator: the same key gives the same sequence everywhere. Its numbers control the
  * devnet's traders; they are never money and never secret.
  */
 import { type Hex, keccak256, toHex } from 'viem';
 
 export class Random {
-  // sfc32, a small generator of 128 bits of state.
+  // sfc32, a small generator with 128 bits of state.
   #a: number;
   #b: number;
   #c: number;
@@ -49,14 +49,14 @@ export class Random {
     return this.unit() < probability;
   }
 
-  /** One item. Throws when there is none. */
+  /** A random item. Throws if there is none. */
   pick<T>(items: readonly T[]): T {
     const item = items[this.below(items.length)];
     if (item === undefined) throw new RangeError('nothing to pick from');
     return item;
   }
 
-  /** An index, each as likely as its weight. `weights` must hold something positive. */
+  /** A random index, weighted. `weights` must contain a positive number. */
   weighted(weights: readonly number[]): number {
     let rest = this.unit() * weights.reduce((sum, weight) => sum + weight, 0);
     for (const [index, weight] of weights.entries()) {
@@ -66,7 +66,7 @@ export class Random {
     return weights.length - 1;
   }
 
-  /** That many random bytes. */
+  /** Random bytes. */
   hex(bytes: number): Hex {
     let text = '';
     while (text.length < bytes * 2) text += this.word().toString(16).padStart(8, '0');

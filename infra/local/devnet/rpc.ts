@@ -1,7 +1,6 @@
 /**
- * JSON-RPC over HTTP to the devnet's own chain: single calls and batches, nothing else.
- * An error answer is thrown as RpcError; there are no retries, because the node is a child process
- * on the same machine and a failure means something.
+ * JSON-RPC over HTTP to the devnet's own chain, and transactions of its unlocked accounts. Without retries:
+ * the node is a child process on the same machine, and a failure means something.
  */
 import type { Hex } from 'viem';
 
@@ -13,7 +12,7 @@ type RpcAnswer = {
   readonly error?: { readonly code: number; readonly message: string };
 };
 
-/** The node answered a call with an error. */
+/** The node returned an error. */
 class RpcError extends Error {
   override readonly name = 'RpcError';
   readonly code: number;
@@ -33,13 +32,13 @@ export class Rpc {
     this.url = url;
   }
 
-  /** One call. Throws RpcError when the node refuses it. */
+  /** Makes one call. Throws RpcError if the node returns an error. */
   async call<T>(method: string, ...params: readonly unknown[]): Promise<T> {
     const answer = (await this.#post({ jsonrpc: '2.0', id: 0, method, params })) as RpcAnswer;
     return resultOf(answer, method) as T;
   }
 
-  /** Many calls in one request; the answers in the order of the calls. Throws at the first error. */
+  /** Makes many calls in one request; results are in the order of the calls. Throws the first RpcError. */
   async batch<T>(calls: readonly RpcCall[]): Promise<readonly T[]> {
     if (calls.length === 0) return [];
     const body = calls.map((call, id) => ({ jsonrpc: '2.0', id, ...call }));
@@ -73,6 +72,11 @@ export type Transaction = { readonly from: Hex; readonly to?: Hex; readonly data
 /** Enough for a match with 6 makers (about 0.6 million) and a redemption of 60 owners. */
 const TRANSACTION_GAS = '0x989680';
 
+/**
+ * Sends transactions with explicit nonces, and mines by hand. Gas is fixed, never estimated, so that a call
+ * that will revert is sent and mined like any other. Nonces are counted here, and read again from the node
+ * after a refusal.
+ */
 export class Sender {
   readonly #rpc: Rpc;
   readonly #nonces = new Map<Hex, number>();
@@ -81,7 +85,7 @@ export class Sender {
     this.#rpc = rpc;
   }
 
-  /** Puts transactions into the pool in this order; gives their hashes. Throws when one is refused. */
+  /** Adds transactions to the pool in this order; returns their hashes. Throws if one is refused. */
   async send(transactions: readonly Transaction[]): Promise<readonly Hex[]> {
     for (const { from } of transactions) {
       if (!this.#nonces.has(from)) this.#nonces.set(from, await this.#pendingNonce(from));
@@ -100,7 +104,7 @@ export class Sender {
     }
   }
 
-  /** Mines everything that waits into one block with that timestamp (unix seconds). */
+  /** Mines all pending transactions into one block with this timestamp (unix seconds). */
   async mine(time: number): Promise<void> {
     await this.#rpc.call('evm_setNextBlockTimestamp', time);
     await this.#rpc.call('evm_mine');

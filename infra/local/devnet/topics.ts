@@ -1,7 +1,8 @@
 /**
- * What the devnet's markets are about: for every leaderboard tag at least one topic, with its tags,
- * series, rhythm, fee and share of the trading. A new event of a topic ends every `periodHours`, after
- * having been open for `openHours`. The texts of events are in questions.ts.
+ * The devnet's topics: at least one for every leaderboard tag, each with its tags, series, rhythm, fee and
+ * share of the trading. An event of a topic ends every `periodHours`, after it was open for `openHours`. The
+ * second half writes the words of events, drawn from fixed lists. They are invented; any likeness to a real
+ * event is one of form only.
  */
 import type { Random } from './random.ts';
 
@@ -21,10 +22,10 @@ export type Topic = {
   readonly series: Series | undefined;
   readonly periodHours: number;
   readonly openHours: number;
-  /** Taker fee rate in millionths of shares · p(1−p); 0 where a category is free of fees. */
+  /** Taker fee rate in millionths of shares · p(1−p); 0 for categories without fees. */
   readonly feeRateMillionths: number;
   readonly feeType: string;
-  /** Share of the trading, relative to the other topics. */
+  /** Share of the trading, relative to other topics. */
   readonly weight: number;
 };
 
@@ -80,10 +81,10 @@ const TAG_SLUGS = Object.keys(LABELS) as readonly TagSlug[];
 const TAG_ID_FIRST = 100_001;
 const SERIES_ID_FIRST = 10_001;
 
-/** Every tag that occurs. */
+/** All tags that occur. */
 export const TAGS: readonly Tag[] = TAG_SLUGS.map(tag);
 
-/** Every topic, in a fixed order: a topic's place is part of its markets' ids. */
+/** All topics, in a fixed order: a topic's index is part of its markets' ids. */
 export const TOPICS: readonly Topic[] = [
   game('nba', 'NBA', ['sports', 'games', 'basketball', 'nba'], 4, 7),
   game('nhl', 'NHL', ['sports', 'games', 'hockey', 'nhl'], 5, 5),
@@ -115,7 +116,7 @@ function tag(slug: TagSlug): Tag {
 }
 
 function seriesOf(slug: string, title: string): Series {
-  // A stable small number from the slug; the devnet's few series do not collide (unit test).
+  // A small stable number from the slug. A unit test checks that the devnet's series do not collide.
   const sum = [...slug].reduce((hash, letter) => (hash * 31 + letter.charCodeAt(0)) % 89_989, 7);
   return { id: String(SERIES_ID_FIRST + sum), slug, title };
 }
@@ -193,10 +194,13 @@ type Question = {
   readonly sportsMarketType: string | undefined;
 };
 
+/** What most questions have in common. */
+const PLAIN = { slugEnd: '', groupItemTitle: '', sportsMarketType: undefined } as const;
+
 type EventText = {
   readonly title: string;
   readonly slugStart: string;
-  /** Exactly one of the questions resolves to its outcome 0. */
+  /** Whether exactly one of the questions resolves to its outcome 0. */
   readonly exclusive: boolean;
   readonly questions: readonly Question[];
 };
@@ -275,8 +279,13 @@ const CHOICES: Readonly<
   },
 };
 
-/** The words of one event of a topic that ends at `endTime` (unix seconds). */
-export function writeEvent(topic: Topic, startTime: number, endTime: number, random: Random) {
+/** Writes an event of a topic between two times (unix seconds). */
+export function writeEvent(
+  topic: Topic,
+  startTime: number,
+  endTime: number,
+  random: Random,
+): EventText {
   const shape = topic.shape;
   switch (shape.kind) {
     case 'game':
@@ -315,12 +324,10 @@ function writeGame(topic: Topic, draw: boolean, endTime: number, random: Random)
   }
   const line = random.below(9) + 0.5;
   const total = { nba: 220, nhl: 5, mlb: 8 }[topic.key] ?? 2;
-  const bare = { groupItemTitle: '' };
   const questions: readonly Question[] = [
     {
-      ...bare,
+      ...PLAIN,
       question: title,
-      slugEnd: '',
       outcomes: [a, b],
       odds: strength,
       sportsMarketType: 'moneyline',
@@ -348,36 +355,19 @@ function writeGame(topic: Topic, draw: boolean, endTime: number, random: Random)
 function writeUpOrDown(topic: Topic, coin: string, startTime: number, endTime: number): EventText {
   const name = coin === 'xrp' ? 'XRP' : coin.charAt(0).toUpperCase() + coin.slice(1);
   const window = `${clockOf(startTime)}-${clockOf(endTime)} UTC`;
-  const question: Question = {
-    question: `${name} Up or Down - ${dayOf(startTime)}, ${window}`,
-    slugEnd: '',
-    outcomes: ['Up', 'Down'],
-    odds: 0.5,
-    groupItemTitle: '',
-    sportsMarketType: undefined,
-  };
+  const title = `${name} Up or Down - ${dayOf(startTime)}, ${window}`;
   const slugStart = `${topic.key.replace(/-(\w+)$/, '-updown-$1')}-${startTime}`;
-  return { title: question.question, slugStart, exclusive: false, questions: [question] };
+  const questions = [{ ...PLAIN, question: title, outcomes: ['Up', 'Down'] as const, odds: 0.5 }];
+  return { title, slugStart, exclusive: false, questions };
 }
 
 function writeYesNo(topic: Topic, endTime: number, random: Random): EventText {
   const start = random.pick(YES_NO_QUESTIONS[topic.key] ?? []);
   const title = `${start} ${dayOf(endTime)}?`;
   const odds = random.between(0.12, 0.88);
-  const question: Question = {
-    question: title,
-    slugEnd: '',
-    outcomes: YES_NO,
-    odds,
-    groupItemTitle: '',
-    sportsMarketType: undefined,
-  };
-  return {
-    title,
-    slugStart: slugOf(`${start}-${dayOf(endTime)}`),
-    exclusive: false,
-    questions: [question],
-  };
+  const slugStart = slugOf(`${start}-${dayOf(endTime)}`);
+  const questions = [{ ...PLAIN, question: title, outcomes: YES_NO, odds }];
+  return { title, slugStart, exclusive: false, questions };
 }
 
 function writeOneOfMany(topic: Topic, endTime: number, random: Random): EventText {
@@ -385,20 +375,16 @@ function writeOneOfMany(topic: Topic, endTime: number, random: Random): EventTex
   const weights = choice.items.map(() => random.between(0.2, 2) ** 2);
   const sum = weights.reduce((a, b) => a + b, 0);
   const title = `${choice.title} ${dayOf(endTime)}?`;
+  const slugStart = slugOf(`${choice.title}-${dayOf(endTime)}`);
   const questions = choice.items.map((item, i) => ({
+    ...PLAIN,
     question: `${title.slice(0, -1)}: ${item}?`,
     slugEnd: slugOf(item),
     outcomes: YES_NO,
     odds: Math.max(ODDS_MIN, Math.min(0.9, (weights[i] ?? 0) / sum)),
     groupItemTitle: item,
-    sportsMarketType: undefined,
   }));
-  return {
-    title,
-    slugStart: slugOf(`${choice.title}-${dayOf(endTime)}`),
-    exclusive: true,
-    questions,
-  };
+  return { title, slugStart, exclusive: true, questions };
 }
 
 /** 4.5 is `4pt5` in slugs. */

@@ -1,9 +1,9 @@
 /**
- * Who trades on the devnet: wallets with a habit each, drawn from the seed. A habit says how often a
- * wallet takes or makes, how large, in which topics, and how often it is right about the outcome, so that
- * leaderboards have steady winners and losers. Wallets have no keys: the exchange checks no signatures.
+ * The devnet's traders: wallets with a habit each, drawn from the seed, and their public profiles. A habit
+ * says how often a wallet takes or makes, how large, in which topics, and how often it is right about the
+ * outcome, so that leaderboards have steady winners and losers. Wallets have no keys: the exchange does not
+ * check signatures.
  */
-
 import { type Hex, keccak256, toHex } from 'viem';
 import { Random } from './random.ts';
 import { TOPICS, type Topic } from './topics.ts';
@@ -26,9 +26,9 @@ type Habit = {
   /** Size of a trade in whole USDC. */
   readonly sizeMin: number;
   readonly sizeMax: number;
-  /** How often a bought outcome is the one that will win, at even odds. */
+  /** How often a bought outcome wins, at even odds. */
   readonly insight: number;
-  /** Chance to sell what is held instead of buying. */
+  /** Chance to sell instead of buying. */
   readonly sells: number;
   readonly bankroll: number;
   readonly topicsMax: number;
@@ -41,7 +41,7 @@ export type Trader = {
   readonly signatureType: 0 | 1 | 2 | 3;
   readonly habit: Habit;
   readonly topics: ReadonlySet<Topic>;
-  /** The habit's insight, a little more or less. */
+  /** The habit's insight, slightly varied. */
   readonly insight: number;
 };
 
@@ -57,7 +57,7 @@ const HABITS: readonly Habit[] = [
 
 const INSIGHT_SPREAD = 0.08;
 
-/** `count` wallets of the seed; the same seed and count give the same wallets. */
+/** Makes `count` wallets; the same seed and count give the same wallets. */
 export function makeTraders(seed: number, count: number): readonly Trader[] {
   const traders: Trader[] = [];
   let until = 0;
@@ -82,7 +82,7 @@ function makeTrader(seed: number, index: number, one: Habit): Trader {
 
 function chooseTopics(one: Habit, random: Random): ReadonlySet<Topic> {
   if (one.topicsMax >= TOPICS.length) return new Set(TOPICS);
-  // Bots live in the windows of minutes; everybody else takes what the dice give.
+  // Bots trade the windows of minutes; all others trade random topics.
   const pool =
     one.name === 'bot' ? TOPICS.filter((topic) => topic.shape.kind === 'up-or-down') : TOPICS;
   const topics = new Set<Topic>();
@@ -110,7 +110,7 @@ function habit(
 }
 
 const TIER_NAMES = ['Tier 0', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond', 'Obsidian'];
-/** Weighted volume of 30 days in whole USD from which on a tier holds (facts of the exchange). */
+/** Weighted 30-day volume in whole USD at which each tier starts. */
 const TIER_VOLUMES = [0, 2_000, 20_000, 200_000, 1_000_000, 4_000_000, 10_000_000];
 const NO_PROFILE_CHANCE = 0.06;
 
@@ -142,7 +142,10 @@ export type Profile = {
   readonly weightedVolume: number;
 };
 
-/** The profile of a wallet, or nothing for the few that have none. */
+/**
+ * The profile of a wallet in Gamma's shape; undefined for the few that have none. As on the real service,
+ * fields that a user never set are absent.
+ */
 export function profileOf(seed: number, trader: Trader, index: number): Profile | undefined {
   const random = new Random(`profile:${seed}:${index}`);
   if (random.chance(NO_PROFILE_CHANCE)) return undefined;
@@ -151,7 +154,7 @@ export function profileOf(seed: number, trader: Trader, index: number): Profile 
   const weightedVolume = Math.round(scale * random.between(20, 900) * 1e6) / 1e6;
   const takerTier = TIER_VOLUMES.filter((volume) => volume <= weightedVolume).length - 1;
   const name = `${WORDS[habit.name]}-${index}`;
-  // 2025-01-01 and some 500 days on.
+  // Within 500 days from 2025-01-01.
   const createdAt = new Date(1_735_689_600_000 + random.below(500 * 86_400) * 1000).toISOString();
   return {
     createdAt,

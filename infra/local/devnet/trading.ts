@@ -1,8 +1,8 @@
 /**
- * Decides the next match: a market, a taker after its habits, one to six makers near the fair price,
- * and the orders they would have signed. Every match type of the exchange comes up: makers of the
- * opposite side (complementary), of the same side on the other outcome (mint, merge), and both at once.
- * It only proposes what the holdings allow. No I/O and no clock: the time is given.
+ * Decides the next match: a market, a taker and its intention, one to six makers near the fair price, and the
+ * orders that they would have signed. All match types of the exchange occur: makers on the opposite side
+ * (complementary), makers on the same side of the other outcome (mint, merge), and both at once. Only
+ * proposes what the holdings allow. No I/O and no clock: the time is an argument.
  */
 import type { Holdings } from './holdings.ts';
 import { fairPrice, type Market, PRICE_UNIT } from './markets.ts';
@@ -21,7 +21,7 @@ import type { Random } from './random.ts';
 import type { Topic } from './topics.ts';
 import type { Trader } from './traders.ts';
 
-/** What a taker is about to do. Prices in thousandths, shares in micro-shares. */
+/** What a taker intends to do. Prices in thousandths, shares in micro-shares. */
 type Intent = {
   readonly market: Market;
   readonly trader: Trader;
@@ -40,12 +40,12 @@ const SHARE_STEP = 10_000n;
 const SHARES_MIN = 1n * MICRO;
 const MAKER_COUNT_WEIGHTS = [48, 24, 12, 8, 5, 3];
 const MAKER_TRIES_MAX = 14;
-/** A fill of an odd amount, for the rounding of the exchange. */
+/** Fills of an odd amount exercise the exchange's rounding. */
 const ODD_FILL_CHANCE = 0.15;
 const COMPLEMENTARY_CHANCE = 0.65;
-/** How often a taker is somebody who holds something of the market already, and thinks of selling. */
+/** How often the taker already holds shares of the market, and is likely to sell. */
 const HOLDER_TAKES_CHANCE = 0.4;
-/** How often a maker is looked for among those who hold what the match needs. */
+/** How often a maker is picked from those who hold what the match needs. */
 const HOLDER_MAKES_CHANCE = 0.55;
 /** Fees are truncated to 5 decimals of a USDC. */
 const FEE_STEP = 10n;
@@ -67,7 +67,7 @@ export class Trading {
     this.#byAddress = new Map(traders.map((trader) => [trader.address, trader]));
   }
 
-  /** The next match in a market at `time` (unix milliseconds); none when nobody fits this time. */
+  /** The next match in a market at `time` (unix milliseconds); undefined if the dice find none. */
   propose(market: Market, time: number): Match | undefined {
     const intent = this.#intend(market, time);
     if (intent === undefined) return undefined;
@@ -80,7 +80,7 @@ export class Trading {
     return match;
   }
 
-  /** Forgets what rests in a market that trades no more. */
+  /** Drops the resting orders of a market that has ended. */
   close(market: Market): void {
     this.#book.close(market);
   }
@@ -119,7 +119,7 @@ export class Trading {
     return { market, trader, side: BUY, outcome, price, shares };
   }
 
-  /** As often right as the price says, shifted by the trader's insight; without it nobody gains. */
+  /** Right as often as the price implies, shifted by the trader's insight; without it nobody would gain. */
   #chooseOutcome(
     market: Market,
     trader: Trader,
@@ -135,7 +135,7 @@ export class Trading {
     return right === 0 ? 1 : 0;
   }
 
-  /** Fills the intent level by level; each level is a tick worse for the taker. */
+  /** Fills the intent level by level; a level may be a tick worse for the taker. */
   #findMakers(intent: Intent, time: number): readonly MakerFill[] {
     const { market } = intent;
     const wanted = 1 + this.#random.weighted(MAKER_COUNT_WEIGHTS);
@@ -188,7 +188,7 @@ export class Trading {
     return undefined;
   }
 
-  /** Shares that a maker could give or pay for. */
+  /** Shares that a maker can sell or pay for. */
   #available(
     market: Market,
     maker: Trader,
@@ -221,7 +221,7 @@ export class Trading {
     };
     const open = settle(draft).at(-1);
     if (open === undefined) throw new RangeError('a match has a taker');
-    // Until the fill amount is known, the refund is its negative: making − refund is what is needed.
+    // The draft's fill amount is 0, so `making - refund` is the amount that the taker needs.
     const needed = open.making - open.refund;
     const usdc = side === BUY ? needed : open.taking;
     const shares = side === BUY ? open.taking : needed;
@@ -237,7 +237,7 @@ export class Trading {
     };
   }
 
-  /** The taker's limit: the worst level that it meets, and sometimes a little beyond. */
+  /** The taker's limit: the worst level of its makers, or slightly beyond. */
   #limit(intent: Intent, makers: readonly MakerFill[]): number {
     const levels = makers.map(({ order }) => levelFor(intent.side, order));
     const slack = intent.market.tick * this.#random.below(4);
@@ -273,7 +273,7 @@ export function takerFee(rateMillionths: bigint, usdc: bigint, shares: bigint): 
   return fee - (fee % FEE_STEP);
 }
 
-/** The price of a maker's order as its taker sees it, in thousandths of the taker's outcome. */
+/** The price of a maker's order in thousandths, for the taker's outcome. */
 function levelFor(takerSide: Side, order: Order): number {
   const [usdc, shares] =
     order.side === BUY
@@ -287,7 +287,7 @@ function inRange(price: number, market: Market): number {
   return Math.min(PRICE_UNIT - market.tick, Math.max(market.tick, price));
 }
 
-/** Rounds down to what an order may be. */
+/** Rounds down to a valid order size. */
 function roundShares(shares: bigint): bigint {
   return shares - (shares % SHARE_STEP);
 }

@@ -1,7 +1,8 @@
 /**
- * The devnet's world at a moment: which markets are on the chain, who holds what, and the transactions
- * that move it on: listings, resolutions with redemptions, deposits, matches. It decides and books; it
- * sends nothing. History and live trading share it, so that both obey the same rules.
+ * The devnet's world at one moment: which markets are on the chain, who holds what, and the transactions that
+ * change it: listings, resolutions with redemptions, deposits, matches. It decides and books, but sends
+ * nothing. History and live trading share it, so both obey the same rules. `recallWorld` reads it back from
+ * the chain, the only place where it is stored: a chain that lost its last blocks is simply an earlier world.
  */
 import {
   decodeEventLog,
@@ -41,7 +42,7 @@ export type PlannedMatch = { readonly match: Match; readonly transaction: Transa
 export const LIST_AHEAD_SECONDS = 60;
 const OWNERS_PER_REDEMPTION = 60;
 const MICRO = 1_000_000;
-/** A wallet below this part of its bankroll deposits again up to the whole. */
+/** A wallet below this part of its bankroll deposits up to the whole again. */
 const DEPOSIT_BELOW = 0.3;
 const PROPOSALS_MAX = 6;
 
@@ -57,7 +58,7 @@ export class World {
   readonly #topicWeights = TOPICS.map((topic) => topic.weight);
   #matchCount = 0;
 
-  /** `phase` starts the dice: two phases of one seed decide differently. */
+  /** `phase` is part of the random key: two phases of one seed decide differently. */
   constructor(options: WorldOptions, phase: string) {
     this.traders = makeTraders(options.seed, options.traders);
     this.calendar = new Calendar(options.seed, options.genesisTime);
@@ -70,14 +71,14 @@ export class World {
     return this.#unresolved;
   }
 
-  /** Notes what the chain already has. */
+  /** Takes over what is already on the chain. */
   recall(listed: readonly Market[], resolved: ReadonlySet<Hex>): void {
     for (const market of listed) this.listed.set(market.conditionId, market);
     for (const conditionId of resolved) this.resolved.add(conditionId);
     this.#unresolved = listed.filter((market) => !resolved.has(market.conditionId));
   }
 
-  /** Puts markets on the chain that are not there yet. */
+  /** Lists the markets that are not on the chain yet. */
   list(markets: readonly Market[]): readonly Transaction[] {
     const fresh = markets.filter((market) => !this.listed.has(market.conditionId));
     for (const market of fresh) this.listed.set(market.conditionId, market);
@@ -93,7 +94,7 @@ export class World {
     }));
   }
 
-  /** Reports every listed market that is due by `time` (unix seconds), and pays its holders. */
+  /** Resolves every listed market that is due by `time` (unix seconds), and pays its holders. */
   resolve(time: number): readonly Transaction[] {
     const due = this.#unresolved.filter((market) => market.resolveTime <= time);
     if (due.length === 0) return [];
@@ -107,7 +108,7 @@ export class World {
     });
   }
 
-  /** One transaction that gives money to every wallet that runs low; none when nobody does. */
+  /** One transaction that mints pUSD for every wallet that runs low, if there is any. */
   deposit(): readonly Transaction[] {
     const low = this.traders.filter(
       ({ address, habit }) =>
@@ -124,21 +125,21 @@ export class World {
     return [{ from: DEPLOYER, to: PUSD, data }];
   }
 
-  /** A topic, as often as its share of the trading says. */
+  /** A random topic, weighted by its share of the trading. */
   chooseTopic(): Topic {
     const topic = TOPICS[this.#random.weighted(this.#topicWeights)];
     if (topic === undefined) throw new RangeError('there are topics');
     return topic;
   }
 
-  /** A market of the topic that trades at `time` (unix seconds); the first of an event is the favourite. */
+  /** A market of the topic that trades at `time` (unix seconds), preferably the first of an event. */
   chooseMarket(topic: Topic, time: number): Market | undefined {
     const open = this.calendar.open(topic, time);
     if (open.length === 0) return undefined;
     return open[Math.floor(open.length * this.#random.unit() ** 2.6)];
   }
 
-  /** Books the next match in a market; none when the dice find nobody who can. */
+  /** Books the next match in a market; undefined if no proposal works out. */
   match(market: Market, timeMs: number): PlannedMatch | undefined {
     for (let i = 0; i < PROPOSALS_MAX; i++) {
       const match = this.#trading.propose(market, timeMs);
@@ -150,7 +151,7 @@ export class World {
   }
 }
 
-/** Redeems for every owner given, whatever they hold. */
+/** Redeems the positions of these owners. */
 export function redemptions(market: Market, owners: readonly Hex[]): readonly Transaction[] {
   const transactions: Transaction[] = [];
   for (let i = 0; i < owners.length; i += OWNERS_PER_REDEMPTION) {
@@ -182,10 +183,10 @@ type LogEntry = {
   readonly blockTimestamp: Hex;
 };
 
-/** A killed run may have reported results without paying for them; older ones were paid. */
+/** A killed run may have resolved markets without paying their holders. Older ones were paid. */
 const UNPAID_MARKETS_MAX = 200;
 
-/** The world at the chain's head, which must have nothing pending. */
+/** Reads the world at the chain's head. Nothing may be pending. */
 export async function recallWorld(rpc: Rpc, options: WorldOptions): Promise<World> {
   const head = Number(await rpc.call<Hex>('eth_blockNumber'));
   const world = new World(options, `block ${head}`);
@@ -200,7 +201,7 @@ export async function recallWorld(rpc: Rpc, options: WorldOptions): Promise<Worl
   return world;
 }
 
-/** The markets of those conditions: each was open, or about to open, when it was prepared. */
+/** Finds the markets of these conditions: each was open, or about to open, when it was prepared. */
 function findMarkets(
   world: World,
   prepared: readonly { readonly conditionId: Hex; readonly time: number }[],
@@ -208,7 +209,7 @@ function findMarkets(
   const wanted = new Set(prepared.map((log) => log.conditionId));
   const found = new Map<Hex, Market>();
   for (const time of new Set(prepared.map((log) => log.time))) {
-    // A block may be mined some seconds after the market in it was chosen.
+    // A block may be mined some seconds after its market was chosen.
     const from = time - LIST_AHEAD_SECONDS;
     for (const market of world.calendar.between(from, time + LIST_AHEAD_SECONDS)) {
       if (wanted.has(market.conditionId)) found.set(market.conditionId, market);
