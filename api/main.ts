@@ -16,7 +16,7 @@ import { createApp } from './app.ts';
 import { openKeys } from './auth/keys.ts';
 import { shareCounts } from './auth/rate-limit.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './auth/usage.ts';
-import { createFeed } from './feed/route.ts';
+import { Feed } from './feed/route.ts';
 import { createReadiness, notReady, type Readiness } from './health.ts';
 import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './metrics.ts';
 import { pageOnce } from './page.ts';
@@ -53,7 +53,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   });
   const shared = { nats, logger, replicas: config.NATS_REPLICAS };
   const sessions = await openSessions(shared);
-  const feed = await createFeed({ nats, logger, sessions });
+  const feed = await Feed.start({ nats, logger, sessions });
   const streams = await openStreams({ ...shared, feed, sessions });
   // Bundled at startup, so that no request waits for it and a broken page stops the process.
   await pageOnce();

@@ -34,25 +34,6 @@ export type FeedRequest = {
   readonly filter: () => Filter;
 };
 
-export type Feed = {
-  /** The order feed. Mount behind `requireKey`. */
-  readonly handler: RequestHandler;
-  /** Serves an event stream until it is over. Throws Problem 403 and 503 before it begins. */
-  serve(wanted: FeedRequest, request: Request, response: Response): Promise<void>;
-  /** Delivers to the listeners of a managed stream under another filter from now on. */
-  refilter(streamId: string, filter: Filter): void;
-  /** Ends the responses of a managed stream. */
-  endStream(streamId: string, why: SessionEnd): void;
-  /** Not ready while the stream cannot be read; open listeners stay and continue afterwards. */
-  status(): { readonly ready: boolean; readonly detail: string };
-  /** Counts for the metrics. */
-  figures(): FeedFigures;
-  /** Ends the responses of a key that is no longer valid. */
-  endSessionsOf(keyHash: string): void;
-  /** Ends all responses, spread over half of the deadline, and cuts the remaining ones after it. */
-  stop(deadlineMs: number): Promise<void>;
-};
-
 export type FeedOptions = {
   readonly nats: Nats;
   readonly logger: Logger;
@@ -84,111 +65,148 @@ const STOP_SPREAD_MS_MAX = 5_000;
 /** After a stop, clients come back within this span and not all at once. */
 const STOP_RETRY_MS = { least: 500, spread: 2_500 };
 
-/** Starts to follow the stream; if that is not possible yet, it keeps trying. */
-export async function createFeed(options: FeedOptions): Promise<Feed> {
-  const { nats, logger, stream = FEED_STREAM, sessions } = options;
-  const log = new FeedLog({
-    nats,
-    logger,
-    stream,
-    ringEventsMax: options.ringEventsMax ?? RING_EVENTS_MAX,
-    ringBytesMax: options.ringBytesMax ?? RING_BYTES_MAX,
-  });
-  const chunkBytesMax = options.chunkBytesMax ?? CHUNK_BYTES_MAX;
-  const replay = new Replay({ nats, stream, log, chunkBytesMax });
-  const fanOut = new FanOut({
-    log,
-    replay,
-    logger,
-    heartbeatMs: options.heartbeatMs ?? HEARTBEAT_MS,
-    stalledMsMax: options.stalledMsMax ?? STALLED_MS_MAX,
-  });
-  await log.start(fanOut);
-  let stopping = false;
+export class Feed {
+  readonly #nats: Nats;
+  readonly #sessions: FeedOptions['sessions'];
+  readonly #unsentBytesMax: number;
+  readonly #log: FeedLog;
+  readonly #replay: Replay;
+  readonly #fanOut: FanOut;
+  #stopping = false;
 
-  function status(): ReturnType<Feed['status']> {
-    if (stopping) return { ready: false, detail: 'the feed is stopping' };
-    if (!nats.connected) return { ready: false, detail: 'NATS is not connected' };
-    if (log.trouble !== undefined) return { ready: false, detail: log.trouble };
-    const { size } = fanOut.listeners;
-    return { ready: true, detail: `${size} listeners, sequence ${log.head?.sequence}` };
+  private constructor(options: FeedOptions) {
+    const { nats, logger, stream = FEED_STREAM } = options;
+    this.#nats = nats;
+    this.#sessions = options.sessions;
+    this.#unsentBytesMax = options.unsentBytesMax ?? UNSENT_BYTES_MAX;
+    const log = new FeedLog({
+      nats,
+      logger,
+      stream,
+      ringEventsMax: options.ringEventsMax ?? RING_EVENTS_MAX,
+      ringBytesMax: options.ringBytesMax ?? RING_BYTES_MAX,
+    });
+    const chunkBytesMax = options.chunkBytesMax ?? CHUNK_BYTES_MAX;
+    const replay = new Replay({ nats, stream, log, chunkBytesMax });
+    this.#log = log;
+    this.#replay = replay;
+    this.#fanOut = new FanOut({
+      log,
+      replay,
+      logger,
+      heartbeatMs: options.heartbeatMs ?? HEARTBEAT_MS,
+      stalledMsMax: options.stalledMsMax ?? STALLED_MS_MAX,
+    });
   }
 
-  /** Refuses at once what would otherwise be an open stream without events. */
-  function requireServed(requested: bigint): void {
-    const { ready, detail } = status();
-    if (ready) return;
-    // During a short outage of NATS, clients are still served from memory.
-    if (stopping || log.head === undefined || !replay.knows(requested)) {
-      throw unavailable(`the order feed cannot be read now: ${detail}`);
-    }
+  /** Starts to follow the stream; if that is not possible yet, it keeps trying. */
+  static async start(options: FeedOptions): Promise<Feed> {
+    const feed = new Feed(options);
+    await feed.#log.start(feed.#fanOut);
+    return feed;
   }
 
-  async function serve(wanted: FeedRequest, request: Request, response: Response): Promise<void> {
-    requireServed(wanted.requested);
+  /** The order feed. Mount behind `requireKey`. */
+  readonly handler: RequestHandler = async (request, response) => {
+    const query = parseFeedQuery(request.query, request.get('Last-Event-ID'));
+    await this.serve({ ...query, filter: () => query.filter, streamId: null }, request, response);
+  };
+
+  /** Serves an event stream until it is over. Throws Problem 403 and 503 before it begins. */
+  async serve(wanted: FeedRequest, request: Request, response: Response): Promise<void> {
+    this.#requireServed(wanted.requested);
     if (request.method === 'HEAD') {
       response.writeHead(200, FEED_HEADERS).end();
       return;
     }
     const caller = callerOf(response);
-    const session = await sessions.open(caller, wanted.streamId);
+    const session = await this.#sessions.open(caller, wanted.streamId);
     let filter: Filter;
     try {
       // While the session was opened, the process may have begun to stop or the stream have changed.
-      requireServed(wanted.requested);
+      this.#requireServed(wanted.requested);
       filter = wanted.filter();
     } catch (error) {
       session.close('client_left', 0);
       throw error;
     }
-    const connection = new FeedConnection(response, options.unsentBytesMax ?? UNSENT_BYTES_MAX);
+    const connection = new FeedConnection(response, this.#unsentBytesMax);
     const { keyHash } = caller;
     const listener = new Listener({ ...wanted, filter, connection, keyHash });
     void connection.gone.then(() => session.close(connection.why, listener.delivered));
     void session.usedUp.then(() => connection.end('quota_used_up'));
     void session.inExcess.then(() => listener.endInBand('quota_used_up'));
-    await fanOut.add(listener);
+    await this.#fanOut.add(listener);
   }
 
-  function endWhere(isMeant: (listener: Listener) => boolean, why: SessionEnd): void {
-    for (const listener of fanOut.listeners) if (isMeant(listener)) listener.connection.end(why);
+  /** Delivers to the listeners of a managed stream under another filter from now on. */
+  refilter(streamId: string, filter: Filter): void {
+    for (const listener of this.#fanOut.listeners) {
+      if (listener.streamId === streamId) this.#fanOut.refilter(listener, filter);
+    }
   }
 
-  return {
-    handler: async (request, response) => {
-      const query = parseFeedQuery(request.query, request.get('Last-Event-ID'));
-      await serve({ ...query, filter: () => query.filter, streamId: null }, request, response);
-    },
-    serve,
-    refilter(streamId, filter) {
-      for (const listener of fanOut.listeners) {
-        if (listener.streamId === streamId) fanOut.refilter(listener, filter);
-      }
-    },
-    endStream: (streamId, why) => endWhere((listener) => listener.streamId === streamId, why),
-    status,
-    figures: () => fanOut.figures,
-    endSessionsOf: (keyHash) => endWhere((listener) => listener.keyHash === keyHash, 'key_revoked'),
-    async stop(deadlineMs) {
-      stopping = true;
-      const deadline = delay(deadlineMs, undefined, { ref: false });
-      const spreadMs = Math.min(deadlineMs / 2, STOP_SPREAD_MS_MAX);
-      const connections = [...fanOut.listeners].map(({ connection }) => connection);
-      const ended = connections.map(async (connection) => {
-        // Jittered, so that clients do not all come back to the next process at once.
-        await delay(Math.random() * spreadMs);
-        const { least, spread } = STOP_RETRY_MS;
-        const retryMs = least + Math.floor(Math.random() * spread);
-        connection.send(Buffer.from(retryBlock(retryMs)));
-        connection.end('shutdown');
-        await connection.gone;
-      });
-      await Promise.race([Promise.all(ended), deadline]);
-      for (const connection of connections) connection.destroy('shutdown');
-      fanOut.stop();
-      await log.stop();
-    },
-  };
+  /** Ends the responses of a managed stream. */
+  endStream(streamId: string, why: SessionEnd): void {
+    this.#endWhere((listener) => listener.streamId === streamId, why);
+  }
+
+  /** Ends the responses of a key that is no longer valid. */
+  endSessionsOf(keyHash: string): void {
+    this.#endWhere((listener) => listener.keyHash === keyHash, 'key_revoked');
+  }
+
+  /** Not ready while the stream cannot be read; open listeners stay and continue afterwards. */
+  status(): { readonly ready: boolean; readonly detail: string } {
+    const { head, trouble } = this.#log;
+    if (this.#stopping) return { ready: false, detail: 'the feed is stopping' };
+    if (!this.#nats.connected) return { ready: false, detail: 'NATS is not connected' };
+    if (trouble !== undefined) return { ready: false, detail: trouble };
+    const { size } = this.#fanOut.listeners;
+    return { ready: true, detail: `${size} listeners, sequence ${head?.sequence}` };
+  }
+
+  /** Counts for the metrics. */
+  figures(): FeedFigures {
+    return this.#fanOut.figures;
+  }
+
+  /** Ends all responses, spread over half of the deadline, and cuts the remaining ones after it. */
+  async stop(deadlineMs: number): Promise<void> {
+    this.#stopping = true;
+    const deadline = delay(deadlineMs, undefined, { ref: false });
+    const spreadMs = Math.min(deadlineMs / 2, STOP_SPREAD_MS_MAX);
+    const connections = [...this.#fanOut.listeners].map(({ connection }) => connection);
+    const ended = connections.map(async (connection) => {
+      // Jittered, so that clients do not all come back to the next process at once.
+      await delay(Math.random() * spreadMs);
+      const { least, spread } = STOP_RETRY_MS;
+      const retryMs = least + Math.floor(Math.random() * spread);
+      connection.send(Buffer.from(retryBlock(retryMs)));
+      connection.end('shutdown');
+      await connection.gone;
+    });
+    await Promise.race([Promise.all(ended), deadline]);
+    for (const connection of connections) connection.destroy('shutdown');
+    this.#fanOut.stop();
+    await this.#log.stop();
+  }
+
+  /** Refuses at once what would otherwise be an open stream without events. */
+  #requireServed(requested: bigint): void {
+    const { ready, detail } = this.status();
+    if (ready) return;
+    // During a short outage of NATS, clients are still served from memory.
+    if (this.#stopping || this.#log.head === undefined || !this.#replay.knows(requested)) {
+      throw unavailable(`the order feed cannot be read now: ${detail}`);
+    }
+  }
+
+  #endWhere(isMeant: (listener: Listener) => boolean, why: SessionEnd): void {
+    for (const listener of this.#fanOut.listeners) {
+      if (isMeant(listener)) listener.connection.end(why);
+    }
+  }
 }
 
 type FeedQuery = Pick<FeedRequest, 'format' | 'requested'> & { readonly filter: Filter };

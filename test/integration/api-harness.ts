@@ -16,7 +16,7 @@ import { type AppOptions, createApp } from '../../api/app.ts';
 import { generateKey, openKeys, storeKey } from '../../api/auth/keys.ts';
 import type { Tier } from '../../api/auth/tiers.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/auth/usage.ts';
-import { createFeed } from '../../api/feed/route.ts';
+import { Feed } from '../../api/feed/route.ts';
 import { createReadiness } from '../../api/health.ts';
 import { openSessions } from '../../api/sessions/sessions.ts';
 import { openStreams } from '../../api/streams/endpoints.ts';
@@ -128,7 +128,7 @@ export async function startApi(options: {
   const usageBucket = await openKv(nats, USAGE_BUCKET, { ttlMs: USAGE_TTL_MS });
   const usage = await openUsage({ bucket: usageBucket, logger: silent });
   const sessions = await openSessions({ nats, logger: silent });
-  const ownFeed = await createFeed({ nats, logger: silent, sessions });
+  const ownFeed = await Feed.start({ nats, logger: silent, sessions });
   const streams = await openStreams({ nats, logger: silent, feed: ownFeed, sessions });
   const feed = options.feed ?? ownFeed;
   const app = createApp({

@@ -15,7 +15,7 @@ import type { Caller } from '../../api/auth/keys.ts';
 import { Tier } from '../../api/auth/tiers.ts';
 import { problemHandler } from '../../api/errors.ts';
 import { cursorOf } from '../../api/feed/cursor.ts';
-import { createFeed, type Feed, type FeedOptions } from '../../api/feed/route.ts';
+import { Feed, type FeedOptions } from '../../api/feed/route.ts';
 import { serveEndpoints } from '../../api/routes.ts';
 import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams, STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
@@ -112,7 +112,7 @@ export async function startApi(
 ): Promise<Api> {
   const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' });
   const sessions = await openSessions({ ...options, logger });
-  const feed = await createFeed({ ...options, sessions, logger });
+  const feed = await Feed.start({ ...options, sessions, logger });
   const streams = await openStreams({ ...options, feed, sessions, logger });
   // Rejected when a test replaces the whole broker.
   sessions.watching.catch(() => undefined);
