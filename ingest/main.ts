@@ -13,7 +13,6 @@ import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { OrderedPublisher } from '../infra/nats/publisher.ts';
 import { openWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
-import { ensureStreams, INGEST_BUCKET } from '../infra/streams.ts';
 import { LedgerStateError, settleStart } from './backfill.ts';
 import { Balances, countBalances } from './balances.ts';
 import { chainOf } from './chains.ts';
@@ -39,6 +38,7 @@ import { patiently } from './prefetch.ts';
 import { FollowProgress } from './progress.ts';
 import { planRewind, refuseHalfRewound, rewind } from './rewind.ts';
 import { connectRpc } from './rpc.ts';
+import { ensureStreams, INGEST_BUCKET } from './streams.ts';
 
 /** How far before the cursor the feed's ids are read back after a restart. */
 const FEED_MEMORY_MS = 600_000;

@@ -16,8 +16,13 @@ import { ConfigError, readConfig, StoresConfig } from '../infra/config.ts';
 import { restoreStream, StreamCopyError, saveStream, streamNames } from '../infra/nats/backup.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
-import { PROJECTORS_BUCKET } from '../infra/streams.ts';
-import { LEASE_TTL_MS, LeaseTakenError, partitionsOf, takeLeases } from './lease.ts';
+import {
+  LEASE_TTL_MS,
+  LeaseTakenError,
+  PROJECTORS_BUCKET,
+  partitionsOf,
+  takeLeases,
+} from './lease.ts';
 import { PAUSE_KEY } from './pause.ts';
 
 const HELP = `Backup and restore of Fillstream: JetStream and ClickHouse.

@@ -11,6 +11,9 @@ import type { Logger } from 'pino';
 import { type Kv, KvConflictError } from '../infra/nats/kv.ts';
 import { PARTITIONS } from '../ingest/contract.ts';
 
+/** Leases of the projectors, by partition. */
+export const PROJECTORS_BUCKET = 'projectors';
+
 /**
  * The bucket's entries live this long; set where the bucket is opened. Longer than a process without
  * CPU stands still: with 3 s, 30 others on two cores took the leases away again and again.

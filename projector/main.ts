@@ -17,11 +17,18 @@ import {
 } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
-import { ensureStreams, PROJECTORS_BUCKET } from '../infra/streams.ts';
+import { ensureStreams } from '../ingest/streams.ts';
 import type { Deployment } from './cluster.ts';
 import { runProjector } from './consume.ts';
 import { createLag, type Lag } from './lag.ts';
-import { LEASE_TTL_MS, LeaseLostError, leaseHolder, partitionsOf, takeLeases } from './lease.ts';
+import {
+  LEASE_TTL_MS,
+  LeaseLostError,
+  leaseHolder,
+  PROJECTORS_BUCKET,
+  partitionsOf,
+  takeLeases,
+} from './lease.ts';
 import { MetadataLag, projectMetadata } from './metadata.ts';
 import { type ProjectorMetrics, projectorMetrics } from './metrics.ts';
 import { pauseAsked, pauseLifted } from './pause.ts';

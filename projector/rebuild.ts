@@ -10,8 +10,13 @@ import { connectClickHouse } from '../infra/clickhouse.ts';
 import { ConfigError, readConfig, StoresConfig } from '../infra/config.ts';
 import { connectNats, natsOptions, StreamMissingError } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
-import { PROJECTORS_BUCKET } from '../infra/streams.ts';
-import { LEASE_TTL_MS, LeaseLostError, LeaseTakenError, leaseHolder } from './lease.ts';
+import {
+  LEASE_TTL_MS,
+  LeaseLostError,
+  LeaseTakenError,
+  leaseHolder,
+  PROJECTORS_BUCKET,
+} from './lease.ts';
 import { RebuildWrongError, rebuild, type Told } from './rebuild-run.ts';
 import { type From, LedgerIncompleteError } from './rebuild-source.ts';
 import { besideOf } from './rebuild-tables.ts';

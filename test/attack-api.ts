@@ -5,9 +5,9 @@
  */
 
 import { issueKey } from '../api/auth/key-admin.ts';
+import { KEYS_BUCKET } from '../api/auth/keys.ts';
 import { connectNats } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
-import { KEYS_BUCKET } from '../infra/streams.ts';
 import { goodRequests, openSlowConnections, sendBadRequests, type Target } from './attack.ts';
 import { startService, temporaryDirectory } from './e2e/service.ts';
 

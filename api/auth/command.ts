@@ -8,7 +8,6 @@ import { z } from 'zod';
 import { ConfigError, NatsConfig, readConfig } from '../../infra/config.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { type Kv, openKv } from '../../infra/nats/kv.ts';
-import { KEYS_BUCKET } from '../../infra/streams.ts';
 import {
   changeKey,
   issueKey,
@@ -17,7 +16,7 @@ import {
   revokeKey,
   rotateKey,
 } from './key-admin.ts';
-import { keyIdOf, keyStatus, parseRecord, type StoredKey } from './keys.ts';
+import { KEYS_BUCKET, keyIdOf, keyStatus, parseRecord, type StoredKey } from './keys.ts';
 import { Tier } from './tiers.ts';
 
 const HELP = `API keys of Fillstream.

@@ -11,6 +11,9 @@ import { z } from 'zod';
 import type { Kv } from '../../infra/nats/kv.ts';
 import { Tier } from './tiers.ts';
 
+/** API keys by SHA-256 of the key. */
+export const KEYS_BUCKET = 'keys';
+
 /** The caller of an authenticated request, in `response.locals.caller`. */
 export type Caller = {
   /** Hex SHA-256 of the API key; safe to log and to store. */

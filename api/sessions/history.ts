@@ -5,8 +5,10 @@
 import { answered, type Nats } from '../../infra/nats/connection.ts';
 import { readRange } from '../../infra/nats/read.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
-import { SESSIONS_STREAM } from '../../infra/streams.ts';
 import { ClosedRecord } from './record.ts';
+
+/** Event streams that ended. */
+const SESSIONS_STREAM = 'SESSIONS';
 
 const SUBJECT = 'sessions.';
 const RECORDS_PER_ACCOUNT_MAX = 1_000;

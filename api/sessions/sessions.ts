@@ -14,7 +14,6 @@ import {
   StreamMissingError,
 } from '../../infra/nats/connection.ts';
 import { type Kv, KvConflictError, type KvEvent, openKv } from '../../infra/nats/kv.ts';
-import { SESSIONS_BUCKET } from '../../infra/streams.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { type Problem, quotaExceeded } from '../errors.ts';
@@ -30,6 +29,9 @@ import {
   type SessionEnd,
   usedMs,
 } from './record.ts';
+
+/** Open event streams, one record for each api process. */
+const SESSIONS_BUCKET = 'sessions';
 
 /** An admitted event stream. */
 export type OpenSession = {

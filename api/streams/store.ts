@@ -8,11 +8,12 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Nats, NatsUnavailableError } from '../../infra/nats/connection.ts';
 import { type Kv, KvConflictError, openKv } from '../../infra/nats/kv.ts';
-import { STREAMS_BUCKET } from '../../infra/streams.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { Problem, quotaExceeded } from '../errors.ts';
 import { isNaked, longList, type NewStream, StreamRecord } from './stream.ts';
+
+const STREAMS_BUCKET = 'streams';
 
 /** Called on each change; undefined = the stream was deleted. */
 export type OnChange = (id: string, record: StreamRecord | undefined) => void;

@@ -6,7 +6,7 @@
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
-import { hashKey, storeKey } from '../../api/auth/keys.ts';
+import { hashKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { METADATA_STREAM } from '../../ingest/contract-metadata.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { clickHouseUrlFault, connectClickHouse } from '../clickhouse.ts';
@@ -14,7 +14,6 @@ import { ConfigError, type ServiceConfig } from '../config.ts';
 import { connectNats, natsOptions, streamState } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
-import { KEYS_BUCKET } from '../streams.ts';
 import { readShownKeys, type ShownKeys } from './data-directory.ts';
 import { freePort, isPortTaken } from './ports.ts';
 import { Child, ChildStartError, type Message } from './supervise.ts';

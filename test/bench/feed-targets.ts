@@ -10,19 +10,19 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { generateKey, storeKey } from '../../api/auth/keys.ts';
+import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { encodeMatch, matchBlock } from '../../api/feed/encode.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
-import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
 import {
   encodeFeedEvent,
   FEED_MATCH_SUBJECT,
   type FeedMatch,
   feedMessageId,
 } from '../../ingest/contract-feed.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 import type { BareOrder } from './feed-bare.ts';
 import { timeHash } from './feed-load.ts';

@@ -10,9 +10,9 @@ import { join } from 'node:path';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { tailBatches } from '../../infra/nats/reader.ts';
-import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/ledger-writer.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start } from '../e2e/service.ts';
 import {

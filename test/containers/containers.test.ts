@@ -16,11 +16,10 @@ import {
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { issueKey } from '../../api/auth/key-admin.ts';
-import { generateKey } from '../../api/auth/keys.ts';
+import { generateKey, KEYS_BUCKET } from '../../api/auth/keys.ts';
 import { readConfig, StoresConfig } from '../../infra/config.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { KEYS_BUCKET } from '../../infra/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { answerOf, query, start, startDevnet, temporaryDirectory, until } from '../e2e/service.ts';
 import { missingEngine } from './engine.ts';

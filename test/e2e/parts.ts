@@ -3,11 +3,10 @@
  * asks for, each started alone from environment variables as in production.
  */
 import { join } from 'node:path';
-import { generateKey, storeKey } from '../../api/auth/keys.ts';
+import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { KEYS_BUCKET } from '../../infra/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { answerOf, query, start } from './service.ts';
 

@@ -11,13 +11,13 @@ import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import { generateKey, storeKey } from '../../api/auth/keys.ts';
+import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
-import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
 import { encodeFeedEvent, FEED_MATCH_SUBJECT, feedMessageId } from '../../ingest/contract-feed.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { address, naivelyPasses, randomMatch, seeded } from '../unit/feed-matches.ts';
 import { FeedListener, type Seen } from './feed-listener.ts';
 

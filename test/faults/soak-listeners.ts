@@ -4,11 +4,10 @@
  * order, each once, and no `gap`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { generateKey, storeKey } from '../../api/auth/keys.ts';
+import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { type Nats, streamState } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { storedSince } from '../../infra/nats/read.ts';
-import { KEYS_BUCKET } from '../../infra/streams.ts';
 import { decodeFeedEvent, FEED_STREAM } from '../../ingest/contract-feed.ts';
 import type { Service } from '../e2e/service.ts';
 import { naivelyPasses } from '../unit/feed-matches.ts';

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pino from 'pino';
 import { type AppOptions, createApp } from '../../api/app.ts';
-import { generateKey, openKeys, storeKey } from '../../api/auth/keys.ts';
+import { generateKey, KEYS_BUCKET, openKeys, storeKey } from '../../api/auth/keys.ts';
 import type { Tier } from '../../api/auth/tiers.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/auth/usage.ts';
 import { Feed } from '../../api/feed/route.ts';
@@ -24,7 +24,7 @@ import { connectClickHouse, createSelect } from '../../infra/clickhouse.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { ensureStreams, KEYS_BUCKET } from '../../infra/streams.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 
 const CLICKHOUSE_MAIN = fileURLToPath(

@@ -3,7 +3,7 @@
  * tests of analytics answers start from.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
-import { ensureStreams } from '../../infra/streams.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { addressOf, insertBookings, insertListings } from './api-bookings.ts';
 import {
   ALL_FRAMES,

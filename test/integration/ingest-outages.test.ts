@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { INGEST_BUCKET } from '../../infra/streams.ts';
+import { INGEST_BUCKET } from '../../ingest/streams.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
 import { type Gate, startGate } from '../faults/gate.ts';
 import {

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
 import { encodeMatch, type Match } from '../../infra/local/devnet/orders.ts';
 import type { PlannedMatch } from '../../infra/local/devnet/world.ts';
-import { ensureStreams } from '../../infra/streams.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 import { type Broker, startBroker } from './feed-harness.ts';
 import { type Life, type Network, startLife, startNetwork } from './mempool-harness.ts';

@@ -19,7 +19,6 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
-import { ensureStreams, INGEST_BUCKET } from '../../infra/streams.ts';
 import { factsOf, readBlock } from '../../ingest/blocks.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import {
@@ -40,6 +39,7 @@ import { PendingMatches } from '../../ingest/pending.ts';
 import { PendingFeed } from '../../ingest/pending-feed.ts';
 import { restoreFeed } from '../../ingest/pending-restore.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
+import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
 
 const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
 export const SECONDS_MAX = 120;

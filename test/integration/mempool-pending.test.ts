@@ -7,8 +7,8 @@ import {
   OPERATORS,
   STRANGER,
 } from '../../infra/local/devnet/contracts.ts';
-import { ensureStreams } from '../../infra/streams.ts';
 import type { FeedMatch } from '../../ingest/contract-feed.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 import { type Broker, startBroker } from './feed-harness.ts';
 import {

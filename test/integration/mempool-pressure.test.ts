@@ -3,9 +3,9 @@
 import { createHash } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
-import { ensureStreams } from '../../infra/streams.ts';
 import { PENDING_WAITING_MAX } from '../../ingest/pending-feed.ts';
 import { Transaction } from '../../ingest/rpc.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 import { type Broker, startBroker } from './feed-harness.ts';
 import { type Life, type Network, startLife, startNetwork } from './mempool-harness.ts';

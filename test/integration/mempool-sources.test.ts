@@ -2,8 +2,8 @@
 // proxy in front of anvil that has the habits of other nodes.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
-import { ensureStreams } from '../../infra/streams.ts';
 import type { MempoolSetting, MempoolSource } from '../../ingest/mempool.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 import { type Broker, startBroker } from './feed-harness.ts';
 import { type Habits, startFakeNode } from './mempool-fake-node.ts';

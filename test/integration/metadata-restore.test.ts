@@ -10,12 +10,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
-import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM, type LedgerEvent } from '../../ingest/contract.ts';
 import type { Listing, Profile } from '../../ingest/contract-metadata.ts';
 import { connectGamma, parseListing } from '../../ingest/gamma.ts';
 import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { Metadata } from '../../ingest/metadata.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { publishMetadata } from '../support/ledger-generator.ts';
 import {
   CHAIN,

@@ -16,8 +16,8 @@ import {
   streamState,
 } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { ensureStreams } from '../../infra/streams.ts';
 import { LEDGER_STREAM } from '../../ingest/contract.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { Cluster, NODES } from '../support/nats-cluster.ts';
 import { makeCertificates, makeCredentials } from '../support/nats-credentials.ts';
 import { temporaryDirectory } from './api-harness.ts';

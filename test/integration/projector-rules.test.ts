@@ -4,7 +4,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { OrderedPublisher } from '../../infra/nats/publisher.ts';
-import { PROJECTORS_BUCKET } from '../../infra/streams.ts';
 import {
   LEDGER_STREAM,
   type LedgerEvent,
@@ -12,7 +11,7 @@ import {
   type Resolution,
 } from '../../ingest/contract.ts';
 import { publishEvent } from '../../ingest/ledger-writer.ts';
-import { LEASE_TTL_MS, leaseHolder } from '../../projector/lease.ts';
+import { LEASE_TTL_MS, leaseHolder, PROJECTORS_BUCKET } from '../../projector/lease.ts';
 import { PAUSE_KEY } from '../../projector/pause.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';

@@ -8,10 +8,17 @@ const ROOT = join(import.meta.dirname, '../..');
 /** What each part may import besides itself; a trailing slash allows the files of that folder. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ingest: ['infra/', 'infra/nats/'],
-  projector: ['ingest/contract.ts', 'ingest/contract-metadata.ts', 'infra/', 'infra/nats/'],
+  projector: [
+    'ingest/contract.ts',
+    'ingest/contract-metadata.ts',
+    'ingest/streams.ts',
+    'infra/',
+    'infra/nats/',
+  ],
   api: [
     'ingest/contract.ts',
     'ingest/contract-feed.ts',
+    'ingest/streams.ts',
     'projector/contract.ts',
     'infra/',
     'infra/nats/',
@@ -29,12 +36,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   'infra/local/devnet': ['infra/local/ports.ts', 'ingest/token-ids.ts'],
 };
 
-/** Known violations, which may only become fewer. */
-const UPWARD = [
-  'infra/streams.ts imports ingest/contract.ts',
-  'infra/streams.ts imports ingest/contract-feed.ts',
-  'infra/streams.ts imports ingest/contract-metadata.ts',
-];
+/** Known cycles, which may only become fewer. */
 const CYCLES = [
   'ingest/contract.ts → ingest/match-parser.ts → ingest/contract.ts',
   'api/openapi.ts → api/openapi-stream.ts → api/openapi.ts',
@@ -71,7 +73,7 @@ test('imports flow api → projector → ingest, and infra imports nothing of th
       .filter((imported) => !isAllowed(file, imported))
       .map((imported) => `${file} imports ${imported}`),
   );
-  expect(unknown(wrong, UPWARD)).toEqual([]);
+  expect(wrong).toEqual([]);
 });
 
 test('no file imports itself through others', () => {
