@@ -225,6 +225,17 @@ describe('openKv', () => {
     await expect(kv.get('lease.*')).rejects.toThrow(RangeError);
   });
 
+  test('writes after a revision of the whole bucket, and only then', async () => {
+    const kv = await openKv(nats, 'after');
+    const first = await kv.put('a', '1');
+    expect(await kv.revision()).toBe(first);
+    const second = await kv.putAfter('b', '2', first);
+    expect(second).toBe(first + 1);
+    await expect(kv.putAfter('c', '3', first)).rejects.toThrow(KvConflictError);
+    expect(await kv.get('c')).toBeUndefined();
+    expect(String(Buffer.from((await kv.get('b'))?.value ?? []))).toBe('2');
+  });
+
   test('watch tells current values, the end of them, and every change', async () => {
     const kv = await openKv(nats, 'watched');
     await kv.put('a', '1');
