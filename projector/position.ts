@@ -1,10 +1,10 @@
 /**
- * The fold: one net position per trader and market, and what each event realises of it.
- * Pure and integer only; amounts are bigint micro-units. Buying one outcome at p is selling the other
- * at 1 − p, so a trader never holds both: a purchase closes the other outcome first, and what is left
- * of it opens. Rule and evidence: docs/decisions/0003-realised-pnl.md.
+ * The PnL rule: one net position per trader and market, and what each event realises of it. Pure
+ * functions on integers; amounts are bigint micro-units. Buying one outcome at p equals selling the
+ * other at 1 − p, so a trader never holds both: a purchase first closes the other outcome, and the rest
+ * of it opens a position. Rule and evidence: docs/decisions/0003-realised-pnl.md.
  *
- * Every share-out rounds down and the last part takes the remainder, so a position that is closed to
+ * Every division rounds down and the last part takes the remainder, so a position that is closed to
  * zero has released exactly what it took in.
  */
 import type { MicroShares, MicroUsdc } from '../ingest/contract.ts';
@@ -13,7 +13,7 @@ export type Position = {
   /** Outcome held, 0 or 1; meaningless while `shares` is 0. */
   readonly outcome: 0 | 1;
   readonly shares: MicroShares;
-  /** Paid for the shares still held, without fees; below 0 only for shares sold above 1 USDC. */
+  /** Paid for the shares still held, without fees; negative only for shares sold above 1 USDC. */
   readonly costBasis: MicroUsdc;
   /** Fees paid on the shares still held. */
   readonly openFees: MicroUsdc;
@@ -42,7 +42,7 @@ export type Step = {
   readonly payout: MicroUsdc;
 };
 
-/** Thrown where the type system says that nothing can arrive. */
+/** Thrown in branches that the type system excludes. */
 export class UnreachableError extends Error {
   constructor(value: never) {
     super(`unreachable: ${JSON.stringify(value)}`);
@@ -72,8 +72,8 @@ function purchase(
   cost: MicroUsdc,
   fee: MicroUsdc,
 ): Step {
-  // Dust: money moved and no share did. There is nothing to hold the cost against, so it is
-  // realised at once, with a realised cost of 0.
+  // Dust: money moved without shares. There is no position to carry the cost, so it is realised at once,
+  // with a realised cost of 0.
   if (shares === 0n) return { position, realisedPnl: -cost - fee, realisedCost: 0n, payout: 0n };
   const held = position.shares;
   if (held === 0n || position.outcome === outcome) {
@@ -90,7 +90,7 @@ function purchase(
     };
   }
   const closed = shares < held ? shares : held;
-  // Rounds down: the part that opens, or stays open, takes the remainder.
+  // The part that opens, or stays open, takes the remainder of each rounding.
   const closingCost = divideDown(cost * closed, shares);
   const closingFee = divideDown(fee * closed, shares);
   const realisedCost = divideDown(position.costBasis * closed, held);
@@ -128,7 +128,7 @@ function other(outcome: 0 | 1): 0 | 1 {
   return outcome === 0 ? 1 : 0;
 }
 
-/** Floor of a / b for b > 0; bigint division alone rounds towards zero. */
+/** Floor of a / b for b > 0; plain bigint division rounds towards zero. */
 function divideDown(a: bigint, b: bigint): bigint {
   const quotient = a / b;
   return a < 0n && quotient * b !== a ? quotient - 1n : quotient;

@@ -1,33 +1,33 @@
 /**
- * All open positions by market and trader, both given as small numbers: columns of plain integers
- * and one hash table over them. An object with three bigints takes four times the memory, and ten
- * million of them keep the collector at work (docs/decisions/0010-what-a-query-costs.md).
+ * All open positions by market and trader, both identified by small numbers. Stored as columns of
+ * integers with one hash table: objects with three bigints each take four times the memory, and ten
+ * million of them keep the garbage collector busy (docs/decisions/0010-what-a-query-costs.md).
  */
 import type { Position } from './position.ts';
 
 const NONE = -1;
-const SLOTS_AT_FIRST = 1_024;
+const SLOTS_INITIAL = 1_024;
 /** Amounts of a slot, in this order: shares, cost basis, open fees. */
 const AMOUNTS = 3;
 
 export class Positions {
-  /** Of each slot. `next` and `previous` join the slots of a market, `next` the free ones too. */
-  #amounts = new BigInt64Array(SLOTS_AT_FIRST * AMOUNTS);
-  #outcome = new Uint8Array(SLOTS_AT_FIRST);
-  #market = new Int32Array(SLOTS_AT_FIRST);
-  #trader = new Int32Array(SLOTS_AT_FIRST);
-  #next = new Int32Array(SLOTS_AT_FIRST);
-  #previous = new Int32Array(SLOTS_AT_FIRST);
-  /** Slot + 1 by the hash of its key, 0 where there is none; at most half full. */
-  #table = new Int32Array(SLOTS_AT_FIRST * 2);
+  /** By slot. `next` and `previous` link the slots of a market; `next` also links the free slots. */
+  #amounts = new BigInt64Array(SLOTS_INITIAL * AMOUNTS);
+  #outcome = new Uint8Array(SLOTS_INITIAL);
+  #market = new Int32Array(SLOTS_INITIAL);
+  #trader = new Int32Array(SLOTS_INITIAL);
+  #next = new Int32Array(SLOTS_INITIAL);
+  #previous = new Int32Array(SLOTS_INITIAL);
+  /** Open addressing: slot + 1 by the hash of its key, 0 if empty; at most half full. */
+  #table = new Int32Array(SLOTS_INITIAL * 2);
   /** First slot of each market. */
-  #first = new Int32Array(SLOTS_AT_FIRST).fill(NONE);
+  #first = new Int32Array(SLOTS_INITIAL).fill(NONE);
   #free = NONE;
-  /** Slots that were ever used. */
+  /** Slots that have ever been used. */
   #used = 0;
   #size = 0;
 
-  /** Open positions. */
+  /** Number of open positions. */
   get size(): number {
     return this.#size;
   }
@@ -37,7 +37,7 @@ export class Positions {
     return slot === NONE ? undefined : this.#read(slot);
   }
 
-  /** Throws RangeError for an amount beyond an Int64: the tables could not hold it either. */
+  /** Throws RangeError for an amount beyond Int64, which the tables could not hold either. */
   set(market: number, trader: number, position: Position): void {
     const entry = this.#entryOf(market, trader);
     const known = (this.#table[entry] as number) - 1;
@@ -58,7 +58,7 @@ export class Positions {
     this.#size -= 1;
   }
 
-  /** The market's open positions, in no order; delete none meanwhile. */
+  /** The market's open positions in no particular order. Do not delete while iterating. */
   *of(market: number): Generator<readonly [trader: number, position: Position]> {
     if (market >= this.#first.length) return;
     for (
@@ -88,7 +88,7 @@ export class Positions {
     this.#amounts[at + 2] = int64(openFees);
   }
 
-  /** A slot for a key that has none. */
+  /** Allocates a slot for a new key. */
   #add(market: number, trader: number): number {
     const slot = this.#free === NONE ? this.#used : this.#free;
     if (slot === this.#used) {
@@ -114,7 +114,7 @@ export class Positions {
     return slot;
   }
 
-  /** The table's entry of the key, or the empty one where it belongs. */
+  /** Table index of the key, or of the empty entry where it belongs. */
   #entryOf(market: number, trader: number): number {
     const mask = this.#table.length - 1;
     let entry = hash(market, trader) & mask;
@@ -126,7 +126,7 @@ export class Positions {
     }
   }
 
-  /** Empties an entry; those behind it that it was in the way of move up. */
+  /** Empties an entry and moves later entries of the same probe chain up (backward-shift deletion). */
   #empty(entry: number): void {
     const mask = this.#table.length - 1;
     let hole = entry;
@@ -149,7 +149,7 @@ export class Positions {
     this.#trader = copied(this.#trader, new Int32Array(slots));
     this.#next = copied(this.#next, new Int32Array(slots));
     this.#previous = copied(this.#previous, new Int32Array(slots));
-    // Every slot is in use when there is no room.
+    // It grows only when every slot is in use.
     this.#table = new Int32Array(slots * 2);
     for (let slot = 0; slot < this.#used; slot++) {
       const entry = this.#entryOf(this.#market[slot] as number, this.#trader[slot] as number);

@@ -1,8 +1,8 @@
 /**
- * The cluster form of a migration's statement: pure text to text, for the statements that
- * sql/migrations and sql/analyst use. Facts of a trader live on one shard, cityHash64(trader); each
- * shard's materialized views and leaderboards run over its own rows; metadata is on every node.
- * A statement of an unknown kind is refused, so that a new migration cannot run on one node only.
+ * Rewrites the statements of sql/migrations and sql/analyst for a cluster. All rows of a trader are on
+ * one shard, chosen by cityHash64(trader); each shard's materialized views and leaderboards read its own
+ * rows; metadata is on every node. Statements of an unknown kind are refused, so that no migration runs
+ * on a single node by accident.
  */
 
 export type Cluster = {
@@ -22,25 +22,22 @@ export const SHARDED_TABLES: ReadonlySet<string> = new Set([
   'trader_activity',
 ]);
 
-/** Views that a shard's refreshable views read: over the rows of the shard. */
+/** Views that the refreshable views of a shard read; they cover the rows of the shard. */
 const SHARD_VIEWS: ReadonlySet<string> = new Set(['leaderboard_window']);
 
 /**
- * A replica computes its own leaderboards: a refresh replaces the whole table, and the engine refuses
- * to replace a replicated one outside a Replicated database.
+ * Each replica computes its own leaderboards, because a refresh replaces the whole table, which the
+ * engine refuses for a replicated table outside a Replicated database.
  */
 const BOARD = /^leaderboard_\d+[hd]$/;
 
-/** Kept for ten years, so that a batch is recognised however long the projector was away. */
+/** Ten years: a batch is recognised however long the projector was down. */
 const DEDUPLICATION_SECONDS = 315_360_000;
 
-/** Thrown for a statement that has no cluster form. */
+/** The statement has no known cluster form. */
 export class ClusterFormError extends Error {}
 
-/**
- * The statements that do on every node of the cluster what `statement` does on one, in order.
- * Throws ClusterFormError for a kind of statement that it does not know.
- */
+/** The statements that apply `statement` to the whole cluster, in order. Throws ClusterFormError. */
 export function clusterForm(statement: string, cluster: Cluster): readonly string[] {
   const text = statement.replace(/^(?:\s*--[^\n]*\n)*\s*/, '').trim();
   const found =
@@ -48,7 +45,7 @@ export function clusterForm(statement: string, cluster: Cluster): readonly strin
       text,
     );
   if (found === null) {
-    throw new ClusterFormError(`No cluster form is known of: ${text.slice(0, 80)}`);
+    throw new ClusterFormError(`no known cluster form for: ${text.slice(0, 80)}`);
   }
   const [, verb = '', name = '', rest = ''] = found;
   const on = `ON CLUSTER '${cluster.cluster}'`;
@@ -65,7 +62,7 @@ function createTable(verb: string, name: string, rest: string, cluster: Cluster)
     return [`${verb} ${name}_local ${on}${rest}`, distributed(verb, name, rest, cluster)];
   }
   if (!SHARDED_TABLES.has(name)) {
-    // One path for the replicas of all shards: every node has all rows.
+    // One replication path across all shards, so every node has all rows.
     return [`${verb} ${name} ${on}${replicated(name, rest, 'all', '{shard}-{replica}')}`];
   }
   return [
@@ -81,10 +78,10 @@ ENGINE = Distributed('${cluster}', '${database}', '${name}_local', cityHash64(tr
 ${comment}`.trim();
 }
 
-/** The path has the table's UUID, which ON CLUSTER makes the same everywhere: names can be exchanged. */
+/** The path contains the table's UUID, which ON CLUSTER makes equal on all nodes, so tables can be exchanged. */
 function replicated(name: string, rest: string, shard: string, replica: string): string {
   const engine = /\bENGINE = (\w*MergeTree)(?:\((\w+)\))?/;
-  if (!engine.test(rest)) throw new ClusterFormError(`Table ${name} has no MergeTree engine.`);
+  if (!engine.test(rest)) throw new ClusterFormError(`table ${name} has no MergeTree engine`);
   return rest
     .replace(engine, (_, kind: string, version: string | undefined) => {
       const path = `'/clickhouse/tables/{uuid}/${shard}'`;
@@ -97,7 +94,7 @@ function replicated(name: string, rest: string, shard: string, replica: string):
     );
 }
 
-/** What is stored changes on the shards; what a reader of all shards sees changes too. */
+/** Changes the stored table on the shards and, for columns, the Distributed table over them. */
 function alterTable(name: string, rest: string, on: string): readonly string[] {
   if (!SHARDED_TABLES.has(name) && !BOARD.test(name)) return [`ALTER TABLE ${name} ${on}${rest}`];
   const shards = `ALTER TABLE ${name}_local ${on}${rest}`;
@@ -107,10 +104,10 @@ function alterTable(name: string, rest: string, on: string): readonly string[] {
   if (/^\s*((ADD|DROP|MATERIALIZE) (INDEX|PROJECTION)|MODIFY (TTL|SETTING))\b/.test(rest)) {
     return [shards];
   }
-  throw new ClusterFormError(`No cluster form is known of: ALTER TABLE ${name}${rest}`);
+  throw new ClusterFormError(`no known cluster form for: ALTER TABLE ${name}${rest}`);
 }
 
-/** The body with the shard's own tables where it reads or fills a sharded one. */
+/** Replaces sharded tables that the body reads or fills by those of the shard. */
 function local(body: string): string {
   return body.replace(/\b(FROM|TO|JOIN) (\w+)\b/g, (whole, word: string, table: string) =>
     SHARDED_TABLES.has(table) || BOARD.test(table) ? `${word} ${table}_local` : whole,

@@ -15,7 +15,7 @@ import { clusterForm } from './cluster.ts';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const ANALYST_VIEWS = new URL('./analyst/views/', import.meta.url);
-/** Database of the analysts' views; their tables are in the service's own. */
+/** Database of the analysts' views; the tables they read are in the service's database. */
 export const ANALYST_DATABASE = 'analyst';
 /** A migration may rewrite a table. */
 const STATEMENT_MS_MAX = 6 * 3_600_000;

@@ -1,5 +1,5 @@
--- Written by `npm run schema` from the engine's own SHOW CREATE. Do not edit: change
--- sql/migrations or sql/analyst/views and write it again.
+-- Written by `npm run schema` from the engine's SHOW CREATE. Do not edit: change sql/migrations or
+-- sql/analyst/views and run it again.
 
 CREATE VIEW analyst.fills
 (

@@ -1,7 +1,6 @@
 /**
- * Writes sql/schema.sql: what the engine holds after every migration and view, as it says it itself.
- * Review shows a change of the schema there as one diff; a test compares the file with the engine.
- * Not an input of anything.
+ * Writes sql/schema.sql: the schema after all migrations and views, in the engine's own words. Reviews
+ * show a schema change there as one diff, and a test compares the file with the engine. Nothing reads it.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -17,8 +16,8 @@ import { ANALYST_DATABASE, migrate } from './migrate.ts';
 const SNAPSHOT = new URL('./schema.sql', import.meta.url);
 const ENGINE = fileURLToPath(new URL('../infra/local/clickhouse/main.ts', import.meta.url));
 const DATABASE = 'fillstream';
-const HEADER = `-- Written by \`npm run schema\` from the engine's own SHOW CREATE. Do not edit: change
--- sql/migrations or sql/analyst/views and write it again.
+const HEADER = `-- Written by \`npm run schema\` from the engine's SHOW CREATE. Do not edit: change sql/migrations or
+-- sql/analyst/views and run it again.
 `;
 
 /** SHOW CREATE of all tables, views and dictionaries of both databases, sorted by name. */
@@ -33,10 +32,10 @@ export async function describeSchema(client: ClickHouseClient, database: string)
   );
   const statements: string[] = [];
   for (const { name } of tables) {
-    // SHOW CREATE TABLE names the right kind for views and dictionaries as well.
+    // SHOW CREATE TABLE also works for views and dictionaries.
     const Row = z.object({ statement: z.string() });
     const [row] = await rowsOf(client, `SHOW CREATE TABLE ${name}`, Row);
-    if (row === undefined) throw new Error(`SHOW CREATE of ${name} gave nothing`);
+    if (row === undefined) throw new Error(`SHOW CREATE TABLE ${name} returned nothing`);
     statements.push(`${row.statement.trimEnd()};\n`);
   }
   return [HEADER, ...statements].join('\n');

@@ -1,4 +1,4 @@
--- How much was traded in each hour of the last 7 days, by makers and by takers, and by how many?
+-- How much did makers and takers trade in each hour of the last 7 days, and how many of them were there?
 SELECT
     hour,
     sum(maker_volume) AS maker_usdc,

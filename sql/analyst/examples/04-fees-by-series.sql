@@ -1,5 +1,4 @@
--- Which series of recurring markets bring in the fees, and how much is that of what takers trade?
--- Of the last 7 days.
+-- Which series of recurring markets earned the most fees in the last 7 days, also relative to taker volume?
 SELECT
     if(series = '', '(none)', series) AS series_name,
     sum(fee) AS fees,

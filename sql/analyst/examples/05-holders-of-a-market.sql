@@ -1,6 +1,6 @@
--- Who holds a market, and at what price? Here the open market with most fills in the last 7 days; for
--- another one put its condition id, or `SELECT condition_id FROM analyst.markets WHERE market_id = …`, into
--- the WITH.
+-- Who holds a market, and at what average price? The WITH clause picks the open market with the most fills
+-- in the last 7 days; for another market use its condition id or
+-- `SELECT condition_id FROM analyst.markets WHERE market_id = …`.
 WITH
     (
         SELECT condition_id

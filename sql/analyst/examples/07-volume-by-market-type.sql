@@ -1,5 +1,4 @@
--- What is traded: moneylines, spreads, totals, or markets outside sports? Takers only, so that each
--- match counts once. Of the last 7 days.
+-- Which types of markets were traded in the last 7 days: moneylines, spreads, totals or others? Takers only, so that each match counts once.
 SELECT
     if(m.market_type = '', '(no sports)', m.market_type) AS type,
     uniqExact(h.condition_id) AS markets,

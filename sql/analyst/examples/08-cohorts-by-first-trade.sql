@@ -1,5 +1,5 @@
--- Do traders come back? Traders by the day of their first trade, and how many of them trade so many
--- days later. Who came in the last 7 days.
+-- Do traders come back? Of the traders whose first trade was in the last 7 days, by day: how many trade again
+-- after each number of days.
 SELECT
     toDate(t.first_trade_at) AS cohort,
     dateDiff('day', cohort, toDate(h.hour)) AS days_later,

@@ -1,6 +1,6 @@
--- How did the price of a market's first outcome move? Here the market with most fills in the last
--- 7 days, and those days; put another condition id into the WITH. A trade of the second outcome at p is
--- one of the first at 1 − p.
+-- How did the price of a market's first outcome move over the last 7 days? The WITH clause picks the market with the most
+-- fills; replace it for another market. A trade of the second outcome at p counts as one of the first at
+-- 1 − p.
 WITH
     (
         SELECT condition_id

@@ -1,6 +1,6 @@
--- Every execution of an order: one row per trader and fill, so a match of one taker and two makers is
--- three rows. Fast by `trader` (index trader_text) and by `time` (a partition is a month).
--- The 0x-text of `trader` must be written exactly as that index has it.
+-- Every execution of an order: one row per trader and fill, so a match of one taker and two makers has
+-- three rows. Fast by `trader` (index trader_text) and by `time` (monthly partitions).
+-- `trader` must be computed by exactly the expression of that index.
 CREATE OR REPLACE VIEW analyst.fills
 (
     time DateTime('UTC') COMMENT 'time of the block, UTC',

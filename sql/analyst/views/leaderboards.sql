@@ -1,5 +1,5 @@
--- The leaderboards of all time frames, as old as their last refresh: 1H and 4H 10 seconds, 1D a minute,
--- longer ones 5 minutes. Fast by `time_frame` and `tag`.
+-- The leaderboards of all time frames. They refresh every 10 seconds (1H, 4H), minute (1D) or 5 minutes
+-- (longer). Fast by `time_frame` and `tag`.
 CREATE OR REPLACE VIEW analyst.leaderboards
 (
     time_frame String COMMENT '1H, 4H, 1D, 3D, 7D or 30D: the window that ends at refreshed_at',

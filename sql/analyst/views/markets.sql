@@ -1,5 +1,5 @@
 -- Listed markets with their resolution. A market that trades before its listing is known has no row.
--- The winner is the label with the greater payout, and 50-50 where both outcomes are paid alike.
+-- The winner is the outcome with the greater payout, or 50-50 if both are paid the same.
 CREATE OR REPLACE VIEW analyst.markets
 (
     condition_id String COMMENT 'market on chain, 0x-hex in lower case',

@@ -1,5 +1,5 @@
--- Open positions, as of the newest final block. Fast by `condition_id` (index condition_text); by
--- `trader` it reads the trader of every position, which is one column.
+-- Open positions as of the newest final block. Fast by `condition_id` (index condition_text); a filter by
+-- `trader` scans one column.
 CREATE OR REPLACE VIEW analyst.positions
 (
     trader String COMMENT 'wallet, 0x-hex in lower case',

@@ -1,5 +1,5 @@
 -- Every open position that the resolution of its market paid out. Fast by `trader` (index trader_text)
--- and by `time` (a partition is a month).
+-- and by `time` (monthly partitions).
 CREATE OR REPLACE VIEW analyst.settlements
 (
     time DateTime('UTC') COMMENT 'time of the resolution''s block, UTC',

@@ -1,6 +1,6 @@
--- Sums per trader, hour and market: the smallest table that still has time, tags and volumes, so the
--- first choice for anything by hour or longer. Fast by `trader` (index trader_text) and by `hour`.
--- GROUP BY and not FINAL, under which the engine widens what the index chose (4M rows: 15 ms, 1.4 s).
+-- Sums per trader, hour and market: the smallest table with time, tags and volumes, so the first choice for
+-- questions by hour or longer. Fast by `trader` (index trader_text) and by `hour`.
+-- GROUP BY instead of FINAL, which reads more than the index selects (4M rows: 15 ms instead of 1.4 s).
 CREATE OR REPLACE VIEW analyst.trader_hours
 (
     trader String COMMENT 'wallet, 0x-hex in lower case',

@@ -1,4 +1,4 @@
--- Everybody who has a fill, with the public profile and the balance where they are known.
+-- Every trader with a fill, with public profile and balance if known.
 CREATE OR REPLACE VIEW analyst.traders
 (
     trader String COMMENT 'wallet, 0x-hex in lower case',
