@@ -1,12 +1,11 @@
 /**
- * pUSD balances of the traders that were seen, as LEDGER events: read in batches at the newest final
- * block, so that a catch-up over thousands of blocks asks once for each trader. A node that has no
- * state of that block any more is asked at the newest final block that it names, then at its head.
- * Balances are for display: a call that fails costs its own trader a round, nobody else.
+ * pUSD balances of the traders that were seen, published to METADATA: read in batches at the newest final
+ * block, so that a catch-up over thousands of blocks asks once per trader. A node without the state of
+ * that block is asked at the newest final block that it has, then at its head. Balances are for display:
+ * a failed call delays only its own trader, by a round.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { Gauge, type Registry } from 'prom-client';
 import type { Hex } from 'viem';
 import type { Hash } from './contract.ts';
 import type { Balance } from './contract-metadata.ts';
@@ -16,7 +15,7 @@ import { RpcError } from './rpc-pool.ts';
 const ROUND_MS = 2_000;
 const ROUND_MS_MAX = 60_000;
 const ROUND_TRADERS_MAX = 500;
-/** About 100 bytes each; the longest waiting ones go first. */
+/** About 100 bytes each; those that wait longest go first. */
 const TOUCHED_MAX = 200_000;
 
 export type BalancesOptions = {
@@ -28,28 +27,6 @@ export type BalancesOptions = {
   /** Pause between two rounds, milliseconds; 2,000 by default. */
   readonly roundMs?: number;
 };
-
-/** Registers what the balances count. */
-export function countBalances(registry: Registry, balances: Balances): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'fillstream_balances',
-    help: 'balances since the start: read, failed calls, dropped as too many traders waited',
-    labelNames: ['outcome'],
-    registers,
-    collect() {
-      for (const [outcome, count] of Object.entries(balances.counts)) this.set({ outcome }, count);
-    },
-  });
-  new Gauge({
-    name: 'fillstream_balances_waiting',
-    help: 'traders whose balance is to be read',
-    registers,
-    collect() {
-      this.set(balances.waiting);
-    },
-  });
-}
 
 export class Balances {
   readonly #options: BalancesOptions;
@@ -67,7 +44,7 @@ export class Balances {
     return this.#touched.size;
   }
 
-  /** These traders were part of a match in the block, which is the newest one. */
+  /** Queues the traders of a match in this block, the newest one. */
   touch(traders: Iterable<string>, block: number): void {
     for (const trader of traders) this.#touch(trader);
     this.#block = Math.max(this.#block, block);
@@ -79,7 +56,7 @@ export class Balances {
     for (let waitMs = roundMs; !signal.aborted; ) {
       const { read, failure } = await this.#round();
       if (failure !== undefined && !signal.aborted) this.#warn(failure);
-      // Only a round without any answer slows the next one down.
+      // Only a round without any answer delays the next one.
       const isDown = failure !== undefined && read === 0;
       waitMs = isDown ? Math.min(waitMs * 2, ROUND_MS_MAX) : roundMs;
       await delay(waitMs, undefined, { signal }).catch(() => undefined);
@@ -93,7 +70,7 @@ export class Balances {
 
   async #round() {
     let waiting = [...this.#touched].slice(0, ROUND_TRADERS_MAX);
-    // Taken out first: a trader who is touched while the answer is under way is asked for again.
+    // Removed first, so that a trader who trades during the request is queued again.
     for (const trader of waiting) this.#touched.delete(trader);
     let read = 0;
     let failure: unknown;
@@ -104,7 +81,7 @@ export class Balances {
         read += answer.read;
         waiting = answer.failed;
         failure = answer.failure;
-        // Only a missing state is helped by another block.
+        // Another block helps only if the state is missing.
         if (!(failure instanceof RpcError && failure.class === 'refused')) break;
       }
     } catch (error) {
@@ -116,7 +93,7 @@ export class Balances {
     return { read, failure };
   }
 
-  /** Where to read: each is tried for those that the one before has no state of. */
+  /** Blocks to read at, in order; each for the traders whose state the previous one lacks. */
   #blocks(): readonly (() => Promise<number>)[] {
     const { rpc } = this.#options;
     return [

@@ -1,7 +1,7 @@
 /**
- * The contracts of each chain. A new exchange is a new line; version 1 and the "Combos" exchange are
- * left out on purpose (specification 9.3) and refused where configuration names them. Addresses: facts
- * of the deployments, lower case. Amoy's deployments are not published: configuration names them.
+ * The contracts of each chain, in lower case. A new exchange is a new line. Version 1 and the "Combos"
+ * exchange are excluded on purpose and refused in the configuration. Amoy's deployments are not
+ * published, so they have to be configured.
  */
 import type { Hex } from 'viem';
 import { ConfigError, type IngestConfig } from '../infra/config.ts';
@@ -50,7 +50,7 @@ const DEVNET: Chain = {
 
 const CHAINS = { polygon: POLYGON, devnet: DEVNET } as const;
 
-/** Exchanges whose trades do not count: the two of version 1, and version 3. */
+/** Exchanges whose trades do not count. */
 const EXCLUDED = new Map([
   ['0x4bfb41d5b3570defd03c39a9a4d8de6bd8b8982e', 'a version 1 exchange'],
   ['0xc5d563a36ae78145c45a50134d48a1215220f80a', 'a version 1 exchange'],
@@ -62,7 +62,7 @@ export type ChainConfig = Pick<
   'CHAIN' | 'EXCHANGES' | 'CONDITIONAL_TOKENS' | 'COLLATERAL'
 >;
 
-/** The chain that the configuration names. Throws ConfigError when an address is missing or excluded. */
+/** The configured chain. Throws ConfigError if an address is missing or excluded. */
 export function chainOf(config: ChainConfig): Chain {
   const base = config.CHAIN === 'amoy' ? amoyOf(config) : CHAINS[config.CHAIN];
   const exchanges = config.EXCHANGES.length > 0 ? new Map(config.EXCHANGES) : base.exchanges;

@@ -1,8 +1,7 @@
 /**
- * FEED: every match once, when it is first seen, and what became of a pending one that did not
- * happen. The mempool and the blocks offer the same match under the same id; the first one wins. Ids
- * are remembered here, across restarts by reading them back from the stream, because the stream's
- * own duplicate window is only two minutes.
+ * Writes FEED: every match once, when it is first seen, and a void or restored event for matches that
+ * were shown while pending. The mempool and the blocks offer the same match under the same id; the first
+ * one wins. The ids are kept in memory and read back from the stream after a restart.
  */
 import { LRUCache } from 'lru-cache';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
@@ -26,12 +25,12 @@ import type { CalledFill } from './decode.ts';
 import type { Metadata } from './metadata.ts';
 
 const IDS_MAX = 200_000;
-/** How long a match waits for unknown metadata before it is shown without. */
+/** How long a match waits for unknown metadata before it is shown without it. */
 const METADATA_MS = 250;
-/** After such a wait was in vain nothing waits for so long: a metadata API that is down costs once. */
+/** After a wait in vain no match waits for this long, so an unavailable metadata API delays few matches. */
 const METADATA_PAUSE_MS = 2_000;
 
-/** A fill on its way to the feed; `order` where the calldata is known. */
+/** A fill to be shown; `order` is null if the calldata is unknown. */
 export type ShownFill = Pick<
   CalledFill,
   'orderHash' | 'trader' | 'side' | 'tokenId' | 'shares' | 'usdc' | 'fee'
@@ -44,7 +43,7 @@ export type ShownMatch = {
   readonly conditionId: string;
   readonly detectedAtMs: number;
   readonly pending: boolean;
-  /** Of a match that is not final yet; null for one of a final block. */
+  /** Null for a match of a final block. */
   readonly sent: FeedMatch['sent'] | null;
   readonly taker: ShownFill;
   readonly makers: readonly ShownFill[];
@@ -65,8 +64,8 @@ export class FeedWriter {
   }
 
   /**
-   * Remembers what the stream holds since a time, so that a restart shows nothing twice; `visit`
-   * sees each message. No more is read than is remembered.
+   * Remembers the ids that the stream holds since a time, so that a restart shows nothing twice. Calls
+   * `visit` with each message. Reads at most as many messages as it remembers ids.
    */
   async restore(nats: Nats, sinceMs: number, visit: (message: TailMessage) => void): Promise<void> {
     const first = await firstMessageAtOrAfter(nats, FEED_STREAM, sinceMs);
@@ -79,7 +78,7 @@ export class FeedWriter {
     }
   }
 
-  /** True when a message of this id was published before. */
+  /** True if a message with this id was published before. */
   has(id: string): boolean {
     return this.#ids.has(id);
   }
@@ -120,7 +119,7 @@ export class FeedWriter {
     await this.#writer.flush();
   }
 
-  /** Publishes what became of a match, once. */
+  /** Publishes a void or restored event, once per match and kind. */
   async tell(sequel: FeedVoid | FeedRestored): Promise<void> {
     const id = feedSequelId(sequel.kind, sequel.matchId);
     if (this.#ids.has(id)) return;
@@ -129,14 +128,14 @@ export class FeedWriter {
     await this.#writer.append({ id, subject, data: encodeFeedEvent(sequel) });
   }
 
-  /** Waits a moment for metadata that is not known yet, unless the last wait was in vain. */
+  /** Waits briefly for unknown metadata, unless the last wait was in vain. */
   async #learn({ conditionId, taker, makers }: ShownMatch): Promise<void> {
     const traders = new Set([taker, ...makers].map((fill) => fill.trader));
     const startedAt = performance.now();
     const waitMs = startedAt < this.#impatientUntilMs ? 0 : METADATA_MS;
     await this.#metadata.learn([conditionId], traders, waitMs);
     const endedAt = performance.now();
-    // Timers may come a millisecond early.
+    // Timers may fire a millisecond early.
     if (waitMs > 0 && endedAt - startedAt >= waitMs - 1) {
       this.#impatientUntilMs = endedAt + METADATA_PAUSE_MS;
     }

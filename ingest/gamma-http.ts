@@ -1,8 +1,8 @@
 /**
- * Requests to the metadata API: bounded in number, time and size, and at one pace for the whole
- * process. A service that is busy or down is asked by one request at a time, ever more rarely, until
- * it answers again; who repeats what is the caller's business. An outage is logged twice, at its
- * beginning and at its end; every attempt is counted under its class.
+ * Requests to the metadata API: bounded in number, time and size, with one pace for the whole process. A
+ * service that is busy or down gets one request at a time, with growing pauses, until it answers again.
+ * Callers decide what they repeat. An outage is logged at its beginning and at its end; every attempt is
+ * counted under its class.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -12,22 +12,22 @@ const CONCURRENT_MAX = 6;
 const REQUEST_MS_MAX = 10_000;
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 15_000;
-/** A service may ask for a longer rest; a fault of its clock must not silence us for a day. */
+/** Limit on Retry-After, so that a service with a wrong clock does not stop us for a day. */
 const RETRY_AFTER_MS_MAX = 120_000;
 /** 50 markets with all their fields are about 500 KB. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
-/** Consecutive failures that are an outage, not a hiccup. */
+/** Consecutive failures that count as an outage. */
 const OUTAGE_FAILURES = 3;
 
-/** Why a request failed: only `refused` (a 4xx) is an answer; the others may pass by themselves. */
+/** Why a request failed. `refused` (a 4xx) is final; the others are transient. */
 export type GammaFailure = 'timeout' | 'network' | 'busy' | 'server' | 'malformed' | 'refused';
 
-/** Thrown when the service cannot be asked or answers with an error; `status` 0 without an answer. */
+/** The service did not answer or answered with an error; `status` is 0 without an answer. */
 export class GammaError extends Error {
   override readonly name = 'GammaError';
   readonly reason: GammaFailure;
   readonly status: number;
-  /** How long the service asked to be left alone; 0 when it did not. */
+  /** From the response's Retry-After; 0 without one. */
   readonly retryAfterMs: number;
 
   constructor(reason: GammaFailure, message: string, given: ErrorGiven = {}) {
@@ -55,7 +55,7 @@ export type GammaHttpOptions = {
 export class GammaHttp {
   readonly #base: string;
   readonly #options: Required<GammaHttpOptions>;
-  /** Attempts by how they ended: `ok` or a GammaFailure. */
+  /** Attempts by outcome: `ok` or a GammaFailure. */
   readonly outcomes = new Map<GammaFailure | 'ok', number>();
   #running = 0;
   #entering: (() => void)[] = [];
@@ -78,7 +78,7 @@ export class GammaHttp {
     return this.#downSinceMs === undefined ? 0 : performance.now() - this.#downSinceMs;
   }
 
-  /** One attempt to get a path's JSON. Throws GammaError. */
+  /** Requests a path's JSON once. Throws GammaError. */
   async get(path: string, query: URLSearchParams): Promise<unknown> {
     await this.#enter();
     try {
@@ -136,7 +136,7 @@ export class GammaHttp {
     try {
       return JSON.parse(text);
     } catch (cause) {
-      throw new GammaError('malformed', `${path} answered no JSON`, { cause });
+      throw new GammaError('malformed', `${path} did not return JSON`, { cause });
     }
   }
 
@@ -159,7 +159,7 @@ export class GammaHttp {
     if (this.#failures < OUTAGE_FAILURES) return;
     if (this.#downSinceMs === undefined) {
       this.#downSinceMs = performance.now();
-      logger.warn({ err: error }, 'metadata API does not answer; fills go on without it');
+      logger.warn({ err: error }, 'metadata API does not answer; fills continue without it');
     }
   }
 }
@@ -176,7 +176,7 @@ function refusal(path: string, response: Response): GammaError {
   return new GammaError(reason, `${path} answered ${status}`, { status, retryAfterMs });
 }
 
-/** The header in seconds or as a date; 0 where it is neither. */
+/** Milliseconds from a header in seconds or as a date; 0 if it is neither. */
 function retryAfter(value: string | null): number {
   if (value === null) return 0;
   const seconds = /^\d{1,9}$/.test(value)

@@ -19,13 +19,13 @@ import { GammaError, type GammaFailure, GammaHttp, type GammaHttpOptions } from 
 export const MARKETS_BATCH_MAX = 50;
 export const PROFILES_BATCH_MAX = 50;
 const PAGE_MARKETS = 100;
-/** How long a service that refused batches of profiles is asked for single ones. */
+/** After a refused batch, profiles are requested one by one for this long. */
 const SINGLE_PROFILES_MS = 3_600_000;
 const LOGGED_MAX = 10_000;
 const EVENTS_MAX = 5_000;
 const EVENT_STALE_MS = 600_000;
 const EVENTS_BATCH_MAX = 50;
-/** Longer texts are cut: the real ones are below 1,000 characters, a message holds 1 MB. */
+/** Longer texts are cut; real ones have below 1,000 characters, and a message holds 1 MB. */
 const TEXT_MAX = 4_000;
 const TAGS_MAX = 100;
 
@@ -78,7 +78,7 @@ const GammaProfile = z.object({
   name: text,
   profileImage: text,
   xUsername: text,
-  // A tier that we have no name for is shown as none, like that of a wallet without a profile.
+  // An unknown tier is shown as none, like that of a wallet without a profile.
   takerTier: z.int().min(0).max(6).nullish().catch(null),
   takerTierName: text,
   weightedVolume: z.number().nonnegative().nullish().catch(null),
@@ -86,7 +86,7 @@ const GammaProfile = z.object({
 
 export type ParsedMarket = { readonly listing: Listing; readonly eventId: string };
 
-/** Tags and series of an event, for its markets that carry none themselves. */
+/** Tags and series of an event, for its markets without their own. */
 export type ParsedEvent = {
   readonly id: string;
   readonly tags: readonly string[];
@@ -95,18 +95,18 @@ export type ParsedEvent = {
 
 /** A market that has no condition or no tokens yet cannot have been traded. */
 export function isTradable(answer: unknown): boolean {
-  // What is no object at all is for the parser to refuse and to count.
+  // The parser refuses and counts what is not an object.
   if (typeof answer !== 'object' || answer === null) return true;
   const { conditionId, clobTokenIds } = answer as Readonly<Record<string, unknown>>;
   return Boolean(conditionId) && Boolean(clobTokenIds) && clobTokenIds !== '[]';
 }
 
-/** A listing from a Gamma market. Throws ZodError where the ids are missing or malformed. */
+/** A listing from a Gamma market. Throws ZodError if ids are missing or malformed. */
 export function parseListing(answer: unknown): Listing {
   return parseMarket(answer).listing;
 }
 
-/** A listing and the id of its event. Throws ZodError where the ids are missing or malformed. */
+/** A listing and the id of its event. Throws ZodError if ids are missing or malformed. */
 export function parseMarket(answer: unknown): ParsedMarket {
   const market = GammaMarket.parse(answer);
   const event = market.events?.[0];
@@ -133,7 +133,7 @@ export function parseMarket(answer: unknown): ParsedMarket {
   return { listing, eventId: event?.id ?? '' };
 }
 
-/** Tags and series of a Gamma event. Throws ZodError where it has another shape. */
+/** Tags and series of a Gamma event. Throws ZodError if it has another shape. */
 export function parseEvent(answer: unknown): ParsedEvent {
   const event = GammaEvent.parse(answer);
   return {
@@ -143,7 +143,7 @@ export function parseEvent(answer: unknown): ParsedEvent {
   };
 }
 
-/** A profile from a Gamma public profile. Throws ZodError where a field has another type. */
+/** A profile from a Gamma public profile. Throws ZodError if a field has another type. */
 export function parseProfile(address: Hash, answer: unknown): Profile {
   const profile = GammaProfile.parse(answer);
   return Profile.parse({
@@ -159,13 +159,13 @@ export function parseProfile(address: Hash, answer: unknown): Profile {
   });
 }
 
-/** The wallet that an answer of a batch is about; '' where it names none. */
+/** The wallet of an item in a batch; '' if it names none. */
 export function walletOf(answer: unknown): string {
   const parsed = GammaProfile.pick({ proxyWallet: true }).safeParse(answer);
   return parsed.success ? parsed.data.proxyWallet.toLowerCase() : '';
 }
 
-/** `YYYY-MM-DDTHH:MM:SSZ`; '' for what is no date of these four digits. Rounds down to the second. */
+/** `YYYY-MM-DDTHH:MM:SSZ`, rounded down; '' for an invalid date or a year beyond four digits. */
 function isoSecond(date: string): string {
   const milliseconds = Date.parse(date);
   if (Number.isNaN(milliseconds)) return '';
@@ -178,7 +178,7 @@ const KeysetPage = z.object({ markets: z.array(z.unknown()), next_cursor: z.stri
 
 export type GammaPage = {
   readonly listings: readonly Listing[];
-  /** Where the next page begins; undefined at the end. */
+  /** Cursor of the next page; undefined at the end. */
   readonly next: string | undefined;
 };
 
@@ -191,7 +191,7 @@ export type Gamma = {
   newest(cursor: string | undefined): Promise<GammaPage>;
   /** Profiles of the wallets that have one, by address; at most PROFILES_BATCH_MAX. */
   profiles(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>>;
-  /** Requests by how they ended. */
+  /** Requests by outcome. */
   readonly outcomes: ReadonlyMap<GammaFailure | 'ok', number>;
   /** Markets, events and profiles that could not be parsed. */
   readonly malformed: number;
@@ -199,7 +199,7 @@ export type Gamma = {
   readonly downMs: number;
 };
 
-/** The service at a URL. Every method throws GammaError when it cannot be asked. */
+/** The service at a URL. Every method throws GammaError if the service does not answer. */
 export function connectGamma(options: GammaHttpOptions): Gamma {
   const http = new GammaHttp(options);
   const parser = new Parser(options.logger);
@@ -229,7 +229,7 @@ export function connectGamma(options: GammaHttpOptions): Gamma {
   };
 }
 
-/** Parses one item of an answer at a time: a bad one is counted and left out. */
+/** Parses the items of an answer one by one; a malformed item is counted and left out. */
 class Parser {
   readonly #logger: Logger;
   readonly #logged = new Set<string>();
@@ -239,10 +239,10 @@ class Parser {
     this.#logger = logger;
   }
 
-  /** The parsed items of an answer that must be a list. Throws GammaError when it is none. */
+  /** The parsed items of an answer. Throws GammaError if it is not a list. */
   list<T>(path: string, answer: unknown, parse: (item: unknown) => T): T[] {
     const items = z.array(z.unknown()).safeParse(answer);
-    if (!items.success) throw new GammaError('malformed', `${path} answered no list`);
+    if (!items.success) throw new GammaError('malformed', `${path} did not return a list`);
     return items.data.flatMap((item) => {
       const parsed = this.item(path, item, parse);
       return parsed === undefined ? [] : [parsed];
@@ -280,7 +280,7 @@ class Markets {
     this.#events = events;
   }
 
-  /** Markets that carry one of the ids, open and closed ones. */
+  /** Markets with one of the ids, open and closed ones. */
   async byIds(
     parameter: string,
     ids: readonly string[],
@@ -307,7 +307,7 @@ class Markets {
     const path = '/markets/keyset';
     const answer = await this.#http.get(path, query);
     const page = KeysetPage.safeParse(answer);
-    if (!page.success) throw new GammaError('malformed', `${path} answered no page`);
+    if (!page.success) throw new GammaError('malformed', `${path} did not return a page`);
     const parsed = this.#parse(path, page.data.markets);
     return {
       listings: await this.#events.complete(await this.#withEvents(parsed, {})),
@@ -315,7 +315,7 @@ class Markets {
     };
   }
 
-  /** Some answers with tags leave the event out: those markets are asked for without tags too. */
+  /** Some answers with tags omit the event; those markets are also requested without tags. */
   async #withEvents(
     markets: readonly ParsedMarket[],
     extra: Readonly<Record<string, string>>,
@@ -364,7 +364,7 @@ class Profiles {
     this.#parser = parser;
   }
 
-  /** A batch first; whom it leaves out is asked for alone, and only a 404 there means "none". */
+  /** A batch first; wallets that it omits are requested one by one, where a 404 means "none". */
   async ask(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>> {
     const found = await this.#batch(addresses);
     const missing = addresses.filter((address) => !found.has(address));
@@ -390,7 +390,7 @@ class Profiles {
       );
       return new Map(profiles.map((profile) => [profile.address, profile]));
     } catch (error) {
-      // The service has no such batch, or means something else by it.
+      // The service does not support this batch, or gives it another meaning.
       const unable =
         error instanceof GammaError && (error.reason === 'refused' || error.reason === 'malformed');
       if (!unable) throw error;
@@ -418,7 +418,7 @@ class Profiles {
 class EventCache {
   readonly #http: GammaHttp;
   readonly #parser: Parser;
-  /** `event` undefined: the service knows none of this id. */
+  /** `event` is undefined if the service does not know the id. */
   readonly #entries = new LRUCache<string, { readonly event: ParsedEvent | undefined }>({
     max: EVENTS_MAX,
     ttl: EVENT_STALE_MS,
@@ -429,7 +429,7 @@ class EventCache {
     this.#parser = parser;
   }
 
-  /** The listings, with tags and series of their events where they have no tags. Throws GammaError. */
+  /** The listings; those without tags take tags and series from their events. Throws GammaError. */
   async complete(markets: readonly ParsedMarket[]): Promise<readonly Listing[]> {
     const ids = new Set(
       markets

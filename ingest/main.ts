@@ -14,7 +14,7 @@ import { OrderedPublisher } from '../infra/nats/publisher.ts';
 import { openWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { LedgerStateError, settleStart } from './backfill.ts';
-import { Balances, countBalances } from './balances.ts';
+import { Balances } from './balances.ts';
 import { chainOf } from './chains.ts';
 import { type Command, HELP, readCommand, UsageError } from './cli.ts';
 import { LEDGER_STREAM } from './contract.ts';
@@ -29,7 +29,14 @@ import { Subscription } from './mempool.ts';
 import { connectMempoolNode } from './mempool-node.ts';
 import { Metadata } from './metadata.ts';
 import { MetadataPublisher } from './metadata-stream.ts';
-import { countMetadata, countWriters, pendingMetrics, Readiness, setSource } from './metrics.ts';
+import {
+  countBalances,
+  countMetadata,
+  countWriters,
+  pendingMetrics,
+  Readiness,
+  setSource,
+} from './metrics.ts';
 import { Operators } from './operators.ts';
 import { PendingMatches } from './pending.ts';
 import { PendingFeed } from './pending-feed.ts';

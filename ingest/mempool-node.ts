@@ -83,9 +83,9 @@ export function connectMempoolNode(urls: string): MempoolNode {
 export type HashLookupOptions = {
   readonly node: Pick<MempoolNode, 'transactions'>;
   readonly onBody: (body: object) => void;
-  /** Called for hashes that are given up, with why. */
+  /** Called for hashes that are given up, with the reason. */
   readonly onDropped: (reason: 'too_many' | 'too_old', count: number) => void;
-  /** Called when the node cannot be asked; the hashes of that batch are asked for again. */
+  /** Called when a request fails; its hashes are requested again. */
   readonly onFailure: (error: unknown) => void;
 };
 
@@ -107,11 +107,11 @@ export class HashLookups {
     this.#options = options;
   }
 
-  /** Asks for the body of a hash that was pushed; a hash that came before is left out. */
+  /** Requests the body of a pushed hash, unless the hash was pushed before. */
   add(hash: string): void {
     if (this.#known.has(hash)) return;
     this.#known.set(hash, true);
-    // The newest is the most likely to be still pending, but what waits is nearer to its answer.
+    // The newest hash is the most likely to be still pending, but older ones are nearer to their answer.
     if (this.#waiting.length >= WAITING_MAX) this.#options.onDropped('too_many', 1);
     else {
       this.#waiting.push({ hash, sinceMs: performance.now() });
@@ -122,7 +122,7 @@ export class HashLookups {
   #schedule(): void {
     if (this.#scheduled || this.#running >= CONCURRENT_MAX || this.#waiting.length === 0) return;
     this.#scheduled = true;
-    // What comes in the same turn travels together; no longer wait, as latency is the point.
+    // Hashes of the same tick share a batch; waiting longer would add latency.
     setImmediate(() => {
       this.#scheduled = false;
       const batch = this.#take();
@@ -173,7 +173,7 @@ export async function pollPool(options: {
   readonly node: Pick<MempoolNode, 'pool'>;
   readonly signal: AbortSignal;
   readonly onBody: (body: object) => void;
-  /** Called when the pool cannot be read; it is tried again. */
+  /** Called when the pool could not be read; polling continues. */
   readonly onFailure: (error: unknown) => void;
 }): Promise<void> {
   const { node, signal, onBody, onFailure } = options;
@@ -195,7 +195,7 @@ export async function pollPool(options: {
   }
 }
 
-/** The node answered the call with an error: it understood, and will not. */
+/** The node answered the call with a JSON-RPC error. */
 export class RpcRefusedError extends Error {
   /** JSON-RPC error code. */
   readonly code: number;
@@ -206,7 +206,7 @@ export class RpcRefusedError extends Error {
   }
 }
 
-/** The connection could not be made, was lost, or did not answer in time. */
+/** The connection failed, was lost, or did not answer in time. */
 export class SocketLostError extends Error {}
 
 const SocketAnswer = z.object({
@@ -221,11 +221,11 @@ const Push = z.object({
 
 export type NodeSocket = {
   /**
-   * Resolves with the way to end the subscription; pushes may come before.
+   * Resolves with a function that ends the subscription; pushes may arrive before that.
    * Rejects with RpcRefusedError when the node refuses it, with SocketLostError otherwise.
    */
   subscribe(params: readonly unknown[], onPush: (result: unknown) => void): Promise<() => void>;
-  /** Resolves when the connection is over. */
+  /** Resolves when the connection ends. */
   readonly over: Promise<void>;
   close(): void;
 };
@@ -245,7 +245,7 @@ export async function openSocket(url: string, onMalformed: () => void): Promise<
   let nextId = 1;
 
   const end = () => {
-    const lost = new SocketLostError('the connection to the chain node is over');
+    const lost = new SocketLostError('the connection to the chain node ended');
     opened.reject(lost);
     for (const { reject } of waiting.values()) reject(lost);
     waiting.clear();
@@ -260,7 +260,7 @@ export async function openSocket(url: string, onMalformed: () => void): Promise<
     const push = Push.safeParse(message);
     if (push.success) {
       const { subscription, result } = push.data.params;
-      // Pushes of a subscription that was ended still come for a moment.
+      // Pushes of an ended subscription may still arrive.
       return subscriptions.get(subscription)?.(result);
     }
     const answer = SocketAnswer.safeParse(message);
@@ -315,7 +315,7 @@ export async function openSocket(url: string, onMalformed: () => void): Promise<
   };
 }
 
-/** Undefined where it is no JSON text. */
+/** Undefined if it is not JSON. */
 function parse(data: unknown): unknown {
   if (typeof data !== 'string') return undefined;
   try {

@@ -19,23 +19,23 @@ import {
 import { Transaction } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
-/** A connection without a new head for so long is replaced: blocks come every two seconds. */
+/** A connection is replaced after this long without a new head; blocks come every two seconds. */
 const SILENCE_MS_MAX = 30_000;
 const RECONNECT_MS = 500;
-/** How long a connection is kept on which the node refused what was asked of it. */
+/** How long a connection is kept on which the node refused pending transactions. */
 const REFUSED_MS = 15_000;
-/** Heads are polled when none was pushed for so long. */
+/** Heads are polled after this long without a pushed one. */
 const HEAD_QUIET_MS = 5_000;
 const HEAD_POLL_MS = 1_000;
-/** In `auto`, the pool is polled when there was no connection for so long. */
+/** In `auto`, the pool is polled after this long without a connection. */
 const DISCONNECTED_MS_MAX = 5_000;
-/** In `auto`, a way that pushed nothing while so many heads brought unseen matches is mute. */
+/** In `auto`, a source is given up when this many heads had unseen matches and it pushed nothing. */
 const MUTE_HEADS_MAX = 10;
 /**
- * Errors of the moment (EIP-1474): internal, resource unavailable, limit exceeded; HTTP's 429 is
- * given as a code by some providers. Every other code says that the call itself will not do.
+ * Transient errors (EIP-1474): internal, resource unavailable, limit exceeded; some providers use HTTP's
+ * 429 as a code. Every other code means that the node does not support the call.
  */
-const PASSING_CODES: ReadonlySet<number> = new Set([-32603, -32002, -32005, 429]);
+const TRANSIENT_CODES: ReadonlySet<number> = new Set([-32603, -32002, -32005, 429]);
 
 /**
  * `full`: bodies pushed by the node (bor, geth, anvil). `alchemy`: bodies of calls to the exchanges.
@@ -44,14 +44,14 @@ const PASSING_CODES: ReadonlySet<number> = new Set([-32603, -32002, -32005, 429]
 export type MempoolSource = 'full' | 'alchemy' | 'hashes' | 'txpool';
 export type MempoolSetting = 'auto' | MempoolSource | 'off';
 
-/** What follows when none is usable is `off`: matches are then first seen in blocks. */
+/** From best to worst. If none is usable, the source is `off`, and matches are first seen in blocks. */
 const LADDER: readonly MempoolSource[] = ['full', 'alchemy', 'hashes', 'txpool'];
 
 export function firstSource(setting: MempoolSetting): MempoolSource | 'off' {
   return setting === 'auto' ? 'full' : setting;
 }
 
-/** The next way to try after one turned out to be unusable. */
+/** The source to try after an unusable one. A configured source is never left. */
 export function nextSource(setting: MempoolSetting, failed: MempoolSource): MempoolSource | 'off' {
   if (setting !== 'auto') return failed;
   return LADDER[LADDER.indexOf(failed) + 1] ?? 'off';
@@ -72,35 +72,35 @@ export function subscriptionOf(
   }
 }
 
-/** What a push is: by its shape, as nodes ignore parameters that they do not know. */
+/** The kind of a push, by its shape, because nodes ignore parameters that they do not know. */
 export function shapeOf(push: unknown): 'hash' | 'body' | 'other' {
   if (typeof push === 'string') return /^0x[0-9a-fA-F]{64}$/.test(push) ? 'hash' : 'other';
   return typeof push === 'object' && push !== null && 'hash' in push ? 'body' : 'other';
 }
 
-/** True when the error says that the node will not serve this, not that it cannot just now. */
+/** True if the error means that the node does not support the call, not that it cannot serve it now. */
 export function refuses(error: unknown): boolean {
   const isAnswer =
     error instanceof RpcRefusedError || (error instanceof RpcError && error.class === 'refused');
-  return isAnswer && !PASSING_CODES.has(error.code);
+  return isAnswer && !TRANSIENT_CODES.has(error.code);
 }
 
 const Head = z.object({ number: z.string().regex(/^0x[0-9a-f]{1,13}$/) });
 
 export type SubscriptionOptions = {
-  /** WebSocket endpoints: where one fails, the next is connected to. */
+  /** WebSocket endpoints, used in turn when a connection fails. */
   readonly urls: readonly string[];
   readonly node: MempoolNode;
   readonly setting: MempoolSetting;
-  /** Only calls to these are passed on; lower case. */
+  /** Only calls to these addresses are passed on; lower case. */
   readonly exchanges: ReadonlySet<string>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly onHead: (number: number) => void;
   readonly onPending: (transaction: Transaction, source: MempoolSource) => void;
-  /** Called when pending transactions come another way, or none. */
+  /** Called when the source of pending transactions changes. */
   readonly onSource: (source: MempoolSource | 'off') => void;
-  /** Called for what was pushed or polled and not passed on, with why. */
+  /** Called for pushes that are not passed on, with the reason. */
   readonly onDropped: (reason: 'malformed' | 'too_many' | 'too_old', count: number) => void;
 };
 
@@ -108,7 +108,7 @@ export class Subscription {
   readonly #options: SubscriptionOptions;
   readonly #lookups: HashLookups;
   #source: MempoolSource | 'off' = 'off';
-  /** Ends the use of the way in use, for the next one; set in `auto` only. */
+  /** Switches from the current source to the next one; set in `auto` only. */
   #giveUp: () => void = () => undefined;
   #polling: AbortController | undefined;
   #headAtMs = performance.now();
@@ -125,7 +125,7 @@ export class Subscription {
     });
   }
 
-  /** How pending transactions come at the moment. */
+  /** The current source of pending transactions. */
   get source(): MempoolSource | 'off' {
     return this.#source;
   }
@@ -137,7 +137,7 @@ export class Subscription {
     this.#polling?.abort();
   }
 
-  /** Says that a head brought matches that were not pushed: a way that brings nothing is given up. */
+  /** Call this for each head with matches that were not pushed; a mute source is given up. */
   missed(): void {
     this.#missed += 1;
     if (this.#missed < MUTE_HEADS_MAX) return;
@@ -150,16 +150,20 @@ export class Subscription {
     let connectedAtMs = performance.now();
     for (let attempt = 0; !signal.aborted; attempt += 1) {
       const url = urls[attempt % urls.length] ?? '';
-      // A URL may carry a key in its path.
+      // The path of a URL may contain a key.
       const endpoint = new URL(url).host;
       try {
         const socket = await openSocket(url, () => onDropped('malformed', 1));
         await this.#serve(socket);
         connectedAtMs = performance.now();
-        if (!signal.aborted) logger.warn({ endpoint }, 'chain subscription lost, trying the next');
+        if (!signal.aborted)
+          logger.warn({ endpoint }, 'chain subscription lost, trying the next endpoint');
       } catch (error) {
         if (!(error instanceof SocketLostError)) throw error;
-        logger.warn({ err: error, endpoint }, 'no subscription to the chain, trying the next');
+        logger.warn(
+          { err: error, endpoint },
+          'cannot subscribe to the chain, trying the next endpoint',
+        );
       }
       const isDisconnected = performance.now() - connectedAtMs > DISCONNECTED_MS_MAX;
       if (setting === 'auto' && isDisconnected && !signal.aborted) this.#startPolling();
@@ -167,7 +171,7 @@ export class Subscription {
     }
   }
 
-  /** Serves one connection until it is over, silent, or the signal aborts. */
+  /** Uses one connection until it ends, falls silent, or the signal aborts. */
   async #serve(socket: NodeSocket): Promise<void> {
     const { setting, signal } = this.#options;
     let timer = setTimeout(socket.close, SILENCE_MS_MAX);
@@ -181,7 +185,7 @@ export class Subscription {
       let source = firstSource(setting);
       while (source !== 'off' && (await this.#use(source, socket)) === 'unusable') {
         const next = nextSource(setting, source);
-        this.#options.logger.info({ source, next }, 'pending transactions do not come this way');
+        this.#options.logger.info({ source, next }, 'no pending transactions from this source');
         source = next;
       }
       await socket.over;
@@ -205,11 +209,11 @@ export class Subscription {
       });
     } catch (error) {
       if (!(error instanceof RpcRefusedError)) throw error;
-      logger.warn({ err: error }, 'the node pushes no heads, they are polled');
+      logger.warn({ err: error }, 'the node pushes no heads, polling them');
     }
   }
 
-  /** Uses a way until the connection is over or the way turns out to be none. */
+  /** Uses a source until the connection ends or the source turns out to be unusable. */
   async #use(source: MempoolSource, socket: NodeSocket): Promise<'over' | 'unusable'> {
     const { setting, exchanges, logger } = this.#options;
     if (source === 'txpool') {
@@ -239,7 +243,7 @@ export class Subscription {
       if (!(error instanceof RpcRefusedError)) throw error;
       logger.warn({ err: error, source }, 'the node refused pending transactions');
       if (setting === 'auto' && refuses(error)) return 'unusable';
-      // Asked again on another connection; heads go on meanwhile.
+      // The next connection tries again; this one keeps delivering heads meanwhile.
       await Promise.race([socket.over, delay(REFUSED_MS)]);
       throw new SocketLostError('the node refused pending transactions', { cause: error });
     } finally {
@@ -247,7 +251,7 @@ export class Subscription {
     }
   }
 
-  /** Passes on a body, looks up a hash; `unwanted` when it is a hash on a way of bodies. */
+  /** Passes on a body or looks up a hash; `unwanted` for a hash from a source of bodies. */
   #take(push: unknown, source: MempoolSource): 'taken' | 'unwanted' {
     const { exchanges, setting, onPending, onDropped } = this.#options;
     const shape = shapeOf(push);
@@ -256,7 +260,7 @@ export class Subscription {
       this.#lookups.add(String(push));
     } else if (shape === 'other') onDropped('malformed', 1);
     else {
-      // Nearly all of a pool is for other contracts: not worth parsing.
+      // Nearly all transactions call other contracts and are not worth parsing.
       const { to } = push as { readonly to?: unknown };
       if (typeof to !== 'string' || !exchanges.has(to.toLowerCase())) return 'taken';
       const transaction = Transaction.safeParse(push);
@@ -283,7 +287,7 @@ export class Subscription {
       signal: AbortSignal.any([signal, polling.signal]),
       onBody: (body) => this.#take(body, 'txpool'),
       onFailure: (error) => {
-        logger.warn({ err: error }, 'the pool cannot be read');
+        logger.warn({ err: error }, 'the pool could not be read');
         if (setting !== 'auto' || !refuses(error)) return;
         polling.abort();
         this.#changeTo('off');
@@ -291,7 +295,7 @@ export class Subscription {
     });
   }
 
-  /** Asks for the head while none is pushed. */
+  /** Polls the head while none is pushed. */
   async #pollHeads(): Promise<void> {
     const { node, signal, logger, onHead } = this.#options;
     let polled = -1;
@@ -303,7 +307,7 @@ export class Subscription {
         if (head !== polled) onHead(head);
         polled = head;
       } catch (error) {
-        logger.warn({ err: error }, 'the head cannot be polled');
+        logger.warn({ err: error }, 'the head could not be polled');
       }
     }
   }

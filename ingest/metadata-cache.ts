@@ -1,8 +1,8 @@
 /**
- * Metadata by key, fetched in batches from a service that may be slow or down. Reading is immediate:
- * what is not known yet is asked for, and the caller decides how long to wait. Unknown keys go before
- * old ones, whose refreshing has a pace of its own. A digest of every value is remembered longer than
- * the value, so that only a change is reported. Everything is bounded: values, digests, waiting keys.
+ * Metadata by key, fetched in batches from a service that may be slow or down. Reading never blocks:
+ * unknown keys are requested, and the caller decides how long to wait. Unknown keys are requested before
+ * old ones, whose refreshing is limited to a rate. A digest of each value outlives the value, so that
+ * only changes are reported. Values, digests and waiting keys are bounded.
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import { retry } from '../infra/retry.ts';
 const GATHER_MS = 10;
 /** About 150 bytes each. */
 const KEYS_MAX = 300_000;
-/** What waits for an answer; about 150 bytes each. */
+/** Keys that wait for an answer; about 150 bytes each. */
 const WAITING_MAX = 200_000;
 const MISSING_MAX_MS = 3_600_000;
 
@@ -21,23 +21,23 @@ export type MetadataCacheOptions<Value> = {
   readonly name: string;
   readonly batchMax: number;
   readonly concurrentMax: number;
-  /** How long a key without an answer is left alone; twice as long each time, at most an hour. */
+  /** Pause after the service did not know a key; doubles each time, up to an hour. */
   readonly missingMs: number;
-  /** When a value is old enough to be asked for again as it is used. */
+  /** Age at which a value is requested again when it is used. */
   readonly staleMs: number;
-  /** Values kept in memory; the digests of older ones stay. */
+  /** Number of values in memory; the digests of evicted ones stay. */
   readonly valuesMax: number;
-  /** Batches a minute for values that are known but old. */
+  /** Batches per minute for known but old values. */
   readonly refreshesMax: number;
-  /** Answers for some of the keys; a key without an answer is missing. Rejects when it cannot ask. */
+  /** Values of the keys that the service knows. Rejects if the request fails. */
   readonly fetch: (keys: readonly string[]) => Promise<ReadonlyMap<string, Value>>;
-  /** Called when a key's value is new or another than before; the next answer waits for it. */
+  /** Called when a value is new or changed, one at a time. */
   readonly onChange: (key: string, value: Value) => Promise<void> | void;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 };
 
-/** `digest` 0: the service did not know the key, `misses` times in a row. */
+/** `digest` is 0 if the service did not know the key, `misses` times in a row. */
 type Entry = {
   readonly digest: number;
   readonly atMs: number;
@@ -59,7 +59,7 @@ export class MetadataCache<Value> {
   #refreshAtMs = 0;
   #running = 0;
   #scheduled = false;
-  /** Keys that were not asked for because too many were waiting; their next use asks again. */
+  /** Keys that were not requested because too many were waiting; their next use tries again. */
   dropped = 0;
 
   constructor(options: MetadataCacheOptions<Value>) {
@@ -67,14 +67,14 @@ export class MetadataCache<Value> {
     this.#values = new LRUCache({ max: options.valuesMax });
   }
 
-  /** Puts back what was learned before a restart, without onChange. */
+  /** Restores a value that was known before a restart, without onChange. */
   restore(key: string, value: Value): void {
     const usedAtMs = Number.NEGATIVE_INFINITY;
     this.#remember(key, { digest: digestOf(value), atMs: now(), misses: 0, usedAtMs });
     this.#values.set(key, { value });
   }
 
-  /** What is known now; asks for the key in the background when it is unknown or old. */
+  /** The known value; an unknown or old key is requested in the background. */
   get(key: string): Value | undefined {
     const entry = this.#entries.get(key);
     const value = this.#values.get(key)?.value;
@@ -108,12 +108,12 @@ export class MetadataCache<Value> {
     return (this.#entries.get(key)?.digest ?? 0) !== 0;
   }
 
-  /** Takes in what was learned without asking for it; resolves when onChange has taken a change. */
+  /** Stores a value from another source; resolves when onChange has processed a change. */
   async learn(key: string, value: Value): Promise<void> {
     await this.#learned(key, value);
   }
 
-  /** Asks again for what is old and was used within `usedMs`, and for what is due of the missing. */
+  /** Requests old values that were used within `usedMs`, and missing keys whose pause is over. */
   sweep(usedMs: number): void {
     const oldest = now() - this.#options.staleMs;
     const usedSince = now() - usedMs;
@@ -128,7 +128,7 @@ export class MetadataCache<Value> {
     }
   }
 
-  /** Figures for metrics; `oldestMs` is how long the first of the waiting has been waiting. */
+  /** Figures for metrics; `oldestMs` is how long the oldest waiting key has waited. */
   get state() {
     const [first] = this.#waiting.values();
     return {
@@ -148,7 +148,7 @@ export class MetadataCache<Value> {
 
   #ask(key: string, queue: Set<string>): void {
     if (this.#waiting.has(key)) {
-      // Used while it waits to be refreshed only: from now on it is as urgent as the use.
+      // It was only queued for a refresh; now somebody uses it.
       if (queue === this.#urgent && this.#refreshing.delete(key)) this.#urgent.add(key);
       return;
     }
@@ -175,7 +175,7 @@ export class MetadataCache<Value> {
   #begin(): void {
     const { batchMax, refreshesMax } = this.#options;
     const isRefresh = this.#urgent.size === 0;
-    // A paused refresh looks again after GATHER_MS, because an urgent key may come meanwhile.
+    // A paused refresh checks again after GATHER_MS, because an urgent key may arrive meanwhile.
     if (!isRefresh || (this.#refreshing.size > 0 && now() >= this.#refreshAtMs)) {
       const keys = take(isRefresh ? this.#refreshing : this.#urgent, batchMax);
       if (isRefresh) this.#refreshAtMs = now() + 60_000 / refreshesMax;
@@ -208,7 +208,7 @@ export class MetadataCache<Value> {
   async #learned(key: string, value: Value | undefined): Promise<void> {
     const before = this.#entries.get(key);
     const usedAtMs = before?.usedAtMs ?? now();
-    // What the service has forgotten stays known: metadata of old markets may be archived.
+    // A value that the service no longer returns stays known: old markets may be archived.
     const digest = value === undefined ? (before?.digest ?? 0) : digestOf(value);
     const misses = value === undefined ? (before?.misses ?? 0) + 1 : 0;
     this.#remember(key, { digest, atMs: now(), misses, usedAtMs });
@@ -231,7 +231,7 @@ export class MetadataCache<Value> {
   }
 }
 
-/** 48 bits of a hash of the content, never 0: a number costs a tenth of a text. */
+/** 48 bits of a hash of the content, never 0; a number needs a tenth of the memory of a text. */
 function digestOf(value: unknown): number {
   return createHash('sha1').update(JSON.stringify(value)).digest().readUIntBE(0, 6) + 1;
 }
@@ -246,7 +246,7 @@ function take(queue: Set<string>, count: number): readonly string[] {
   return keys;
 }
 
-/** Monotonic: a clock that is set neither hurries nor stops a refresh. */
+/** Monotonic, so that setting the clock neither hurries nor stops a refresh. */
 function now(): number {
   return performance.now();
 }

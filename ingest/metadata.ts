@@ -1,9 +1,8 @@
 /**
- * What ingest knows about markets and traders: listings, profiles, resolutions, and which outcome a
- * token stands for. Learned from the metadata API and the chain; every change goes to METADATA
- * through `onChange`. It never holds back a fill: what is unknown is empty.
+ * What ingest knows about markets and traders: listings, profiles, resolutions, and the outcome that a
+ * token stands for. Learned from the metadata API and the chain; every change goes to METADATA through
+ * `onChange`. It never delays a fill: unknown texts are empty.
  */
-
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
@@ -19,7 +18,7 @@ import { TokenMap } from './token-ids.ts';
 import { UnknownTokens } from './unknown-tokens.ts';
 
 const RESOLUTIONS_MAX = 500_000;
-/** About 1.2 KB each: the markets that trade today. */
+/** About 1.2 KB each; enough for the markets that trade today. */
 const LISTINGS_MAX = 50_000;
 /** About 300 bytes each. */
 const PROFILES_MAX = 100_000;
@@ -34,14 +33,14 @@ const BACKLOG_PAGES_MAX = 100;
 export type MetadataTimes = {
   readonly marketStaleMs: number;
   readonly profileStaleMs: number;
-  /** First pause after "unknown"; it doubles up to an hour. */
+  /** First pause after the service did not know a key; doubles up to an hour. */
   readonly marketMissingMs: number;
   readonly profileMissingMs: number;
   /** How often new markets are looked for. */
   readonly newMarketsMs: number;
-  /** How often old and missing markets are put in line. */
+  /** How often old and missing markets are queued. */
   readonly sweepMs: number;
-  /** A market that was used this long ago is refreshed still. */
+  /** Markets that were used within this time are refreshed. */
   readonly activeMs: number;
   /** How long LEDGER waits for the market of a token before the match is refused. */
   readonly tokenMs: number;
@@ -64,7 +63,7 @@ export type MetadataOptions = {
   readonly gamma: Gamma;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Called with every new or changed listing and profile; the next one waits for it. */
+  /** Called with every new or changed listing and profile, one at a time. */
   readonly onChange: (event: Listing | Profile) => Promise<void> | void;
   readonly times?: Partial<MetadataTimes>;
 };
@@ -165,28 +164,28 @@ export class Metadata {
 
   /**
    * Which outcome of the condition the token is: derived from the condition id, or from metadata.
-   * Undefined where neither knows.
+   * Undefined if neither knows it.
    */
   outcomeOf(conditionId: string, tokenId: string, exchange: string): 0 | 1 | undefined {
     return this.#tokens.outcomeOf(conditionId, tokenId, exchange);
   }
 
   /**
-   * The market of a token that calldata and derivation do not tell: known already, or asked for.
-   * Undefined when the metadata API does not tell within `tokenMs`; never rejects.
+   * The market of a token that neither calldata nor derivation reveals: known already, or requested.
+   * Undefined if the metadata API does not return it within `tokenMs`; never rejects.
    */
   async conditionOfToken(tokenId: string): Promise<Hash | undefined> {
     return this.#tokens.conditionOf(tokenId) ?? this.#unknownTokens.find(tokenId);
   }
 
-  /** As `conditionOfToken`, but what is not known is asked for in the background. */
+  /** Like `conditionOfToken`, but does not wait: an unknown token is requested in the background. */
   conditionOfKnownToken(tokenId: string): Hash | undefined {
     const known = this.#tokens.conditionOf(tokenId);
     if (known === undefined) void this.#unknownTokens.find(tokenId);
     return known;
   }
 
-  /** Starts to learn what is not known of these; resolves when it is, or after `waitMs`. */
+  /** Requests the unknown ones of these; resolves when they are known, or after `waitMs`. */
   async learn(
     conditionIds: Iterable<string>,
     traders: Iterable<string>,
@@ -198,7 +197,7 @@ export class Metadata {
     ]);
   }
 
-  /** The market object of a feed message; empty texts where nothing is known. */
+  /** The market object of a feed message; unknown texts are empty. */
   feedMarket(conditionId: string, exchange: string): FeedMatch['market'] {
     const listing = this.#listings.get(conditionId) ?? this.#unknown(conditionId, exchange);
     const { kind: _kind, conditionId: _condition, ...market } = listing;
@@ -234,7 +233,7 @@ export class Metadata {
     };
   }
 
-  /** An unavailable service is no fault of ours: the next round asks again. */
+  /** Ignores an unavailable service: the next round tries again. */
   async #leniently(ask: () => Promise<unknown>): Promise<void> {
     try {
       await ask();
@@ -255,7 +254,7 @@ export class Metadata {
       const one = this.#tokens.listed(listing);
       this.#unknownTokens.listed(one);
       checked.set(key, one);
-      // A derivation takes 0.7 ms: pending matches must not wait for fifty of them.
+      // A derivation takes about 0.5 ms; pending matches must not wait for fifty of them.
       await setImmediate();
     }
     return checked;
@@ -298,7 +297,7 @@ type NewMarketsOptions = {
  */
 class NewMarkets {
   readonly #options: NewMarketsOptions;
-  /** Where the last round stopped before it met a page without anything new. */
+  /** Where the last round stopped before it reached a page without new markets. */
   #backlog: { readonly cursor: string; readonly pages: number } | undefined;
 
   constructor(options: NewMarketsOptions) {
@@ -309,7 +308,7 @@ class NewMarkets {
   async round(): Promise<number> {
     const head = await this.#walk(undefined, ROUND_PAGES_MAX);
     const backlog = this.#backlog;
-    // The newer rest is the one to go on with: an older backlog that it replaces was bounded anyway.
+    // A new rest replaces an older backlog, which was bounded anyway.
     if (head.next !== undefined) this.#backlog = { cursor: head.next, pages: ROUND_PAGES_MAX };
     if (backlog === undefined || head.next !== undefined) return head.count;
     const rest = await this.#walk(backlog.cursor, ROUND_PAGES_MAX);
@@ -319,7 +318,7 @@ class NewMarkets {
     return head.count + rest.count;
   }
 
-  /** `next` is where new markets may go on; undefined at a page without any. */
+  /** `next` is the page where new markets may continue; undefined after a page without any. */
   async #walk(cursor: string | undefined, pagesMax: number) {
     const { gamma, isKnown, onListing } = this.#options;
     let count = 0;
@@ -327,7 +326,7 @@ class NewMarkets {
     for (let pages = 0; pages < pagesMax; pages++) {
       const page = await gamma.newest(next);
       const fresh = page.listings.filter((listing) => !isKnown(listing.conditionId));
-      // Known ones too: the answer is as new as a refresh.
+      // Known markets too: this answer is as fresh as a refresh.
       for (const listing of page.listings) await onListing(listing);
       count += fresh.length;
       next = page.next;

@@ -7,6 +7,7 @@ import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Reasons } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
+import type { Balances } from './balances.ts';
 import type { Gamma } from './gamma.ts';
 import type { Metadata } from './metadata.ts';
 
@@ -28,7 +29,7 @@ export function pendingMetrics(registry: Registry) {
     }),
     source: new Gauge({
       name: 'fillstream_mempool_source',
-      help: '1 for the way in which pending transactions come',
+      help: '1 for the current source of pending transactions',
       labelNames: ['source'],
       registers,
     }),
@@ -40,19 +41,19 @@ export function pendingMetrics(registry: Registry) {
     }),
     dropped: new Counter({
       name: 'fillstream_pending_pushes_dropped_total',
-      help: 'pushed transactions or hashes that were not looked at, by reason',
+      help: 'pushed transactions or hashes that were dropped, by reason',
       labelNames: ['reason'],
       registers,
     }),
     ended: new Counter({
       name: 'fillstream_pending_matches_ended_total',
-      help: 'matches shown before they were final, by what became of them',
+      help: 'matches shown before they were final, by outcome',
       labelNames: ['outcome'],
       registers,
     }),
     restored: new Counter({
       name: 'fillstream_pending_matches_restored_total',
-      help: 'matches that were told to be never mined and then were mined',
+      help: 'matches that were voided as never mined and then mined',
       registers,
     }),
     head: new Gauge({
@@ -85,14 +86,14 @@ export function pendingMetrics(registry: Registry) {
     }),
     differences: new Counter({
       name: 'fillstream_calldata_differences_total',
-      help: 'fields of matches that final logs showed otherwise than FEED before',
+      help: 'fields of matches that differ between FEED and the final logs',
       labelNames: ['field'],
       registers,
     }),
   };
 }
 
-/** Sets the way in which pending transactions come. */
+/** Sets the current source of pending transactions. */
 export function setSource({ source }: PendingMetrics, name: string): void {
   source.reset();
   source.set({ source: name }, 1);
@@ -113,7 +114,7 @@ export function countMetadata(registry: Registry, metadata: Metadata, gamma: Gam
   };
   new Gauge({
     name: 'fillstream_metadata_requests',
-    help: 'requests to the metadata API since the start, by how they ended',
+    help: 'requests to the metadata API since the start, by outcome',
     labelNames: ['outcome'],
     registers,
     collect() {
@@ -194,7 +195,7 @@ export function countWriters(
   }
   new Gauge({
     name: 'fillstream_stream_unstored_seconds',
-    help: 'for how long JetStream has not stored the oldest message that was sent to it',
+    help: 'how long the oldest message sent to JetStream has not been stored',
     labelNames: ['stream'],
     registers: [registry],
     collect() {
@@ -205,9 +206,30 @@ export function countWriters(
   });
 }
 
+export function countBalances(registry: Registry, balances: Balances): void {
+  const registers = [registry];
+  new Gauge({
+    name: 'fillstream_balances',
+    help: 'balances since the start: read, failed calls, dropped because too many traders waited',
+    labelNames: ['outcome'],
+    registers,
+    collect() {
+      for (const [outcome, count] of Object.entries(balances.counts)) this.set({ outcome }, count);
+    },
+  });
+  new Gauge({
+    name: 'fillstream_balances_waiting',
+    help: 'traders whose balance is to be read',
+    registers,
+    collect() {
+      this.set(balances.waiting);
+    },
+  });
+}
+
 /** Whether ingest is ready: what its parts report, the connection to NATS, and whether JetStream stores. */
 export class Readiness {
-  /** By part; a part removes its own when it is well. */
+  /** Reasons by part; each part removes its own when it recovers. */
   readonly reasons: Record<string, string> = { final: 'catching up' };
   readonly #writers = new Map<string, Pick<StreamWriter, 'unstoredMs'>>();
   #nats: Pick<Nats, 'connected'> | undefined;

@@ -1,10 +1,9 @@
 /**
- * The live side of ingest: pending matches of known operators and matches of new blocks, shown in FEED
- * as soon as they are seen. It never touches LEDGER, and it may miss anything: the final blocks offer
- * every match to FEED once more. What waits here is bounded: when the metadata or JetStream are
- * slow, pending calls beyond a limit are left to their blocks, whose reading waits.
+ * Shows matches in FEED as soon as they are seen: pending calls of known operators, and matches of new
+ * blocks. It never writes to LEDGER and may miss matches, because final blocks offer every match to FEED
+ * again. Its queue is bounded: when metadata or JetStream is slow, pending calls beyond a limit are
+ * skipped and shown from their blocks.
  */
-
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
@@ -33,15 +32,15 @@ import type { Operators } from './operators.ts';
 import { type BlockTime, matchIdOf, type PendingMatches } from './pending.ts';
 import type { Rpc, Transaction } from './rpc.ts';
 
-/** Blocks behind the head that are still read for the feed; older ones come when they are final. */
+/** Blocks behind the head that are still read for the feed; older blocks are shown once final. */
 const HEADS_BEHIND_MAX = 4;
-/** Pending calls that wait for metadata or for the publisher; at 2 KB each, 2 MB. */
+/** Pending calls that wait for metadata or for FEED; at 2 KB each, 2 MB. */
 export const PENDING_WAITING_MAX = 1_000;
 
 const HEAD_TRIES_MAX = 5;
 const HEAD_RETRY_MS = 200;
 
-/** A head was told that the node does not have. */
+/** The node announced a head that it does not return. */
 class HeadMissingError extends Error {}
 
 export type PendingFeedOptions = {
@@ -54,16 +53,16 @@ export type PendingFeedOptions = {
   readonly metrics: PendingMetrics;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Newest block of LEDGER at the start; −1: none. What a final block held is not a head's to show. */
+  /** Newest block of LEDGER at startup, −1 for none. Matches up to it are not shown from heads. */
   readonly heldBlock: number;
-  /** Called for each new head that held matches which the mempool had not brought. */
+  /** Called for each new head with matches that the mempool had missed. */
   readonly onMissed: () => void;
 };
 
 export class PendingFeed {
   readonly #options: PendingFeedOptions;
   #head = 0;
-  /** Newest block that was read as a final one, by this process or an earlier one. */
+  /** Newest final block that was read, by this process or an earlier one. */
   #final: number;
   #wanted = 0;
   #reading: Promise<void> | undefined;
@@ -74,7 +73,7 @@ export class PendingFeed {
     this.#final = options.heldBlock;
   }
 
-  /** Shows a pending transaction if it is an operator's match. Never rejects on its content. */
+  /** Shows a pending transaction if it is an operator's match. Never rejects because of its content. */
   async pending(transaction: Transaction, source: MempoolSource): Promise<void> {
     const { chain, operators, pending } = this.#options;
     const exchange = transaction.to ?? '';
@@ -84,7 +83,7 @@ export class PendingFeed {
     if (this.#waiting >= PENDING_WAITING_MAX) return this.#refuse('busy');
     let match: ShownMatch;
     try {
-      match = this.#foretold(transaction, exchange);
+      match = this.#predicted(transaction, exchange);
     } catch (error) {
       if (!(error instanceof DecodeError)) throw error;
       return this.#refuse(error.reason);
@@ -99,7 +98,7 @@ export class PendingFeed {
     }
   }
 
-  /** Reads the blocks up to a new head and shows what the mempool missed; one at a time. */
+  /** Reads the blocks up to a new head, one at a time, and shows what the mempool missed. */
   head(number: number): void {
     this.#wanted = Math.max(this.#wanted, number);
     this.#reading ??= this.#readHeads().finally(() => {
@@ -107,7 +106,7 @@ export class PendingFeed {
     });
   }
 
-  /** Takes in a final block: operators, what became of pending matches, what was not shown yet. */
+  /** Processes a final block: operators, the outcome of pending matches, and matches not shown yet. */
   async final(facts: BlockFacts, shownFrom: number): Promise<void> {
     const { chain, feed, operators, pending, metrics, signal } = this.#options;
     const { block, matches } = facts;
@@ -123,12 +122,12 @@ export class PendingFeed {
       const message = await feed.show(shownInBlock(match, block.timestamp, chain.id, null));
       if (message !== undefined) metrics.shown.inc({ source: 'block' });
     }
-    // LEDGER must not go past a match that FEED may still lose with this process.
+    // LEDGER must not pass a block before FEED has stored its matches.
     if (matches.length > 0) await feed.flush();
   }
 
-  /** The match that a call will be if it is mined. Throws DecodeError. */
-  #foretold({ hash, from, nonce, input }: Transaction, exchange: string): ShownMatch {
+  /** The match that a call becomes if it is mined. Throws DecodeError. */
+  #predicted({ hash, from, nonce, input }: Transaction, exchange: string): ShownMatch {
     const { chain, metadata } = this.#options;
     const call: CalledMatch = decodeMatchCall(input, exchange as Hex, chain.id);
     const locate = (fill: CalledFill): ShownFill => {
@@ -167,7 +166,7 @@ export class PendingFeed {
     await pending.published(id, message);
   }
 
-  /** Reads up to the newest head that was told meanwhile. Never rejects on what a node answers. */
+  /** Reads up to the newest head announced meanwhile. Never rejects because of a node's answer. */
   async #readHeads(): Promise<void> {
     const { logger, signal } = this.#options;
     while (this.#head < this.#wanted && !signal.aborted) {
@@ -175,8 +174,8 @@ export class PendingFeed {
       try {
         await this.#readHead(next);
       } catch (error) {
-        logger.warn({ err: error, block: next }, 'head not read; its matches come when final');
-        // Forgotten too: it may have been a wrong number.
+        logger.warn({ err: error, block: next }, 'head not read; its matches are shown once final');
+        // The announced number may have been wrong.
         this.#wanted = this.#head;
         return;
       }
@@ -189,7 +188,7 @@ export class PendingFeed {
     const { rpc, chain, metadata, pending, signal, onMissed } = this.#options;
     const begun = pending.headBegins();
     let raw = await readBlock(rpc, chain, number);
-    // The endpoint that is asked may be behind the one that told the head.
+    // This endpoint may lag behind the one that announced the head.
     for (let tries = 1; raw === undefined && tries < HEAD_TRIES_MAX; tries += 1) {
       await delay(HEAD_RETRY_MS, undefined, { signal });
       raw = await readBlock(rpc, chain, number);
@@ -197,7 +196,7 @@ export class PendingFeed {
     if (raw === undefined) throw new HeadMissingError(`the node has no block ${number}`);
     const { block, matches } = await factsOf(raw, chain, {
       outcomeOf: (...token) => metadata.outcomeOf(...token),
-      // A head does not wait for the metadata API: what is not known comes when it is final.
+      // Heads do not wait for the metadata API; unknown tokens are resolved when the block is final.
       conditionOfToken: async (tokenId) => metadata.conditionOfKnownToken(tokenId),
     });
     const nonces = new Map(raw.block.transactions.map(({ hash, nonce }) => [hash, nonce]));
@@ -212,7 +211,7 @@ export class PendingFeed {
     );
   }
 
-  /** Shows a match of a block that may still be replaced. True when it was not shown before. */
+  /** Shows a match of a block that may still be replaced. True unless it was shown before. */
   async #showMined(
     match: LocatedMatch,
     block: BlockTime,
@@ -222,7 +221,7 @@ export class PendingFeed {
     const { sender, txHash } = match;
     const id = matchIdOf(match);
     if (nonce === undefined || feed.has(id) || block.number <= this.#final) return false;
-    // What cannot be kept an eye on comes when it is final.
+    // A match that cannot be tracked is shown once final.
     if (!pending.makeRoom()) return false;
     const { timestamp: minedTime } = block;
     const sent = { sender: sender as Hex, nonce };
@@ -240,7 +239,7 @@ export class PendingFeed {
   }
 }
 
-/** `sent` is null where the block is final. */
+/** `sent` is null if the block is final. */
 function shownInBlock(
   match: LocatedMatch,
   blockTime: number,

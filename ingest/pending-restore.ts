@@ -1,7 +1,7 @@
 /**
- * After a restart: what FEED holds of matches that were shown before they were final, so that no void is lost
- * with the process. Shown, neither voided nor in LEDGER: still open. Voided as never mined and not
- * restored: waited for, as far back as FEED goes.
+ * Restores, after a restart, the matches that FEED showed before they were final, so that no void is
+ * lost with the process. Shown, and neither voided nor in LEDGER: still open. Voided as never mined and
+ * not restored: may still be mined, as far back as FEED reaches.
  */
 import { z } from 'zod';
 import type { Nats } from '../infra/nats/connection.ts';
@@ -25,7 +25,7 @@ const READ_MESSAGES = 10_000;
 /** LEDGER stores a match after FEED does; the servers' clocks may differ. */
 const CLOCK_MS = 10_000;
 
-/** Reads FEED from a time on into the writer's memory and the table of pending matches. */
+/** Reads FEED since a time into the writer's memory and the table of pending matches. */
 export async function restoreFeed(
   nats: Nats,
   sinceMs: number,
@@ -49,7 +49,7 @@ export async function restoreFeed(
     if (event.kind !== 'void') continue;
     const match = shown.get(event.matchId)?.match;
     shown.delete(event.matchId);
-    // The match may be older than what was read: neither it nor its void may come again.
+    // The match may be older than the messages read here; neither it nor its void may be shown again.
     feed.remember(event.matchId);
     if (event.reason !== 'never_mined' || restored.has(event.matchId)) continue;
     pending.takeUpVoided(event, match);
@@ -103,7 +103,7 @@ async function finalSince(
   return ids;
 }
 
-/** Undefined where the message is none of ours: it is nobody's match. */
+/** Undefined if the message is not a FEED event. */
 function decoded(message: TailMessage): FeedEvent | undefined {
   try {
     return decodeFeedEvent(message.data);

@@ -1,10 +1,12 @@
 /**
- * Matches that were shown before they were final, from the mempool or from a new block, until final
- * blocks say what became of them. Judged by final blocks only, after the blocks were read in order: a
- * nonce that is used up by then without the match in those blocks means reverted or replaced, and the
- * receipt says which. Time is the chain's: a node that is down, or a clock that is wrong, voids nothing.
- * Invariant: every match that was shown early is in this table until it is final or void; the table is
- * bounded: what does not fit is not shown early, or is given up as unconfirmed once a block held it.
+ * Matches that were shown before they were final, from the mempool or a new block, until final blocks
+ * decide. Only final blocks do, once they were read in order: if the nonce is used up and the match is
+ * in none of them, it was reverted or replaced, and the receipt says which. Time is the chain's, so a
+ * node that is down or a wrong clock never voids a match.
+ *
+ * Invariant: every match that was shown early stays in this table until it is final or void. The table is
+ * bounded: a match that does not fit is not shown early, or, once a block contained it, is dropped as
+ * unconfirmed.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -21,13 +23,13 @@ import type { FeedWriter } from './feed.ts';
 import type { MempoolNode } from './mempool-node.ts';
 import type { PendingMetrics } from './metrics.ts';
 
-/** At 10 matches a second half an hour of them; at 500 the 20 s that they need to be final. */
+/** Half an hour at 10 matches per second; at 500 per second the 20 s that they need to be final. */
 export const PENDING_MATCHES_MAX = 20_000;
-/** Voided as never mined, and waited for in case they are mined after all. */
+/** Matches that were voided as never mined and may still be mined. */
 export const VOIDED_MATCHES_MAX = 10_000;
-/** Newest final matches whose late pushes are known as such: 15 minutes of them at 10 a second. */
+/** Final matches whose late pushes are recognized: 15 minutes at 10 matches per second. */
 const FINAL_MAX = 10_000;
-/** Final blocks in a row whose node knows no receipt before a match counts as replaced. */
+/** Consecutive final blocks without a receipt after which a match counts as replaced. */
 const ABSENT_MIN = 2;
 const JUDGE_MS = 500;
 
@@ -37,17 +39,17 @@ export type Shown = {
   readonly sender: string;
   readonly nonce: number;
   readonly detectedAtMs: number;
-  /** Timestamp of the block that showed it; left out where the mempool did. */
+  /** Timestamp of the block that contained it; missing if it came from the mempool. */
   readonly minedTime?: number;
 };
 
 /** A shown match that is not final yet. */
 type OpenMatch = Shown & {
-  /** Heads whose reading had begun when it was shown. */
+  /** Number of heads whose reading had begun when it was shown. */
   readonly heads: number;
   /** Undefined while it is being published. */
   match: FeedMatch | undefined;
-  /** What final blocks held of its transaction meanwhile. */
+  /** Matches of its transaction that a final block contained meanwhile. */
   final: readonly LocatedMatch[];
   /** Timestamp of its block, or of the first head that was read after it was shown. */
   sinceTime: number | undefined;
@@ -107,7 +109,7 @@ class OpenMatches {
   }
 }
 
-/** Voided as never mined; `match` where it is known, to be compared. */
+/** Voided as never mined; `match`, if known, is compared when it is mined after all. */
 type Voided = { readonly told: FeedVoid; readonly match: FeedMatch | undefined };
 
 export type BlockTime = { readonly number: number; readonly timestamp: number };
@@ -115,7 +117,7 @@ export type BlockTime = { readonly number: number; readonly timestamp: number };
 export type PendingOptions = {
   readonly feed: Pick<FeedWriter, 'tell'>;
   readonly node: Pick<MempoolNode, 'transactionCount' | 'receipt'>;
-  /** How long the chain may go on without a match before it counts as never mined. */
+  /** Seconds of chain time without the match after which it counts as never mined. */
   readonly secondsMax: number;
   readonly metrics: PendingMetrics;
   readonly logger: Logger;
@@ -141,10 +143,10 @@ export class PendingMatches {
     return this.#open.size;
   }
 
-  /** Makes room for one more. False when nothing can be given up: the match must not be shown. */
+  /** Makes room for one more match. False if there is none: the match must not be shown. */
   makeRoom(): boolean {
     if (this.#open.size < PENDING_MATCHES_MAX) return true;
-    // While old blocks are caught up with, matches in new blocks wait long to be final here.
+    // During a catch-up, matches of new blocks wait a long time for their final block.
     for (const entry of this.#open.values()) {
       if (!entry.mined) continue;
       this.#end(entry, 'unconfirmed');
@@ -153,17 +155,17 @@ export class PendingMatches {
     return false;
   }
 
-  /** True where a final block held the transaction not long ago: whoever offers it is late. */
+  /** True if a recent final block contained the transaction: this push of it is late. */
   isFinal(txHash: string): boolean {
     return this.#finals.has(txHash);
   }
 
-  /** Before a match is published. */
+  /** Call this before a match is published. */
   track(shown: Shown): void {
     this.#add({ ...newEntry(shown), heads: this.#heads });
   }
 
-  /** After it was published; undefined: it was not, as it had been shown before. */
+  /** Call this after publishing; `match` is undefined if it had been shown before. */
   async published(id: string, match: FeedMatch | undefined): Promise<void> {
     const entry = this.#open.get(id);
     if (entry === undefined) return;
@@ -172,17 +174,17 @@ export class PendingMatches {
     if (entry.final.length > 0) await this.#settle(entry, match, entry.final);
   }
 
-  /** Takes up a match that an earlier process showed. */
+  /** Restores a match that an earlier process showed. */
   takeUp(shown: Shown, match: FeedMatch): void {
     this.#add({ ...newEntry(shown), heads: this.#heads, match, mined: !match.pending });
   }
 
-  /** Takes up a match that an earlier process voided as never mined. */
+  /** Restores a match that an earlier process voided as never mined. */
   takeUpVoided(told: FeedVoid, match: FeedMatch | undefined): void {
     this.#voided.set(told.matchId, { told, match });
   }
 
-  /** Before a head is read; the answer goes to `head` with what was read. */
+  /** Call this before a head is read, and pass the result to `head`. */
   headBegins(): number {
     this.#heads += 1;
     return this.#heads;
@@ -190,8 +192,8 @@ export class PendingMatches {
 
   /**
    * A block that is not final yet was read, with matches in these transactions. Only a block above all
-   * heads before it tells the time, and only to matches that were shown before its reading `begun`: an
-   * older time would make the limit end too early.
+   * earlier heads sets the time, and only for matches that were shown before its reading `begun`: an
+   * older time would end the limit too early.
    */
   head({ number, timestamp }: BlockTime, txHashes: Iterable<string>, begun: number): void {
     const isNewest = number > this.#head;
@@ -208,7 +210,7 @@ export class PendingMatches {
     }
   }
 
-  /** A final block was read; blocks come in order. */
+  /** A final block was read. Call this in block order. */
   async final(block: BlockTime, matches: readonly LocatedMatch[]): Promise<void> {
     for (const { txHash } of matches) this.#finals.set(txHash, true);
     const byTransaction = Map.groupBy(matches, ({ txHash }) => txHash as string);
@@ -225,20 +227,20 @@ export class PendingMatches {
     this.#final = { number: block.number, timestamp: block.timestamp };
   }
 
-  /** Judges by each new final block until the signal aborts. */
+  /** Judges after each new final block until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
         await this.judge();
       } catch (error) {
         if (signal.aborted) return;
-        this.#options.logger.warn({ err: error }, 'pending matches not checked, trying again');
+        this.#options.logger.warn({ err: error }, 'pending matches could not be checked, retrying');
       }
       await delay(JUDGE_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 
-  /** Looks, by the newest final block, for what will not happen. Rejects when the node does not answer. */
+  /** Voids the matches that the newest final block rules out. Rejects if the node does not answer. */
   async judge(): Promise<void> {
     const block = this.#final;
     if (block === undefined || block.number === this.#judged) return;
@@ -262,7 +264,7 @@ export class PendingMatches {
     this.#judged = block.number;
   }
 
-  /** The nonce was used up to that block, and the match was in none of these blocks. */
+  /** The nonce was used by that block, and the match was in none of the blocks up to it. */
   async #judgeUsed(entry: OpenMatch, block: BlockTime): Promise<void> {
     const receipt = await this.#options.node.receipt(entry.txHash);
     if (receipt === undefined) {
@@ -291,18 +293,18 @@ export class PendingMatches {
     for (const { field } of found) metrics.differences.inc({ field });
     logger.error(
       { txHash, differences: found },
-      'a match is not as it was shown; the final one counts',
+      'a match differs from what was shown; the final one counts',
     );
   }
 
   async #void(entry: OpenMatch, reason: VoidReason): Promise<void> {
-    // A final block may have settled it while the node was asked.
+    // A final block may have settled it during the request.
     if (entry.match === undefined || this.#open.get(entry.id) !== entry) return;
     this.#end(entry, reason);
     const { feed, logger } = this.#options;
     const told: FeedVoid = { kind: 'void', reason, ...about(entry, entry.match) };
     if (reason === 'never_mined') this.takeUpVoided(told, entry.match);
-    logger.info({ matchId: entry.id, reason }, 'a match that was shown did not happen');
+    logger.info({ matchId: entry.id, reason }, 'a match that was shown never settled');
     await feed.tell(told);
   }
 
@@ -327,7 +329,7 @@ export class PendingMatches {
   }
 }
 
-/** What a void or restored message carries of its match: all that filters look at. */
+/** The part of a match that void and restored messages carry: everything that filters look at. */
 function about(entry: OpenMatch, match: FeedMatch) {
   const traders = [match.taker, ...match.makers].map(({ trader }) => trader.address);
   return {
@@ -343,13 +345,13 @@ function about(entry: OpenMatch, match: FeedMatch) {
   };
 }
 
-/** A clock that was set back meanwhile would give a negative time, which says nothing. */
+/** Ignores a negative time: the clock was set back meanwhile. */
 function observe(histogram: { observe(seconds: number): void }, sinceMs: number): void {
   const seconds = (Date.now() - sinceMs) / 1_000;
   if (seconds >= 0) histogram.observe(seconds);
 }
 
-/** What is compared of a fill in final logs; `order` and place do not matter. */
+/** The compared part of a fill in final logs. */
 export type FinalFill = {
   readonly orderHash: string;
   readonly trader: string;

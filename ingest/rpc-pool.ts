@@ -25,34 +25,34 @@ const DOUBT_MS = 2_000;
 /** Weight of the newest request in a node's error share and latency. */
 const NEWEST = 0.1;
 
-/** Why a chain node's answer was not taken; the class decides what happens next. */
+/** Why a chain node's answer was not accepted; the class decides what happens next. */
 export type RpcErrorClass =
-  /** No connection, or it broke. */
+  /** The connection failed or broke. */
   | 'network'
   | 'timeout'
-  /** 429, or its JSON-RPC counterpart: not asked again before `retryAfterMs`. */
+  /** 429 or its JSON-RPC counterpart: no request before `retryAfterMs` is over. */
   | 'rate_limited'
   /** Any other HTTP status than 200. */
   | 'http'
   /** Not JSON: cut off, or an error page. */
   | 'malformed'
-  /** JSON of another shape than asked for. */
+  /** JSON of an unexpected shape. */
   | 'shape'
   /** A JSON-RPC error; `code` says which. */
   | 'refused'
-  /** The node does not have (yet) what another answer says exists. */
+  /** The node does not have something yet that exists according to another answer. */
   | 'lagging'
-  /** Well formed, but it contradicts another answer: logs and bloom, block and parent. */
+  /** Well formed, but contradicts another answer: logs and bloom, block and parent. */
   | 'inconsistent'
-  /** The node is of another chain: a configuration error, never retried. */
+  /** The node belongs to another chain: a configuration error, never retried. */
   | 'wrong_chain';
 
-/** A request to the chain node failed. Only `wrong_chain` is not worth another attempt. */
+/** A request to the chain node failed. Every class but `wrong_chain` is worth another attempt. */
 export class RpcError extends Error {
   readonly class: RpcErrorClass;
-  /** Of a JSON-RPC error or an HTTP status; 0 where there is none. */
+  /** Code of a JSON-RPC error or HTTP status; 0 for neither. */
   readonly code: number;
-  /** How long to wait at least; 0 where the node said nothing. */
+  /** Minimum wait that the node requested; 0 if it did not. */
   readonly retryAfterMs: number;
 
   constructor(
@@ -103,7 +103,7 @@ class Endpoint {
     this.#url.password = '';
   }
 
-  /** A result or an RpcError for each call, in their order. Throws RpcError when all of it failed. */
+  /** A result or an RpcError for each call, in their order. Throws RpcError if the request failed. */
   async send(calls: readonly RpcCall[]): Promise<readonly unknown[]> {
     const requests = calls.map((call) => ({ jsonrpc: '2.0', id: ++lastId, ...call }));
     const single = requests.length === 1;
@@ -145,7 +145,7 @@ class Endpoint {
     try {
       return JSON.parse(text);
     } catch (cause) {
-      throw new RpcError('malformed', `${text.length} characters that are no JSON`, { cause });
+      throw new RpcError('malformed', `${text.length} characters that are not JSON`, { cause });
     }
   }
 }
@@ -158,7 +158,7 @@ function statusError({ status, headers }: Response): RpcError {
   if (status !== TOO_MANY_REQUESTS)
     return new RpcError('http', `status ${status}`, { code: status });
   const given = headers.get('retry-after') ?? '';
-  // Seconds, or a date; a clock that is wrong must not stop us for hours.
+  // Seconds or a date, limited so that a wrong clock does not stop us for hours.
   const waitMs = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - Date.now();
   const retryAfterMs = Number.isFinite(waitMs) ? waitMs : RATE_LIMIT_MS;
   return new RpcError('rate_limited', 'status 429', {
@@ -169,9 +169,9 @@ function statusError({ status, headers }: Response): RpcError {
 
 function answersOf(body: unknown, single: boolean): ReadonlyMap<unknown, Answer> {
   const parsed = z.array(Answer).safeParse(Array.isArray(body) ? body : [body]);
-  if (!parsed.success) throw new RpcError('shape', 'no JSON-RPC answer');
+  if (!parsed.success) throw new RpcError('shape', 'not a JSON-RPC answer');
   const [first] = parsed.data;
-  // One error in place of a batch: the node takes no batches, or none of this size.
+  // One error instead of a batch: the node accepts no batches, or none of this size.
   if (!single && !Array.isArray(body) && first?.error) throw refusal(first.error, 'batch');
   // An error that cannot name its request has id null.
   if (single && first?.error && first.id === null) throw refusal(first.error, 'request');
@@ -193,7 +193,7 @@ function refusal(error: { readonly code: number; readonly message: string }, wha
 }
 
 export type PoolOptions = {
-  /** The chain that every node must be of; not checked when left out. */
+  /** The chain that every node must belong to; not checked if missing. */
   readonly chainId?: number;
   readonly registry?: Registry;
   readonly logger?: Logger;
@@ -203,7 +203,7 @@ type Item = {
   readonly call: RpcCall;
   readonly accept: (result: unknown) => void;
   readonly reject: (error: unknown) => void;
-  /** Of the node that was asked last. */
+  /** From the node that was asked last. */
   error?: RpcError;
 };
 
@@ -214,9 +214,9 @@ type Node = {
   errorShare: number;
   latencyMs: number;
   coolUntilMs: number;
-  /** Until then it is asked after those that are not in doubt. */
+  /** Until then, nodes that are not in doubt are preferred. */
   doubtUntilMs: number;
-  /** Said 429: not asked at all before `coolUntilMs`. */
+  /** Answered 429: gets no request before `coolUntilMs`. */
   limited: boolean;
 };
 
@@ -271,8 +271,8 @@ export class RpcPool {
   }
 
   /**
-   * The first answer that `parse` takes, from the healthiest node on; `parse` throws RpcError for one
-   * that it does not believe. Rejects with the last node's RpcError when none gave one.
+   * The first answer that `parse` accepts, starting with the healthiest node; `parse` throws RpcError to
+   * reject an answer. Rejects with the last node's RpcError if none was accepted.
    */
   call<T>(call: RpcCall, parse: (result: unknown) => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -282,7 +282,7 @@ export class RpcPool {
     return promise;
   }
 
-  /** What each node says, asked apart: a value, or why it gave none. */
+  /** Asks every node: its value, or why it returned none. */
   async everyone<T>(call: RpcCall, parse: (result: unknown) => T) {
     const ask = async (node: Node) => {
       const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -293,7 +293,7 @@ export class RpcPool {
     return Promise.allSettled(this.#nodes.map(ask));
   }
 
-  /** Answers did not fit together, and nobody knows whose are wrong: the next attempt asks others first. */
+  /** Call this when answers contradict each other and it is unclear which are wrong: others go first. */
   doubt(): void {
     const [first] = this.#ranked();
     if (first === undefined) return;
@@ -330,7 +330,7 @@ export class RpcPool {
     }
   }
 
-  /** Asks one node; resolves with the items that it did not answer well, each with its error. */
+  /** Asks one node; resolves with the items that failed, each with its error. */
   async #ask(node: Node, items: readonly Item[]): Promise<readonly Item[]> {
     const startedMs = performance.now();
     const left: Item[] = [];
@@ -363,7 +363,7 @@ export class RpcPool {
       return true;
     } catch (error) {
       if (!(error instanceof RpcError)) {
-        // A fault of the caller's parser, no answer of a node: nobody else is asked.
+        // A fault of the caller's parser, not of a node: no other node is asked.
         item.reject(error);
         return true;
       }
@@ -373,7 +373,7 @@ export class RpcPool {
     }
   }
 
-  /** Asks a node once which chain it is of. */
+  /** Asks a node once which chain it belongs to. */
   async #identify(node: Node): Promise<void> {
     const { chainId, logger } = this.#options;
     if (node.state === 'right_chain') return;
@@ -384,7 +384,7 @@ export class RpcPool {
     if (!Number.isSafeInteger(actual)) throw new RpcError('shape', 'eth_chainId');
     node.state = actual === chainId ? 'right_chain' : 'wrong_chain';
     if (node.state === 'right_chain') return;
-    const message = `${label} is a node of chain ${actual}, not of ${chainId}: see CHAIN, RPC_URL`;
+    const message = `${label} belongs to chain ${actual}, not ${chainId}: see CHAIN, RPC_URL`;
     logger?.error({ endpoint: label, actual, expected: chainId }, message);
     throw new RpcError('wrong_chain', message);
   }
@@ -398,7 +398,7 @@ export class RpcPool {
 
   #failed(node: Node, error: RpcError): void {
     this.#errors?.inc({ endpoint: node.endpoint.label, class: error.class });
-    // An honest "no" is an answer: another node may know more, but this one is well.
+    // A refusal is an answer: another node may know more, but this one is healthy.
     if (error.class === 'refused') return;
     node.failures += 1;
     node.errorShare += NEWEST * (1 - node.errorShare);
@@ -408,8 +408,8 @@ export class RpcPool {
   }
 
   /**
-   * Whom to ask, best first: the cooling ones last, those that may not be asked left out. Equals in
-   * the order of RPC_URL, so that answers that must fit together come from one node.
+   * The nodes to ask, best first: cooling ones last, rate-limited ones and those of another chain not at
+   * all. Equals keep the order of RPC_URL, so that answers that must fit together come from one node.
    */
   #ranked(): readonly Node[] {
     const now = performance.now();
@@ -431,7 +431,7 @@ export class RpcPool {
     }
     const untilMs = Math.min(...usable.map((node) => node.coolUntilMs));
     const retryAfterMs = Math.max(untilMs - performance.now(), COOL_MIN_MS);
-    return new RpcError('rate_limited', 'no endpoint may be asked now', { retryAfterMs });
+    return new RpcError('rate_limited', 'every endpoint is rate limited', { retryAfterMs });
   }
 
   async #turn(): Promise<void> {
@@ -441,7 +441,7 @@ export class RpcPool {
   }
 }
 
-/** Doublings of the latency; a node that was never asked is not preferred for it. */
+/** Doublings of the latency; an unknown latency is no advantage. */
 function speed({ latencyMs }: Node): number {
   return latencyMs === 0 ? 0 : Math.round(Math.log2(Math.max(latencyMs, 1) / 8));
 }
@@ -451,8 +451,8 @@ function restMs(node: Node, now: number): number {
 }
 
 /**
- * How many calls of this kind travel in one request. A node works through a batch one by one and answers
- * with all of it at once: what is large or slow goes alone or with a few others.
+ * How many calls of this kind share one request. A node processes a batch call by call and answers at
+ * the end, so large or slow calls go alone or with a few others.
  */
 function togetherMax({ call: { method, params } }: Item): number {
   if (method === 'eth_getLogs' || method === 'eth_getBlockReceipts') return 1;
@@ -460,7 +460,7 @@ function togetherMax({ call: { method, params } }: Item): number {
   return isWhole ? WHOLE_BLOCKS_MAX : Number.POSITIVE_INFINITY;
 }
 
-/** Each URL with its host, numbered where several share one. */
+/** Each URL with its host, numbered if several share it. */
 function labelled(urls: readonly string[]): readonly (readonly [string, string])[] {
   const seen = new Map<string, number>();
   return urls.map((url) => {

@@ -1,7 +1,7 @@
 /**
- * The chain over JSON-RPC: the few calls that ingest needs, parsed at the edge. Every answer is held
- * against what is known of its block before it is taken; one that does not fit is asked for again at
- * the next endpoint (rpc-pool.ts). A block that no endpoint has yet is `undefined`, never an empty one.
+ * The chain over JSON-RPC: the few calls that ingest needs, and their shapes. Every answer is compared
+ * with what is known about its block; if it does not fit, the next endpoint is asked (rpc-pool.ts). A
+ * block that no endpoint has yet is `undefined`, never an empty one.
  */
 import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToHex } from 'viem';
 import { z } from 'zod';
@@ -67,7 +67,7 @@ export type Block = z.infer<typeof Block>;
 const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: Logs });
 const MinedTransaction = Transaction.extend({ blockHash: Data });
 
-/** What a search for logs looks for; addresses in lower case. */
+/** Filter of a search for logs; addresses in lower case. */
 export type LogFilter = {
   readonly addresses: readonly string[];
   readonly topics: readonly Hex[];
@@ -79,24 +79,24 @@ export type Rpc = {
   block(number: number): Promise<Block | undefined>;
   /** Rejects with class `lagging` while no endpoint has it. */
   header(number: number): Promise<Header>;
-  /** Logs of the watched contracts in one block, in log order. Rejects when the node lacks it. */
+  /** Logs of the watched contracts in one block, in log order. Rejects if the node lacks the block. */
   logs(blockHash: Hex, addresses: readonly string[]): Promise<readonly ChainLog[]>;
-  /** Logs of a range as one endpoint gave them; `check` throws RpcError to have the next one asked. */
+  /** Logs of a range from one endpoint; the next one is asked if `check` throws RpcError. */
   rangeLogs(
     range: { readonly from: number; readonly to: number; readonly filter: LogFilter },
     check: (logs: readonly RangeLog[]) => void,
   ): Promise<readonly RangeLog[]>;
-  /** Every log of a block, from its receipts; believed only when they explain the header's bloom. */
+  /** Every log of a block, from its receipts; accepted only if they explain the header's bloom. */
   receiptLogs(header: Header): Promise<readonly RangeLog[]>;
-  /** The most that any endpoint which knows the block has of its logs. */
+  /** The longest list of a block's logs that any endpoint returns. */
   logsByHash(blockHash: Hex, filter: LogFilter): Promise<readonly RangeLog[]>;
   /** A transaction of this block. */
   transaction(hash: Hex, blockHash: Hex): Promise<Transaction>;
-  /** What each endpoint that answers says the hash of a block is; undefined: it has no such block. */
+  /** The hash of a block at each endpoint that answers; undefined if it has no such block. */
   hashesOf(number: number): Promise<readonly (string | undefined)[]>;
   /** ERC-20 balance at the end of a block. */
   balance(token: Hex, owner: Hex, blockNumber: number): Promise<bigint>;
-  /** Answers contradicted each other: ask another endpoint first for a while. */
+  /** Call this after contradictory answers: another endpoint is preferred for a while. */
   doubt(): void;
 };
 
@@ -109,7 +109,7 @@ export const WATCHED_TOPICS: readonly Hex[] = [
   TOPICS.conditionResolution,
 ];
 
-/** Endpoints of one chain, by comma. Nothing is asked before the first call. */
+/** A comma-separated list of endpoints of one chain. Sends no request before the first call. */
 export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
   const pool = new RpcPool(urls.split(','), options);
   const block = (number: number, full: boolean): RpcCall => ({

@@ -68,13 +68,13 @@ export type TokenPair = readonly [string, string];
 type Place = {
   readonly conditionId: Hash;
   readonly outcomeIndex: 0 | 1;
-  /** The chain's own word, which metadata never overrides. */
+  /** Derived from the condition id, so metadata never overrides it. */
   readonly isDerived: boolean;
 };
 
 export class TokenMap {
   readonly #collateralOf: ReadonlyMap<string, Hex>;
-  /** Every collateral that position ids of this chain may contain. */
+  /** Every collateral that position ids on this chain may contain. */
   readonly #collaterals: readonly Hex[];
   readonly #logger: Logger;
   readonly #pairs = new LRUCache<string, TokenPair>({ max: PAIRS_MAX });
@@ -87,7 +87,7 @@ export class TokenMap {
     this.#logger = logger;
   }
 
-  /** Which outcome of the condition the token is; undefined where nothing tells. */
+  /** The outcome of the condition that the token stands for; undefined if unknown. */
   outcomeOf(conditionId: string, tokenId: string, exchange: string): 0 | 1 | undefined {
     const place = this.#places.get(tokenId);
     if (place?.conditionId === conditionId) return place.outcomeIndex;
@@ -112,20 +112,20 @@ export class TokenMap {
     return this.#derived(conditionId, this.#collateralOf.get(exchange) ?? first);
   }
 
-  /** Markets whose metadata names other tokens than the chain derives, or in another order. */
+  /** Number of markets whose metadata contradicts the derived tokens or their order. */
   get mismatches(): number {
     return this.#mismatched.size;
   }
 
   /**
-   * The listing as the chain orders its outcomes, its tokens now known. Where they are not those of
-   * the condition, that is counted and logged, and the listing stays as it is.
+   * Remembers the tokens of a listing and returns it with the chain's order of outcomes. If the tokens
+   * are not those of the condition, that is counted and logged, and the listing is returned unchanged.
    */
   listed(listing: Listing): Listing {
     const [first, second] = listing.tokenIds;
     const pair = this.#derivedPair(listing) ?? this.#fitting(listing);
     if (pair === undefined) {
-      this.#mismatch(listing, 'metadata names other tokens than the chain derives');
+      this.#mismatch(listing, 'metadata names other tokens than the chain');
       this.#place(listing.conditionId, listing.tokenIds, false);
       return listing;
     }
@@ -141,7 +141,7 @@ export class TokenMap {
     this.#place(listing.conditionId, listing.tokenIds, false);
   }
 
-  /** The listing's tokens in the chain's order, where both were derived before. */
+  /** The listing's tokens in the chain's order, if both were derived before. */
   #derivedPair({ conditionId, tokenIds: [first, second] }: Listing): TokenPair | undefined {
     const [one, other] = [this.#places.get(first), this.#places.get(second)];
     for (const place of [one, other]) {
@@ -151,7 +151,7 @@ export class TokenMap {
   }
 
   #fitting({ conditionId, tokenIds, negRisk }: Listing): TokenPair | undefined {
-    // The first collateral of a chain is that of ordinary markets: the likely one goes first.
+    // The first collateral of a chain is that of ordinary markets; the likely one goes first.
     const [ordinary = '0x', ...others] = this.#collaterals;
     for (const collateral of negRisk ? [...others, ordinary] : this.#collaterals) {
       const pair = this.#derived(conditionId, collateral);

@@ -1,8 +1,9 @@
 /**
- * Tokens whose market neither calldata nor derivation tells: the metadata API is asked, for a bounded
- * time, because LEDGER waits meanwhile. A token that nobody knows is given up after `waitMs` and left
- * alone for a while; an outage of the service is waited for once, not once for each token. What is
- * given up is refused by the caller, kept raw, and reported when its market appears after all.
+ * Tokens whose market neither calldata nor derivation reveals. The metadata API is asked for a limited
+ * time, because LEDGER waits meanwhile. A token that it does not know is given up after `waitMs` and not
+ * requested again for a while; an outage of the service is waited for once, not once per token. The
+ * caller refuses matches of tokens that were given up and keeps them raw; a market that appears later is
+ * reported.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -14,14 +15,14 @@ import { GammaError } from './gamma-http.ts';
 const WAIT_MS = 30_000;
 const RETRY_MIN_MS = 250;
 const RETRY_MAX_MS = 4_000;
-/** How long a token that nobody knew is refused without asking again. */
+/** How long a token that the service did not know is refused without another request. */
 const GIVEN_UP_MS = 600_000;
 const TOKENS_MAX = 100_000;
 const RETRY_TOKENS_MAX = 50;
 
 export type UnknownTokensOptions = {
   readonly fetch: (tokenIds: readonly string[]) => Promise<ReadonlyMap<string, Listing>>;
-  /** Takes in a listing that was found. */
+  /** Called with each listing that was found. */
   readonly onListing: (listing: Listing) => Promise<void>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -32,12 +33,12 @@ export class UnknownTokens {
   readonly #options: UnknownTokensOptions;
   readonly #waitMs: number;
   readonly #asking = new Map<string, Promise<Hash | undefined>>();
-  /** Token → until when it is refused without asking (monotonic milliseconds). */
+  /** Token → until when it is refused without a request (monotonic milliseconds). */
   readonly #givenUp = new Map<string, number>();
-  /** Since when the service has not answered any of these questions. */
+  /** Since when the service has answered none of these requests. */
   #unansweredSinceMs: number | undefined;
-  #questions = 0;
-  /** Tokens given up whose market appeared later: their matches are in LEDGER as refused only. */
+  #requests = 0;
+  /** Number of tokens whose market appeared after their matches were refused. */
   foundLate = 0;
 
   constructor(options: UnknownTokensOptions) {
@@ -45,17 +46,17 @@ export class UnknownTokens {
     this.#waitMs = options.waitMs ?? WAIT_MS;
   }
 
-  /** Tokens that were given up and are not known to this day. */
+  /** Number of tokens that were given up and are still unknown. */
   get givenUp(): number {
     return this.#givenUp.size;
   }
 
-  /** Tokens that are being waited for. */
+  /** Number of tokens that are being waited for. */
   get waiting(): number {
     return this.#asking.size;
   }
 
-  /** The market of a token; undefined when the service does not tell in time. Never rejects. */
+  /** The market of a token; undefined if the service does not return it in time. Never rejects. */
   find(tokenId: string): Promise<Hash | undefined> {
     if (performance.now() < (this.#givenUp.get(tokenId) ?? 0)) return Promise.resolve(undefined);
     const asking = this.#asking.get(tokenId) ?? this.#ask(tokenId);
@@ -63,13 +64,13 @@ export class UnknownTokens {
     return asking;
   }
 
-  /** Asks once more for some of the tokens that were given up, the oldest first. Throws GammaError. */
+  /** Requests some of the tokens that were given up again, the oldest first. Throws GammaError. */
   async retry(): Promise<void> {
     const tokenIds = [...this.#givenUp.keys()].slice(0, RETRY_TOKENS_MAX);
     if (tokenIds.length === 0) return;
     const found = await this.#options.fetch(tokenIds);
     for (const listing of new Set(found.values())) await this.#options.onListing(listing);
-    // What is still unknown goes to the end of the line.
+    // Tokens that are still unknown go to the end of the queue.
     for (const tokenId of tokenIds) {
       const until = this.#givenUp.get(tokenId);
       if (until === undefined) continue;
@@ -86,7 +87,7 @@ export class UnknownTokens {
       const { conditionId } = listing;
       this.#options.logger.error(
         { tokenId, conditionId },
-        'the market of refused matches is known now: a rebuild from their block places them',
+        'the market of refused matches is known now: a rebuild from their block adds them',
       );
     }
   }
@@ -117,14 +118,14 @@ export class UnknownTokens {
     return undefined;
   }
 
-  /** One question, given up itself when the wait is over: the service's own pace may be slower. */
+  /** One request, given up when the wait is over: the service's own pace may be slower. */
   async #attempt(tokenId: string): Promise<Listing | undefined> {
     const { fetch, signal } = this.#options;
     const begunAt = performance.now();
     const leftMs = this.#waitMs - (begunAt - (this.#unansweredSinceMs ?? begunAt));
-    // In an outage that was waited for already, one open question is enough to notice its end.
-    if (leftMs <= 0 && this.#questions > 0) return undefined;
-    this.#questions += 1;
+    // During an outage that was waited for already, one open request is enough to notice its end.
+    if (leftMs <= 0 && this.#requests > 0) return undefined;
+    this.#requests += 1;
     const answer = fetch([tokenId]).then(
       (found) => {
         this.#unansweredSinceMs = undefined;
@@ -137,7 +138,7 @@ export class UnknownTokens {
       },
     );
     const answered = answer.finally(() => {
-      this.#questions -= 1;
+      this.#requests -= 1;
     });
     answered.catch(() => undefined);
     const timer = new AbortController();
@@ -160,7 +161,7 @@ export class UnknownTokens {
     );
     this.#givenUp.delete(tokenId);
     const isOutage = this.#unansweredSinceMs !== undefined;
-    // What an outage kept from us is asked for again as soon as the service is back.
+    // After an outage the token is requested again as soon as the service is back.
     this.#givenUp.set(tokenId, isOutage ? 0 : performance.now() + GIVEN_UP_MS);
     const oldest = this.#givenUp.keys().next();
     if (this.#givenUp.size > TOKENS_MAX && !oldest.done) this.#givenUp.delete(oldest.value);

@@ -188,7 +188,7 @@ describe(`backfill (CHAIN_SEED=${SEED})`, () => {
     await withLedger('wrong', async ({ ingest }) => {
       const wrong = ingest('backfill --from-block 0', { CHAIN: 'polygon', LOG_LEVEL: 'error' });
       expect(await wrong.exit).toBe(1);
-      expect(JSON.stringify(wrong.lines)).toMatch(/is a node of chain 31337, not of 137/);
+      expect(JSON.stringify(wrong.lines)).toMatch(/belongs to chain 31337, not 137/);
       const amoy = ingest('backfill --from-block 0', { CHAIN: 'amoy' });
       expect(await amoy.exit).toBe(1);
       expect(amoy.errors()).toContain('EXCHANGES, CONDITIONAL_TOKENS, COLLATERAL missing');
