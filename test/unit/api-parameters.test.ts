@@ -34,7 +34,7 @@ describe('integer', () => {
   );
 
   test('refuses a parameter that is given twice', () => {
-    expect(parsed(integer(1, 100), ['1', '2'])).toMatch(/^given 2 values, /);
+    expect(parsed(integer(1, 100), ['1', '2'])).toMatch(/^got 2 values, /);
   });
 });
 

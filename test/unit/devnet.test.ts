@@ -1,5 +1,5 @@
 /**
- * The pure parts of the devnet: its committed artifacts, the interface it shares with Polymarket V2, the
+ * The pure parts of the devnet: the interface it shares with Polymarket V2, the
  * arithmetic of a match, and the calendar and wallets that a seed gives.
  */
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,7 +11,6 @@ import { describe, expect, test } from 'vitest';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import artifacts from '../../infra/local/devnet/artifacts.json' with { type: 'json' };
 import { restoreStateFile } from '../../infra/local/devnet/chain.ts';
-import { compileContracts, formatArtifacts } from '../../infra/local/devnet/compile.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
@@ -49,13 +48,6 @@ const LEADERBOARD_TAGS = [
 ];
 
 const NOW = 1_790_000_000;
-
-describe('artifacts.json', () => {
-  test('is what the contracts compile to (renew: node infra/local/devnet/compile.ts)', () => {
-    const file = new URL('../../infra/local/devnet/artifacts.json', import.meta.url);
-    expect(formatArtifacts(compileContracts())).toBe(readFileSync(file, 'utf8'));
-  });
-});
 
 describe('the contracts', () => {
   test('are where ingest expects them on the devnet', () => {
