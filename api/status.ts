@@ -7,13 +7,15 @@ import { z } from 'zod';
 import type { Select } from '../infra/clickhouse.ts';
 import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
 import { lastMessage } from '../infra/nats/read.ts';
-import {
-  BLOCK_SUBJECT,
-  decodeLedgerEvent,
-  LEDGER_STREAM,
-  type LedgerEvent,
-} from '../ingest/contract.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract-feed.ts';
+import {
+  decodeRange,
+  LEDGER_STREAM,
+  lastBlock,
+  MATCHES_SUBJECT,
+  newestMessage,
+  UnreadableLedgerError,
+} from '../ingest/ledger.ts';
 import { QUERY_MS_MAX, read } from './analytics/query.ts';
 import { rowOf, seconds, typed } from './analytics/rows.ts';
 import { count as counted } from './analytics/schemas.ts';
@@ -24,7 +26,6 @@ import { unavailable } from './errors.ts';
 type StatusCall = Context & { readonly status: () => Promise<Status> };
 
 const READ_AGE_MS_MAX = 1_000;
-const MATCH_SUBJECTS = 'ledger.*.match';
 const BOARDS = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
 
 const millisecond = (what: string) =>
@@ -139,30 +140,27 @@ async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<
 
 async function readStreams(nats: Nats) {
   try {
-    const [event, marker, match] = await Promise.all([
+    const [event, newest, matched] = await Promise.all([
       lastMessage(nats, FEED_STREAM, FEED_SUBJECTS),
-      lastMessage(nats, LEDGER_STREAM, BLOCK_SUBJECT),
-      lastMessage(nats, LEDGER_STREAM, MATCH_SUBJECTS),
+      newestMessage(nats),
+      lastMessage(nats, LEDGER_STREAM, MATCHES_SUBJECT),
     ]);
-    const block = marker === undefined ? undefined : decodeLedgerEvent(marker.data);
+    const block = newest?.range.kind === 'blocks' ? lastBlock(newest.range) : undefined;
+    const blocks = matched === undefined ? [] : decodeRange(matched).blocks;
+    const traded = blocks.findLast(({ matches }) => matches.length > 0);
     return {
       event: event?.timestampMs ?? 0,
-      block:
-        block?.kind === 'block'
-          ? { number: block.blockNumber, atMs: block.blockTime * 1_000 }
-          : { number: 0, atMs: 0 },
-      matchedMs: match === undefined ? 0 : timeOf(decodeLedgerEvent(match.data)),
+      block: { number: block?.number ?? 0, atMs: (block?.time ?? 0) * 1_000 },
+      matchedMs: (traded?.time ?? 0) * 1_000,
     };
   } catch (error) {
-    const passes = error instanceof NatsUnavailableError || error instanceof StreamMissingError;
+    const passes =
+      error instanceof NatsUnavailableError ||
+      error instanceof StreamMissingError ||
+      error instanceof UnreadableLedgerError;
     if (passes) throw unavailable('the streams cannot be read now', error);
     throw error;
   }
-}
-
-/** Milliseconds since the epoch of an event's block. */
-function timeOf(event: LedgerEvent): number {
-  return 'blockTime' in event ? event.blockTime * 1_000 : 0;
 }
 
 /** '' for 0. */

@@ -1,18 +1,11 @@
 /**
- * What ingest publishes to the JetStream stream LEDGER: events, subjects, message ids and codec; FEED's are
- * in contract-feed.ts, METADATA's in contract-metadata.ts. The projector and the api import these files and nothing else of ingest.
- * Amounts are decimal strings on the wire and bigint in memory, in micro-units (1 USDC or
- * 1 share = 1_000_000). Everything in LEDGER is final.
+ * The final events of the chain that LEDGER holds; ledger.ts has its messages, contract-feed.ts the events of FEED,
+ * contract-metadata.ts those of METADATA. The projector and the api import these files and nothing else of ingest.
+ * Amounts are decimal strings in JSON and bigint in memory, in micro-units (1 USDC or 1 share = 1_000_000).
  */
 import { z } from 'zod';
-import { parseMatch } from './match-parser.ts';
 
-export const LEDGER_STREAM = 'LEDGER';
-export const LEDGER_SUBJECTS = 'ledger.>';
-export const BLOCK_SUBJECT = 'ledger.block';
-export const REFUSED_SUBJECT = 'ledger.refused';
-
-/** Number of LEDGER partitions; fixed for the life of a stream. */
+/** Number of partitions by market or trader; fixed for the life of the tables. */
 export const PARTITIONS = 16;
 
 /** Largest amount of one fill in micro-units: 9 billion USDC, more than all pUSD; JSON-safe. */
@@ -97,18 +90,6 @@ export const Resolution = z.object({
 });
 export type Resolution = z.infer<typeof Resolution>;
 
-/** Closes a final block: everything of it is in LEDGER before this. The cursor after a restart. */
-export const BlockMarker = z.object({
-  kind: z.literal('block'),
-  blockNumber: Index,
-  blockHash: Hash,
-  blockTime: Index,
-  matches: Index,
-  fills: Index,
-  resolutions: Index,
-});
-export type BlockMarker = z.infer<typeof BlockMarker>;
-
 /** A log or a call that could not be decoded: counted, kept raw, never folded. */
 export const Refused = z.object({
   kind: z.literal('refused'),
@@ -120,9 +101,6 @@ export const Refused = z.object({
 });
 export type Refused = z.infer<typeof Refused>;
 
-export const LedgerEvent = z.discriminatedUnion('kind', [Match, Resolution, BlockMarker, Refused]);
-export type LedgerEvent = z.infer<typeof LedgerEvent>;
-
 /** Label of the winning outcome: '50-50' where both outcomes are paid alike. */
 export function winningOutcome(
   outcomes: readonly [string, string],
@@ -130,60 +108,4 @@ export function winningOutcome(
 ): string {
   if (payouts[0] === payouts[1]) return '50-50';
   return payouts[0] > payouts[1] ? outcomes[0] : outcomes[1];
-}
-
-/** Subject of a LEDGER event: by market, or one for the whole chain. */
-export function ledgerSubject(event: LedgerEvent): string {
-  switch (event.kind) {
-    case 'match':
-    case 'resolution':
-      return `ledger.${partitionOf(event.conditionId)}.${event.kind}`;
-    case 'block':
-      return BLOCK_SUBJECT;
-    case 'refused':
-      return REFUSED_SUBJECT;
-  }
-}
-
-/** Message id of a chain fact: the same fact always has the same id. */
-export function ledgerMessageId(event: LedgerEvent): string {
-  switch (event.kind) {
-    case 'match':
-    case 'resolution':
-    case 'refused':
-      return `${event.kind}:${event.txHash}:${event.logIndex}`;
-    case 'block':
-      return `block:${event.blockNumber}`;
-  }
-}
-
-/** JSON text of an event; bigint as a decimal string. */
-export function encodeEvent(event: LedgerEvent): string {
-  if (event.kind === 'match') return encodeMatch(event);
-  return JSON.stringify(event, (_key, value) =>
-    typeof value === 'bigint' ? value.toString() : value,
-  );
-}
-
-/** Without a replacer, which costs three times as much: matches come by the million. */
-function encodeMatch(match: Match): string {
-  const fills = match.fills.map((fill) => ({
-    ...fill,
-    shares: fill.shares.toString(),
-    usdc: fill.usdc.toString(),
-    fee: fill.fee.toString(),
-  }));
-  return JSON.stringify({ ...match, fills });
-}
-
-const text = new TextDecoder();
-
-/** Parses a LEDGER message. Throws ZodError, MalformedMatchError or SyntaxError if it is not ours. */
-export function decodeLedgerEvent(data: Uint8Array): LedgerEvent {
-  const event: unknown = JSON.parse(text.decode(data));
-  return isMatch(event) ? parseMatch(event) : LedgerEvent.parse(event);
-}
-
-function isMatch(event: unknown): boolean {
-  return typeof event === 'object' && event !== null && 'kind' in event && event.kind === 'match';
 }

@@ -1,51 +1,70 @@
 /**
- * What a ledger that does not begin at the chain's beginning must know: the conditions that were
- * resolved before its first block. They come first in LEDGER, with their own blocks; the marker of the
- * block before the first one closes them. A prelude that was interrupted goes on at the block of the newest
- * one in LEDGER; what that block has published already is left out. Only the blocks that hold resolutions are checked against their header:
- * reading a header of every block since the contract's deployment would take days.
+ * Conditions that were resolved before the first block of LEDGER. They are stored before it as
+ * `earlier-resolutions`, with their own blocks; an interrupted search resumes after the newest message. Only blocks
+ * that hold resolutions are checked against their header: reading a header of every block since the contract's
+ * deployment would take days.
  */
-import type { Nats } from '../infra/nats/connection.ts';
-import { lastMessage } from '../infra/nats/read.ts';
+import type { Logger } from 'pino';
 import { checkLog } from './block-range.ts';
-import { decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
+import type { Chain } from './chains.ts';
 import { decodeLogs, TOPICS } from './decode.ts';
-import type { FollowOptions } from './final-blocks.ts';
-import { chainFacts, type LedgerWriter } from './ledger-writer.ts';
-import { ahead, patiently, RangeSize } from './prefetch.ts';
-import type { Header, RangeLog } from './rpc.ts';
+import { RangeEncoder } from './ledger.ts';
+import { blockOf, type LedgerWriter } from './ledger-writer.ts';
+import type { Metadata } from './metadata.ts';
+import { ahead, RangeSize } from './prefetch.ts';
+import type { FollowProgress } from './progress.ts';
+import type { Header, RangeLog, Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
 const PROGRESS_MS = 2_000;
 
-type PreludeBlock = { readonly header: Header; readonly logs: readonly RangeLog[] };
-type PreludeRange = { readonly to: number; readonly blocks: readonly PreludeBlock[] };
+export type EarlierOptions = {
+  readonly rpc: Rpc;
+  readonly chain: Chain;
+  readonly resolutionsFrom: number;
+  readonly startBlock: number;
+  readonly ledger: LedgerWriter;
+  readonly metadata: Metadata;
+  readonly progress: FollowProgress;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+};
 
-/** Publishes the resolutions of the blocks `from` to `start` − 1 and closes them with a marker. */
-export async function writePrelude(
-  options: FollowOptions,
-  writer: LedgerWriter,
-  from: number,
-  start: number,
+type ReadBlock = { readonly header: Header; readonly logs: readonly RangeLog[] };
+type ReadRange = { readonly to: number; readonly blocks: readonly ReadBlock[] };
+
+/**
+ * Stores the resolutions of the blocks `resolutionsFrom` to `startBlock` − 1. `knownTo` is the block up to which an
+ * interrupted predecessor has stored them.
+ */
+export async function writeEarlierResolutions(
+  options: EarlierOptions,
+  knownTo: number | undefined,
 ): Promise<void> {
-  const { nats, rpc, chain, metadata, logger, progress } = options;
+  const { chain, ledger, metadata, logger, progress, resolutionsFrom, startBlock } = options;
+  const until = startBlock - 1;
   const reading = {
     ...options,
     onAnswer: progress.answered,
     readRange: (first: number, last: number) => readResolutions(options, first, last),
-    weigh: ({ blocks }: PreludeRange) => ({
+    weigh: ({ blocks }: ReadRange) => ({
       logs: blocks.reduce((sum, { logs }) => sum + logs.length, 0),
       transactions: 0,
     }),
   };
   const watched = { exchanges: new Set<string>(), conditionalTokens: chain.conditionalTokens };
-  const reached = await patiently(reading, 'earlier resolutions', () => newestResolution(nats));
-  const next = Math.max(from, reached ?? from);
-  if (next > from) logger.info({ from, next }, 'going on with earlier resolutions');
-  let resolutions = writer.published;
-  let toldAt = performance.now();
-  for await (const { to, blocks } of ahead(reading, new RangeSize(), next, start - 1)) {
-    for (const { header: block, logs } of blocks) {
+  const from = knownTo === undefined ? resolutionsFrom : knownTo + 1;
+  if (knownTo !== undefined) logger.info({ from, until }, 'resuming with earlier resolutions');
+  let resolutions = 0;
+  let encoder = new RangeEncoder({ from });
+  let loggedAt = performance.now();
+  const store = async (to: number) => {
+    if (encoder.isEmpty) return;
+    await ledger.store(to, encoder.endAt(to));
+    encoder = new RangeEncoder({ from: to + 1 });
+  };
+  for await (const { to, blocks } of ahead(reading, new RangeSize(), from, until)) {
+    for (const { header, logs } of blocks) {
       const decoded = decodeLogs(logs, watched);
       const refused = decoded.refused.map(({ log, error }) => ({
         txHash: log.transactionHash,
@@ -53,33 +72,29 @@ export async function writePrelude(
         error,
         logs: [log],
       }));
-      const facts = { ...decoded, matches: [], refused, block };
-      resolutions += await writer.writeFacts(chainFacts(facts));
+      const block = blockOf({ ...decoded, matches: [], refused, block: header });
+      if (!encoder.add(block)) {
+        await store(block.number - 1);
+        encoder.add(block);
+      }
+      resolutions += block.resolutions.length;
       for (const { conditionId, payouts } of decoded.resolutions) {
-        metadata.resolve(conditionId, payouts, block.timestamp);
+        metadata.resolve(conditionId, payouts, header.timestamp);
       }
     }
-    if (performance.now() - toldAt < PROGRESS_MS) continue;
-    toldAt = performance.now();
-    logger.info({ block: to, until: start - 1, resolutions }, 'reading earlier resolutions');
+    await store(to);
+    if (performance.now() - loggedAt < PROGRESS_MS) continue;
+    loggedAt = performance.now();
+    logger.info({ block: to, until, resolutions }, 'reading earlier resolutions');
   }
-  const last = await patiently(reading, 'first block', () => rpc.header(start - 1));
-  await writer.closePrelude(last, resolutions);
-  logger.info({ from, until: start - 1, resolutions }, 'earlier resolutions are known');
-}
-
-/** The block of the newest resolution in LEDGER; undefined while there is none. */
-async function newestResolution(nats: Nats): Promise<number | undefined> {
-  const message = await lastMessage(nats, LEDGER_STREAM, 'ledger.*.resolution');
-  const event = message === undefined ? undefined : decodeLedgerEvent(message.data);
-  return event?.kind === 'resolution' ? event.blockNumber : undefined;
+  logger.info({ from, until, resolutions }, 'earlier resolutions are known');
 }
 
 async function readResolutions(
-  { rpc, chain }: FollowOptions,
+  { rpc, chain }: EarlierOptions,
   from: number,
   to: number,
-): Promise<PreludeRange> {
+): Promise<ReadRange> {
   const filter = { addresses: [chain.conditionalTokens], topics: [TOPICS.conditionResolution] };
   const logs = await rpc.rangeLogs({ from, to, filter }, (found) => {
     if (found.every((log) => log.blockNumber >= from && log.blockNumber <= to)) return;

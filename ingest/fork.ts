@@ -5,19 +5,16 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Nats } from '../infra/nats/connection.ts';
-import { lastMessage, readRange } from '../infra/nats/read.ts';
-import { BLOCK_SUBJECT, type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
+import { type Block, type LedgerMessage, lastBlock, messageUpTo, newestMessage } from './ledger.ts';
+import type { BlockRef } from './ledger-writer.ts';
 import type { Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
 const ASKED_TIMES = 3;
 const ASK_AGAIN_MS = 500;
-const WINDOW_MESSAGES = 10_000;
 
 /** A final block was replaced: nothing that follows can be trusted. See docs/operations.md. */
 export class FinalReorgError extends Error {}
-
-export type Held = Pick<BlockMarker, 'blockNumber' | 'blockHash'>;
 
 /** The first pause before blocks are read again that did not follow LEDGER, and the longest. */
 const PAUSE_MIN_MS = 200;
@@ -36,17 +33,17 @@ export class Contradictions {
   #pauseMs = 0;
 
   /** How long to wait before reading again, milliseconds. Throws FinalReorgError. `nowMs` is monotonic. */
-  pauseMs(held: Held, nowMs: number): number {
-    if (held.blockNumber !== this.#block) {
-      this.#block = held.blockNumber;
+  pauseMs(held: BlockRef, nowMs: number): number {
+    if (held.number !== this.#block) {
+      this.#block = held.number;
       this.#sinceMs = nowMs;
       this.#pauseMs = 0;
     }
     const forMs = nowMs - this.#sinceMs;
     if (forMs > CONTRADICTED_MS_MAX) {
       throw new FinalReorgError(
-        `for ${Math.round(forMs / 1_000)} s no block followed ${held.blockHash}, block ` +
-          `${held.blockNumber} of LEDGER, although an endpoint still has it: the endpoints are of two ` +
+        `for ${Math.round(forMs / 1_000)} s no block followed ${held.hash}, block ` +
+          `${held.number} of LEDGER, although an endpoint still has it: the endpoints are of two ` +
           'histories. Nothing was published. See docs/operations.md, "A final block was replaced".',
       );
     }
@@ -62,53 +59,61 @@ export class Contradictions {
  * Throws FinalReorgError when every endpoint that has the block has another one, each time it was
  * asked; RpcError when none has it.
  */
-export async function judgeFork(nats: Nats, rpc: Rpc, held: Held, signal: AbortSignal) {
+export async function judgeFork(nats: Nats, rpc: Rpc, held: BlockRef, signal: AbortSignal) {
   const others = new Set<string>();
   for (let asked = 0; asked < ASKED_TIMES; asked++) {
-    const hashes = (await rpc.hashesOf(held.blockNumber)).filter((hash) => hash !== undefined);
-    if (hashes.includes(held.blockHash)) return rpc.doubt();
-    if (hashes.length === 0) throw new RpcError('lagging', `no block ${held.blockNumber}`);
+    const hashes = (await rpc.hashesOf(held.number)).filter((hash) => hash !== undefined);
+    if (hashes.includes(held.hash)) return rpc.doubt();
+    if (hashes.length === 0) throw new RpcError('lagging', `no block ${held.number}`);
     for (const hash of hashes) others.add(hash);
     await delay(ASK_AGAIN_MS, undefined, { signal });
   }
   const agreed = await newestAgreed(nats, rpc);
-  const rewind = agreed === undefined ? 'nothing of it' : `up to block ${agreed.blockNumber}`;
+  const rewind = agreed === undefined ? 'nothing of it' : `up to block ${agreed.number}`;
   throw new FinalReorgError(
-    `a final block was replaced: LEDGER holds ${held.blockHash} as block ${held.blockNumber}, the ` +
+    `a final block was replaced: LEDGER holds ${held.hash} as block ${held.number}, the ` +
       `chain now has ${[...others].join(', ')}. Chain and LEDGER agree on ${rewind}. Nothing was ` +
       'published. See docs/operations.md, "A final block was replaced".',
   );
 }
 
 /** The newest block of LEDGER that the chain still has; undefined when there is none. */
-export async function newestAgreed(nats: Nats, rpc: Rpc): Promise<BlockMarker | undefined> {
-  const last = await lastMessage(nats, LEDGER_STREAM, BLOCK_SUBJECT);
-  for (let to = last?.sequence ?? 0; to > 0; to -= WINDOW_MESSAGES) {
-    const from = Math.max(1, to - WINDOW_MESSAGES + 1);
-    const markers = await markersOf(nats, from, to);
-    const [oldest] = markers;
-    // Blocks link, so agreement on one is agreement on all before it: halve inside the window.
-    if (oldest === undefined || !(await agrees(rpc, oldest))) continue;
-    let [good, bad] = [0, markers.length];
-    while (bad - good > 1) {
-      const middle = Math.floor((good + bad) / 2);
-      if (await agrees(rpc, markers[middle])) good = middle;
-      else bad = middle;
+export async function newestAgreed(nats: Nats, rpc: Rpc): Promise<Block | undefined> {
+  const newest = await newestMessage(nats);
+  let agreed: Block | undefined;
+  let [low, high] = [1, newest?.sequence ?? 0];
+  // Blocks link, so agreement on one is agreement on all before it.
+  while (low <= high) {
+    const middle = Math.floor((low + high) / 2);
+    const message = await messageUpTo(nats, middle);
+    // Deleted from `low` on.
+    if (message === undefined || message.sequence < low) {
+      low = middle + 1;
+      continue;
     }
-    return markers[good];
+    const found = await newestAgreedOf(rpc, message);
+    agreed = found ?? agreed;
+    if (found === undefined && message.range.kind === 'blocks') high = message.sequence - 1;
+    else low = middle + 1;
   }
-  return undefined;
+  return agreed;
 }
 
-async function markersOf(nats: Nats, from: number, to: number): Promise<readonly BlockMarker[]> {
-  const messages = await readRange(nats, LEDGER_STREAM, from, to - from + 1, BLOCK_SUBJECT);
-  return messages
-    .filter((message) => message.sequence <= to)
-    .map((message) => decodeLedgerEvent(message.data))
-    .filter((event) => event.kind === 'block');
-}
-
-async function agrees(rpc: Rpc, marker: BlockMarker | undefined): Promise<boolean> {
-  if (marker === undefined) return false;
-  return (await rpc.hashesOf(marker.blockNumber)).includes(marker.blockHash);
+/** The newest listed block of a message that the chain still has. */
+async function newestAgreedOf(rpc: Rpc, { range }: LedgerMessage): Promise<Block | undefined> {
+  if (range.kind !== 'blocks') return undefined;
+  const isAgreed = async ({ number, hash }: Block) => (await rpc.hashesOf(number)).includes(hash);
+  const newest = lastBlock(range);
+  if (await isAgreed(newest)) return newest;
+  let agreed: Block | undefined;
+  let [low, high] = [0, range.blocks.length - 2];
+  while (low <= high) {
+    const middle = Math.floor((low + high) / 2);
+    const block = range.blocks[middle];
+    if (block !== undefined && (await isAgreed(block))) {
+      agreed = block;
+      low = middle + 1;
+    } else high = middle - 1;
+  }
+  return agreed;
 }

@@ -1,171 +1,231 @@
 /**
- * LEDGER as ingest writes it: the facts of each block in log order, closed by a marker, which is the
- * cursor after a restart. A block without facts gets a marker near the head and at the end of a range
- * only. What a killed predecessor published after its last marker is known and never published again:
- * those facts are all of one block, because a marker closes every block that has facts.
+ * LEDGER as ingest writes it: where it begins and ends, and blocks stored one message after the other. Only one
+ * ingest may write: a message of another one stops this one. docs/decisions/0005-final-blocks.md.
  */
+import { randomUUID } from 'node:crypto';
 import type { Nats } from '../infra/nats/connection.ts';
-import type { OrderedPublisher } from '../infra/nats/publisher.ts';
-import { lastMessage, storedSince } from '../infra/nats/read.ts';
+import type { Kv } from '../infra/nats/kv.ts';
+import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
 import type { BlockFacts } from './blocks.ts';
+import type { Hash } from './contract.ts';
 import {
-  BLOCK_SUBJECT,
-  type BlockMarker,
-  decodeLedgerEvent,
-  encodeEvent,
+  type Block,
+  type EncodedRange,
   LEDGER_STREAM,
-  type LedgerEvent,
-  ledgerMessageId,
-  ledgerSubject,
-} from './contract.ts';
-import { FinalReorgError } from './fork.ts';
+  lastBlock,
+  newestMessage,
+  RangeEncoder,
+  storedMessages,
+} from './ledger.ts';
 import type { BlockHead } from './rpc.ts';
 
-const CHAIN_FACT = /^(match|resolution|refused):/;
+const START_KEY = 'start_block';
+/** A catch-up through blocks without events stores what it read after this time, so that a restart reads little again. */
+const COLLECT_MS_MAX = 250;
 
-export type Cursor = {
-  /** Newest block of LEDGER; undefined when it has none. */
-  readonly marker: BlockMarker | undefined;
-  /** When the server stored it, milliseconds since 1970 by its own clock; 0 without a marker. */
+/** The command contradicts what LEDGER holds, or LEDGER is half rewound; the message says what to do. */
+export class LedgerStateError extends Error {}
+
+/** Another ingest writes LEDGER. */
+export class LedgerFencedError extends Error {}
+
+export type BlockRef = Pick<Block, 'number' | 'hash'>;
+
+/** Where LEDGER ends. */
+export type LedgerEnd = {
+  /** Newest block; undefined where LEDGER covers none. */
+  readonly block: Block | undefined;
+  /** When the newest message was stored, milliseconds since the epoch; 0 in an empty LEDGER. */
   readonly storedAtMs: number;
-  /** Chain facts after it, by their place: what a crash left of the next block. */
-  readonly published: ReadonlySet<string>;
+  /** Earlier resolutions are known up to this block; undefined where none are stored or a block is. */
+  readonly earlierTo: number | undefined;
 };
 
-/** Publishes an event of LEDGER under its own subject and id. */
-export function publishEvent(ledger: OrderedPublisher, event: LedgerEvent): Promise<void> {
-  return ledger.publish(ledgerSubject(event), ledgerMessageId(event), encodeEvent(event));
+/** Throws UnreadableLedgerError. */
+export async function readEnd(nats: Nats): Promise<LedgerEnd> {
+  const newest = await newestMessage(nats);
+  if (newest === undefined) return { block: undefined, storedAtMs: 0, earlierTo: undefined };
+  const { range, storedAtMs } = newest;
+  if (range.kind === 'earlier-resolutions') {
+    return { block: undefined, storedAtMs, earlierTo: range.to };
+  }
+  return { block: lastBlock(range), storedAtMs, earlierTo: undefined };
 }
 
-/** The newest block marker of LEDGER and what was published after it. */
-export async function readCursor(nats: Nats): Promise<Cursor> {
-  const message = await lastMessage(nats, LEDGER_STREAM, BLOCK_SUBJECT);
-  const event = message === undefined ? undefined : decodeLedgerEvent(message.data);
-  const marker = event?.kind === 'block' ? event : undefined;
-  const published = new Set<string>();
-  const start = { sequence: (message?.sequence ?? 0) + 1 };
-  for await (const { messageId } of storedSince(nats, LEDGER_STREAM, start)) {
-    if (CHAIN_FACT.test(messageId)) published.add(placeOf(messageId));
+/**
+ * First block of LEDGER. It is decided once, while LEDGER is empty, and kept: an interrupted start begins with the
+ * same block again. Throws LedgerStateError when a backfill wants another one.
+ */
+export async function settleStart(
+  nats: Nats,
+  kv: Kv,
+  wanted: {
+    /** First block for an empty LEDGER. */
+    readonly startBlock: number;
+    /** A backfill insists on its block; the follower continues wherever LEDGER began. */
+    readonly insists: boolean;
+  },
+): Promise<number> {
+  const { startBlock, insists } = wanted;
+  const end = await readEnd(nats);
+  const entry = await kv.get(START_KEY);
+  const stored = entry === undefined ? undefined : Number(new TextDecoder().decode(entry.value));
+  if (end.storedAtMs === 0) {
+    const start = insists ? startBlock : (stored ?? startBlock);
+    await kv.put(START_KEY, String(start));
+    return start;
   }
-  return { marker, storedAtMs: message?.timestampMs ?? 0, published };
+  const start = stored ?? (await firstBlock(nats)) ?? startBlock;
+  const isNext = end.block !== undefined && startBlock === end.block.number + 1;
+  if (insists && startBlock !== start && !isNext) throw refusal(startBlock, start, end.block);
+  return start;
 }
 
-type ChainFact = Extract<LedgerEvent, { kind: 'match' | 'resolution' | 'refused' }>;
-
-export class LedgerWriter {
-  readonly #ledger: OrderedPublisher;
-  readonly #published: Set<string>;
-  #markerAt: number | undefined;
-
-  constructor(ledger: OrderedPublisher, cursor: Cursor) {
-    this.#ledger = ledger;
-    this.#published = new Set(cursor.published);
-    this.#markerAt = cursor.marker?.blockNumber;
-  }
-
-  /**
-   * Publishes the facts of a block and its marker; resolves when the publisher has taken them.
-   *
-   * Throws FinalReorgError when a predecessor published other facts of this block: it was replaced.
-   */
-  async writeBlock(facts: BlockFacts): Promise<void> {
-    const events = chainFacts(facts);
-    if (events.length > 0) this.#checkPublished(facts.block.number, events);
-    await this.writeFacts(events);
-    if (events.length > 0) this.#published.clear();
-    await this.#mark(facts.block, {
-      matches: facts.matches.length,
-      fills: facts.matches.reduce((count, match) => count + match.fills.length, 0),
-      resolutions: facts.resolutions.length,
-    });
-  }
-
-  /** Facts after the last marker that a predecessor published. */
-  get published(): number {
-    return this.#published.size;
-  }
-
-  /** Publishes facts without closing their block; resolves with how many were new to LEDGER. */
-  async writeFacts(events: readonly ChainFact[]): Promise<number> {
-    const isNew = (event: ChainFact) => !this.#published.has(placeOf(ledgerMessageId(event)));
-    const left = this.#published.size === 0 ? events : events.filter(isNew);
-    await Promise.all(left.map((event) => publishEvent(this.#ledger, event)));
-    return left.length;
-  }
-
-  /**
-   * The cursor after a block without facts. Left out while facts of a later block wait for theirs:
-   * a marker behind them would make a restart forget that they are there.
-   */
-  async writeMarker(head: BlockHead): Promise<void> {
-    if (this.#published.size > 0) return;
-    await this.#mark(head, { matches: 0, fills: 0, resolutions: 0 });
-  }
-
-  /** Closes the resolutions before the first block, of which there were `resolutions`. */
-  async closePrelude(head: BlockHead, resolutions: number): Promise<void> {
-    this.#published.clear();
-    await this.#mark(head, { matches: 0, fills: 0, resolutions });
-  }
-
-  async #mark(
-    { number, hash, timestamp }: BlockHead,
-    counts: Pick<BlockMarker, 'matches' | 'fills' | 'resolutions'>,
-  ): Promise<void> {
-    if (this.#markerAt !== undefined && number <= this.#markerAt) return;
-    // While a marker is left out the next block may be far behind it; it is never out of order.
-    if (this.#published.size > 0) return;
-    const at = { blockNumber: number, blockHash: hash, blockTime: timestamp };
-    await publishEvent(this.#ledger, { kind: 'block', ...at, ...counts });
-    this.#markerAt = number;
-  }
-
-  #checkPublished(block: number, events: readonly ChainFact[]): void {
-    const places = new Set(events.map((event) => placeOf(ledgerMessageId(event))));
-    const stray = [...this.#published].find((place) => !places.has(place));
-    if (stray === undefined) return;
-    throw new FinalReorgError(
-      `LEDGER holds ${stray} after its last marker, but the next block with facts, ${block}, does ` +
-        'not: a final block was replaced while it was written. Nothing more was published.',
-    );
-  }
+function refusal(wanted: number, start: number, newest: Block | undefined): LedgerStateError {
+  const end = newest === undefined ? '' : ` and ends with block ${newest.number}`;
+  const why =
+    wanted < start
+      ? 'LEDGER is in chain order, so earlier blocks cannot be put before them: backfill into an empty LEDGER'
+      : `go on with --from-block ${start}, or without backfill; a gap is never left`;
+  return new LedgerStateError(
+    `backfill --from-block ${wanted}: LEDGER begins with block ${start}${end}. ${why}.`,
+  );
 }
 
-/** Chain facts of a block in log order: a resolution between two matches stays between them. */
-export function chainFacts({ block, matches, resolutions, refused }: BlockFacts): ChainFact[] {
-  const at = { blockNumber: block.number, blockTime: block.timestamp };
-  const events: ChainFact[] = [
-    ...matches.map((match) => ({
-      kind: 'match' as const,
+/** Without the bucket, as after a restored backup. */
+async function firstBlock(nats: Nats): Promise<number | undefined> {
+  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+    if (range.kind === 'blocks') return range.from;
+  }
+  return undefined;
+}
+
+/** A block as it goes into LEDGER. */
+export function blockOf({ block, matches, resolutions, refused }: BlockFacts): Block {
+  const { number, hash, timestamp } = block;
+  const at = { blockNumber: number, blockTime: timestamp };
+  return {
+    number,
+    hash,
+    time: timestamp,
+    matches: matches.map(({ txHash, logIndex, exchange, conditionId, fills }) => ({
+      kind: 'match',
       ...at,
-      txHash: match.txHash,
-      logIndex: match.logIndex,
-      exchange: match.exchange,
-      conditionId: match.conditionId,
-      fills: match.fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
+      txHash,
+      logIndex,
+      exchange,
+      conditionId,
+      fills: fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
     })),
-    ...resolutions.map((resolution) => ({
-      kind: 'resolution' as const,
+    resolutions: resolutions.map(({ txHash, logIndex, conditionId, payouts }) => ({
+      kind: 'resolution',
       ...at,
-      ...resolution,
-      payouts: [...resolution.payouts] as [bigint, bigint],
+      txHash,
+      logIndex,
+      conditionId,
+      payouts: [...payouts] as [bigint, bigint],
     })),
-    ...refused.map(({ txHash, logIndex, error, logs }) => ({
-      kind: 'refused' as const,
+    refused: refused.map(({ txHash, logIndex, error, logs }) => ({
+      kind: 'refused',
       reason: error.reason,
-      blockNumber: block.number,
+      blockNumber: number,
       txHash,
       logIndex,
       detail: JSON.stringify(logs),
     })),
-  ];
-  return events.toSorted((a, b) => a.logIndex - b.logIndex);
+  };
 }
 
-/**
- * `<txHash>:<logIndex>` of a fact. What it was taken for may change over a restart: a match that was
- * refused for want of metadata is the same fact as the match.
- */
-function placeOf(messageId: string): string {
-  return messageId.slice(messageId.indexOf(':') + 1);
+/** A block without events. */
+export function emptyBlock({ number, hash, timestamp }: BlockHead): Block {
+  return { number, hash, time: timestamp, matches: [], resolutions: [], refused: [] };
+}
+
+/** A final block; `facts` where it has events. */
+export type FinalBlock = { readonly head: BlockHead; readonly facts: BlockFacts | undefined };
+
+type Collected = {
+  readonly encoder: RangeEncoder;
+  readonly blocks: FinalBlock[];
+  readonly sinceMs: number;
+};
+
+export class LedgerWriter {
+  readonly #writer: StreamWriter;
+  /** Tells messages of this process from those of another one. */
+  readonly #process = randomUUID();
+  #collected: Collected | undefined;
+
+  private constructor(writer: StreamWriter) {
+    this.#writer = writer;
+  }
+
+  /** Opens the writer at the end of LEDGER; read that end after this. */
+  static async open(nats: Nats): Promise<LedgerWriter> {
+    return new LedgerWriter(
+      await openWriter(nats, {
+        stream: LEDGER_STREAM,
+        onForeign({ sequence }) {
+          throw new LedgerFencedError(
+            `another ingest stored LEDGER message ${sequence}: only one may run, so this one stops`,
+          );
+        },
+      }),
+    );
+  }
+
+  get stats() {
+    return this.#writer.stats;
+  }
+
+  get unstoredMs(): number {
+    return this.#writer.unstoredMs;
+  }
+
+  /**
+   * Adds the next block to those that will share a message. Resolves with the blocks that were stored because the
+   * message was full.
+   */
+  async add(block: FinalBlock): Promise<readonly FinalBlock[]> {
+    const { head, facts } = block;
+    this.#collected ??= collectFrom(head);
+    const { encoder, blocks } = this.#collected;
+    if (facts === undefined || encoder.add(blockOf(facts))) {
+      blocks.push(block);
+      return [];
+    }
+    const stored = await this.flush();
+    await this.add(block);
+    return stored;
+  }
+
+  /** Whether the oldest collected block has waited long enough. */
+  get isDue(): boolean {
+    const { sinceMs } = this.#collected ?? {};
+    return sinceMs !== undefined && performance.now() - sinceMs >= COLLECT_MS_MAX;
+  }
+
+  /** Stores the collected blocks and resolves with them. */
+  async flush(): Promise<readonly FinalBlock[]> {
+    const { encoder, blocks = [] } = this.#collected ?? {};
+    const last = blocks.at(-1)?.head;
+    if (encoder === undefined || last === undefined) return [];
+    await this.store(last.number, encoder.endWith(emptyBlock(last)));
+    this.#collected = undefined;
+    return blocks;
+  }
+
+  /** Stores a message that ends with block `to`. */
+  async store(to: number, { subject, headers, data }: EncodedRange): Promise<void> {
+    await this.#writer.append({ id: `${this.#process}:${to}`, subject, headers, data });
+  }
+
+  close(): void {
+    this.#writer.close();
+  }
+}
+
+function collectFrom({ number, parentHash }: BlockHead): Collected {
+  const encoder = new RangeEncoder({ from: number, parentHash: parentHash as Hash });
+  return { encoder, blocks: [], sinceMs: performance.now() };
 }

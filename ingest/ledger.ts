@@ -5,13 +5,26 @@
  */
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { z } from 'zod';
+import { type Nats, streamState } from '../infra/nats/connection.ts';
+import { getMessage, readRange, storedSince } from '../infra/nats/read.ts';
+import type { TailMessage } from '../infra/nats/reader.ts';
 import { Hash, Index, Match, Refused, Resolution } from './contract.ts';
+
+export const LEDGER_STREAM = 'LEDGER';
+/** `ledger.block.<has matches>.<has resolutions>`, each 0 or 1. */
+export const LEDGER_SUBJECTS = 'ledger.block.*.*';
+export const MATCHES_SUBJECT = 'ledger.block.1.*';
+export const RESOLUTIONS_SUBJECT = 'ledger.block.*.1';
+/** Largest message, bytes. */
+export const LEDGER_MESSAGE_BYTES_MAX = 8 * 1_048_576;
 
 /** Format version that this code writes and the only one that it reads. */
 const VERSION = 1;
 /** Names the format version; a message without it was not written by this version. */
 export const VERSION_HEADER = 'Fillstream-Ledger';
-/** Largest JSON text of a message, bytes. The busiest block of Polygon takes about 1 MB. */
+/** Blocks are collected in one message up to this size of its JSON, bytes; a single block may be larger. */
+const RANGE_BYTES_MAX = 512 * 1_024;
+/** Largest JSON text that is read, bytes. The busiest block of Polygon takes about 1 MB. */
 const RAW_BYTES_MAX = 64 * 1_048_576;
 /** Higher levels gain nothing: random hashes and addresses are what remains. */
 const ZSTD_LEVEL = 1;
@@ -66,64 +79,74 @@ const StoredRange = z.union([
   z.object({ ...range, kind: z.literal('earlier-resolutions') }),
 ]);
 
-/** Collects blocks of one message and knows its size while it grows. */
+/** Collects the blocks of one message up to RANGE_BYTES_MAX. */
 export class RangeEncoder {
   readonly #start: { readonly from: number; readonly parentHash?: Hash };
+  readonly #blocks: Block[] = [];
   readonly #texts: string[] = [];
   #bytes = 0;
-  #matches = false;
-  #resolutions = false;
 
   /** Without `parentHash` the message holds earlier resolutions. */
   constructor(start: { readonly from: number; readonly parentHash?: Hash }) {
     this.#start = start;
   }
 
-  /** Bytes of JSON so far. */
-  get bytes(): number {
-    return this.#bytes;
+  get isEmpty(): boolean {
+    return this.#blocks.length === 0;
   }
 
-  get from(): number {
-    return this.#start.from;
-  }
-
-  /** Appends a block; blocks come in ascending order. */
-  add(block: Block): void {
+  /** Appends a block, in ascending order. False, and nothing is appended, when the message is full. */
+  add(block: Block): boolean {
     const text = blockText(block);
+    if (this.#blocks.length > 0 && this.#bytes + text.length > RANGE_BYTES_MAX) return false;
+    this.#append(block, text);
+    return true;
+  }
+
+  /** The message that ends with `last`, which is appended unless it was added. */
+  endWith(last: Block): EncodedRange {
+    if (this.#blocks.at(-1)?.number !== last.number) this.#append(last, blockText(last));
+    return this.endAt(last.number);
+  }
+
+  /** The message that ends with block `to`. Throws RangeError when it is too large to be read. */
+  endAt(to: number): EncodedRange {
+    return encoded({ ...this.#start, to }, this.#blocks, this.#texts);
+  }
+
+  #append(block: Block, text: string): void {
+    this.#blocks.push(block);
     this.#texts.push(text);
     this.#bytes += text.length;
-    this.#matches ||= block.matches.length > 0;
-    this.#resolutions ||= block.resolutions.length > 0;
-  }
-
-  /** The message that covers everything up to block `to`. Throws RangeError when it is too large to be read. */
-  encode(to: number): EncodedRange {
-    const { from, parentHash } = this.#start;
-    const kind = parentHash === undefined ? { kind: 'earlier-resolutions' } : { parentHash };
-    const head = JSON.stringify({ version: VERSION, from, to, ...kind });
-    const json = Buffer.from(`${head.slice(0, -1)},"blocks":[${this.#texts.join(',')}]}`);
-    if (json.length > RAW_BYTES_MAX) {
-      throw new RangeError(`blocks ${from} to ${to} take ${json.length} bytes of JSON`);
-    }
-    return {
-      subject: `ledger.block.${this.#matches ? 1 : 0}.${this.#resolutions ? 1 : 0}`,
-      headers: { [VERSION_HEADER]: String(VERSION) },
-      data: zstdCompressSync(json, {
-        params: { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL },
-      }),
-    };
   }
 }
 
-/** Encodes a whole message. */
-export function encodeRange(message: BlockRange): EncodedRange {
-  const { from, to, blocks } = message;
-  const encoder = new RangeEncoder(
-    message.kind === 'blocks' ? { from, parentHash: message.parentHash } : { from },
-  );
-  for (const block of blocks) encoder.add(block);
-  return encoder.encode(to);
+/** Encodes a message, whatever its size. */
+export function encodeRange(range: BlockRange): EncodedRange {
+  const { from, to, blocks } = range;
+  const parent = range.kind === 'blocks' ? { parentHash: range.parentHash } : {};
+  return encoded({ from, to, ...parent }, blocks, blocks.map(blockText));
+}
+
+function encoded(
+  head: { readonly from: number; readonly to: number; readonly parentHash?: Hash },
+  blocks: readonly Block[],
+  texts: readonly string[],
+): EncodedRange {
+  const { from, to, parentHash } = head;
+  const kind = parentHash === undefined ? { kind: 'earlier-resolutions' } : { parentHash };
+  const start = JSON.stringify({ version: VERSION, from, to, ...kind });
+  const json = Buffer.from(`${start.slice(0, -1)},"blocks":[${texts.join(',')}]}`);
+  if (json.length > RAW_BYTES_MAX) {
+    throw new RangeError(`blocks ${from} to ${to} take ${json.length} bytes of JSON`);
+  }
+  const matches = blocks.some((block) => block.matches.length > 0) ? 1 : 0;
+  const resolutions = blocks.some((block) => block.resolutions.length > 0) ? 1 : 0;
+  return {
+    subject: `ledger.block.${matches}.${resolutions}`,
+    headers: { [VERSION_HEADER]: String(VERSION) },
+    data: zstdCompressSync(json, { params: { [constants.ZSTD_c_compressionLevel]: ZSTD_LEVEL } }),
+  };
 }
 
 /** JSON of a block. Without a replacer, which takes three times as long. */
@@ -221,4 +244,99 @@ function blockOf({ number, hash, time, ...events }: StoredBlock): Block {
 export function eventsOf({ matches, resolutions }: Block): readonly (Match | Resolution)[] {
   if (resolutions.length === 0) return matches;
   return [...matches, ...resolutions].sort((a, b) => a.logIndex - b.logIndex);
+}
+
+/** A stored message. */
+export type LedgerMessage = {
+  readonly sequence: number;
+  /** When the server stored it, milliseconds since the epoch by its own clock. */
+  readonly storedAtMs: number;
+  readonly range: BlockRange;
+};
+
+function ledgerMessage(message: TailMessage): LedgerMessage {
+  const { sequence, timestampMs } = message;
+  return { sequence, storedAtMs: timestampMs, range: decodeRange(message) };
+}
+
+/** The newest message. A deleted end is tolerated. Throws UnreadableLedgerError. */
+export async function newestMessage(nats: Nats): Promise<LedgerMessage | undefined> {
+  const { lastSequence } = await streamState(nats, LEDGER_STREAM);
+  return messageUpTo(nats, lastSequence);
+}
+
+/** The newest message with at most this sequence. Throws UnreadableLedgerError. */
+export async function messageUpTo(
+  nats: Nats,
+  sequence: number,
+): Promise<LedgerMessage | undefined> {
+  let found: TailMessage | undefined;
+  let low = 1;
+  for (let high = sequence; low <= high; ) {
+    // The first guess is right unless messages were deleted there.
+    const middle: number = high === sequence ? high : Math.floor((low + high) / 2);
+    const message = await firstFrom(nats, middle);
+    if (message === undefined || message.sequence > sequence) high = middle - 1;
+    else {
+      found = message;
+      low = message.sequence + 1;
+    }
+  }
+  return found === undefined ? undefined : ledgerMessage(found);
+}
+
+/**
+ * The message whose range includes the block; undefined where LEDGER does not cover it. Blocks are in the order of
+ * sequences, so this is a binary search; deleted messages are skipped. Throws UnreadableLedgerError.
+ */
+export async function messageAt(nats: Nats, block: number): Promise<LedgerMessage | undefined> {
+  const { firstSequence, lastSequence } = await streamState(nats, LEDGER_STREAM);
+  let [low, high] = [firstSequence, lastSequence];
+  let found: LedgerMessage | undefined;
+  while (low <= high) {
+    const middle = Math.floor((low + high) / 2);
+    const message = await firstFrom(nats, middle);
+    if (message === undefined || message.sequence > high) {
+      high = middle - 1;
+      continue;
+    }
+    const one = ledgerMessage(message);
+    if (isAfter(one.range, block)) high = middle - 1;
+    else {
+      found = one;
+      low = message.sequence + 1;
+    }
+  }
+  const covers = found?.range.kind === 'blocks' && block <= found.range.to;
+  return covers ? found : undefined;
+}
+
+/** Earlier resolutions come before every range of blocks. */
+function isAfter(range: BlockRange, block: number): boolean {
+  return range.kind === 'blocks' && range.from > block;
+}
+
+/** The first message at or after a sequence. */
+async function firstFrom(nats: Nats, sequence: number): Promise<TailMessage | undefined> {
+  const message = await getMessage(nats, LEDGER_STREAM, sequence);
+  if (message !== undefined) return message;
+  const [next] = await readRange(nats, LEDGER_STREAM, sequence, 1);
+  return next;
+}
+
+/** Every message from a sequence or a time on, as far as LEDGER is stored now. Throws UnreadableLedgerError. */
+export async function* storedMessages(
+  nats: Nats,
+  start: { readonly sequence: number } | { readonly timeMs: number },
+): AsyncGenerator<LedgerMessage> {
+  for await (const message of storedSince(nats, LEDGER_STREAM, start)) {
+    yield ledgerMessage(message);
+  }
+}
+
+/** The newest block of a range of blocks, which always lists it. */
+export function lastBlock(range: BlockRange & { readonly kind: 'blocks' }): Block {
+  const block = range.blocks.at(-1);
+  if (block === undefined) throw new RangeError(`the range to ${range.to} holds no block`);
+  return block;
 }

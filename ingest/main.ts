@@ -10,21 +10,25 @@ import { IngestConfig, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
-import { OrderedPublisher } from '../infra/nats/publisher.ts';
 import { openWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
-import { LedgerStateError, settleStart } from './backfill.ts';
 import { Balances } from './balances.ts';
 import { chainOf } from './chains.ts';
 import { type Command, HELP, readCommand, UsageError } from './cli.ts';
-import { LEDGER_STREAM } from './contract.ts';
 import { FEED_STREAM } from './contract-feed.ts';
 import { METADATA_STREAM, type MetadataEvent } from './contract-metadata.ts';
 import { FeedWriter } from './feed.ts';
 import { followFinal } from './final-blocks.ts';
 import { FinalReorgError } from './fork.ts';
 import { connectGamma } from './gamma.ts';
-import { readCursor } from './ledger-writer.ts';
+import { LEDGER_STREAM, UnreadableLedgerError } from './ledger.ts';
+import {
+  LedgerFencedError,
+  LedgerStateError,
+  LedgerWriter,
+  readEnd,
+  settleStart,
+} from './ledger-writer.ts';
 import { Subscription } from './mempool.ts';
 import { connectMempoolNode } from './mempool-node.ts';
 import { Metadata } from './metadata.ts';
@@ -104,7 +108,11 @@ async function run(command: Command, context: ProcessContext): Promise<void> {
       context.logger.fatal({ err: error }, 'ALARM: a final block was replaced, ingest stops');
       process.exit(FINAL_REORG_CODE);
     }
-    if (error instanceof LedgerStateError) {
+    if (
+      error instanceof LedgerStateError ||
+      error instanceof LedgerFencedError ||
+      error instanceof UnreadableLedgerError
+    ) {
       process.stderr.write(`ingest: ${error.message}\n`);
       process.exit(1);
     }
@@ -136,8 +144,8 @@ async function runRewind(
   const { keeps, newest, removed } = plan;
   const counts = Object.entries(removed).map(([kind, count]) => `${count} ${kind}`);
   process.stdout.write(
-    `LEDGER keeps block ${keeps.blockNumber} (${keeps.blockHash}) and what is before it.\n` +
-      `Removed: everything of the blocks after it, up to ${newest}: ${counts.join(', ')}.\n`,
+    `LEDGER keeps everything up to block ${keeps.number} (${keeps.hash}).\n` +
+      `Removed: the blocks after it, up to ${newest}: ${counts.join(', ')}.\n`,
   );
   if (!yes) {
     process.stdout.write('Nothing was removed: say --yes. The projections must be rebuilt then.\n');
@@ -178,7 +186,7 @@ async function ingest(
   );
   const rpc = connectRpc(config.RPC_URL, { chainId: chain.id, registry, logger });
   const progress = new FollowProgress({ logger, registry, notReady: readiness.reasons });
-  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+  const ledger = await step('ledger', () => LedgerWriter.open(nats));
   const feedWriter = await step('feed writer', () =>
     openWriter(nats, {
       stream: FEED_STREAM,
@@ -225,11 +233,11 @@ async function ingest(
     metrics,
     logger,
   });
-  const { marker, storedAtMs } = await step('cursor', () => readCursor(nats));
+  const { block: newest, storedAtMs } = await step('end of LEDGER', () => readEnd(nats));
   // As far back as a match that was shown may still be open.
   const memoryMs = FEED_MEMORY_MS + config.PENDING_SECONDS_MAX * 1_000;
   // By the chain's clock or by the server's, whichever is behind.
-  const sinceMs = Math.min((marker?.blockTime ?? 0) * 1_000, storedAtMs) - memoryMs;
+  const sinceMs = Math.min((newest?.time ?? 0) * 1_000, storedAtMs) - memoryMs;
   await step('feed', () => restoreFeed(nats, Math.max(sinceMs, 0), feed, pending));
   // A backfill that ends shows nothing: the feed begins when ingest first lives at the head.
   const shownFrom =
@@ -248,7 +256,7 @@ async function ingest(
     metrics,
     logger,
     signal,
-    heldBlock: marker?.blockNumber ?? -1,
+    heldBlock: newest?.number ?? -1,
     onMissed: () => subscription.missed(),
   });
   const subscription = new Subscription({
@@ -264,6 +272,7 @@ async function ingest(
     onDropped: (reason, count) => metrics.dropped.inc({ reason }, count),
   });
   const background: Promise<void>[] = [];
+  report({ event: 'following' });
   const running = [
     followFinal({
       rpc,
@@ -281,8 +290,8 @@ async function ingest(
       logger,
       signal,
       onBlock: (facts) => pendingFeed.final(facts, shownFrom),
-      onCaughtUp: (sequence) => {
-        report({ event: 'caught_up', sequence });
+      onCaughtUp: (block) => {
+        report({ event: 'caught_up', block });
         // Balances are read at the newest final block: not worth asking for before it is near.
         background.push(balances.run());
       },

@@ -6,8 +6,9 @@
 import type { Logger } from 'pino';
 import { answered, type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { lastMessage, readRange } from '../infra/nats/read.ts';
+import type { TailMessage } from '../infra/nats/reader.ts';
 import { retry } from '../infra/retry.ts';
-import { decodeLedgerEvent, LEDGER_STREAM, type Resolution } from './contract.ts';
+import type { Resolution } from './contract.ts';
 import {
   decodeObservation,
   encodeObservation,
@@ -15,32 +16,23 @@ import {
   type MetadataEvent,
   metadataSubject,
 } from './contract-metadata.ts';
+import {
+  decodeRange,
+  LEDGER_STREAM,
+  messageAt,
+  newestMessage,
+  RESOLUTIONS_SUBJECT,
+} from './ledger.ts';
 
 /** Bounds the time of a restart; older metadata is fetched again when it is used. */
 const RESTORED_MESSAGES_MAX = 5_000_000;
 const READ_MESSAGES = 10_000;
+/** Messages of LEDGER take up to 100 KB in a catch-up. */
+const READ_LEDGER_MESSAGES = 200;
 const PROGRESS_MS = 2_000;
 
-const RESTORED = [
-  {
-    stream: METADATA_STREAM,
-    subject: 'metadata.*.listing',
-    decode: (data: Uint8Array) => decodeObservation(data).event,
-  },
-  {
-    stream: METADATA_STREAM,
-    subject: 'metadata.*.profile',
-    decode: (data: Uint8Array) => decodeObservation(data).event,
-  },
-  {
-    stream: LEDGER_STREAM,
-    subject: 'ledger.*.resolution',
-    decode(data: Uint8Array) {
-      const event = decodeLedgerEvent(data);
-      return event.kind === 'resolution' ? event : undefined;
-    },
-  },
-];
+/** How far back resolutions are read, about a day of Polygon: hardly anybody trades on a market that was resolved before. */
+const RESOLUTION_BLOCKS = 43_200;
 
 /** Publishes at least once; the time of observation makes a second copy harmless. */
 export class MetadataPublisher {
@@ -107,24 +99,52 @@ export async function restoreMetadata(
   let loggedAt = startedAt;
   let events = 0;
   const seconds = () => Math.round((performance.now() - startedAt) / 100) / 10;
-  for (const { stream, subject, decode } of RESTORED) {
-    const last = (await lastMessage(nats, stream, '>'))?.sequence ?? 0;
-    const first = Math.max(1, last - RESTORED_MESSAGES_MAX);
-    for (let next = first; ; ) {
-      const messages = await readRange(nats, stream, next, READ_MESSAGES, subject);
+  const restore = async (
+    {
+      stream,
+      subject,
+      from,
+      count,
+    }: { stream: string; subject: string; from: number; count: number },
+    eventsOf: (message: TailMessage) => readonly (MetadataEvent | Resolution)[],
+  ) => {
+    for (let next = from; ; ) {
+      const messages = await readRange(nats, stream, next, count, subject);
       const newest = messages.at(-1);
-      if (newest === undefined) break;
-      for (const { data } of messages) {
-        const event = decode(data);
-        if (event !== undefined) onEvent(event);
+      if (newest === undefined) return;
+      for (const event of messages.flatMap(eventsOf)) {
+        events += 1;
+        onEvent(event);
       }
-      events += messages.length;
       next = newest.sequence + 1;
       if (performance.now() - loggedAt < PROGRESS_MS) continue;
       loggedAt = performance.now();
-      const percent = Math.round(((next - first) * 100) / Math.max(1, last - first));
-      logger.info({ subject, percent, events, seconds: seconds() }, 'restoring metadata');
+      logger.info({ subject, sequence: next, events, seconds: seconds() }, 'restoring metadata');
     }
+  };
+  const last = (await lastMessage(nats, METADATA_STREAM, '>'))?.sequence ?? 0;
+  const from = Math.max(1, last - RESTORED_MESSAGES_MAX);
+  for (const subject of ['metadata.*.listing', 'metadata.*.profile']) {
+    await restore({ stream: METADATA_STREAM, subject, from, count: READ_MESSAGES }, ({ data }) => [
+      decodeObservation(data).event,
+    ]);
   }
+  await restore(
+    {
+      stream: LEDGER_STREAM,
+      subject: RESOLUTIONS_SUBJECT,
+      from: await recentSequence(nats),
+      count: READ_LEDGER_MESSAGES,
+    },
+    (message) => decodeRange(message).blocks.flatMap(({ resolutions }) => resolutions),
+  );
   if (events > 0) logger.info({ events, seconds: seconds() }, 'metadata restored');
+}
+
+/** The LEDGER message of the block RESOLUTION_BLOCKS before the newest one. */
+async function recentSequence(nats: Nats): Promise<number> {
+  const newest = await newestMessage(nats);
+  if (newest === undefined) return 1;
+  const message = await messageAt(nats, newest.range.to - RESOLUTION_BLOCKS);
+  return message?.sequence ?? 1;
 }

@@ -5,9 +5,8 @@
  */
 import { z } from 'zod';
 import type { Nats } from '../infra/nats/connection.ts';
-import { readRange, storedSince } from '../infra/nats/read.ts';
+import { readRange } from '../infra/nats/read.ts';
 import type { TailMessage } from '../infra/nats/reader.ts';
-import { decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
 import {
   decodeFeedEvent,
   FEED_MATCH_SUBJECT,
@@ -19,6 +18,7 @@ import {
   feedMessageId,
 } from './contract-feed.ts';
 import type { FeedWriter } from './feed.ts';
+import { storedMessages } from './ledger.ts';
 import { PENDING_MATCHES_MAX, type PendingMatches, VOIDED_MATCHES_MAX } from './pending.ts';
 
 const READ_MESSAGES = 10_000;
@@ -89,16 +89,14 @@ async function finalSince(
   if (oldest === undefined) return [];
   const ids: string[] = [];
   const ordinals = new Map<string, number>();
-  const start = { timeMs: oldest.storedAtMs - CLOCK_MS };
-  for await (const message of storedSince(nats, LEDGER_STREAM, start)) {
-    if (!message.subject.endsWith('.match')) continue;
-    const event = decodeLedgerEvent(message.data);
-    if (event.kind !== 'match') continue;
-    const takerOrder = event.fills.at(-1)?.orderHash ?? '';
-    const key = `${event.txHash}:${takerOrder}`;
-    const ordinal = ordinals.get(key) ?? 0;
-    ordinals.set(key, ordinal + 1);
-    ids.push(feedMessageId(event.txHash, takerOrder, ordinal));
+  for await (const { range } of storedMessages(nats, { timeMs: oldest.storedAtMs - CLOCK_MS })) {
+    for (const { txHash, fills } of range.blocks.flatMap(({ matches }) => matches)) {
+      const takerOrder = fills.at(-1)?.orderHash ?? '';
+      const key = `${txHash}:${takerOrder}`;
+      const ordinal = ordinals.get(key) ?? 0;
+      ordinals.set(key, ordinal + 1);
+      ids.push(feedMessageId(txHash, takerOrder, ordinal));
+    }
   }
   return ids;
 }

@@ -5,8 +5,9 @@
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
 import type { BlockFacts } from './blocks.ts';
-import type { BlockMarker } from './contract.ts';
-import { Contradictions, type Held } from './fork.ts';
+import { Contradictions } from './fork.ts';
+import type { Block } from './ledger.ts';
+import type { BlockRef } from './ledger-writer.ts';
 import type { BlockHead } from './rpc.ts';
 import type { RpcError } from './rpc-pool.ts';
 
@@ -76,8 +77,8 @@ export class FollowProgress {
   }
 
   /** LEDGER ended with this block when the process started. */
-  resume({ blockNumber, blockTime }: BlockMarker): void {
-    this.#head = { number: blockNumber, timestamp: blockTime };
+  resume({ number, time }: Block): void {
+    this.#head = { number, timestamp: time };
   }
 
   /** The final head, as just read. */
@@ -135,7 +136,7 @@ export class FollowProgress {
    * A block did not follow the newest one of LEDGER, which an endpoint still has. Says how long to wait
    * before reading again, in milliseconds. Throws FinalReorgError when that has lasted too long.
    */
-  contradicted(held: Held, head: BlockHead): number {
+  contradicted(held: BlockRef, head: BlockHead): number {
     this.#contradictedTotal.inc();
     this.#notReady.fork = `block ${head.number} does not follow LEDGER`;
     const pauseMs = this.#contradictions.pauseMs(held, performance.now());

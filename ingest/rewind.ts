@@ -1,29 +1,41 @@
 /**
- * The repair of LEDGER after a final block was replaced: takes out every chain fact and marker after a
- * block, so that ingest goes on from there with the chain's new history. METADATA stays as it is.
- * Invariant: while a rewind is unfinished ingest refuses to start, and the rewind can be run again.
- * It cannot take back what consumers have read: docs/operations.md says how they are rebuilt.
+ * The repair of LEDGER after a final block was replaced: removes everything after a block, so that ingest continues
+ * from there with the chain's new history. While a rewind is unfinished ingest refuses to start, and the rewind can
+ * be run again. It cannot take back what consumers have read: docs/operations.md says how they are rebuilt.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Nats, streamState } from '../infra/nats/connection.ts';
+import type { Nats } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
-import { lastMessage, readRange, storedSince } from '../infra/nats/read.ts';
-import { moveToEnd, removeMessages } from '../infra/nats/rewind.ts';
-import { LedgerStateError } from './backfill.ts';
-import { BLOCK_SUBJECT, type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from './contract.ts';
+import { removeMessages } from '../infra/nats/rewind.ts';
+import {
+  type Block,
+  type BlockRange,
+  encodeRange,
+  LEDGER_STREAM,
+  type LedgerMessage,
+  messageAt,
+  messageUpTo,
+  newestMessage,
+  storedMessages,
+} from './ledger.ts';
+import { LedgerFencedError, LedgerStateError, LedgerWriter } from './ledger-writer.ts';
 
 const REWIND_KEY = 'rewind';
-const WINDOW_MESSAGES = 10_000;
 const STANDSTILL_MS = 1_000;
-const CHAIN_KINDS = ['match', 'resolution', 'refused', 'block'] as const;
-type ChainKind = (typeof CHAIN_KINDS)[number];
 
 export type RewindPlan = {
-  /** The block that LEDGER will end with: the newest one with a marker, `toBlock` at most. */
-  readonly keeps: BlockMarker;
-  readonly keepsSequence: number;
+  /** The block that LEDGER will end with: the newest one up to `toBlock` that it knows the hash of. */
+  readonly keeps: Block;
+  /** The message that holds it; it is stored again, cut behind it. */
+  readonly message: LedgerMessage;
+  /** Messages that are removed. */
   readonly sequences: readonly number[];
-  readonly removed: Readonly<Record<ChainKind, number>>;
+  /** Events that are removed. */
+  readonly removed: {
+    readonly matches: number;
+    readonly resolutions: number;
+    readonly refused: number;
+  };
   /** Newest block that is removed. */
   readonly newest: number;
 };
@@ -40,60 +52,73 @@ export async function refuseHalfRewound(kv: Kv): Promise<void> {
 
 /** What a rewind would remove. Throws LedgerStateError when LEDGER has no block up to `toBlock`. */
 export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPlan> {
-  const found = await newestMarkerUpTo(nats, toBlock);
-  if (found === undefined) {
-    throw new LedgerStateError(
-      `LEDGER has no block up to ${toBlock}: empty it instead, and start again`,
-    );
-  }
-  const removed = { match: 0, resolution: 0, refused: 0, block: 0 };
+  const { message, keeps } = await newestBlockUpTo(nats, toBlock);
   const sequences: number[] = [];
-  let newest = found.marker.blockNumber;
-  const start = { sequence: found.sequence + 1 };
-  for await (const message of storedSince(nats, LEDGER_STREAM, start)) {
-    const kind = CHAIN_KINDS.find((one) => message.messageId.startsWith(`${one}:`));
-    if (kind === undefined) continue;
-    removed[kind] += 1;
-    sequences.push(message.sequence);
-    if (kind !== 'block') continue;
-    newest = Math.max(newest, Number(message.messageId.slice('block:'.length)));
+  const removed = { matches: 0, resolutions: 0, refused: 0 };
+  let newest = keeps.number;
+  for await (const { sequence, range } of storedMessages(nats, { sequence: message.sequence })) {
+    if (sequence > message.sequence) sequences.push(sequence);
+    newest = Math.max(newest, range.to);
+    for (const block of range.blocks.filter(({ number }) => number > keeps.number)) {
+      removed.matches += block.matches.length;
+      removed.resolutions += block.resolutions.length;
+      removed.refused += block.refused.length;
+    }
   }
-  return { keeps: found.marker, keepsSequence: found.sequence, sequences, removed, newest };
+  return { keeps, message, sequences, removed, newest };
 }
 
 /** Removes what the plan says. Throws LedgerStateError when something else writes LEDGER meanwhile. */
 export async function rewind(nats: Nats, kv: Kv, plan: RewindPlan): Promise<void> {
+  const { keeps, message, sequences } = plan;
   await refuseWritten(nats);
-  await kv.put(REWIND_KEY, String(plan.keeps.blockNumber));
-  await removeMessages(nats, LEDGER_STREAM, plan.sequences);
-  const { sequences } = await planRewind(nats, plan.keeps.blockNumber);
-  if (sequences.length > 0) {
-    throw new LedgerStateError('LEDGER was written meanwhile: stop ingest and rewind again');
-  }
-  await moveToEnd(nats, LEDGER_STREAM, plan.keepsSequence);
+  await kv.put(REWIND_KEY, String(keeps.number));
+  await removeMessages(nats, LEDGER_STREAM, sequences);
+  const before = await messageUpTo(nats, message.sequence - 1);
+  await storeAgain(nats, cut(message.range, keeps));
+  // An interrupted rewind may have left the message that this one was cut from.
+  const isCutFrom = before?.range.kind === 'blocks' && before.range.to >= message.range.from;
+  const replaced = isCutFrom ? [before.sequence, message.sequence] : [message.sequence];
+  await removeMessages(nats, LEDGER_STREAM, replaced);
   await kv.delete(REWIND_KEY);
 }
 
-async function refuseWritten(nats: Nats): Promise<void> {
-  const before = await lastMessage(nats, LEDGER_STREAM, BLOCK_SUBJECT);
-  await delay(STANDSTILL_MS);
-  const after = await lastMessage(nats, LEDGER_STREAM, BLOCK_SUBJECT);
-  if (before?.sequence === after?.sequence) return;
-  throw new LedgerStateError('LEDGER is being written: stop ingest first');
+async function newestBlockUpTo(nats: Nats, toBlock: number) {
+  const newest = await newestMessage(nats);
+  const end = Math.min(toBlock, newest?.range.to ?? -1);
+  let message = await messageAt(nats, end);
+  let keeps = message?.range.blocks.findLast(({ number }) => number <= toBlock);
+  if (message !== undefined && keeps === undefined) {
+    message = await messageUpTo(nats, message.sequence - 1);
+    keeps = message?.range.kind === 'blocks' ? message.range.blocks.at(-1) : undefined;
+  }
+  if (message !== undefined && keeps !== undefined) return { message, keeps };
+  throw new LedgerStateError(
+    `LEDGER has no block up to ${toBlock}: empty it instead, and start again`,
+  );
 }
 
-async function newestMarkerUpTo(nats: Nats, block: number) {
-  const { lastSequence } = await streamState(nats, LEDGER_STREAM);
-  for (let to = lastSequence; to > 0; to -= WINDOW_MESSAGES) {
-    const from = Math.max(1, to - WINDOW_MESSAGES + 1);
-    const messages = await readRange(nats, LEDGER_STREAM, from, to - from + 1, BLOCK_SUBJECT);
-    const markers = messages.flatMap(({ sequence, data }) => {
-      const event = decodeLedgerEvent(data);
-      const fits = sequence <= to && event.kind === 'block' && event.blockNumber <= block;
-      return fits ? [{ sequence, marker: event }] : [];
-    });
-    const newest = markers.at(-1);
-    if (newest !== undefined) return newest;
+function cut(range: BlockRange, { number }: Block): BlockRange {
+  return { ...range, to: number, blocks: range.blocks.filter((block) => block.number <= number) };
+}
+
+/** Also where nothing is cut: servers of 2.9 do not find the newest message of a subject whose end was removed. */
+async function storeAgain(nats: Nats, range: BlockRange): Promise<void> {
+  const writer = await LedgerWriter.open(nats);
+  try {
+    await writer.store(range.to, encodeRange(range));
+  } catch (error) {
+    if (!(error instanceof LedgerFencedError)) throw error;
+    throw new LedgerStateError('LEDGER was written meanwhile: stop ingest and rewind again');
+  } finally {
+    writer.close();
   }
-  return undefined;
+}
+
+async function refuseWritten(nats: Nats): Promise<void> {
+  const before = await newestMessage(nats);
+  await delay(STANDSTILL_MS);
+  const after = await newestMessage(nats);
+  if (before?.sequence === after?.sequence) return;
+  throw new LedgerStateError('LEDGER is being written: stop ingest first');
 }

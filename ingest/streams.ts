@@ -2,11 +2,12 @@
  * The JetStream streams that ingest writes, created by whichever process comes first.
  * Sizes: a match is about 2 KB in FEED and 1 KB in LEDGER; Polygon has about 10 a second.
  */
+
 import type { Nats } from '../infra/nats/connection.ts';
 import { ensureStream } from '../infra/nats/streams.ts';
-import { LEDGER_STREAM, LEDGER_SUBJECTS } from './contract.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from './contract-feed.ts';
 import { METADATA_AGE_MAX_MS, METADATA_STREAM, METADATA_SUBJECTS } from './contract-metadata.ts';
+import { LEDGER_MESSAGE_BYTES_MAX, LEDGER_STREAM, LEDGER_SUBJECTS } from './ledger.ts';
 
 /** How far back a feed position can be resumed. */
 const FEED_AGE_MAX_MS = 72 * 3_600_000;
@@ -19,7 +20,12 @@ export const INGEST_BUCKET = 'ingest';
  * asked for.
  */
 export async function ensureStreams(nats: Nats, replicas: number): Promise<void> {
-  await ensureStream(nats, { name: LEDGER_STREAM, subjects: [LEDGER_SUBJECTS], replicas });
+  await ensureStream(nats, {
+    name: LEDGER_STREAM,
+    subjects: [LEDGER_SUBJECTS],
+    maxMessageBytes: LEDGER_MESSAGE_BYTES_MAX,
+    replicas,
+  });
   await ensureStream(nats, {
     name: FEED_STREAM,
     subjects: [FEED_SUBJECTS],

@@ -4,6 +4,7 @@
  * what it holds, because a deduplication token belongs to one set of rows for ever.
  */
 import { createHash } from 'node:crypto';
+import type { Hash } from '../ingest/contract.ts';
 import type { Booking } from './contract.ts';
 
 /** Rows after which a batch is closed; one event may exceed it, as it is never split. */
@@ -11,8 +12,7 @@ export const BATCH_ROWS_MAX = 10_000;
 
 /** What one LEDGER event became. */
 export type BookedEvent = {
-  readonly sequence: number;
-  readonly messageId: string;
+  readonly blockHash: Hash;
   readonly rows: readonly Booking[];
 };
 
@@ -22,7 +22,7 @@ export type Batch = {
   readonly rows: readonly Booking[];
 };
 
-/** Cuts events, in stream order, into batches; events without rows vanish. */
+/** Cuts events, in chain order, into batches; events without rows vanish. */
 export function batchesOf(events: readonly BookedEvent[]): readonly Batch[] {
   const batches: Batch[] = [];
   let open: BookedEvent[] = [];
@@ -49,10 +49,10 @@ function batchOf(events: readonly BookedEvent[]): Batch {
   const first = events[0];
   const last = events.at(-1);
   const identity = JSON.stringify([
-    first?.sequence,
-    first?.messageId,
-    last?.sequence,
-    last?.messageId,
+    first?.blockHash,
+    first?.rows[0]?.eventLogIndex,
+    last?.blockHash,
+    last?.rows[0]?.eventLogIndex,
     rows.length,
   ]);
   const hash = createHash('sha256').update(identity).digest();

@@ -1,71 +1,77 @@
 /**
- * The projector's loop: LEDGER → book → batches → ClickHouse. A reader folds events as they come and
- * a writer stores what they became; the reader is at most QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are
- * stored before the batch of the same events, progress after it. A dead ClickHouse is waited for.
+ * The projector's loop: LEDGER → fold → batches → ClickHouse. A reader folds blocks as they come and a writer stores
+ * what they became; the reader is at most QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are stored before
+ * the batch of the same blocks, the checkpoint after it. A missing ClickHouse is waited for.
  */
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { type Nats, streamState } from '../infra/nats/connection.ts';
-import { firstMessageAtOrAfter, getMessage } from '../infra/nats/read.ts';
-import { type TailMessage, tailBatches } from '../infra/nats/reader.ts';
+import type { Nats } from '../infra/nats/connection.ts';
+import { tailBatches } from '../infra/nats/reader.ts';
 import { retry } from '../infra/retry.ts';
-import { decodeLedgerEvent, LEDGER_STREAM, type LedgerEvent } from '../ingest/contract.ts';
+import { type Hash, partitionOf } from '../ingest/contract.ts';
+import {
+  type Block,
+  type BlockRange,
+  decodeRange,
+  eventsOf,
+  LEDGER_STREAM,
+  type LedgerMessage,
+  lastBlock,
+  messageAt,
+  newestMessage,
+  UnreadableLedgerError,
+} from '../ingest/ledger.ts';
 import { type BookedEvent, batchesOf } from './batch.ts';
 import { Book } from './fold.ts';
-import type { Stored } from './lag.ts';
 import type { ProjectorMetrics } from './metrics.ts';
-import { type Projected, Queue } from './queue.ts';
-import type { Fact, Progress, Store } from './store.ts';
+import { type Projected, Queue, type Reached } from './queue.ts';
+import type { Checkpoint, Fact, Store, StoredState } from './store.ts';
 
-const PROGRESS_MS = 10_000;
-/** How far before the checkpoint to read when the stream is not the one it was taken from. */
-const REWIND_MS = 600_000;
+const CHECKPOINT_MS = 10_000;
+const WAIT_MS = 1_000;
 
 export type ProjectorOptions = {
   readonly nats: Nats;
   readonly store: Store;
-  /** Partitions that this projector owns; the events of others are read and left. */
+  /** Partitions that this projector owns; the events of others are read and skipped. */
   readonly partitions: readonly number[];
-  /** Throws when the partitions may have another owner by now; asked before every write. */
+  /** Throws when the partitions may have another owner by now; called before every write. */
   readonly assertOwner: () => void;
   readonly logger: Logger;
   readonly metrics?: ProjectorMetrics;
   readonly signal: AbortSignal;
-  /** Ends when everything up to this LEDGER sequence is stored; goes on for ever by default. */
-  readonly untilSequence?: number;
-  /** Called when everything up to a LEDGER sequence is stored. */
-  readonly onStored: (stored: Stored) => void;
+  /** Ends when everything up to this block is stored; never by default. */
+  readonly untilBlock?: number;
+  /** Called when everything up to a block is stored. */
+  readonly onStored: (reached: Reached) => void;
   /** Called once, when the state is restored and reading begins. */
   readonly onStart: () => void;
+  /** Called with why nothing can be read now, and with undefined when reading begins. */
+  readonly onWait?: (reason: string | undefined) => void;
 };
 
-type Start = { readonly fromSequence: number; readonly done: Map<number, Progress> };
+/** LEDGER holds other blocks than those that are stored: it was rewound, or is of another chain. */
+export class LedgerRewrittenError extends Error {}
 
 /**
- * Runs until the signal aborts or `untilSequence` is stored. Throws on what a restart with a fresh
- * state must handle.
+ * Runs until the signal aborts or `untilBlock` is stored. Throws LedgerRewrittenError and UnreadableLedgerError, which
+ * a restart does not repair, and what a restart with a fresh state must handle.
  */
 export async function runProjector(options: ProjectorOptions): Promise<void> {
-  const { store, logger, signal } = options;
+  const { store, logger, signal, onStart, onWait } = options;
   const book = new Book();
   const healed = await patiently(options, 'heal', () => store.heal());
   options.metrics?.healed.inc(healed.healedBatches);
-  const progress = await patiently(options, 'restore', () => store.restore(book));
-  const start = await findStart(options, progress);
-  logger.info(
-    { ...healed, openPositions: book.openPositions(), fromSequence: start.fromSequence },
-    'projecting',
-  );
-  options.onStart();
-  // Also without a new event: a LEDGER at rest is not one that nothing is stored of.
-  if (start.fromSequence > 1) {
-    const timeMs = Math.min(...[...start.done.values()].map((row) => row.timeMs));
-    options.onStored({ sequence: start.fromSequence - 1, timeMs });
-  }
+  const stored = await patiently(options, 'restore', () => store.restore(book));
+  const fromSequence = await findStart(options, stored);
+  onWait?.(undefined);
+  logger.info({ ...healed, openPositions: book.openPositions(), fromSequence }, 'projecting');
+  onStart();
   const stop = new AbortController();
   const both = AbortSignal.any([signal, stop.signal]);
   const queue = new Queue();
-  const reader = read(options, book, start, queue, both).finally(() => queue.close());
-  const writer = write(options, start.done, queue, both);
+  const reader = read(options, book, fromSequence, queue, both).finally(() => queue.close());
+  const writer = write(options, stored.checkpoints, queue, both);
   try {
     await Promise.all([reader, writer]);
   } finally {
@@ -75,173 +81,166 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
 }
 
 async function read(
-  { nats, logger, metrics, partitions, untilSequence = Number.POSITIVE_INFINITY }: ProjectorOptions,
+  { nats, logger, partitions, untilBlock = Number.POSITIVE_INFINITY }: ProjectorOptions,
   book: Book,
-  start: Start,
+  fromSequence: number,
   queue: Queue,
   signal: AbortSignal,
 ): Promise<void> {
-  if (start.fromSequence > untilSequence) return;
   const owned = new Set(partitions);
-  const tail = tailBatches(nats, {
+  const messages = tailBatches(nats, {
     stream: LEDGER_STREAM,
-    fromSequence: start.fromSequence,
+    fromSequence,
     signal,
     onRestart: (restart) => logger.warn(restart, 'LEDGER reader restarted'),
   });
-  for await (const messages of tail) {
-    for (const message of messages) {
-      if (message.sequence > untilSequence) return;
-      const partition = partitionOfSubject(message.subject);
-      const isDone = message.sequence <= (start.done.get(partition)?.sequence ?? 0);
-      const isOurs = owned.has(partition) && !isDone;
-      queue.push(message, isOurs ? project(book, message, logger, metrics) : {});
+  let newest: Block | undefined;
+  for await (const batch of messages) {
+    for (const message of batch) {
+      const range = decodeRange(message);
+      if (range.kind === 'blocks') {
+        if (newest !== undefined) assertFollows(range, newest, message.sequence);
+        newest = lastBlock(range);
+      }
+      queue.push(project(book, owned, range));
+      if (range.to >= untilBlock) return;
+      await queue.room();
+      // Decoding takes up to 10 ms a message: timers must run in between.
+      await setImmediate();
     }
-    await queue.room();
-    if ((messages.at(-1)?.sequence ?? 0) >= untilSequence) return;
   }
 }
 
-/** `ledger.<partition>.<kind>`; what belongs to no market or trader is partition 0's. */
-function partitionOfSubject(subject: string): number {
-  const partition = Number(subject.split('.')[1]);
-  return Number.isNaN(partition) ? 0 : partition;
+function assertFollows(
+  { from, parentHash }: BlockRange & { readonly kind: 'blocks' },
+  { number, hash }: Block,
+  sequence: number,
+): void {
+  if (from === number + 1 && parentHash === hash) return;
+  throw new LedgerRewrittenError(
+    `LEDGER message ${sequence} begins with block ${from} after ${parentHash}, which does not follow block ` +
+      `${number}, ${hash}: LEDGER was rewound. ${REPAIR}`,
+  );
 }
 
-function project(
-  book: Book,
-  message: TailMessage,
-  logger: Logger,
-  metrics: ProjectorMetrics | undefined,
-): Projected {
-  const { sequence, messageId } = message;
-  let event: LedgerEvent;
-  try {
-    event = decodeLedgerEvent(message.data);
-  } catch (error) {
-    // Only ingest writes here, so this is a fault of ours: kept and shown, and the rest goes on.
-    metrics?.unreadable.inc();
-    logger.error({ sequence, err: error }, 'LEDGER message cannot be read');
-    return { fact: { sequence, event: unreadable(message) } };
-  }
-  switch (event.kind) {
-    case 'match':
-      return { booked: { sequence, messageId, rows: book.applyMatch(event, sequence) } };
-    case 'resolution': {
-      // The first one stands, in the table as in the fold; one that is known is stored.
-      const isFirst = !book.isResolved(event.conditionId);
-      const booked = { sequence, messageId, rows: book.applyResolution(event, sequence) };
-      return isFirst ? { booked, fact: { sequence, event } } : { booked };
+const REPAIR = 'See docs/operations.md, "A final block was replaced".';
+
+function project(book: Book, owned: ReadonlySet<number>, range: BlockRange): Projected {
+  const events: BookedEvent[] = [];
+  const facts: Fact[] = [];
+  for (const block of range.blocks) {
+    // What belongs to no market is partition 0's.
+    if (owned.has(0)) facts.push(...block.refused);
+    for (const event of eventsOf(block)) {
+      if (!owned.has(partitionOf(event.conditionId))) continue;
+      // The first resolution stands, in the table as in the fold; one that is known is stored.
+      if (event.kind === 'resolution' && !book.isResolved(event.conditionId)) facts.push(event);
+      const rows = event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event);
+      if (rows.length > 0) events.push({ blockHash: block.hash, rows });
     }
-    case 'block':
-      return {};
-    default:
-      return { fact: { sequence, event } };
   }
-}
-
-function unreadable(message: TailMessage): Fact['event'] {
-  return {
-    kind: 'refused',
-    reason: 'unreadable_ledger_message',
-    blockNumber: 0,
-    txHash: `0x${'0'.repeat(64)}`,
-    logIndex: message.sequence % 2 ** 32,
-    detail: new TextDecoder().decode(message.data),
-  };
+  const time = range.blocks.at(-1)?.time ?? 0;
+  return { events, facts, reached: { block: range.to, time } };
 }
 
 async function write(
   options: ProjectorOptions,
-  done: Map<number, Progress>,
+  stored: ReadonlyMap<number, Checkpoint>,
   queue: Queue,
   signal: AbortSignal,
 ): Promise<void> {
-  const { store, onStored, assertOwner, partitions } = options;
-  let progressAt = 0;
+  const { store, onStored, assertOwner, partitions, metrics } = options;
+  const checkpoints = new Map(stored);
+  let checkpointAt = 0;
   for (;;) {
     const chunk = await queue.take(signal);
     if (chunk === 'closed') break;
-    if (chunk.facts.length > 0) {
-      await patiently(options, 'facts', () => store.writeFacts(chunk.facts));
-    }
-    for (const batch of batchesOf(chunk.events)) {
+    const { events, facts, reached } = chunk;
+    if (facts.length > 0) await patiently(options, 'facts', () => store.writeFacts(facts));
+    for (const batch of batchesOf(events)) {
       assertOwner();
-      const stored = options.metrics?.insertSeconds.startTimer();
+      const done = metrics?.insertSeconds.startTimer();
       await patiently(options, 'batch', () => store.writeBatch(batch));
-      stored?.();
-      options.metrics?.batchRows.observe(batch.rows.length);
+      done?.();
+      metrics?.batchRows.observe(batch.rows.length);
     }
-    const { last } = chunk;
-    if (last === undefined) continue;
-    advance(partitions, done, last, chunk.lasts);
-    if (Date.now() - progressAt >= PROGRESS_MS) {
-      await patiently(options, 'progress', () => store.writeProgress([...done.values()]));
-      progressAt = Date.now();
+    // All partitions are stored up to the newest row of any of them.
+    const newest = checkpointOf(events.at(-1));
+    if (newest !== undefined) for (const one of partitions) checkpoints.set(one, newest);
+    if (checkpoints.size > 0 && Date.now() - checkpointAt >= CHECKPOINT_MS) {
+      await patiently(options, 'checkpoint', () => store.writeCheckpoints(checkpoints));
+      checkpointAt = Date.now();
     }
-    onStored({ sequence: last.sequence, timeMs: last.timestampMs });
+    onStored(reached);
   }
   // Also without a new event: it says that the batches healed at the start are whole.
-  if (done.size > 0) await store.writeProgress([...done.values()]);
+  if (checkpoints.size > 0) await store.writeCheckpoints(checkpoints);
 }
 
-/** Moves every owned partition to `last`: a chunk is all of LEDGER up to there. */
-function advance(
-  partitions: readonly number[],
-  done: Map<number, Progress>,
-  last: TailMessage,
-  lasts: ReadonlyMap<number, BookedEvent>,
-): void {
-  for (const partition of partitions) {
-    const before = done.get(partition);
-    if (before !== undefined && before.sequence >= last.sequence) continue;
-    const row = lasts.get(partition)?.rows[0];
-    done.set(partition, {
-      partition,
-      sequence: last.sequence,
-      messageId: last.messageId,
-      timeMs: last.timestampMs,
-      lastBlock: row?.blockNumber ?? before?.lastBlock ?? 0,
-      lastLog: row?.eventLogIndex ?? before?.lastLog ?? 0,
-    });
-  }
+function checkpointOf(event: BookedEvent | undefined): Checkpoint | undefined {
+  const row = event?.rows[0];
+  if (event === undefined || row === undefined) return undefined;
+  return { blockNumber: row.blockNumber, blockHash: event.blockHash, logIndex: row.eventLogIndex };
 }
 
-/** First sequence to read; checks that the stream is the one that the checkpoint was taken from. */
-async function findStart(options: ProjectorOptions, progress: readonly Progress[]): Promise<Start> {
-  const { nats, logger } = options;
-  const done = new Map(progress.map((row) => [row.partition, row]));
-  const newest = progress.toSorted((a, b) => b.sequence - a.sequence)[0];
-  if (newest === undefined) return { fromSequence: 1, done };
-  const state = await streamState(nats, LEDGER_STREAM);
-  const message = await getMessage(nats, LEDGER_STREAM, newest.sequence);
-  const expired = message === undefined && newest.sequence < state.firstSequence;
-  if (expired || message?.messageId === newest.messageId) {
-    const oldest =
-      progress.length < options.partitions.length
-        ? 0
-        : Math.min(...progress.map((row) => row.sequence));
-    return { fromSequence: oldest + 1, done };
+/**
+ * The sequence of the message to read first: it holds the block of the oldest checkpoint, whose stored events the fold
+ * drops. Waits while LEDGER does not reach the newest stored block. Throws LedgerRewrittenError when LEDGER holds
+ * other blocks than those that are stored.
+ */
+async function findStart(options: ProjectorOptions, stored: StoredState): Promise<number> {
+  const { partitions } = options;
+  const checkpoints = [...stored.checkpoints.values()].sort(byPlace);
+  const verified = new Map<Hash, LedgerMessage>();
+  for (const { blockNumber, blockHash } of checkpoints) {
+    if (verified.has(blockHash)) continue;
+    const { message, block } = await storedBlock(options, blockNumber);
+    if (block.hash !== blockHash) throw rewritten(blockNumber, blockHash, block.hash);
+    verified.set(blockHash, message);
   }
-  // Another stream, or one that lost its end: sequences mean nothing, time and chain order do.
-  const sinceMs = Math.min(...progress.map((row) => row.timeMs)) - REWIND_MS;
-  const first = await firstMessageAtOrAfter(nats, LEDGER_STREAM, sinceMs);
-  const fromSequence = first?.sequence ?? state.lastSequence + 1;
-  logger.error(
-    { checkpoint: newest.sequence, lastSequence: state.lastSequence, fromSequence },
-    'LEDGER is not the stream of the checkpoint: reading again from before it',
+  for (const { blockNumber, logIndex, txHash } of stored.tips) {
+    const { block } = await storedBlock(options, blockNumber);
+    const event = eventsOf(block).find((one) => one.logIndex === logIndex);
+    if (event?.txHash !== txHash) throw rewritten(blockNumber, txHash, event?.txHash ?? 'nothing');
+  }
+  const [oldest] = checkpoints;
+  if (oldest === undefined || stored.checkpoints.size < partitions.length) return 1;
+  return verified.get(oldest.blockHash)?.sequence ?? 1;
+}
+
+function byPlace(a: Checkpoint, b: Checkpoint): number {
+  return a.blockNumber - b.blockNumber || a.logIndex - b.logIndex;
+}
+
+function rewritten(block: number, stored: string, held: string): LedgerRewrittenError {
+  return new LedgerRewrittenError(
+    `${stored} of block ${block} is stored, but LEDGER holds ${held} there. ${REPAIR}`,
   );
-  const before = await getMessage(nats, LEDGER_STREAM, Math.max(1, fromSequence - 1));
-  const rewound = progress.map((row) => ({
-    ...row,
-    sequence: fromSequence - 1,
-    messageId: before?.messageId ?? '',
-  }));
-  await options.store.writeProgress(rewound);
-  return { fromSequence, done: new Map(rewound.map((row) => [row.partition, row])) };
 }
 
-/** Tries until it works or the signal aborts; errors are logged and waited out. */
+/** A block that rows are stored of, as LEDGER holds it; waits until LEDGER reaches it. */
+async function storedBlock(
+  options: ProjectorOptions,
+  number: number,
+): Promise<{ readonly message: LedgerMessage; readonly block: Block }> {
+  const { nats, logger, signal, onWait } = options;
+  for (;;) {
+    const { message, newest } = await patiently(options, 'LEDGER', async () => ({
+      message: await messageAt(nats, number),
+      newest: await newestMessage(nats),
+    }));
+    const block = message?.range.blocks.find((one) => one.number === number);
+    if (message !== undefined && block !== undefined) return { message, block };
+    const end = newest?.range.kind === 'blocks' ? newest.range.to : -1;
+    if (end >= number) throw rewritten(number, 'an event', 'none');
+    const reason = `LEDGER ends with block ${end}, before block ${number}, which is stored: waiting`;
+    logger.warn(reason);
+    onWait?.(reason);
+    await delay(WAIT_MS, undefined, { signal });
+  }
+}
+
+/** Retries until it works or the signal aborts. Unreadable messages are not retried. */
 async function patiently<T>(
   { logger, metrics, signal }: ProjectorOptions,
   what: string,
@@ -249,10 +248,10 @@ async function patiently<T>(
 ): Promise<T> {
   return retry(attempt, {
     signal,
-    isRetryable: () => true,
+    isRetryable: (error) => !(error instanceof UnreadableLedgerError),
     onRetry(error) {
       metrics?.retries.inc({ what });
-      logger.warn({ err: error, what }, 'ClickHouse did not take it, trying again');
+      logger.warn({ err: error, what }, 'failed, retrying');
     },
   });
 }

@@ -65,8 +65,6 @@ export type Booking = {
   readonly positionCost: bigint;
   readonly positionFees: bigint;
   readonly partition: number;
-  /** LEDGER sequence of the event. */
-  readonly sequence: number;
   readonly leg: number;
 };
 
@@ -96,8 +94,16 @@ export function bookingValues(row: Booking, batchId: string): unknown[] {
     row.positionCost.toString(),
     row.positionFees.toString(),
     row.partition,
-    row.sequence,
+    placeNumber(row.blockNumber, row.eventLogIndex),
     row.leg,
     batchId,
   ];
 }
+
+/** The column `sequence`: a number that grows along the chain, one for each event. */
+export function placeNumber(blockNumber: number, eventLogIndex: number): number {
+  return blockNumber * LOGS_MAX + eventLogIndex;
+}
+
+/** More logs than the gas of a block can pay for. */
+const LOGS_MAX = 2 ** 20;

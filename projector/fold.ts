@@ -36,14 +36,14 @@ export class Book {
     this.#market(conditionId).payouts = payouts;
   }
 
-  /** Sets the last event that is stored of a partition. */
+  /** Sets the place up to which everything of a partition is stored, unless a later one is set. */
   restoreLast(partition: number, last: ChainPosition): void {
-    this.#last.set(partition, last);
+    if (isAfter(last, this.#last.get(partition))) this.#last.set(partition, last);
   }
 
-  /** The newest event applied of a partition; zeros before the first. */
-  lastOf(partition: number): ChainPosition {
-    return this.#last.get(partition) ?? { blockNumber: 0, logIndex: 0 };
+  /** The newest event applied of a partition; undefined before the first. */
+  lastOf(partition: number): ChainPosition | undefined {
+    return this.#last.get(partition);
   }
 
   openPositions(): number {
@@ -56,7 +56,7 @@ export class Book {
   }
 
   /** Rows of a match: one per fill, and settlements at once where the market is resolved already. */
-  applyMatch(match: Match, sequence: number): Booking[] {
+  applyMatch(match: Match): Booking[] {
     const partition = partitionOf(match.conditionId);
     if (!this.#advance(partition, match)) return [];
     const market = this.#market(match.conditionId);
@@ -78,14 +78,13 @@ export class Book {
       } else if (held !== undefined) {
         this.#positions.delete(market.number, trader);
       }
-      rows.push(fillRow(match, fill, step, sequence, partition, rows.length));
+      rows.push(fillRow(match, fill, step, partition, rows.length));
       // A fill after the resolution: what it leaves open can be redeemed, so it settles at once.
       if (market.payouts !== undefined && isSettled) {
         rows.push(
           settlement(step.position, fill.trader, market.payouts, {
             event: match,
             logIndex: fill.logIndex,
-            sequence,
             partition,
             leg: rows.length,
           }),
@@ -96,7 +95,7 @@ export class Book {
   }
 
   /** Settlement rows of all open positions of the market, by trader. */
-  applyResolution(resolution: Resolution, sequence: number): Booking[] {
+  applyResolution(resolution: Resolution): Booking[] {
     const partition = partitionOf(resolution.conditionId);
     if (!this.#advance(partition, resolution)) return [];
     const market = this.#market(resolution.conditionId);
@@ -117,7 +116,6 @@ export class Book {
         settlement(position, trader, resolution.payouts, {
           event: resolution,
           logIndex: resolution.logIndex,
-          sequence,
           partition,
           leg,
         }),
@@ -145,12 +143,7 @@ export class Book {
 
   /** False for an event that is not after the partition's last one. */
   #advance(partition: number, event: ChainPosition): boolean {
-    const last = this.#last.get(partition);
-    const isNew =
-      last === undefined ||
-      event.blockNumber > last.blockNumber ||
-      (event.blockNumber === last.blockNumber && event.logIndex > last.logIndex);
-    if (!isNew) {
+    if (!isAfter(event, this.#last.get(partition))) {
       this.droppedDuplicates += 1;
       return false;
     }
@@ -159,12 +152,20 @@ export class Book {
   }
 }
 
+/** Whether a place is after another one in the chain. */
+export function isAfter(place: ChainPosition, last: ChainPosition | undefined): boolean {
+  return (
+    last === undefined ||
+    place.blockNumber > last.blockNumber ||
+    (place.blockNumber === last.blockNumber && place.logIndex > last.logIndex)
+  );
+}
+
 // Rows are written out field by field: spreading objects halves the speed of the fold.
 function fillRow(
   match: Match,
   fill: Fill,
   { position, realisedPnl, realisedCost }: Step,
-  sequence: number,
   partition: number,
   leg: number,
 ): Booking {
@@ -192,7 +193,6 @@ function fillRow(
     positionCost: position.costBasis,
     positionFees: position.openFees,
     partition,
-    sequence,
     leg,
   };
 }
@@ -204,12 +204,11 @@ function settlement(
   at: {
     readonly event: Match | Resolution;
     readonly logIndex: number;
-    readonly sequence: number;
     readonly partition: number;
     readonly leg: number;
   },
 ): Booking {
-  const { event, logIndex, sequence, partition, leg } = at;
+  const { event, logIndex, partition, leg } = at;
   const { position, payout, realisedPnl, realisedCost } = evolve(before, {
     kind: 'resolution',
     payouts,
@@ -238,7 +237,6 @@ function settlement(
     positionCost: position.costBasis,
     positionFees: position.openFees,
     partition,
-    sequence,
     leg,
   };
 }

@@ -3,6 +3,7 @@
  * partitions (PROJECTOR_INSTANCE i/n), and a rebuild pauses them (pause.ts). Starts alone from
  * environment variables (infra/config.ts); stops on SIGTERM with nothing half done.
  */
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -17,9 +18,10 @@ import {
 } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
+import { UnreadableLedgerError } from '../ingest/ledger.ts';
 import { ensureStreams } from '../ingest/streams.ts';
 import type { Deployment } from './cluster.ts';
-import { runProjector } from './consume.ts';
+import { LedgerRewrittenError, runProjector } from './consume.ts';
 import { createLag, type Lag } from './lag.ts';
 import {
   LEASE_TTL_MS,
@@ -95,6 +97,14 @@ await runProcess('projector', async ({ logger, signal, report }) => {
       } catch (error) {
         // A process that got no CPU for as long as its leases live, or a NATS that was away: another
         // may have been the owner meanwhile, so everything in memory is dropped and read again.
+        if (error instanceof UnreadableLedgerError || error instanceof LedgerRewrittenError) {
+          // A restart does not help, and skipping it would lose fills: stay, not ready, and say why.
+          logger.fatal({ err: error }, 'LEDGER cannot be projected: stopped');
+          lag.blocked(error.message);
+          report({ event: 'blocked', reason: error.message });
+          if (!signal.aborted) await once(signal, 'abort');
+          break;
+        }
         if (!(error instanceof LeaseLostError || error instanceof NatsUnavailableError))
           throw error;
         logger.warn({ err: error }, 'ownership of the partitions was lost, taking them again');
@@ -168,9 +178,10 @@ async function projectUntilPaused(options: {
         metrics,
         signal: running,
         onStart: () => report({ event: 'projecting' }),
+        onWait: lag.blocked,
         onStored: (progress) => {
           lag.stored(progress);
-          report({ event: 'stored', sequence: progress.sequence });
+          report({ event: 'stored', block: progress.block });
         },
       });
     } finally {

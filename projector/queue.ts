@@ -3,7 +3,6 @@
  * the reader is ahead, and gathers rows for FLUSH_MS so that they share an insert.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { TailMessage } from '../infra/nats/reader.ts';
 import { BATCH_ROWS_MAX, type BookedEvent } from './batch.ts';
 import type { Fact } from './store.ts';
 
@@ -11,38 +10,32 @@ const QUEUE_ROWS_MAX = 50_000;
 /** Longest time that a row waits for others to share its insert. */
 const FLUSH_MS = 250;
 
-/** What one LEDGER message became. */
-export type Projected = { readonly booked?: BookedEvent; readonly fact?: Fact };
+/** Everything up to the end of a block is folded or stored; `time` is the block's, seconds since the epoch. */
+export type Reached = { readonly block: number; readonly time: number };
 
-type Chunk = {
+/** What one or more LEDGER messages became; events and facts are in chain order. */
+export type Projected = {
   readonly events: readonly BookedEvent[];
   readonly facts: readonly Fact[];
-  /** Newest event with rows of each partition in this chunk. */
-  readonly lasts: ReadonlyMap<number, BookedEvent>;
-  readonly last: TailMessage | undefined;
+  readonly reached: Reached;
 };
 
 export class Queue {
   #events: BookedEvent[] = [];
   #facts: Fact[] = [];
-  #lasts = new Map<number, BookedEvent>();
-  #last: TailMessage | undefined;
+  #reached: Reached | undefined;
   #rows = 0;
   #closed = false;
   #changed = Promise.withResolvers<void>();
 
-  push(message: TailMessage, { booked, fact }: Projected): void {
-    this.#last = message;
-    if (fact !== undefined) {
-      this.#facts.push(fact);
-      this.#rows += 1;
+  push({ events, facts, reached }: Projected): void {
+    this.#reached = reached;
+    for (const fact of facts) this.#facts.push(fact);
+    for (const event of events) {
+      this.#events.push(event);
+      this.#rows += event.rows.length;
     }
-    const row = booked?.rows[0];
-    if (booked !== undefined && row !== undefined) {
-      this.#events.push(booked);
-      this.#rows += booked.rows.length;
-      this.#lasts.set(row.partition, booked);
-    }
+    this.#rows += facts.length;
     this.#notify();
   }
 
@@ -57,25 +50,19 @@ export class Queue {
   }
 
   /** All that waits, once it is a full batch or FLUSH_MS passed. */
-  async take(signal: AbortSignal): Promise<Chunk | 'closed'> {
-    while (this.#last === undefined && !this.#closed) await this.#changed.promise;
+  async take(signal: AbortSignal): Promise<Projected | 'closed'> {
+    while (this.#reached === undefined && !this.#closed) await this.#changed.promise;
     const flushAt = Date.now() + FLUSH_MS;
-    while (this.#last !== undefined && this.#rows < BATCH_ROWS_MAX && !this.#closed) {
+    while (this.#reached !== undefined && this.#rows < BATCH_ROWS_MAX && !this.#closed) {
       const leftMs = flushAt - Date.now();
       if (leftMs <= 0) break;
       await this.#wait(leftMs);
     }
-    if (this.#closed && (this.#last === undefined || signal.aborted)) return 'closed';
-    const chunk = {
-      events: this.#events,
-      facts: this.#facts,
-      lasts: this.#lasts,
-      last: this.#last,
-    };
+    if (this.#reached === undefined || (this.#closed && signal.aborted)) return 'closed';
+    const chunk = { events: this.#events, facts: this.#facts, reached: this.#reached };
     this.#events = [];
     this.#facts = [];
-    this.#lasts = new Map();
-    this.#last = undefined;
+    this.#reached = undefined;
     this.#rows = 0;
     this.#notify();
     return chunk;

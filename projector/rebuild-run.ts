@@ -6,18 +6,16 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
-import { type Nats, streamState } from '../infra/nats/connection.ts';
+import { z } from 'zod';
+import type { Nats } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
-import { LEDGER_STREAM } from '../ingest/contract.ts';
+import { newestMessage, storedMessages } from '../ingest/ledger.ts';
 import { runProjector } from './consume.ts';
 import { LEASE_TTL_MS, partitionsOf, takeLeases } from './lease.ts';
 import { PAUSE_KEY, REBUILD_KEY } from './pause.ts';
 import { contradictions, differences, figuresOf, wrongPositions } from './rebuild-checks.ts';
-import { foldStoredFills } from './rebuild-fills.ts';
-import { type From, findSource } from './rebuild-source.ts';
 import {
   besideOf,
-  copyFacts,
   createBeside,
   dropBeside,
   exchangeTables,
@@ -30,11 +28,13 @@ const REBUILD_PATIENCE_MS = LEASE_TTL_MS + 2_000;
 /** A projector gives back after the batch that it is writing; a killed one's leases expire. */
 const PAUSE_PATIENCE_MS = 60_000;
 /** So close to the end of LEDGER the projectors are asked to pause. */
-const NEAR_MESSAGES = 5_000;
+const NEAR_BLOCKS = 500;
 /** Passes that try to come near; then it is paused all the same: ingest is as fast as we are. */
 const PASSES_MAX = 8;
 const ALL_PARTITIONS = partitionsOf(0, 1);
-const FACT_TABLES = ['resolutions', 'refused_events'];
+
+const UInt = z.union([z.number(), z.string()]).transform(Number).pipe(z.int().nonnegative());
+const Stored = z.object({ fills: UInt, first_block: UInt });
 
 /** What a rebuild tells: phases with their own figures, and progress inside one. */
 export type Told = { readonly event: string } & Readonly<Record<string, unknown>>;
@@ -45,7 +45,6 @@ export type RebuildOptions = {
   readonly live: ClickHouseClient;
   readonly beside: ClickHouseClient;
   readonly database: string;
-  readonly from: From | undefined;
   readonly holder: string;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -55,6 +54,9 @@ export type RebuildOptions = {
   /** Asked where they do and `yes` is false; the projectors go on while somebody thinks. */
   readonly confirm: () => Promise<boolean>;
 };
+
+/** LEDGER begins after the first stored fill. */
+export class LedgerIncompleteError extends Error {}
 
 /** The rebuilt tables contradict themselves: a fault of the fold or of a view. Nothing was swapped. */
 export class RebuildWrongError extends Error {}
@@ -83,26 +85,46 @@ type Owner = RebuildOptions & { readonly assertOwner: () => void };
 
 /** Fills the tables beside up to near the end of LEDGER, and checks them against themselves. */
 async function fill(options: Owner): Promise<void> {
-  const { nats, live, beside, database, from, signal, tell } = options;
-  const source = await findSource(nats, live, from);
-  tell({ event: 'reading', from: source.kind });
-  if (source.kind === 'fills') {
-    await copyFacts(live, database, FACT_TABLES);
-    const store = new Store(beside, ALL_PARTITIONS, { database: besideOf(database) });
-    const onProgress = (done: number, all: number) =>
-      tell({ event: 'progress', what: 'stored fills', done, all });
-    await foldStoredFills({ live, store, source, signal, onProgress });
-  }
-  let reached = source.kind === 'fills' ? source.fromSequence - 1 : 0;
+  const { nats, live, beside, tell } = options;
+  const first = await firstBlock(nats, live);
+  tell({ event: 'reading' });
+  let reached = first - 1;
   for (let pass = 0; pass < PASSES_MAX; pass += 1) {
-    const { lastSequence } = await streamState(nats, LEDGER_STREAM);
-    if (pass > 0 && lastSequence - reached < NEAR_MESSAGES) break;
-    await project(options, 'beside', lastSequence, reached);
-    reached = lastSequence;
+    const end = await endOf(nats);
+    if (pass > 0 && end - reached < NEAR_BLOCKS) break;
+    await project(options, 'beside', end, reached);
+    reached = end;
   }
   const figures = await figuresOf(beside);
   refuseWrong([...contradictions(figures), ...(await wrongPositions(beside, figures))]);
-  tell({ event: 'filled', sequence: reached, fills: figures.get('bookings.fills') });
+  tell({ event: 'filled', block: reached, fills: figures.get('bookings.fills') });
+}
+
+/** First block of LEDGER. Throws LedgerIncompleteError when fills of earlier blocks are stored. */
+async function firstBlock(nats: Nats, live: ClickHouseClient): Promise<number> {
+  let first: number | undefined;
+  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+    if (range.kind !== 'blocks') continue;
+    first = range.from;
+    break;
+  }
+  const result = await live.query({
+    query: `SELECT count() AS fills, min(block_number) AS first_block FROM bookings WHERE kind = 'fill'`,
+    format: 'JSONEachRow',
+  });
+  const [stored] = z.array(Stored).parse(await result.json());
+  if (stored !== undefined && stored.fills > 0 && (first ?? Infinity) > stored.first_block) {
+    throw new LedgerIncompleteError(
+      `LEDGER begins with block ${first ?? 'none'}, after the first stored fill, which is of block ${stored.first_block}: ` +
+        'restore LEDGER, or backfill an empty one',
+    );
+  }
+  return first ?? 0;
+}
+
+/** The block that LEDGER ends with; −1 in an empty one. */
+async function endOf(nats: Nats): Promise<number> {
+  return (await newestMessage(nats))?.range.to ?? -1;
 }
 
 /** Pauses, compares, and swaps if nothing differs or `yes`; tells whether it did. */
@@ -121,13 +143,10 @@ async function handOver(
         assertOwned();
       };
       tell({ event: 'paused', ms: sinceStart() });
-      const { lastSequence } = await streamState(nats, LEDGER_STREAM);
+      const end = await endOf(nats);
       const owner = { ...options, assertOwner };
-      await Promise.all([
-        project(owner, 'live', lastSequence, lastSequence),
-        project(owner, 'beside', lastSequence, lastSequence),
-      ]);
-      tell({ event: 'level', sequence: lastSequence, ms: sinceStart() });
+      await Promise.all([project(owner, 'live', end, end), project(owner, 'beside', end, end)]);
+      tell({ event: 'level', block: end, ms: sinceStart() });
       const [before, after] = await Promise.all([figuresOf(live), figuresOf(beside)]);
       refuseWrong(contradictions(after));
       const different = differences(before, after);
@@ -144,11 +163,11 @@ async function handOver(
   return isSwapped;
 }
 
-/** Brings one of the two databases exactly to a LEDGER sequence, as the projector does. */
+/** Brings one of the two databases exactly to the end of a block, as the projector does. */
 async function project(
   options: Owner,
   which: 'live' | 'beside',
-  untilSequence: number,
+  untilBlock: number,
   reached: number,
 ): Promise<void> {
   const { nats, database, logger, signal, tell, assertOwner } = options;
@@ -156,7 +175,8 @@ async function project(
     which === 'live'
       ? new Store(options.live, ALL_PARTITIONS, { database })
       : new Store(options.beside, ALL_PARTITIONS, { database: besideOf(database) });
-  const all = untilSequence - reached;
+  if (untilBlock < 0) return;
+  const all = untilBlock - reached;
   await runProjector({
     nats,
     store,
@@ -164,11 +184,11 @@ async function project(
     assertOwner,
     logger,
     signal,
-    untilSequence,
+    untilBlock,
     onStart: () => undefined,
-    onStored: ({ sequence }) => {
-      const done = sequence - reached;
-      if (done > 0) tell({ event: 'progress', what: 'LEDGER events', done, all });
+    onStored: ({ block }) => {
+      const done = block - reached;
+      if (done > 0) tell({ event: 'progress', what: 'blocks', done, all });
     },
   });
   signal.throwIfAborted();

@@ -54,19 +54,6 @@ export async function exchangeTables(
   await client.command({ query: `EXCHANGE TABLES ${pairs.join(', ')}` });
 }
 
-/** Copies what has no history in LEDGER any more; the newest of each key wins there as here. */
-export async function copyFacts(
-  client: ClickHouseClient,
-  live: string,
-  tables: readonly string[],
-): Promise<void> {
-  for (const table of tables) {
-    await client.command({
-      query: `INSERT INTO ${besideOf(live)}.${table} SELECT * FROM ${live}.${table}`,
-    });
-  }
-}
-
 /** Brings what is computed from the tables now and then up to date: dictionary and leaderboards. */
 export async function refreshReaders(client: ClickHouseClient, live: string): Promise<void> {
   await client.command({ query: `SYSTEM RELOAD DICTIONARY ${live}.market_dictionary` });

@@ -10,6 +10,8 @@ import { connectClickHouse } from '../infra/clickhouse.ts';
 import { ConfigError, readConfig, StoresConfig } from '../infra/config.ts';
 import { connectNats, natsOptions, StreamMissingError } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
+import { UnreadableLedgerError } from '../ingest/ledger.ts';
+import { LedgerRewrittenError } from './consume.ts';
 import {
   LEASE_TTL_MS,
   LeaseLostError,
@@ -17,18 +19,15 @@ import {
   leaseHolder,
   PROJECTORS_BUCKET,
 } from './lease.ts';
-import { RebuildWrongError, rebuild, type Told } from './rebuild-run.ts';
-import { type From, LedgerIncompleteError } from './rebuild-source.ts';
+import { LedgerIncompleteError, RebuildWrongError, rebuild, type Told } from './rebuild-run.ts';
 import { besideOf } from './rebuild-tables.ts';
 
-const HELP = `npm run rebuild -- [--from ledger|fills] [--yes]
+const HELP = `npm run rebuild -- [--yes]
 
-Recomputes every projection in a second database beside the live one, from LEDGER or, where LEDGER does
-not reach back to the first stored fill, from the stored fills. The service answers and projects all the
+Recomputes every projection from LEDGER in a second database beside the live one; refused where LEDGER does not
+reach back to the first stored fill. The service answers and projects all the
 while; it is paused for seconds at the end, when both are compared and the tables are exchanged.
 
-  --from ledger   only from LEDGER; refused where LEDGER is not whole
-  --from fills    from the stored fills as far as they reach: trusts that all were stored
   --yes           swap although the rebuilt tables differ from the live ones; without it you are asked,
                   and where nobody can be asked nothing is swapped (exit code 3)
   --help          this text
@@ -61,13 +60,12 @@ async function main(): Promise<number> {
   }
 }
 
-type Asked = { readonly from: From | undefined; readonly yes: boolean };
+type Asked = { readonly yes: boolean };
 
 function readArguments(): Asked | number {
   try {
     const { values } = parseArgs({
       options: {
-        from: { type: 'string' },
         yes: { type: 'boolean', default: false },
         help: { type: 'boolean', default: false },
       },
@@ -76,9 +74,7 @@ function readArguments(): Asked | number {
       console.log(HELP);
       return 0;
     }
-    const { from, yes } = values;
-    if (from === undefined || from === 'ledger' || from === 'fills') return { from, yes };
-    console.error(`rebuild: --from is ledger or fills\n\n${HELP}`);
+    return { yes: values.yes };
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     console.error(`rebuild: ${error.message}\n\n${HELP}`);
@@ -86,7 +82,7 @@ function readArguments(): Asked | number {
   return 2;
 }
 
-async function run({ from, yes }: Asked, signal: AbortSignal): Promise<boolean> {
+async function run({ yes }: Asked, signal: AbortSignal): Promise<boolean> {
   const config = readConfig(StoresConfig);
   if (config.CLICKHOUSE_CLUSTER !== undefined) {
     throw new ClusterRefusedError(
@@ -114,7 +110,6 @@ async function run({ from, yes }: Asked, signal: AbortSignal): Promise<boolean> 
       live,
       beside,
       database,
-      from,
       holder: leaseHolder('rebuild'),
       // Its own lines tell what a user needs; the projector's are for faults.
       logger: pino({ name: 'rebuild', level: 'warn' }),
@@ -153,6 +148,8 @@ function isExpected(error: unknown): error is Error {
     LeaseTakenError,
     LeaseLostError,
     LedgerIncompleteError,
+    LedgerRewrittenError,
+    UnreadableLedgerError,
     RebuildWrongError,
     StreamMissingError,
   ].some((expected) => error instanceof expected);
@@ -188,13 +185,9 @@ function createTeller(): (told: Told) => void {
 function linesOf(told: Told): readonly string[] {
   switch (told.event) {
     case 'reading':
-      return [
-        `rebuilding from ${told.from === 'ledger' ? 'LEDGER' : 'the stored fills, then LEDGER'}`,
-      ];
+      return ['rebuilding from LEDGER'];
     case 'filled':
-      return [
-        `filled up to LEDGER ${told.sequence}: ${count(Number(told.fills))} fills, sums agree`,
-      ];
+      return [`filled up to block ${told.block}: ${count(Number(told.fills))} fills, sums agree`];
     case 'paused':
       return [`projectors paused after ${told.ms} ms`];
     case 'compared': {

@@ -6,11 +6,11 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
-import { partitionOf, type Refused, type Resolution } from '../ingest/contract.ts';
+import { Hash, partitionOf, type Refused, type Resolution } from '../ingest/contract.ts';
 import type { Batch } from './batch.ts';
 import { type Deployment, killStatement, runningStatement, syncStatements } from './cluster.ts';
-import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
-import type { Book } from './fold.ts';
+import { BOOKING_COLUMNS, bookingValues, placeNumber, STORED_COLUMNS } from './contract.ts';
+import { type Book, isAfter } from './fold.ts';
 
 /** Marks the projector's inserts in system.processes, so that a successor can end them. */
 const INSERT_MARK = 'fillstream-projector';
@@ -22,21 +22,16 @@ const Amount = z.union([z.number(), z.string()]).transform((value) => BigInt(val
 
 const Tip = z.object({
   partition: UInt,
-  sequence: UInt,
-  kind: z.enum(['fill', 'settlement']),
   tx_hash: z.string(),
   block_number: UInt,
-  block_time: UInt,
   event_log_index: UInt,
   batch_id: z.string(),
 });
-const Checkpoint = z.object({
+const StoredCheckpoint = z.object({
   partition: UInt,
-  sequence: UInt,
-  message_id: z.string(),
-  message_time_ms: UInt,
-  last_block: UInt,
-  last_log: UInt,
+  block_number: UInt,
+  block_hash: Hash,
+  log_index: UInt,
 });
 
 const StoredResolution = z.object({
@@ -45,22 +40,24 @@ const StoredResolution = z.object({
   payout_1: Amount,
   block_number: UInt,
   log_index: UInt,
-  sequence: UInt,
 });
 
-/** Up to where a partition is stored, and how to recognise that message in the stream. */
-export type Progress = {
-  readonly partition: number;
-  readonly sequence: number;
-  readonly messageId: string;
-  readonly timeMs: number;
-  /** Chain position of the partition's newest booking; 0, 0 where it has none. */
-  readonly lastBlock: number;
-  readonly lastLog: number;
+/** The place of an event in the chain. */
+export type Place = { readonly blockNumber: number; readonly logIndex: number };
+
+/** Everything up to this event is stored; it has rows, so LEDGER lists its block. */
+export type Checkpoint = Place & { readonly blockHash: Hash };
+
+/** What the tables hold. */
+export type StoredState = {
+  /** By partition. */
+  readonly checkpoints: ReadonlyMap<number, Checkpoint>;
+  /** Newest stored events that are beyond the checkpoint of their partition. */
+  readonly tips: readonly (Place & { readonly txHash: string })[];
 };
 
-/** A resolution or refused event with the LEDGER sequence that makes the newest one win. */
-export type Fact = { readonly sequence: number; readonly event: Refused | Resolution };
+/** An event that has a row of its own, apart from what it booked. */
+export type Fact = Refused | Resolution;
 
 export class Store {
   readonly #client: ClickHouseClient;
@@ -85,17 +82,14 @@ export class Store {
   async heal(): Promise<{ readonly healedBatches: number }> {
     await this.#fence();
     for (const query of syncStatements(this.#deployment)) await this.#client.command({ query });
-    const known = new Map((await this.#checkpoints()).map((row) => [row.partition, row]));
-    const doubtful = (await this.#tips()).filter((tip) => {
-      const checkpoint = known.get(tip.partition);
-      return checkpoint === undefined || isBefore(checkpoint, tip);
-    });
+    const checkpoints = await this.#checkpoints();
+    const doubtful = (await this.#tips()).filter((tip) => isBeyond(tip, checkpoints));
     const batches = new Set(doubtful.map((tip) => tip.batch_id));
     const columns = STORED_COLUMNS.join(', ');
     for (const batch of batches) {
       await this.#client.command({
         query: `INSERT INTO bookings (${columns}) SELECT ${columns} FROM bookings
-          WHERE batch_id = {batch:UInt64} ORDER BY sequence, leg`,
+          WHERE batch_id = {batch:UInt64} ORDER BY block_number, event_log_index, leg`,
         query_params: { batch },
         clickhouse_settings: {
           insert_deduplication_token: batch,
@@ -109,25 +103,20 @@ export class Store {
     return { healedBatches: batches.size };
   }
 
-  /** Puts every open position, resolution and last event back into `book`; returns the progress. */
-  async restore(book: Book): Promise<readonly Progress[]> {
+  /** Puts every open position, resolution and the place of the last event back into `book`. */
+  async restore(book: Book): Promise<StoredState> {
     const tips = await this.#tips();
-    for (const tip of tips) {
-      book.restoreLast(tip.partition, {
-        blockNumber: tip.block_number,
-        logIndex: tip.event_log_index,
-      });
-    }
-    const progress = new Map<number, Progress>();
-    for (const row of await this.#checkpoints()) progress.set(row.partition, row);
-    for (const tip of tips) {
-      const stored = progress.get(tip.partition);
-      if (stored === undefined || isBefore(stored, tip))
-        progress.set(tip.partition, tipProgress(tip));
-    }
+    const checkpoints = await this.#checkpoints();
+    for (const tip of tips) book.restoreLast(tip.partition, placeOf(tip));
+    for (const [partition, checkpoint] of checkpoints) book.restoreLast(partition, checkpoint);
     await this.#restorePositions(book);
-    await this.#restoreResolutions(book, progress);
-    return [...progress.values()];
+    await this.#restoreResolutions(book);
+    return {
+      checkpoints,
+      tips: tips
+        .filter((tip) => isBeyond(tip, checkpoints))
+        .map((tip) => ({ ...placeOf(tip), txHash: tip.tx_hash })),
+    };
   }
 
   async writeBatch(batch: Batch): Promise<void> {
@@ -159,18 +148,16 @@ export class Store {
     }
   }
 
-  /** Records that everything up to `progress` is stored; only ever after it is. */
-  async writeProgress(progress: readonly Progress[]): Promise<void> {
+  /** Records the checkpoint of each partition; only ever after what it covers is stored. */
+  async writeCheckpoints(checkpoints: ReadonlyMap<number, Checkpoint>): Promise<void> {
     await this.#client.insert({
       table: 'projector_checkpoints',
-      columns: ['partition', 'sequence', 'message_id', 'message_time', 'last_block', 'last_log'],
-      values: progress.map((row) => [
-        row.partition,
-        row.sequence,
-        row.messageId,
-        (row.timeMs / 1_000).toFixed(3),
-        row.lastBlock,
-        row.lastLog,
+      columns: ['partition', 'block_number', 'block_hash', 'log_index'],
+      values: [...checkpoints].map(([partition, { blockNumber, blockHash, logIndex }]) => [
+        partition,
+        blockNumber,
+        blockHash,
+        logIndex,
       ]),
       format: 'JSONCompactEachRow',
     });
@@ -195,32 +182,27 @@ export class Store {
 
   #tips() {
     return this.#rows(
-      `SELECT partition, tip.1 AS sequence, tip.2 AS kind, ${HEX('tip.3')} AS tx_hash,
-         tip.4 AS block_number, tip.5 AS block_time, tip.6 AS event_log_index,
-         toString(tip.7) AS batch_id
-       FROM (SELECT partition, argMax((sequence, kind, tx_hash, block_number,
-           toUnixTimestamp(block_time), event_log_index, batch_id),
+      `SELECT partition, ${HEX('tip.1')} AS tx_hash, tip.2 AS block_number, tip.3 AS event_log_index,
+         toString(tip.4) AS batch_id
+       FROM (SELECT partition, argMax((tx_hash, block_number, event_log_index, batch_id),
            (block_number, event_log_index)) AS tip
          FROM bookings WHERE partition IN (${this.#partitions}) GROUP BY partition)`,
       Tip,
     );
   }
 
-  async #checkpoints(): Promise<readonly Progress[]> {
+  async #checkpoints(): Promise<ReadonlyMap<number, Checkpoint>> {
     const rows = await this.#rows(
-      `SELECT partition, sequence, message_id, toUnixTimestamp64Milli(message_time) AS message_time_ms,
-         last_block, last_log
+      `SELECT partition, block_number, block_hash, log_index
        FROM projector_checkpoints FINAL WHERE partition IN (${this.#partitions})`,
-      Checkpoint,
+      StoredCheckpoint,
     );
-    return rows.map((row) => ({
-      partition: row.partition,
-      sequence: row.sequence,
-      messageId: row.message_id,
-      timeMs: row.message_time_ms,
-      lastBlock: row.last_block,
-      lastLog: row.last_log,
-    }));
+    return new Map(
+      rows.map(({ partition, block_number, block_hash, log_index }) => [
+        partition,
+        { blockNumber: block_number, blockHash: block_hash, logIndex: log_index },
+      ]),
+    );
   }
 
   async #restorePositions(book: Book): Promise<void> {
@@ -245,21 +227,16 @@ export class Store {
   }
 
   /** Only resolutions that were applied: one that was stored before its settlements is read again. */
-  async #restoreResolutions(book: Book, progress: ReadonlyMap<number, Progress>): Promise<void> {
+  async #restoreResolutions(book: Book): Promise<void> {
     const rows = await this.#rows(
-      `SELECT ${HEX('condition_id')} AS condition_id, payout_0, payout_1, block_number, log_index,
-         sequence
+      `SELECT ${HEX('condition_id')} AS condition_id, payout_0, payout_1, block_number, log_index
        FROM resolutions FINAL`,
       StoredResolution,
     );
-    for (const row of rows) {
-      const stored = progress.get(partitionOf(row.condition_id));
-      if (stored === undefined) continue;
-      const booked =
-        row.block_number < stored.lastBlock ||
-        (row.block_number === stored.lastBlock && row.log_index <= stored.lastLog);
-      if (!booked && row.sequence > stored.sequence) continue;
-      book.restoreResolution(row.condition_id, [row.payout_0, row.payout_1]);
+    for (const { condition_id, payout_0, payout_1, block_number, log_index } of rows) {
+      const place = { blockNumber: block_number, logIndex: log_index };
+      if (isAfter(place, book.lastOf(partitionOf(condition_id)))) continue;
+      book.restoreResolution(condition_id, [payout_0, payout_1]);
     }
   }
 
@@ -269,23 +246,13 @@ export class Store {
   }
 }
 
-function isBefore(stored: Progress, tip: z.infer<typeof Tip>): boolean {
-  return (
-    stored.lastBlock < tip.block_number ||
-    (stored.lastBlock === tip.block_number && stored.lastLog < tip.event_log_index)
-  );
+function placeOf(tip: z.infer<typeof Tip>): Place {
+  return { blockNumber: tip.block_number, logIndex: tip.event_log_index };
 }
 
-function tipProgress(tip: z.infer<typeof Tip>): Progress {
-  const kind = tip.kind === 'fill' ? 'match' : 'resolution';
-  return {
-    partition: tip.partition,
-    sequence: tip.sequence,
-    messageId: `${kind}:${tip.tx_hash}:${tip.event_log_index}`,
-    timeMs: tip.block_time * 1_000,
-    lastBlock: tip.block_number,
-    lastLog: tip.event_log_index,
-  };
+/** Whether an event is beyond the checkpoint of its partition, so that its batch may not be whole. */
+function isBeyond(tip: z.infer<typeof Tip>, checkpoints: ReadonlyMap<number, Checkpoint>): boolean {
+  return isAfter(placeOf(tip), checkpoints.get(tip.partition));
 }
 
 const RESOLUTION_COLUMNS = [
@@ -308,14 +275,16 @@ const REFUSED_COLUMNS = [
 ] as const;
 
 /** Table, columns and values of one fact. */
-function factRow({ sequence, event }: Fact) {
+function factRow(event: Fact) {
+  const { blockNumber, logIndex } = event;
+  const sequence = placeNumber(blockNumber, logIndex);
   if (event.kind === 'resolution') {
-    const { conditionId, payouts, blockTime, blockNumber, logIndex } = event;
+    const { conditionId, payouts, blockTime } = event;
     const amounts = payouts.map(String);
     const values = [conditionId.slice(2), ...amounts, blockTime, blockNumber, logIndex, sequence];
     return { table: 'resolutions', columns: RESOLUTION_COLUMNS, values };
   }
-  const { blockNumber, logIndex, txHash, reason, detail } = event;
+  const { txHash, reason, detail } = event;
   const values = [blockNumber, logIndex, txHash.slice(2), reason, detail, sequence];
   return { table: 'refused_events', columns: REFUSED_COLUMNS, values };
 }

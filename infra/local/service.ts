@@ -61,7 +61,7 @@ export class Service {
   readonly #stores: Child[] = [];
   readonly #processes: Child[] = [];
   #stopping: Promise<void> | undefined;
-  #storedSequence = 0;
+  #storedBlock = 0;
   #storedMetadata = 0;
 
   constructor(options: ServiceOptions, config: ServiceConfig, environment: NodeJS.ProcessEnv) {
@@ -98,7 +98,7 @@ export class Service {
     ]);
     const ingestEnv = { ...env, NODE_OPTIONS };
     const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], 'caught_up', ingestEnv);
-    await this.#untilStored(Number(caughtUp.sequence), await this.#lastMetadata(natsUrl));
+    await this.#untilStored(Number(caughtUp.block), await this.#lastMetadata(natsUrl));
     await this.#fillLeaderboards(clickHouseUrl);
     const shown = concealer(this.#environment);
     report({
@@ -225,7 +225,7 @@ export class Service {
   }
 
   #handle(name: string, message: Message): void {
-    if (message.event === 'stored') this.#storedSequence = Number(message.sequence);
+    if (message.event === 'stored') this.#storedBlock = Number(message.block);
     if (message.event === 'metadata_stored') this.#storedMetadata = Number(message.sequence);
     if (message.event === 'progress') this.#options.report({ ...message, name });
     if (message.event === 'metrics') {
@@ -243,9 +243,9 @@ export class Service {
     }
   }
 
-  /** Waits until ClickHouse contains LEDGER and METADATA up to these sequences. */
+  /** Waits until ClickHouse contains LEDGER up to this block and METADATA up to this sequence. */
   async #untilStored(ledger: number, metadata: number): Promise<void> {
-    const isBehind = () => this.#storedSequence < ledger || this.#storedMetadata < metadata;
+    const isBehind = () => this.#storedBlock < ledger || this.#storedMetadata < metadata;
     while (isBehind() && this.#stopping === undefined) await delay(POLL_MS);
   }
 

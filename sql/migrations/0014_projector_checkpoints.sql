@@ -5,11 +5,6 @@
 CREATE TABLE IF NOT EXISTS projector_checkpoints
 (
     partition UInt8 COMMENT 'partition of markets',
-    sequence UInt64 COMMENT 'LEDGER sequence up to which all is stored',
-    message_id String COMMENT 'Nats-Msg-Id of that sequence, to prove that the stream is the same',
-    message_time DateTime64(3, 'UTC') COMMENT 'when JetStream stored it',
-    last_block UInt64 COMMENT 'chain position of the newest booking of the partition then',
-    last_log UInt32 COMMENT 'its event_log_index',
     block_number UInt64 COMMENT 'block of the newest stored row',
     block_hash String COMMENT 'its hash, to prove that LEDGER holds the same block',
     log_index UInt32 COMMENT 'event_log_index of the newest stored row'

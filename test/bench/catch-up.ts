@@ -1,14 +1,13 @@
 /**
  * Catch-up over a history: ingest as a process on an empty LEDGER, beside a process that only
- * downloads the same blocks and logs. The clock of ingest runs from its first block in LEDGER, so
+ * downloads the same blocks and logs. The clock of ingest runs from its first request for blocks, so
  * that the start of the process is not in the rate; it is told apart.
  */
 import { join } from 'node:path';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/local/service.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
-import { lastMessage, storedSince } from '../../infra/nats/read.ts';
-import { BLOCK_SUBJECT, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
+import { storedMessages } from '../../ingest/ledger.ts';
 import { start, temporaryDirectory } from '../e2e/service.ts';
 import { residentBytesMax } from '../faults/stage.ts';
 import type { History } from './history.ts';
@@ -20,7 +19,7 @@ export type CatchUp = {
   readonly blocks: number;
   readonly fills: number;
   readonly matches: number;
-  /** From the first block in LEDGER to `caught_up`. */
+  /** From the first request for blocks to `caught_up`. */
   readonly seconds: number;
   readonly secondsFromStart: number;
   readonly residentBytesMax: number;
@@ -32,21 +31,18 @@ export async function catchUp(history: History, options = SMALL_YOUNG_SPACE): Pr
   const server = await startNatsServer({ dataDir: join(directory.path, 'nats') });
   const nats = await connectNats({ url: server.url, name: 'bench' });
   try {
-    const { promise: firstBlock, resolve } = Promise.withResolvers<number>();
-    nats.connection.subscribe(BLOCK_SUBJECT, {
-      callback: () => resolve(performance.now()),
-      max: 1,
-    });
     const startedAt = performance.now();
     const env = { ...history.env, NATS_URL: server.url, NODE_OPTIONS: options };
     const ingest = start('ingest/main.ts', [], env);
+    await ingest.event('following');
+    const firstBlock = performance.now();
     await ingest.event('caught_up');
     const endedAt = performance.now();
     const memory = residentBytesMax(ingest.pid);
     await ingest.stop();
     return {
       ...(await countLedger(nats)),
-      seconds: (endedAt - (await firstBlock)) / 1_000,
+      seconds: (endedAt - firstBlock) / 1_000,
       secondsFromStart: (endedAt - startedAt) / 1_000,
       residentBytesMax: memory,
     };
@@ -74,18 +70,14 @@ export async function download(
 }
 
 async function countLedger(nats: Nats) {
-  const last = await lastMessage(nats, LEDGER_STREAM, BLOCK_SUBJECT);
   let [first, newest, fills, matches] = [-1, -1, 0, 0];
-  for await (const message of storedSince(nats, LEDGER_STREAM, { sequence: 1 })) {
-    if (message.sequence > (last?.sequence ?? 0)) break;
-    if (message.subject !== BLOCK_SUBJECT) continue;
-    const event = decodeLedgerEvent(message.data);
-    if (event.kind !== 'block') continue;
-    if (first < 0) first = event.blockNumber;
-    newest = event.blockNumber;
-    fills += event.fills;
-    matches += event.matches;
+  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+    if (range.kind !== 'blocks') continue;
+    if (first < 0) first = range.from;
+    newest = range.to;
+    const all = range.blocks.flatMap((block) => block.matches);
+    matches += all.length;
+    fills += all.reduce((sum, match) => sum + match.fills.length, 0);
   }
-  // Empty blocks may have no marker of their own.
   return { blocks: newest - first + 1, fills, matches };
 }

@@ -8,20 +8,20 @@ import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { tailBatches } from '../../infra/nats/reader.ts';
-import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/ledger-writer.ts';
+import { type Block, LEDGER_STREAM, newestMessage } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start } from '../e2e/service.ts';
 import {
+  blocksOf,
   type GeneratorOptions,
   ledgerEvents,
   listingOf,
   publishMetadata,
   traderFacts,
 } from '../support/ledger-generator.ts';
+import { TestLedger } from '../support/publish-ledger.ts';
 import { median } from './report.ts';
 
 /** Mean fills of a generated match. */
@@ -29,6 +29,8 @@ export const FILLS_PER_MATCH = 2.9;
 const DAYS = 60;
 /** Tables whose parts become one when they are a day old (min_age_to_force_merge_seconds). */
 const SETTLING = ['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_fills'];
+/** About 400 KB of JSON, as in a catch-up. */
+const BLOCKS_PER_MESSAGE = 30;
 const READ_ROUNDS = 3;
 
 /** What was measured while the data was made, fills per second. */
@@ -114,16 +116,20 @@ const numbers = (count: number) => Array.from({ length: count }, (_, number) => 
 
 async function fillLedger(nats: Nats, options: GeneratorOptions) {
   await ensureStreams(nats, 1);
-  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+  const ledger = await TestLedger.open(nats);
   await publishMetadata(nats, numbers(options.markets).map(listingOf));
   await publishMetadata(nats, numbers(options.traders).flatMap(traderFacts));
   let fills = 0;
   const startedAt = performance.now();
-  for (const event of ledgerEvents(options)) {
-    await publishEvent(ledger, event);
-    if (event.kind === 'match') fills += event.fills.length;
+  let some: Block[] = [];
+  for (const block of blocksOf(ledgerEvents(options))) {
+    fills += block.matches.reduce((sum, match) => sum + match.fills.length, 0);
+    some.push(block);
+    if (some.length < BLOCKS_PER_MESSAGE) continue;
+    await ledger.publish(some);
+    some = [];
   }
-  await ledger.flush();
+  await ledger.publish(some);
   ledger.close();
   return { fills, published: perSecond(fills, startedAt) };
 }
@@ -149,20 +155,20 @@ async function readBare(nats: Nats, fills: number): Promise<number> {
 
 /** Fills and rows a second of what is not stored yet. */
 async function project(parts: Parts, nats: Nats, fills: number) {
-  const { lastSequence } = await streamState(nats, LEDGER_STREAM);
+  const last = (await newestMessage(nats))?.range.to ?? 0;
   const projector = start('projector/main.ts', [], parts.env);
   const stored = async () => {
-    const [row] = await parts.query<{ sequence: string; rows: string }>(
-      'SELECT toString(max(sequence)) AS sequence, toString(count()) AS rows FROM bookings',
+    const [row] = await parts.query<{ block: string; rows: string }>(
+      'SELECT toString(max(block_number)) AS block, toString(count()) AS rows FROM bookings',
     );
-    return { sequence: Number(row?.sequence), rows: Number(row?.rows) };
+    return { block: Number(row?.block), rows: Number(row?.rows) };
   };
   try {
     const before = await stored();
     await projector.event('projecting');
     const startedAt = performance.now();
-    await projector.reached('stored', (line) => Number(line.sequence) >= lastSequence);
-    const left = 1 - before.sequence / lastSequence;
+    await projector.reached('stored', (line) => Number(line.block) >= last);
+    const left = 1 - before.block / last;
     const seconds = (performance.now() - startedAt) / 1_000;
     const rows = (await stored()).rows - before.rows;
     return {

@@ -11,11 +11,9 @@ import { createMetadata } from '../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { createSelect, type Select } from '../../infra/clickhouse.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
-import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { start } from '../e2e/service.ts';
-import { ledgerEvents, MATCHES_PER_BLOCK } from '../support/ledger-generator.ts';
+import { blocksOf, ledgerEvents, MATCHES_PER_BLOCK } from '../support/ledger-generator.ts';
+import { TestLedger } from '../support/publish-ledger.ts';
 import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
 import { type Dataset, FILLS_PER_MATCH } from './fills.ts';
 import { percentile, readable } from './report.ts';
@@ -125,7 +123,7 @@ function nameOf(sql: string, { name }: Case, names: Map<string, string>): string
 /** Runs `work` while a projector stores what is published at the rate, behind what is there. */
 async function whileInserting<T>({ options, parts }: Dataset, work: () => Promise<T>): Promise<T> {
   const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });
-  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+  const ledger = await TestLedger.open(nats);
   const projector = start('projector/main.ts', [], parts.env);
   await projector.event('projecting');
   const [row] = await parts.query<{ block: string }>(
@@ -144,14 +142,13 @@ async function whileInserting<T>({ options, parts }: Dataset, work: () => Promis
   const publishing = (async () => {
     const startedAt = performance.now();
     let fills = 0;
-    for (const event of events) {
+    for (const block of blocksOf(events)) {
       if (done) break;
-      await publishEvent(ledger, event);
-      if (event.kind === 'match') fills += event.fills.length;
+      await ledger.publish([block]);
+      fills += block.matches.reduce((sum, match) => sum + match.fills.length, 0);
       const aheadMs = (fills / INSERT_FILLS_PER_SECOND) * 1_000 - (performance.now() - startedAt);
       if (aheadMs > 20) await delay(aheadMs);
     }
-    await ledger.flush();
   })();
   try {
     return await work();

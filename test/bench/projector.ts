@@ -11,7 +11,12 @@ import { Book } from '../../projector/fold.ts';
 import { partitionsOf } from '../../projector/lease.ts';
 import { Store } from '../../projector/store.ts';
 import { migrate } from '../../sql/migrate.ts';
-import { type GeneratorOptions, ledgerEvents, traderAddress } from '../support/ledger-generator.ts';
+import {
+  blockHash,
+  type GeneratorOptions,
+  ledgerEvents,
+  traderAddress,
+} from '../support/ledger-generator.ts';
 import { type Dataset, FILLS_PER_MATCH, openDataset } from './fills.ts';
 import { measureExamples, measureQueries, refreshBoards } from './projector-queries.ts';
 import { machine, median, percent, printTable, readable } from './report.ts';
@@ -40,7 +45,7 @@ function foldAlone(options: GeneratorOptions): number {
     const book = new Book();
     let rows = 0;
     const startedAt = performance.now();
-    for (const [i, event] of events.entries()) rows += rowsOf(book, event, i + 1).length;
+    for (const event of events) rows += rowsOf(book, event).length;
     rates.push(Math.round((rows / (performance.now() - startedAt)) * 1_000));
   }
   return median(rates);
@@ -48,10 +53,8 @@ function foldAlone(options: GeneratorOptions): number {
 
 type Folded = Match | Resolution;
 
-function rowsOf(book: Book, event: Folded, sequence: number) {
-  return event.kind === 'match'
-    ? book.applyMatch(event, sequence)
-    : book.applyResolution(event, sequence);
+function rowsOf(book: Book, event: Folded) {
+  return event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event);
 }
 
 /** Rows a second of the inserts alone: some rows at a time are made beforehand. */
@@ -59,7 +62,7 @@ async function insertReadyMade(url: string, options: GeneratorOptions): Promise<
   const matches = Math.round(Math.min(FILLS, READY_FILLS_MAX) / FILLS_PER_MATCH);
   return inDatabase(url, 'ready_made', async (store) => {
     const book = new Book();
-    let [rows, ms, sequence] = [0, 0, 0];
+    let [rows, ms] = [0, 0];
     let booked: BookedEvent[] = [];
     const insert = async () => {
       const batches = batchesOf(booked);
@@ -70,9 +73,7 @@ async function insertReadyMade(url: string, options: GeneratorOptions): Promise<
       rows += batches.reduce((sum, batch) => sum + batch.rows.length, 0);
     };
     for (const event of ledgerEvents({ ...options, matches })) {
-      sequence++;
-      const messageId = String(sequence);
-      booked.push({ sequence, messageId, rows: rowsOf(book, event, sequence) });
+      booked.push({ blockHash: blockHash(event.blockNumber), rows: rowsOf(book, event) });
       if (booked.length === READY_EVENTS) await insert();
     }
     await insert();

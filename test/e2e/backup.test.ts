@@ -10,8 +10,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cursorOf } from '../../api/feed/cursor.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/read.ts';
-import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
+import { eventsOf, storedMessages } from '../../ingest/ledger.ts';
 import { FeedClient } from './feed-client.ts';
 import {
   type Devnet,
@@ -67,10 +67,10 @@ async function command(env: NodeJS.ProcessEnv, ...args: string[]): Promise<strin
 async function figures(of: Service) {
   const nats = await connectNats({ url: of.ready.nats_url, name: 'test' });
   const ids: string[] = [];
-  for await (const { messageId, data } of storedSince(nats, LEDGER_STREAM, { sequence: 1 })) {
-    // What metadata says depends on when it was asked; the chain's facts do not.
-    const { kind } = JSON.parse(Buffer.from(data).toString());
-    if (kind === 'match' || kind === 'resolution') ids.push(messageId);
+  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+    for (const { txHash, logIndex } of range.blocks.flatMap(eventsOf)) {
+      ids.push(`${txHash}:${logIndex}`);
+    }
   }
   await nats.close();
   const sums = [];

@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/read.ts';
-import { decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM, feedMessageId } from '../../ingest/contract-feed.ts';
+import { storedMessages } from '../../ingest/ledger.ts';
 import { random } from '../support/ledger-generator.ts';
 import { checksums, sumsByTag } from './checksums.ts';
 import { FeedClient } from './feed-client.ts';
@@ -98,15 +98,16 @@ describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
     try {
       const ledger: { place: [number, number]; feedId: string }[] = [];
       const ids = new Set<string>();
-      for await (const message of storedSince(nats, LEDGER_STREAM, { sequence: 1 })) {
-        const event = decodeLedgerEvent(message.data);
-        if (event.kind !== 'match') continue;
-        expect(ids.has(message.messageId)).toBe(false);
-        ids.add(message.messageId);
-        ledger.push({
-          place: [event.blockNumber, event.logIndex],
-          feedId: feedMessageId(event.txHash, event.fills.at(-1)?.orderHash ?? '', 0),
-        });
+      for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+        for (const event of range.blocks.flatMap(({ matches }) => matches)) {
+          const id = `${event.txHash}:${event.logIndex}`;
+          expect(ids.has(id)).toBe(false);
+          ids.add(id);
+          ledger.push({
+            place: [event.blockNumber, event.logIndex],
+            feedId: feedMessageId(event.txHash, event.fills.at(-1)?.orderHash ?? '', 0),
+          });
+        }
       }
       const places = ledger.map(({ place }) => place);
       expect(places).toEqual(places.toSorted(([a, i], [b, j]) => a - b || i - j));

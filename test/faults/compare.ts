@@ -1,13 +1,14 @@
 /**
  * Holds LEDGER and FEED against the chain's own logs: every final match and resolution once, in
- * chain order and to the micro-unit; every block closed once by its own hash; every live match once
+ * chain order and to the micro-unit; every block with the chain's hash; every live match once
  * in FEED. Reports differences as sentences; it never repairs and never rounds.
  */
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/read.ts';
-import { decodeLedgerEvent, LEDGER_STREAM, type Match } from '../../ingest/contract.ts';
+import type { Match } from '../../ingest/contract.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
+import { type Block, eventsOf, lastBlock, storedMessages } from '../../ingest/ledger.ts';
 import { blockHash, type Fact, fillText } from './chain-facts.ts';
 
 const SHOWN_MAX = 5;
@@ -74,40 +75,40 @@ async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
   const seen = new Set<string>();
   let found = 0;
   let place: readonly [number, number] = [-1, -1];
-  let lastBlock: number | undefined;
-  for await (const message of storedSince(nats, LEDGER_STREAM, { sequence: 1 })) {
-    const event = decodeLedgerEvent(message.data);
-    if (event.kind === 'refused') differences.add('refused', `${event.reason} ${event.txHash}`);
-    if (event.kind === 'block') {
-      const { blockNumber: number } = event;
-      // Empty blocks far below the head need no marker of their own.
-      if (lastBlock !== undefined && number <= lastBlock) {
-        differences.add('block out of turn', `${number} after ${lastBlock}`);
+  let last: Block | undefined;
+  for await (const { sequence, range } of storedMessages(nats, { sequence: 1 })) {
+    if (range.kind === 'blocks') {
+      const follows =
+        last === undefined || (range.from === last.number + 1 && range.parentHash === last.hash);
+      if (!follows) differences.add('message that does not follow', String(sequence));
+      last = lastBlock(range);
+    }
+    for (const block of range.blocks) {
+      const hash = await blockHash(rpcUrl, block.number);
+      if (hash !== block.hash) differences.add('block of another history', String(block.number));
+      for (const { reason, txHash } of block.refused)
+        differences.add('refused', `${reason} ${txHash}`);
+      for (const event of eventsOf(block)) {
+        const { blockNumber, logIndex } = event;
+        const key = placeText(blockNumber, logIndex);
+        if (seen.has(key)) differences.add('twice', key);
+        seen.add(key);
+        const [before, index] = place;
+        if (blockNumber < before || (blockNumber === before && logIndex < index)) {
+          differences.add('out of order', `${key} after ${placeText(before, index)}`);
+        }
+        place = [blockNumber, logIndex];
+        const content =
+          event.kind === 'match'
+            ? matchText(event)
+            : `resolution ${event.txHash} ${event.conditionId} ${event.payouts.join(' ')}`;
+        const expected = wanted.get(key);
+        if (expected === undefined) differences.add('not on the chain', key);
+        else if (expected !== content) {
+          differences.add('differs', `${key}: ${content} ≠ ${expected}`);
+        } else if (event.kind === 'match') found += 1;
       }
-      lastBlock = number;
-      const hash = await blockHash(rpcUrl, number);
-      if (hash !== event.blockHash) differences.add('block of another history', String(number));
     }
-    if (event.kind !== 'match' && event.kind !== 'resolution') continue;
-    const { blockNumber, logIndex } = event;
-    const key = placeText(blockNumber, logIndex);
-    if (seen.has(key)) differences.add('twice', key);
-    seen.add(key);
-    const [block, index] = place;
-    if (blockNumber < block || (blockNumber === block && logIndex < index)) {
-      differences.add('out of order', `${key} after ${placeText(block, index)}`);
-    }
-    if (lastBlock !== undefined && blockNumber <= lastBlock)
-      differences.add('after its block', key);
-    place = [blockNumber, logIndex];
-    const content =
-      event.kind === 'match'
-        ? matchText(event)
-        : `resolution ${event.txHash} ${event.conditionId} ${event.payouts.join(' ')}`;
-    const expected = wanted.get(key);
-    if (expected === undefined) differences.add('not on the chain', key);
-    else if (expected !== content) differences.add('differs', `${key}: ${content} ≠ ${expected}`);
-    else if (event.kind === 'match') found += 1;
   }
   for (const key of wanted.keys()) if (!seen.has(key)) differences.add('missing', key);
   return { ledgerFound: found, differences: differences.sentences() };

@@ -8,8 +8,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Random } from '../../infra/local/devnet/random.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
-import { lastMessage } from '../../infra/nats/read.ts';
-import { BLOCK_SUBJECT, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
+import { newestMessage } from '../../ingest/ledger.ts';
 import { blockNumber, chainFacts, type Fact } from './chain-facts.ts';
 import { type CompareOptions, type Comparison, compare } from './compare.ts';
 import { type Fault, type Rates, sumCounts } from './rates.ts';
@@ -209,9 +208,8 @@ function planOf(stage: Stage, options: FaultRunOptions, tally: Tally): Disturban
 async function settled(nats: Nats, block: number, stage: Stage): Promise<void> {
   let reached = -1;
   for (let movedAt = performance.now(); reached < block; ) {
-    const message = await lastMessage(nats, LEDGER_STREAM, BLOCK_SUBJECT);
-    const event = message === undefined ? undefined : decodeLedgerEvent(message.data);
-    const now = event?.kind === 'block' ? event.blockNumber : -1;
+    const range = (await newestMessage(nats))?.range;
+    const now = range?.kind === 'blocks' ? range.to : -1;
     if (now > reached) movedAt = performance.now();
     reached = now;
     if (performance.now() - movedAt > STILL_MS_MAX) {

@@ -1,16 +1,15 @@
 /**
  * Restart at any instruction: ingest is killed with −9 again and again while it catches up over a
- * history, each time at another message that it sends or another moment of its start, and a last
+ * history, each time at another block that it stores or another moment of its start, and a last
  * one finishes. LEDGER must come out as if nothing had happened. NATS and the chain stay up.
  */
 import { Random } from '../../infra/local/devnet/random.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { decodeRange, LEDGER_SUBJECTS } from '../../ingest/ledger.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';
 import { type Comparison, compare } from './compare.ts';
 import { ended, Stage, startProcess } from './stage.ts';
 
-/** LEDGER's messages about the chain, as they are on their way to the server. */
-const CHAIN_SUBJECTS = ['ledger.*.match', 'ledger.*.resolution', 'ledger.block'];
 /** Every fourth kill falls into the start of ingest, which takes about this long. */
 const START_MS_MAX = 1_500;
 const START_KILLS_EVERY = 4;
@@ -46,19 +45,18 @@ export async function runKills(options: KillRunOptions): Promise<KillRun> {
   try {
     const head = await blockNumber(stage.rpcUrl, 'latest');
     const facts = await chainFacts(stage.rpcUrl, 0, head);
-    const expected = facts.length + head;
     nats = await connectNats({ url: stage.natsUrl, name: 'kill run' });
-    const sent = new SentMessages(nats);
+    const sent = new SentBlocks(nats);
     const startedAt = performance.now();
     let killsInCatchUp = 0;
     for (let kill = 0; kill < kills; kill++) {
-      const left = Math.max(0, expected - sent.count);
+      const left = Math.max(0, head - sent.newest);
       // A burst overshoots: half as much on average leaves something to catch up with for the last.
       const after = 1 + random.below(Math.ceil(left / (kills - kill)));
       const atStart = kill % START_KILLS_EVERY === 0;
       const moment = { after, atMs: random.below(atStart ? START_MS_MAX : AFTER_MS_MAX), atStart };
       if (await killOnce(stage, sent, moment)) killsInCatchUp += 1;
-      onProgress(`kill ${kill + 1} of ${kills}, ${sent.count} of ${expected} messages sent`);
+      onProgress(`kill ${kill + 1} of ${kills}, ${sent.newest} of ${head} blocks sent`);
     }
     sent.close();
     await stage.startIngest();
@@ -74,7 +72,7 @@ export async function runKills(options: KillRunOptions): Promise<KillRun> {
 type Moment = { readonly after: number; readonly atMs: number; readonly atStart: boolean };
 
 /** True when ingest had not caught up yet. */
-async function killOnce(stage: Stage, sent: SentMessages, moment: Moment): Promise<boolean> {
+async function killOnce(stage: Stage, sent: SentBlocks, moment: Moment): Promise<boolean> {
   const ingest = startProcess('ingest/main.ts', stage.env);
   const caughtUp = new Promise<'caught up'>((resolve) => {
     ingest.on('message', (message) => {
@@ -94,29 +92,26 @@ async function killOnce(stage: Stage, sent: SentMessages, moment: Moment): Promi
   return then !== 'caught up';
 }
 
-/** Counts what ingest sends to LEDGER about the chain, stored or not. */
-class SentMessages {
+/** The newest block that ingest has sent to LEDGER, stored or not. */
+class SentBlocks {
   readonly #close: () => void;
-  #count = 0;
+  newest = -1;
   #waiting: { readonly until: number; readonly resolve: () => void } | undefined;
 
   constructor(nats: Nats) {
-    const subscriptions = CHAIN_SUBJECTS.map((subject) =>
-      nats.connection.subscribe(subject, { callback: () => this.#one() }),
-    );
-    this.#close = () => {
-      for (const subscription of subscriptions) subscription.unsubscribe();
-    };
-  }
-
-  get count(): number {
-    return this.#count;
+    const subscription = nats.connection.subscribe(LEDGER_SUBJECTS, {
+      callback: (_error, { data, headers }) => {
+        const header = (name: string) => headers?.get(name) ?? '';
+        this.#reach(decodeRange({ sequence: 0, data, header }).to);
+      },
+    });
+    this.#close = () => subscription.unsubscribe();
   }
 
   /** Resolves when so many more were sent. */
-  more(messages: number): Promise<void> {
+  more(blocks: number): Promise<void> {
     return new Promise((resolve) => {
-      this.#waiting = { until: this.#count + messages, resolve };
+      this.#waiting = { until: this.newest + blocks, resolve };
     });
   }
 
@@ -124,8 +119,8 @@ class SentMessages {
     this.#close();
   }
 
-  #one(): void {
-    this.#count += 1;
-    if (this.#waiting !== undefined && this.#count >= this.#waiting.until) this.#waiting.resolve();
+  #reach(block: number): void {
+    this.newest = Math.max(this.newest, block);
+    if (this.#waiting !== undefined && this.newest >= this.#waiting.until) this.#waiting.resolve();
   }
 }

@@ -6,21 +6,22 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
-import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
-import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/ledger-writer.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
+import { newestMessage } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { checksums, sumsByTag } from '../e2e/checksums.ts';
 import { query, start } from '../e2e/service.ts';
 import {
+  blocksOf,
   type GeneratorOptions,
   ledgerEvents,
   listingOf,
+  MATCHES_PER_BLOCK,
   publishMetadata,
   random,
 } from '../support/ledger-generator.ts';
+import { TestLedger } from '../support/publish-ledger.ts';
 import { type InsertWatch, watchInserts } from './insert-watch.ts';
 
 const VICTIMS = ['projector', 'clickhouse'] as const;
@@ -31,7 +32,7 @@ const INTO_START_MS_MAX = 1_000;
 const START_KILLS_EVERY = 4;
 const MATCHES_PER_SECOND = 1_500;
 const LISTED = 1_500;
-/** Messages: some full batches, so that a machine without time does not pile up work for the end. */
+/** Matches: some full batches, so that a machine without time does not pile up work for the end. */
 const AHEAD_MAX = 30_000;
 const POLL_MS = 50;
 
@@ -83,12 +84,12 @@ export async function runProjectorKills(options: Options): Promise<KillRun> {
     }
     const seconds = (performance.now() - startedAt) / 1_000;
     await load.stop();
-    const { lastSequence } = await streamState(nats, LEDGER_STREAM);
-    onProgress(`${lastSequence} messages in LEDGER`);
-    await projector.storedTo(lastSequence);
+    const last = (await newestMessage(nats))?.range.to ?? 0;
+    onProgress(`${last} blocks in LEDGER`);
+    await projector.storedTo(last);
     await projector.stop();
     onProgress('all stored; now once more undisturbed');
-    const { differences, rows } = await compare(natsServer.url, url, lastSequence);
+    const { differences, rows } = await compare(natsServer.url, url, last);
     return { kills, intoInserts, healed: projector.healed, rows, seconds, differences };
   } finally {
     await load.stop();
@@ -127,7 +128,7 @@ async function startLoad(nats: Nats, seed: number, stored: () => number) {
     matchesPerMarket: 700,
   };
   await ensureStreams(nats, 1);
-  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+  const ledger = await TestLedger.open(nats);
   await publishMetadata(
     nats,
     Array.from({ length: LISTED }, (_, market) => listingOf(market)),
@@ -136,15 +137,14 @@ async function startLoad(nats: Nats, seed: number, stored: () => number) {
   const running = (async () => {
     const startedAt = performance.now();
     let published = 0;
-    for (const event of ledgerEvents(options)) {
+    for (const block of blocksOf(ledgerEvents(options))) {
       if (stopped) break;
-      await publishEvent(ledger, event);
-      published += 1;
-      while (!stopped && published - stored() > AHEAD_MAX) await delay(POLL_MS);
+      await ledger.publish([block]);
+      published += MATCHES_PER_BLOCK;
+      while (!stopped && published - stored() * MATCHES_PER_BLOCK > AHEAD_MAX) await delay(POLL_MS);
       const aheadMs = (published / MATCHES_PER_SECOND) * 1_000 - (performance.now() - startedAt);
       if (aheadMs > 20) await delay(aheadMs);
     }
-    await ledger.flush();
     ledger.close();
   })();
   return {
@@ -197,10 +197,10 @@ class Projector {
     this.#child = start('projector/main.ts', [], this.#env);
   }
 
-  /** LEDGER sequence up to which any of them said that everything is stored. */
+  /** Block up to which any of them said that everything is stored. */
   get stored(): number {
     const line = this.#child?.lines.findLast((one) => one.event === 'stored');
-    this.#stored = Math.max(this.#stored, Number(line?.sequence ?? 0));
+    this.#stored = Math.max(this.#stored, Number(line?.block ?? 0));
     return this.#stored;
   }
 
@@ -219,8 +219,8 @@ class Projector {
     this.start();
   }
 
-  async storedTo(sequence: number): Promise<void> {
-    await this.#child?.reached('stored', (line) => Number(line.sequence) >= sequence);
+  async storedTo(block: number): Promise<void> {
+    await this.#child?.reached('stored', (line) => Number(line.block) >= block);
   }
 
   async stop(): Promise<void> {
@@ -234,7 +234,7 @@ function healedBy(child: ReturnType<typeof start> | undefined): number {
 }
 
 /** Projects LEDGER once more into a database of its own, and compares everything. */
-async function compare(natsUrl: string, url: string, lastSequence: number) {
+async function compare(natsUrl: string, url: string, last: number) {
   const database = 'undisturbed';
   await migrate({ url, database });
   const alone = new Projector({
@@ -243,7 +243,7 @@ async function compare(natsUrl: string, url: string, lastSequence: number) {
     CLICKHOUSE_DATABASE: database,
   });
   alone.start();
-  await alone.storedTo(lastSequence);
+  await alone.storedTo(last);
   await alone.stop();
   const of = (name: string) => ({
     query: <Row>(sql: string) => query<Row>(url, sql, name),

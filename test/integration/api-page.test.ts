@@ -2,6 +2,10 @@
 import { getAddress } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageOnce } from '../../api/page.ts';
+import type { Address, Hash, Match } from '../../ingest/contract.ts';
+import type { Block } from '../../ingest/ledger.ts';
+import { blockHash } from '../support/ledger-generator.ts';
+import { TestLedger } from '../support/publish-ledger.ts';
 import { addressOf } from './api-bookings.ts';
 import { NOW, TRADERS } from './api-expected.ts';
 import { get } from './api-harness.ts';
@@ -173,15 +177,22 @@ describe('GET /v2/final_matches', () => {
         next: number;
         more: boolean;
       };
+    const ledger = await TestLedger.open(seeded.nats.nats);
+    await ledger.publish([blockOf(999, [])]);
+    await expect.poll(async () => (await ask(0)).next, { timeout: 5_000 }).toBe(999);
     const start = (await get(`${url}/v2/final_matches`, seeded.key)).body.next as number;
     const published: string[] = [];
     const heard: string[] = [];
     let next = start;
     for (let round = 0; round < 6; round += 1) {
-      for (let i = 0; i < 700; i += 1) {
-        const txHash = `0x${(round * 700 + i + 1).toString(16).padStart(64, '0')}`;
-        published.push(txHash);
-        await publishMatch(seeded.nats.nats, txHash);
+      for (let i = 0; i < 100; i += 1) {
+        const block = 1_000 + round * 100 + i;
+        const hashes = Array.from(
+          { length: 7 },
+          (_, match) => `0x${(block * 7 + match).toString(16).padStart(64, '0')}`,
+        );
+        published.push(...hashes);
+        await ledger.publish([blockOf(block, hashes)]);
       }
       const answer = await ask(next);
       heard.push(...answer.tx_hashes);
@@ -209,24 +220,40 @@ describe('GET /v2/final_matches', () => {
       more = answer.more;
     }
     expect(again).toEqual(published);
+    ledger.close();
+  });
+
+  test('starts again at the present, and says so, after a cursor that LEDGER does not hold', async () => {
+    const ask = async (after: number) =>
+      (await get(`${url}/v2/final_matches?after=${after}`, seeded.key)).body;
+    const { next } = await ask(999);
+    const present = { tx_hashes: [], next: expect.any(Number), more: false, restarted: true };
+    // Of another stream, of before the first block, and a sequence of version 0.1.
+    for (const cursor of [next + 1_000_000, 5]) expect(await ask(cursor)).toEqual(present);
+    expect((await ask(999)).restarted).toBe(false);
   });
 });
 
-async function publishMatch(
-  nats: Awaited<ReturnType<typeof startSeeded>>['nats']['nats'],
-  txHash: string,
-) {
-  const event = {
-    ...{ kind: 'match', blockNumber: 1, blockTime: 1, txHash, logIndex: 0 },
-    ...{ exchange: addressOf(1), conditionId: `0x${'1'.repeat(64)}` },
-    fills: [
-      {
-        ...{ logIndex: 0, orderHash: txHash, trader: addressOf(2), isTaker: true, side: 'BUY' },
-        ...{ outcomeIndex: 0, tokenId: '1', shares: '1', usdc: '1', fee: '0' },
-      },
-    ],
-  };
-  await nats.js.publish('ledger.3.match', JSON.stringify(event));
+/** One block with a match in each of these transactions. */
+function blockOf(number: number, txHashes: readonly string[]): Block {
+  const matches = txHashes.map(
+    (txHash, logIndex): Match => ({
+      ...{ kind: 'match', blockNumber: number, blockTime: 1, txHash: txHash as Hash, logIndex },
+      ...{ exchange: addressOf(1) as Address, conditionId: `0x${'1'.repeat(64)}` },
+      fills: [
+        {
+          ...{
+            logIndex,
+            orderHash: txHash as Hash,
+            trader: addressOf(2) as Address,
+            isTaker: true,
+          },
+          ...{ side: 'BUY', outcomeIndex: 0, tokenId: '1', shares: 1n, usdc: 1n, fee: 0n },
+        },
+      ],
+    }),
+  );
+  return { number, hash: blockHash(number), time: 1, matches, resolutions: [], refused: [] };
 }
 
 describe('GET /v2/status', () => {
@@ -250,8 +277,10 @@ describe('GET /v2/status', () => {
       })
       .then((result) => result.json<{ traded: number }>())) as [{ traded: number }];
     expect(Date.parse(body.projection.newest_trade_at)).toBe(Number(traded) * 1_000);
-    // Nothing was published: there is no final trade to be behind of.
+    // The blocks of the test above are far older than the stored trades.
     expect(body.projection.behind_seconds).toBe(0);
-    expect(body.chain).toEqual({ final_block: 0, block_at: '', age_seconds: 0 });
+    const { age_seconds, ...chain } = body.chain;
+    expect(chain).toEqual({ final_block: 1_599, block_at: '1970-01-01T00:00:01.000Z' });
+    expect(age_seconds).toBeGreaterThan(1e9);
   });
 });

@@ -23,7 +23,7 @@ let expected: readonly string[];
 
 beforeAll(async () => {
   devnet = await startStillDevnet(`${directory.path}/devnet`, 250);
-  // Long stretches without facts: ranges, and markers that are far apart.
+  // Long stretches without facts: ranges of many empty blocks.
   await devnet.call('anvil_mine', '0x200');
   last = await devnet.number('finalized');
   expected = await factsOfChain(devnet.url, last);
@@ -58,15 +58,15 @@ async function withLedger(
 }
 
 async function expectWhole(nats: Nats, from = 0): Promise<void> {
-  const { facts, markers } = await factsOfLedger(nats);
+  const { facts, blocks } = await factsOfLedger(nats);
   expect(facts).toEqual(expected.filter((place) => Number(place.split(':')[0]) >= from));
-  const numbers = markers.map((marker) => marker.blockNumber);
+  const numbers = blocks.map(({ number }) => number);
   expect(numbers).toEqual([...new Set(numbers)].toSorted((a, b) => a - b));
   expect(numbers.at(-1)).toBe(last);
-  for (const { blockNumber, blockHash } of markers.filter((_, i) => i % 7 === 0)) {
-    const params = [`0x${blockNumber.toString(16)}`, false];
+  for (const { number, hash } of blocks.filter((_, i) => i % 7 === 0)) {
+    const params = [`0x${number.toString(16)}`, false];
     const block = await rpc<JsonLine>(devnet.url, 'eth_getBlockByNumber', params);
-    expect(block.hash).toBe(blockHash);
+    expect(block.hash).toBe(hash);
   }
 }
 
@@ -74,8 +74,8 @@ describe(`backfill (CHAIN_SEED=${SEED})`, () => {
   test('ends after --to-block with code 0; run again it goes on; LEDGER is the chain in its order', async () => {
     await withLedger('plain', async ({ nats, ingest }) => {
       expect(await ingest(`backfill --from-block 0 --to-block ${last - 530}`).exit).toBe(0);
-      const { markers } = await factsOfLedger(nats);
-      expect(markers.at(-1)?.blockNumber).toBe(last - 530);
+      const { blocks } = await factsOfLedger(nats);
+      expect(blocks.at(-1)?.number).toBe(last - 530);
       expect(await ingest(`backfill --from-block 0 --to-block ${last}`).exit).toBe(0);
       await expectWhole(nats);
     });
@@ -86,9 +86,10 @@ describe(`backfill (CHAIN_SEED=${SEED})`, () => {
     await withLedger('middle', async ({ nats, ingest }) => {
       const first = ingest(`backfill --from-block ${from} --to-block ${last}`);
       expect(await first.exit, first.errors()).toBe(0);
-      const { facts, markers } = await factsOfLedger(nats);
+      const { facts, ranges, earlier: found } = await factsOfLedger(nats);
       const earlier = facts.filter((place) => Number(place.split(':')[0]) < from);
-      expect(markers[0]).toMatchObject({ blockNumber: from - 1, resolutions: earlier.length });
+      expect(found.facts).toBe(earlier.length);
+      expect(ranges[0]?.from).toBe(from);
       expect(earlier.length).toBeGreaterThan(0);
       expect(facts.slice(0, earlier.length)).toEqual(earlier);
       expect(facts.slice(earlier.length)).toEqual(
@@ -154,14 +155,14 @@ describe(`backfill (CHAIN_SEED=${SEED})`, () => {
         await until(async () => ((await factsOfLedger(nats)).facts.length > 0 ? true : undefined));
         first.kill('SIGKILL');
         await first.exit;
-        const { facts } = await factsOfLedger(nats);
-        const reached = Number(facts.at(-1)?.split(':')[0]);
+        const { earlier } = await factsOfLedger(nats);
         searched.splice(0);
         const second = ingest(args, { RPC_URL: going.url });
         expect(await second.exit, second.errors()).toBe(0);
-        expect(Math.min(...searched)).toBe(reached);
-        const { facts: whole, markers } = await factsOfLedger(nats);
-        expect(markers[0]).toMatchObject({ blockNumber: from - 1, resolutions: resolved.length });
+        expect(Math.min(...searched)).toBe(earlier.to + 1);
+        const { facts: whole, ranges, earlier: found } = await factsOfLedger(nats);
+        expect(found.facts).toBe(resolved.length);
+        expect(ranges[0]?.from).toBe(from);
         expect(whole.slice(0, resolved.length).map((place) => Number(place.split(':')[0]))).toEqual(
           resolved,
         );

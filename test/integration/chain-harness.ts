@@ -11,10 +11,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { openDevnet } from '../../infra/local/devnet/devnet.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
-import { storedSince } from '../../infra/nats/read.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
-import { type BlockMarker, decodeLedgerEvent, LEDGER_STREAM } from '../../ingest/contract.ts';
 import { TOPICS } from '../../ingest/decode.ts';
+import { type Block, type BlockRange, eventsOf, storedMessages } from '../../ingest/ledger.ts';
 import { rpc } from '../e2e/service.ts';
 
 export const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
@@ -87,17 +86,34 @@ export async function factsOfChain(url: string, to: number): Promise<readonly st
     .map((log) => `${log.block}:${log.transactionHash}:${log.index}`);
 }
 
-/** Places of LEDGER's matches and resolutions in stream order, and its markers. */
+/**
+ * Places of LEDGER's matches and resolutions in stream order, the blocks that its ranges list, and how many of the
+ * facts are earlier resolutions, known up to which block. Throws unless every range follows the one before it.
+ */
 export async function factsOfLedger(nats: Nats) {
   const facts: string[] = [];
-  const markers: BlockMarker[] = [];
-  for await (const { data } of storedSince(nats, LEDGER_STREAM, { sequence: 1 })) {
-    const event = decodeLedgerEvent(data);
-    if (event.kind === 'block') markers.push(event);
-    if (event.kind !== 'match' && event.kind !== 'resolution') continue;
-    facts.push(`${event.blockNumber}:${event.txHash}:${event.logIndex}`);
+  const blocks: Block[] = [];
+  const ranges: BlockRange[] = [];
+  const earlier = { facts: 0, to: -1 };
+  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+    for (const block of range.blocks) {
+      for (const { txHash, logIndex } of eventsOf(block)) {
+        facts.push(`${block.number}:${txHash}:${logIndex}`);
+      }
+    }
+    if (range.kind === 'earlier-resolutions') {
+      earlier.facts = facts.length;
+      earlier.to = range.to;
+      continue;
+    }
+    const last = blocks.at(-1);
+    const follows =
+      last === undefined || (range.from === last.number + 1 && range.parentHash === last.hash);
+    if (!follows) throw new Error(`block ${range.from} does not follow block ${last.number}`);
+    ranges.push(range);
+    blocks.push(...range.blocks);
   }
-  return { facts, markers };
+  return { facts, blocks, ranges, earlier };
 }
 
 export type Call = { readonly id: number; readonly method: string; readonly params: unknown[] };

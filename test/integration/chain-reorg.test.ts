@@ -37,8 +37,8 @@ afterAll(async () => {
 
 async function ledgerReaches(block: number): Promise<void> {
   await until(async () => {
-    const { markers } = await factsOfLedger(nats);
-    return (markers.at(-1)?.blockNumber ?? -1) >= block ? true : undefined;
+    const { blocks } = await factsOfLedger(nats);
+    return (blocks.at(-1)?.number ?? -1) >= block ? true : undefined;
   });
 }
 
@@ -53,8 +53,8 @@ async function rebuiltFills(): Promise<number> {
   await migrate({ url, database: 'fillstream' });
   const projector = start('projector/main.ts', [], env);
   await projector.event('projecting');
-  const { markers } = await factsOfLedger(nats);
-  const fills = markers.reduce((sum, marker) => sum + marker.fills, 0);
+  const { blocks } = await factsOfLedger(nats);
+  const fills = blocks.flatMap(({ matches }) => matches).flatMap((match) => match.fills).length;
   const count = await until(async () => {
     const [row] = await query<{ n: string }>(
       url,
@@ -84,7 +84,7 @@ test('a final block that is replaced stops ingest with an alarm; a rewind and a 
   expect(await first.exit).toBe(3);
   const alarm = JSON.stringify(first.lines);
   expect(alarm).toContain('ALARM: a final block was replaced');
-  expect(alarm).toContain(`LEDGER holds ${before.markers.at(-1)?.blockHash} as block ${final}`);
+  expect(alarm).toContain(`LEDGER holds ${before.blocks.at(-1)?.hash} as block ${final}`);
   const agreed = Number(/agree on up to block (\d+)/.exec(alarm)?.[1]);
   expect(agreed).toBe(head - depth);
   expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
@@ -96,7 +96,7 @@ test('a final block that is replaced stops ingest with an alarm; a rewind and a 
   const done = start('ingest/main.ts', [...plan, '--yes'], env);
   expect(await done.exit, done.errors() + JSON.stringify(done.lines)).toBe(0);
   const rewound = await factsOfLedger(nats);
-  expect(rewound.markers.at(-1)?.blockNumber).toBe(agreed);
+  expect(rewound.blocks.at(-1)?.number).toBe(agreed);
   expect(rewound.facts).toEqual(
     before.facts.filter((place) => Number(place.split(':')[0]) <= agreed),
   );
@@ -104,12 +104,11 @@ test('a final block that is replaced stops ingest with an alarm; a rewind and a 
   const again = start('ingest/main.ts', [], env);
   const newFinal = await devnet.number('finalized');
   await ledgerReaches(newFinal);
-  const { facts, markers } = await factsOfLedger(nats);
+  const { facts, blocks } = await factsOfLedger(nats);
   expect(facts).toEqual(await factsOfChain(devnet.url, newFinal));
   expect(facts.length).toBeLessThan(before.facts.length);
-  // Every block after the rewind has its marker: the server had forgotten the ids of the old ones.
-  const newMarkers = markers.filter((marker) => marker.blockNumber > agreed);
-  expect(newMarkers.map((marker) => marker.blockNumber)).toEqual(
+  const newBlocks = blocks.filter(({ number }) => number > agreed);
+  expect(newBlocks.map(({ number }) => number)).toEqual(
     Array.from({ length: newFinal - agreed }, (_, i) => agreed + 1 + i),
   );
   expect(await rebuiltFills()).toBeLessThan(fills);

@@ -3,20 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
-import {
-  type Address,
-  type Fill,
-  type Hash,
-  LEDGER_STREAM,
-  type LedgerEvent,
-} from '../../ingest/contract.ts';
+import type { Address, Fill, Hash, Match, Resolution } from '../../ingest/contract.ts';
 import type { Listing } from '../../ingest/contract-metadata.ts';
-import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { until } from '../e2e/service.ts';
 import golden from '../fixtures/market-2182202.json' with { type: 'json' };
 import { publishMetadata } from '../support/ledger-generator.ts';
+import { publishEvents } from '../support/publish-ledger.ts';
 
 type FillColumns = [string, 0 | 1, 'BUY' | 'SELL', string, string, string, boolean];
 type Hour = { pnl: string; maker_volume: string; taker_volume: string; volume: string };
@@ -42,13 +35,12 @@ const conditionOf = (i: number) => `0x${(0xabc0 + i).toString(16).padStart(64, '
 
 /** Every fill as a match of its own, one a block: the published rows do not say who met whom. */
 class Publisher {
-  readonly #ledger: OrderedPublisher;
+  readonly #events: (Match | Resolution)[] = [];
   readonly #nats: Nats;
   #block = 1;
 
   constructor(nats: Nats) {
     this.#nats = nats;
-    this.#ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
   }
 
   #place(blockTime: number) {
@@ -57,17 +49,13 @@ class Publisher {
     return { blockNumber: this.#block, blockTime, txHash, logIndex: 5 };
   }
 
-  publish(event: LedgerEvent): Promise<void> {
-    return publishEvent(this.#ledger, event);
-  }
-
   async fill(
     conditionId: Hash,
     blockTime: number,
     fill: Omit<Fill, 'logIndex' | 'orderHash' | 'tokenId'>,
   ) {
     const place = this.#place(blockTime);
-    await this.publish({
+    this.#events.push({
       kind: 'match',
       ...place,
       exchange: EXCHANGE,
@@ -77,7 +65,7 @@ class Publisher {
   }
 
   async resolve(conditionId: Hash, blockTime: number, payouts: [bigint, bigint]) {
-    await this.publish({ kind: 'resolution', ...this.#place(blockTime), conditionId, payouts });
+    this.#events.push({ kind: 'resolution', ...this.#place(blockTime), conditionId, payouts });
   }
 
   async listing(conditionId: Hash, marketId: string, fields: { readonly tags: string[] }) {
@@ -104,10 +92,10 @@ class Publisher {
     await publishMetadata(this.#nats, [listing]);
   }
 
+  /** Publishes everything; resolves with the last block. */
   async done(): Promise<number> {
-    const { lastSequence } = await this.#ledger.flush();
-    this.#ledger.close();
-    return lastSequence;
+    await publishEvents(this.#nats, this.#events, 20);
+    return this.#block;
   }
 }
 

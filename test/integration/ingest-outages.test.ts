@@ -86,8 +86,8 @@ async function whole(): Promise<void> {
   try {
     const last = await devnet.number('finalized');
     await until(async () => {
-      const { markers } = await factsOfLedger(nats);
-      return (markers.at(-1)?.blockNumber ?? -1) >= last ? true : undefined;
+      const { blocks } = await factsOfLedger(nats);
+      return (blocks.at(-1)?.number ?? -1) >= last ? true : undefined;
     });
     expect((await factsOfLedger(nats)).facts).toEqual(await factsOfChain(devnet.url, last));
   } finally {
@@ -210,8 +210,8 @@ describe('NATS away', () => {
       for (let kill = 0; kill < 3; kill += 1) {
         await withNats((nats) =>
           until(async () => {
-            const { markers } = await factsOfLedger(nats).catch(() => ({ markers: [] }));
-            return markers.length > kill * 8 ? true : undefined;
+            const { blocks } = await factsOfLedger(nats).catch(() => ({ blocks: [] }));
+            return blocks.length > kill * 8 ? true : undefined;
           }),
         );
         server.child.kill('SIGKILL');
@@ -292,7 +292,7 @@ test('a rewind that was killed is refused by ingest, and done by being run again
   const again = ingest(rewind);
   expect(await again.exit, again.errors()).toBe(0);
   await withNats(async (nats) => {
-    expect((await factsOfLedger(nats)).markers.at(-1)?.blockNumber).toBeLessThanOrEqual(to);
+    expect((await factsOfLedger(nats)).blocks.at(-1)?.number).toBeLessThanOrEqual(to);
   });
   await ingest().event('caught_up');
   await whole();

@@ -17,19 +17,13 @@ import { Sender, type Transaction } from '../../infra/local/devnet/rpc.ts';
 import type { PlannedMatch } from '../../infra/local/devnet/world.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import { factsOf, readBlock } from '../../ingest/blocks.ts';
 import { chainOf } from '../../ingest/chains.ts';
-import {
-  encodeEvent,
-  LEDGER_STREAM,
-  ledgerMessageId,
-  ledgerSubject,
-} from '../../ingest/contract.ts';
 import { FEED_STREAM } from '../../ingest/contract-feed.ts';
 import { FeedWriter } from '../../ingest/feed.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
+import { LedgerWriter } from '../../ingest/ledger-writer.ts';
 import { type MempoolSetting, type MempoolSource, Subscription } from '../../ingest/mempool.ts';
 import { connectMempoolNode } from '../../ingest/mempool-node.ts';
 import { Metadata } from '../../ingest/metadata.ts';
@@ -160,7 +154,7 @@ export async function startLife(
     stream: FEED_STREAM,
     onForeign: ({ messageId }) => feed.remember(messageId),
   });
-  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
+  const ledger = await LedgerWriter.open(nats);
   const gamma = connectGamma({ url: options.gammaUrl ?? network.gammaUrl, logger, signal });
   const metadata = new Metadata({
     chain: CHAIN,
@@ -223,15 +217,7 @@ export async function startLife(
         if (raw === undefined) throw new Error(`no block ${next}`);
         const facts = await factsOf(raw, CHAIN, metadata);
         await live.final(facts, 0);
-        const { number: blockNumber, timestamp: blockTime } = facts.block;
-        for (const { txHash, logIndex, exchange, conditionId, fills } of facts.matches) {
-          const event = {
-            kind: 'match' as const,
-            ...{ blockNumber, blockTime, txHash, logIndex, exchange, conditionId },
-            fills: fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
-          };
-          await ledger.publish(ledgerSubject(event), ledgerMessageId(event), encodeEvent(event));
-        }
+        await ledger.add({ head: facts.block, facts });
         await ledger.flush();
         await kv.put('test_next', String(next + 1));
       }

@@ -9,14 +9,13 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
-import { LEDGER_STREAM, type LedgerEvent } from '../../ingest/contract.ts';
+import type { Resolution } from '../../ingest/contract.ts';
 import type { Listing, Profile } from '../../ingest/contract-metadata.ts';
 import { connectGamma, parseListing } from '../../ingest/gamma.ts';
-import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { Metadata } from '../../ingest/metadata.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { publishMetadata } from '../support/ledger-generator.ts';
+import { publishEvents } from '../support/publish-ledger.ts';
 import {
   CHAIN,
   condition,
@@ -41,13 +40,8 @@ describe('restore', () => {
     server = await startNatsServer({ dataDir: directory });
     nats = await connectNats({ url: server.url, name: 'test' });
     await ensureStreams(nats, 1);
-    const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
-    for (let number = 1; number <= LISTINGS; number++) {
-      if (number % 10 === 0) await publishEvent(ledger, marker(number));
-      if (number % 50 === 0) await publishEvent(ledger, resolution(number));
-    }
-    await ledger.flush();
-    ledger.close();
+    const resolved = Array.from({ length: LISTINGS / 50 }, (_, i) => resolution((i + 1) * 50));
+    await publishEvents(nats, resolved);
     await publishMetadata(nats, [
       ...Array.from({ length: LISTINGS }, (_, index) => listing(index + 1, 'old')),
       listing(1, 'newest'),
@@ -122,13 +116,8 @@ const at = (number: number) => ({
   logIndex: 0,
 });
 
-function resolution(number: number): LedgerEvent {
+function resolution(number: number): Resolution {
   return { kind: 'resolution', ...at(number), conditionId: condition(number), payouts: [1n, 0n] };
-}
-
-function marker(number: number): LedgerEvent {
-  const { txHash: blockHash, logIndex: _, ...block } = at(number);
-  return { kind: 'block', ...block, blockHash, matches: 0, fills: 0, resolutions: 0 };
 }
 
 function profile(number: number): Profile {

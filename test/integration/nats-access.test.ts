@@ -16,7 +16,7 @@ import {
   streamState,
 } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { LEDGER_STREAM } from '../../ingest/contract.ts';
+import { LEDGER_STREAM } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { Cluster, NODES } from '../support/nats-cluster.ts';
 import { makeCertificates, makeCredentials } from '../support/nats-credentials.ts';

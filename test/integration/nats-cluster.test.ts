@@ -14,8 +14,8 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { lastMessage, readRange, storedSince } from '../../infra/nats/read.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { type Append, openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
-import { LEDGER_STREAM } from '../../ingest/contract.ts';
 import { FEED_STREAM } from '../../ingest/contract-feed.ts';
+import { LEDGER_STREAM } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { Cluster, leaderOf, NODES, type NodeName, replicated } from '../support/nats-cluster.ts';
 import { findClusterServer } from '../support/nats-cluster-binary.ts';
@@ -66,7 +66,7 @@ async function load(nats: Nats, otherNats: Nats) {
   const acked = { feed: [] as string[], ledger: [] as string[], other: [] as string[] };
   const append = (writer: StreamWriter, list: string[], one: Append) =>
     void writer.append(one).then(() => list.push(one.id));
-  const fact = (id: string) => ({ id, subject: 'ledger.test', data: id });
+  const fact = (id: string) => ({ id, subject: 'ledger.block.0.0', data: id });
   const sent: string[] = [];
   let running = true;
   async function run(): Promise<void> {

@@ -1,13 +1,11 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
-import { LEDGER_STREAM } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/ledger-writer.ts';
 import { LEASE_TTL_MS, PROJECTORS_BUCKET, partitionsOf } from '../../projector/lease.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until, viewsAgree } from '../e2e/service.ts';
-import { ledgerEvents } from '../support/ledger-generator.ts';
+import { eventsBetween, ledgerEvents } from '../support/ledger-generator.ts';
+import { publishEvents } from '../support/publish-ledger.ts';
 
 const SEED = Date.now() % 100_000;
 const EVENTS = [
@@ -22,6 +20,9 @@ const EVENTS = [
   }),
 ];
 
+type Events = ReturnType<typeof eventsBetween>;
+const part = (from: number, to: number) => eventsBetween(EVENTS, from, to);
+
 /** Of a log line, as pino numbers it. */
 const FATAL = 60;
 
@@ -34,12 +35,9 @@ const RESULT = `SELECT toString(count()) AS rows,
         sum(settlements) AS s FROM trader_hours GROUP BY trader, hour, condition_id)) AS hours
   FROM bookings`;
 
-async function publish(parts: Parts, events: typeof EVENTS): Promise<void> {
+async function publish(parts: Parts, events: Events): Promise<void> {
   const nats = await connectNats({ url: parts.env.NATS_URL, name: 'partitions test' });
-  const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
-  for (const event of events) await publishEvent(ledger, event);
-  await ledger.flush();
-  ledger.close();
+  await publishEvents(nats, events, 5);
   await nats.close();
 }
 
@@ -51,7 +49,7 @@ async function leasesExpired(parts: Parts): Promise<void> {
   await nats.close();
 }
 
-async function storedTo(parts: Parts, events: typeof EVENTS): Promise<unknown> {
+async function storedTo(parts: Parts, events: Events): Promise<unknown> {
   const last = events.findLast((event) => event.kind === 'match');
   const expected = events.reduce(
     (rows, event) => rows + (event.kind === 'match' ? event.fills.length : 0),
@@ -93,13 +91,12 @@ describe(`partitions shared among projectors (seed ${SEED})`, () => {
     const projector = start('projector/main.ts', [], parts.env);
     projectors.push(projector);
     await projector.event('projecting');
-    const half = Math.floor(EVENTS.length / 2);
-    await publish(parts, EVENTS.slice(0, half));
-    await storedTo(parts, EVENTS.slice(0, half));
+    await publish(parts, part(0, 0.5));
+    await storedTo(parts, part(0, 0.5));
 
     projector.kill('SIGSTOP');
     await leasesExpired(parts);
-    await publish(parts, EVENTS.slice(half));
+    await publish(parts, part(0.5, 1));
     projector.kill('SIGCONT');
     await storedTo(parts, EVENTS);
     expect(projector.lines.some((line) => line.level === FATAL)).toBe(false);
@@ -124,20 +121,19 @@ describe(`partitions shared among projectors (seed ${SEED})`, () => {
     };
     const [first, second] = [project('0/2'), project('1/2')];
     await Promise.all([first.event('projecting'), second.event('projecting')]);
-    const third = Math.floor(EVENTS.length / 3);
-    await publish(shared, EVENTS.slice(0, third));
-    await storedTo(shared, EVENTS.slice(0, third));
+    await publish(shared, part(0, 0.3));
+    await storedTo(shared, part(0, 0.3));
 
     second.kill('SIGKILL');
     await second.exit;
-    await publish(shared, EVENTS.slice(third, 2 * third));
+    await publish(shared, part(0.3, 0.6));
     const again = project('1/2');
     await again.event('projecting');
-    await storedTo(shared, EVENTS.slice(0, 2 * third));
+    await storedTo(shared, part(0, 0.6));
 
     // The new owner of everything waits for the leases of both.
     const whole = project('0/1');
-    await publish(shared, EVENTS.slice(2 * third));
+    await publish(shared, part(0.6, 1));
     await Promise.all([first.stop(), again.stop()]);
     await whole.event('projecting');
     expect(await storedTo(shared, EVENTS)).toEqual(expected);

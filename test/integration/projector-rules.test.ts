@@ -1,21 +1,15 @@
 /** Rules of the projector that need the real store: which resolution stands, and who may pause it. */
 import { spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
+import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
-import {
-  LEDGER_STREAM,
-  type LedgerEvent,
-  type Match,
-  type Resolution,
-} from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/ledger-writer.ts';
+import type { Match, Resolution } from '../../ingest/contract.ts';
 import { LEASE_TTL_MS, leaseHolder, PROJECTORS_BUCKET } from '../../projector/lease.ts';
 import { PAUSE_KEY } from '../../projector/pause.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
 import { conditionId, traderAddress } from '../support/ledger-generator.ts';
+import { publishEvents } from '../support/publish-ledger.ts';
 
 const TIME = Date.parse('2026-11-01T00:00:00Z') / 1_000;
 /** One transaction a block: an event is known by it. */
@@ -77,16 +71,12 @@ describe('the projector', () => {
   });
 
   /** Publishes, and runs a projector of its own until all of it is stored. */
-  async function project(events: readonly LedgerEvent[]): Promise<void> {
+  async function project(events: readonly (Match | Resolution)[]): Promise<void> {
     const projector = start('projector/main.ts', [], parts.env);
     try {
       await projector.event('projecting');
-      const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
-      for (const event of events) await publishEvent(ledger, event);
-      await ledger.flush();
-      ledger.close();
-      const newest = events.at(-1);
-      const block = newest !== undefined && 'blockNumber' in newest ? newest.blockNumber : 0;
+      await publishEvents(nats, events);
+      const block = events.at(-1)?.blockNumber ?? 0;
       await until(async () => ((await newestBlock()) >= block ? true : undefined));
     } finally {
       expect(await projector.stop()).toBe(0);
@@ -120,15 +110,12 @@ describe('the projector', () => {
 
   test('says at its start what is stored, although nothing comes', async () => {
     await project([match(7)]);
-    const { lastSequence } = await streamState(nats, LEDGER_STREAM);
     const projector = start('projector/main.ts', [], { ...parts.env, METRICS_PORT: '0' });
     try {
-      expect((await projector.event('stored')).sequence).toBe(lastSequence);
+      expect((await projector.event('stored')).block).toBe(7);
       const { port } = await projector.event('metrics');
       const metrics = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text();
-      expect(metrics).toMatch(
-        new RegExp(`fillstream_projector_stored_sequence\\{.*\\} ${lastSequence}$`, 'm'),
-      );
+      expect(metrics).toMatch(/fillstream_projector_stored_block\{.*\} 7$/m);
     } finally {
       expect(await projector.stop()).toBe(0);
     }

@@ -2,11 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
-import { connectNats, streamState } from '../../infra/nats/connection.ts';
+import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { OrderedPublisher } from '../../infra/nats/publisher.ts';
-import { LEDGER_STREAM, type LedgerEvent } from '../../ingest/contract.ts';
-import { publishEvent } from '../../ingest/ledger-writer.ts';
+import type { Match, Resolution } from '../../ingest/contract.ts';
+import { LEDGER_STREAM, messageAt } from '../../ingest/ledger.ts';
 import { Book } from '../../projector/fold.ts';
 import { LEASE_TTL_MS, PROJECTORS_BUCKET, takeLeases } from '../../projector/lease.ts';
 import { REBUILD_KEY } from '../../projector/pause.ts';
@@ -14,12 +13,14 @@ import { contradictions, differences, figuresOf } from '../../projector/rebuild-
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { type JsonLine, start, temporaryDirectory, until } from '../e2e/service.ts';
 import {
+  eventsBetween,
   ledgerEvents,
   listingOf,
   publishMetadata,
   random,
   traderAddress,
 } from '../support/ledger-generator.ts';
+import { publishEvents } from '../support/publish-ledger.ts';
 
 const SEED = Date.now() % 100_000;
 const MARKETS = 200;
@@ -37,9 +38,7 @@ const EVENTS = [
     matchesPerMarket: 500,
   }),
 ];
-/** The events from one share of all to another. */
-const part = (from: number, to: number) =>
-  EVENTS.slice(Math.floor(from * EVENTS.length), Math.floor(to * EVENTS.length));
+const part = (from: number, to: number) => eventsBetween(EVENTS, from, to);
 
 const REFRESHING = '`.tmp.inner_id.a-b`';
 
@@ -48,7 +47,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
   let parts: Parts;
   let nats: Awaited<ReturnType<typeof connectNats>>;
   let client: ReturnType<typeof connectClickHouse>;
-  let published: LedgerEvent[] = [];
+  let published: (Match | Resolution)[] = [];
 
   beforeAll(async () => {
     parts = await startParts(directory.path, ['projector', 'api']);
@@ -70,11 +69,8 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
   });
 
   /** Publishes, and waits until the projector has stored it. */
-  async function publish(events: readonly LedgerEvent[]): Promise<void> {
-    const ledger = new OrderedPublisher(nats, { stream: LEDGER_STREAM });
-    for (const event of events) await publishEvent(ledger, event);
-    await ledger.flush();
-    ledger.close();
+  async function publish(events: readonly (Match | Resolution)[]): Promise<void> {
+    await publishEvents(nats, events);
     published = [...published, ...events];
     await stored();
   }
@@ -199,22 +195,6 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     await expectExact();
   });
 
-  test('from the stored fills, wholly or where LEDGER has lost its beginning', async () => {
-    const before = await figures();
-    expect(await rebuild('--from', 'fills')).toContainEqual({ event: 'reading', from: 'fills' });
-    expect(differences(before, await figures())).toEqual([]);
-
-    const { lastSequence } = await streamState(nats, LEDGER_STREAM);
-    await nats.jsm.streams.purge(LEDGER_STREAM, { seq: Math.floor(lastSequence / 2) });
-    const refused = startRebuild('--from', 'ledger');
-    expect(await refused.exit).toBe(1);
-    expect(refused.errors()).toContain('after the first stored fill: use --from fills');
-    expect(await rebuild()).toContainEqual({ event: 'reading', from: 'fills' });
-    expect(differences(before, await figures())).toEqual([]);
-    await publish(part(0.7, 0.75));
-    await expectExact();
-  });
-
   test('killed in any phase, it leaves the service right, and the next one succeeds', async () => {
     const dice = random(SEED);
     let process = startRebuild('--yes');
@@ -232,15 +212,25 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     await publish(part(0.95, 1));
     await expectExact();
   });
+
+  test('is refused where LEDGER has lost its beginning', async () => {
+    const middle = EVENTS[EVENTS.length >> 1]?.blockNumber ?? 0;
+    const message = await messageAt(nats, middle);
+    await nats.jsm.streams.purge(LEDGER_STREAM, { seq: message?.sequence ?? 1 });
+    const refused = startRebuild('--yes');
+    expect(await refused.exit).toBe(1);
+    expect(refused.errors()).toContain(
+      `LEDGER begins with block ${middle}, after the first stored fill`,
+    );
+  });
 });
 
 /** Sums of what the fold makes of events, in this process. */
-function expected(events: readonly LedgerEvent[]) {
+function expected(events: readonly (Match | Resolution)[]) {
   const book = new Book();
-  const rows = events.flatMap((event, i) => {
-    if (event.kind === 'match') return book.applyMatch(event, i + 1);
-    return event.kind === 'resolution' ? book.applyResolution(event, i + 1) : [];
-  });
+  const rows = events.flatMap((event) =>
+    event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event),
+  );
   const pnl = rows.reduce((sum, row) => sum + row.realisedPnl, 0n);
   return { sums: { rows: rows.length, pnl, open: book.openPositions() } };
 }

@@ -165,19 +165,52 @@ function fillOf(
 export const blockHash = (block: number) => hex(0x30_0000_0000 + block, 64) as Hash;
 
 /** The blocks of events in chain order; blocks without events are left out. */
-export function blocksOf(events: Iterable<Match | Resolution>): readonly Block[] {
-  return [...Map.groupBy(events, (event) => event.blockNumber)].map(([number, all]) => ({
+export function* blocksOf(events: Iterable<Match | Resolution>): Generator<Block> {
+  let some: (Match | Resolution)[] = [];
+  for (const event of events) {
+    if (some.length > 0 && some[0]?.blockNumber !== event.blockNumber) {
+      yield blockOf(some);
+      some = [];
+    }
+    some.push(event);
+  }
+  if (some.length > 0) yield blockOf(some);
+}
+
+function blockOf(events: readonly (Match | Resolution)[]): Block {
+  const { blockNumber: number = 0, blockTime: time = 0 } = events[0] ?? {};
+  return {
     number,
     hash: blockHash(number),
-    time: all[0]?.blockTime ?? 0,
-    matches: all.filter((event) => event.kind === 'match'),
-    resolutions: all.filter((event) => event.kind === 'resolution'),
+    time,
+    matches: events.filter((event) => event.kind === 'match'),
+    resolutions: events.filter((event) => event.kind === 'resolution'),
     refused: [],
-  }));
+  };
 }
 
 /** One LEDGER message with these blocks, from block `from` on. */
 export function rangeOf(blocks: readonly Block[], from: number): BlockRange {
   const to = blocks.at(-1)?.number ?? from;
   return { kind: 'blocks', from, to, parentHash: blockHash(from - 1), blocks };
+}
+
+/** The events from about one share of all of them, 0 to 1, to another; no block is split. */
+export function eventsBetween(
+  events: readonly (Match | Resolution)[],
+  from: number,
+  to: number,
+): readonly (Match | Resolution)[] {
+  const indexOf = (share: number) => {
+    let index = Math.floor(share * events.length);
+    while (
+      index > 0 &&
+      index < events.length &&
+      events[index - 1]?.blockNumber === events[index]?.blockNumber
+    ) {
+      index += 1;
+    }
+    return index;
+  };
+  return events.slice(indexOf(from), indexOf(to));
 }

@@ -5,7 +5,7 @@ import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { factsOf, ordersOf, type RawBlock } from '../../ingest/blocks.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import { decodeMatchCall } from '../../ingest/decode.ts';
-import { chainFacts } from '../../ingest/ledger-writer.ts';
+import { blockOf } from '../../ingest/ledger-writer.ts';
 import { TokenMap } from '../../ingest/token-ids.ts';
 import { atlas, EXCHANGE, POLYGON } from './fixtures.ts';
 
@@ -62,7 +62,7 @@ describe('factsOf', () => {
       await factsOf(block(atlas.input, SENDER), CHAIN, markets(listed)),
     ];
     for (const facts of others) {
-      expect(chainFacts(facts)).toEqual(chainFacts(whole));
+      expect(blockOf(facts)).toEqual(blockOf(whole));
       for (const match of facts.matches) expect(ordersOf(match, POLYGON)).toEqual(new Map());
     }
   });

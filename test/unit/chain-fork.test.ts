@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
-import { Contradictions, FinalReorgError, type Held } from '../../ingest/fork.ts';
+import { Contradictions, FinalReorgError } from '../../ingest/fork.ts';
+import type { BlockRef } from '../../ingest/ledger-writer.ts';
 import { hash } from './feed-matches.ts';
 
-const held = (blockNumber: number): Held => ({ blockNumber, blockHash: hash(blockNumber) });
+const held = (number: number): BlockRef => ({ number, hash: hash(number) });
 
 test('a contradiction is read again ever more rarely, and ends in the alarm after five minutes', () => {
   const contradictions = new Contradictions();

@@ -1,13 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import {
-  decodeLedgerEvent,
-  encodeEvent,
-  type LedgerEvent,
-  ledgerSubject,
-  PARTITIONS,
-  partitionOf,
-  winningOutcome,
-} from '../../ingest/contract.ts';
+import { PARTITIONS, partitionOf, winningOutcome } from '../../ingest/contract.ts';
 import { feedMessageId } from '../../ingest/contract-feed.ts';
 
 describe('partitionOf', () => {
@@ -16,32 +8,6 @@ describe('partitionOf', () => {
     expect(partitionOf('')).toBe(0x811c9dc5 % PARTITIONS);
     expect(partitionOf('a')).toBe(0xe40c292c % PARTITIONS);
     expect(partitionOf('foobar')).toBe(0xbf9cf968 % PARTITIONS);
-  });
-});
-
-describe('the codec', () => {
-  const event: LedgerEvent = {
-    kind: 'resolution',
-    blockNumber: 5,
-    blockTime: 6,
-    txHash: `0x${'ab'.repeat(32)}`,
-    logIndex: 7,
-    conditionId: `0x${'cd'.repeat(32)}`,
-    payouts: [1n, 0n],
-  };
-
-  test('carries amounts as decimal strings and gives the same event back', () => {
-    const json = encodeEvent(event);
-    expect(JSON.parse(json).payouts).toEqual(['1', '0']);
-    expect(decodeLedgerEvent(new TextEncoder().encode(json))).toEqual(event);
-    expect(ledgerSubject(event)).toBe(`ledger.${partitionOf(event.conditionId)}.resolution`);
-  });
-
-  test('refuses an event with a missing amount, a negative one, or an unknown kind', () => {
-    for (const bad of [{ payouts: ['1'] }, { payouts: ['-1', '2'] }, { kind: 'other' }]) {
-      const json = JSON.stringify({ ...event, payouts: ['1', '0'], ...bad });
-      expect(() => decodeLedgerEvent(new TextEncoder().encode(json))).toThrow();
-    }
   });
 });
 

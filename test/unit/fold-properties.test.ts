@@ -4,7 +4,7 @@ import type { Match, Resolution } from '../../ingest/contract.ts';
 import { type BookedEvent, batchesOf } from '../../projector/batch.ts';
 import type { Booking } from '../../projector/contract.ts';
 import { Book } from '../../projector/fold.ts';
-import { ledgerEvents } from '../support/ledger-generator.ts';
+import { blockHash, ledgerEvents } from '../support/ledger-generator.ts';
 
 type Event = Match | Resolution;
 
@@ -22,15 +22,13 @@ const events = fc
     }),
   ]);
 
-function apply(book: Book, event: Event, sequence: number): Booking[] {
-  return event.kind === 'match'
-    ? book.applyMatch(event, sequence)
-    : book.applyResolution(event, sequence);
+function apply(book: Book, event: Event): Booking[] {
+  return event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event);
 }
 
 function fold(list: readonly Event[]): Booking[] {
   const book = new Book();
-  return list.flatMap((event, i) => apply(book, event, i + 1));
+  return list.flatMap((event) => apply(book, event));
 }
 
 describe('the fold of any LEDGER', () => {
@@ -46,7 +44,7 @@ describe('the fold of any LEDGER', () => {
           waiting = [];
         };
         for (const [i, event] of list.entries()) {
-          waiting.push({ sequence: i + 1, messageId: `${i}`, rows: apply(book, event, i + 1) });
+          waiting.push({ blockHash: blockHash(event.blockNumber), rows: apply(book, event) });
           if (cuts.includes(i % 11)) flush();
         }
         flush();
@@ -78,7 +76,7 @@ describe('the fold of any LEDGER', () => {
         const rows = fold(list);
         const stored = fold(list.slice(0, at));
         const book = restored(stored, list.slice(0, at));
-        const rest = list.slice(at).flatMap((event, i) => apply(book, event, at + i + 1));
+        const rest = list.slice(at).flatMap((event) => apply(book, event));
         expect([...stored, ...rest]).toEqual(rows);
       }),
     );
@@ -202,7 +200,7 @@ describe('the fold against a model in fractions', () => {
       let payouts: readonly [bigint, bigint] = [0n, 0n];
       for (const event of list) {
         if (event.kind === 'resolution') payouts = event.payouts;
-        for (const row of apply(book, event, 1)) {
+        for (const row of apply(book, event)) {
           const total = totals.get(row.trader) ?? { pnl: zero, folded: 0n, roundings: 0n };
           const held = model.get(row.trader) ?? { net: 0n, cost: zero, fees: zero };
           const step = modelStep(held, row, payouts);

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type Fill, type Match, partitionOf, type Resolution } from '../../ingest/contract.ts';
 import { BATCH_ROWS_MAX, batchesOf } from '../../projector/batch.ts';
 import { Book } from '../../projector/fold.ts';
+import { blockHash } from '../support/ledger-generator.ts';
 
 const CONDITION = `0x${'c0'.repeat(32)}` as const;
 const TX = `0x${'aa'.repeat(32)}` as const;
@@ -45,44 +46,42 @@ const resolved = (blockNumber: number, payouts: [bigint, bigint] = [1n, 0n]): Re
 describe('Book', () => {
   test('books every fill of a match in log order, a trader on both sides included', () => {
     const book = new Book();
-    const rows = book.applyMatch(match(1, [{}, { side: 'SELL', usdc: 60n }]), 7);
+    const rows = book.applyMatch(match(1, [{}, { side: 'SELL', usdc: 60n }]));
     expect(
       rows.map(({ leg, positionShares, realisedPnl }) => [leg, positionShares, realisedPnl]),
     ).toEqual([
       [0, 100n, 0n],
       [1, 0n, 60n - 40n - 1n - 1n],
     ]);
-    expect(
-      rows.every((row) => row.sequence === 7 && row.partition === partitionOf(CONDITION)),
-    ).toBe(true);
+    expect(rows.every((row) => row.partition === partitionOf(CONDITION))).toBe(true);
   });
 
   test('drops an event that is not after the last one of its partition', () => {
     const book = new Book();
-    book.applyMatch(match(5, [{}]), 1);
-    expect(book.applyMatch(match(5, [{}]), 2)).toEqual([]);
-    expect(book.applyMatch(match(4, [{}]), 3)).toEqual([]);
+    book.applyMatch(match(5, [{}]));
+    expect(book.applyMatch(match(5, [{}]))).toEqual([]);
+    expect(book.applyMatch(match(4, [{}]))).toEqual([]);
     expect(book.droppedDuplicates).toBe(2);
-    expect(book.applyMatch(match(6, [{}]), 4)).toHaveLength(1);
+    expect(book.applyMatch(match(6, [{}]))).toHaveLength(1);
   });
 
   test('a resolution settles every open position once; a second one changes nothing', () => {
     const book = new Book();
-    book.applyMatch(match(1, [{}, { trader: trader(2), outcomeIndex: 1, usdc: 60n }]), 1);
-    const rows = book.applyResolution(resolved(2), 2);
+    book.applyMatch(match(1, [{}, { trader: trader(2), outcomeIndex: 1, usdc: 60n }]));
+    const rows = book.applyResolution(resolved(2));
     expect(rows.map((row) => [row.kind, row.trader, row.usdc, row.realisedPnl])).toEqual([
       ['settlement', trader(1), 100n, 59n],
       ['settlement', trader(2), 0n, -61n],
     ]);
     expect(book.openPositions()).toBe(0);
-    expect(book.applyResolution(resolved(3, [0n, 1n]), 3)).toEqual([]);
+    expect(book.applyResolution(resolved(3, [0n, 1n]))).toEqual([]);
     expect(book.droppedResolutions).toBe(1);
   });
 
   test('a fill after the resolution settles at once at the known payout', () => {
     const book = new Book();
-    book.applyResolution(resolved(1), 1);
-    const rows = book.applyMatch(match(2, [{}]), 2);
+    book.applyResolution(resolved(1));
+    const rows = book.applyMatch(match(2, [{}]));
     expect(rows.map((row) => [row.kind, row.leg, row.realisedPnl, row.positionShares])).toEqual([
       ['fill', 0, 0n, 100n],
       ['settlement', 1, 59n, 0n],
@@ -92,7 +91,7 @@ describe('Book', () => {
   test('goes on from a restored state as if it had never stopped', () => {
     const [first, second] = [match(1, [{}]), match(2, [{ side: 'SELL', usdc: 55n }])];
     const whole = new Book();
-    whole.applyMatch(first, 1);
+    whole.applyMatch(first);
     const restored = new Book();
     restored.restorePosition(CONDITION, trader(1), {
       outcome: 0,
@@ -101,29 +100,27 @@ describe('Book', () => {
       openFees: 1n,
     });
     restored.restoreLast(partitionOf(CONDITION), { blockNumber: 1, logIndex: 10 });
-    expect(restored.applyMatch(first, 1)).toEqual([]);
-    expect(restored.applyMatch(second, 2)).toEqual(whole.applyMatch(second, 2));
+    expect(restored.applyMatch(first)).toEqual([]);
+    expect(restored.applyMatch(second)).toEqual(whole.applyMatch(second));
   });
 });
 
 describe('batchesOf', () => {
-  const booked = (sequence: number, blockTime: number, fills: number) => ({
-    sequence,
-    messageId: `m${sequence}`,
+  const booked = (block: number, blockTime: number, fills: number) => ({
+    blockHash: blockHash(block),
     rows: new Book().applyMatch(
       match(
-        1,
+        block,
         Array.from({ length: fills }, () => ({})),
         blockTime,
       ),
-      sequence,
     ),
   });
   const JULY = Date.parse('2026-07-31T23:59:59Z') / 1_000;
 
   test('never splits an event and never mixes months', () => {
     const events = [booked(1, JULY, 3), booked(2, JULY, 2), booked(3, JULY + 1, 1)];
-    const batches = batchesOf([...events, { sequence: 4, messageId: 'm4', rows: [] }]);
+    const batches = batchesOf([...events, { blockHash: blockHash(4), rows: [] }]);
     expect(batches.map(({ rows }) => rows.length)).toEqual([5, 1]);
   });
 

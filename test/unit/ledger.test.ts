@@ -18,17 +18,19 @@ import { blocksOf, ledgerEvents, rangeOf } from '../support/ledger-generator.ts'
 const FIXTURES = join(import.meta.dirname, '../fixtures');
 const hash = (byte: string) => `0x${byte.repeat(32)}` as const;
 
-const blocks: readonly Block[] = blocksOf(
-  ledgerEvents({
-    seed: 3,
-    traders: 40,
-    markets: 10,
-    from: 1_780_000_000,
-    to: 1_780_000_100,
-    matches: 100,
-    matchesPerMarket: 8,
-  }),
-).map((block, i) =>
+const blocks: readonly Block[] = [
+  ...blocksOf(
+    ledgerEvents({
+      seed: 3,
+      traders: 40,
+      markets: 10,
+      from: 1_780_000_000,
+      to: 1_780_000_100,
+      matches: 100,
+      matchesPerMarket: 8,
+    }),
+  ),
+].map((block, i) =>
   i > 0
     ? block
     : {
