@@ -120,7 +120,7 @@ export class FeedWriter {
   }
 
   /** Publishes a void or restored event, once per match and kind. */
-  async tell(sequel: FeedVoid | FeedRestored): Promise<void> {
+  async publish(sequel: FeedVoid | FeedRestored): Promise<void> {
     const id = feedSequelId(sequel.kind, sequel.matchId);
     if (this.#ids.has(id)) return;
     this.remember(id);

@@ -110,12 +110,12 @@ class OpenMatches {
 }
 
 /** Voided as never mined; `match`, if known, is compared when it is mined after all. */
-type Voided = { readonly told: FeedVoid; readonly match: FeedMatch | undefined };
+type Voided = { readonly event: FeedVoid; readonly match: FeedMatch | undefined };
 
 export type BlockTime = { readonly number: number; readonly timestamp: number };
 
 export type PendingOptions = {
-  readonly feed: Pick<FeedWriter, 'tell'>;
+  readonly feed: Pick<FeedWriter, 'publish'>;
   readonly node: Pick<MempoolNode, 'transactionCount' | 'receipt'>;
   /** Seconds of chain time without the match after which it counts as never mined. */
   readonly secondsMax: number;
@@ -180,8 +180,8 @@ export class PendingMatches {
   }
 
   /** Restores a match that an earlier process voided as never mined. */
-  takeUpVoided(told: FeedVoid, match: FeedMatch | undefined): void {
-    this.#voided.set(told.matchId, { told, match });
+  takeUpVoided(event: FeedVoid, match: FeedMatch | undefined): void {
+    this.#voided.set(event.matchId, { event, match });
   }
 
   /** Call this before a head is read, and pass the result to `head`. */
@@ -302,18 +302,18 @@ export class PendingMatches {
     if (entry.match === undefined || this.#open.get(entry.id) !== entry) return;
     this.#end(entry, reason);
     const { feed, logger } = this.#options;
-    const told: FeedVoid = { kind: 'void', reason, ...about(entry, entry.match) };
-    if (reason === 'never_mined') this.takeUpVoided(told, entry.match);
+    const event: FeedVoid = { kind: 'void', reason, ...about(entry, entry.match) };
+    if (reason === 'never_mined') this.takeUpVoided(event, entry.match);
     logger.info({ matchId: entry.id, reason }, 'a match that was shown never settled');
-    await feed.tell(told);
+    await feed.publish(event);
   }
 
-  async #restore({ told, match }: Voided, found: LocatedMatch): Promise<void> {
-    this.#voided.delete(told.matchId);
-    if (match !== undefined) this.#compare(told.txHash, match, found);
+  async #restore({ event, match }: Voided, found: LocatedMatch): Promise<void> {
+    this.#voided.delete(event.matchId);
+    if (match !== undefined) this.#compare(event.txHash, match, found);
     this.#options.metrics.restored.inc();
-    const { reason: _reason, ...about } = told;
-    await this.#options.feed.tell({ ...about, kind: 'restored', detectedAtMs: Date.now() });
+    const { reason: _reason, ...about } = event;
+    await this.#options.feed.publish({ ...about, kind: 'restored', detectedAtMs: Date.now() });
   }
 
   #add(entry: OpenMatch): void {

@@ -1,5 +1,5 @@
 /**
- * Random matches of every type on a real anvil: what the calldata foretells is what the exchange logs,
+ * Random matches of every type on a real anvil: what the calldata predicts is what the exchange logs,
  * order hashes and rounding included, and what the model of accounts says happened to the balances.
  * The seed is printed; SEED repeats a run.
  */
@@ -99,7 +99,7 @@ describe('decodeMatchCall against the contract', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  test('what is foretold is what is logged, for every type of match', async () => {
+  test('predicted fills equal logged fills, for every type of match', async () => {
     const seen = new Map<MatchType, number>();
     for (let i = 0; i < MATCHES; i += BLOCK_MATCHES) {
       const sent = Array.from({ length: BLOCK_MATCHES }, (_, j) => {

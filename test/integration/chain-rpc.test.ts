@@ -157,7 +157,7 @@ describe('a range of blocks', () => {
     expect(() => parseBloom('0x00')).toThrow(RangeError);
   });
 
-  test('gives the same read from headers and from whole blocks, a few of which travel together', async () => {
+  test('is the same from headers and from whole blocks, a few of which share a request', async () => {
     const sizes = new Set<number>();
     const watched = await startEndpoint(devnet.url, (calls) => {
       if (calls[0]?.params[1] === true) sizes.add(calls.length);
@@ -193,7 +193,7 @@ describe('a range of blocks', () => {
   }
 
   for (const [fault, change, isCrowded] of inBothWays(FALSE_LOGS)) {
-    test(`${fault}: never taken for the truth`, async () => {
+    test(`${fault}: never accepted`, async () => {
       const bad = await startEndpoint(devnet.url, result('eth_getLogs', change));
       try {
         const urls = `${bad.url},${devnet.url}`;
@@ -208,7 +208,7 @@ describe('a range of blocks', () => {
     });
   }
 
-  test("one maker's OrderFilled less is noticed by the calldata of its match", async () => {
+  test('a missing OrderFilled of a maker is noticed from the calldata', async () => {
     // In a block with others: neither the bloom nor an open match tells.
     const logsOf = async (url: string) => {
       const source = { rpc: connectRpc(url, { chainId: CHAIN.id }), chain: CHAIN };
@@ -233,7 +233,7 @@ describe('a range of blocks', () => {
     }
   });
 
-  test('missing logs are put right without receipts, by asking every endpoint for the block', async () => {
+  test('missing logs are completed without receipts, by asking every endpoint for the block', async () => {
     const noReceipts: Misbehave = (calls, replies) =>
       calls[0]?.method === 'eth_getBlockReceipts'
         ? replies.map(({ id }) => ({ id, error: { code: -32601, message: 'no such method' } }))
@@ -266,7 +266,7 @@ describe('a range of blocks', () => {
     }
   });
 
-  test('after a 429 an endpoint is left alone for as long as it asked', async () => {
+  test('after a 429 an endpoint gets no request for as long as it said', async () => {
     const limited = await startEndpoint(
       devnet.url,
       once(() => ({ status: 429, headers: { 'retry-after': '30' }, text: '' })),
@@ -283,7 +283,7 @@ describe('a range of blocks', () => {
     }
   });
 
-  test('an endpoint that failed is asked again in time, however the clock is set meanwhile', async () => {
+  test('an endpoint that failed is asked again in time, even if the clock is changed meanwhile', async () => {
     const flaky = await startEndpoint(
       devnet.url,
       once(() => ({ status: 429, headers: { 'retry-after': '1' }, text: '' })),
@@ -300,7 +300,7 @@ describe('a range of blocks', () => {
     }
   });
 
-  test('a node of another chain is never believed, and named', async () => {
+  test('a node of another chain is never used, and is named', async () => {
     const rpc = connectRpc(devnet.url, { chainId: 137 });
     await expect(rpc.header(1)).rejects.toMatchObject({ class: 'wrong_chain' });
     await expect(rpc.header(1)).rejects.toThrow(/chain 137/);

@@ -105,7 +105,7 @@ async function withNats<T>(work: (nats: Nats) => Promise<T>): Promise<T> {
 }
 
 describe('readiness', () => {
-  test('names the chain nodes or NATS while they are away, and nothing once they are back', async () => {
+  test('names the chain nodes or NATS during an outage, and nothing afterwards', async () => {
     const run = ingest();
     await reasons(run);
     rpcGate.down();
@@ -119,7 +119,7 @@ describe('readiness', () => {
     await whole();
   });
 
-  test('does not depend on the metadata API, whose outage the metrics tell', async () => {
+  test('does not depend on the metadata API, whose outage is in the metrics', async () => {
     gammaGate.down();
     const run = ingest();
     await reasons(run);
@@ -150,7 +150,7 @@ describe('readiness', () => {
   });
 });
 
-test('a store that is full holds LEDGER up, which is told, and loses nothing', async () => {
+test('a full store delays LEDGER, is reported, and loses nothing', async () => {
   const dataDir = `${directory.path}/nats${ledgers - 1}`;
   const again = async (configExtra = '') => {
     await server.stop();
@@ -166,7 +166,7 @@ test('a store that is full holds LEDGER up, which is told, and loses nothing', a
 });
 
 describe('NATS away', () => {
-  test('at the start is waited for, and a stop does not wait for it', async () => {
+  test('at startup is waited for, and a stop does not wait for it', async () => {
     natsGate.down();
     const stopped = ingest();
     await reasons(stopped, 'final', 'nats');
@@ -178,7 +178,7 @@ describe('NATS away', () => {
     await whole();
   });
 
-  test('again and again in the middle of a start costs time and nothing else', async () => {
+  test('repeatedly during a start only costs time', async () => {
     await ingest().event('caught_up');
     await runs.pop()?.stop();
     await devnet.mine(4);
@@ -194,7 +194,7 @@ describe('NATS away', () => {
     await whole();
   });
 
-  test('with kill −9 in a backfill: it goes on, ends with code 0, and LEDGER is whole', async () => {
+  test('with kill −9 during a backfill: it continues, ends with code 0, and LEDGER is complete', async () => {
     const last = await devnet.number('finalized');
     const slow = await startEndpoint(devnet.url, (calls, replies) => {
       const [{ method, params } = { method: '', params: [] }] = calls;
@@ -230,7 +230,7 @@ describe('NATS away', () => {
 });
 
 describe('the chain', () => {
-  test('with kill −9 of its node, which comes back as it was: ingest goes on', async () => {
+  test('with kill −9 of its node, which comes back unchanged: ingest continues', async () => {
     const run = ingest();
     await reasons(run);
     await devnet.kill();
@@ -241,7 +241,7 @@ describe('the chain', () => {
     await whole();
   });
 
-  test('with an endpoint whose block does not follow LEDGER: told, and read again', async () => {
+  test('with an endpoint whose block does not follow LEDGER: reported, and read again', async () => {
     let spoiled = 0;
     const torn = await startEndpoint(devnet.url, (calls, replies) =>
       replies.map((reply) => {
@@ -274,7 +274,7 @@ describe('the chain', () => {
   });
 });
 
-test('a rewind that was killed is refused by ingest, and done by being run again', async () => {
+test('a killed rewind stops ingest from starting and is completed by another run', async () => {
   await ingest().event('caught_up');
   await runs.pop()?.stop();
   const to = (await devnet.number('finalized')) - 6;

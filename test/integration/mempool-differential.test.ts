@@ -53,7 +53,7 @@ function generous({ match, transaction }: PlannedMatch): PlannedMatch {
   return { match: richer, transaction: { ...transaction, data: encodeMatch(richer) } };
 }
 
-test('fills foretold are the fills logged, for every type of match', async () => {
+test('predicted fills equal the logged fills, for every type of match', async () => {
   const outcome = (name: string) => life.metric('pending_matches_ended_total', { outcome: name });
   await network.mine();
   await life.advance();

@@ -73,7 +73,7 @@ async function mined(): Promise<void> {
 }
 
 describe('a pending match', () => {
-  test('is shown once, from the mempool, and nothing is told when it is final', async () => {
+  test('is shown once, from the mempool, and has no further event when it is final', async () => {
     const { transaction } = await network.plan();
     const before = await life.metric('pending_matches_ended_total', { outcome: 'final' });
     const hash = await network.send(transaction);
@@ -104,7 +104,7 @@ describe('a pending match', () => {
     expect(reader.kinds(hash)).toEqual([]);
   });
 
-  test('that reverts is void, with all that filters look at', async () => {
+  test('that reverts is void, with every field that filters use', async () => {
     const hash = await network.send(unpayable(await network.plan()));
     const { id, event } = await reader.match(hash);
     await network.mine();
@@ -142,7 +142,7 @@ describe('a pending match', () => {
     expect(told).toMatchObject({ reason: 'replaced' });
   });
 
-  test('that is dropped is void when its time is up, and restored when it is mined after all', async () => {
+  test('that is dropped is void after the time limit, and restored if it is mined after all', async () => {
     const { transaction } = await network.plan();
     const hash = await network.send(transaction);
     await reader.match(hash);
@@ -226,7 +226,7 @@ describe('a match that was first seen in a block', () => {
 });
 
 describe('a restart', () => {
-  test('loses no void, and tells none twice', async () => {
+  test('loses no void and repeats none', async () => {
     const good = await network.send((await network.plan()).transaction);
     const before = await network.send(unpayable(await network.plan()));
     const after = await network.send(unpayable(await network.plan()));
@@ -251,7 +251,7 @@ describe('a restart', () => {
     expect(new Set(ids).size).toBe(ids.length);
   });
 
-  test('between a void and the mining of its match brings the restoration', async () => {
+  test('between a void and the mining of its match keeps the restoration', async () => {
     const { transaction } = await network.plan();
     const hash = await network.send(transaction);
     await reader.match(hash);
@@ -275,7 +275,7 @@ describe('a restart', () => {
   });
 });
 
-test('operators are known after restarts, and no failure was swallowed', async () => {
+test('operators survive restarts, and no failure was swallowed', async () => {
   const { from, to } = (await network.plan()).transaction;
   expect(life.operators.has((to ?? '').toLowerCase(), from.toLowerCase())).toBe(true);
   expect(life.failures).toEqual([]);

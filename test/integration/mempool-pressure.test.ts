@@ -47,7 +47,7 @@ function pushed(n: number): Transaction {
 }
 
 describe('an outage of JetStream', () => {
-  test('lets a bounded number of pending matches wait, counts the rest, and loses none taken', async () => {
+  test('queues a bounded number of pending matches, counts the rest, and loses none in the queue', async () => {
     // Otherwise the head would be polled, and its matches shown, whenever the outage takes 5 s.
     const head = await network.number('latest');
     life.live.head(head);

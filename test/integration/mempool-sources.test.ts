@@ -68,26 +68,26 @@ async function showsPending(life: Life, source: MempoolSource): Promise<void> {
 }
 
 describe('auto', () => {
-  test('takes bodies where the node pushes them', async () => {
+  test('uses bodies if the node pushes them', async () => {
     const { life, node } = await begin({ pending: 'bodies' });
     await life.uses('full');
     await showsPending(life, 'full');
     expect(node.subscribed).toEqual(['newHeads', 'newPendingTransactions']);
   });
 
-  test('takes the filtered subscription of Alchemy where bodies are refused', async () => {
+  test('uses the filtered subscription of Alchemy if bodies are refused', async () => {
     const { life } = await begin({ pending: 'alchemy' });
     await life.uses('alchemy');
     await showsPending(life, 'alchemy');
   });
 
-  test('looks up hashes where there is nothing else', async () => {
+  test('looks up hashes if nothing else works', async () => {
     const { life } = await begin({ pending: 'hashes' });
     await life.uses('hashes');
     await showsPending(life, 'hashes');
   });
 
-  test('notices by the first push that a node ignores the wish for bodies', async () => {
+  test('notices with the first push that a node ignores the parameter for bodies', async () => {
     const { life, node } = await begin({ pending: 'ignores_bodies' });
     await life.uses('full');
     await pendingMatch();
@@ -100,13 +100,13 @@ describe('auto', () => {
     ]);
   });
 
-  test('polls the pool where subscriptions are refused', async () => {
+  test('polls the pool if subscriptions are refused', async () => {
     const { life } = await begin({ pending: 'none', refused: new Set() });
     await life.uses('txpool');
     await showsPending(life, 'txpool');
   });
 
-  test('is off where the pool is refused too, and blocks show the matches', async () => {
+  test('is off if the pool is refused too, and blocks show the matches', async () => {
     const { life } = await begin({ pending: 'none' });
     while ((await life.metric('mempool_source', { source: 'off' })) !== 1) await life.tick();
     expect(life.subscription.source).toBe('off');
@@ -115,7 +115,7 @@ describe('auto', () => {
     expect((await reader.match(hash)).event).toMatchObject({ pending: false });
   });
 
-  test('leaves a way that is mute while matches are mined', async () => {
+  test('leaves a source that is mute while matches are mined', async () => {
     const { life } = await begin({ pending: 'mute', refused: new Set() });
     await life.uses('full');
     for (const source of ['alchemy', 'hashes', 'txpool'] as const) {
@@ -130,14 +130,14 @@ describe('auto', () => {
   });
 });
 
-describe('a configured way', () => {
-  test('is used although a better one is there', async () => {
+describe('a configured source', () => {
+  test('is used although a better one exists', async () => {
     const { life } = await begin({ pending: 'ignores_bodies', refused: new Set() }, 'txpool');
     await life.uses('txpool');
     await showsPending(life, 'txpool');
   });
 
-  test('takes hashes for bodies rather than nothing', async () => {
+  test('accepts hashes instead of bodies', async () => {
     const { life } = await begin({ pending: 'ignores_bodies' }, 'full');
     await life.uses('full');
     const { event } = await reader.match(await pendingMatch());
@@ -155,7 +155,7 @@ describe('a configured way', () => {
 });
 
 describe('a connection', () => {
-  test('that is cut is replaced, and pushes go on', async () => {
+  test('that is cut is replaced, and pushes continue', async () => {
     const { life, node } = await begin({});
     await life.uses('full');
     await showsPending(life, 'full');
@@ -165,7 +165,7 @@ describe('a connection', () => {
     await showsPending(life, 'full');
   });
 
-  test('that is lost and cannot be had again is replaced by one to the next endpoint', async () => {
+  test('that is lost for good is replaced by one to the next endpoint', async () => {
     const [first, second] = [
       await startFakeNode(network.url, GOOD),
       await startFakeNode(network.url, { ...GOOD, pending: 'hashes' }),
@@ -196,7 +196,7 @@ describe('a connection', () => {
     expect(life.failures).toEqual([]);
   });
 
-  test('that cannot be had is done without: heads and the pool are polled', async () => {
+  test('that cannot be opened is replaced by polling heads and the pool', async () => {
     const { life } = await begin({ sockets: false, refused: new Set() });
     await life.uses('txpool');
     await showsPending(life, 'txpool');

@@ -1,4 +1,4 @@
-// What the order feed tells of a match that was shown and did not happen: an event of its own, to
+// What the order feed sends about a match that was shown and never settled: an event of its own, to
 // those who were shown the match, with a position like any other.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
@@ -80,7 +80,7 @@ async function show(match: FeedMatch): Promise<void> {
 }
 
 describe('a void', () => {
-  test('comes live and on resumption, in its place, in either form', async () => {
+  test('comes live and after resuming, in order, in both formats', async () => {
     const clients = ['', 'format=json'].map((query) => new Client(api.port, { query }));
     for (const client of clients) await client.begun();
     await show(one);
@@ -128,7 +128,7 @@ describe('a void', () => {
     ['min_usdc=4.500001', false],
     ['min_shares=11', false],
     ['max_price=44.99', false],
-  ])('goes to whom the match went: %s', async (query, wanted) => {
+  ])('reaches the clients that the match reached: %s', async (query, wanted) => {
     const client = new Client(api.port, { query });
     const everything = new Client(api.port);
     await Promise.all([client.begun(), everything.begun()]);

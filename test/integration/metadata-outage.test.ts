@@ -65,7 +65,7 @@ const questionOf = (metadata: Metadata, number: number) =>
   metadata.feedMarket(condition(number), EXCHANGE).question;
 
 describe('the metadata API down', () => {
-  test('costs no fill its market, and afterwards everything is published once', async () => {
+  test('delays no fill, and afterwards everything is published once', async () => {
     const { metadata, gamma } = start({ marketStaleMs: 60_000 });
     fake.list({ conditionId: condition(1), tags: ['a'], question: 'before' });
     await metadata.learn([condition(1)], [wallet(1)], 1_000);
@@ -109,7 +109,7 @@ describe('the metadata API down', () => {
     await expect.poll(() => listings().map((one) => one.question), POLL).toEqual(['late']);
   });
 
-  test('new and changed markets are found by looking, each change published once', async () => {
+  test('new and changed markets are found by polling, each change published once', async () => {
     const { metadata } = start();
     for (let number = 1; number <= 250; number++) {
       fake.list({ conditionId: condition(number), tags: ['a'] });
@@ -139,14 +139,14 @@ describe('a token without a known market', () => {
     expect(metadata.state.mismatches).toBe(1);
   });
 
-  test('is asked for in the background by a block that is not final, which does not wait', async () => {
+  test('is requested in the background for a block that is not final, which does not wait', async () => {
     const { metadata } = start({ tokenMs: 3_000 });
     expect(metadata.conditionOfKnownToken('78')).toBeUndefined();
     fake.list({ conditionId: condition(8), tags: ['a'], tokenIds });
     await expect.poll(() => metadata.conditionOfKnownToken('78'), POLL).toBe(condition(8));
   });
 
-  test('is given up after a bounded time, at once the next time, and reported when it appears', async () => {
+  test('is given up after a limited time, at once the next time, and reported when it appears', async () => {
     const { metadata } = start();
     const begunAt = performance.now();
     expect(await metadata.conditionOfToken('78')).toBeUndefined();

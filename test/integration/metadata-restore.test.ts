@@ -57,7 +57,7 @@ describe('restore', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  test('knows the newest of everything, without asking or publishing', async () => {
+  test('restores the newest metadata without requests or publications', async () => {
     const published: unknown[] = [];
     const { signal } = ended;
     const metadata = new Metadata({

@@ -37,7 +37,7 @@ function read(answer: Answer) {
 const noState = () => new RpcError('refused', 'missing trie node', { code: -32_000 });
 
 describe('Balances', () => {
-  test('are read at the newest block of the traders that were seen, once a trader', async () => {
+  test('are read at the newest block, once per trader', async () => {
     const { balances, published } = read((_owner, block) => BigInt(block));
     balances.touch([wallet(1), wallet(2)], 70);
     balances.touch([wallet(1)], 80);
@@ -48,7 +48,7 @@ describe('Balances', () => {
     ]);
   });
 
-  test('are read at the newest final block, then at the head, of a node that lost the state', async () => {
+  test('are read at the newest final block, then at the head, if the node lost the state', async () => {
     const { balances, published } = read((owner, block) => {
       if (block < 90 || (block < 100 && owner === wallet(2))) return noState();
       return 5n;
@@ -61,7 +61,7 @@ describe('Balances', () => {
     ]);
   });
 
-  test('of the others are published when one call fails, which is repeated', async () => {
+  test('are published although one call fails, which is repeated', async () => {
     let failures = 3;
     const { balances, published } = read((owner) => {
       if (owner !== wallet(2) || failures === 0) return 5n;

@@ -35,7 +35,7 @@ function markets(listed: ReadonlyMap<string, Hex> = new Map()) {
 }
 
 describe('factsOf', () => {
-  test('finds the market in the calldata, and the orders where they are asked for', async () => {
+  test('finds the market in the calldata, and the orders on request', async () => {
     const { matches, refused } = await factsOf(block(atlas.input), CHAIN, markets());
     expect(refused).toEqual([]);
     expect(matches).toHaveLength(1);
@@ -50,7 +50,7 @@ describe('factsOf', () => {
     );
   });
 
-  test('gives the same LEDGER events whether the calldata, its head alone, or metadata tells', async () => {
+  test('returns the same LEDGER events from calldata, from its head alone, or from metadata', async () => {
     const listed = new Map(
       [CALL.taker, ...CALL.makers].map(({ tokenId }) => [`${tokenId}`, CALL.conditionId]),
     );
@@ -67,7 +67,7 @@ describe('factsOf', () => {
     }
   });
 
-  test('does not believe a condition that the tokens do not derive from', async () => {
+  test('rejects a condition from which the tokens do not derive', async () => {
     const other = atlas.input.replace(CALL.conditionId.slice(2), '12'.repeat(32)) as Hex;
     const { matches, refused } = await factsOf(block(other), CHAIN, markets());
     expect(matches).toEqual([]);

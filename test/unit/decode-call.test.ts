@@ -79,7 +79,7 @@ function reasonOf(decoding: () => unknown): string {
 }
 
 describe('decodeMatchCall', () => {
-  test('foretells of the real transaction what its receipt says', () => {
+  test('predicts the receipt of the real transaction', () => {
     const call = decodeMatchCall(atlas.input, EXCHANGE, POLYGON);
     const logs = atlas.logs.filter((log) => log.address === EXCHANGE);
     const [match] = decodeLogs(logs, WATCHED).matches;
@@ -157,7 +157,7 @@ describe('decodeMatchCall', () => {
     expect(amounts(call)[0]).toEqual({ shares: 1_000n, usdc: 240n + 390n, fee: 0n });
   });
 
-  test('shows an order without a timestamp, or with one that is no date, as 0', () => {
+  test('returns 0 for a missing or impossible timestamp', () => {
     for (const timestamp of [0n, 2n ** 200n]) {
       const call = decode({
         taker: { side: BUY, tokenId: YES, makerAmount: 5n, takerAmount: 10n, timestamp },
@@ -168,7 +168,7 @@ describe('decodeMatchCall', () => {
     }
   });
 
-  test('refuses, each under its own reason, what is no well-formed match', () => {
+  test('refuses malformed matches, each with its own reason', () => {
     const maker = { side: SELL, tokenId: YES, makerAmount: 10n, takerAmount: 5n, fill: 10n };
     const taker = { side: BUY, tokenId: YES, makerAmount: 5n, takerAmount: 10n };
     const reason = (given: CallGiven) => reasonOf(() => decode(given));
@@ -318,7 +318,7 @@ describe('the arguments of a call', () => {
     }
   });
 
-  test('are refused with a length beyond the data, and with arrays that lie in one another', () => {
+  test('are refused with a length beyond the data, and with overlapping arrays', () => {
     const data = Buffer.from(atlas.input.slice(10), 'hex');
     const wordAt = (word: number) => Number(data.readBigUInt64BE(word * WORD + 24));
     const lengths = [2, 4, 6].map((word) => wordAt(word) / WORD);
@@ -342,7 +342,7 @@ describe('the arguments of a call', () => {
     expect(reasonOf(() => decodeMatchCall(hostile, EXCHANGE, POLYGON))).toBe('bad_calldata');
   });
 
-  test('tell the condition and the number of makers of nothing else than a call', () => {
+  test('reveal condition and makers only in a matchOrders call', () => {
     expect(conditionOfCall(atlas.input.slice(0, 72) as Hex)).toBeUndefined();
     for (const input of [`0x00000000${atlas.input.slice(10)}`, '0x', '0x3c2b4399'] as const) {
       expect(conditionOfCall(input)).toBeUndefined();

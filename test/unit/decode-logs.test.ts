@@ -32,7 +32,7 @@ describe('the topics of the V2 events', () => {
 });
 
 describe('decodeOrderFilled', () => {
-  test('reads any amount and any token to the last digit, and refuses amounts that cannot be', () => {
+  test('reads any amount and token exactly, and refuses impossible amounts', () => {
     const word = (value: bigint) => value.toString(16).padStart(64, '0');
     const anyAmount = fc.oneof(
       fc.bigInt({ min: 0n, max: 2n ** 54n }),
@@ -92,7 +92,7 @@ describe('decodeOrderFilled', () => {
 });
 
 describe('decodeLogs', () => {
-  test('makes one match of the real receipt and counts the closing OrdersMatched as no fill', () => {
+  test('finds one match in the real receipt and does not count OrdersMatched as a fill', () => {
     const { matches, refused } = decodeLogs(atlasLogs, WATCHED);
     expect(refused).toEqual([]);
     expect(matches).toHaveLength(1);
@@ -100,7 +100,7 @@ describe('decodeLogs', () => {
     expect(matches[0]?.logIndex).toBe(ordersMatched.logIndex);
   });
 
-  test('keeps two identical matches of one transaction apart', () => {
+  test('keeps two identical matches of one transaction', () => {
     const again = atlasLogs.map((log) => ({ ...log, logIndex: log.logIndex + 10 }));
     expect(decodeLogs([...atlasLogs, ...again], WATCHED).matches).toHaveLength(2);
   });

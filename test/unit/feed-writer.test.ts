@@ -33,14 +33,14 @@ function shown(n: number): ShownMatch {
 }
 
 describe('FeedWriter', () => {
-  test('waits in vain for metadata once, not for each match', async () => {
+  test('waits in vain for metadata once, not once per match', async () => {
     const { writer, waits, published } = setUp();
     for (let n = 0; n < 20; n += 1) await writer.show(shown(n));
     expect(waits).toEqual([250, ...Array.from({ length: 19 }, () => 0)]);
     expect(published.length).toBe(20);
   });
 
-  test('shows a match that is offered twice at the same time once', async () => {
+  test('shows a match once that is offered twice at the same time', async () => {
     const { writer, published } = setUp();
     const both = await Promise.all([writer.show(shown(1)), writer.show(shown(1))]);
     expect(both.map((message) => message !== undefined)).toEqual([true, false]);

@@ -53,7 +53,7 @@ describe('listings', () => {
     expect(fake.requests[1]?.searchParams.getAll('condition_ids')).toEqual([2, 3].map(condition));
   });
 
-  test('asks once where everything is open', async () => {
+  test('sends one request if every market is open', async () => {
     fake.list({ conditionId: condition(1), tags: ['sports'] });
     await connect().listings([condition(1)]);
     expect(fake.requests).toHaveLength(1);
@@ -64,7 +64,7 @@ describe('listings', () => {
     for (const url of fake.requests) expect(url.href.length).toBeLessThan(8_000);
   });
 
-  test('takes tags and series of the event where the market has none, once for an event', async () => {
+  test('takes tags and series from the event if the market has none, once per event', async () => {
     fake.events.set('7', { id: '7', tags: ['games', 'mlb'], series: 'mlb' });
     fake.list({ conditionId: condition(1), eventId: '7' });
     fake.list({ conditionId: condition(2), eventId: '7' });
@@ -81,13 +81,13 @@ describe('listings', () => {
     expect(paths().filter((path) => path === '/events')).toHaveLength(1);
   });
 
-  test('asks without tags for the event that an answer with tags leaves out', async () => {
+  test('requests without tags the event that an answer with tags omits', async () => {
     fake.list({ conditionId: condition(1), tags: ['a'], eventId: '9', eventWithTags: false });
     const found = await connect().listings([condition(1)]);
     expect(found.get(condition(1))).toMatchObject({ tags: ['a'], eventSlug: 'e-9' });
   });
 
-  test('loses none of the neighbours of a malformed market, and counts it', async () => {
+  test('counts a malformed market and keeps its neighbours', async () => {
     fake.list({ conditionId: condition(1), tags: ['a'] });
     fake.list({
       conditionId: condition(2),
@@ -100,7 +100,7 @@ describe('listings', () => {
     expect(gamma.malformed).toBe(1);
   });
 
-  test('passes over markets that have no tokens yet without a complaint', async () => {
+  test('skips markets without tokens silently', async () => {
     fake.list({ conditionId: condition(1), raw: { id: '1', conditionId: '', clobTokenIds: null } });
     fake.list({ conditionId: condition(2), tags: ['a'] });
     const gamma = connect();
@@ -126,7 +126,7 @@ describe('requests', () => {
     ['an answer that is cut', 'cut', 'malformed'],
     ['a connection that breaks', 'disconnect', 'network'],
     ['a service that hangs', 'hang', 'timeout'],
-  ])('name %s by its class', async (_name, fault, reason) => {
+  ])('classify %s', async (_name, fault, reason) => {
     fake.list({ conditionId: condition(1), tags: ['a'] });
     fake.control.fault = () => fault;
     const gamma = connect(fault === 'hang' ? 200 : undefined);
@@ -137,7 +137,7 @@ describe('requests', () => {
     expect((await gamma.listings([condition(1)])).size).toBe(1);
   });
 
-  test('wait as long as the service asks, all of them', async () => {
+  test('all wait as long as Retry-After says', async () => {
     const gamma = connect();
     fake.control.fault = () => ({ status: 429, headers: { 'retry-after': '1' } });
     const begunAt = performance.now();
@@ -147,7 +147,7 @@ describe('requests', () => {
     expect(performance.now() - begunAt).toBeGreaterThan(990);
   });
 
-  test('go to a service that is down one by one, and tell for how long it is down', async () => {
+  test('go one by one to a service that is down, and report the downtime', async () => {
     const gamma = connect();
     let open = 0;
     let together = 0;
@@ -180,7 +180,7 @@ describe('profiles', () => {
     ...more,
   });
 
-  test('come in one batch; only who is left out of it is asked for alone', async () => {
+  test('come in one batch; only omitted wallets are requested individually', async () => {
     for (const number of [1, 2]) fake.profiles.set(wallet(number), profile(wallet(number)));
     const found = await connect().profiles([1, 2, 3].map(wallet));
     expect([...found.keys()]).toEqual([wallet(1), wallet(2)]);
@@ -188,7 +188,7 @@ describe('profiles', () => {
     expect(paths()).toEqual(['/public-profiles', '/public-profile']);
   });
 
-  test('are asked for one by one where the service has no batch, without trying again', async () => {
+  test('are requested one by one from a service without batches, without trying a batch again', async () => {
     fake.control.profilesPath = false;
     fake.profiles.set(wallet(1), profile(wallet(1)));
     const gamma = connect();
@@ -198,13 +198,13 @@ describe('profiles', () => {
     expect(paths().filter((path) => path === '/public-profile')).toHaveLength(4);
   });
 
-  test('with a tier that has no name here are shown without one', async () => {
+  test('with an unknown tier are shown without one', async () => {
     fake.profiles.set(wallet(1), profile(wallet(1), { takerTier: 9, weightedVolume: '12' }));
     const found = await connect().profiles([wallet(1)]);
     expect(found.get(wallet(1))).toMatchObject({ takerTier: 0, weightedVolumeUsd: null });
   });
 
-  test('an outage is no missing profile', async () => {
+  test('an outage is not a missing profile', async () => {
     fake.control.fault = () => ({ status: 502 });
     expect((await failure(connect().profiles([wallet(1)]))).reason).toBe('server');
   });

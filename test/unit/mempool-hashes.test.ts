@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { HashLookups } from '../../ingest/mempool-node.ts';
 
-/** Lookups against a node that answers when it is told to. */
+/** Lookups against a node whose answers the test resolves. */
 function setUp() {
   const asked: {
     hashes: readonly string[];
@@ -36,7 +36,7 @@ function setUp() {
 }
 
 describe('HashLookups', () => {
-  test('asks for what comes together in one batch, and for no hash twice', async () => {
+  test('requests hashes of the same tick in one batch, and no hash twice', async () => {
     const { lookups, calls, bodies } = setUp();
     for (const hash of ['a', 'b', 'a', 'b']) lookups.add(hash);
     const [call] = await calls(1);
@@ -48,7 +48,7 @@ describe('HashLookups', () => {
     expect(bodies).toEqual([{ hash: 'a' }, { hash: 'b' }]);
   });
 
-  test('asks again for a body that the node does not have yet, and after a failure', async () => {
+  test('repeats the request if the node lacks the body, and after a failure', async () => {
     const { lookups, calls, failures } = setUp();
     lookups.add('a');
     (await calls(1))[0]?.answer.resolve([undefined]);
@@ -58,7 +58,7 @@ describe('HashLookups', () => {
     expect(failures.length).toBe(1);
   });
 
-  test('has at most 4 batches of 100 out and 10,000 waiting; the rest is counted', async () => {
+  test('keeps at most 4 batches of 100 in flight and 10,000 hashes waiting; counts the rest', async () => {
     const { lookups, calls, asked, dropped } = setUp();
     for (let i = 0; i < 10_010; i += 1) lookups.add(`${i}`);
     await calls(4);

@@ -3,7 +3,7 @@ import { firstSource, nextSource, refuses, shapeOf, subscriptionOf } from '../..
 import { RpcRefusedError, SocketLostError } from '../../ingest/mempool-node.ts';
 
 describe('nextSource', () => {
-  test('goes from the best way to the worst in auto, and never leaves a configured one', () => {
+  test('goes from the best source to the worst in auto, and never leaves a configured one', () => {
     const ways = [firstSource('auto')];
     for (let way = ways[0]; way !== undefined && way !== 'off'; way = ways.at(-1)) {
       ways.push(nextSource('auto', way));
@@ -15,7 +15,7 @@ describe('nextSource', () => {
 });
 
 describe('subscriptionOf', () => {
-  test('is what geth, Alchemy and others ask for', () => {
+  test('has the parameters of geth, Alchemy and others', () => {
     expect(subscriptionOf('full', ['0xa'])).toEqual(['newPendingTransactions', true]);
     expect(subscriptionOf('hashes', ['0xa'])).toEqual(['newPendingTransactions']);
     expect(subscriptionOf('alchemy', ['0xa'])).toEqual([
@@ -39,15 +39,15 @@ describe('shapeOf', () => {
 });
 
 describe('refuses', () => {
-  test.each([-32601, -32602, -32600, -32004, -32000])('an answer of code %i is a no', (code) => {
+  test.each([-32601, -32602, -32600, -32004, -32000])('code %i means unsupported', (code) => {
     expect(refuses(new RpcRefusedError('eth_subscribe', code, 'no'))).toBe(true);
   });
 
-  test.each([-32005, -32603, 429])('an answer of code %i is a "not now"', (code) => {
+  test.each([-32005, -32603, 429])('code %i is transient', (code) => {
     expect(refuses(new RpcRefusedError('eth_subscribe', code, 'later'))).toBe(false);
   });
 
-  test('a lost connection says nothing', () => {
+  test('a lost connection is not a refusal', () => {
     expect(refuses(new SocketLostError('gone'))).toBe(false);
   });
 });

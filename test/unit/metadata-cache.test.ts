@@ -42,7 +42,7 @@ function cacheOf(values: Map<string, string>, given: Given = {}) {
 }
 
 describe('MetadataCache', () => {
-  test('asks for what is unknown in batches, and reports it once', async () => {
+  test('requests unknown keys in batches, and reports each once', async () => {
     const values = new Map(['a', 'b', 'c', 'd'].map((key) => [key, key.toUpperCase()]));
     const { cache: made, asked, changes } = cacheOf(values, { staleMs: 60_000 });
     await made.settled(values.keys(), 1_000);
@@ -52,7 +52,7 @@ describe('MetadataCache', () => {
     expect(made.state).toMatchObject({ known: 4, missing: 0, waiting: 0 });
   });
 
-  test('reports a change and nothing else when old values are asked for again', async () => {
+  test('reports only changes when old values are refreshed', async () => {
     const values = new Map([
       ['a', 'A'],
       ['b', 'B'],
@@ -66,7 +66,7 @@ describe('MetadataCache', () => {
     expect(changes).toEqual(['a=A', 'b=B', 'b=other']);
   });
 
-  test('asks for the missing again by itself, ever more rarely, until they appear', async () => {
+  test('requests missing keys again with growing pauses until they appear', async () => {
     const values = new Map<string, string>();
     const { cache: made, asked } = cacheOf(values);
     await made.settled(['a'], 1_000);
@@ -90,7 +90,7 @@ describe('MetadataCache', () => {
       .toBe('A');
   });
 
-  test('asks for unknown keys before old ones, whose refreshing has a pace', async () => {
+  test('requests unknown keys before old ones, whose refreshes are rate limited', async () => {
     const values = new Map(['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((key) => [key, key]));
     const { cache: made, asked } = cacheOf(values, { staleMs: 0, refreshesMax: 600, batchMax: 1 });
     for (const key of ['a', 'b', 'c']) made.restore(key, key);
@@ -103,7 +103,7 @@ describe('MetadataCache', () => {
     expect(performance.now() - begunAt).toBeGreaterThan(190);
   });
 
-  test('neither asks nor reports what was restored, and asks only when it is used and old', async () => {
+  test('requests restored keys only once they are old and used, and does not report them', async () => {
     const values = new Map([['a', 'A']]);
     const { cache: made, asked, changes } = cacheOf(values);
     made.restore('a', 'A');
@@ -117,7 +117,7 @@ describe('MetadataCache', () => {
     expect(made.get('b')).toBe('B');
   });
 
-  test('forgets values beyond its bound but not that they were reported', async () => {
+  test('evicts values beyond its bound but remembers that they were reported', async () => {
     const values = new Map(['a', 'b', 'c'].map((key) => [key, key]));
     const { cache: made, changes } = cacheOf(values, { valuesMax: 2, staleMs: 10_000 });
     await made.settled(values.keys(), 1_000);
@@ -127,7 +127,7 @@ describe('MetadataCache', () => {
     expect(changes).toHaveLength(3);
   });
 
-  test('waits no longer than it is told, and goes on asking', async () => {
+  test('stops waiting after the given time, and keeps trying', async () => {
     const values = new Map([['a', 'A']]);
     let isDown = true;
     const { cache: made } = cacheOf(values, {

@@ -35,7 +35,7 @@ describe('Operators', () => {
     expect([ANNE, BEN].map((one) => later.has(HERE, one))).toEqual([true, true]);
   });
 
-  test('of one exchange are none of another, and a removal is of one exchange', async () => {
+  test('are separate for each exchange, and so are removals', async () => {
     const { kv } = bucket();
     const operators = await Operators.load(kv, [BEN]);
     await operators.learn(5, [allowed(ANNE), removed(BEN)], [], signal);
@@ -59,7 +59,7 @@ describe('Operators', () => {
     expect(later.has(HERE, ANNE)).toBe(true);
   });
 
-  test('that were configured are believed until an event removes them, over restarts', async () => {
+  test('from the configuration are allowed until an event removes them, across restarts', async () => {
     const { kv } = bucket();
     const operators = await Operators.load(kv, [ANNE.toUpperCase().replace('0X', '0x')]);
     expect(operators.has(HERE, ANNE)).toBe(true);
@@ -67,7 +67,7 @@ describe('Operators', () => {
     expect((await Operators.load(kv, [ANNE])).has(HERE, ANNE)).toBe(false);
   });
 
-  test('wait for the bucket through an outage', async () => {
+  test('are stored after an outage of the bucket', async () => {
     const { kv, state } = bucket();
     const operators = await Operators.load(kv, []);
     state.failures = 1;

@@ -39,7 +39,7 @@ describe('differences', () => {
     );
   });
 
-  test('of the number of makers are told as such', () => {
+  test('in the number of makers are reported as such', () => {
     expect(differences(shown, final().slice(1)).map(({ field }) => field)).toEqual(['makers']);
   });
 });

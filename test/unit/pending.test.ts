@@ -25,7 +25,7 @@ function setUp() {
     chain.isDown ? Promise.reject(new Error('down')) : Promise.resolve(value);
   const pending = new PendingMatches({
     feed: {
-      tell: async (sequel) => void told.push(sequel),
+      publish: async (sequel) => void told.push(sequel),
     },
     node: {
       transactionCount: () => answer(chain.count),
@@ -115,7 +115,7 @@ describe('PendingMatches', () => {
     expect([pending.size, reasons()]).toEqual([0, []]);
   });
 
-  test('judges nothing by blocks older than the head at which the match was shown', async () => {
+  test('ignores blocks older than the head at which the match was shown', async () => {
     const { final, show, head, chain, reasons } = setUp();
     chain.count = 9;
     await show(1);
@@ -127,7 +127,7 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['replaced']);
   });
 
-  test('lets the time limit be the chain’s', async () => {
+  test('measures the time limit in chain time', async () => {
     const { final, show, head, reasons } = setUp();
     await show(1);
     head(100);
@@ -137,7 +137,7 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['never_mined']);
   });
 
-  test('voids nothing that became final while the node was asked', async () => {
+  test('does not void a match that became final during the request', async () => {
     const { show, head, pending, reasons } = setUp();
     const shown = await show(1);
     head(2);
@@ -148,7 +148,7 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual([]);
   });
 
-  test('begins the time limit with a head that was read after the match was shown', async () => {
+  test('starts the time limit with a head that was read after the match was shown', async () => {
     const { final, show, head, pending, reasons } = setUp();
     head(100);
     const begun = pending.headBegins();
@@ -185,14 +185,14 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['unmatched']);
   });
 
-  test('knows a push of a match that is final already', async () => {
+  test('recognizes a push of a match that is already final', async () => {
     const { final, pending } = setUp();
     await final(5, [located(match(1))]);
     expect(pending.isFinal(match(1).txHash)).toBe(true);
     expect(pending.isFinal(match(2).txHash)).toBe(false);
   });
 
-  test('believes a receipt once, its absence only the second time', async () => {
+  test('accepts a receipt at once, its absence only the second time', async () => {
     const { final, show, head, pending, chain, reasons } = setUp();
     const [reverted, absent, late] = [await show(1), await show(2), await show(3)];
     head(2);
@@ -208,7 +208,7 @@ describe('PendingMatches', () => {
     expect(absent.txHash).not.toBe(late.txHash);
   });
 
-  test('waits for a node that does not answer, and judges by the same block then', async () => {
+  test('waits for a node that does not answer, then judges by the same block', async () => {
     const { final, show, head, pending, chain, reasons } = setUp();
     const { txHash } = await show(1);
     head(2);
@@ -220,7 +220,7 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['reverted']);
   });
 
-  test('does not care for the clock, whichever way it is set', async () => {
+  test('ignores changes of the system clock', async () => {
     const { final, show, head, metrics, reasons } = setUp();
     try {
       const [one, other] = [await show(1), await show(2)];
@@ -238,7 +238,7 @@ describe('PendingMatches', () => {
     expect(values.find(({ metricName }) => metricName?.endsWith('_count'))?.value).toBe(1);
   });
 
-  test('restores what was mined after its void, once', async () => {
+  test('restores a match that was mined after its void, once', async () => {
     const { final, show, head, reasons } = setUp();
     const shown = await show(1);
     head(2);

@@ -87,7 +87,7 @@ function listing(number: number, tokens: readonly [string, string], outcomes = [
 const map = () => new TokenMap(CHAIN, silent);
 
 describe('outcomeOf', () => {
-  test('is derived from the condition, without any metadata', () => {
+  test('is derived from the condition, without metadata', () => {
     const [first, second] = derived(condition(1));
     expect(map().outcomeOf(condition(1), first, EXCHANGE)).toBe(0);
     expect(map().outcomeOf(condition(1), second, EXCHANGE)).toBe(1);
@@ -95,13 +95,13 @@ describe('outcomeOf', () => {
     expect(map().outcomeOf(condition(1), negRisk[1], NEG_RISK_EXCHANGE)).toBe(1);
   });
 
-  test('tries every collateral of the chain before it gives up', () => {
+  test('tries every collateral of the chain', () => {
     const [, token] = derived(condition(1), CHAIN.collateral);
     expect(map().outcomeOf(condition(1), token, NEG_RISK_EXCHANGE)).toBe(1);
     expect(map().outcomeOf(condition(1), '77', EXCHANGE)).toBeUndefined();
   });
 
-  test('follows metadata only where no derivation fits', () => {
+  test('uses metadata only if no derivation fits', () => {
     const tokens = map();
     tokens.listed(listing(1, ['77', '78']));
     expect(tokens.outcomeOf(condition(1), '78', NEG_RISK_EXCHANGE)).toBe(1);
@@ -109,7 +109,7 @@ describe('outcomeOf', () => {
     expect(tokens.conditionOf('77')).toBe(condition(1));
   });
 
-  test('is never misled by a listing that claims the tokens of another market', () => {
+  test('ignores a listing that claims the tokens of another market', () => {
     const tokens = map();
     const [first, second] = derived(condition(1));
     tokens.listed(listing(2, [second, first]));
@@ -122,7 +122,7 @@ describe('outcomeOf', () => {
 });
 
 describe('listed', () => {
-  test('knows the tokens of a listing, for matches without readable calldata', () => {
+  test('remembers the tokens of a listing, for matches without readable calldata', () => {
     const tokens = map();
     const pair = derived(condition(4), WRAPPED);
     expect(tokens.listed(listing(4, pair)).tokenIds).toEqual(pair);
@@ -130,7 +130,7 @@ describe('listed', () => {
     expect(tokens.mismatches).toBe(0);
   });
 
-  test('turns a listing round whose outcomes are not in the order of the index sets', () => {
+  test('reverses a listing whose outcomes are not in the order of the index sets', () => {
     const tokens = map();
     const [first, second] = derived(condition(1));
     const given = listing(1, [second, first], ['No', 'Yes']);
