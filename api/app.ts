@@ -11,7 +11,7 @@ import type { Logger } from 'pino';
 import type { Select } from '../infra/clickhouse.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
-import { createPages } from './analytics/leaderboard-cache.ts';
+import { createLeaderboardCache } from './analytics/leaderboard-cache.ts';
 import { createMetadata } from './analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
@@ -98,7 +98,7 @@ export function createApp(options: AppOptions): Express {
     select,
     queryMsMax,
     now,
-    pages: createPages(),
+    leaderboards: createLeaderboardCache(),
     metadata: createMetadata({ select, queryMsMax }),
   };
   app.use(logRequests(logger, options.metrics));

@@ -1,7 +1,7 @@
 /** What the analytics endpoints work with, and one request as they see it. */
 import type { Select } from '../../infra/clickhouse.ts';
 import type { Context } from '../endpoint.ts';
-import type { Pages } from './leaderboard-cache.ts';
+import type { LeaderboardCache } from './leaderboard-cache.ts';
 import type { Metadata } from './metadata-cache.ts';
 
 type Analytics = {
@@ -10,7 +10,7 @@ type Analytics = {
   readonly queryMsMax: number;
   /** Milliseconds since the epoch. */
   readonly now: () => number;
-  readonly pages: Pages;
+  readonly leaderboards: LeaderboardCache;
   readonly metadata: Metadata;
 };
 

@@ -141,7 +141,11 @@ export async function readBoard(call: Call, given: Given) {
   const refreshed = entries[0]?.refreshed;
   const generation = refreshed ?? (await generationOf(call, given.time_frame));
   const [totalCount, profileOf] = await Promise.all([
-    call.pages.count({ key: countKey(given, bound), generation, count: () => counted(total) }),
+    call.leaderboards.count({
+      key: countKey(given, bound),
+      generation,
+      count: () => counted(total),
+    }),
     readPublicProfiles(
       call,
       entries.map(({ address }) => address),

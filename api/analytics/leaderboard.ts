@@ -59,7 +59,7 @@ const KEEP = {
     given: Given,
     one: { readonly key: string; readonly compute: () => Promise<Encoded> },
   ) =>
-    call.pages.page({
+    call.leaderboards.page({
       ...one,
       board: given.time_frame,
       generation: () => generationOf(call, given.time_frame),

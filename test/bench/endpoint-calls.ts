@@ -1,7 +1,7 @@
 /** The requests that the benchmarks ask the analytics endpoints, and such a request without HTTP. */
 import type { Call } from '../../api/analytics/call.ts';
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
-import { createPages } from '../../api/analytics/leaderboard-cache.ts';
+import { createLeaderboardCache } from '../../api/analytics/leaderboard-cache.ts';
 import type { Metadata } from '../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import type { Select } from '../../infra/clickhouse.ts';
@@ -84,7 +84,7 @@ export async function answerUncached(
   const call = {
     ...{ ...work, queryMsMax: QUERY_MS_MAX, now: Date.now, signal: null },
     caller: { tier: 'pro', account: '', keyHash: '' },
-    pages: { ...PAGES, page: ({ compute }: { compute: () => unknown }) => compute() },
+    leaderboards: { ...LEADERBOARDS, page: ({ compute }: { compute: () => unknown }) => compute() },
   } as unknown as Call;
   const asked = {
     params: Object.fromEntries(names.map((name, at) => [name, values[at] ?? ''])),
@@ -97,4 +97,4 @@ export async function answerUncached(
 }
 
 /** Boards are counted once a refresh, as in the api. */
-const PAGES = createPages();
+const LEADERBOARDS = createLeaderboardCache();

@@ -53,7 +53,7 @@ async function insertMarket(market: number, slug: string, observedMs: number): P
     values: [
       {
         ...{ condition_id_hex: conditionOf(market), market_id: String(1_000 + market), slug },
-        observed_at: String(observedMs),
+        observed_at: String(1_700_000_000_000 + observedMs),
       },
     ],
   });
@@ -93,7 +93,7 @@ describe('keys', () => {
       table: 'traders',
       format: 'JSONEachRow',
       columns: ['trader_hex', 'name', 'observed_at'],
-      values: [{ trader_hex: address.slice(2), name: 'Ada', observed_at: '1' }],
+      values: [{ trader_hex: address.slice(2), name: 'Ada', observed_at: '1700000000000' }],
     });
     expect((await metadata.listing({ kind: 'slug', slug: 'not-yet' }))?.id).toBe('1070');
     expect((await metadata.profiles([address])).get(address)?.name).toBe('Ada');

@@ -1,13 +1,14 @@
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { createPages } from '../../api/analytics/leaderboard-cache.ts';
+import { createLeaderboardCache } from '../../api/analytics/leaderboard-cache.ts';
 import { Problem, unavailable } from '../../api/errors.ts';
 import { Encoded } from '../../api/response.ts';
 
-/** Pages over a board that counts its reads; `down` makes the store unavailable. */
+/** A cache over a board that counts its reads; `down` makes the store unavailable. */
 function counted() {
   const state = { nowMs: 0, refresh: 1, down: false, reads: 0, asked: 0 };
-  const pages = createPages(() => state.nowMs);
+  // lru-cache takes a time of 0 for none.
+  const pages = createLeaderboardCache(() => state.nowMs + 1);
   const guard = <Value>(value: Value): Value => {
     if (state.down) throw unavailable('down');
     return value;
@@ -30,7 +31,7 @@ function counted() {
   return { state, read, text };
 }
 
-describe('createPages', () => {
+describe('the leaderboard cache', () => {
   test('reads once for all who ask at the same time', async () => {
     const { state, text } = counted();
     const answers = await Promise.all(Array.from({ length: 50 }, () => text()));
@@ -52,7 +53,7 @@ describe('createPages', () => {
     state.refresh = 2;
     state.nowMs = 999;
     expect(await text()).toContain('"number":1');
-    state.nowMs = 1_000;
+    state.nowMs = 1_001;
     expect(await text()).toContain('"number":2');
   });
 
@@ -79,7 +80,7 @@ describe('createPages', () => {
   });
 
   test('counts once a refresh for all pages of a query', async () => {
-    const pages = createPages();
+    const pages = createLeaderboardCache();
     let asked = 0;
     const count = (key: string, generation: string) =>
       pages.count({ key, generation, count: async () => ++asked });
@@ -91,7 +92,7 @@ describe('createPages', () => {
   });
 
   test('asks again for a count that failed', async () => {
-    const pages = createPages();
+    const pages = createLeaderboardCache();
     const request = { key: 'a', generation: '1' };
     const down = pages.count({ ...request, count: () => Promise.reject(unavailable('down')) });
     await expect(down).rejects.toThrow('down');
