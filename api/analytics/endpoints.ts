@@ -8,9 +8,8 @@ import { marketData } from './market-data.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
 import { pricesV2 } from './prices.ts';
-import { traderV1 } from './trader.ts';
+import { traderV1, traderV2 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
-import { traderV2 } from './trader-v2.ts';
 
 export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   leaderboardV1,

@@ -1,22 +1,253 @@
 /**
- * `GET /v1|v2/analytics/leaderboard` (specification 2.3, 4.3): a page of the precomputed board of one
- * time frame and tag, and the number of all traders that match. The board is as old as its last
- * refresh, last trades included; profiles are at most five seconds older than now.
+ * `GET /v1|v2/analytics/leaderboard`: a page of the precomputed board of one time frame and tag, and the number of
+ * all traders that match. The board is as old as its last refresh, last trades included; profiles are at
+ * most five seconds older than the page.
  */
 import { z } from 'zod';
+import type { Caller } from '../auth/keys.ts';
+import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
+import { Problem } from '../errors.ts';
+import { decimal, integer, oneOf, order } from '../parameters.ts';
 import type { Encoded } from '../response.ts';
 import type { Call } from './call.ts';
-import { percent, safeInteger } from './format.ts';
-import {
-  allowedPage,
-  type Given,
-  generationOf,
-  Parameters,
-  readBoard,
-} from './leaderboard-query.ts';
-import { ProfileV1, ProfileV2, profileV2 } from './profiles.ts';
+import { boardCursor } from './cursors.ts';
+import { isoSecond, percent, safeInteger } from './format.ts';
+import { ProfileV1, ProfileV2, profileV2, readPublicProfiles } from './profiles.ts';
+import { read } from './query.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 import { amount, amountText, count, percentage, share, text, time } from './schemas.ts';
+
+/** Table of each time frame; the only way of a table's name into a statement. */
+const BOARDS = {
+  '1H': 'leaderboard_1h',
+  '4H': 'leaderboard_4h',
+  '1D': 'leaderboard_1d',
+  '3D': 'leaderboard_3d',
+  '7D': 'leaderboard_7d',
+  '30D': 'leaderboard_30d',
+} as const;
+const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
+
+/** The column that each order sorts by; ties go by RANKING. */
+const SORT_COLUMNS = {
+  ...{ pnl: 'realised_pnl', roi: 'roi', win_rate: 'win_rate', market_count: 'markets_count' },
+} as const;
+
+/** By PnL, volume, address: all upwards, as the boards are sorted on disk. */
+const RANKING = ['-realised_pnl', '-volume', 'trader'] as const;
+
+/** The entry of the cursor as a row of a board; its ratios as the boards have them. */
+const CURSOR_ENTRY = `(
+  SELECT
+    {cursor_pnl:Int64} AS realised_pnl,
+    {cursor_cost:Int64} AS realised_cost,
+    {cursor_volume:Int64} AS volume,
+    {cursor_markets:UInt32} AS markets_count,
+    {cursor_wins:UInt32} AS wins_count,
+    if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost) AS roi,
+    100 * wins_count / markets_count AS win_rate
+)`;
+const SORTS = ['pnl', 'roi', 'win_rate', 'market_count'] as const;
+
+const TAGS = [
+  ...['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture'],
+  ...['tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey'],
+  ...['soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'],
+];
+
+const LIMIT_MAX = 100;
+const LIMIT_DEFAULT = 50;
+const OFFSET_MAX = 100_000_000;
+/** Of money in whole USDC: more than all there is, and its micro-units fit an Int64. */
+const USDC_MAX = 9_000_000_000;
+const ROI_MAX = 1_000_000_000_000;
+const COUNT_MAX = 1_000_000_000;
+const HOURS_MAX = 1_000_000;
+
+export const Parameters = z.object({
+  limit: integer(1, LIMIT_MAX)
+    .optional()
+    .describe('most entries of the page; by default 50, for demo 20, which is its most'),
+  offset: integer(0, OFFSET_MAX)
+    .default(0)
+    .describe('entries to leave out before the page; 0 for demo'),
+  cursor: boardCursor
+    .optional()
+    .describe('goes on behind the page whose Link field or `next_cursor` had it; not for demo'),
+  time_frame: oneOf(TIME_FRAMES)
+    .default('30D')
+    .describe('the time up to the last refresh that is summed'),
+  sort_by: oneOf(SORTS).default('pnl').describe('what ranks; ties go by PnL, volume, address'),
+  order: order('desc').describe('desc: from rank 1 down; asc: the same ranking from its end'),
+  tag: oneOf(TAGS)
+    .default('all')
+    .describe('only markets with this tag; `sports` leaves out `esports`, `all` filters nothing'),
+  min_win_rate: decimal(0, 100).optional().describe('least win rate, percent'),
+  max_win_rate: decimal(0, 100).optional().describe('greatest win rate, percent'),
+  min_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('least ROI, percent'),
+  max_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('greatest ROI, percent'),
+  last_active_hours: integer(1, HOURS_MAX)
+    .optional()
+    .describe('only traders with a fill in the last so many hours, as of the last refresh'),
+  min_market_count: integer(0, COUNT_MAX).optional().describe('fewest markets in the time frame'),
+  max_market_count: integer(0, COUNT_MAX).optional().describe('most markets in the time frame'),
+  min_pnl: integer(-USDC_MAX, USDC_MAX).optional().describe('least PnL, whole USDC'),
+});
+export type Given = z.output<typeof Parameters>;
+
+/** Condition of each filter; the name is the parameter's, and its value is bound. */
+const FILTERS = {
+  min_win_rate: 'win_rate >= {min_win_rate:Float64}',
+  max_win_rate: 'win_rate <= {max_win_rate:Float64}',
+  min_roi: 'roi >= {min_roi:Float64}',
+  max_roi: 'roi <= {max_roi:Float64}',
+  min_market_count: 'markets_count >= {min_market_count:UInt32}',
+  max_market_count: 'markets_count <= {max_market_count:UInt32}',
+  min_pnl: 'realised_pnl >= {min_pnl:Int64} * 1000000',
+  last_active_hours: "last_trade_at >= toDateTime({active_since:UInt32}, 'UTC')",
+} as const;
+const FILTER_NAMES = [
+  ...(['min_win_rate', 'max_win_rate', 'min_roi', 'max_roi', 'min_market_count'] as const),
+  ...(['max_market_count', 'min_pnl', 'last_active_hours'] as const),
+];
+
+const Entry = rowOf({
+  address: hexText('trader'),
+  pnl: int('realised_pnl'),
+  cost: int('realised_cost'),
+  total_volume: int('volume'),
+  markets: counted('markets_count'),
+  wins: counted('wins_count'),
+  newest: seconds('last_trade_at'),
+  refreshed: string('toString(refreshed_at)'),
+});
+type Entry = RowOf<typeof Entry>;
+
+const Total = rowOf({ entries: counted('count()') });
+
+/** Reads the page and the profiles on it. Throws Problem 503 where ClickHouse cannot answer. */
+export async function readBoard(call: Call, given: Given) {
+  const { cursor, limit = LIMIT_DEFAULT } = given;
+  const parameters = { ...given, cursor: undefined, ...cursor, limit };
+  const bound = { ...parameters, active_since: activeSince(given, call.now()) };
+  const { page, total, ahead } = statements(given);
+  const countOf = async (sql: string) => {
+    const [row] = await read(call, { sql, parameters: bound, row: Total });
+    if (row === undefined) throw new Error('one row with a number expected, got none');
+    return row.entries;
+  };
+  const [entries, aheadCount] = await Promise.all([
+    read(call, { sql: page, parameters: bound, row: Entry }),
+    cursor === undefined ? 0 : countOf(ahead),
+  ]);
+  // A page behind the last has no row that tells its refresh.
+  const refreshed = entries[0]?.refreshed;
+  const generation = refreshed ?? (await generationOf(call, given.time_frame));
+  const [totalCount, profileOf] = await Promise.all([
+    call.leaderboards.count({
+      key: countKey(given, bound),
+      generation,
+      count: () => countOf(total),
+    }),
+    readPublicProfiles(
+      call,
+      entries.map(({ address }) => address),
+    ),
+  ]);
+  const before = aheadCount + given.offset;
+  const last = entries.at(-1);
+  return {
+    entries: entries.map((entry) => ({
+      ...entry,
+      profile: { ...profileOf(entry.address), last_trade_at: isoSecond(entry.newest) },
+    })),
+    total: totalCount,
+    /** Rank of the entry with this index: its place from the top in either order. */
+    rankOf: (index: number) =>
+      given.order === 'desc' ? before + index + 1 : totalCount - before - index,
+    next: last !== undefined && before + entries.length < totalCount ? cursorOf(last) : '',
+  };
+}
+
+/** The same for all pages and orders of a query, which have the same traders. */
+function countKey(given: Given, { active_since }: { readonly active_since: number }): string {
+  const filters = FILTER_NAMES.map((name) => given[name] ?? '');
+  // Hours count from now on.
+  const since = given.last_active_hours === undefined ? 0 : active_since;
+  return [given.time_frame, given.tag, ...filters, since].join(' ');
+}
+
+const Generation = rowOf({ refreshed: string('toString(refreshed_at)') });
+
+/** Names the refresh that the board of a time frame is of; '' while it is empty. */
+export async function generationOf(call: Call, frame: Given['time_frame']): Promise<string> {
+  // Every row of a refresh carries the same time.
+  const sql = `SELECT ${Generation.columns} FROM ${BOARDS[frame]} LIMIT 1`;
+  const [row] = await read(call, { sql, parameters: {}, row: Generation });
+  return row?.refreshed ?? '';
+}
+
+/** The parameters with the page size of the tier. Throws Problem 403 where it has not this page. */
+export function allowedPage(given: Given, caller: Caller): Given {
+  const tier = TIERS[caller.tier];
+  if (given.limit !== undefined && given.limit > tier.leaderboardLimitMax) {
+    throw tierRequired('limit', `at most ${tier.leaderboardLimitMax}`, caller);
+  }
+  if (tier.leaderboardOffsetMax !== null && given.offset > tier.leaderboardOffsetMax) {
+    throw tierRequired('offset', `at most ${tier.leaderboardOffsetMax}`, caller);
+  }
+  if (tier.leaderboardOffsetMax !== null && given.cursor !== undefined) {
+    throw tierRequired('cursor', 'the first page only', caller);
+  }
+  return { ...given, limit: given.limit ?? tier.leaderboardLimitDefault };
+}
+
+/** The statements of these parameters: fixed fragments only, every value is bound. */
+function statements(given: Given) {
+  const board = BOARDS[given.time_frame];
+  const value = SORT_COLUMNS[given.sort_by];
+  const filters = FILTER_NAMES.filter((name) => given[name] !== undefined);
+  const where = ['tag = {tag:String}', ...filters.map((name) => FILTERS[name])].join(' AND ');
+  const isDown = given.order === 'desc';
+  const [down, up, less, more] = isDown ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
+  const ranking = RANKING.map((column) => `${column} ${up}`).join(', ');
+  const key = `(${value}, realised_pnl, volume)`;
+  const cursorKey = `(SELECT ${key} FROM ${CURSOR_ENTRY})`;
+  const behind = `(${key} ${less} ${cursorKey} OR (${key} = ${cursorKey}
+  AND trader ${more} unhex({cursor_trader:String})))`;
+  const hasCursor = given.cursor !== undefined;
+  return {
+    page: `
+SELECT ${Entry.columns}
+FROM ${board}
+WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
+ORDER BY ${given.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
+LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
+    total: `SELECT ${Total.columns} FROM ${board} WHERE ${where}`,
+    /** Entries before the page in the order that was asked for. */
+    ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT ${behind}`,
+  };
+}
+
+function cursorOf({ address, pnl, cost, total_volume, markets, wins }: Entry): string {
+  return [pnl, cost, total_volume, markets, wins, address.slice(2)].join('.');
+}
+
+function tierRequired(path: string, allowed: string, caller: Caller): Problem {
+  const message = `the tier ${caller.tier} allows ${allowed}`;
+  return new Problem({
+    status: 403,
+    error: 'tier_required',
+    detail: `${path}: ${message}`,
+    issues: [{ path, message }],
+  });
+}
+
+function activeSince(given: Given, nowMs: number): number {
+  const hours = given.last_active_hours ?? 0;
+  return Math.max(0, Math.floor(nowMs / 1000) - hours * 3_600);
+}
 
 /** How long a client may keep a page; the shortest board is refreshed every 10 s. */
 const MAX_AGE_SECONDS = 5;

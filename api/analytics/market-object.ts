@@ -1,15 +1,17 @@
 /**
- * Market objects (specification 2.2): the reads of listings and resolutions, as far as the api does not
- * remember them, and their assembly. A market that no listing describes has the id 0 and empty texts.
+ * Market objects: finding a market by number, condition id or slug, its resolution, and the object of both
+ * versions. A market without a listing has the id 0 and empty texts.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { winningOutcome } from '../../ingest/contract.ts';
+import { Problem } from '../errors.ts';
+import type { MarketKey } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import type { Listing } from './metadata-cache.ts';
 import { FEW_ROWS, newestBy, read } from './query.ts';
-import { hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
+import { hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 import { text, time, yes } from './schemas.ts';
 
 const ResolutionRow = rowOf({
@@ -156,4 +158,94 @@ function resultOf(resolution: Resolution | undefined): number {
   if (first + second === 0n) return VOID;
   // Rounds down.
   return Number((100n * first) / (first + second));
+}
+
+export type FoundMarket = {
+  readonly conditionId: string;
+  /** Under way; undefined where the catalogue does not know the market. */
+  readonly listing: Promise<Listing | undefined>;
+};
+
+/**
+ * Finds the market: by a condition id at once, its listing is read meanwhile. Throws Problem 404 where
+ * no market has the number or the slug; a slug that was used again means the newest listing.
+ */
+export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarket> {
+  if (key.kind === 'condition') {
+    const { conditionId } = key;
+    const listing = call.metadata.listings([conditionId]).then((found) => found.get(conditionId));
+    // Whoever awaits it gets the error, though another read may fail before.
+    listing.catch(() => undefined);
+    return { conditionId, listing };
+  }
+  const listing = await call.metadata.listing(key);
+  if (listing === undefined) throw unknownMarket(key);
+  return { conditionId: listing.condition_id, listing: Promise.resolve(listing) };
+}
+
+/** The listing of a market's number. Throws Problem 404 where no market has it. */
+export async function findListing(call: Call, id: string): Promise<Listing> {
+  const listing = await call.metadata.listing({ kind: 'id', id });
+  if (listing === undefined) throw unknownMarket({ kind: 'id', id });
+  return listing;
+}
+
+/**
+ * The listing to show. Throws Problem 404 where nothing is known of the market: one that no listing
+ * describes is known by its condition id once it was traded or resolved.
+ */
+export function knownListing(
+  key: MarketKey,
+  listing: Listing | undefined,
+  known: { readonly traders: number; readonly resolution: Resolution | undefined },
+): Listing {
+  if (listing !== undefined) return listing;
+  if (key.kind !== 'condition' || (known.traders === 0 && known.resolution === undefined)) {
+    throw unknownMarket(key);
+  }
+  return unlisted(key.conditionId);
+}
+
+/** 404: no market has this number, condition id or slug. */
+export function unknownMarket(key: MarketKey): Problem {
+  const { kind, ...name } = key;
+  const detail = `no market has the ${kind} ${Object.values(name).join('')}`;
+  return new Problem({ status: 404, error: 'not_found', detail });
+}
+
+/** Traders of a market whose fills are looked at: a match has both outcomes or is one of many. */
+const TRADERS_MAX = 50;
+
+const Row = rowOf({
+  condition: hexText('condition_id'),
+  token_0: string('anyIf(toString(token_id), outcome_index = 0)'),
+  token_1: string('anyIf(toString(token_id), outcome_index = 1)'),
+});
+
+const SQL = `
+SELECT ${Row.columns}
+FROM bookings
+WHERE kind = 'fill' AND (trader, condition_id) IN
+(
+  SELECT trader, condition_id
+  FROM market_traders
+  WHERE fills > 0 AND condition_id IN {conditions:Array(FixedString(32))}
+  LIMIT ${TRADERS_MAX} BY condition_id
+)
+GROUP BY condition_id`;
+
+/** The listings, those without token ids with the ids that were traded. */
+export async function withTokens(
+  call: Call,
+  listings: readonly Listing[],
+): Promise<readonly Listing[]> {
+  const unknown = listings.filter((listing) => listing.token_ids.length === 0);
+  if (unknown.length === 0) return listings;
+  const conditions = new Bytes(unknown.map((listing) => listing.condition_id));
+  const rows = await read(call, { sql: SQL, parameters: { conditions }, row: Row });
+  const traded = new Map(rows.map((row) => [row.condition, [row.token_0, row.token_1]]));
+  return listings.map((listing) => {
+    const token_ids = traded.get(listing.condition_id);
+    return token_ids === undefined ? listing : { ...listing, token_ids };
+  });
 }

@@ -9,9 +9,16 @@ import { endpoint } from '../endpoint.ts';
 import { type MarketKey, marketKey } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { percent, safeInteger } from './format.ts';
-import { findMarket, knownListing } from './market-key.ts';
-import { MarketV1, MarketV2, marketV1, marketV2, readResolutions } from './market-object.ts';
-import { withTokens } from './market-tokens.ts';
+import {
+  findMarket,
+  knownListing,
+  MarketV1,
+  MarketV2,
+  marketV1,
+  marketV2,
+  readResolutions,
+  withTokens,
+} from './market-object.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { read } from './query.ts';
 import { bigint, count as counted, hex, hexSql, int, rowOf, typed } from './rows.ts';

@@ -10,7 +10,7 @@ import { address, integer, marketId, order } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { type Fill, FillV1, FillV2, fillColumns, fillV1, fillV2, withoutRepeats } from './fills.ts';
-import { findListing } from './market-key.ts';
+import { findListing } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { rowOf } from './rows.ts';
 

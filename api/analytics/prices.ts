@@ -9,7 +9,7 @@ import { endpoint } from '../endpoint.ts';
 import { integer, marketKey } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { isoSecond, price, safeInteger } from './format.ts';
-import { findMarket, unknownMarket } from './market-key.ts';
+import { findMarket, unknownMarket } from './market-object.ts';
 import { read } from './query.ts';
 import { count, int, rowOf, seconds } from './rows.ts';
 import { amount, time } from './schemas.ts';

@@ -22,8 +22,8 @@ import {
   type Resolution,
   readResolutions,
   unlisted,
+  withTokens,
 } from './market-object.ts';
-import { withTokens } from './market-tokens.ts';
 import { FEW_ROWS, MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, rowOf, seconds } from './rows.ts';
 import { amount, amountText, count, percentage, text, time } from './schemas.ts';

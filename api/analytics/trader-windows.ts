@@ -1,13 +1,16 @@
 /**
- * What a trader did recently: sums of windows that end now, exact to the second, from the trader's bookings.
+ * What a trader did recently: sums of windows that end now, exact to the second, from the trader's bookings;
+ * what tags and windows show of them; and the weighted volume.
  */
+
+import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import type { Call } from './call.ts';
-import { MARKET_TAGS } from './market-tags.ts';
+import { percent, safeInteger } from './format.ts';
+import { countedTags, MARKET_TAGS } from './market-tags.ts';
 import { FEW_ROWS, read } from './query.ts';
-import { count, int, rowOf, seconds, strings } from './rows.ts';
-import type { TaggedSums } from './sums.ts';
-import { UNWEIGHTED } from './weighted-volume.ts';
+import { count as counted, int, rowOf, seconds, strings } from './rows.ts';
+import { amount, amountText, count, percentage, share, text } from './schemas.ts';
 
 type WindowsRequest = {
   readonly trader: string;
@@ -42,15 +45,15 @@ export async function readWindows(call: Call, request: WindowsRequest): Promise<
 }
 
 const Row = rowOf({
-  begin: count('begin'),
+  begin: counted('begin'),
   tags: strings(`${MARKET_TAGS} AS tags`),
   pnl: int('sum(market_pnl)'),
   cost: int('sum(market_cost)'),
   makerVolume: int('sum(market_volume - market_taker_volume)'),
   takerVolume: int('sum(market_taker_volume)'),
   unweighted: int('sum(market_unweighted)'),
-  markets: count('count()'),
-  wins: count('countIf(market_pnl > 0)'),
+  markets: counted('count()'),
+  wins: counted('countIf(market_pnl > 0)'),
   newest: seconds('max(market_newest)'),
 });
 
@@ -77,3 +80,166 @@ FROM
 )
 GROUP BY begin, tags
 ${FEW_ROWS}`;
+
+/** Weight in tenths of each tag that names a category. */
+const WEIGHT_TENTHS: Readonly<Record<string, number>> = {
+  geopolitics: 0,
+  sports: 10,
+  politics: 13,
+  finance: 13,
+  mentions: 13,
+  'tweets-markets': 13,
+  tech: 13,
+  economy: 17,
+  economics: 17,
+  culture: 17,
+  'pop-culture': 17,
+  weather: 17,
+  crypto: 23,
+};
+const OTHER_TENTHS = 17;
+
+/**
+ * Aggregate over rows of `bookings`: Σ usdc · (1 − price) of taker fills, micro-USDC. Rounds each
+ * fill down; as price = usdc / shares, it is usdc · (shares − usdc) / shares.
+ */
+export const UNWEIGHTED = 'sumIf(intDivOrZero(toInt128(usdc) * (shares - usdc), shares), is_taker)';
+
+/** Dollars of what the markets' fills come to unweighted; a double only at the end. */
+export function weightedUsd(
+  all: readonly { readonly tags: readonly string[]; readonly unweighted: bigint }[],
+): number {
+  const microTenths = all.reduce(
+    (sum, { tags, unweighted }) => sum + unweighted * BigInt(weightTenths(tags)),
+    0n,
+  );
+  return Number(microTenths) / 10_000_000;
+}
+
+/** Weight in tenths of a market with these tags. */
+function weightTenths(tags: readonly string[]): number {
+  const weights = tags.flatMap((tag) =>
+    Object.hasOwn(WEIGHT_TENTHS, tag) ? WEIGHT_TENTHS[tag] : [],
+  ) as number[];
+  return weights.length === 0 ? OTHER_TENTHS : Math.min(...weights);
+}
+
+/** Of some markets. */
+export type Sums = {
+  readonly pnl: bigint;
+  readonly cost: bigint;
+  readonly makerVolume: bigint;
+  readonly takerVolume: bigint;
+  readonly markets: number;
+  readonly wins: number;
+};
+
+const ROI = percentage('PnL over what the closed shares had cost');
+const WIN_RATE = share('wins_count over markets_count');
+const MARKETS = count('markets with a fill or a settlement in the time');
+const WINS = count('of these, markets with a realised PnL above 0 in the time');
+const PNL = 'realised PnL, net of fees';
+const SLUG = text('slug of the tag', 'sports');
+
+export const WindowV1 = z.object({
+  pnl: amountText(`${PNL}, micro-USDC`),
+  volume: amountText('maker_volume + taker_volume, micro-USDC'),
+  roi: ROI,
+  win_rate: WIN_RATE,
+  markets_count: MARKETS,
+  wins_count: WINS,
+  maker_volume: amountText('value of fills as maker, micro-USDC'),
+  taker_volume: amountText('value of fills as taker, micro-USDC'),
+});
+
+export const TagV1 = z.object({ slug: SLUG, ...WindowV1.shape });
+
+export function windowV1(sums: Sums): z.input<typeof WindowV1> {
+  const { pnl, cost, makerVolume, takerVolume, markets, wins } = sums;
+  return {
+    pnl: pnl.toString(),
+    volume: (makerVolume + takerVolume).toString(),
+    roi: percent(pnl, cost),
+    win_rate: percent(BigInt(wins), BigInt(markets)),
+    markets_count: markets,
+    wins_count: wins,
+    maker_volume: makerVolume.toString(),
+    taker_volume: takerVolume.toString(),
+  };
+}
+
+export const TagV2 = z.object({
+  maker_volume: amount('value of fills as maker, micro-USD'),
+  markets_count: MARKETS,
+  pnl: amount(`${PNL}, micro-USD`),
+  roi: ROI,
+  slug: SLUG,
+  taker_volume: amount('value of fills as taker, micro-USD'),
+  volume: amount('maker_volume + taker_volume, micro-USD'),
+  win_rate: WIN_RATE,
+  wins_count: WINS,
+});
+
+export function tagV2(sums: Sums & { readonly tag: string }): z.input<typeof TagV2> {
+  return {
+    maker_volume: safeInteger(sums.makerVolume),
+    markets_count: sums.markets,
+    pnl: safeInteger(sums.pnl),
+    roi: percent(sums.pnl, sums.cost),
+    slug: sums.tag,
+    taker_volume: safeInteger(sums.takerVolume),
+    volume: safeInteger(sums.makerVolume + sums.takerVolume),
+    win_rate: percent(BigInt(sums.wins), BigInt(sums.markets)),
+    wins_count: sums.wins,
+  };
+}
+
+/** Sums of markets that have the same tags. */
+export type TaggedSums = Sums & { readonly tags: readonly string[] };
+
+/** What all of them come to. */
+export function total(all: readonly Sums[]): Sums {
+  return all.reduce(plus, NOTHING);
+}
+
+/** The tags by PnL, then volume, then slug, so that equal inputs give equal lists. */
+export function topTags(
+  all: readonly TaggedSums[],
+  tagsMax: number,
+): readonly (Sums & { readonly tag: string })[] {
+  const byTag = new Map<string, Sums>();
+  for (const sums of all) {
+    for (const tag of countedTags(sums.tags)) {
+      byTag.set(tag, plus(byTag.get(tag) ?? NOTHING, sums));
+    }
+  }
+  return [...byTag]
+    .map(([tag, sums]) => ({ tag, ...sums }))
+    .sort(
+      (a, b) =>
+        compare(b.pnl, a.pnl) ||
+        compare(b.makerVolume + b.takerVolume, a.makerVolume + a.takerVolume) ||
+        compare(a.tag, b.tag),
+    )
+    .slice(0, tagsMax);
+}
+
+const NOTHING: Sums = {
+  ...{ pnl: 0n, cost: 0n, makerVolume: 0n, takerVolume: 0n, markets: 0, wins: 0 },
+};
+
+function plus(a: Sums, b: Sums): Sums {
+  return {
+    pnl: a.pnl + b.pnl,
+    cost: a.cost + b.cost,
+    makerVolume: a.makerVolume + b.makerVolume,
+    takerVolume: a.takerVolume + b.takerVolume,
+    markets: a.markets + b.markets,
+    wins: a.wins + b.wins,
+  };
+}
+
+function compare<Value extends bigint | string>(a: Value, b: Value): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}

@@ -1,17 +1,30 @@
 /**
- * `GET /v1/traders/:address`: profile, tags and windows of one trader (specification 2.1, 2.6, 2.7).
- * Windows are exact to the second, [now − W, now], from the trader's own bookings.
- * Times have a space in place of T here, as the specification says of this endpoint.
+ * `GET /v1|v2/traders/:address`: v1 shows profile, tags and six windows; v2 profile, balance, tier, weighted
+ * volume and tags of the last 30 days. Windows are exact to the second, [now − W, now].
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
-import { address } from '../parameters.ts';
+import { Problem } from '../errors.ts';
+import { address, slug } from '../parameters.ts';
 import type { Call } from './call.ts';
-import { isoSecond, spaced } from './format.ts';
-import { readIdentity } from './identity.ts';
-import { SpacedProfileV1 } from './profiles.ts';
-import { TagV1, topTags, total, WindowV1, windowV1 } from './sums.ts';
-import { readWindows } from './trader-windows.ts';
+import { isoSecond, safeInteger, spaced } from './format.ts';
+import { ALL_TAGS, countsUnder, HAS_SERIES } from './market-tags.ts';
+import { NO_PROFILE, ProfileV2, profileV2, SpacedProfileV1 } from './profiles.ts';
+import { FEW_ROWS, newestOf, read } from './query.ts';
+import { int, rowOf, seconds } from './rows.ts';
+import { amount, text, time } from './schemas.ts';
+import {
+  readWindows,
+  TagV1,
+  TagV2,
+  tagV2,
+  topTags,
+  total,
+  WindowV1,
+  weightedUsd,
+  windowV1,
+} from './trader-windows.ts';
 
 /** Members of `stats` and their length in seconds, shortest first: each holds those before it. */
 const WINDOWS = {
@@ -24,13 +37,13 @@ const WINDOWS = {
 } as const;
 type Window = keyof typeof WINDOWS;
 const NAMES = Object.keys(WINDOWS) as readonly Window[];
-const TAGS_MAX = 20;
+const TAGS_MAX_V1 = 20;
 
-const Parameters = z.object({
+const ParametersV1 = z.object({
   address: address.describe('wallet of the trader, in any letter case'),
 });
 
-const Answer = z.object({
+const AnswerV1 = z.object({
   profile: SpacedProfileV1,
   top_tags: z.array(TagV1),
   stats: z.object({
@@ -48,8 +61,8 @@ export const traderV1 = endpoint({
   summary: 'One trader: profile, tags, six windows',
   description:
     'Windows end now and are exact to the second. `top_tags` are the at most 20 tags of the last 30 days, ranked by PnL, then volume.',
-  parameters: Parameters,
-  answer: Answer,
+  parameters: ParametersV1,
+  answer: AnswerV1,
   problems: ['not_found'],
   async run(call: Call, given) {
     const reading = readWindows(call, {
@@ -70,7 +83,7 @@ export const traderV1 = endpoint({
         profile_created_at: spaced(identity.profile_created_at),
         last_trade_at: spaced(isoSecond(identity.last_trade_at)),
       },
-      top_tags: topTags(of('t_30d'), TAGS_MAX).map((sums) => ({
+      top_tags: topTags(of('t_30d'), TAGS_MAX_V1).map((sums) => ({
         slug: sums.tag,
         ...windowV1(sums),
       })),
@@ -85,3 +98,135 @@ export const traderV1 = endpoint({
     };
   },
 });
+
+const WINDOW_SECONDS = 30 * 86_400;
+const TAGS_MAX_V2 = 5;
+const TIER_NAMES = ['Tier 0', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond', 'Obsidian'];
+
+const ParametersV2 = z.object({
+  address: address.describe('wallet of the trader, in any letter case'),
+  tag: slug
+    .default(ALL_TAGS)
+    .describe('restricts top_tags and weighted_volume to markets with this tag; `all`: no filter'),
+  series: slug
+    .optional()
+    .describe('restricts top_tags and weighted_volume to markets of this series'),
+});
+
+const BalanceRow = rowOf({ balance: int('balance'), sequence: int('block_number') });
+
+/** No row where no block with a trade of theirs was synced yet. */
+const BALANCE_SQL = `
+SELECT ${BalanceRow.columns}
+FROM balances
+WHERE trader = {trader:FixedString(20)}
+${FEW_ROWS}`;
+
+const AnswerV2 = z.object({
+  profile: ProfileV2,
+  pusd_balance: amount('pUSD of the wallet at the last synced block, micro-pUSD'),
+  taker_tier: z
+    .int()
+    .min(0)
+    .max(6)
+    .meta({
+      description: '0 Tier 0, 1 Bronze, 2 Silver, 3 Gold, 4 Platinum, 5 Diamond, 6 Obsidian',
+      examples: [3],
+    }),
+  taker_tier_name: text('name of the tier; empty until it was synced', 'Gold'),
+  top_tags: z.array(TagV2).max(TAGS_MAX_V2),
+  weighted_volume: z.number().meta({
+    description:
+      'USD, 30 days rolling: as the public profile has it; until that was synced, and with `tag` or `series`, the sum of the taker fills of usdc × (1 − price) × category weight',
+    examples: [215_000.5],
+  }),
+  last_trade_at: time('newest trade, or empty'),
+});
+
+export const traderV2 = endpoint({
+  path: '/v2/traders/:address',
+  summary: 'One trader: profile, balance, tier, weighted volume, top tags',
+  description:
+    'The at most 5 tags of the last 30 days are ranked by PnL, then volume. The category of a market that decides its weight in weighted_volume is, of the categories among its tags, the one of least weight; 1.7 where there is none.',
+  parameters: ParametersV2,
+  answer: AnswerV2,
+  problems: ['not_found'],
+  async run(call: Call, given) {
+    const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
+    const reading = readWindows(call, {
+      trader: given.address,
+      now: Math.floor(call.now() / 1000),
+      lengths: [WINDOW_SECONDS],
+      filter: given.series === undefined ? '' : `AND ${HAS_SERIES}`,
+      bound: { series: given.series ?? '' },
+    });
+    const [identity, { windows }, balances] = await Promise.all([
+      // Sums of a series do not see every fill.
+      readIdentity(call, given.address, given.series === undefined ? reading : undefined),
+      reading,
+      read(call, {
+        sql: BALANCE_SQL,
+        parameters: { trader: new Bytes(given.address) },
+        row: BalanceRow,
+      }),
+    ]);
+    const sums = (windows[0] ?? []).filter(({ tags }) => countsUnder(tags, given.tag));
+    return {
+      profile: profileV2({ ...identity, address: given.address }),
+      pusd_balance: safeInteger(newestOf(balances)?.balance ?? 0n),
+      taker_tier: identity.taker_tier,
+      taker_tier_name: tierName(identity),
+      top_tags: topTags(sums, TAGS_MAX_V2).map(tagV2),
+      weighted_volume:
+        identity.has_weighted_volume && !isRestricted
+          ? identity.weighted_volume_usd
+          : weightedUsd(sums),
+      last_trade_at: isoSecond(identity.last_trade_at),
+    };
+  },
+});
+
+/** A public profile can lack its tier: then, as without a profile, the tier is not synced. */
+function tierName(row: {
+  readonly taker_tier: number;
+  readonly taker_tier_name: string;
+  readonly has_weighted_volume: boolean;
+}): string {
+  const isSynced = row.taker_tier > 0 || row.taker_tier_name !== '' || row.has_weighted_volume;
+  return isSynced ? (TIER_NAMES[row.taker_tier] ?? '') : '';
+}
+
+const ActivityRow = rowOf({ newest: seconds('max(last_trade_at)') });
+
+const ACTIVITY_SQL = `
+SELECT ${ActivityRow.columns}
+FROM trader_activity
+WHERE trader = {trader:FixedString(20)}`;
+
+/** What the last days come to, with their newest fill; 0 where there is none. */
+type Recent = Promise<{ readonly newest: number }>;
+
+/**
+ * The newest fill is looked for in all time only where `recent`, which is being read, has none. Throws
+ * Problem 404 for an address without any fill and without a public profile.
+ */
+export async function readIdentity(call: Call, address: string, recent: Recent | undefined) {
+  const parameters = { trader: new Bytes(address) };
+  const [profiles, last_trade_at] = await Promise.all([
+    call.metadata.profiles([address]),
+    newestFill(call, parameters, recent),
+  ]);
+  const profile = profiles.get(address);
+  if (profile === undefined && last_trade_at === 0) {
+    const detail = `no trade of ${address} was ever seen`;
+    throw new Problem({ status: 404, error: 'not_found', detail });
+  }
+  return { ...(profile ?? NO_PROFILE), last_trade_at };
+}
+
+async function newestFill(call: Call, parameters: { trader: Bytes }, recent: Recent | undefined) {
+  const newest = (await recent)?.newest ?? 0;
+  if (newest > 0) return newest;
+  const [ever] = await read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
+  return ever?.newest ?? 0;
+}
