@@ -103,7 +103,9 @@ export function endpoint<
   Parameters extends z.ZodObject,
   Answer extends z.ZodObject,
   Body extends z.ZodType = z.ZodUndefined,
->(definition: Definition<Call, Parameters, Answer, Body>): Endpoint<Call> {
+>(
+  definition: Definition<Call, Parameters, Answer, Body>,
+): Endpoint<Call> & { readonly answer: Answer } {
   const { allowed, keep, run, ...described } = definition;
   const { answer: schema, list } = described;
 

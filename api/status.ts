@@ -71,17 +71,17 @@ const Status = z.object({
 });
 type Status = z.output<typeof Status>;
 
-export const STATUS_ENDPOINTS: readonly Endpoint<StatusCall>[] = [
-  endpoint({
-    path: '/v2/status',
-    summary: 'Age of the feed, blocks, analytics and leaderboards',
-    description: 'Read at most once a second, for all clients.',
-    parameters: z.object({}),
-    answer: Status,
-    problems: [],
-    run: ({ status }: StatusCall) => status(),
-  }),
-];
+export const status = endpoint({
+  path: '/v2/status',
+  summary: 'Age of the feed, blocks, analytics and leaderboards',
+  description: 'Read at most once a second, for all clients.',
+  parameters: z.object({}),
+  answer: Status,
+  problems: [],
+  run: ({ status }: StatusCall) => status(),
+});
+
+export const STATUS_ENDPOINTS: readonly Endpoint<StatusCall>[] = [status];
 
 /** Reads the status; calls within a second share one reading. */
 export function createStatus(options: {

@@ -79,7 +79,7 @@ const TierView = z.object({
     .meta({ description: '`include_orders` of a trader’s markets', examples: [true] }),
 });
 
-const me = endpoint({
+export const me = endpoint({
   path: '/v2/user/me',
   summary: 'The account of the key, and what it may do',
   description: "The account, the key of this request, and its tier's limits.",

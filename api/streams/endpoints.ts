@@ -72,7 +72,7 @@ const EndedSession = Session.extend({
     .meta({ description: 'events delivered; null if unknown', examples: [1234] }),
 });
 
-const listStreams = endpoint({
+export const listStreams = endpoint({
   method: 'get',
   path: '/streams',
   summary: 'List the streams of this account',
@@ -156,7 +156,7 @@ const deleteStream = endpoint({
   },
 });
 
-const listSessions = endpoint({
+export const listSessions = endpoint({
   method: 'get',
   path: '/sessions',
   summary: 'List the open event streams of this account',
@@ -181,7 +181,7 @@ const listSessions = endpoint({
   },
 });
 
-const listEndedSessions = endpoint({
+export const listEndedSessions = endpoint({
   method: 'get',
   path: '/sessions/history',
   summary: 'List the ended event streams of this account',

@@ -78,6 +78,18 @@ test('no file imports itself through others', () => {
   expect(unknown(cycles(), CYCLES)).toEqual([]);
 });
 
+test('the page takes nothing but types from the API', () => {
+  const wrong = files
+    .filter((file) => file.startsWith('api/web/'))
+    .flatMap((file) => {
+      const text = readFileSync(join(ROOT, file), 'utf8');
+      const values = text.matchAll(/^(?:import|export)\s(?!type\b)[^;]*?'(\.[^']+)'/gm);
+      return [...values].map((match) => [file, normalize(join(dirname(file), match[1] ?? ''))]);
+    })
+    .filter(([, imported]) => !imported?.startsWith('api/web/'));
+  expect(wrong).toEqual([]);
+});
+
 /** Prints the known violations that remain and returns the others. */
 function unknown(found: readonly string[], known: readonly string[]): readonly string[] {
   for (const one of found) if (known.includes(one)) console.log(`known: ${one}`);
