@@ -159,14 +159,27 @@ function flushLater(connection: FeedConnection): void {
 
 let latest: { readonly frames: readonly Buffer[]; readonly bytes: Buffer } | undefined;
 
-/** Most listeners get the same frames in a turn: the latest concatenation is used again. */
+/**
+ * All frames as one buffer: a view if they are adjacent in memory, as stored events are. Most live
+ * listeners get the same frames in a turn, so the latest copy is used again.
+ */
 function concatenated(frames: readonly Buffer[]): Buffer {
-  const [only] = frames;
-  if (frames.length === 1 && only !== undefined) return only;
+  const view = adjacent(frames);
+  if (view !== undefined) return view;
   const isSame =
     latest?.frames.length === frames.length && frames.every((one, n) => one === latest?.frames[n]);
   if (!isSame || latest === undefined) {
     latest = { frames: [...frames], bytes: Buffer.concat(frames) };
   }
   return latest.bytes;
+}
+
+function adjacent([first, ...others]: readonly Buffer[]): Buffer | undefined {
+  if (first === undefined || others.length === 0) return first;
+  let end = first.byteOffset + first.length;
+  for (const { buffer, byteOffset, length } of others) {
+    if (buffer !== first.buffer || byteOffset !== end) return undefined;
+    end += length;
+  }
+  return Buffer.from(first.buffer, first.byteOffset, end - first.byteOffset);
 }

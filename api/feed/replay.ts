@@ -83,7 +83,9 @@ export class Replay {
       if (held.length > 0) return held;
       const chunk = await this.#chunkAt(at + 1, head, reading);
       const first = chunk.events.findIndex((event) => event.sequence > at);
-      if (first !== -1) return chunk.events.slice(first, first + PAGE_EVENTS_MAX);
+      // Up to the end of the page, whose frames are one buffer.
+      const pageEnd = first - (first % PAGE_EVENTS_MAX) + PAGE_EVENTS_MAX;
+      if (first !== -1) return chunk.events.slice(first, pageEnd);
       const { firstSequence } = await streamState(this.#nats, this.#stream);
       const kept = this.#log.firstKept(firstSequence);
       at = kept > at + 1 ? kept - 1 : chunk.end;
@@ -202,19 +204,36 @@ export class Replay {
         const cursor = cursorOf(sequence, messageId);
         return { sequence, cursor, readable: readEvent(data, cursor, reading.format) };
       });
-    // One buffer for the whole chunk: hundreds of small ones would take more memory.
-    const frames = Buffer.concat(read.flatMap(({ readable }) => readable?.frame ?? []));
-    let to = 0;
-    const events = read.map(({ sequence, cursor, readable }): Offered => {
-      const from = to;
-      to += readable?.frame.length ?? 0;
-      const until = to;
-      const facts = readable === undefined || reading.isFiltered ? readable?.facts : FACTS_UNUSED;
-      return { sequence, cursor, facts, frame: () => frames.subarray(from, until) };
-    });
+    const events: Offered[] = [];
+    for (let n = 0; n < read.length; n += PAGE_EVENTS_MAX) {
+      events.push(...packed(read.slice(n, n + PAGE_EVENTS_MAX), reading));
+    }
+    const frameBytes = read.reduce((sum, { readable }) => sum + (readable?.frame.length ?? 0), 0);
     const perEvent = EVENT_BYTES + (reading.isFiltered ? FACTS_BYTES : 0);
-    return { end, events, bytes: 1 + frames.length + events.length * perEvent };
+    return { end, events, bytes: 1 + frameBytes + events.length * perEvent };
   }
+}
+
+type Read = {
+  readonly sequence: number;
+  readonly cursor: Cursor;
+  readonly readable: ReturnType<typeof readEvent>;
+};
+
+/**
+ * The frames of a page in one buffer, which is written as it is to a listener without a filter. A
+ * socket keeps the whole buffer in memory, so it must not be larger.
+ */
+function packed(page: readonly Read[], { isFiltered }: Reading): Offered[] {
+  const frames = Buffer.concat(page.flatMap(({ readable }) => readable?.frame ?? []));
+  let to = 0;
+  return page.map(({ sequence, cursor, readable }) => {
+    const from = to;
+    to += readable?.frame.length ?? 0;
+    const until = to;
+    const facts = readable === undefined || isFiltered ? readable?.facts : FACTS_UNUSED;
+    return { sequence, cursor, facts, frame: () => frames.subarray(from, until) };
+  });
 }
 
 function behindGap(sequence: number, firstAvailable: Cursor): Start {
