@@ -1,9 +1,8 @@
 /**
- * The devnet's metadata API: the paths of the Gamma API that Fillstream reads, for the markets on the
- * devnet's chain. Read-only, from memory. Wrong parameters return 400 and unknown wallets 404, both with JSON
- * bodies. Plain offsets end at OFFSET_MAX, as on the real service; keysets do not. Responses have Gamma's
- * shape, quirks included: lists as JSON strings, `closedTime` with a space and `+00`, events without tags
- * inside markets.
+ * The devnet's metadata API: the paths and parameters of the Gamma API that Fillstream reads, for the markets
+ * on the devnet's chain. Read-only, from memory. Wrong parameters return 400 and unknown wallets 404, both
+ * with JSON bodies. Responses have Gamma's shape, quirks included: lists as JSON strings, `closedTime` with a
+ * space and `+00`, events without tags inside markets.
  */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
@@ -13,7 +12,7 @@ import { z } from 'zod';
 import { EXCHANGE, ORACLE } from './contracts.ts';
 import { fairPrice, type Market, type MarketEvent, PRICE_UNIT } from './markets.ts';
 import { Random } from './random.ts';
-import { type Series, TAGS, type Tag, TOPICS, type Topic } from './topics.ts';
+import type { Series, Tag, Topic } from './topics.ts';
 import { type Profile, profileOf } from './traders.ts';
 import type { World } from './world.ts';
 
@@ -30,14 +29,13 @@ type GammaOptions = {
 
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 500;
-const OFFSET_MAX = 2_000;
-const ADDRESSES_MAX = 500;
+const ITEMS_MAX = 500;
 
 /** `?a=1&a=2` and `?a=1,2` mean the same. */
 const List = z
   .union([z.string(), z.array(z.string())])
   .transform((value) => [value].flat().flatMap((part) => part.split(',')))
-  .pipe(z.array(z.string().min(1)).max(ADDRESSES_MAX))
+  .pipe(z.array(z.string().min(1)).max(ITEMS_MAX))
   .optional();
 const Flag = z
   .enum(['true', 'false'])
@@ -47,29 +45,32 @@ const Address = z
   .string()
   .regex(/^0x[0-9a-fA-F]{40}$/)
   .transform((text) => text.toLowerCase() as Hex);
+const Limit = z.coerce.number().int().min(1).max(LIMIT_MAX).default(LIMIT_DEFAULT);
 
-const Filter = z.object({
-  id: List,
-  slug: List,
+const Markets = z.object({
   clob_token_ids: List,
   condition_ids: List,
-  tag_id: List,
-  tag_slug: List,
-  series_slug: List,
   closed: Flag,
   include_tag: Flag,
+  limit: Limit,
+});
+const MarketPage = z.object({
   order: z.literal('id').optional(),
   ascending: Flag,
-  limit: z.coerce.number().int().min(1).max(LIMIT_MAX).default(LIMIT_DEFAULT),
-});
-const Offset = z.object({ offset: z.coerce.number().int().min(0).max(OFFSET_MAX).default(0) });
-const Cursor = z.object({
   after_cursor: z
     .string()
     .transform((text) => Buffer.from(text, 'base64url').toString())
     .pipe(z.string().regex(/^\d+$/))
     .transform(Number)
     .optional(),
+});
+const Events = z.object({ id: List, closed: Flag, limit: Limit });
+const OneProfile = z.object({ address: Address });
+const Profiles = z.object({
+  addresses: z
+    .string()
+    .transform((text) => text.split(','))
+    .pipe(z.array(Address).max(ITEMS_MAX)),
 });
 
 /** Starts the API on loopback. */
@@ -79,17 +80,6 @@ export async function startGamma(options: GammaOptions): Promise<Gamma> {
   app.disable('etag');
   addMarkets(app, options);
   addProfiles(app, options);
-  app.get('/tags', (request, response) => {
-    response.json(page(TAGS.map(tagJson), request.query));
-  });
-  app.get('/series', (request, response) => {
-    const series = TOPICS.flatMap((topic) => topic.series ?? []);
-    response.json(page(series.map(seriesJson), request.query));
-  });
-  app.get('/health', (_, response) => {
-    const { listed, resolved } = options.world;
-    response.json({ status: 'ok', markets: listed.size, resolved: resolved.size });
-  });
   app.use((_: Request, response: Response) => {
     response.status(404).json({ type: 'not found error', error: 'not found' });
   });
@@ -112,36 +102,53 @@ function addMarkets(app: express.Express, { world, now }: GammaOptions): void {
     closed: world.resolved.has(market.conditionId),
     now: Math.floor(now() / 1000),
   });
-  const search = (filter: z.infer<typeof Filter>) => filterMarkets(world, filter);
+  const json = (markets: readonly Market[], includeTags = false) =>
+    markets.map((market) => marketJson(market, stateOf(market), includeTags));
   app.get('/markets', (request, response) => {
-    const filter = Filter.parse(request.query);
-    const { offset } = Offset.parse(request.query);
-    const markets = search(filter).slice(offset, offset + filter.limit);
-    response.json(markets.map((one) => marketJson(one, stateOf(one), filter.include_tag ?? false)));
+    const filter = Markets.parse(request.query);
+    const found = marketsOf(world, filter).slice(0, filter.limit);
+    response.json(json(found, filter.include_tag));
   });
   app.get('/markets/keyset', (request, response) => {
-    const filter = Filter.parse(request.query);
-    const { markets, next_cursor } = keyset(search(filter), (one) => one.id, filter, request.query);
-    response.json({
-      markets: markets.map((one) => marketJson(one, stateOf(one), filter.include_tag ?? false)),
-      ...next_cursor,
-    });
+    const filter = Markets.parse(request.query);
+    const { order, ascending = true, after_cursor: after } = MarketPage.parse(request.query);
+    const isDescending = order !== undefined && !ascending;
+    const all = marketsOf(world, filter);
+    const rest = (isDescending ? all.toReversed() : all).filter(
+      ({ id }) => after === undefined || (isDescending ? id < after : id > after),
+    );
+    const markets = rest.slice(0, filter.limit);
+    const last = rest.length > filter.limit ? markets.at(-1) : undefined;
+    const next = last && { next_cursor: Buffer.from(String(last.id)).toString('base64url') };
+    response.json({ markets: json(markets, filter.include_tag), ...next });
   });
   app.get('/events', (request, response) => {
-    const filter = Filter.parse(request.query);
-    const { offset } = Offset.parse(request.query);
-    const events = eventsOf(world, filter).slice(offset, offset + filter.limit);
-    response.json(events.map((markets) => eventJson(markets, stateOf)));
+    const { id, closed, limit } = Events.parse(request.query);
+    const groups = Map.groupBy(marketsOf(world, { closed }), (market) => market.event.id);
+    const events = [...groups]
+      .filter(([eventId]) => id === undefined || id.includes(String(eventId)))
+      .sort(([a], [b]) => a - b)
+      .slice(0, limit);
+    response.json(events.map(([, markets]) => eventJson(markets, stateOf)));
   });
-  app.get('/events/keyset', (request, response) => {
-    const filter = Filter.parse(request.query);
-    const all = eventsOf(world, filter);
-    const found = keyset(all, (one) => one[0]?.event.id ?? 0, filter, request.query);
-    response.json({
-      events: found.markets.map((markets) => eventJson(markets, stateOf)),
-      ...found.next_cursor,
-    });
-  });
+}
+
+/** Markets that match every given filter, ordered by id. */
+function marketsOf(
+  world: World,
+  filter: Pick<Partial<z.infer<typeof Markets>>, 'clob_token_ids' | 'condition_ids' | 'closed'>,
+): readonly Market[] {
+  const { clob_token_ids: tokens, condition_ids: conditions, closed } = filter;
+  const wantedTokens = new Set(tokens);
+  const wantedConditions = new Set(conditions?.map((id) => id.toLowerCase()));
+  return [...world.listed.values()]
+    .filter(
+      ({ conditionId, tokenIds }) =>
+        (tokens === undefined || tokenIds.some((id) => wantedTokens.has(String(id)))) &&
+        (conditions === undefined || wantedConditions.has(conditionId)) &&
+        (closed === undefined || world.resolved.has(conditionId) === closed),
+    )
+    .sort((a, b) => a.id - b.id);
 }
 
 function addProfiles(app: express.Express, { world, seed }: GammaOptions): void {
@@ -150,99 +157,22 @@ function addProfiles(app: express.Express, { world, seed }: GammaOptions): void 
     const profile = profileOf(seed, trader, index);
     if (profile !== undefined) profiles.set(trader.address, profile);
   }
-  const One = z.object({ address: Address });
-  const Many = z.object({ addresses: z.array(Address).min(1).max(ADDRESSES_MAX) });
-  const find = (addresses: readonly Hex[]) =>
-    addresses.flatMap((address) => profiles.get(address) ?? []);
   app.get('/public-profile', (request, response) => {
-    const profile = profiles.get(One.parse(request.query).address);
-    if (profile === undefined) {
-      response.status(404).json({ type: 'not found error', error: 'profile not found' });
-    } else {
-      response.json(profile);
-    }
+    const profile = profiles.get(OneProfile.parse(request.query).address);
+    if (profile !== undefined) response.json(profile);
+    else response.status(404).json({ type: 'not found error', error: 'profile not found' });
   });
   app.get('/public-profiles', (request, response) => {
-    const { address, addresses } = request.query;
-    response.json(
-      find(Many.parse({ addresses: List.parse(addresses ?? address) ?? [] }).addresses),
-    );
+    const { addresses } = Profiles.parse(request.query);
+    response.json(addresses.flatMap((address) => profiles.get(address) ?? []));
   });
-  app.post('/public-profiles', express.json({ limit: '1mb' }), (request, response) => {
-    response.json(find(Many.parse(request.body).addresses));
-  });
-}
-
-/** Markets that match every filter, ordered by id. */
-function filterMarkets(world: World, filter: z.infer<typeof Filter>): readonly Market[] {
-  const accepts: ((market: Market) => boolean)[] = [];
-  const within = (values: readonly string[] | undefined, of: (market: Market) => string[]) => {
-    if (values === undefined) return;
-    const wanted = new Set(values);
-    accepts.push((market) => of(market).some((value) => wanted.has(value)));
-  };
-  within(filter.id, (market) => [String(market.id)]);
-  within(filter.slug, (market) => [market.slug]);
-  within(
-    filter.condition_ids?.map((id) => id.toLowerCase()),
-    (market) => [market.conditionId],
-  );
-  within(filter.clob_token_ids, (market) => market.tokenIds.map(String));
-  within(filter.tag_id, (market) => market.event.topic.tags.map((tag) => tag.id));
-  within(filter.tag_slug, (market) => market.event.topic.tags.map((tag) => tag.slug));
-  within(filter.series_slug, (market) => [market.event.topic.series?.slug ?? '']);
-  const { closed } = filter;
-  if (closed !== undefined) {
-    accepts.push((market) => world.resolved.has(market.conditionId) === closed);
-  }
-  return [...world.listed.values()]
-    .filter((market) => accepts.every((accept) => accept(market)))
-    .sort((a, b) => a.id - b.id);
-}
-
-/** Matching markets grouped by event, ordered by its id; filters on id or slug apply to the event. */
-function eventsOf(world: World, filter: z.infer<typeof Filter>): readonly (readonly Market[])[] {
-  const { id, slug, ...rest } = filter;
-  const groups = Map.groupBy(filterMarkets(world, rest), (market) => market.event.id);
-  return [...groups.values()]
-    .filter(([first]) => id === undefined || id.includes(String(first?.event.id)))
-    .filter(([first]) => slug === undefined || slug.includes(first?.event.slug ?? ''))
-    .sort((a, b) => (a[0]?.event.id ?? 0) - (b[0]?.event.id ?? 0));
-}
-
-/** The part of a list sorted by id that follows the cursor; no next cursor at the end. */
-function keyset<T>(
-  sorted: readonly T[],
-  idOf: (one: T) => number,
-  { limit, order, ascending = true }: Pick<z.infer<typeof Filter>, 'limit' | 'order' | 'ascending'>,
-  query: unknown,
-) {
-  const { after_cursor: after } = Cursor.parse(query);
-  const isDescending = order !== undefined && !ascending;
-  const isAfter = (id: number) => after === undefined || (isDescending ? id < after : id > after);
-  const rest = (isDescending ? sorted.toReversed() : sorted).filter((one) => isAfter(idOf(one)));
-  const markets = rest.slice(0, limit);
-  const last = markets.at(-1);
-  const more = rest.length > limit && last !== undefined;
-  const next = more ? { next_cursor: Buffer.from(String(idOf(last))).toString('base64url') } : {};
-  return { markets, next_cursor: next };
-}
-
-function page<T>(all: readonly T[], query: unknown): readonly T[] {
-  const { offset } = Offset.parse(query);
-  const { limit } = Filter.pick({ limit: true }).parse(query);
-  return all.slice(offset, offset + limit);
 }
 
 function refuse(error: unknown, _: Request, response: Response, next: NextFunction): void {
-  if (response.headersSent) {
-    next(error);
-  } else if (error instanceof z.ZodError) {
+  if (error instanceof z.ZodError) {
     const [issue] = error.issues;
-    const where = issue?.path.join('.') ?? '';
-    response.status(400).json({ type: 'validation error', error: `${where}: ${issue?.message}` });
-  } else if (error instanceof SyntaxError) {
-    response.status(400).json({ type: 'validation error', error: 'the body is not JSON' });
+    const message = `${issue?.path.join('.') ?? ''}: ${issue?.message}`;
+    response.status(400).json({ type: 'validation error', error: message });
   } else {
     next(error);
   }

@@ -81,9 +81,6 @@ const TAG_SLUGS = Object.keys(LABELS) as readonly TagSlug[];
 const TAG_ID_FIRST = 100_001;
 const SERIES_ID_FIRST = 10_001;
 
-/** All tags that occur. */
-export const TAGS: readonly Tag[] = TAG_SLUGS.map(tag);
-
 /** All topics, in a fixed order: a topic's index is part of its markets' ids. */
 export const TOPICS: readonly Topic[] = [
   game('nba', 'NBA', ['sports', 'games', 'basketball', 'nba'], 4, 7),
