@@ -1,6 +1,6 @@
 /**
- * Metrics and readiness of a process, on a port apart from any public one: Prometheus text on /metrics,
- * /healthz (alive), /readyz (503 with the reasons while it is not ready). Loopback or an inner network
+ * Metrics and readiness of a process, on a port separate from any public one: Prometheus text on /metrics,
+ * /healthz (alive), /readyz (503 with the reasons while it is not ready). For loopback or an internal network
  * only.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
@@ -10,7 +10,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 /** Why a process is not ready, by part; empty when it is. */
 export type Reasons = Readonly<Record<string, string>>;
 
-/** A registry with the process's own metrics (event-loop delay, memory) under its name. */
+/** A registry with Node's metrics (event-loop delay, memory), labelled with the process's name. */
 export function createRegistry(process: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ process });
@@ -18,7 +18,7 @@ export function createRegistry(process: string): Registry {
   return registry;
 }
 
-/** Serves the registry; resolves with the port. `port` 0 takes a free one. */
+/** Serves the registry and resolves with the port. `port` 0 means any free port. */
 export async function serveMetrics(options: {
   readonly registry: Registry;
   readonly host: string;

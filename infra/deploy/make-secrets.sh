@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes random passwords for the compose files, once, in infra/deploy/secrets (never in the repository).
+# Creates random passwords for the compose files, once, in infra/deploy/secrets (never committed).
 set -eu
 cd "$(dirname "$0")"
-[ -e secrets ] && { echo "infra/deploy/secrets exists: nothing was changed"; exit 0; }
+[ -e secrets ] && { echo "infra/deploy/secrets already exists, nothing changed"; exit 0; }
 umask 077
 mkdir secrets
 random() { head -c 32 /dev/urandom | base64 | tr -d '/+=\n' | cut -c 1-40; }
@@ -16,7 +16,7 @@ printf 'http://default:%s@clickhouse-1-1:8123' "$clickhouse" > secrets/clickhous
 printf '%s' "$analyst" > secrets/analyst-password
 sha=$(printf '%s' "$analyst" | sha256sum | cut -d ' ' -f 1)
 printf 'CLICKHOUSE_PASSWORD=%s\nANALYST_PASSWORD_SHA256=%s\n' "$clickhouse" "$sha" > secrets/clickhouse.env
-# The containers' users are not yours: files are readable inside, the directory is closed.
+# The containers' users differ from yours: the files are readable, the directory is closed.
 chmod 644 secrets/*
 chmod 700 secrets
-echo "made infra/deploy/secrets; the analyst's password is in infra/deploy/secrets/analyst-password"
+echo "created infra/deploy/secrets; the analyst's password is in infra/deploy/secrets/analyst-password"
