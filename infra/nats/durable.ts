@@ -67,32 +67,50 @@ async function* batches(
   signal: AbortSignal,
 ): AsyncGenerator<DurableBatch> {
   const consumer = await answered(nats, stream, () => nats.js.consumers.get(stream, name));
+  // Bounded by the consumer's max_ack_pending.
+  const waiting: JsMsg[] = [];
+  let isOver = false;
+  let wake: () => void = () => undefined;
   const messages = await answered(nats, stream, () =>
-    consumer.consume({ max_messages: BATCH_MESSAGES_MAX, idle_heartbeat: HEARTBEAT_MS }),
+    consumer.consume({
+      max_messages: BATCH_MESSAGES_MAX,
+      idle_heartbeat: HEARTBEAT_MS,
+      callback: (message) => {
+        waiting.push(message);
+        wake();
+      },
+    }),
   );
-  const stop = () => messages.stop();
+  const stop = () => {
+    isOver = true;
+    messages.stop();
+    wake();
+  };
   signal.addEventListener('abort', stop);
-  try {
+  void messages.closed().then(stop);
+  void (async () => {
     // The consumer is gone: a rebuilt server, or somebody deleted it.
-    (async () => {
-      for await (const { type } of messages.status()) {
-        if (type === 'consumer_not_found' || type === 'consumer_deleted') stop();
+    for await (const { type } of messages.status()) {
+      if (type === 'consumer_not_found' || type === 'consumer_deleted') stop();
+    }
+  })();
+  try {
+    while (!isOver && !signal.aborted) {
+      if (waiting.length === 0) {
+        await new Promise<void>((resolve) => {
+          wake = resolve;
+        });
+        continue;
       }
-    })();
-    let batch: JsMsg[] = [];
-    for await (const message of messages) {
-      if (batch.length === 0 && messages.getPending() < BATCH_MESSAGES_MAX / 2) {
+      if (waiting.length < BATCH_MESSAGES_MAX / 2) {
         await delay(GATHER_MS, undefined, { signal }).catch(() => undefined);
       }
-      batch.push(message);
-      if (messages.getPending() > 0 && batch.length < BATCH_MESSAGES_MAX) continue;
       if (signal.aborted) return;
-      yield batchOf(batch);
-      batch = [];
+      yield batchOf(waiting.splice(0, BATCH_MESSAGES_MAX));
     }
   } finally {
     signal.removeEventListener('abort', stop);
-    messages.stop();
+    stop();
   }
 }
 

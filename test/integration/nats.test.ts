@@ -17,6 +17,7 @@ import {
   StreamMissingError,
   streamState,
 } from '../../infra/nats/connection.ts';
+import { durableBatches } from '../../infra/nats/durable.ts';
 import { KvConflictError, type KvEvent, openKv } from '../../infra/nats/kv.ts';
 import {
   firstMessageAtOrAfter,
@@ -145,6 +146,30 @@ describe('tail', () => {
     }
     expect(next).toBe(count + 1);
     expect(largest).toBeLessThanOrEqual(8_192);
+  });
+});
+
+describe('durableBatches', () => {
+  test('delivers a burst to its end without waiting for more, and continues after the acknowledged', async () => {
+    await ensureStream(nats, { name: 'burst', subjects: ['burst.>'] });
+    const publish = (count: number) =>
+      Promise.all(Array.from({ length: count }, () => nats.js.publish('burst.x', '')));
+    await publish(7_000);
+    const read = async (until: number) => {
+      const sequences: number[] = [];
+      const stop = new AbortController();
+      const options = { stream: 'burst', name: 'reader', signal: stop.signal };
+      for await (const batch of durableBatches(nats, options)) {
+        sequences.push(...batch.messages.map(({ sequence }) => sequence));
+        batch.acknowledge();
+        await nats.connection.flush();
+        if (batch.reached === until) stop.abort();
+      }
+      return sequences;
+    };
+    expect(await read(7_000)).toEqual(Array.from({ length: 7_000 }, (_, index) => index + 1));
+    await publish(2);
+    expect(await read(7_002)).toEqual([7_001, 7_002]);
   });
 });
 
