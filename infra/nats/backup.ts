@@ -1,7 +1,8 @@
-// Copies of whole streams as files, by JetStream's own snapshots: the server packs a stream while it
-// goes on, and unpacks it somewhere else with the same sequences, times and ids. So positions of the
-// feed and the projector's checkpoint stay good. One file holds the chunks as they came, beside it is
-// what the server said of the stream.
+/**
+ * Saves whole streams to files and restores them, through JetStream's own snapshots: sequences, times and
+ * headers stay the same, so cursors of the feed and the projector's checkpoint stay valid. `.snapshot` holds the
+ * chunks as the server sent them, `.json` the stream's configuration and state.
+ */
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { createInbox } from '@nats-io/transport-node';
 import { z } from 'zod';
@@ -9,7 +10,7 @@ import { type Nats, StreamMissingError } from './connection.ts';
 
 const CHUNK_BYTES = 128 * 1_024;
 const REQUEST_MS_MAX = 10_000;
-/** A server packs a large stream before it sends the first chunk. */
+/** The server packs a large stream before it sends the first chunk. */
 const CHUNK_MS_MAX = 120_000;
 
 const ApiError = z.object({ code: z.int(), err_code: z.int(), description: z.string() });
@@ -18,14 +19,14 @@ const Snapshot = z.object({ error: ApiError.optional(), ...Described.partial().s
 const Restore = z.object({ error: ApiError.optional(), deliver_subject: z.string().optional() });
 const Restored = z.object({ error: ApiError.optional() });
 
-/** The server did not pack or unpack the stream. */
+/** The server did not save or restore the stream. */
 export class StreamCopyError extends Error {
   override readonly name = 'StreamCopyError';
 }
 
 const STREAM_NOT_FOUND = 10_059;
 
-/** Names of all streams, buckets included. */
+/** Names of all streams, including buckets. */
 export async function streamNames(nats: Nats): Promise<string[]> {
   const names: string[] = [];
   for await (const name of nats.jsm.streams.names()) names.push(name);
@@ -46,7 +47,7 @@ export async function saveStream(nats: Nats, stream: string, path: string): Prom
   const { error, ...described } = Snapshot.parse(answer.json());
   if (error !== undefined) {
     if (error.err_code === STREAM_NOT_FOUND) throw new StreamMissingError(stream);
-    throw new StreamCopyError(`${stream} was not packed: ${error.description}`);
+    throw new StreamCopyError(`${stream} was not saved: ${error.description}`);
   }
   await writeFile(`${path}.json`, JSON.stringify(Described.parse(described), null, 2));
   const file = await open(`${path}.snapshot`, 'wx');
@@ -54,11 +55,11 @@ export async function saveStream(nats: Nats, stream: string, path: string): Prom
   try {
     for await (const chunk of chunks) {
       const { code } = chunk.headers ?? { code: 0 };
-      if (code >= 400) throw new StreamCopyError(`${stream} was not sent to its end: ${code}`);
+      if (code >= 400) throw new StreamCopyError(`${stream} was not sent completely: ${code}`);
       if (chunk.data.length === 0) break;
       await file.write(chunk.data);
       bytes += chunk.data.length;
-      // The server sends a window of chunks and waits for these.
+      // The server sends a window of chunks and waits for acknowledgements.
       chunk.respond();
     }
     await file.sync();
@@ -69,7 +70,7 @@ export async function saveStream(nats: Nats, stream: string, path: string): Prom
   return bytes;
 }
 
-/** Makes a stream from what `saveStream` wrote. Throws StreamCopyError where it exists already. */
+/** Restores what `saveStream` wrote. Throws StreamCopyError if the stream exists already. */
 export async function restoreStream(nats: Nats, stream: string, path: string): Promise<number> {
   const { connection, js } = nats;
   const described = Described.parse(JSON.parse(await readFile(`${path}.json`, 'utf8')));

@@ -1,10 +1,12 @@
-// The connection to NATS JetStream and what a process must know before it reads or writes:
-// where it is, how to be let in, and one error class for an absent server. Streams, publishing, tailing,
-// finite reads and key-value buckets build on this file (streams.ts, publisher.ts,
-// reader.ts, read.ts, kv.ts); nothing else in the repository imports the client library.
-// It deliberately does not log: status changes go to the caller's onStatus.
+/**
+ * The connection to NATS: TLS, reconnecting, leaving a server that is cut off from its cluster, requests
+ * about streams, and the errors that they may throw. Only infra/nats imports the client library. Nothing
+ * here logs: status changes go to the caller's `onStatus`.
+ */
 import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import {
   JetStreamApiError,
   type JetStreamClient,
@@ -20,21 +22,19 @@ import {
   type Status,
 } from '@nats-io/transport-node';
 import type { NatsConfig } from '../config.ts';
-import { leaveLonelyServers } from './quorum.ts';
-import { identityCheck, isTlsRefusal } from './tls.ts';
 
-/** What the connection reports: library states without its periodic pings. */
+/** Status changes of the library, without its periodic pings. */
 export type NatsStatus = Exclude<Status, { type: 'ping' }>;
 
 export type NatsStatusListener = (status: NatsStatus) => void;
 
-/** One connection, its JetStream clients, and whether the server can be reached right now. */
+/** A connection and its JetStream clients. */
 export type Nats = {
   readonly connection: NatsConnection;
   readonly js: JetStreamClient;
   readonly jsm: JetStreamManager;
   readonly connected: boolean;
-  /** Whether its user would rather wait for a server than fail. */
+  /** Whether to wait for a server rather than fail. */
   readonly isPatient: boolean;
   /** Adds a listener for status changes; call the returned function to remove it. */
   onStatus(listener: NatsStatusListener): () => void;
@@ -42,26 +42,26 @@ export type Nats = {
 };
 
 export type NatsOptions = {
-  /** One url or several, separated by commas: `nats://a:4222,nats://b:4222`. */
+  /** One or several comma-separated URLs: `nats://a:4222,nats://b:4222`. */
   readonly url: string;
   /** Shown in the server's connection list. */
   readonly name: string;
   readonly user?: string;
   readonly password?: string;
-  /** Token authentication; excludes user and password. */
+  /** Used instead of user and password. */
   readonly token?: string;
-  /** Path of a credentials file (JWT and seed), as `nsc` writes it. */
+  /** Path of a credentials file (JWT and seed) written by `nsc`. */
   readonly credentialsFile?: string;
-  /** Paths or PEM text, as node's TLS takes them; `{}` asks for TLS with the system's roots. */
+  /** `{}` requires TLS with the system's root certificates. */
   readonly tls?: NodeConnectionOptions['tls'];
   readonly onStatus?: NatsStatusListener;
-  /** Waits for the first server, the default; a command would rather fail. */
+  /** Waits for the first server (default); otherwise fails. */
   readonly isPatient?: boolean;
-  /** Called when no server is there at the start, and every 10 s as long as that is so. */
+  /** Called when no server can be reached at startup, at most every 10 s. */
   readonly onWait?: (error: NatsUnavailableError) => void;
 };
 
-/** Where NATS is and how to be let in, as every process reads it from its configuration. */
+/** Connection options from a process's configuration. */
 export function natsOptions(config: NatsConfig): Omit<NatsOptions, 'name'> {
   const { NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS } = config;
   const { NATS_TLS_CA: caFile, NATS_TLS_CERT: certFile, NATS_TLS_KEY: keyFile } = config;
@@ -76,18 +76,20 @@ export function natsOptions(config: NatsConfig): Omit<NatsOptions, 'name'> {
     ...(NATS_PASSWORD === undefined ? {} : { password: NATS_PASSWORD }),
     ...(NATS_TOKEN === undefined ? {} : { token: NATS_TOKEN }),
     ...(NATS_CREDS === undefined ? {} : { credentialsFile: NATS_CREDS }),
-    // A tls:// URL asks for TLS with the system's roots.
+    // A tls:// URL requires TLS with the system's root certificates.
     ...(Object.keys(tls).length > 0 || config.NATS_URL.startsWith('tls:') ? { tls } : {}),
   };
 }
 
-/** The server cannot answer now: no connection, no responders, no leader, or a timeout.
- *  Whether a write happened is unknown. Retrying later is right. */
+/**
+ * The server cannot answer now: no connection, no responders, no leader, or a timeout. A write may or may
+ * not have happened; retrying later is right.
+ */
 export class NatsUnavailableError extends Error {
   override readonly name = 'NatsUnavailableError';
 }
 
-/** The server does not accept the credentials, or one does not trust the other's certificate. */
+/** The server rejects the credentials, or one side does not trust the other's certificate. */
 export class NatsRefusedError extends Error {
   override readonly name = 'NatsRefusedError';
 }
@@ -104,13 +106,13 @@ const RECONNECT_WAIT_MS = 200;
 const PING_INTERVAL_MS = 2_000;
 const PINGS_OUT_MAX = 2;
 const CONNECT_MS_MAX = 10_000;
-const TOLD_EVERY_MS = 10_000;
+const REPORT_EVERY_MS = 10_000;
 
 /**
- * Connects and stays connected: waits for the first server and never gives up after it.
+ * Connects, and reconnects for as long as the connection is not closed.
  *
- * Throws NatsRefusedError when the server refuses the credentials or TLS fails for want of trust,
- * NatsUnavailableError when there is no server and it must not wait; else only wrong options reject.
+ * Throws NatsRefusedError when the server rejects the credentials or TLS fails for lack of trust, and
+ * NatsUnavailableError when no server can be reached and `isPatient` is false.
  */
 export async function connectNats(options: NatsOptions): Promise<Nats> {
   const servers = options.url.split(',').map((url) => url.trim());
@@ -184,15 +186,14 @@ function stateOf(state: { first_seq: number; last_seq: number; messages: number 
   };
 }
 
-/** Longer than a cluster takes for a new leader that has read its log, or for one to notice that it is none. */
+/** Longer than a new leader takes to read its log, or a deposed one to notice. */
 const DOUBT_MS = 15_000;
 const doubts = new WeakMap<Nats, Map<string, number>>();
 
 /**
- * As streamState, for a reader that knows the stream to have held `sequence`. Where a stream has
- * several copies, a leader that was just cut off or just elected may answer for a moment with an
- * earlier end. So one that seems to end before `sequence` is believed only after it has said so for
- * DOUBT_MS; until then this throws NatsUnavailableError.
+ * Like streamState, for a caller that knows the stream to have held `sequence`. In a cluster, a leader
+ * that was just cut off or just elected may briefly report an earlier end. Such an end is believed only
+ * after it was reported for DOUBT_MS; until then this throws NatsUnavailableError.
  */
 export async function streamStateBeyond(
   nats: Nats,
@@ -210,22 +211,22 @@ export async function streamStateBeyond(
   doubts.set(nats, since.set(stream, doubtedAt));
   if (now - doubtedAt >= DOUBT_MS) return stateOf(state);
   throw new NatsUnavailableError(
-    `${stream} seems to end at ${state.last_seq}, before ${sequence}: asking again`,
+    `${stream} seems to end at ${state.last_seq}, before ${sequence}: retrying`,
   );
 }
 
 /**
- * Makes one request about a stream and gives its failure one of this file's classes.
+ * Makes one request about a stream and maps its failure to this file's error classes.
  *
  * Throws NatsUnavailableError at once while disconnected, and when the connection breaks before
  * the answer: the library would wait for its timeout of 5 s.
  */
 export async function answered<T>(nats: Nats, stream: string, call: () => Promise<T>): Promise<T> {
-  if (!nats.connected) throw new NatsUnavailableError(`not connected; asked about ${stream}`);
+  if (!nats.connected) throw new NatsUnavailableError(`not connected; request about ${stream}`);
   const broken = Promise.withResolvers<never>();
   const removeListener = nats.onStatus(({ type }) => {
     if (type !== 'disconnect' && type !== 'close') return;
-    broken.reject(new NatsUnavailableError(`the connection broke; asked about ${stream}`));
+    broken.reject(new NatsUnavailableError(`the connection broke; request about ${stream}`));
   });
   try {
     return await Promise.race([call(), broken.promise]);
@@ -237,10 +238,10 @@ export async function answered<T>(nats: Nats, stream: string, call: () => Promis
 }
 
 const STREAM_NOT_FOUND = 10059;
-/** A cluster that is starting knows too few servers for the copies asked for. */
+/** A starting cluster knows fewer servers than the stream needs replicas. */
 const NO_SUITABLE_PEERS = 10005;
 
-/** Maps an error of the client library to this file's classes; any other stays itself. */
+/** Maps errors of the client library to this file's classes and returns all others unchanged. */
 function classified(error: unknown, stream: string): unknown {
   if (error instanceof JetStreamApiError) {
     if (error.code === STREAM_NOT_FOUND) return new StreamMissingError(stream, { cause: error });
@@ -254,7 +255,7 @@ function classified(error: unknown, stream: string): unknown {
     error instanceof errors.TimeoutError ||
     error instanceof errors.NoRespondersError ||
     error instanceof errors.RequestError ||
-    // A publish for whose subject nobody answers: its own class is not exported.
+    // A publish to a subject without responders: its own class is not exported.
     (error instanceof Error && error.cause instanceof errors.RequestError) ||
     error instanceof errors.ConnectionError ||
     error instanceof errors.ClosedConnectionError ||
@@ -264,18 +265,18 @@ function classified(error: unknown, stream: string): unknown {
     : error;
 }
 
-/** Waits here and not in the library, which would wait without a word for who does not trust it. */
+/** Retries here because the library would retry silently even where trust is missing. */
 async function firstConnection(
   wanted: NodeConnectionOptions,
   { isPatient = true, onWait = () => undefined }: NatsOptions,
 ): Promise<NatsConnection> {
-  for (let toldAt = Number.NEGATIVE_INFINITY; ; await delay(RECONNECT_WAIT_MS)) {
+  for (let reportedAt = Number.NEGATIVE_INFINITY; ; await delay(RECONNECT_WAIT_MS)) {
     try {
       return await connectWith(wanted);
     } catch (error) {
       if (!isPatient || !(error instanceof NatsUnavailableError)) throw error;
-      if (performance.now() - toldAt < TOLD_EVERY_MS) continue;
-      toldAt = performance.now();
+      if (performance.now() - reportedAt < REPORT_EVERY_MS) continue;
+      reportedAt = performance.now();
       onWait(error);
     }
   }
@@ -283,15 +284,15 @@ async function firstConnection(
 
 async function connectWith(options: NodeConnectionOptions): Promise<NatsConnection> {
   const limit = new AbortController();
-  // A server that wants a client certificate and gets none leaves the library waiting for ever.
+  // The library waits for ever for a server that requires a client certificate and gets none.
   const late = delay(CONNECT_MS_MAX, undefined, { signal: limit.signal }).then(() => {
-    throw new NatsUnavailableError('NATS does not answer: does it want a client certificate?');
+    throw new NatsUnavailableError('NATS does not answer: does it require a client certificate?');
   });
   try {
     return await Promise.race([connect(options), late]);
   } catch (error) {
     if (error instanceof errors.AuthorizationError) {
-      throw new NatsRefusedError('NATS refused the credentials', { cause: error });
+      throw new NatsRefusedError('NATS rejected the credentials', { cause: error });
     }
     const cause = error instanceof Error ? (error.cause ?? error) : error;
     if (isTlsRefusal(cause)) {
@@ -307,5 +308,73 @@ async function connectWith(options: NodeConnectionOptions): Promise<NatsConnecti
   } finally {
     late.catch(() => undefined);
     limit.abort();
+  }
+}
+
+/** The name that Node checks where the library passes none, which it does for addresses. */
+const NO_NAME = 'localhost';
+
+/**
+ * Checks a server's certificate: for its name, or, where the server is reached by address, for one of the
+ * addresses of `urls`, because the library does not say which one it reached.
+ */
+function identityCheck(
+  urls: readonly string[],
+): (name: string, certificate: PeerCertificate) => Error | undefined {
+  const addresses = urls
+    .map((url) => new URL(url).hostname.replaceAll(/[[\]]/g, ''))
+    .filter((host) => isIP(host) !== 0);
+  return (name, certificate) => {
+    const error = checkServerIdentity(name, certificate);
+    if (error === undefined || name !== NO_NAME) return error;
+    const isKnown = (address: string) => checkServerIdentity(address, certificate) === undefined;
+    return addresses.some(isKnown) ? undefined : error;
+  };
+}
+
+/** Whether TLS failed for a reason that retrying does not change: missing trust, or wrong files. */
+function isTlsRefusal(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false;
+  const code = 'code' in error ? String(error.code) : '';
+  return /^(ERR_TLS|ERR_SSL|ERR_OSSL|CERT_|UNABLE_TO|SELF_SIGNED|DEPTH_ZERO)/.test(code);
+}
+
+const LEADER_CHECK_MS = 2_000;
+const LEADER_ANSWER_MS_MAX = 1_500;
+/** Longer than an election takes, which is no reason to leave. */
+const LEADERLESS_CHECKS_MAX = 4;
+
+/**
+ * Leaves a server that is cut off from its cluster. Such a server keeps its connections and answers pings,
+ * but JetStream on it has no leader and stores nothing, until the network is repaired.
+ */
+function leaveLonelyServers(connection: NatsConnection, apiPrefix: string): void {
+  let failures = 0;
+  let isChecking = false;
+  const timer = setInterval(async () => {
+    if (connection.isClosed()) {
+      clearInterval(timer);
+      return;
+    }
+    if (isChecking) return;
+    isChecking = true;
+    failures = (await hasLeader(connection, apiPrefix)) ? 0 : failures + 1;
+    isChecking = false;
+    if (failures < LEADERLESS_CHECKS_MAX) return;
+    failures = 0;
+    // Rejects only while it is reconnecting already.
+    await connection.reconnect().catch(() => undefined);
+  }, LEADER_CHECK_MS);
+  timer.unref();
+}
+
+async function hasLeader(connection: NatsConnection, apiPrefix: string): Promise<boolean> {
+  try {
+    const timeout = LEADER_ANSWER_MS_MAX;
+    const answer = await connection.request(`${apiPrefix}.INFO`, '', { timeout });
+    return !answer.string().includes('"error"');
+  } catch {
+    // No answer, no responder, no connection: all the same here.
+    return false;
   }
 }

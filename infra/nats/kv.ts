@@ -1,20 +1,19 @@
-// Key-value buckets: small shared state with compare-and-set, e.g. leases and managed streams.
-// Invariant: a resolved write is stored; a watch tells every key's newest value, through server
-// restarts too, and never an older one after a newer. Watching is built on the tail, not on the
-// library's watcher, whose ordered consumer does not survive a restart in time.
-// A bucket's ttl counts from the last write of a key; what expires is not announced by watch.
+/**
+ * Key-value buckets: small shared state with compare-and-set, for example leases and managed streams. A
+ * resolved write is stored. A watch reports the newest value of every key, through restarts of the server,
+ * and never an older one after a newer; it uses the tail, because the library's watcher does not recover
+ * from a restart in time. Watches do not report expired keys.
+ */
 import { DiscardPolicy, JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import { answered, type Nats, streamState } from './connection.ts';
-import { lastMessage, lastPerSubject } from './read.ts';
+import { lastPerSubject } from './read.ts';
 import { type TailMessage, tail } from './reader.ts';
 import { ensureStream } from './streams.ts';
 
 export type KvOptions = {
-  /** How long a key lives after its last write; 0, the default, for ever. */
+  /** How long a key lives after its last write; 0, the default, means for ever. */
   readonly ttlMs?: number;
-  /** Values kept for each key; 1 by default. */
-  readonly history?: number;
   /** 1 by default; 3 in a cluster. */
   readonly replicas?: number;
 };
@@ -33,7 +32,7 @@ export type KvEvent =
   /** All values that the bucket held at this revision have been sent. Comes once. */
   | { readonly type: 'initialised'; readonly revision: number };
 
-/** The key exists (create), or its revision is another one (update, delete). */
+/** The key exists (create), or its revision is different (update, delete). */
 export class KvConflictError extends Error {
   override readonly name = 'KvConflictError';
   constructor(key: string, options?: ErrorOptions) {
@@ -41,7 +40,7 @@ export class KvConflictError extends Error {
   }
 }
 
-/** Writes reject with NatsUnavailableError when no answer came: they may have happened. */
+/** A write that rejects with NatsUnavailableError may or may not have happened. */
 export type Kv = {
   /** Undefined when the key never existed, was deleted or expired. */
   get(key: string): Promise<KvEntry | undefined>;
@@ -61,28 +60,26 @@ export type Kv = {
   /** With a revision, deletes only that one. Throws KvConflictError otherwise. */
   delete(key: string, revision?: number): Promise<void>;
   /**
-   * Current values, 'initialised', then changes until the signal aborts. Where `history` is 1, of
-   * several quick changes of a key only the last may be told.
+   * Current values, 'initialised', then changes until the signal aborts. Of several quick changes of a
+   * key, only the last may be reported.
    */
   watch(signal: AbortSignal): AsyncIterable<KvEvent>;
 };
 
-const DUPLICATE_WINDOW_MS = 120_000;
-
-/** Opens a bucket, creating it or bringing its settings to the given ones. */
+/** Opens a bucket, creating it or updating its settings to the given ones. */
 export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}): Promise<Kv> {
   const stream = `KV_${bucket}`;
   await ensureStream(nats, {
     name: stream,
     subjects: [`$KV.${bucket}.>`],
     maxAgeMs: options.ttlMs ?? 0,
-    duplicateWindowMs: DUPLICATE_WINDOW_MS,
     maxMessageBytes: -1,
-    maxMessagesPerSubject: options.history ?? 1,
+    maxMessagesPerSubject: 1,
     replicas: options.replicas ?? 1,
     extra: { discard: DiscardPolicy.New, allow_rollup_hdrs: true, deny_delete: true },
   });
-  const kv = await new Kvm(nats.js).open(bucket, { allow_direct: true });
+  // Without direct gets, the leader answers: a replica may lag behind.
+  const kv = await new Kvm(nats.js).open(bucket, { allow_direct: false });
   const write = async <T>(key: string, call: () => Promise<T>): Promise<T> => {
     assertKey(key);
     try {
@@ -96,10 +93,10 @@ export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}
   return {
     get: async (key) => {
       assertKey(key);
-      const prefix = `$KV.${bucket}.`;
-      const message = await lastMessage(nats, stream, `${prefix}${key}`);
-      const event = message === undefined ? undefined : toEvent(message, prefix);
-      return event?.type === 'put' ? event : undefined;
+      const entry = await answered(nats, stream, () => kv.get(key));
+      if (entry?.operation !== 'PUT') return undefined;
+      const { value, revision, created } = entry;
+      return { key, value, revision, timestampMs: created.getTime() };
     },
     put: (key, value) => write(key, () => kv.put(key, value)),
     create: (key, value) => write(key, () => kv.create(key, value)),
@@ -124,11 +121,12 @@ function isConflict(error: unknown): boolean {
   );
 }
 
-// Narrower than the server: no wildcard can turn a key into a pattern.
+// Stricter than the server: no wildcards.
 const KEY = /^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$/;
 
 function assertKey(key: string): void {
-  if (!KEY.test(key)) throw new RangeError('a key is letters, digits, - / _ = and single dots');
+  if (!KEY.test(key))
+    throw new RangeError('a key consists of letters, digits, - / _ = and single dots');
 }
 
 async function* watch(
@@ -159,7 +157,7 @@ async function* watch(
 function toEvent(message: TailMessage, prefix: string): Exclude<KvEvent, { type: 'initialised' }> {
   const key = message.subject.slice(prefix.length);
   const revision = message.sequence;
-  // DEL or PURGE; a put has no operation.
+  // DEL or PURGE; a put has no such header.
   if (message.header('KV-Operation') !== '') return { type: 'delete', key, revision };
   return { type: 'put', key, value: message.data, revision, timestampMs: message.timestampMs };
 }

@@ -1,5 +1,4 @@
-// Streams as this project asks for them: created, or brought to the configuration that is wanted, and
-// compared with what the server says it stores.
+/** Creates and updates streams, and checks that the server stores the requested configuration. */
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   DiscardPolicy,
@@ -11,12 +10,12 @@ import {
 import { nanos } from '@nats-io/transport-node';
 import { answered, type Nats, NatsUnavailableError, StreamMissingError } from './connection.ts';
 
-/** The server holds a stream that differs from the one asked for, or refuses the change. */
+/** The server stores a stream that differs from the requested one, or rejects the change. */
 export class StreamConfigError extends Error {
   override readonly name = 'StreamConfigError';
 }
 
-/** A stream as this project asks for it; a field that is left out takes the stated default. */
+/** A requested stream; omitted fields take the stated default. */
 export type StreamSpec = {
   readonly name: string;
   readonly subjects: readonly string[];
@@ -24,15 +23,13 @@ export type StreamSpec = {
   readonly maxAgeMs?: number;
   /** -1, the default, sets no limit. */
   readonly maxBytes?: number;
-  /** How long a message id is remembered; 120,000 by default, never above maxAgeMs. */
-  readonly duplicateWindowMs?: number;
   /** 1 MiB by default. */
   readonly maxMessageBytes?: number;
   /** -1, the default, sets no limit. */
   readonly maxMessagesPerSubject?: number;
   /** 1 by default; 3 in a cluster. */
   readonly replicas?: number;
-  /** Fields that only newer servers know. A server that ignores one is an error here. */
+  /** Other fields. A server that ignores one, because it is too old, causes a StreamConfigError. */
   readonly extra?: Partial<StreamConfig>;
 };
 
@@ -43,18 +40,18 @@ const LEADER_MS_MAX = 120_000;
 const LEADER_RETRY_MS = { least: 100, most: 2_000 };
 
 /**
- * Creates the stream, or brings an existing one to the given configuration.
+ * Creates the stream, or updates an existing one to the given configuration.
  *
- * Servers before 2.11 drop fields they do not know without a word, so what they answer is
- * compared with what was asked. Throws StreamConfigError on a difference or a refused change,
- * NatsUnavailableError when no server can: a patient connection gives a cluster that has no leader
- * yet, or too few servers for the copies, LEADER_MS_MAX.
+ * Servers before 2.11 silently drop fields that they do not know, so their response is compared with the
+ * request. Throws StreamConfigError on a difference or a rejected change, and NatsUnavailableError when no
+ * server can do it. A patient connection retries for LEADER_MS_MAX first: a starting cluster may have no
+ * leader yet, or too few servers for the replicas.
  */
 export async function ensureStream(nats: Nats, spec: StreamSpec): Promise<void> {
   const giveUpAt = performance.now() + (nats.isPatient ? LEADER_MS_MAX : 0);
   for (let waitMs = LEADER_RETRY_MS.least; ; waitMs = Math.min(waitMs * 2, LEADER_RETRY_MS.most)) {
     try {
-      return await bringTo(nats, spec);
+      return await createOrUpdate(nats, spec);
     } catch (error) {
       if (!(error instanceof NatsUnavailableError) || performance.now() > giveUpAt) throw error;
       await delay(waitMs);
@@ -62,21 +59,20 @@ export async function ensureStream(nats: Nats, spec: StreamSpec): Promise<void> 
   }
 }
 
-async function bringTo(nats: Nats, spec: StreamSpec): Promise<void> {
+async function createOrUpdate(nats: Nats, spec: StreamSpec): Promise<void> {
   const wanted = streamConfig(spec);
   const existing = await currentConfig(nats, spec.name);
   if (existing !== undefined && differences(wanted, existing).length === 0) return;
-  const left = differences(wanted, await createOrUpdate(nats, wanted, existing === undefined));
+  const left = differences(wanted, await send(nats, wanted, existing === undefined));
   if (left.length > 0) {
     throw new StreamConfigError(
-      `stream ${spec.name} differs from what was asked: ${left.join(', ')}`,
+      `stream ${spec.name} differs from the requested one: ${left.join(', ')}`,
     );
   }
 }
 
 function streamConfig(spec: StreamSpec): Partial<StreamConfig> & { name: string } {
   const maxAgeMs = spec.maxAgeMs ?? 0;
-  const windowMs = spec.duplicateWindowMs ?? DUPLICATE_WINDOW_MS;
   return {
     name: spec.name,
     subjects: [...spec.subjects],
@@ -87,7 +83,9 @@ function streamConfig(spec: StreamSpec): Partial<StreamConfig> & { name: string 
     max_bytes: spec.maxBytes ?? -1,
     max_msg_size: spec.maxMessageBytes ?? MESSAGE_BYTES_MAX,
     max_msgs_per_subject: spec.maxMessagesPerSubject ?? -1,
-    duplicate_window: nanos(maxAgeMs === 0 ? windowMs : Math.min(windowMs, maxAgeMs)),
+    duplicate_window: nanos(
+      maxAgeMs === 0 ? DUPLICATE_WINDOW_MS : Math.min(DUPLICATE_WINDOW_MS, maxAgeMs),
+    ),
     allow_direct: true,
     num_replicas: spec.replicas ?? 1,
     ...spec.extra,
@@ -103,7 +101,7 @@ async function currentConfig(nats: Nats, stream: string): Promise<StreamConfig |
   }
 }
 
-async function createOrUpdate(
+async function send(
   nats: Nats,
   wanted: Partial<StreamConfig> & { name: string },
   isNew: boolean,
@@ -116,7 +114,7 @@ async function createOrUpdate(
     return info.config;
   } catch (error) {
     if (!(error instanceof JetStreamApiError)) throw error;
-    throw new StreamConfigError(`stream ${wanted.name} was refused`, { cause: error });
+    throw new StreamConfigError(`stream ${wanted.name} was rejected`, { cause: error });
   }
 }
 
@@ -127,10 +125,10 @@ function differences(wanted: Partial<StreamConfig>, stored: StreamConfig): strin
     .map(([field]) => field);
 }
 
-/** True when `stored` holds everything of `wanted`; a server may add defaults of its own. */
+/** Whether `stored` contains everything of `wanted`; a server may add defaults. */
 function contains(stored: unknown, wanted: unknown): boolean {
   if (wanted === undefined || stored === wanted) return true;
-  // Servers leave false out of their answer.
+  // Servers omit false from their response.
   if (wanted === false) return stored === undefined;
   if (Array.isArray(wanted)) {
     return (
