@@ -66,7 +66,7 @@ type Definition<
   /** Problems besides those of every endpoint. */
   readonly problems: readonly ProblemCode[];
   /** Adapts the parameters to the caller's tier. Throws Problem 403 if the tier forbids them. */
-  readonly allowed?: (given: z.output<Parameters>, caller: Caller) => z.output<Parameters>;
+  readonly allowed?: (input: z.output<Parameters>, caller: Caller) => z.output<Parameters>;
   /** Set if one response is cached for all callers that send the same parameters. */
   readonly keep?: {
     /** How long a client may cache it, seconds. */
@@ -74,14 +74,14 @@ type Definition<
     /** Returns the cached response of `key`, or the one that `compute` makes. */
     readonly page: (
       call: Call,
-      given: z.output<Parameters>,
+      input: z.output<Parameters>,
       one: { readonly key: string; readonly compute: () => Promise<Encoded> },
     ) => Promise<Encoded>;
   };
   /** Throws Problem if there is no response. A page with `elements` has an empty list. */
   readonly run: (
     call: Call,
-    given: z.output<Parameters>,
+    input: z.output<Parameters>,
     body: z.output<Body>,
   ) => Promise<z.input<Answer> | Page<z.input<Answer>>>;
 };
@@ -111,11 +111,11 @@ export function endpoint<
 
   async function produce(
     call: Call,
-    given: z.output<Parameters>,
+    input: z.output<Parameters>,
     body: z.output<Body>,
     format: Format,
   ): Promise<Encoded | Streamed> {
-    const result = await run(call, given, body);
+    const result = await run(call, input, body);
     const page: Page<object> = result instanceof Page ? result : new Page(result, '');
     const how = { format, schema, list, maxAgeSeconds: keep?.maxAgeSeconds ?? null };
     if (page.elements === undefined) return encode(page.answer, page.next, how);
@@ -126,21 +126,21 @@ export function endpoint<
     ...described,
     async respond(call, request) {
       const parsed = parseParameters(described.parameters, request);
-      const given = allowed === undefined ? parsed : allowed(parsed, call.caller);
+      const input = allowed === undefined ? parsed : allowed(parsed, call.caller);
       const format = list === undefined ? 'json' : request.format;
       const body = (
         described.body === undefined ? undefined : parseBody(described.body, request.body)
       ) as z.output<Body>;
-      if (keep === undefined) return await produce(call, given, body, format);
-      const key = JSON.stringify([described.path, format, Object.entries(given).sort()]);
+      if (keep === undefined) return await produce(call, input, body, format);
+      const key = JSON.stringify([described.path, format, Object.entries(input).sort()]);
       // All callers share the result, so no client may abort it.
       const shared = { ...call, signal: null };
       const compute = async () => {
-        const answer = await produce(shared, given, body, format);
+        const answer = await produce(shared, input, body, format);
         if (answer.kind === 'streamed') throw new Error(`${described.path} cannot be cached`);
         return answer;
       };
-      return await keep.page(shared, given, { key, compute });
+      return await keep.page(shared, input, { key, compute });
     },
   };
 }

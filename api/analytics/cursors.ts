@@ -4,7 +4,7 @@
  */
 import { parameter } from '../parameters.ts';
 
-const ALLOWED = 'what the Link field or next_cursor of an answer gave';
+const ALLOWED = 'a cursor from the Link header or next_cursor of a response';
 const UINT32_MAX = 4_294_967_295;
 const UINT64_MAX = 18_446_744_073_709_551_615n;
 

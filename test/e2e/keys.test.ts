@@ -138,7 +138,7 @@ describe('the command', () => {
     expect(error).not.toContain('fs_pro_1');
   });
 
-  test('knows no key of another id, and changes no revoked one', async () => {
+  test('rejects unknown ids and changes of revoked keys', async () => {
     const unknown = await keys('revoke', '0123456789abcdef');
     expect(unknown).toMatchObject({ code: 1, error: 'no key has the id 0123456789abcdef\n' });
     const id = ID.exec((await keys('issue', '--tier', 'demo', '--account', 'b')).out)?.[1] ?? '';

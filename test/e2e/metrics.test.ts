@@ -80,7 +80,7 @@ test('every alert says what it means, and the runbook what to do about it', () =
   }
 });
 
-test('counts move with what happens', async () => {
+test('counters increase with events', async () => {
   const { url, key } = service.ready;
   const headers = { 'X-Service-Key': key };
   await fetch(`${url}/v1/analytics/leaderboard`, { headers });
@@ -110,7 +110,7 @@ test('counts move with what happens', async () => {
   expect(Number(rows.exec(await textOf('projector'))?.[1])).toBeGreaterThan(0);
 });
 
-test.each(PROCESSES)('%s tells on its metrics port that it lives and is ready', async (name) => {
+test.each(PROCESSES)('%s reports liveness and readiness on its metrics port', async (name) => {
   const base = new URL(urlOf(name));
   expect((await fetch(new URL('/healthz', base))).status).toBe(200);
   const answer = await until(async () => {

@@ -54,7 +54,7 @@ async function elsewhere(key: string, status: number): Promise<void> {
 }
 
 describe('/v2/user/keys', () => {
-  test('a key is made, used everywhere, changed, and revoked everywhere', async () => {
+  test('a key is created, used everywhere, changed, and revoked everywhere', async () => {
     const first = await issueKey(nats.bucket, 'pro', { account: 'acme' });
     const made = await send('POST', '/v2/user/keys', first, { label: 'second' });
     expect(made.status).toBe(201);
@@ -83,7 +83,7 @@ describe('/v2/user/keys', () => {
     await elsewhere(key, 401);
   });
 
-  test('gives no longer life than the asking key has', async () => {
+  test('creates no key that outlives the key of the request', async () => {
     const expires_at = new Date(Date.now() + 60_000).toISOString();
     const trial = await issueKey(nats.bucket, 'pro', { account: 'trial', expires_at });
     const wanted = '2099-01-01T00:00:00Z';
@@ -98,7 +98,7 @@ describe('/v2/user/keys', () => {
     }
   });
 
-  test('makes no more valid keys than the tier has', async () => {
+  test('creates no more valid keys than the tier allows', async () => {
     const demo = await issueKey(nats.bucket, 'demo', { account: 'small' });
     expect((await send('POST', '/v2/user/keys', demo, {})).status).toBe(201);
     const full = await send('POST', '/v2/user/keys', demo, {});
@@ -106,7 +106,7 @@ describe('/v2/user/keys', () => {
     expect(full.body.detail).toContain(`max_keys: the tier demo has ${TIERS.demo.keysMax}`);
   });
 
-  test('knows only the keys of the account itself', async () => {
+  test('hides the keys of other accounts', async () => {
     const ours = await issueKey(nats.bucket, 'pro', { account: 'ours' });
     const theirs = await issueKey(nats.bucket, 'pro', { account: 'theirs' });
     const [own] = (await get(`${api.url}/v2/user/keys`, theirs)).body.keys;
@@ -122,13 +122,13 @@ describe('/v2/user/keys', () => {
     [{ label: 'x'.repeat(201) }, 'label'],
     [{ label: 7 }, 'label'],
     [{ expires_at: 'tomorrow' }, 'expires_at'],
-  ])('refuses the body %j by %s', async (body, path) => {
+  ])('rejects the body %j by %s', async (body, path) => {
     const key = await issueKey(nats.bucket, 'pro');
     const answer = await send('POST', '/v2/user/keys', key, body);
     expect([answer.status, answer.body.issues[0].path]).toEqual([400, path]);
   });
 
-  test('refuses what is not JSON of at most 256 KiB', async () => {
+  test('rejects bodies that are not JSON of at most 256 KiB', async () => {
     const key = await issueKey(nats.bucket, 'pro');
     const post = (body: string, type: string) =>
       get(`${api.url}/v2/user/keys`, key, {
@@ -146,7 +146,7 @@ describe('/v2/user/keys', () => {
 });
 
 describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
-  test('tell who asks, what the tier has, and the requests of all processes today', async () => {
+  test('show the account, its tier, and the requests of all processes today', async () => {
     const key = await issueKey(nats.bucket, 'individual', { account: 'counted' });
     const me = (await get(`${api.url}/v2/user/me`, key)).body;
     expect(me).toMatchObject({ account: 'counted', key: { is_current: true, status: 'valid' } });
@@ -176,7 +176,7 @@ describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
     }
   });
 
-  test('the requests of many accounts are told by turns, and all of them when a process ends', async () => {
+  test('the requests of many accounts are written in turn, and all of them when a process ends', async () => {
     const bucket = await openKv(nats.nats, 'usage_of_many', { ttlMs: USAGE_TTL_MS });
     const [own, others] = [
       await openUsage({ bucket, logger: silent }),

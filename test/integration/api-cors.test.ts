@@ -50,7 +50,7 @@ async function listen(url: string, origin: string): Promise<Headers> {
 }
 
 describe('a page of a configured origin', () => {
-  test('may send a key and a position, without having one for the preflight', async () => {
+  test('may send a key and a position; the preflight needs no key', async () => {
     const { status, headers } = await preflight(open.url, PAGE);
     expect(status).toBe(204);
     expect(headers.get('access-control-allow-origin')).toBe(PAGE);
@@ -59,7 +59,7 @@ describe('a page of a configured origin', () => {
     expect(headers.get('access-control-allow-credentials')).toBeNull();
   });
 
-  test('may read an event stream, and the fields of a refusal', async () => {
+  test('may read an event stream, and the headers of an error', async () => {
     const headers = await listen(open.url, PAGE);
     expect(headers.get('access-control-allow-origin')).toBe(PAGE);
     expect(headers.get('vary')).toContain('Origin');

@@ -56,7 +56,7 @@ describe('a problem', () => {
     });
   });
 
-  test('keeps the request id of the client, or makes one where it is none', async () => {
+  test('keeps the request id of the client, or generates one', async () => {
     const own = await get(`${api.url}/nope`, key, { headers: { 'X-Request-Id': 'trace-7.a' } });
     expect([own.headers.get('x-request-id'), own.body.request_id]).toEqual([
       'trace-7.a',
@@ -85,7 +85,7 @@ describe('400 invalid_request', () => {
     ['min_market_count', '1.5'],
     ['max_market_count', ''],
     ['min_pnl', '0.5'],
-  ])('refuses the leaderboard with %s = %j', async (name, value) => {
+  ])('rejects the leaderboard with %s = %j', async (name, value) => {
     const query = new URLSearchParams({ [name]: value });
     const { status, body } = await get(`${api.url}/v1/analytics/leaderboard?${query}`, key);
     expect([status, body.error]).toEqual([400, 'invalid_request']);
@@ -110,19 +110,19 @@ describe('400 invalid_request', () => {
     [`/v1/traders/${ADDRESS}/markets?order=up`, 'order'],
     ['/v1/analytics/leaderboard?cursor=1.2', 'cursor'],
     ['/v1/markets/1%27%20OR%201=1', 'id'],
-  ])('refuses %s by %s', async (path, name) => {
+  ])('rejects %s by %s', async (path, name) => {
     const { status, body } = await get(api.url + path, key);
     expect([status, body.error, body.issues[0].path]).toEqual([400, 'invalid_request', name]);
   });
 
-  test('names every bad parameter at once', async () => {
+  test('lists every bad parameter at once', async () => {
     const { body } = await get(`${api.url}/v1/analytics/leaderboard?limit=x&offset=y&tag=z`, key);
     expect(body.issues.map((issue: { path: string }) => issue.path)).toEqual([
       ...['limit', 'offset', 'tag'],
     ]);
   });
 
-  test('answers a malformed path', async () => {
+  test('rejects a malformed path', async () => {
     const { status, body } = await get(`${api.url}/v1/traders/%E0%A4%A`, key);
     expect([status, body.error]).toEqual([400, 'invalid_request']);
   });
@@ -133,7 +133,7 @@ describe('400 invalid_request', () => {
 });
 
 describe('401 unauthorized', () => {
-  test('is what every route answers without a key', async () => {
+  test('is the response of every route without a key', async () => {
     const own = await startApi({ clickhouseUrl: clickhouse.url, nats });
     for (const path of ROUTES) {
       const { status, body, headers } = await get(own.url + path, undefined);
@@ -143,17 +143,17 @@ describe('401 unauthorized', () => {
     await own.stop();
   });
 
-  test.each(['', 'x', 'fs_pro_0OIl', generateKey('pro')])('refuses the key %j', async (wrong) => {
+  test.each(['', 'x', 'fs_pro_0OIl', generateKey('pro')])('rejects the key %j', async (wrong) => {
     const { status, body, text } = await get(`${api.url}/v1/markets/1`, wrong);
     expect([status, body.error]).toEqual([401, 'unauthorized']);
     if (wrong.length > 1) expect(text).not.toContain(wrong);
   });
 
-  test('comes before the parameters are looked at', async () => {
+  test('comes before the parameters are checked', async () => {
     expect((await get(`${api.url}/v1/markets/-1`, undefined)).status).toBe(401);
   });
 
-  test('takes no key from the URL, and says that it must not be there', async () => {
+  test('rejects a key in the URL', async () => {
     for (const path of [`/v1/markets/1?key=${key}`, `/v1/traders/${key}`, `/${key}`]) {
       for (const caller of [undefined, key]) {
         const { status, body, text } = await get(api.url + path, caller);
@@ -166,7 +166,7 @@ describe('401 unauthorized', () => {
 });
 
 describe('403 tier_required', () => {
-  test.each(['limit=21', 'offset=1', 'limit=20&offset=20'])('refuses demo %s', async (query) => {
+  test.each(['limit=21', 'offset=1', 'limit=20&offset=20'])('rejects demo %s', async (query) => {
     const url = `${api.url}/v1/analytics/leaderboard?${query}`;
     const { status, body } = await get(url, await issueKey(nats.bucket, 'demo'));
     expect([status, body.error]).toEqual([403, 'tier_required']);
@@ -203,7 +203,7 @@ describe('404 and 405', () => {
     }
   });
 
-  test('HEAD answers the fields of GET without a body', async () => {
+  test('HEAD has the headers of GET and no body', async () => {
     const url = `${own.url}/v1/analytics/leaderboard`;
     const head = await fetch(url, { method: 'HEAD', headers: { 'X-Service-Key': key } });
     expect([head.status, await head.text()]).toEqual([200, '']);
@@ -227,7 +227,7 @@ describe('429 rate_limited', () => {
     expect((await get(`${api.url}/v1/markets/-1`, demoKey)).status).toBe(400);
   });
 
-  test('stops a guesser of keys, by address', async () => {
+  test('limits clients that guess keys, by address', async () => {
     const answers = await Promise.all(
       Array.from({ length: 60 }, () => get(`${api.url}/v1/markets/1`, generateKey('pro'))),
     );
@@ -238,7 +238,7 @@ describe('429 rate_limited', () => {
 });
 
 describe('every response', () => {
-  test('carries the rate fields of the draft and a request id, and does not name its software', async () => {
+  test('has the rate limit headers and a request id, and does not name its software', async () => {
     for (const path of [...ROUTES, '/healthz', '/readyz', '/nope']) {
       for (const caller of [key, undefined]) {
         // An event stream has no end to wait for.

@@ -47,7 +47,7 @@ describe('openKeys', () => {
     await keys.close();
   });
 
-  test('asks the bucket for a key that it does not know yet', async () => {
+  test('reads a key that it does not know yet from the bucket', async () => {
     const keys = await openKeys({ bucket: nats.bucket, logger: silent });
     const key = await issueKey(nats.bucket, 'pro');
     expect((await keys.fetch(hashKey(key))).kind).toBe('valid');
@@ -55,7 +55,7 @@ describe('openKeys', () => {
     await keys.close();
   });
 
-  test('tells of a revocation and of a deletion within a second, once', async () => {
+  test('reports a revocation and a deletion within a second, once', async () => {
     const keys = await openKeys({ bucket: nats.bucket, logger: silent });
     for (const end of [revoke, (key: string) => nats.bucket.delete(hashKey(key))]) {
       const key = await issueKey(nats.bucket, 'pro');
@@ -74,7 +74,7 @@ describe('openKeys', () => {
     await keys.close();
   });
 
-  test('ends a key when it expires, by the clock that it is given', async () => {
+  test('ends a key when it expires, by the injected clock', async () => {
     let nowMs = Date.parse('2026-05-01T00:00:00Z');
     const keys = await openKeys({ bucket: nats.bucket, logger: silent, now: () => nowMs });
     const key = await issueKey(nats.bucket, 'pro', { expires_at: '2026-05-01T00:00:10Z' });
@@ -89,7 +89,7 @@ describe('openKeys', () => {
     await keys.close();
   });
 
-  test('admits nobody by a record that cannot be read', async () => {
+  test('treats an unreadable record as an unknown key', async () => {
     const keys = await openKeys({ bucket: nats.bucket, logger: silent });
     for (const [index, value] of ['no json', '{}', '{"tier":"root"}'].entries()) {
       const keyHash = hashKey(`broken ${index}`);

@@ -55,7 +55,7 @@ async function ended(child: ChildProcess): Promise<{ code: number | null; ms: nu
 }
 
 describe('api/main', () => {
-  test('tells its port, serves, streams, and ends in time on SIGTERM', async () => {
+  test('reports its port, serves, streams, and exits in time on SIGTERM', async () => {
     const api = await startMain();
     expect(api.message).toEqual({ event: 'listening', port: expect.any(Number) });
     const key = await issueKey(nats.bucket, 'pro');
@@ -104,7 +104,7 @@ describe('api/main', () => {
     expect((await ended(api.child)).code).toBe(0);
   });
 
-  test('ends when its supervisor goes away', async () => {
+  test('exits when its supervisor goes away', async () => {
     const { child } = await startMain();
     child.disconnect();
     expect((await ended(child)).code).toBe(0);

@@ -95,7 +95,7 @@ function schemaOf(schema: z.core.JSONSchema.JSONSchema): z.ZodType {
 }
 
 describe('the document', () => {
-  test('describes every operation of part 4 and those beyond', () => {
+  test('describes every operation', () => {
     expect(document.openapi).toBe('3.1.0');
     expect(Object.keys(document.paths).sort()).toEqual([
       '/sessions',
@@ -144,7 +144,7 @@ describe('the document', () => {
     }
   });
 
-  test('tells defaults, ranges and allowed values of the specification', () => {
+  test('has the defaults, ranges and allowed values of the specification', () => {
     const { parameters } = operationOf('/v1/analytics/leaderboard');
     const named = new Map(parameters.map((parameter) => [parameter.name, parameter.schema]));
     expect(named.get('limit')).toMatchObject({ type: 'integer', minimum: 1, maximum: 100 });
@@ -154,23 +154,20 @@ describe('the document', () => {
     expect(operationOf('/v1/traders/{address}/markets').parameters[1]?.schema.default).toBe(20);
   });
 
-  test.each(['/openapi.json', '/docs'])(
-    'is at %s without a key, kept by its ETag',
-    async (path) => {
-      const first = await fetch(url + path);
-      expect(first.status).toBe(200);
-      const etag = first.headers.get('etag') ?? '';
-      // Without Cache-Control, fetch would add no-cache, which asks for the whole answer.
-      const headers = { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' };
-      const second = await fetch(url + path, { headers });
-      expect([second.status, await second.text()]).toEqual([304, '']);
-      expect((await fetch(url + path, { method: 'POST' })).status).toBe(405);
-    },
-  );
+  test.each(['/openapi.json', '/docs'])('is at %s without a key, with an ETag', async (path) => {
+    const first = await fetch(url + path);
+    expect(first.status).toBe(200);
+    const etag = first.headers.get('etag') ?? '';
+    // Without Cache-Control, fetch would add no-cache, which asks for the whole answer.
+    const headers = { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' };
+    const second = await fetch(url + path, { headers });
+    expect([second.status, await second.text()]).toEqual([304, '']);
+    expect((await fetch(url + path, { method: 'POST' })).status).toBe(405);
+  });
 });
 
-describe('live answers', () => {
-  test('of every path fit the document', async () => {
+describe('live responses', () => {
+  test('of every path match the document', async () => {
     for (const { path, operation } of operations()) {
       const answer = await get(url + fill(path, knownOf(path)), seeded.key);
       expect(answer.status, path).toBe(200);
@@ -178,7 +175,7 @@ describe('live answers', () => {
     }
   });
 
-  test('with every optional part fit the document', async () => {
+  test('with every optional part match the document', async () => {
     for (const path of ['/v1/traders/{address}/markets', '/v2/traders/{address}/markets']) {
       const query = '?include_orders=true&is_active=false';
       expectDescribed(
@@ -188,7 +185,7 @@ describe('live answers', () => {
     }
   });
 
-  test('to a wrong key, id or tier fit the document', async () => {
+  test('to a wrong key, id or tier match the document', async () => {
     for (const { path, operation } of operations()) {
       const known = url + fill(path, knownOf(path));
       expectDescribed(operation, await get(known, undefined));
@@ -201,7 +198,7 @@ describe('live answers', () => {
     }
   });
 
-  test('to any parameters fit the document, and none is 5xx', async () => {
+  test('to any parameters match the document, and none is 5xx', async () => {
     for (const { path, operation } of operations()) {
       const key = await issueKey(seeded.nats.bucket, 'pro');
       const values = fc.record(
@@ -223,7 +220,7 @@ describe('live answers', () => {
   });
 });
 
-describe('answers to bodies', () => {
+describe('responses to bodies', () => {
   const names = ['name', 'addresses', 'tags', 'series', 'enabled', 'other'];
   const slugs = fc.array(fc.oneof(fc.constantFrom('crypto', ' NFL ', '5M'), fc.string()), {
     maxLength: 120,
@@ -274,7 +271,7 @@ describe('answers to bodies', () => {
     expectDescribed(operation, other);
   });
 
-  test('of delete fit the document', async () => {
+  test('of delete match the document', async () => {
     const key = await issueKey(seeded.nats.bucket, 'pro');
     const id = await makeStream(key);
     const operation = operationOf('/streams/{id}', 'delete');

@@ -25,7 +25,7 @@ beforeAll(async () => {
 afterAll(() => seeded?.stop());
 
 describe('the page', () => {
-  test('is at each of its addresses without a key, and kept by its ETag', async () => {
+  test('is at each of its paths without a key, with an ETag', async () => {
     for (const path of PATHS) {
       const first = await fetch(url + path);
       expect([first.status, first.headers.get('content-type')], path).toEqual([
@@ -41,7 +41,7 @@ describe('the page', () => {
     expect((await fetch(url, { method: 'POST' })).status).toBe(405);
   });
 
-  test('may run nothing but its own files and ask nobody but its own host', async () => {
+  test('may run its own files only, and connect to its own host only', async () => {
     const response = await fetch(url);
     const policy = response.headers.get('content-security-policy') ?? '';
     expect(policy).toContain("default-src 'none'");
@@ -54,7 +54,7 @@ describe('the page', () => {
     for (const name of named) expect((await fetch(url + name)).status, name).toBe(200);
   });
 
-  test('has files that are kept for ever under names that change with them', async () => {
+  test('has files that are cached forever under names that change with them', async () => {
     const { assets } = await pageOnce();
     for (const name of assets.keys()) {
       expect(name).toMatch(/-[0-9A-Z]{8}\.(js|css|svg|woff2)$/);
@@ -77,7 +77,7 @@ describe('the page', () => {
 type Hours = { stats: { hour: string; pnl: number }[] };
 
 describe('GET /v2/analytics/pnl_lines', () => {
-  test('has of every trader what hourly_stats has, and 0 in between', async () => {
+  test('has the figures of hourly_stats for every trader, and 0 in between', async () => {
     const traders = Array.from({ length: TRADERS }, (_, i) => addressOf(i)).slice(0, 12);
     const hours = 96;
     const path = `/v2/analytics/pnl_lines?hours=${hours}&traders=${traders.join(',')}`;
@@ -102,7 +102,7 @@ describe('GET /v2/analytics/pnl_lines', () => {
     expect(active).toBeGreaterThan(0);
   });
 
-  test('refuses what is no list of addresses', async () => {
+  test('rejects malformed lists of addresses', async () => {
     for (const traders of [
       '0x12',
       `${addressOf(1)},`,
@@ -163,14 +163,14 @@ describe('GET /v2/markets/{id}/prices', () => {
     }
   });
 
-  test('is 404 for a market that nobody knows', async () => {
+  test('is 404 for an unknown market', async () => {
     const { status } = await get(`${url}/v2/markets/no-such-market/prices`, seeded.key);
     expect(status).toBe(404);
   });
 });
 
 describe('GET /v2/final_matches', () => {
-  test('tells every final match behind a cursor once, however often and from where it is asked', async () => {
+  test('returns every final match after a cursor once', async () => {
     const ask = async (after: number) =>
       (await get(`${url}/v2/final_matches?after=${after}`, seeded.key)).body as {
         tx_hashes: string[];
@@ -257,7 +257,7 @@ function blockOf(number: number, txHashes: readonly string[]): Block {
 }
 
 describe('GET /v2/status', () => {
-  test('tells when each leaderboard was computed, and how far the analytics are', async () => {
+  test('shows when each leaderboard was computed, and how fresh the analytics are', async () => {
     const { body } = await get(`${url}/v2/status`, seeded.key);
     expect(body.boards.map((board: { time_frame: string }) => board.time_frame)).toEqual([
       ...['1H', '4H', '1D', '3D', '7D', '30D'],

@@ -37,13 +37,13 @@ afterAll(async () => {
 });
 
 describe('503 unavailable', () => {
-  test('is the answer when ClickHouse is not there, and /readyz says so', async () => {
+  test('is the response when ClickHouse is down, and /readyz says so', async () => {
     const closed = await startApi({ clickhouseUrl: await unusedUrl(), nats });
     await expectUnavailable(closed.url, 5_000);
     await closed.stop();
   });
 
-  test('is the answer when ClickHouse takes connections and never answers', async () => {
+  test('is the response when ClickHouse accepts connections and never responds', async () => {
     const { url, stop } = await blackHole();
     const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
     await expectUnavailable(slow.url, QUERY_MS_MAX + 1_500);
@@ -64,14 +64,14 @@ describe('503 unavailable', () => {
     await stop();
   });
 
-  test('is the answer to a query that takes too long on a live server', async () => {
+  test('is the response to a query that takes too long', async () => {
     const hurried = await startApi({ clickhouseUrl: clickhouse.url, nats, queryMsMax: 1 });
     const { status, body } = await get(`${hurried.url}/v1/analytics/leaderboard`, key);
     expect([status, body.error]).toEqual([503, 'unavailable']);
     await hurried.stop();
   });
 
-  test('is the answer to a key that only NATS could tell of, while known keys go on', async () => {
+  test('is the response to an unknown key while NATS is down; known keys keep working', async () => {
     const own = await startNats(`${directory.path}/nats-2`);
     const known = await issueKey(own.bucket, 'pro');
     const cut = await startApi({ clickhouseUrl: clickhouse.url, nats: own });
@@ -87,7 +87,7 @@ describe('503 unavailable', () => {
     await own.nats.close();
   });
 
-  test('leaves cached leaderboards, the feed and the documents as they were', async () => {
+  test('does not affect cached leaderboards, the feed and the documents', async () => {
     const own = await startClickHouse(`${directory.path}/clickhouse-2`);
     const api = await startApi({ clickhouseUrl: own.url, nats, queryMsMax: QUERY_MS_MAX });
     const path = `${api.url}/v1/analytics/leaderboard?limit=7`;

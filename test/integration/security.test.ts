@@ -106,7 +106,7 @@ async function limited(limits: Partial<ServerLimits>) {
 }
 
 describe('what a client may send', () => {
-  test('random bad requests are refused: no 5xx, nothing leaked, and the api goes on', async () => {
+  test('random bad requests are rejected: no 5xx, no leak, and the api keeps serving', async () => {
     const seed = Number(process.env.TEST_SEED ?? Date.now() % 1_000_000);
     const others = Array.from({ length: 20 }, () => issueKey(nats.bucket, 'pro'));
     const keys: [string, ...string[]] = [key, ...(await Promise.all(others))];
@@ -120,7 +120,7 @@ describe('what a client may send', () => {
     expect(api.log()).not.toContain(key);
   });
 
-  test('a head of more than 16 KiB or 100 fields is refused', async () => {
+  test('headers of more than 16 KiB are rejected', async () => {
     const big = `GET / HTTP/1.1\r\nHost: x\r\nX-Big: ${'b'.repeat(17_000)}\r\n\r\n`;
     expect(await raw(api.port, big)).toMatch(/^HTTP\/1\.1 431 /);
   });
@@ -140,7 +140,7 @@ describe('what a client may send', () => {
     expect(answer).not.toContain('alive');
   });
 
-  test('members that are no fields do nothing', async () => {
+  test('unknown and special members are ignored', async () => {
     const body = '{"label":"x","__proto__":{"tier":"pro"},"constructor":{"a":1},"tier":"pro"}';
     const demo = await issueKey(nats.bucket, 'demo');
     const headers = { 'Content-Type': 'application/json' };
@@ -151,7 +151,7 @@ describe('what a client may send', () => {
 });
 
 describe('what a client may hold', () => {
-  test('a head that does not come to its end is cut, and others are served meanwhile', async () => {
+  test('an unfinished request head is cut, and others are served meanwhile', async () => {
     const server = await limited({ headMsMax: 500 });
     const target = { host: '127.0.0.1', port: server.port, keys: [key] } as const;
     const slow = await openSlowConnections(target, { count: 50, everyMs: 50 });
@@ -161,7 +161,7 @@ describe('what a client may hold', () => {
     server.stop();
   });
 
-  test('a connection that sends nothing, and a body that does not come, are cut', async () => {
+  test('a silent connection and an unfinished body are cut', async () => {
     const server = await limited({ headMsMax: 400, requestMsMax: 800 });
     expect(await raw(server.port, '')).toMatch(/^(HTTP\/1\.1 408 |$)/);
     const unfinished = 'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc';
@@ -169,7 +169,7 @@ describe('what a client may hold', () => {
     server.stop();
   });
 
-  test('a client that does not read its answer is cut', async () => {
+  test('a client that does not read its response is cut', async () => {
     const { server } = createLimitedServer(
       (_request, response) => void response.end(Buffer.alloc(64 * 1_048_576)),
       { connectionsPerAddressMax: 10, trustedProxies: [], idleMsMax: 500 },
@@ -186,7 +186,7 @@ describe('what a client may hold', () => {
     server.close();
   });
 
-  test('an address has so many connections and no more; a trusted proxy is not counted', async () => {
+  test('connections per address are limited, except for trusted proxies', async () => {
     const server = await limited({ connectionsPerAddressMax: 5 });
     const target = { host: '127.0.0.1', port: server.port, keys: [key] } as const;
     const held = await openSlowConnections(target, { count: 5, everyMs: 1_000 });
@@ -210,7 +210,7 @@ describe('what a client may hold', () => {
     trusting.stop();
   });
 
-  test('slow connections do not keep the api from serving, and end', async () => {
+  test('slow connections do not stop the api from serving, and end', async () => {
     const target = { host: '127.0.0.1', port: api.port, keys: [key] } as const;
     const slow = await openSlowConnections(target, { count: SLOW_CONNECTIONS, everyMs: 200 });
     for (let n = 0; n < 20; n += 1) {
@@ -237,7 +237,7 @@ describe('who a client may be', () => {
     await behind.stop();
   });
 
-  test('wrong keys of any kind are answered alike and cost one lookup at most', async () => {
+  test('all invalid keys get the same response and cost at most one lookup', async () => {
     const known = await issueKey(nats.bucket, 'pro', { revoked_at: '2026-01-01T00:00:00Z' });
     const wrong = [generateKey('pro'), generateKey('demo'), known, `${key}x`, key.slice(0, -1)];
     await delay(1_100);
@@ -272,7 +272,7 @@ describe('who a client may be', () => {
 });
 
 describe('what the processes may reach', () => {
-  test('NATS lets nobody in without the password, and the api with it', async () => {
+  test('NATS requires its password, and the api connects with it', async () => {
     const { startNatsServer } = await import('../../infra/local/nats-server.ts');
     const { connectNats, NatsRefusedError } = await import('../../infra/nats/connection.ts');
     const server = await startNatsServer({
@@ -290,7 +290,7 @@ describe('what the processes may reach', () => {
     await server.stop();
   });
 
-  test('secrets in URLs of the configuration are in no log', async () => {
+  test('secrets in configured URLs appear in no log', async () => {
     const hole = createHttpServer((_request, response) => response.destroy());
     hole.listen(0, '127.0.0.1');
     await once(hole, 'listening');

@@ -3,7 +3,7 @@ import { generateKey, hashKey, hasKeyForm, KeyRecord } from '../../api/auth/keys
 import { Tier } from '../../api/auth/tiers.ts';
 
 describe('generateKey', () => {
-  test.each(Tier.options)('makes keys of the tier %s in base58, each another', (tier) => {
+  test.each(Tier.options)('generates different keys of the tier %s in base58', (tier) => {
     const keys = Array.from({ length: 200 }, () => generateKey(tier));
     for (const key of keys) {
       expect(key).toMatch(new RegExp(`^fs_${tier}_[1-9A-HJ-NP-Za-km-z]{40,44}$`));
@@ -27,7 +27,7 @@ describe('hashKey', () => {
 });
 
 describe('KeyRecord', () => {
-  test('refuses a record without account or with a time that is none', () => {
+  test('rejects a record without an account or with a malformed time', () => {
     const good = { label: '', tier: 'pro', account: 'a', created_at: '2026-05-01T00:00:00Z' };
     expect(KeyRecord.safeParse(good).success).toBe(true);
     expect(KeyRecord.safeParse({ ...good, account: '' }).success).toBe(false);

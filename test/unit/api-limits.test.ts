@@ -17,7 +17,7 @@ function response() {
 describe('createLimits', () => {
   const demo = { name: 'acme', policy: 'demo' } as const;
 
-  test('allows a burst of one second, then refuses, then refills evenly', () => {
+  test('allows a burst of one second, then rejects, then refills evenly', () => {
     let nowMs = 0;
     const limits = createLimits({ now: () => nowMs });
     const take = () => limits.charge(response().answer, demo);
@@ -33,7 +33,7 @@ describe('createLimits', () => {
     expect(take).toThrow(Problem);
   });
 
-  test('tells the policy and what is left in the fields of the draft', () => {
+  test('describes the policy and the remaining requests in headers', () => {
     const limits = createLimits({ now: () => 0 });
     const { answer, fields } = response();
     limits.charge(answer, demo);
@@ -45,7 +45,7 @@ describe('createLimits', () => {
     expect(fields.get('RateLimit')).toBe('"demo";r=4;t=1');
   });
 
-  test('refuses with 429 and Retry-After', () => {
+  test('rejects with 429 and Retry-After', () => {
     const limits = createLimits({ now: () => 0 });
     for (let i = 0; i < 5; i++) limits.charge(response().answer, demo);
     const refused = (() => {
@@ -62,14 +62,14 @@ describe('createLimits', () => {
     });
   });
 
-  test('counts each account by itself, and each tier of it', () => {
+  test('counts each account separately, and each of its tiers', () => {
     const limits = createLimits({ now: () => 0 });
     for (let i = 0; i < 5; i++) limits.charge(response().answer, demo);
     limits.charge(response().answer, { name: 'other', policy: 'demo' });
     limits.charge(response().answer, { name: 'acme', policy: 'pro' });
   });
 
-  test('owes what other processes admitted, and pays it before the next request', () => {
+  test('charges requests that other processes admitted', () => {
     let nowMs = 0;
     let others: (name: string, count: number) => void = () => undefined;
     const told: string[] = [];
@@ -93,7 +93,7 @@ describe('createLimits', () => {
     expect(take).toThrow(Problem);
   });
 
-  test('takes nothing from other processes that is no count of an account', () => {
+  test('ignores malformed counts from other processes', () => {
     let others: (name: string, count: number) => void = () => undefined;
     const shared = {
       counted: () => undefined,

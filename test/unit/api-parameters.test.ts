@@ -18,7 +18,7 @@ function parsed(schema: z.ZodType, text: unknown): unknown {
 }
 
 describe('integer', () => {
-  test('takes whole numbers between its bounds, bounds included', () => {
+  test('accepts whole numbers between its bounds, inclusive', () => {
     expect(['1', '100', '050'].map((text) => parsed(integer(1, 100), text))).toEqual([1, 100, 50]);
     expect(parsed(integer(-5, 5), '-5')).toBe(-5);
   });
@@ -33,55 +33,55 @@ describe('integer', () => {
     },
   );
 
-  test('refuses a parameter that is given twice', () => {
+  test('rejects a repeated parameter', () => {
     expect(parsed(integer(1, 100), ['1', '2'])).toMatch(/^got 2 values, /);
   });
 });
 
 describe('decimal', () => {
-  test('takes decimals between its bounds', () => {
+  test('accepts decimals between its bounds', () => {
     expect(['0', '100', '62.5', '-0'].map((text) => parsed(decimal(0, 100), text))).toEqual([
       0, 100, 62.5, -0,
     ]);
   });
 
-  test.each(['-0.1', '100.01', 'NaN', 'Infinity', '1e1', '.5', '5.', ''])('refuses %j', (text) => {
+  test.each(['-0.1', '100.01', 'NaN', 'Infinity', '1e1', '.5', '5.', ''])('rejects %j', (text) => {
     expect(parsed(decimal(0, 100), text)).toMatch(/expected a number from 0 to 100$/);
   });
 });
 
 describe('oneOf', () => {
-  test('takes exactly the listed texts, letter case included', () => {
+  test('accepts exactly the listed texts, case-sensitively', () => {
     expect(parsed(oneOf(['1H', '5M']), '5M')).toBe('5M');
     expect(parsed(oneOf(['1H', '5M']), '5m')).toBe('got "5m", expected one of 1H, 5M');
   });
 });
 
 describe('address', () => {
-  test('takes any letter case and gives lower case', () => {
+  test('accepts any letter case and returns lower case', () => {
     const mixed = `0x${'aB'.repeat(20)}`;
     expect(parsed(address, mixed)).toBe(mixed.toLowerCase());
   });
 
   test.each(['', '0x', `0X${'a'.repeat(40)}`, `0x${'g'.repeat(40)}`, `0x${'a'.repeat(41)}`])(
-    'refuses %j',
+    'rejects %j',
     (text) => expect(parsed(address, text)).toMatch(/expected 0x and 40 hexadecimal digits$/),
   );
 });
 
 describe('marketId', () => {
-  test('takes an int64 and drops leading zeros', () => {
+  test('accepts an int64 and drops leading zeros', () => {
     expect(parsed(marketId, '9223372036854775807')).toBe('9223372036854775807');
     expect(parsed(marketId, '007')).toBe('7');
   });
 
-  test.each(['9223372036854775808', '-1', '1.5', 'abc'])('refuses %j', (text) => {
+  test.each(['9223372036854775808', '-1', '1.5', 'abc'])('rejects %j', (text) => {
     expect(parsed(marketId, text)).toMatch(/expected a whole number from 0 to/);
   });
 });
 
 describe('instant', () => {
-  test('takes epoch seconds and ISO 8601, UTC where no zone is given', () => {
+  test('accepts epoch seconds and ISO 8601, UTC by default', () => {
     const texts = [
       '1777593600',
       '2026-05-01',
@@ -94,7 +94,7 @@ describe('instant', () => {
   });
 
   test.each(['yesterday', '2026-13-01', '2026-05-01T25:00:00Z', '-5', '99999999999', '2200-01-01'])(
-    'refuses %j',
+    'rejects %j',
     (text) => expect(parsed(instant, text)).toMatch(/expected an ISO 8601 time/),
   );
 });

@@ -38,7 +38,7 @@ describe('send', () => {
   test.each([
     ['gzip', gunzipSync],
     ['br', brotliDecompressSync],
-  ])('compresses with %s where the client takes it', async (coding, decompress) => {
+  ])('compresses with %s if the client accepts it', async (coding, decompress) => {
     const { response, body } = await fetchRaw('/long', { 'Accept-Encoding': coding });
     expect(response.headers['content-encoding']).toBe(coding);
     expect(response.headers.vary).toBe('Accept-Encoding');
@@ -58,7 +58,7 @@ describe('send', () => {
     expect(body.equals(answers[path]?.body ?? Buffer.alloc(0))).toBe(true);
   });
 
-  test('answers 304 to who has it, in any coding, and only where it is kept', async () => {
+  test('sends 304 for a matching ETag in any coding, and no ETag for uncached responses', async () => {
     const { response } = await fetchRaw('/kept');
     const etag = String(response.headers.etag);
     expect(response.headers['cache-control']).toBe('private, max-age=5');

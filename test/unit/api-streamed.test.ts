@@ -48,7 +48,7 @@ beforeAll(async () => {
 afterAll(() => void server.close());
 
 describe('a streamed list', () => {
-  test.each(['identity', 'gzip', 'br'])('is whole in %s, short or long', async (coding) => {
+  test.each(['identity', 'gzip', 'br'])('is complete in %s, short or long', async (coding) => {
     for (const count of [0, 1, 5_000]) {
       const response = await fetch(`${url}/${count}/no/json`, {
         headers: { 'Accept-Encoding': coding },
@@ -61,18 +61,18 @@ describe('a streamed list', () => {
     }
   });
 
-  test('is whole as CSV', async () => {
+  test('is complete as CSV', async () => {
     const text = await (await fetch(`${url}/5000/no/csv`)).text();
     const cell = `"${row.text.replaceAll('"', '""')}"`;
     expect(text).toBe(`text\r\n${`${cell}\r\n`.repeat(5_000)}`);
   });
 
-  test('is a problem where it fails before anything was sent', async () => {
+  test('is a problem if it fails before anything is sent', async () => {
     const response = await fetch(`${url}/3/yes/json`);
     expect([response.status, await response.json()]).toMatchObject([503, { error: 'unavailable' }]);
   });
 
-  test('is cut and logged where it fails later: a client never takes it for whole', async () => {
+  test('is cut and logged if it fails later, so that no client takes it for complete', async () => {
     const before = logged.length;
     const response = await fetch(`${url}/5000/yes/json`);
     expect(response.status).toBe(200);
@@ -80,7 +80,7 @@ describe('a streamed list', () => {
     expect(logged.slice(before).join()).toContain('the store is gone');
   });
 
-  test('stops reading when its client goes away, without an error of ours', async () => {
+  test('stops reading when its client disconnects, without logging an error', async () => {
     const [before, reads] = [logged.length, left];
     const gone = new AbortController();
     const response = await fetch(`${url}/5000000/no/json`, { signal: gone.signal });
