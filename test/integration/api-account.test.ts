@@ -103,7 +103,7 @@ describe('/v2/user/keys', () => {
     expect((await send('POST', '/v2/user/keys', demo, {})).status).toBe(201);
     const full = await send('POST', '/v2/user/keys', demo, {});
     expect([full.status, full.body.error]).toEqual([403, 'quota_exceeded']);
-    expect(full.body.detail).toContain(`max_keys: the tier demo has ${TIERS.demo.keysMax}`);
+    expect(full.body.detail).toContain(`max_keys: tier demo allows ${TIERS.demo.keysMax}`);
   });
 
   test('hides the keys of other accounts', async () => {

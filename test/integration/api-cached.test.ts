@@ -106,7 +106,7 @@ describe('a cached response', () => {
 
   test('is counted by route and account, against the rate, and in the requests of the day', async () => {
     const account = 'counted';
-    const key = await issueKey(seeded.nats.bucket, 'individual', { account });
+    const key = await issueKey(seeded.nats.bucket, 'demo', { account });
     await ask(BOARD, key);
     await ask(BOARD, key);
     const own = answered.filter((one) => one.account === account);
