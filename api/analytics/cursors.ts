@@ -1,6 +1,6 @@
 /**
- * Where a page of each list ends: what `cursor` takes and the Link field or `next_cursor` gave. A cursor
- * names the last element by what the list is ordered by, so that what comes meanwhile moves no page.
+ * Cursors of each list. A cursor contains the sort key of the last element of a page, so new elements do not
+ * shift the next page.
  */
 import { parameter } from '../parameters.ts';
 
@@ -47,7 +47,7 @@ export const marketCursor = parameter(
   },
 );
 
-/** A fill: its block and log. */
+/** A fill: its block and log index. */
 export const fillCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: FILL.source, examples: ['85671000-12'] },
@@ -65,7 +65,7 @@ export const hourCursor = parameter(
   (text) => (/^\d{1,10}$/.test(text) && isUint32(text) ? Number(text) : undefined),
 );
 
-/** A trader of a market: the address, without 0x afterwards. */
+/** A trader of a market: the address; parsed without 0x. */
 export const traderCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: TRADER.source, examples: [`0x${'5f'.repeat(20)}`] },

@@ -1,4 +1,4 @@
-/** Every endpoint of analytics, in the order in which the documents list them. */
+/** Every endpoint of analytics, in the order of the documents. */
 import type { Endpoint } from '../endpoint.ts';
 import type { Call } from './call.ts';
 import { hourlyV1, hourlyV2 } from './hourly.ts';

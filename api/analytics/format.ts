@@ -1,16 +1,16 @@
 /**
- * How values are written on the wire: amounts, ratios and times.
+ * The format of amounts, ratios, times and addresses in responses.
  * Amounts stay bigint from the row to the decimal text; only a ratio becomes a double, at the end.
  */
 import { keccak256Hex } from '../../infra/keccak.ts';
 import { Problem } from '../errors.ts';
 
-/** 100 · part / whole as a double, 0 where the whole is 0: ROI and win rate. */
+/** 100 · part / whole as a double, 0 if the whole is 0: ROI and win rate. */
 export function percent(part: bigint, whole: bigint): number {
   return whole === 0n ? 0 : Number(100n * part) / Number(whole);
 }
 
-/** Price of a fill in micro-USDC a share, rounded down; 0 where no share was traded. */
+/** Price of a fill in micro-USDC a share, rounded down; 0 if no share was traded. */
 export function price(usdc: bigint, shares: bigint): bigint {
   return shares === 0n ? 0n : (usdc * 1_000_000n) / shares;
 }
@@ -26,7 +26,7 @@ export function hourText(seconds: number): string {
 }
 
 const DAY_SECONDS = 86_400;
-/** Rows that follow each other are mostly of one day; a date takes longer than the rest of a time. */
+/** Consecutive rows are mostly of one day, and formatting a date takes longer than the rest of a time. */
 let latest = { day: 0, date: '1970-01-01' };
 
 function dateOf(seconds: number): string {
@@ -51,8 +51,8 @@ export function spaced(iso: string): string {
 }
 
 /**
- * An amount as a JSON number: what v2 carries. Throws Problem 500 beyond ±(2^53 − 1), where a number
- * would not be exact; v1 has every amount as text.
+ * An amount as a JSON number, the form of v2. Throws Problem 500 beyond ±(2^53 − 1), where a number is not
+ * exact; v1 has every amount as text.
  */
 export function safeInteger(amount: bigint): number {
   const number = Number(amount);
@@ -60,14 +60,13 @@ export function safeInteger(amount: bigint): number {
   throw new Problem({
     status: 500,
     error: 'internal',
-    detail: 'an amount of this answer is greater than 2^53 - 1: only v1 carries it exactly',
+    detail: 'an amount of this response exceeds 2^53 - 1: only v1 represents it exactly',
   });
 }
 
 /**
- * An address in mixed case as ERC-55 says, the form of v2: a letter is a capital where the digit in its place
- * of the hash of the 40 digits is 8 or more. By hand: the api needs viem for nothing else, and a process that
- * has loaded it has 35 MB more.
+ * An address with the checksum of ERC-55, the form of v2: a letter is a capital if the digit at its place in the
+ * hash of the 40 digits is 8 or more. The api does not load viem for this: it takes 35 MB.
  */
 export function checksummed(address: string): string {
   const digits = address.slice(2).toLowerCase();

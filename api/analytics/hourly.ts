@@ -1,7 +1,7 @@
 /**
- * `GET /v1|v2/traders/:address/hourly_stats` (specification 2.8): sums of each hour with activity,
- * newest first: the 30 days up to `to` (now) unless `from` says otherwise. Both bound the start of
- * the hour, inclusively. Amounts are micro-USDC.
+ * `GET /v1|v2/traders/:address/hourly_stats` : sums of each hour with activity, newest
+ * first. The default range is the 30 days up to `to`, which is now by default. Both ends are inclusive and apply
+ * to the start of the hour. Amounts are micro-USDC.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -16,25 +16,25 @@ import { count as counted, int, rowOf, seconds } from './rows.ts';
 import { amount, amountText, count, hourStart } from './schemas.ts';
 
 const DEFAULT_RANGE_SECONDS = 30 * 86_400;
-/** More hours than the exchange is old. */
+/** More hours than the exchange has existed. */
 const HOURS_MAX = 100_000;
 
 const ParametersV1 = z.object({
-  address: address.describe('wallet of the trader, in any letter case'),
-  tag: slug.default(ALL_TAGS).describe('only markets with this tag; `all` filters nothing'),
-  from: instant.optional().describe('first start of an hour; 30 days before `to` by default'),
-  to: instant.optional().describe('last start of an hour; now by default'),
-  limit: integer(1, HOURS_MAX).default(HOURS_MAX).describe('most hours of the page'),
+  address: address.describe('wallet of the trader; letter case is ignored'),
+  tag: slug.default(ALL_TAGS).describe('only markets with this tag; `all`: no filter'),
+  from: instant.optional().describe('earliest start of an hour (default: 30 days before `to`)'),
+  to: instant.optional().describe('latest start of an hour (default: now)'),
+  limit: integer(1, HOURS_MAX).default(HOURS_MAX).describe('maximum hours per page'),
   order: order('desc').describe('desc: newest hour first; asc: oldest first'),
-  cursor: hourCursor.optional().describe('goes on behind the page whose Link field had it'),
+  cursor: hourCursor.optional().describe('cursor from the `Link` header of the previous page'),
 });
 const ParametersV2 = ParametersV1.extend({
   series: slug.optional().describe('only markets of this series'),
 });
 
 /**
- * A market counts in an hour by a fill or a settlement; it is won by a settlement with a gain. FINAL adds up
- * the parts of a row: one of each hour and market is left.
+ * A market counts in an hour with a fill or a settlement, and as won if it was settled with a gain. FINAL merges
+ * the parts of a row into one per hour and market.
  */
 const SQL = (filter: string, down: 'DESC' | 'ASC') => `
 SELECT ${Row.columns}
@@ -144,7 +144,7 @@ async function readHours(
     trader: new Bytes(given.address),
     tag: given.tag,
     series: given.series ?? '',
-    // Hours are whole, so behind one is a second further.
+    // Hours are whole, so the next one is at least a second later.
     from: cursor === undefined || isNewestFirst ? from : Math.max(from, cursor + 1),
     to: cursor === undefined || !isNewestFirst ? to : Math.min(to, Math.max(0, cursor - 1)),
     limit,

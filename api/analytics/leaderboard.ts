@@ -18,7 +18,7 @@ import { read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 import { amount, amountText, count, percentage, share, text, time } from './schemas.ts';
 
-/** Table of each time frame; the only way of a table's name into a statement. */
+/** Table of each time frame. No other table name reaches a statement. */
 const BOARDS = {
   '1H': 'leaderboard_1h',
   '4H': 'leaderboard_4h',
@@ -29,15 +29,15 @@ const BOARDS = {
 } as const;
 const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
 
-/** The column that each order sorts by; ties go by RANKING. */
+/** The column of each sort order; RANKING breaks ties. */
 const SORT_COLUMNS = {
   ...{ pnl: 'realised_pnl', roi: 'roi', win_rate: 'win_rate', market_count: 'markets_count' },
 } as const;
 
-/** By PnL, volume, address: all upwards, as the boards are sorted on disk. */
+/** By PnL, volume, address, all ascending, as the boards are sorted on disk. */
 const RANKING = ['-realised_pnl', '-volume', 'trader'] as const;
 
-/** The entry of the cursor as a row of a board; its ratios as the boards have them. */
+/** The entry of the cursor as a row of a board, with the ratios of the boards. */
 const CURSOR_ENTRY = `(
   SELECT
     {cursor_pnl:Int64} AS realised_pnl,
@@ -59,7 +59,7 @@ const TAGS = [
 const LIMIT_MAX = 100;
 const LIMIT_DEFAULT = 50;
 const OFFSET_MAX = 100_000_000;
-/** Of money in whole USDC: more than all there is, and its micro-units fit an Int64. */
+/** In whole USDC: more than exists, and its micro-units fit an Int64. */
 const USDC_MAX = 9_000_000_000;
 const ROI_MAX = 1_000_000_000_000;
 const COUNT_MAX = 1_000_000_000;
@@ -68,35 +68,37 @@ const HOURS_MAX = 1_000_000;
 export const Parameters = z.object({
   limit: integer(1, LIMIT_MAX)
     .optional()
-    .describe('most entries of the page; by default 50, for demo 20, which is its most'),
-  offset: integer(0, OFFSET_MAX)
-    .default(0)
-    .describe('entries to leave out before the page; 0 for demo'),
+    .describe('page size, 1–100 (default 50; demo tier: 20, its maximum)'),
+  offset: integer(0, OFFSET_MAX).default(0).describe('entries to skip (demo tier: 0)'),
   cursor: boardCursor
     .optional()
-    .describe('goes on behind the page whose Link field or `next_cursor` had it; not for demo'),
+    .describe(
+      'cursor from the `Link` header or `next_cursor` of the previous page; not for the demo tier',
+    ),
   time_frame: oneOf(TIME_FRAMES)
     .default('30D')
-    .describe('the time up to the last refresh that is summed'),
-  sort_by: oneOf(SORTS).default('pnl').describe('what ranks; ties go by PnL, volume, address'),
-  order: order('desc').describe('desc: from rank 1 down; asc: the same ranking from its end'),
+    .describe('the time before the last refresh that is summed'),
+  sort_by: oneOf(SORTS)
+    .default('pnl')
+    .describe('sort order; ties are broken by PnL, volume, address'),
+  order: order('desc').describe('desc: from rank 1 down; asc: the reverse'),
   tag: oneOf(TAGS)
     .default('all')
-    .describe('only markets with this tag; `sports` leaves out `esports`, `all` filters nothing'),
-  min_win_rate: decimal(0, 100).optional().describe('least win rate, percent'),
-  max_win_rate: decimal(0, 100).optional().describe('greatest win rate, percent'),
-  min_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('least ROI, percent'),
-  max_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('greatest ROI, percent'),
+    .describe('only markets with this tag; `sports` excludes `esports`, `all`: no filter'),
+  min_win_rate: decimal(0, 100).optional().describe('minimum win rate, percent'),
+  max_win_rate: decimal(0, 100).optional().describe('maximum win rate, percent'),
+  min_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('minimum ROI, percent'),
+  max_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('maximum ROI, percent'),
   last_active_hours: integer(1, HOURS_MAX)
     .optional()
-    .describe('only traders with a fill in the last so many hours, as of the last refresh'),
-  min_market_count: integer(0, COUNT_MAX).optional().describe('fewest markets in the time frame'),
-  max_market_count: integer(0, COUNT_MAX).optional().describe('most markets in the time frame'),
-  min_pnl: integer(-USDC_MAX, USDC_MAX).optional().describe('least PnL, whole USDC'),
+    .describe('only traders with a fill in this many hours before now, as of the last refresh'),
+  min_market_count: integer(0, COUNT_MAX).optional().describe('minimum markets in the time frame'),
+  max_market_count: integer(0, COUNT_MAX).optional().describe('maximum markets in the time frame'),
+  min_pnl: integer(-USDC_MAX, USDC_MAX).optional().describe('minimum PnL, whole USDC'),
 });
 export type Given = z.output<typeof Parameters>;
 
-/** Condition of each filter; the name is the parameter's, and its value is bound. */
+/** SQL condition of each filter parameter; values are bound. */
 const FILTERS = {
   min_win_rate: 'win_rate >= {min_win_rate:Float64}',
   max_win_rate: 'win_rate <= {max_win_rate:Float64}',
@@ -126,7 +128,7 @@ type Entry = RowOf<typeof Entry>;
 
 const Total = rowOf({ entries: counted('count()') });
 
-/** Reads the page and the profiles on it. Throws Problem 503 where ClickHouse cannot answer. */
+/** Reads the page and the profiles on it. Throws Problem 503 if ClickHouse cannot answer. */
 export async function readBoard(call: Call, given: Given) {
   const { cursor, limit = LIMIT_DEFAULT } = given;
   const parameters = { ...given, cursor: undefined, ...cursor, limit };
@@ -141,7 +143,7 @@ export async function readBoard(call: Call, given: Given) {
     read(call, { sql: page, parameters: bound, row: Entry }),
     cursor === undefined ? 0 : countOf(ahead),
   ]);
-  // A page behind the last has no row that tells its refresh.
+  // A page after the last one has no row with the time of the refresh.
   const refreshed = entries[0]?.refreshed;
   const generation = refreshed ?? (await generationOf(call, given.time_frame));
   const [totalCount, profileOf] = await Promise.all([
@@ -163,32 +165,32 @@ export async function readBoard(call: Call, given: Given) {
       profile: { ...profileOf(entry.address), last_trade_at: isoSecond(entry.newest) },
     })),
     total: totalCount,
-    /** Rank of the entry with this index: its place from the top in either order. */
+    /** Rank of the entry with this index, counted from the top in either order. */
     rankOf: (index: number) =>
       given.order === 'desc' ? before + index + 1 : totalCount - before - index,
     next: last !== undefined && before + entries.length < totalCount ? cursorOf(last) : '',
   };
 }
 
-/** The same for all pages and orders of a query, which have the same traders. */
+/** Equal for all pages and orders of a query, which have the same traders. */
 function countKey(given: Given, { active_since }: { readonly active_since: number }): string {
   const filters = FILTER_NAMES.map((name) => given[name] ?? '');
-  // Hours count from now on.
+  // The hours before now.
   const since = given.last_active_hours === undefined ? 0 : active_since;
   return [given.time_frame, given.tag, ...filters, since].join(' ');
 }
 
 const Generation = rowOf({ refreshed: string('toString(refreshed_at)') });
 
-/** Names the refresh that the board of a time frame is of; '' while it is empty. */
+/** Identifies the last refresh of a board; '' while the board is empty. */
 export async function generationOf(call: Call, frame: Given['time_frame']): Promise<string> {
-  // Every row of a refresh carries the same time.
+  // All rows of a refresh have the same time.
   const sql = `SELECT ${Generation.columns} FROM ${BOARDS[frame]} LIMIT 1`;
   const [row] = await read(call, { sql, parameters: {}, row: Generation });
   return row?.refreshed ?? '';
 }
 
-/** The parameters with the page size of the tier. Throws Problem 403 where it has not this page. */
+/** The parameters with the page size of the tier. Throws Problem 403 if the tier excludes the page. */
 export function allowedPage(given: Given, caller: Caller): Given {
   const tier = TIERS[caller.tier];
   if (given.limit !== undefined && given.limit > tier.leaderboardLimitMax) {
@@ -203,7 +205,7 @@ export function allowedPage(given: Given, caller: Caller): Given {
   return { ...given, limit: given.limit ?? tier.leaderboardLimitDefault };
 }
 
-/** The statements of these parameters: fixed fragments only, every value is bound. */
+/** The statements of a request: fixed fragments only, every value is bound. */
 function statements(given: Given) {
   const board = BOARDS[given.time_frame];
   const value = SORT_COLUMNS[given.sort_by];
@@ -225,7 +227,7 @@ WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
 ORDER BY ${given.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
     total: `SELECT ${Total.columns} FROM ${board} WHERE ${where}`,
-    /** Entries before the page in the order that was asked for. */
+    /** Entries before the page in the requested order. */
     ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT ${behind}`,
   };
 }
@@ -249,12 +251,12 @@ function activeSince(given: Given, nowMs: number): number {
   return Math.max(0, Math.floor(nowMs / 1000) - hours * 3_600);
 }
 
-/** How long a client may keep a page; the shortest board is refreshed every 10 s. */
+/** How long a client may cache a page; the shortest board is refreshed every 10 s. */
 const MAX_AGE_SECONDS = 5;
 
 const shared = {
-  roi: percentage('PnL over what the closed shares had cost'),
-  win_rate: share('wins_count over markets_count'),
+  roi: percentage('PnL divided by the cost of the closed shares'),
+  win_rate: share('wins_count divided by markets_count'),
   rank: z
     .int()
     .min(1)
@@ -267,7 +269,7 @@ const PNL = 'realised PnL in the time frame, net of fees';
 const EntryV1 = z.object({
   profile: ProfileV1,
   total_pnl: amountText(`${PNL}, micro-USDC`),
-  total_volume: amountText('value of the own fills, micro-USDC'),
+  total_volume: amountText("value of the trader's own fills, micro-USDC"),
   ...shared,
 });
 
@@ -275,14 +277,14 @@ const EntryV2 = z.object({
   profile: ProfileV2,
   last_trade_at: time('newest trade'),
   total_pnl: amount(`${PNL}, micro-USD`),
-  total_volume: amount('value of the own fills, micro-USD'),
+  total_volume: amount("value of the trader's own fills, micro-USD"),
   ...shared,
 });
 
 const TOTAL = count('traders that match the query, on all pages');
-const NEXT = text('`cursor` of the next page; empty where the list ends');
+const NEXT = text('`cursor` of the next page; empty on the last page');
 
-/** A page is computed once for all who ask for it, and again after a refresh of its board. */
+/** A page is computed once for all clients, and again after a refresh of its board. */
 const KEEP = {
   maxAgeSeconds: MAX_AGE_SECONDS,
   page: (
@@ -298,7 +300,7 @@ const KEEP = {
 };
 
 const DESCRIPTION =
-  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Everything but the profiles is of the last refresh, within which pages do not overlap. `rank` counts from the top in either order. Answers carry an ETag.';
+  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Everything but the profiles is as of the last refresh; pages of one refresh do not overlap. `rank` counts from the top in either order. Responses have an ETag.';
 
 export const leaderboardV1 = endpoint({
   path: '/v1/analytics/leaderboard',

@@ -1,7 +1,7 @@
 /**
- * `GET /v1/market_data/:id_or_slug`: every trader of one market with figures and fills. Traders come in
- * the order of their addresses, which is the order in which they are stored and which no trade changes:
- * pages neither overlap nor leave anyone out. A page is read some traders at a time while it is sent.
+ * `GET /v1/market_data/:id_or_slug`: every trader of one market with figures and fills. Traders are
+ * ordered by address, as they are stored. No trade changes that order, so pages neither overlap nor skip
+ * anybody. A page is streamed: some traders are read at a time.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -23,16 +23,16 @@ import { amountText, count, percentage, text, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
-/** Traders of one read: their fills are in memory at once. */
+/** Traders per read, whose fills are in memory at once. */
 const READ_TRADERS_MAX = 50;
 
 const Parameters = z.object({
   id_or_slug: marketKey.describe('market id, condition id or slug'),
-  limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('most traders of the page'),
-  order: order('asc').describe('of the addresses'),
+  limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum traders per page'),
+  order: order('asc').describe('order of the addresses'),
   cursor: traderCursor
     .optional()
-    .describe('goes on behind the page whose Link field or `next_cursor` had it'),
+    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
   include_orders: flag.default(true).describe('false: figures only, without the fills'),
 });
 type Given = z.output<typeof Parameters>;
@@ -46,14 +46,14 @@ const figures = {
   taker: int('taker_volume'),
   newest: seconds('last_trade_at'),
 };
-/** With the number of traders on all pages, which a page behind a cursor does not count: 0. */
+/** With the number of traders on all pages; a page after a cursor has 0, and they are counted separately. */
 const FirstPageRow = rowOf({ ...figures, total: counted('count() OVER ()') });
 const LaterPageRow = rowOf({ ...figures, total: counted('0') });
 type TraderRow = RowOf<typeof FirstPageRow>;
 
 const rowsOf = ({ cursor }: Given) => (cursor === undefined ? FirstPageRow : LaterPageRow);
 
-/** The traders of a page and the one after it; FINAL adds up the parts of a row. */
+/** The traders of a page and the next one; FINAL merges the parts of a row. */
 const TRADERS_SQL = (given: Given) => `
 SELECT ${rowsOf(given).columns}
 FROM market_traders FINAL
@@ -75,7 +75,7 @@ WHERE condition_id = {condition_id:FixedString(32)}`;
 
 const OrdersRow = rowOf({ address: hexText('trader'), ...fillColumns });
 
-/** Of the traders from the first to the last of a page, which follow each other. A row may come twice. */
+/** Fills of consecutive traders. A row can occur twice. */
 const ORDERS_SQL = `
 SELECT ${OrdersRow.columns}
 FROM market_fills
@@ -90,7 +90,7 @@ const TraderV1 = z.object({
   maker_volume: amountText('value of fills as maker, micro-USDC'),
   taker_volume: amountText('value of fills as taker, micro-USDC'),
   fee: amountText('fees of all fills, micro-USDC'),
-  roi: percentage('PnL over what the closed shares had cost'),
+  roi: percentage('PnL divided by the cost of the closed shares'),
   last_trade_at: time('newest trade in this market'),
   orders: z.array(FillV1).describe('fills, oldest first; empty with include_orders=false'),
 });
@@ -99,12 +99,12 @@ export const marketData = endpoint({
   path: '/v1/market_data/:id_or_slug',
   summary: 'Every trader of one market with figures and fills',
   description:
-    'For the tiers individual and pro. Ordered by address, so that trades meanwhile move nothing between pages; the ranked earners are in `/v1/markets/:id`. A long page is sent while it is read.',
+    'For the tiers individual and pro. Ordered by address, so new trades do not shift pages; `/v1/markets/:id` has the top earners. A long page is streamed.',
   parameters: Parameters,
   answer: z.object({
     market: MarketV1,
     total_count: count('traders of the market, on all pages'),
-    next_cursor: text('`cursor` of the next page; empty where the list ends'),
+    next_cursor: text('`cursor` of the next page; empty on the last page'),
     traders: z.array(TraderV1),
   }),
   list: 'traders',
@@ -125,7 +125,7 @@ export const marketData = endpoint({
   },
 });
 
-/** The figures of a page, and of one trader more where there is one. Throws Problem 404 of no market. */
+/** The figures of a page, and of the next trader if there is one. Throws Problem 404 for an unknown market. */
 async function readPage(call: Call, given: Given) {
   const key: MarketKey = given.id_or_slug;
   const { conditionId, listing } = await findMarket(call, key);
@@ -151,7 +151,7 @@ async function readPage(call: Call, given: Given) {
   };
 }
 
-/** The traders of the page, some at a time with their fills. */
+/** The traders of the page with their fills, some at a time. */
 async function* withFills(
   call: Call,
   given: Given,
@@ -182,7 +182,7 @@ async function* withFills(
   }
 }
 
-/** The fills of traders that follow each other. */
+/** The fills of consecutive traders. */
 async function readFills(call: Call, conditionId: string, addresses: readonly string[]) {
   const [first = '0x', last = first] = [addresses[0], addresses.at(-1)].sort();
   const parameters = {
@@ -193,7 +193,7 @@ async function readFills(call: Call, conditionId: string, addresses: readonly st
   return await read(call, { sql: ORDERS_SQL, parameters, row: OrdersRow });
 }
 
-/** Throws Problem 403 where the tier may not have it. */
+/** Throws Problem 403 if the tier excludes the endpoint. */
 function requireTier(given: Given, caller: Caller): Given {
   if (TIERS[caller.tier].marketData) return given;
   const detail = `the tier ${caller.tier} does not include market_data; individual and pro do`;

@@ -40,7 +40,7 @@ export async function readResolutions(
   return newestBy(rows, (row) => row.condition_id);
 }
 
-/** What is shown of a market that the catalogue does not know. */
+/** What is shown of a market without a listing. */
 export function unlisted(conditionId: string): Listing {
   return {
     ...{ condition_id: conditionId, id: '0', question: '', slug: '', start_date: '' },
@@ -64,9 +64,9 @@ const shared = {
   group_item_title: text('title inside an event group, or empty'),
   event_title: text('title of the parent event', 'Weather on 1 May'),
   event_icon: text('URL of the icon of the event'),
-  resolved_at: time('when the market was resolved; empty while it is not'),
+  resolved_at: time('when the market was resolved; empty if it is not'),
   winning_outcome: text(
-    'label of the winning outcome, `50-50` where both are paid alike; empty while unresolved',
+    'label of the winning outcome, `50-50` if both are paid the same; empty while unresolved',
   ),
 };
 
@@ -75,13 +75,12 @@ export const MarketV1 = z.object({
     .string()
     .regex(/^\d{1,19}$/)
     .meta({
-      description: 'market id, an int64 as text; 0 while the catalogue does not know the market',
+      description: 'market id, an int64 as text; 0 without a listing',
       examples: ['2182202'],
     }),
   ...shared,
 });
 
-/** The market object of v1, in the order of the specification. */
 export function marketV1(listing: Listing, resolution: Resolution | undefined) {
   return { id: listing.id, ...sharedMembers(listing, resolution) };
 }
@@ -94,7 +93,7 @@ export const MarketV2 = z.object({
     .int()
     .min(0)
     .meta({
-      description: 'market id; 0 while the catalogue does not know the market',
+      description: 'market id; 0 without a listing',
       examples: [2_182_202],
     }),
   condition_id: z
@@ -103,7 +102,7 @@ export const MarketV2 = z.object({
     .meta({ description: 'id of the market on chain', examples: [`0x${'5f'.repeat(32)}`] }),
   token_ids: z.array(z.string()).meta({
     description:
-      'ERC-1155 ids of the two outcome shares, decimal. Of a market that the catalogue does not know, those that were traded, else empty text',
+      'ERC-1155 ids of the two outcome shares, decimal. Without a listing: the ids that were traded, or empty text',
     examples: [['7130', '5211']],
   }),
   ...shared,
@@ -112,7 +111,8 @@ export const MarketV2 = z.object({
     .min(UNRESOLVED)
     .max(100)
     .meta({
-      description: '-2 unresolved, -1 void (pays nothing), else what outcome 1 is paid, percent',
+      description:
+        '-2 unresolved, -1 void (pays nothing), otherwise the payout of outcome 1, percent',
       examples: [100],
     }),
 });
@@ -162,19 +162,19 @@ function resultOf(resolution: Resolution | undefined): number {
 
 export type FoundMarket = {
   readonly conditionId: string;
-  /** Under way; undefined where the catalogue does not know the market. */
+  /** Resolves with undefined if the market has no listing. */
   readonly listing: Promise<Listing | undefined>;
 };
 
 /**
- * Finds the market: by a condition id at once, its listing is read meanwhile. Throws Problem 404 where
- * no market has the number or the slug; a slug that was used again means the newest listing.
+ * Finds a market. A condition id needs no read, so its listing is still being read when this resolves. Throws
+ * Problem 404 for an unknown number or slug; a slug that was used again means the newest listing.
  */
 export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarket> {
   if (key.kind === 'condition') {
     const { conditionId } = key;
     const listing = call.metadata.listings([conditionId]).then((found) => found.get(conditionId));
-    // Whoever awaits it gets the error, though another read may fail before.
+    // The caller awaits it and gets the error, unless another read fails first.
     listing.catch(() => undefined);
     return { conditionId, listing };
   }
@@ -183,7 +183,7 @@ export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarke
   return { conditionId: listing.condition_id, listing: Promise.resolve(listing) };
 }
 
-/** The listing of a market's number. Throws Problem 404 where no market has it. */
+/** The listing of a market's number. Throws Problem 404 if no market has it. */
 export async function findListing(call: Call, id: string): Promise<Listing> {
   const listing = await call.metadata.listing({ kind: 'id', id });
   if (listing === undefined) throw unknownMarket({ kind: 'id', id });
@@ -191,8 +191,8 @@ export async function findListing(call: Call, id: string): Promise<Listing> {
 }
 
 /**
- * The listing to show. Throws Problem 404 where nothing is known of the market: one that no listing
- * describes is known by its condition id once it was traded or resolved.
+ * The listing to show. A market without a listing is known by its condition id once it was traded or resolved;
+ * otherwise throws Problem 404.
  */
 export function knownListing(
   key: MarketKey,
@@ -213,7 +213,7 @@ export function unknownMarket(key: MarketKey): Problem {
   return new Problem({ status: 404, error: 'not_found', detail });
 }
 
-/** Traders of a market whose fills are looked at: a match has both outcomes or is one of many. */
+/** Traders of a market whose fills are searched: enough to contain both outcomes. */
 const TRADERS_MAX = 50;
 
 const Row = rowOf({
@@ -234,7 +234,7 @@ WHERE kind = 'fill' AND (trader, condition_id) IN
 )
 GROUP BY condition_id`;
 
-/** The listings, those without token ids with the ids that were traded. */
+/** Adds token ids to listings without them: a fill names the token of its outcome. */
 export async function withTokens(
   call: Call,
   listings: readonly Listing[],

@@ -1,6 +1,6 @@
 /**
- * `GET /v1|v2/markets/:id` (specification 2.11): the market, its totals over all traders and its top
- * earners. total_volume sums the traders' own fills, so both sides of a match count. Totals and
+ * `GET /v1|v2/markets/:id` : the market, its totals over all traders and its top earners.
+ * total_volume sums the traders' own fills, so both sides of a match count. Totals and
  * earners come from one pass over the market's traders.
  */
 import { z } from 'zod';
@@ -31,7 +31,7 @@ const Row = rowOf({
   total_pnl_distributed: int('sumIf(realised_pnl, realised_pnl > 0)'),
   total_traders: counted('count()'),
   total_winners: counted('countIf(realised_pnl > 0)'),
-  // In ascending order: the greatest PnL, then volume, is the least negated one.
+  // Sorted ascending, so the values are negated.
   earners: typed(
     `arrayMap(one -> (-one.1, -one.2, ${hexSql('one.3')}, one.4),
     groupArraySortedIf(${TOP_EARNERS_MAX})(
@@ -45,7 +45,7 @@ const Row = rowOf({
   ),
 });
 
-/** FINAL adds up the parts of a row: one of each trader is left. */
+/** FINAL merges the parts of a row into one per trader. */
 const SQL = `
 SELECT ${Row.columns}
 FROM market_traders FINAL
@@ -68,8 +68,8 @@ const AnswerV1 = z.object({
     z.object({
       profile: ProfileV1,
       pnl: amountText('realised PnL in this market, micro-USDC'),
-      volume: amountText('value of the own fills, micro-USDC'),
-      roi: percentage('realised PnL over what the closed shares had cost'),
+      volume: amountText("value of the trader's own fills, micro-USDC"),
+      roi: percentage('realised PnL divided by the cost of the closed shares'),
       rank: RANK,
     }),
   ),
@@ -85,8 +85,8 @@ const AnswerV2 = z.object({
     z.object({
       profile: ProfileV2,
       pnl: amount('realised PnL in this market, micro-USD'),
-      volume: amount('value of the own fills, micro-USD'),
-      roi: percentage('realised PnL over what the closed shares had cost'),
+      volume: amount("value of the trader's own fills, micro-USD"),
+      roi: percentage('realised PnL divided by the cost of the closed shares'),
       rank: RANK,
     }),
   ),
@@ -94,7 +94,7 @@ const AnswerV2 = z.object({
 });
 
 const DESCRIPTION =
-  'Totals over all traders, and the at most 20 traders with the greatest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market that the catalogue does not know yet; a slug that was used again means the newest market. Every trader, ranked or not: `/v1/market_data`.';
+  'Totals over all traders, and up to 20 traders with the greatest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market without a listing; a slug that was used again means the newest market. `/v1/market_data` has every trader.';
 
 const Parameters = z.object({ id: marketKey.describe('market id, condition id or slug') });
 
@@ -151,7 +151,7 @@ export const marketDetailV2 = endpoint({
   },
 });
 
-/** Throws Problem 404 where nothing is known of the market. */
+/** Throws Problem 404 if the market is unknown. */
 async function readMarket(call: Call, key: MarketKey) {
   const { conditionId, listing } = await findMarket(call, key);
   const parameters = { condition_id: new Bytes(conditionId) };

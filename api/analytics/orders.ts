@@ -1,7 +1,7 @@
 /**
- * `GET /v1|v2/traders/:address/markets/:id/orders` (specification 2.5, 2.10): the fills of one trader in
- * one market in chain order. With `limit` one page; without, all of them, read a page at a time while
- * they are sent, so that a market maker's hundred thousand fills cost no memory.
+ * `GET /v1|v2/traders/:address/markets/:id/orders`: the fills of one trader in one market in chain
+ * order. With `limit` one page. Without it all of them, streamed a page at a time, so the hundred thousand
+ * fills of a market maker need no memory.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -14,21 +14,21 @@ import { findListing } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { rowOf } from './rows.ts';
 
-/** Fills of one read. */
+/** Fills per read. */
 const PAGE_FILLS_MAX = 1_000;
 
 const Parameters = z.object({
-  address: address.describe('wallet of the trader, in any letter case'),
+  address: address.describe('wallet of the trader; letter case is ignored'),
   id: marketId.describe('market id'),
   order: order('asc').describe('asc: oldest first; desc: newest first'),
-  limit: integer(1, PAGE_FILLS_MAX).optional().describe('most fills of the page; all by default'),
-  cursor: fillCursor.optional().describe('goes on behind the page whose Link field had it'),
+  limit: integer(1, PAGE_FILLS_MAX).optional().describe('maximum fills per page (default: all)'),
+  cursor: fillCursor.optional().describe('cursor from the `Link` header of the previous page'),
 });
 type Given = z.output<typeof Parameters>;
 
 const Row = rowOf(fillColumns);
 
-/** A row may come twice: it counts in the limit of a read, whose next one begins behind it. */
+/** A row can occur twice. Both count towards the limit; the next read starts after them. */
 function statement({ cursor, order }: Given): string {
   const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
   const isBehind = `AND (block_number, log_index)
@@ -44,7 +44,7 @@ ${FEW_ROWS}`;
 }
 
 const DESCRIPTION =
-  'Every fill, oldest first unless `order=desc`. An address without fills there has an empty list.';
+  'Every fill, oldest first unless `order=desc`. The list of an address without fills there is empty.';
 
 export const ordersV1 = endpoint({
   path: '/v1/traders/:address/markets/:id/orders',
@@ -70,7 +70,7 @@ export const ordersV2 = endpoint({
 
 type Outcomes = readonly string[];
 
-/** Throws Problem 404 where no market has the number. */
+/** Throws Problem 404 if no market has the number. */
 async function readOrders<Shown extends object>(
   call: Call,
   given: Given,
@@ -101,7 +101,7 @@ async function* everyOrder<Shown extends object>(
   }
 }
 
-/** The first page and all behind it. */
+/** The first page and all later ones. */
 async function* everyPage(
   call: Call,
   conditionId: string,

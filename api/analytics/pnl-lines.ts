@@ -1,6 +1,6 @@
 /**
- * `GET /v2/analytics/pnl_lines`: PnL by hour of up to 100 traders at once, for the small line beside
- * each entry of a leaderboard. Hours without activity are 0, so that all lines have one length.
+ * `GET /v2/analytics/pnl_lines`: hourly PnL of up to 100 traders, for the sparklines of a
+ * leaderboard. Hours without activity are 0, so all lines have the same length.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -33,12 +33,12 @@ export const pnlLines = endpoint({
   path: '/v2/analytics/pnl_lines',
   summary: 'PnL by hour of several traders',
   description:
-    'The last hours up to the present one, oldest first, of each trader in the order of `traders`.',
+    'The hours up to the current one, oldest first, of each trader in the order of `traders`.',
   parameters: z.object({
     traders: addresses(TRADERS_MAX)
       .optional()
-      .describe('wallets, by comma, in any letter case; without them there are no lines'),
-    hours: integer(1, HOURS_MAX).default(24).describe('how many hours, the present one included'),
+      .describe('comma-separated wallets; letter case is ignored (default: none)'),
+    hours: integer(1, HOURS_MAX).default(24).describe('number of hours, including the current one'),
   }),
   answer: z.object({
     first_hour: hourStart,
@@ -46,7 +46,7 @@ export const pnlLines = endpoint({
       z.object({
         address: checksummedAddress,
         pnl: z.array(z.int()).meta({
-          description: 'realised PnL of each hour from first_hour on, net of fees, micro-USD',
+          description: 'realised PnL of each hour starting with first_hour, net of fees, micro-USD',
           examples: [[0, 12_500_000]],
         }),
       }),

@@ -1,7 +1,7 @@
 /**
- * `GET /v2/markets/:id/prices`: the price of a market's first outcome over time, from the taker fills
- * alone, so that a match counts once. A fill of the second outcome at p is one of the first at 1 − p.
- * From the first fill to the last there are at most 500 equal intervals; sums stay integers.
+ * `GET /v2/markets/:id/prices`: the price of a market's first outcome over time. Only taker fills
+ * count, so each match counts once. A fill of the second outcome at p is one of the first at 1 − p. There are
+ * at most 500 equal intervals from the first fill to the last.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -48,7 +48,7 @@ const IntervalRow = rowOf({
 const INTERVALS_SQL = `
 SELECT ${IntervalRow.columns}
 ${FILLS}
-  -- No later than the span, whoever trades meanwhile.
+  -- Excludes fills that arrived after the span was read.
   AND block_time <= toDateTime({last:UInt32}, 'UTC')
 GROUP BY ${AT}
 ORDER BY ${AT}`;
@@ -59,10 +59,10 @@ export const pricesV2 = endpoint({
   path: '/v2/markets/:id/prices',
   summary: 'Price line of one market from its fills',
   description:
-    'Of the first outcome; the second costs the rest to 1. Intervals without a match are left out.',
+    'Prices of the first outcome; the second costs 1 minus that. Intervals without a match are omitted.',
   parameters: z.object({
     id: marketKey.describe('market id, condition id or slug'),
-    points: integer(1, POINTS_MAX).default(POINTS_MAX).describe('most intervals'),
+    points: integer(1, POINTS_MAX).default(POINTS_MAX).describe('maximum number of intervals'),
   }),
   answer: z.object({
     interval_seconds: z
@@ -72,7 +72,7 @@ export const pricesV2 = endpoint({
     prices: z.array(
       z.object({
         time: time('start of the interval'),
-        average: amount(`price of the interval weighted by shares, rounded down, ${MICRO}`),
+        average: amount(`price of the interval, weighted by shares, rounded down, ${MICRO}`),
         last: amount(`price of its last match, rounded down, ${MICRO}`),
         shares: amount('shares traded, each match once, micro-shares'),
       }),

@@ -1,6 +1,5 @@
 /**
- * Trader profile objects (specification 2.1) of the traders on one page: the reads of just these,
- * and their assembly. A trader without a public profile has empty texts; nothing is invented.
+ * Trader profile objects of the traders on a page. A trader without a public profile has empty texts.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -24,7 +23,7 @@ export const ProfileV1 = z.object({
 });
 type ProfileV1 = z.output<typeof ProfileV1>;
 
-/** As the v1 trader profile has it: times with a space. */
+/** The form of the v1 trader profile: times with a space. */
 export const SpacedProfileV1 = ProfileV1.extend({
   profile_created_at: spacedTime('when the profile was created, or empty'),
   last_trade_at: spacedTime('newest trade, or empty'),
@@ -38,7 +37,7 @@ export const ProfileV2 = z.object({
   x_username: xUsername,
 });
 
-/** The profile object of v2, where the last trade stands beside it. */
+/** The profile object of v2, which does not contain the last trade. */
 export function profileV2(profile: Omit<ProfileV1, 'last_trade_at'>): z.output<typeof ProfileV2> {
   return {
     address: checksummed(profile.address),
@@ -57,7 +56,7 @@ FROM trader_activity
 WHERE trader IN {traders:Array(FixedString(20))}
 ${FEW_ROWS}`;
 
-/** Reads the profiles of these traders; gives each address its object, ISO 8601 times. */
+/** Reads the profiles of these traders; returns a function from address to object, with ISO 8601 times. */
 export async function readProfiles(
   call: Call,
   addresses: readonly string[],
@@ -72,7 +71,7 @@ export async function readProfiles(
           row: ActivityRow,
         }),
   ]);
-  // A row of each part of the table that is not merged yet.
+  // Each unmerged part of the table has a row.
   const tradedAt = new Map<string, number>();
   for (const { address, newest } of activity) {
     tradedAt.set(address, Math.max(newest, tradedAt.get(address) ?? 0));
@@ -83,7 +82,7 @@ export async function readProfiles(
   });
 }
 
-/** As `readProfiles`, for who knows the last trades already. */
+/** Like `readProfiles`, without the last trade. */
 export async function readPublicProfiles(
   call: Call,
   addresses: readonly string[],

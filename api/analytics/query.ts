@@ -1,8 +1,7 @@
 /**
- * One read of ClickHouse: parameterised SQL in, proved rows out. Every read has a
- * time limit on the server and a slightly longer one here, and ends when its client goes away, so
- * a dead or slow ClickHouse costs a 503 and never a hang. It does not retry: the client knows
- * better whether it still wants the answer.
+ * Reads of the analytics endpoints. Every read has a time limit and ends when its client goes away, so a dead or
+ * slow ClickHouse causes a 503 and never a hang. Reads are not retried: the client decides whether it
+ * still needs the response.
  */
 import { ClickHouseError } from '@clickhouse/client';
 import { type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';
@@ -21,9 +20,8 @@ export type Reading = {
 export const QUERY_MS_MAX = 5_000;
 
 /**
- * Reads of a client are small and many: a thread each, no more for the writing of the answer, no search
- * for projections, nothing compiled, and no hash table as large as that of another key was, cost a third
- * less than the server's defaults (ADR 10).
+ * The reads are small and many. One thread each, none for formatting, no search for projections, no compiled
+ * expressions and no statistics of hash tables cost a third less than the server's defaults (ADR 10).
  */
 const SETTINGS = {
   max_threads: 1,
@@ -31,19 +29,19 @@ const SETTINGS = {
   compile_expressions: 0,
   collect_hash_table_stats_during_aggregation: 0,
   output_format_parallel_formatting: 0,
-  // Indexes for the analysts' 0x-text: beside the primary key they only cost time.
+  // Indexes for analysts, who search 0x-text: next to the primary key they only cost time.
   ignore_data_skipping_indices: 'trader_text,condition_text',
   max_result_bytes: 256 * 1024 * 1024,
 };
 /**
- * Ends a statement that reads a few granules by the primary key: reading its columns in two steps, the
- * filter's first, costs more there than it spares.
+ * Ends a statement that reads a few granules by the primary key. Reading the filter's columns first costs more
+ * than it saves there.
  */
 export const FEW_ROWS = 'SETTINGS optimize_move_to_prewhere = 0';
-/** Ends a statement that reads many columns of several granules: a second thread is worth its while. */
+/** Ends a statement that reads many columns of several granules: a second thread pays off. */
 export const MANY_ROWS = 'SETTINGS max_threads = 2';
 
-/** ClickHouse error codes of a server that cannot answer now; any other is a fault of the query. */
+/** ClickHouse error codes of a server that cannot answer now; any other is a fault of the statement. */
 const BUSY_CODES = new Set([
   '159', // TIMEOUT_EXCEEDED
   '160', // TOO_SLOW
@@ -82,8 +80,8 @@ export async function read<Row>(
 }
 
 /**
- * Of rows of one key the one with the greatest sequence, which FINAL would keep: read without it and
- * unsorted, a few rows cost a fifth less (ADR 10).
+ * Of the rows of one key, the one with the greatest sequence, which FINAL would keep. Reading a few rows without
+ * FINAL costs a fifth less (ADR 10).
  */
 export function newestOf<Row extends { readonly sequence: bigint }>(
   rows: readonly Row[],
@@ -91,7 +89,7 @@ export function newestOf<Row extends { readonly sequence: bigint }>(
   return newestBy(rows, () => '').get('');
 }
 
-/** As `newestOf`, of the rows of each key. */
+/** Like `newestOf`, for the rows of each key. */
 export function newestBy<Row extends { readonly sequence: bigint }>(
   rows: readonly Row[],
   keyOf: (row: Row) => string,

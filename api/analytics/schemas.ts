@@ -1,6 +1,6 @@
 /**
- * The kinds of fields that answers are made of, as schemas with unit and range: what the OpenAPI
- * document tells of a field. v1 carries amounts as decimal text, v2 as numbers.
+ * Schemas of the kinds of fields in responses, with unit and range, as the OpenAPI document shows them. v1
+ * has amounts as decimal text, v2 as numbers.
  */
 import { z } from 'zod';
 
@@ -46,7 +46,7 @@ export function yes(what: string) {
   return z.boolean().meta({ description: what, examples: [false] });
 }
 
-/** `YYYY-MM-DDTHH:MM:SSZ`, or '' where there is none. */
+/** `YYYY-MM-DDTHH:MM:SSZ`, or '' for none. */
 export function time(what: string) {
   return z
     .string()
@@ -54,7 +54,7 @@ export function time(what: string) {
     .meta({ description: `${what}, ISO 8601 UTC`, examples: ['2026-05-01T12:00:00Z'] });
 }
 
-/** `YYYY-MM-DD HH:MM:SSZ`, or '' where there is none: the form of the v1 trader profile. */
+/** `YYYY-MM-DD HH:MM:SSZ`, or '' for none: the form of the v1 trader profile. */
 export function spacedTime(what: string) {
   return z
     .string()
@@ -88,4 +88,4 @@ export const checksummedAddress = z
 
 export const side = z
   .enum(['BUY', 'SELL'])
-  .meta({ description: 'what the trader did with the outcome share', examples: ['BUY'] });
+  .meta({ description: 'whether the trader bought or sold the outcome share', examples: ['BUY'] });

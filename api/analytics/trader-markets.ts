@@ -1,7 +1,7 @@
 /**
- * `GET /v1|v2/traders/:address/markets` (specification 2.4, 4.3 rules 3 and 4): the markets that one
- * trader took part in, newest trade first, ties by condition id, so that paging is stable. Sums are
- * over all time. Page and count are read first, then listings, resolutions and fills of the page.
+ * `GET /v1|v2/traders/:address/markets` : the markets of one trader, newest trade first, ties by condition id,
+ * so that pagination is stable. Sums are over all time. Page and count are read first, then listings,
+ * resolutions and fills of the page.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -33,25 +33,25 @@ const LIMIT_MAX = 100;
 const OFFSET_MAX = 100_000_000;
 
 const Parameters = z.object({
-  address: address.describe('wallet of the trader, in any letter case'),
-  limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('most entries of the page'),
-  offset: integer(0, OFFSET_MAX).default(0).describe('entries to leave out before the page'),
+  address: address.describe('wallet of the trader; letter case is ignored'),
+  limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum entries per page'),
+  offset: integer(0, OFFSET_MAX).default(0).describe('entries to skip'),
   is_active: flag
     .optional()
-    .describe('true: only unresolved markets; false: only resolved ones; absent: both'),
+    .describe('true: only unresolved markets; false: only resolved ones; omitted: both'),
   include_orders: flag
     .default(false)
-    .describe('true: each entry carries its fills; tiers individual and pro'),
+    .describe('true: each entry contains its fills; tiers individual and pro'),
   order: order('desc').describe('desc: newest trade first; asc: oldest first'),
   cursor: marketCursor
     .optional()
     .describe(
-      'goes on behind the page whose Link field or `next_cursor` had it; trades meanwhile repeat nothing',
+      'cursor from the `Link` header or `next_cursor` of the previous page; new trades repeat no entry',
     ),
 });
 type Given = z.output<typeof Parameters>;
 
-/** Resolved markets of this trader; bounded by theirs, because there are many resolutions. */
+/** Resolved markets of this trader, limited to the trader's markets because there are many resolutions. */
 const RESOLVED = `(
   SELECT condition_id
   FROM resolutions
@@ -60,7 +60,7 @@ const RESOLVED = `(
   )
 )`;
 
-/** The trader's markets that the query keeps, on all pages. */
+/** Condition for the trader's markets on all pages. */
 function kept(given: Given): string {
   const active = given.is_active ? 'NOT IN' : 'IN';
   return `trader = {trader:FixedString(20)}
@@ -74,7 +74,7 @@ const figures = {
   volume: int('maker_volume + taker_volume'),
   lastTradeAt: seconds('last_trade_at'),
 };
-/** With the number of entries on all pages, which a page behind a cursor does not count: 0. */
+/** With the number of entries on all pages; a page after a cursor has 0, and they are counted separately. */
 const FirstPageRow = rowOf({ ...figures, total: counted('count() OVER ()') });
 const LaterPageRow = rowOf({ ...figures, total: counted('0') });
 
@@ -88,7 +88,7 @@ function pageStatement(given: Given): string {
   AND (last_trade_at ${older} toDateTime({cursor_time:UInt32}, 'UTC')
     OR (last_trade_at = toDateTime({cursor_time:UInt32}, 'UTC')
       AND condition_id ${later} unhex({cursor_condition:String})))`;
-  // FINAL adds up the parts of a row: one of each market is left, of which the rest is asked.
+  // FINAL merges the parts of a row into one per market.
   return `
 SELECT ${rowsOf(given).columns}
 FROM trader_markets FINAL
@@ -112,13 +112,13 @@ WHERE trader = {trader:FixedString(20)} AND kind = 'fill'
   AND condition_id IN {conditions:Array(FixedString(32))}
 ${MANY_ROWS}`;
 
-const ROI = percentage('PnL over what the closed shares had cost');
+const ROI = percentage('PnL divided by the cost of the closed shares');
 const LAST_TRADE = time('newest trade of the trader in this market');
 const ORDERS_FIELD = 'fills, oldest first; only with include_orders=true';
 
 const EntryV1 = z.object({
   pnl: amountText('realised PnL in this market, net of fees, micro-USDC'),
-  volume: amountText('value of the own fills, micro-USDC'),
+  volume: amountText("value of the trader's own fills, micro-USDC"),
   roi: ROI,
   last_trade_at: LAST_TRADE,
   market: MarketV1,
@@ -127,7 +127,7 @@ const EntryV1 = z.object({
 
 const EntryV2 = z.object({
   pnl: amount('realised PnL in this market, net of fees, micro-USD'),
-  volume: amount('value of the own fills, micro-USD'),
+  volume: amount("value of the trader's own fills, micro-USD"),
   roi: ROI,
   last_trade_at: LAST_TRADE,
   market: MarketV2,
@@ -136,7 +136,7 @@ const EntryV2 = z.object({
 
 const TOTAL = count('markets that match the query, on all pages');
 const DESCRIPTION =
-  'Newest trade first, ties by condition id; `order=asc` is the exact reverse. An address that was never seen has an empty history. A market that the catalogue does not know has the id 0 and empty texts.';
+  'Newest trade first, ties by condition id; `order=asc` is the exact reverse. The history of an unknown address is empty. A market without a listing has the id 0 and empty texts.';
 
 export const traderMarketsV1 = endpoint({
   path: '/v1/traders/:address/markets',
@@ -171,7 +171,7 @@ export const traderMarketsV2 = endpoint({
   answer: z.object({
     history: z.array(EntryV2),
     next_cursor: text(
-      '`cursor` of the next page; empty where the page is not full, which ends the list',
+      '`cursor` of the next page; empty if the page is not full, which ends the list',
     ),
     total_count: TOTAL,
   }),
@@ -212,7 +212,7 @@ async function readHistory(call: Call, given: Given) {
     read(call, { sql: pageStatement(given), parameters, row: rowsOf(given) }),
     given.cursor === undefined ? [] : readCount(),
   ]);
-  // The first pages count while they are read; a page behind the end has no row to tell it.
+  // A page without a cursor contains the count, unless it is past the end and has no row.
   const isPastEnd = page.length === 0 && given.offset > 0;
   const counted = isPastEnd && behind === undefined ? (await readCount())[0] : behind;
   const conditionIds = page.map((entry) => entry.conditionId);
@@ -250,7 +250,7 @@ async function readOrders(
   return fillsBy(rows, (row) => row.conditionId);
 }
 
-/** Throws Problem 403 where the tier may not have the fills. */
+/** Throws Problem 403 if the tier excludes the fills. */
 function requireOrdersTier(given: Given, caller: Caller): Given {
   if (!given.include_orders || TIERS[caller.tier].includeOrders) return given;
   const message = `the tier ${caller.tier} does not include orders; individual and pro do`;

@@ -18,7 +18,7 @@ type WindowsRequest = {
   readonly now: number;
   /** Lengths of the windows in seconds, each longer than the one before. */
   readonly lengths: readonly number[];
-  /** Further conditions on the bookings, each after AND, with what they are bound to. */
+  /** Further conditions on the bookings, each after AND, and their parameters. */
   readonly filter?: string;
   readonly bound?: Readonly<Record<string, string>>;
 };
@@ -57,7 +57,7 @@ const Row = rowOf({
   newest: seconds('max(market_newest)'),
 });
 
-/** A booking counts in each window that has begun by then. */
+/** A booking counts in each window that began before it. */
 const SQL = (filter: string) => `
 SELECT ${Row.columns}
 FROM
@@ -81,7 +81,14 @@ FROM
 GROUP BY begin, tags
 ${FEW_ROWS}`;
 
-/** Weight in tenths of each tag that names a category. */
+/*
+ * Weighted volume: the sum over a trader's taker fills of `usdc · (1 − price)` times the weight of the market's
+ * category, without bonuses. It decides the taker tier. The figure of the public profile takes precedence,
+ * because bonuses are not public. A market has many tags and one weight: the least weight of its tags that name
+ * a category, or 1.7 ("other") if none does. So a market that is both politics and geopolitics counts 0.
+ */
+
+/** Weight in tenths of each tag that names a category, from the exchange's published table. */
 const WEIGHT_TENTHS: Readonly<Record<string, number>> = {
   geopolitics: 0,
   sports: 10,
@@ -105,7 +112,7 @@ const OTHER_TENTHS = 17;
  */
 export const UNWEIGHTED = 'sumIf(intDivOrZero(toInt128(usdc) * (shares - usdc), shares), is_taker)';
 
-/** Dollars of what the markets' fills come to unweighted; a double only at the end. */
+/** Weighted volume in dollars; exact until the final division. */
 export function weightedUsd(
   all: readonly { readonly tags: readonly string[]; readonly unweighted: bigint }[],
 ): number {
@@ -124,7 +131,7 @@ function weightTenths(tags: readonly string[]): number {
   return weights.length === 0 ? OTHER_TENTHS : Math.min(...weights);
 }
 
-/** Of some markets. */
+/** Sums over a set of markets. */
 export type Sums = {
   readonly pnl: bigint;
   readonly cost: bigint;
@@ -134,10 +141,10 @@ export type Sums = {
   readonly wins: number;
 };
 
-const ROI = percentage('PnL over what the closed shares had cost');
-const WIN_RATE = share('wins_count over markets_count');
-const MARKETS = count('markets with a fill or a settlement in the time');
-const WINS = count('of these, markets with a realised PnL above 0 in the time');
+const ROI = percentage('PnL divided by the cost of the closed shares');
+const WIN_RATE = share('wins_count divided by markets_count');
+const MARKETS = count('markets with a fill or a settlement in the window');
+const WINS = count('of these, markets with a realised PnL above 0 in the window');
 const PNL = 'realised PnL, net of fees';
 const SLUG = text('slug of the tag', 'sports');
 
@@ -194,10 +201,10 @@ export function tagV2(sums: Sums & { readonly tag: string }): z.input<typeof Tag
   };
 }
 
-/** Sums of markets that have the same tags. */
+/** Sums of the markets with equal tags. */
 export type TaggedSums = Sums & { readonly tags: readonly string[] };
 
-/** What all of them come to. */
+/** Adds all of them. */
 export function total(all: readonly Sums[]): Sums {
   return all.reduce(plus, NOTHING);
 }

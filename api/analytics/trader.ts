@@ -1,6 +1,8 @@
 /**
  * `GET /v1|v2/traders/:address`: v1 shows profile, tags and six windows; v2 profile, balance, tier, weighted
- * volume and tags of the last 30 days. Windows are exact to the second, [now − W, now].
+ * volume and tags of the last 30 days. Windows are exact to the second, [now − W, now]. In v2, `tag` and `series`
+ * restrict what is computed from fills: top_tags and weighted_volume. The public profile's weighted volume covers
+ * all markets, so it is shown only without a restriction.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -26,7 +28,7 @@ import {
   windowV1,
 } from './trader-windows.ts';
 
-/** Members of `stats` and their length in seconds, shortest first: each holds those before it. */
+/** Members of `stats` and their length in seconds, shortest first: each contains the ones before it. */
 const WINDOWS = {
   t_1h: 3_600,
   t_4h: 14_400,
@@ -40,7 +42,7 @@ const NAMES = Object.keys(WINDOWS) as readonly Window[];
 const TAGS_MAX_V1 = 20;
 
 const ParametersV1 = z.object({
-  address: address.describe('wallet of the trader, in any letter case'),
+  address: address.describe('wallet of the trader; letter case is ignored'),
 });
 
 const AnswerV1 = z.object({
@@ -60,7 +62,7 @@ export const traderV1 = endpoint({
   path: '/v1/traders/:address',
   summary: 'One trader: profile, tags, six windows',
   description:
-    'Windows end now and are exact to the second. `top_tags` are the at most 20 tags of the last 30 days, ranked by PnL, then volume.',
+    'Windows end now and are exact to the second. `top_tags` are up to 20 tags of the last 30 days, ranked by PnL, then volume.',
   parameters: ParametersV1,
   answer: AnswerV1,
   problems: ['not_found'],
@@ -104,7 +106,7 @@ const TAGS_MAX_V2 = 5;
 const TIER_NAMES = ['Tier 0', 'Bronze', 'Silver', 'Gold', 'Platinum', 'Diamond', 'Obsidian'];
 
 const ParametersV2 = z.object({
-  address: address.describe('wallet of the trader, in any letter case'),
+  address: address.describe('wallet of the trader; letter case is ignored'),
   tag: slug
     .default(ALL_TAGS)
     .describe('restricts top_tags and weighted_volume to markets with this tag; `all`: no filter'),
@@ -115,7 +117,7 @@ const ParametersV2 = z.object({
 
 const BalanceRow = rowOf({ balance: int('balance'), sequence: int('block_number') });
 
-/** No row where no block with a trade of theirs was synced yet. */
+/** Has no row until a block with a trade of theirs was synced. */
 const BALANCE_SQL = `
 SELECT ${BalanceRow.columns}
 FROM balances
@@ -137,7 +139,7 @@ const AnswerV2 = z.object({
   top_tags: z.array(TagV2).max(TAGS_MAX_V2),
   weighted_volume: z.number().meta({
     description:
-      'USD, 30 days rolling: as the public profile has it; until that was synced, and with `tag` or `series`, the sum of the taker fills of usdc × (1 − price) × category weight',
+      'USD, 30 days rolling: the figure of the public profile. Until that is synced, and with `tag` or `series`, the sum over the taker fills of usdc × (1 − price) × category weight',
     examples: [215_000.5],
   }),
   last_trade_at: time('newest trade, or empty'),
@@ -147,7 +149,7 @@ export const traderV2 = endpoint({
   path: '/v2/traders/:address',
   summary: 'One trader: profile, balance, tier, weighted volume, top tags',
   description:
-    'The at most 5 tags of the last 30 days are ranked by PnL, then volume. The category of a market that decides its weight in weighted_volume is, of the categories among its tags, the one of least weight; 1.7 where there is none.',
+    'Up to 5 tags of the last 30 days are ranked by PnL, then volume. In weighted_volume, the weight of a market is the least weight of the categories among its tags, or 1.7 without one.',
   parameters: ParametersV2,
   answer: AnswerV2,
   problems: ['not_found'],
@@ -161,7 +163,7 @@ export const traderV2 = endpoint({
       bound: { series: given.series ?? '' },
     });
     const [identity, { windows }, balances] = await Promise.all([
-      // Sums of a series do not see every fill.
+      // The sums of a series do not contain every fill.
       readIdentity(call, given.address, given.series === undefined ? reading : undefined),
       reading,
       read(call, {
@@ -186,7 +188,7 @@ export const traderV2 = endpoint({
   },
 });
 
-/** A public profile can lack its tier: then, as without a profile, the tier is not synced. */
+/** The name of the tier, or '' if it is not synced: no public profile, or one without a tier. */
 function tierName(row: {
   readonly taker_tier: number;
   readonly taker_tier_name: string;
@@ -203,12 +205,12 @@ SELECT ${ActivityRow.columns}
 FROM trader_activity
 WHERE trader = {trader:FixedString(20)}`;
 
-/** What the last days come to, with their newest fill; 0 where there is none. */
+/** Sums of the last days with their newest fill, 0 if there is none. */
 type Recent = Promise<{ readonly newest: number }>;
 
 /**
- * The newest fill is looked for in all time only where `recent`, which is being read, has none. Throws
- * Problem 404 for an address without any fill and without a public profile.
+ * Profile and newest fill of a trader. All history is searched only if `recent` has no fill. Throws Problem 404
+ * for an address without fills and without a public profile.
  */
 export async function readIdentity(call: Call, address: string, recent: Recent | undefined) {
   const parameters = { trader: new Bytes(address) };
@@ -218,7 +220,7 @@ export async function readIdentity(call: Call, address: string, recent: Recent |
   ]);
   const profile = profiles.get(address);
   if (profile === undefined && last_trade_at === 0) {
-    const detail = `no trade of ${address} was ever seen`;
+    const detail = `${address} has no trades`;
     throw new Problem({ status: 404, error: 'not_found', detail });
   }
   return { ...(profile ?? NO_PROFILE), last_trade_at };

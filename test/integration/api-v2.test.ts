@@ -168,7 +168,7 @@ describe('GET /v2/traders/:address', () => {
   test('refuses to round an amount that a number cannot carry', async () => {
     const { status, body } = await get(`${seeded.edgeApi.url}/v2/traders/${WHALE}`, key);
     expect([status, body.error]).toEqual([500, 'internal']);
-    expect(body.detail).toMatch(/only v1 carries it/);
+    expect(body.detail).toMatch(/only v1 represents it/);
   });
 });
 

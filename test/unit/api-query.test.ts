@@ -1,11 +1,11 @@
-// What FINAL would keep of rows that were read without it.
+// The rows that FINAL would keep of rows that were read without it.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { newestBy, newestOf } from '../../api/analytics/query.ts';
 
 const rows = fc.array(fc.record({ key: fc.constantFrom('a', 'b'), sequence: fc.bigInt() }));
 
-test('of each key the row with the greatest sequence stays, in whatever order they come', () => {
+test('keeps the row with the greatest sequence of each key, in any order', () => {
   fc.assert(
     fc.property(rows, (all) => {
       const newest = newestBy(all, ({ key }) => key);
@@ -18,7 +18,7 @@ test('of each key the row with the greatest sequence stays, in whatever order th
   );
 });
 
-test('of no rows there is none', () => {
+test('returns nothing for no rows', () => {
   expect(newestOf([])).toBeUndefined();
   expect(newestOf([{ sequence: 1n }, { sequence: 3n }, { sequence: 2n }])).toEqual({
     sequence: 3n,

@@ -32,13 +32,13 @@ function counted() {
 }
 
 describe('the leaderboard cache', () => {
-  test('reads once for all who ask at the same time', async () => {
+  test('reads once for concurrent requests', async () => {
     const { state, text } = counted();
     const answers = await Promise.all(Array.from({ length: 50 }, () => text()));
     expect([new Set(answers).size, state.reads, state.asked]).toEqual([1, 1, 1]);
   });
 
-  test('keeps a page while the board is not refreshed, five seconds at most', async () => {
+  test('caches a page until the board is refreshed, for at most five seconds', async () => {
     const { state, text } = counted();
     await text();
     state.nowMs = 4_999;
@@ -47,7 +47,7 @@ describe('the leaderboard cache', () => {
     expect(await text()).toBe('{"key":"a","number":2}');
   });
 
-  test('reads anew within a second after a refresh', async () => {
+  test('reads again within a second of a refresh', async () => {
     const { state, text } = counted();
     await text();
     state.refresh = 2;
@@ -57,7 +57,7 @@ describe('the leaderboard cache', () => {
     expect(await text()).toContain('"number":2');
   });
 
-  test('keeps pages of different queries apart, and not more than 500', async () => {
+  test('caches at most 500 pages, each by its own query', async () => {
     const { state, text } = counted();
     for (let query = 0; query <= 500; query++) await text(`query ${query}`);
     await text('query 500');
@@ -66,7 +66,7 @@ describe('the leaderboard cache', () => {
     expect(state.reads).toBe(502);
   });
 
-  test('goes on with the last page for a minute while the store is down, then is 503', async () => {
+  test('serves the last page for a minute while the store is down, then rejects with 503', async () => {
     const { state, text } = counted();
     await text();
     state.down = true;
@@ -79,7 +79,7 @@ describe('the leaderboard cache', () => {
     expect(await text()).toContain('"number":2');
   });
 
-  test('counts once a refresh for all pages of a query', async () => {
+  test('counts once per refresh for all pages of a query', async () => {
     const pages = createLeaderboardCache();
     let asked = 0;
     const count = (key: string, generation: string) =>
@@ -91,7 +91,7 @@ describe('the leaderboard cache', () => {
     ]);
   });
 
-  test('asks again for a count that failed', async () => {
+  test('counts again after a failure', async () => {
     const pages = createLeaderboardCache();
     const request = { key: 'a', generation: '1' };
     const down = pages.count({ ...request, count: () => Promise.reject(unavailable('down')) });
