@@ -1,8 +1,7 @@
 /**
- * The service on the real servers of its compose files, in containers: one node of each, and the
- * cluster. The devnet, ingest, projector and api run here, from the repository; they get URLs. Without
- * containers the same on any empty servers: with NATS_URL and CLICKHOUSE_URL, and what else the
- * configuration needs for them.
+ * The service on the real servers of its compose files, in containers: single nodes, and the cluster. The
+ * devnet, ingest, projector and api run from the repository. Without containers, the same test runs on any
+ * empty servers that NATS_URL and CLICKHOUSE_URL (and their credentials) name.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -27,10 +26,10 @@ import { missingEngine } from './engine.ts';
 const INFRA = join(import.meta.dirname, '../../infra/deploy');
 const START_MS_MAX = 600_000;
 const PASSWORD = generateKey('demo').slice(8);
-/** SHA-256 of the empty text: nobody is the analyst here. */
+/** SHA-256 of the empty text: no analyst. */
 const NO_ANALYST = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855';
 
-/** The images that the compose files name, so that what is tested is what runs. */
+/** The image that the compose file names, so that the test runs the same. */
 function imageOf(file: string, service: string): string {
   const { services } = parse(readFileSync(join(INFRA, file), 'utf8'), {
     merge: true,
@@ -193,7 +192,7 @@ function clickHouseUrl(container: StartedTestContainer): string {
   return `http://default:${PASSWORD}@${container.getHost()}:${container.getMappedPort(8123)}`;
 }
 
-/** Runs devnet, ingest, projector and api on the servers, and compares what they say of the trades. */
+/** Runs devnet, ingest, projector and api on the servers, and checks that the trades arrive. */
 async function tradesFlow(env: Record<string, string>): Promise<void> {
   const config = readConfig(StoresConfig, { ...process.env, ...env });
   const { CLICKHOUSE_URL, CLICKHOUSE_DATABASE: database, NATS_REPLICAS: replicas } = config;

@@ -1,6 +1,6 @@
 /**
- * Whether a container engine answers here. Where none does, the container suite is skipped: counted as
- * such, with the reason in one line.
+ * Whether a container engine is available. Without one, the container suite is skipped with the reason in one
+ * line.
  */
 import { getContainerRuntimeClient } from 'testcontainers';
 

@@ -89,7 +89,7 @@ describe('npm start', () => {
     expect(processesOf(data)).toEqual([]);
   });
 
-  test('is ready with every time frame, stops whole, and goes on with equal counts', async () => {
+  test('is ready with every time frame, stops completely, and continues with equal counts', async () => {
     const data = `${directory.path}/again`;
     service = await startService(data, { args: QUICK });
     const { ready, up } = service;
@@ -140,7 +140,7 @@ describe('npm start', () => {
     expect(after).toEqual(first);
   });
 
-  test('shows matches in the feed before their block, and the same matches in ClickHouse once', async () => {
+  test('streams matches before their block, and stores each of them once', async () => {
     service = await startService(`${directory.path}/feed`, {
       args: [...QUICK, '--demo-rate', '10'],
     });

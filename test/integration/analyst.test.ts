@@ -1,7 +1,7 @@
 /**
- * An analyst's first hour, as the read-only user of the embedded endpoint over plain HTTP, on the data
- * of a real devnet: look around, run the ten examples, and be refused what is not theirs. Four examples
- * are checked against sums over the raw rows that are made here without SQL.
+ * An analyst's first hour, as the read-only user of the embedded endpoint over plain HTTP, on the data of a
+ * real devnet: look around, run the ten examples, and be refused everything else. Four examples are compared
+ * with sums over the raw rows, computed here without SQL.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -73,7 +73,7 @@ afterAll(async () => {
   directory?.remove();
 });
 
-/** What curl would get: status and text of a statement, as `analyst`. */
+/** Status and text of a statement's response, as `analyst`. */
 async function ask(statement: string, settings: Readonly<Record<string, string>> = {}) {
   const search = new URLSearchParams({ user: 'analyst', database: 'analyst', ...settings });
   const response = await fetch(`${parts.env.CLICKHOUSE_URL}/?${search}`, {
@@ -106,7 +106,7 @@ function decimal(micro: bigint): string {
 }
 
 describe('looking around', () => {
-  test('lists the tables with what they are', async () => {
+  test('lists the tables with their comments', async () => {
     const tables = await rowsOf(
       "SELECT name, comment FROM system.tables WHERE database = 'analyst' ORDER BY name",
     );
@@ -123,7 +123,7 @@ describe('looking around', () => {
     expect(columns.every((row) => row.comment !== '')).toBe(true);
   });
 
-  test('shows fills and settlements of everybody, in USDC', async () => {
+  test('shows all fills and settlements, in USDC', async () => {
     const [row] = await rowsOf(
       `SELECT (SELECT count() FROM fills) AS fills, (SELECT count() FROM settlements) AS settlements,
          (SELECT sum(realised_pnl) FROM trader_hours) AS pnl`,
@@ -153,7 +153,7 @@ describe('looking around', () => {
 describe('the examples', () => {
   test('are ten', () => expect(NAMES).toHaveLength(10));
 
-  test.each(NAMES)('%s gives rows quickly', async (name) => {
+  test.each(NAMES)('%s returns rows quickly', async (name) => {
     const statement = readFileSync(join(EXAMPLES, name), 'utf8');
     expect(statement).toMatch(/^-- [A-Z][^?]*\?/);
     const begin = performance.now();
@@ -191,7 +191,7 @@ describe('the examples', () => {
     expect(await example(2)).toEqual(expected);
   });
 
-  test('03 finds the part of the shares bought at each price that won', async () => {
+  test('03 computes how many of the shares bought at each price won', async () => {
     const buckets = new Map<number, { fills: number; bought: bigint; won: bigint }>();
     for (const row of raw) {
       const winner = winners.get(row.condition);
@@ -224,7 +224,7 @@ describe('the examples', () => {
     ).toEqual(expected);
   });
 
-  test('06 finds everybody who bought both outcomes of a market', async () => {
+  test('06 finds traders who bought both outcomes of a market', async () => {
     const bought = new Map<string, { outcomes: Set<number>; usdc: bigint }>();
     for (const row of raw) {
       if (row.side !== 'BUY') continue;
@@ -254,7 +254,7 @@ describe('the examples', () => {
   });
 });
 
-describe('what an analyst may not', () => {
+describe('an analyst may not', () => {
   test.each([
     ['write', "INSERT INTO fillstream.balances (trader_hex) VALUES ('00')", 'readonly mode'],
     ['drop', 'DROP TABLE fillstream.bookings', 'readonly mode'],

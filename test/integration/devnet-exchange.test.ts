@@ -93,7 +93,7 @@ describe('the exchange', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
-  test('lies at the addresses that ingest knows', async () => {
+  test('is deployed at its fixed addresses', async () => {
     for (const address of [PUSD, CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE]) {
       expect((await chain.rpc.call<Hex>('eth_getCode', address, 'latest')).length).toBeGreaterThan(
         100,
@@ -132,7 +132,7 @@ describe('the exchange', () => {
     expect(await shares(market, 1, BEN)).toBe(20n * MICRO);
   });
 
-  test('swaps with makers of the other side, and gives the improvement to a buying taker', async () => {
+  test('swaps with makers on the other side; a buying taker keeps the price improvement', async () => {
     const match = makeMatch(
       market,
       order(CARL, BUY, 0, 700, 9),
@@ -197,7 +197,7 @@ describe('the exchange', () => {
     await expectMatch(match);
   });
 
-  test('shows the whole fill amount of a mint and refunds what was not needed', async () => {
+  test('reports the whole fill amount of a mint and refunds the rest', async () => {
     const match = makeMatch(
       market,
       order(TAKER, BUY, 0, 500, 10),
@@ -208,7 +208,7 @@ describe('the exchange', () => {
     await expectMatch(match);
   });
 
-  test('works the same as the neg-risk exchange', async () => {
+  test('works the same on the neg-risk exchange', async () => {
     const match = makeMatch(
       negRiskMarket,
       order(TAKER, BUY, 0, 250, 4),
@@ -246,7 +246,7 @@ describe('the exchange', () => {
     expect(await statusOf(good, OPERATORS[1])).toBe('0x0');
   });
 
-  test('pays a resolved market out and keeps not a micro-unit', async () => {
+  test('pays out a resolved market to the last micro-unit', async () => {
     await sender.send([
       call(
         CONDITIONAL_TOKENS,
@@ -418,7 +418,7 @@ async function read(
   return decodeFunctionResult({ abi: conditionalTokensAbi, functionName, data: answer });
 }
 
-/** The order hash by viem's EIP-712, apart from the contract. */
+/** The order hash by viem's EIP-712, independent of the contract. */
 function orderHash(order: Order, exchange: Hex): Hex {
   return hashTypedData({
     domain: {

@@ -51,7 +51,7 @@ describe('openDevnet', () => {
     expect((chains[0] as unknown[]).length).toBeGreaterThan(1_000);
   });
 
-  test('takes an old chain up where it stood, also after anvil was killed', async () => {
+  test('continues an existing chain, also after anvil was killed', async () => {
     const directory = newDirectory();
     const first = await openDevnet({ ...options, directory, stateIntervalSeconds: 1 });
     const logs = await allLogs(first.chain.rpc);
@@ -71,7 +71,7 @@ describe('openDevnet', () => {
     await third.close();
   });
 
-  test('keeps the account states of a few blocks only while it mines every second', async () => {
+  test('keeps the account states of only a few blocks while it mines every second', async () => {
     const directory = newDirectory();
     const devnet = await openDevnet({ ...options, directory, blockTimeSeconds: 1 });
     const { rpc } = devnet.chain;
@@ -84,7 +84,7 @@ describe('openDevnet', () => {
     await devnet.close();
   });
 
-  test('ends when it is closed while its blocks are just starting', async () => {
+  test('closes while its first block is being mined', async () => {
     const given = {
       ...options,
       directory: newDirectory(),
@@ -96,7 +96,7 @@ describe('openDevnet', () => {
     expect(await devnet.ended).toMatch(/stopped|anvil ended/);
   });
 
-  test('keeps the hash of every block over many starts, of the first one too', async () => {
+  test('keeps the hash of the first block over many starts', async () => {
     const directory = newDirectory();
     const hashes = new Set<string>();
     for (let start = 0; start < 6; start++) {
@@ -109,7 +109,7 @@ describe('openDevnet', () => {
     expect(hashes.size).toBe(1);
   });
 
-  test('trades through the mempool, and every order that it means is filled', async () => {
+  test('trades through the mempool without unplanned reverts', async () => {
     const reports: Readonly<Record<string, unknown>>[] = [];
     const devnet = await openDevnet({
       ...options,
@@ -137,7 +137,7 @@ describe('the devnet process', () => {
 
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-  test('ends with everything it started, and goes on with the same chain', async () => {
+  test('stops everything that it started, and continues the same chain', async () => {
     const first = await startProcess(directory);
     const head = await blockNumber(first.rpcUrl);
     const anvil = pidOfAnvil();
@@ -151,7 +151,7 @@ describe('the devnet process', () => {
     expect(await second.exitCode).toBe(0);
   });
 
-  test('leaves no anvil behind when it is killed, and fails when anvil is', async () => {
+  test('leaves no anvil behind when it is killed, and exits when anvil is killed', async () => {
     const first = await startProcess(directory);
     const anvil = pidOfAnvil();
     first.child.kill('SIGKILL');
@@ -170,7 +170,7 @@ type DevnetProcess = {
   readonly exitCode: Promise<number | null>;
 };
 
-/** Runs main.ts until it says that it is ready. */
+/** Runs main.ts until it reports that it is ready. */
 async function startProcess(directory: string): Promise<DevnetProcess> {
   const entry = new URL('../../infra/local/devnet/main.ts', import.meta.url);
   const size = ['--history-matches', '40', '--history-days', '1', '--traders', '60'];

@@ -1,5 +1,5 @@
-// What the analyst of the embedded ClickHouse may ask, and what is refused: writes, files, other
-// servers, other settings, and whatever would hide one of these from a reader of the text.
+// What the analyst of the embedded ClickHouse may run, and what is refused: writes, files, other servers,
+// other settings, and attempts to hide one of these in the text.
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,7 +41,7 @@ test.each([
   '-- a question\nWITH 1 AS one SELECT one = 1',
   'EXISTS TABLE exact',
   "SELECT {word:String} = concat('fi', 'le')",
-])('may ask: %s', async (query) => {
+])('may run: %s', async (query) => {
   expect(await ask(query, 'param_word=file')).toEqual({
     status: 200,
     text: expect.stringMatching(/^(1|true)\n$/),

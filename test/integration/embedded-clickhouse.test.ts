@@ -1,6 +1,6 @@
-// The embedded ClickHouse through its protocol, as the other processes use it: a real child on a
-// temporary directory and a free port. Faults are real too: kill −9, aborted requests, a second
-// process on the same directory.
+// The embedded ClickHouse through its protocol, as the other processes use it: a real child process on a
+// temporary directory and a free port. Faults are real, too: kill −9, aborted requests, a second process
+// on the same directory.
 import { once } from 'node:events';
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,7 +17,7 @@ import { connect, refusal, start, stop, stopAll } from './embedded-harness.ts';
 
 const SLOW =
   'SELECT count() FROM numbers(1000) WHERE sleepEachRow(0.02) = 0 SETTINGS max_block_size = 5';
-/** As many calls as run at once. */
+/** Calls that run at once. */
 const CALLS = 8;
 
 const root = mkdtempSync(join(tmpdir(), 'embedded-clickhouse-'));
@@ -50,7 +50,7 @@ describe('client round trips', () => {
     });
   });
 
-  test('lets nothing of one read reach another', async () => {
+  test('isolates the settings and parameters of each read', async () => {
     const threads = "SELECT toUInt32(getSetting('max_threads')) AS n, {x:UInt8} AS x";
     const ask = async (settings: ClickHouseSettings, x?: number) => {
       const query_params = x === undefined ? {} : { x };
@@ -67,7 +67,7 @@ describe('client round trips', () => {
     }
   });
 
-  test('keeps every digit and byte', async () => {
+  test('preserves every digit and byte', async () => {
     await client.command({
       query: `CREATE TABLE exact (id UInt8, u64 UInt64, i64 Int64, u256 UInt256,
         trader_hex String EPHEMERAL, trader FixedString(20) DEFAULT unhex(trader_hex))
@@ -107,7 +107,7 @@ describe('client round trips', () => {
     );
   });
 
-  test('takes parameters in a multipart body, long lists, identifiers and a database', async () => {
+  test('accepts parameters in a multipart body, long lists, identifiers and a database', async () => {
     const list = Array.from({ length: 5_000 }, (_, i) => `0x${i.toString(16).padStart(40, '0')}`);
     for (const use_multipart_params of [false, true]) {
       const found = await client.query({
@@ -125,7 +125,7 @@ describe('client round trips', () => {
     await other.close();
   });
 
-  test('takes and streams more than fits in memory limits', async () => {
+  test('inserts and streams more than the limits for memory', async () => {
     await client.command({ query: 'CREATE TABLE wide (n UInt32, s String) ORDER BY n' });
     const values = Array.from({ length: 10_000 }, (_, n) => [n, String(n).padEnd(390, 'x')]);
     await client.insert({ table: 'wide', values, format: 'JSONCompactEachRow' });
@@ -141,7 +141,7 @@ describe('client round trips', () => {
     expect(next).toBe(10_000);
   });
 
-  test('takes rows in any format, with empty lines, and never runs them as SQL', async () => {
+  test('inserts rows in any format, with empty lines, and never runs them as SQL', async () => {
     await client.command({ query: 'CREATE TABLE lines (n UInt8, s String) ORDER BY n' });
     const bodies = {
       JSONEachRow: '{"n":1,"s":"a"}\n\n{"n":2,"s":"b"}\n',
@@ -167,7 +167,7 @@ describe('client round trips', () => {
     expect(await text(found.stream)).toBe('[1,2,3,4,5,6,7,8,11]\n');
   });
 
-  test('compresses both ways', async () => {
+  test('compresses requests and responses', async () => {
     const gzip = connect({ url, compression: { request: true, response: true } });
     await client.command({ query: 'CREATE TABLE packed (n UInt32) ORDER BY n' });
     const values = Array.from({ length: 1_000 }, (_, n) => ({ n }));
@@ -215,7 +215,7 @@ describe('errors', () => {
     expect(await response.text()).toMatch(/^Code: \d+\. DB::Exception: /);
   });
 
-  test('refuse a GET that writes, a page of another site, and a body over the limit', async () => {
+  test('refuse a GET that writes, a page of another site, and a body that is too large', async () => {
     const drop = encodeURIComponent('DROP TABLE exact');
     expect((await fetch(`${url}/?query=${drop}`)).status).toBe(500);
     expect((await fetch(url, { method: 'POST', headers: { origin: 'http://x' } })).status).toBe(
@@ -229,7 +229,7 @@ describe('errors', () => {
 });
 
 describe('exactly once', () => {
-  test('counts a batch once however often it is sent, and no setting stays behind', async () => {
+  test('counts a batch once however often it is sent, and keeps no setting for later inserts', async () => {
     await createLedger(client);
     for (let attempt = 0; attempt < 3; attempt++) await insertBatch(client, 1);
     expect(await ledger(client)).toEqual({ source: '100', target: '100' });
@@ -240,7 +240,7 @@ describe('exactly once', () => {
     expect(await ledger(client)).toEqual({ source: '102', target: '102' });
   });
 
-  test('never runs a request that its client gave up while it waited', async () => {
+  test('never runs a request whose client gave up while it was waiting', async () => {
     await client.command({ query: 'CREATE TABLE late (n UInt8) ORDER BY n' });
     const busy = Array.from({ length: CALLS }, () => abortable(SLOW));
     await until(async () => (await running(SLOW)) === CALLS);
@@ -258,7 +258,7 @@ describe('exactly once', () => {
     expect(await rows('SELECT count() AS n FROM late')).toEqual([{ n: '0' }]);
   });
 
-  test('loses no acknowledged row to kill −9, and a re-sent batch fills the views', async () => {
+  test('loses no acknowledged row to kill −9, and a repeated batch fills the views', async () => {
     const directory = join(root, 'killed');
     let batch = 0;
     for (let round = 0; round < 3; round++) {
@@ -291,7 +291,7 @@ describe('cancelling', () => {
     await until(async () => (await running(SLOW)) === 0);
   });
 
-  test('kills by KILL QUERY, by the id that is its log_comment', async () => {
+  test('supports KILL QUERY by the id, which is the log_comment', async () => {
     const failed = client.query({ query: SLOW, query_id: 'to-be-killed' });
     const checked = expect(failed).rejects.toMatchObject({ code: '394' });
     await until(async () => (await running(SLOW)) === 1);
@@ -300,7 +300,7 @@ describe('cancelling', () => {
     await checked;
   });
 
-  test('runs as many calls at once as it promises', async () => {
+  test('runs eight calls at once', async () => {
     const calls = Array.from({ length: CALLS }, () => abortable(SLOW));
     // libuv has four threads by itself.
     await until(async () => (await running(SLOW)) === CALLS);
@@ -311,7 +311,7 @@ describe('cancelling', () => {
 });
 
 describe('the engine in the background', () => {
-  test('refreshes views by itself, and reloads dictionaries when told', async () => {
+  test('refreshes views by itself, and reloads dictionaries on request', async () => {
     // chdb's own `default` database is an overlay, in which no view can be refreshable.
     await client.command({ query: 'CREATE DATABASE views' });
     const views = connect({ url, database: 'views' });

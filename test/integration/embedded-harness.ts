@@ -1,4 +1,4 @@
-/** The embedded ClickHouse as a child of a test, clients of it, and how it refuses to start. */
+/** The embedded ClickHouse as a child process of a test, its clients, and failed starts. */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
@@ -38,7 +38,7 @@ export async function stop(child: ChildProcess, how: NodeJS.Signals | 'disconnec
   await exit;
 }
 
-/** Stops those that a test left. */
+/** Stops the processes that tests left running. */
 export async function stopAll(): Promise<void> {
   for (const child of children) await stop(child, 'SIGTERM');
 }

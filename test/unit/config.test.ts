@@ -26,7 +26,7 @@ test('names every bad variable and never prints its value', () => {
   }
 });
 
-test('derives the WebSocket endpoints from the HTTP ones, where none are given', () => {
+test('derives the WebSocket endpoints from the HTTP ones by default', () => {
   const RPC_URL = 'https://node.example/key,http://127.0.0.1:8545';
   expect(rpcWebSocketUrls(readConfig(IngestConfig, { RPC_URL }))).toEqual([
     'wss://node.example/key',

@@ -1,6 +1,6 @@
 /**
- * The devnet's metadata API over HTTP: Gamma's parameters, shapes and refusals. It needs no chain: the
- * world is told which markets are listed and resolved.
+ * The devnet's metadata API over HTTP: Gamma's parameters, response shapes and errors. Without a chain: the
+ * test lists and resolves the markets.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { STRANGER } from '../../infra/local/devnet/contracts.ts';
@@ -50,7 +50,7 @@ describe('the metadata API', () => {
     expect(repeated.body).toHaveLength(2);
   });
 
-  test('writes markets in the shape of Gamma', async () => {
+  test('returns markets in the shape of Gamma', async () => {
     const { body } = await get<readonly MarketBody[]>(
       '/markets?closed=true&include_tag=true&limit=50',
     );

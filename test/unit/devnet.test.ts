@@ -98,7 +98,7 @@ describe('Calendar', () => {
     );
   });
 
-  test('gives the same markets again, with ids and slugs that never repeat', () => {
+  test('returns the same markets again, with unique ids and slugs', () => {
     const again = new Calendar(7, NOW - 30 * 86_400);
     const markets = calendar.between(NOW - 5 * 86_400, NOW);
     const facts = (market: (typeof markets)[number]) => [
@@ -119,7 +119,7 @@ describe('Calendar', () => {
     }
   });
 
-  test('has windows of five minutes on the grid of the clock, in their series', () => {
+  test('aligns five-minute windows to the clock', () => {
     const topic = TOPICS.find((one) => one.key === 'btc-5m');
     const [market] = topic === undefined ? [] : calendar.open(topic, NOW);
     expect(market?.endTime).toBe(Math.ceil((NOW + 1) / 300) * 300);
@@ -128,7 +128,7 @@ describe('Calendar', () => {
 });
 
 describe('TOPICS', () => {
-  test('have series with ids of their own', () => {
+  test('have series with unique ids', () => {
     const series = TOPICS.flatMap((topic) => topic.series ?? []);
     expect(new Set(series.map((one) => one.id)).size).toBe(series.length);
   });
@@ -150,7 +150,7 @@ describe('fairPrice', () => {
 });
 
 describe('makeTraders', () => {
-  test('gives the same distinct wallets for the same seed', () => {
+  test('returns the same distinct wallets for the same seed', () => {
     const traders = makeTraders(1, 150);
     expect(new Set(traders.map((one) => one.address)).size).toBe(150);
     expect(makeTraders(1, 150).map((one) => one.address)).toEqual(
@@ -186,7 +186,7 @@ describe('Random', () => {
 });
 
 describe('restoreStateFile', () => {
-  test('replaces a torn state by the last whole one', async () => {
+  test('replaces a truncated state file with the last complete one', async () => {
     const file = join(mkdtempSync(join(tmpdir(), 'devnet-')), 'chain.json');
     const whole = '{"block":1,"historical_states":null}';
     writeFileSync(file, whole.slice(0, 12));

@@ -6,7 +6,7 @@ import { generateKey } from '../../api/auth/keys.ts';
 import { ClickHouseConfig, ConfigError, readConfig, withFiles } from '../../infra/config.ts';
 import { concealer, withoutSecrets } from '../../infra/secrets.ts';
 
-test('takes API keys and the credentials of URLs out of any text', () => {
+test('removes API keys and credentials in URLs from any text', () => {
   const key = generateKey('individual');
   const text = `GET /x?key=${key} failed: nats://user:pa55word@host:4222, https://token@node/v2`;
   const shown = withoutSecrets(text);
@@ -16,7 +16,7 @@ test('takes API keys and the credentials of URLs out of any text', () => {
   expect(withoutSecrets('http://127.0.0.1:8123/?user=a@b')).toBe('http://127.0.0.1:8123/?user=a@b');
 });
 
-test('takes out what this configuration has as secrets', () => {
+test('removes the secrets of this environment', () => {
   const conceal = concealer({
     NATS_PASSWORD: 'short',
     RPC_URL: 'https://a.example/v2/0123456789abcdef,https://b.example/?apikey=fedcba9876543210',
