@@ -9,8 +9,7 @@ import type { Hex } from 'viem';
 import type { RawBlock } from './blocks.ts';
 import { covers, filled, mayContain } from './bloom.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
-import { type ChainLog, TOPICS } from './decode.ts';
-import { lacksFills } from './follow-complete.ts';
+import { type ChainLog, makersOfCall, TOPICS } from './decode.ts';
 import {
   type BlockHead,
   type Header,
@@ -274,4 +273,27 @@ function matchHashes(logs: readonly ChainLog[], { exchanges }: Chain): ReadonlyS
 
 function isFull(matchHashes: ReadonlySet<Hex>): boolean {
   return matchHashes.size > SINGLE_TRANSACTIONS_MAX;
+}
+
+/**
+ * True when a call that logged something logged fewer fills than it names. A call to an exchange names its makers, and
+ * each of them and the taker log one OrderFilled, or the call reverts. So calldata reveals what logs leave out of a
+ * match, however full the block's bloom is.
+ */
+function lacksFills(
+  transactions: readonly Transaction[],
+  logs: readonly ChainLog[],
+  { exchanges }: Pick<Chain, 'exchanges'>,
+): boolean {
+  const called = new Map<string, string>();
+  for (const { hash, to } of transactions) if (exchanges.has(to ?? '')) called.set(hash, to ?? '');
+  const filled = new Map<string, number>();
+  for (const { address, transactionHash, topics } of logs) {
+    if (topics[0] !== TOPICS.orderFilled || called.get(transactionHash) !== address) continue;
+    filled.set(transactionHash, (filled.get(transactionHash) ?? 0) + 1);
+  }
+  return transactions.some(({ hash, input }) => {
+    const makers = called.has(hash) ? makersOfCall(input) : undefined;
+    return makers !== undefined && (filled.get(hash) ?? 0) < makers + 1;
+  });
 }

@@ -21,14 +21,15 @@ import {
   newestMessage,
   UnreadableLedgerError,
 } from '../ingest/ledger.ts';
-import { type BookedEvent, batchesOf } from './batch.ts';
-import { Book } from './fold.ts';
-import type { ProjectorMetrics } from './metrics.ts';
-import { type Projected, Queue, type Reached } from './queue.ts';
+import { BATCH_ROWS_MAX, type BookedEvent, batchesOf, OpenPositions } from './fold.ts';
+import type { ProjectorMetrics, Reached } from './metrics.ts';
 import type { Checkpoint, Fact, Store, StoredState } from './store.ts';
 
 const CHECKPOINT_MS = 10_000;
 const WAIT_MS = 1_000;
+const QUEUE_ROWS_MAX = 50_000;
+/** Longest time that a row waits for others to share its insert. */
+const FLUSH_MS = 250;
 
 export type ProjectorOptions = {
   readonly nats: Nats;
@@ -59,7 +60,7 @@ export class LedgerRewrittenError extends Error {}
  */
 export async function runProjector(options: ProjectorOptions): Promise<void> {
   const { store, logger, signal, onStart, onWait } = options;
-  const book = new Book();
+  const book = new OpenPositions();
   const healed = await patiently(options, 'heal', () => store.heal());
   options.metrics?.healed.inc(healed.healedBatches);
   const stored = await patiently(options, 'restore', () => store.restore(book));
@@ -82,7 +83,7 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
 
 async function read(
   { nats, logger, partitions, untilBlock = Number.POSITIVE_INFINITY }: ProjectorOptions,
-  book: Book,
+  book: OpenPositions,
   fromSequence: number,
   queue: Queue,
   signal: AbortSignal,
@@ -125,7 +126,7 @@ function assertFollows(
 
 const REPAIR = 'See docs/operations.md, "A final block was replaced".';
 
-function project(book: Book, owned: ReadonlySet<number>, range: BlockRange): Projected {
+function project(book: OpenPositions, owned: ReadonlySet<number>, range: BlockRange): Projected {
   const events: BookedEvent[] = [];
   const facts: Fact[] = [];
   for (const block of range.blocks) {
@@ -254,4 +255,78 @@ async function patiently<T>(
       logger.warn({ err: error, what }, 'failed, retrying');
     },
   });
+}
+
+/** What one or more LEDGER messages became; events and facts are in chain order. */
+type Projected = {
+  readonly events: readonly BookedEvent[];
+  readonly facts: readonly Fact[];
+  readonly reached: Reached;
+};
+
+/**
+ * What the reader has folded and the writer has not stored yet. It bounds how far the reader is ahead, and gathers
+ * rows for FLUSH_MS so that they share an insert.
+ */
+class Queue {
+  #events: BookedEvent[] = [];
+  #facts: Fact[] = [];
+  #reached: Reached | undefined;
+  #rows = 0;
+  #closed = false;
+  #changed = Promise.withResolvers<void>();
+
+  push({ events, facts, reached }: Projected): void {
+    this.#reached = reached;
+    for (const fact of facts) this.#facts.push(fact);
+    for (const event of events) {
+      this.#events.push(event);
+      this.#rows += event.rows.length;
+    }
+    this.#rows += facts.length;
+    this.#notify();
+  }
+
+  /** Resolves when the reader may go on. */
+  async room(): Promise<void> {
+    while (this.#rows >= QUEUE_ROWS_MAX && !this.#closed) await this.#changed.promise;
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#notify();
+  }
+
+  /** All that waits, once it is a full batch or FLUSH_MS passed. */
+  async take(signal: AbortSignal): Promise<Projected | 'closed'> {
+    while (this.#reached === undefined && !this.#closed) await this.#changed.promise;
+    const flushAt = Date.now() + FLUSH_MS;
+    while (this.#reached !== undefined && this.#rows < BATCH_ROWS_MAX && !this.#closed) {
+      const leftMs = flushAt - Date.now();
+      if (leftMs <= 0) break;
+      await this.#wait(leftMs);
+    }
+    if (this.#reached === undefined || (this.#closed && signal.aborted)) return 'closed';
+    const chunk = { events: this.#events, facts: this.#facts, reached: this.#reached };
+    this.#events = [];
+    this.#facts = [];
+    this.#reached = undefined;
+    this.#rows = 0;
+    this.#notify();
+    return chunk;
+  }
+
+  #notify(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers<void>();
+  }
+
+  async #wait(milliseconds: number): Promise<void> {
+    const timer = new AbortController();
+    await Promise.race([
+      this.#changed.promise,
+      delay(milliseconds, undefined, { signal: timer.signal }).catch(() => undefined),
+    ]);
+    timer.abort();
+  }
 }

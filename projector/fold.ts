@@ -1,9 +1,16 @@
 /**
- * All open positions of a projector's partitions, in memory: LEDGER events in, booking rows out.
- * An event that is not after its partition's last (block, log) is dropped, so duplicates of any
+ * All open positions of a projector's partitions, in memory: LEDGER events in, booking rows out, cut into insert
+ * batches. An event that is not after its partition's last (block, log) is dropped, so duplicates of any
  * origin are harmless. Holds state but does no I/O; the store reloads it after a restart.
  */
-import { type Fill, type Match, partitionOf, type Resolution } from '../ingest/contract.ts';
+import { createHash } from 'node:crypto';
+import {
+  type Fill,
+  type Hash,
+  type Match,
+  partitionOf,
+  type Resolution,
+} from '../ingest/contract.ts';
 import type { Booking } from './contract.ts';
 import { evolve, FLAT, type Position, type Step } from './position.ts';
 import { Positions } from './positions.ts';
@@ -15,7 +22,7 @@ type Market = {
 
 type ChainPosition = { readonly blockNumber: number; readonly logIndex: number };
 
-export class Book {
+export class OpenPositions {
   readonly #markets = new Map<string, Market>();
   readonly #positions = new Positions();
   /** Traders are numbered as they come, so that their addresses are in memory once. */
@@ -239,4 +246,60 @@ function settlement(
     partition,
     leg,
   };
+}
+
+/** Rows after which a batch is closed; one event may exceed it, as it is never split. */
+export const BATCH_ROWS_MAX = 10_000;
+
+/** What one LEDGER event became. */
+export type BookedEvent = {
+  readonly blockHash: Hash;
+  readonly rows: readonly Booking[];
+};
+
+export type Batch = {
+  /** Decimal UInt64, also the deduplication token. */
+  readonly id: string;
+  readonly rows: readonly Booking[];
+};
+
+/** Cuts events, in chain order, into batches; events without rows vanish. */
+export function batchesOf(events: readonly BookedEvent[]): readonly Batch[] {
+  const batches: Batch[] = [];
+  let open: BookedEvent[] = [];
+  let rows = 0;
+  const close = () => {
+    if (open.length > 0) batches.push(batchOf(open));
+    open = [];
+    rows = 0;
+  };
+  for (const event of events) {
+    const row = event.rows[0];
+    if (row === undefined) continue;
+    const sameMonth = open.length === 0 || monthOf(open[0]?.rows[0]) === monthOf(row);
+    if (!sameMonth || (rows > 0 && rows + event.rows.length > BATCH_ROWS_MAX)) close();
+    open.push(event);
+    rows += event.rows.length;
+  }
+  close();
+  return batches;
+}
+
+function batchOf(events: readonly BookedEvent[]): Batch {
+  const rows = events.flatMap((event) => event.rows);
+  const first = events[0];
+  const last = events.at(-1);
+  const identity = JSON.stringify([
+    first?.blockHash,
+    first?.rows[0]?.eventLogIndex,
+    last?.blockHash,
+    last?.rows[0]?.eventLogIndex,
+    rows.length,
+  ]);
+  const hash = createHash('sha256').update(identity).digest();
+  return { id: hash.readBigUInt64BE(0).toString(), rows };
+}
+
+function monthOf(row: Booking | undefined): string {
+  return row === undefined ? '' : new Date(row.blockTime * 1_000).toISOString().slice(0, 7);
 }

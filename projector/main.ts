@@ -22,7 +22,6 @@ import { UnreadableLedgerError } from '../ingest/ledger.ts';
 import { ensureStreams } from '../ingest/streams.ts';
 import type { Deployment } from './cluster.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
-import { createLag, type Lag } from './lag.ts';
 import {
   LEASE_TTL_MS,
   LeaseLostError,
@@ -32,7 +31,7 @@ import {
   takeLeases,
 } from './lease.ts';
 import { MetadataLag, projectMetadata } from './metadata.ts';
-import { type ProjectorMetrics, projectorMetrics } from './metrics.ts';
+import { createLag, type Lag, type ProjectorMetrics, projectorMetrics } from './metrics.ts';
 import { pauseAsked, pauseLifted } from './pause.ts';
 import { Store } from './store.ts';
 

@@ -7,10 +7,9 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { Hash, partitionOf, type Refused, type Resolution } from '../ingest/contract.ts';
-import type { Batch } from './batch.ts';
 import { type Deployment, killStatement, runningStatement, syncStatements } from './cluster.ts';
 import { BOOKING_COLUMNS, bookingValues, placeNumber, STORED_COLUMNS } from './contract.ts';
-import { type Book, isAfter } from './fold.ts';
+import { type Batch, isAfter, type OpenPositions } from './fold.ts';
 
 /** Marks the projector's inserts in system.processes, so that a successor can end them. */
 const INSERT_MARK = 'fillstream-projector';
@@ -104,7 +103,7 @@ export class Store {
   }
 
   /** Puts every open position, resolution and the place of the last event back into `book`. */
-  async restore(book: Book): Promise<StoredState> {
+  async restore(book: OpenPositions): Promise<StoredState> {
     const tips = await this.#tips();
     const checkpoints = await this.#checkpoints();
     for (const tip of tips) book.restoreLast(tip.partition, placeOf(tip));
@@ -205,7 +204,7 @@ export class Store {
     );
   }
 
-  async #restorePositions(book: Book): Promise<void> {
+  async #restorePositions(book: OpenPositions): Promise<void> {
     const result = await this.#client.query({
       query: `SELECT ${HEX('condition_id')}, ${HEX('trader')}, outcome, shares, cost_basis, open_fees
         FROM positions FINAL WHERE shares > 0 AND partition IN (${this.#partitions})`,
@@ -227,7 +226,7 @@ export class Store {
   }
 
   /** Only resolutions that were applied: one that was stored before its settlements is read again. */
-  async #restoreResolutions(book: Book): Promise<void> {
+  async #restoreResolutions(book: OpenPositions): Promise<void> {
     const rows = await this.#rows(
       `SELECT ${HEX('condition_id')} AS condition_id, payout_0, payout_1, block_number, log_index
        FROM resolutions FINAL`,

@@ -6,8 +6,7 @@
  */
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
-import { type BookedEvent, batchesOf } from '../../projector/batch.ts';
-import { Book } from '../../projector/fold.ts';
+import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold.ts';
 import { partitionsOf } from '../../projector/lease.ts';
 import { Store } from '../../projector/store.ts';
 import { migrate } from '../../sql/migrate.ts';
@@ -42,7 +41,7 @@ function foldAlone(options: GeneratorOptions): number {
   const rates: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     globalThis.gc?.();
-    const book = new Book();
+    const book = new OpenPositions();
     let rows = 0;
     const startedAt = performance.now();
     for (const event of events) rows += rowsOf(book, event).length;
@@ -53,7 +52,7 @@ function foldAlone(options: GeneratorOptions): number {
 
 type Folded = Match | Resolution;
 
-function rowsOf(book: Book, event: Folded) {
+function rowsOf(book: OpenPositions, event: Folded) {
   return event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event);
 }
 
@@ -61,7 +60,7 @@ function rowsOf(book: Book, event: Folded) {
 async function insertReadyMade(url: string, options: GeneratorOptions): Promise<number> {
   const matches = Math.round(Math.min(FILLS, READY_FILLS_MAX) / FILLS_PER_MATCH);
   return inDatabase(url, 'ready_made', async (store) => {
-    const book = new Book();
+    const book = new OpenPositions();
     let [rows, ms] = [0, 0];
     let booked: BookedEvent[] = [];
     const insert = async () => {
@@ -83,7 +82,7 @@ async function insertReadyMade(url: string, options: GeneratorOptions): Promise<
 
 async function measureState(url: string) {
   const before = heap();
-  const book = new Book();
+  const book = new OpenPositions();
   for (let i = 0; i < OPEN_POSITIONS; i++) {
     // As they are read: every text anew, 50 positions a market, 7 a trader.
     const trader = JSON.parse(JSON.stringify(traderAddress((i * 7_919) % 150_001)));
@@ -102,7 +101,7 @@ async function measureState(url: string) {
         FROM numbers(${OPEN_POSITIONS})`,
     });
     const startedAt = performance.now();
-    await store.restore(new Book());
+    await store.restore(new OpenPositions());
     return (performance.now() - startedAt) / 1_000;
   });
   return { bytes, seconds };

@@ -3,14 +3,19 @@ import { spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
+import { getMessage } from '../../infra/nats/read.ts';
+import { openWriter } from '../../infra/nats/writer.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
+import { LEDGER_STREAM, newestMessage, VERSION_HEADER } from '../../ingest/ledger.ts';
 import { LEASE_TTL_MS, leaseHolder, PROJECTORS_BUCKET } from '../../projector/lease.ts';
 import { PAUSE_KEY } from '../../projector/pause.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
 import { conditionId, traderAddress } from '../support/ledger-generator.ts';
-import { publishEvents } from '../support/publish-ledger.ts';
+import { publishEvents, TestLedger } from '../support/publish-ledger.ts';
 
+/** The checkpoint may be one block behind the newest stored row. */
+const STORED = /of block [67] is stored, but LEDGER/;
 const TIME = Date.parse('2026-11-01T00:00:00Z') / 1_000;
 /** One transaction a block: an event is known by it. */
 const hash = (block: number) => `0x${block.toString(16).padStart(64, '0')}` as const;
@@ -150,4 +155,65 @@ describe('the projector', () => {
       expect(await projector.stop()).toBe(0);
     }
   });
+
+  test('waits for a LEDGER that ends before what is stored, and continues when it is there', async () => {
+    const newest = await newestMessage(nats);
+    const data = await getMessage(nats, LEDGER_STREAM, newest?.sequence ?? 0);
+    await nats.jsm.streams.deleteMessage(LEDGER_STREAM, newest?.sequence ?? 0, false);
+    const { projector, notReady } = await observed();
+    try {
+      await until(async () =>
+        (await notReady()).includes('LEDGER ends with block 6, before block 7') ? true : undefined,
+      );
+      const writer = await openWriter(nats, { stream: LEDGER_STREAM });
+      const headers = { [VERSION_HEADER]: '1' };
+      await writer.append({
+        ...{ id: 'again', subject: data?.subject ?? '', data: data?.data ?? '', headers },
+      });
+      writer.close();
+      await projector.event('projecting');
+    } finally {
+      expect(await projector.stop()).toBe(0);
+    }
+  });
+
+  test('stops, not ready, at a message that it cannot read, and names its sequence', async () => {
+    const writer = await openWriter(nats, { stream: LEDGER_STREAM });
+    const headers = { [VERSION_HEADER]: '99' };
+    const subject = 'ledger.block.0.0';
+    const sequence = await writer.append({ id: 'new', subject, data: '', headers });
+    writer.close();
+    const { projector, notReady } = await observed();
+    try {
+      const { reason } = await projector.event('blocked');
+      expect(reason).toContain(`LEDGER message ${sequence} cannot be read: format version 99`);
+      expect(await notReady()).toContain(`LEDGER message ${sequence} cannot be read`);
+    } finally {
+      expect(await projector.stop()).toBe(0);
+      await nats.jsm.streams.deleteMessage(LEDGER_STREAM, sequence, false);
+    }
+  });
+
+  test('stops, not ready, where LEDGER holds another block than the one that is stored', async () => {
+    await nats.jsm.streams.purge(LEDGER_STREAM);
+    const ledger = await TestLedger.open(nats);
+    const events = { matches: [match(7)], resolutions: [], refused: [] };
+    await ledger.publish([{ number: 7, hash: hash(77), time: TIME + 7, ...events }]);
+    ledger.close();
+    const { projector, notReady } = await observed();
+    try {
+      expect((await projector.event('blocked')).reason).toMatch(STORED);
+      expect(await notReady()).toMatch(STORED);
+    } finally {
+      expect(await projector.stop()).toBe(0);
+    }
+  });
+
+  /** A projector, and why it is not ready. */
+  async function observed() {
+    const projector = start('projector/main.ts', [], { ...parts.env, METRICS_PORT: '0' });
+    const { port } = await projector.event('metrics');
+    const notReady = async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).text();
+    return { projector, notReady };
+  }
 });

@@ -6,7 +6,7 @@ import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
 import { LEDGER_STREAM, messageAt } from '../../ingest/ledger.ts';
-import { Book } from '../../projector/fold.ts';
+import { OpenPositions } from '../../projector/fold.ts';
 import { LEASE_TTL_MS, PROJECTORS_BUCKET, takeLeases } from '../../projector/lease.ts';
 import { REBUILD_KEY } from '../../projector/pause.ts';
 import { contradictions, differences, figuresOf } from '../../projector/rebuild-checks.ts';
@@ -227,7 +227,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
 
 /** Sums of what the fold makes of events, in this process. */
 function expected(events: readonly (Match | Resolution)[]) {
-  const book = new Book();
+  const book = new OpenPositions();
   const rows = events.flatMap((event) =>
     event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event),
   );

@@ -1,9 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import type { Match, Resolution } from '../../ingest/contract.ts';
-import { type BookedEvent, batchesOf } from '../../projector/batch.ts';
 import type { Booking } from '../../projector/contract.ts';
-import { Book } from '../../projector/fold.ts';
+import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold.ts';
 import { blockHash, ledgerEvents } from '../support/ledger-generator.ts';
 
 type Event = Match | Resolution;
@@ -22,12 +21,12 @@ const events = fc
     }),
   ]);
 
-function apply(book: Book, event: Event): Booking[] {
+function apply(book: OpenPositions, event: Event): Booking[] {
   return event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event);
 }
 
 function fold(list: readonly Event[]): Booking[] {
-  const book = new Book();
+  const book = new OpenPositions();
   return list.flatMap((event) => apply(book, event));
 }
 
@@ -36,7 +35,7 @@ describe('the fold of any LEDGER', () => {
     fc.assert(
       fc.property(events, fc.array(fc.nat(10), { maxLength: 20 }), (list, cuts) => {
         const rows = fold(list);
-        const book = new Book();
+        const book = new OpenPositions();
         const batched: Booking[] = [];
         let waiting: BookedEvent[] = [];
         const flush = () => {
@@ -132,8 +131,8 @@ function closedPairs(rows: readonly Booking[]): bigint {
 
 const abs = (value: bigint) => (value < 0n ? -value : value);
 
-function restored(rows: readonly Booking[], applied: readonly Event[]): Book {
-  const book = new Book();
+function restored(rows: readonly Booking[], applied: readonly Event[]): OpenPositions {
+  const book = new OpenPositions();
   const newest = new Map(rows.map((row) => [`${row.conditionId} ${row.trader}`, row]));
   for (const row of newest.values()) {
     if (row.positionShares === 0n) continue;
@@ -193,7 +192,7 @@ describe('the fold against a model in fractions', () => {
         matches: 14,
         matchesPerMarket: 10,
       });
-      const book = new Book();
+      const book = new OpenPositions();
       // Signed shares (outcome 0 above 0), cost and fees per share: an average, never a rounded total.
       const model = new Map<string, { net: bigint; cost: Fraction; fees: Fraction }>();
       const totals = new Map<string, { pnl: Fraction; folded: bigint; roundings: bigint }>();

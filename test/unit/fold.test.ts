@@ -1,7 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { type Fill, type Match, partitionOf, type Resolution } from '../../ingest/contract.ts';
-import { BATCH_ROWS_MAX, batchesOf } from '../../projector/batch.ts';
-import { Book } from '../../projector/fold.ts';
+import { BATCH_ROWS_MAX, batchesOf, OpenPositions } from '../../projector/fold.ts';
 import { blockHash } from '../support/ledger-generator.ts';
 
 const CONDITION = `0x${'c0'.repeat(32)}` as const;
@@ -43,9 +42,9 @@ const resolved = (blockNumber: number, payouts: [bigint, bigint] = [1n, 0n]): Re
   payouts,
 });
 
-describe('Book', () => {
+describe('OpenPositions', () => {
   test('books every fill of a match in log order, a trader on both sides included', () => {
-    const book = new Book();
+    const book = new OpenPositions();
     const rows = book.applyMatch(match(1, [{}, { side: 'SELL', usdc: 60n }]));
     expect(
       rows.map(({ leg, positionShares, realisedPnl }) => [leg, positionShares, realisedPnl]),
@@ -57,7 +56,7 @@ describe('Book', () => {
   });
 
   test('drops an event that is not after the last one of its partition', () => {
-    const book = new Book();
+    const book = new OpenPositions();
     book.applyMatch(match(5, [{}]));
     expect(book.applyMatch(match(5, [{}]))).toEqual([]);
     expect(book.applyMatch(match(4, [{}]))).toEqual([]);
@@ -66,7 +65,7 @@ describe('Book', () => {
   });
 
   test('a resolution settles every open position once; a second one changes nothing', () => {
-    const book = new Book();
+    const book = new OpenPositions();
     book.applyMatch(match(1, [{}, { trader: trader(2), outcomeIndex: 1, usdc: 60n }]));
     const rows = book.applyResolution(resolved(2));
     expect(rows.map((row) => [row.kind, row.trader, row.usdc, row.realisedPnl])).toEqual([
@@ -79,7 +78,7 @@ describe('Book', () => {
   });
 
   test('a fill after the resolution settles at once at the known payout', () => {
-    const book = new Book();
+    const book = new OpenPositions();
     book.applyResolution(resolved(1));
     const rows = book.applyMatch(match(2, [{}]));
     expect(rows.map((row) => [row.kind, row.leg, row.realisedPnl, row.positionShares])).toEqual([
@@ -90,9 +89,9 @@ describe('Book', () => {
 
   test('goes on from a restored state as if it had never stopped', () => {
     const [first, second] = [match(1, [{}]), match(2, [{ side: 'SELL', usdc: 55n }])];
-    const whole = new Book();
+    const whole = new OpenPositions();
     whole.applyMatch(first);
-    const restored = new Book();
+    const restored = new OpenPositions();
     restored.restorePosition(CONDITION, trader(1), {
       outcome: 0,
       shares: 100n,
@@ -108,7 +107,7 @@ describe('Book', () => {
 describe('batchesOf', () => {
   const booked = (block: number, blockTime: number, fills: number) => ({
     blockHash: blockHash(block),
-    rows: new Book().applyMatch(
+    rows: new OpenPositions().applyMatch(
       match(
         block,
         Array.from({ length: fills }, () => ({})),
