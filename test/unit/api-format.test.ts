@@ -11,14 +11,14 @@ import {
 } from '../../api/analytics/format.ts';
 
 describe('percent', () => {
-  test('gives the published ROI of real positions', () => {
-    // facts/pnl.md: (shares − usdc − fees) over usdc of four buy-and-hold positions.
+  test('returns the published ROI of real positions', () => {
+    // (shares − usdc − fees) over usdc of four buy-and-hold positions.
     expect(percent(247_303_086_429n, 176_045_224_398n)).toBe(140.47702076251807);
     expect(percent(19_724_647_360n, 19_151_800_800n)).toBe(102.99108457727903);
     expect(percent(-3_409_387_030n, 3_360_988_800n)).toBe(-101.43999974055254);
   });
 
-  test('is 0 where the whole is 0', () => {
+  test('is 0 if the whole is 0', () => {
     expect(percent(5n, 0n)).toBe(0);
   });
 });
@@ -29,7 +29,7 @@ describe('price', () => {
     expect(price(154_171_171n, 249_012_600n)).toBe(619_129n);
   });
 
-  test('is the greatest price whose cost is not above what was paid', () => {
+  test('is the greatest price that does not cost more than was paid', () => {
     const amount = fc.bigInt({ min: 1n, max: 9_007_199_254_740_991n });
     fc.assert(
       fc.property(amount, amount, (usdc, shares) => {
@@ -42,7 +42,7 @@ describe('price', () => {
 });
 
 describe('times', () => {
-  test('are what Date says, in whatever order they are asked for', () => {
+  test('equal those of Date, in any order of calls', () => {
     const seconds = fc.integer({ min: 1, max: 4_294_967_295 });
     fc.assert(
       fc.property(seconds, (second) => {
@@ -53,13 +53,13 @@ describe('times', () => {
     );
   });
 
-  test('are written in the three forms of the specification', () => {
+  test('have the three forms of the API', () => {
     expect(isoSecond(1_777_593_661)).toBe('2026-05-01T00:01:01Z');
     expect(spaced(isoSecond(1_777_593_661))).toBe('2026-05-01 00:01:01Z');
     expect(hourText(1_777_593_600)).toBe('2026-05-01 00:00:00');
   });
 
-  test('are empty where something never happened', () => {
+  test('are empty for 0', () => {
     expect([isoSecond(0), spaced(''), hourText(0)]).toEqual(['', '', '']);
   });
 });
@@ -78,7 +78,7 @@ describe('checksummed', () => {
     expect(checksummed(address)).toBe(address);
   });
 
-  test('writes any address as viem does', () => {
+  test('returns the same as viem for any address', () => {
     const bytes = fc.uint8Array({ minLength: 20, maxLength: 20 });
     fc.assert(
       fc.property(bytes, (address) => {
