@@ -6,7 +6,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
-import { removeMessages } from '../infra/nats/rewind.ts';
+import { removeMessages } from '../infra/nats/streams.ts';
 import {
   type Block,
   type BlockRange,

@@ -1,7 +1,8 @@
-// Finite reads of a stream: one message by sequence, subject or time, and ranges.
-// Invariant: `undefined`, a list that ends early and what is newest mean that the stream's leader
-// holds nothing beyond; a replica that lags behind is never believed, and an absent server is
-// NatsUnavailableError.
+/**
+ * Finite reads of a stream: one message by sequence, subject or time, and ranges. `undefined` and lists that
+ * end early mean that the stream's leader holds nothing more; a replica that lags behind is not
+ * believed (docs/decisions/0012). An absent server causes NatsUnavailableError.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ConsumerMessages, MsgRequest, SeqMsgRequest, StoredMsg } from '@nats-io/jetstream';
 import { answered, type Nats, NatsUnavailableError } from './connection.ts';
@@ -20,7 +21,7 @@ const FETCH_MS_MAX = 5_000;
 const RANGE_MESSAGES_MAX = 65_536;
 const READ_RESTARTS_MAX = 3;
 const LAG_POLL_MS = 20;
-// A replica that catches up after it was away may take longer: then callers ask again.
+// A replica that was away may take longer: callers then retry.
 const LAG_MS_MAX = 5_000;
 
 /** The message at a sequence; undefined when it was removed or does not exist yet. */
@@ -31,7 +32,7 @@ export async function getMessage(
 ): Promise<TailMessage | undefined> {
   assertSequence(sequence);
   const request = { seq: sequence };
-  // Any replica may answer a direct get. What it has at a sequence is right, that it has none is not.
+  // Any replica may answer a direct get. A message that it returns is right; its absence is not.
   const message = (await direct(nats, stream, request)) ?? (await ofLeader(nats, stream, request));
   return message === null ? undefined : fromStored(message);
 }
@@ -59,8 +60,7 @@ export async function firstMessageAtOrAfter(
 /**
  * Up to `count` messages (at most 65,536) from sequence `from` on, as far as the stream holds them.
  *
- * Where retention removed the beginning, the list starts later: compare its first sequence. Beyond
- * the end it is empty. `filterSubject` takes one subject, wildcards allowed.
+ * Where retention removed the beginning, the list starts later. Beyond the end it is empty. `filterSubject` takes one subject, wildcards allowed.
  */
 export async function readRange(
   nats: Nats,
@@ -78,7 +78,7 @@ export async function readRange(
   return read(nats, { stream, start: { sequence: from }, count, ...filter });
 }
 
-/** Everything from a start to the end that the stream has when the reading gets there. */
+/** Everything from a start to the end of the stream at the time the reader gets there. */
 export async function* storedSince(
   nats: Nats,
   stream: string,
@@ -107,8 +107,8 @@ export async function lastPerSubject(
 type Read = ConsumerOptions & { readonly count: number };
 
 /**
- * Up to `count` messages; fewer only where the stream has no more. A session reads from any replica,
- * so a short list is compared with what the leader had when the first of them came.
+ * Up to `count` messages; fewer only where the stream has no more. Consumers read from any replica, so a
+ * short list is compared with the leader's newest message.
  */
 async function read(nats: Nats, options: Read): Promise<TailMessage[]> {
   const { stream, start, filterSubject = '>' } = options;
@@ -129,7 +129,7 @@ async function read(nats: Nats, options: Read): Promise<TailMessage[]> {
   }
 }
 
-/** Whether `newest` belongs behind what was read from `start`. */
+/** Whether `newest` is missing from what was read from `start`. */
 function isBeyond(newest: TailMessage, messages: TailMessage[], start: Start): boolean {
   const last = messages.at(-1);
   if (last !== undefined) return newest.sequence > last.sequence;
@@ -137,7 +137,7 @@ function isBeyond(newest: TailMessage, messages: TailMessage[], start: Start): b
   return !('timeMs' in start) || newest.timestampMs >= start.timeMs;
 }
 
-/** Reads again from the start after a lost session, a few times. */
+/** Starts again after a lost consumer, a few times. */
 async function readUndisturbed(nats: Nats, options: Read): Promise<TailMessage[]> {
   for (let restarts = 0; ; restarts += 1) {
     const messages = await readOnce(nats, options);
@@ -153,7 +153,7 @@ async function readOnce(nats: Nats, options: Read): Promise<TailMessage[] | unde
   const consumer = await openConsumer(nats, options);
   const messages: TailMessage[] = [];
   try {
-    // What was pending at the start is there for sure: no waiting for a message that never comes.
+    // Never wait for a message beyond what the stream held at the start.
     const { num_pending: pending } = await consumer.info(true);
     const wanted = Math.min(options.count, pending);
     while (messages.length < wanted) {
@@ -205,7 +205,7 @@ async function direct(
   try {
     return await answered(nats, stream, () => nats.jsm.direct.getMessage(stream, request));
   } catch (error) {
-    // Nobody answers for a stream that does not exist or has no direct gets. The leader knows.
+    // Nobody answers for a stream that does not exist or has no direct gets; the leader knows.
     if (error instanceof NatsUnavailableError && nats.connected) return null;
     throw error;
   }

@@ -53,7 +53,7 @@ export class TailMessage {
 
 export type TailOptions = {
   readonly stream: string;
-  /** First sequence wanted, at least 1. Beyond the end: waits, and never delivers an older one. */
+  /** First sequence to deliver, at least 1. Beyond the end, the tail waits. */
   readonly fromSequence: number;
   /** One subject, wildcards allowed; servers before 2.10 cannot filter by several. */
   readonly filterSubject?: string;
@@ -63,8 +63,10 @@ export type TailOptions = {
   readonly onRestart?: (restart: { readonly next: number; readonly reason: string }) => void;
 };
 
-/** The stream ends before a message that was delivered: it was lost or made anew, and sequences
- *  are being used again. Positions from before mean nothing now. */
+/**
+ * The stream ends before a message that was delivered: it was lost or created anew, and its sequences are
+ * used again. Positions from before are meaningless.
+ */
 export class StreamRewoundError extends Error {
   override readonly name = 'StreamRewoundError';
   readonly delivered: number;
@@ -85,17 +87,17 @@ export const HEARTBEAT_MS = 500;
 // The server removes a consumer that nobody reads: the backstop when `close` cannot reach it.
 const INACTIVE_MS_MAX = 30_000;
 
-/** Messages one by one; see tailBatches, which costs less per message. */
+/** Messages one by one; tailBatches costs less per message. */
 export async function* tail(nats: Nats, options: TailOptions): AsyncGenerator<TailMessage> {
   for await (const batch of tailBatches(nats, options)) yield* batch;
 }
 
 /**
- * Messages as they arrive: each batch holds all that came since the last one was taken, and never
- * waits to be full. Retention may have removed messages: the sequences then have a gap.
+ * Messages as they arrive: each batch holds everything since the previous one and never waits to be full.
+ * Sequences have gaps where retention removed messages.
  *
- * Throws StreamMissingError, StreamRewoundError, and what the client library throws for a wrong
- * option. An absent server is waited for.
+ * Throws StreamMissingError, StreamRewoundError and errors of the client library for wrong options. Waits
+ * for an absent server.
  */
 export async function* tailBatches(
   nats: Nats,
@@ -202,7 +204,7 @@ class Follower {
   }
 
   #receive(message: TailMessage): void {
-    // The server clamps a start beyond the end to the end: drop what is older than asked for.
+    // The server clamps a start beyond the end to the end: drop older messages.
     if (message.sequence < this.#next) return;
     this.#next = message.sequence + 1;
     this.#delivered = message.sequence;

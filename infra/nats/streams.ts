@@ -142,3 +142,22 @@ function contains(stored: unknown, wanted: unknown): boolean {
   const answered = new Map<string, unknown>(Object.entries(stored));
   return Object.entries(wanted).every(([field, value]) => contains(answered.get(field), value));
 }
+
+const DELETES_AT_ONCE = 64;
+
+/** Deletes the messages with these sequences, the highest first. May be repeated after an interruption. */
+export async function removeMessages(
+  nats: Nats,
+  stream: string,
+  sequences: readonly number[],
+): Promise<void> {
+  const descending = sequences.toSorted((a, b) => b - a);
+  for (let i = 0; i < descending.length; i += DELETES_AT_ONCE) {
+    const some = descending.slice(i, i + DELETES_AT_ONCE);
+    await Promise.all(
+      some.map((sequence) =>
+        answered(nats, stream, () => nats.jsm.streams.deleteMessage(stream, sequence, false)),
+      ),
+    );
+  }
+}

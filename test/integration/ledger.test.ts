@@ -5,7 +5,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
 import { type Kv, openKv } from '../../infra/nats/kv.ts';
-import { removeMessages } from '../../infra/nats/rewind.ts';
+import { removeMessages } from '../../infra/nats/streams.ts';
 import {
   type Block,
   encodeRange,
