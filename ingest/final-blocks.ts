@@ -1,8 +1,8 @@
 /**
- * Final blocks → LEDGER, in chain order. Catch-up, backfill and the life at the head are one loop: read
- * the final head, read the blocks up to it in ranges, ahead and in parallel, publish them in order.
- * Every block must name its predecessor's hash: where it does not, and no endpoint agrees with LEDGER,
- * "final" was wrong, and ingest stops with an alarm rather than write another history.
+ * Final blocks → LEDGER, in chain order. Catch-up, backfill and following the head are one loop: read the final head,
+ * prefetch the blocks up to it in parallel ranges, and store them in order. Every block must name its predecessor's hash.
+ * If one does not and no endpoint agrees with LEDGER any more, "final" was wrong: ingest stops with an alarm and writes
+ * no other history.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -19,7 +19,7 @@ import { type AheadOptions, ahead, patiently, RangeSize } from './prefetch.ts';
 import type { FollowProgress } from './progress.ts';
 import type { BlockHead, Rpc } from './rpc.ts';
 
-/** Nothing new: the head is asked for again after a pause that grows from the first to the second. */
+/** Pause before the head is requested again; it grows from the first to the second while nothing is new. */
 const POLL_MIN_MS = 150;
 const POLL_MAX_MS = 1_000;
 /** This near to the head every block gets a message of its own. */
@@ -63,7 +63,7 @@ export async function followFinal(options: FollowOptions): Promise<void> {
   let pauseMs = POLL_MIN_MS;
   let caughtUp = false;
   for (;;) {
-    // An endpoint that lags knows an older final head: final blocks stay final.
+    // A lagging endpoint returns an older final head, but final blocks stay final.
     const seen = await patiently(reading, 'final head', () => finalBlock(rpc, finality));
     progress.final(seen);
     pauseMs = seen > final ? POLL_MIN_MS : Math.min(pauseMs * 1.5, POLL_MAX_MS);
@@ -151,7 +151,7 @@ function settle(
 
 function readingOf(options: FollowOptions): AheadOptions<ReadRange> {
   const { rpc, chain, metadata, logger, signal, progress } = options;
-  // Of the range read last: what most of its blocks needed is asked for at once in the next ones.
+  // Whether most blocks of the previous range needed their bodies: the next ranges request these at once.
   let isCrowded = false;
   return {
     logger,

@@ -1,7 +1,7 @@
 /**
- * A final block that was replaced. Ingest never writes another history over the one in LEDGER: it asks
- * every endpoint, more than once, and when none agrees with LEDGER any more it stops with an alarm.
- * docs/operations.md, "A final block was replaced", says what to do then.
+ * A final block that was replaced. Ingest never writes another history over the one in LEDGER. It asks every
+ * endpoint several times; when none agrees with LEDGER any more, it stops with an alarm. docs/operations.md, "A final
+ * block was replaced", describes the repair.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Nats } from '../infra/nats/connection.ts';
@@ -16,23 +16,23 @@ const ASK_AGAIN_MS = 500;
 /** A final block was replaced: nothing that follows can be trusted. See docs/operations.md. */
 export class FinalReorgError extends Error {}
 
-/** The first pause before blocks are read again that did not follow LEDGER, and the longest. */
+/** First and longest pause before blocks that did not follow LEDGER are read again. */
 const PAUSE_MIN_MS = 200;
 const PAUSE_MAX_MS = 5_000;
-/** Longer than endpoints behind one name take to agree on what is final. */
+/** Longer than the endpoints behind one name need to agree on what is final. */
 const CONTRADICTED_MS_MAX = 300_000;
 
 /**
- * Repeated contradictions at one block of LEDGER: an endpoint still has it, but what comes after it does
- * not follow. Read again ever more rarely; when no endpoint has given a block that follows for
- * CONTRADICTED_MS_MAX, somebody has to decide which of them are right.
+ * Repeated contradictions at one block of LEDGER: an endpoint still has it, but the next block does not follow it. The
+ * pauses grow; when no endpoint has returned a block that follows for CONTRADICTED_MS_MAX, an operator has to decide
+ * which endpoints are right.
  */
 export class Contradictions {
   #block = -1;
   #sinceMs = 0;
   #pauseMs = 0;
 
-  /** How long to wait before reading again, milliseconds. Throws FinalReorgError. `nowMs` is monotonic. */
+  /** Pause before reading again, milliseconds. Throws FinalReorgError. `nowMs` is monotonic. */
   pauseMs(held: BlockRef, nowMs: number): number {
     if (held.number !== this.#block) {
       this.#block = held.number;
@@ -53,11 +53,11 @@ export class Contradictions {
 }
 
 /**
- * Decides what it means that a block does not follow the newest one of LEDGER. Returns when an
- * endpoint still agrees with LEDGER, so that reading again is right.
+ * Called when a block does not follow the newest one of LEDGER. Returns when an endpoint still agrees with LEDGER: the
+ * blocks should be read again.
  *
- * Throws FinalReorgError when every endpoint that has the block has another one, each time it was
- * asked; RpcError when none has it.
+ * Throws FinalReorgError when every endpoint that has the block has a different one each time, and RpcError when
+ * none has it.
  */
 export async function judgeFork(nats: Nats, rpc: Rpc, held: BlockRef, signal: AbortSignal) {
   const others = new Set<string>();

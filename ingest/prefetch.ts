@@ -1,7 +1,6 @@
 /**
- * Ranges of blocks read ahead in parallel and handed out in order. The size of a range adapts to what
- * nodes accept and to what a range held, so that a range is neither a crawl nor a flood; a range that
- * a node refuses is read in two halves.
+ * Prefetches ranges of blocks in parallel and yields them in order. The size of a range adapts to what nodes accept
+ * and to what earlier ranges held. A range that a node refuses is read again in smaller ones.
  */
 import type { Logger } from 'pino';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
@@ -9,29 +8,29 @@ import { retry } from '../infra/retry.ts';
 import { RpcError } from './rpc-pool.ts';
 
 const RANGE_BLOCKS_START = 32;
-/** What public nodes accept at most in one search for logs. */
+/** The most that public nodes accept in one search for logs. */
 const RANGE_BLOCKS_MAX = 10_000;
-/** What one range should hold: with RANGES_AHEAD of them this bounds the memory of a catch-up. */
+/** Target content of a range. With RANGES_AHEAD ranges this bounds the memory of a catch-up. */
 const RANGE_LOGS = 350;
 const RANGE_TRANSACTIONS = 20_000;
 export const RANGES_AHEAD = 4;
-/** Growth with each range of the size that was refused once: the limit may have been a bad moment's. */
+/** A refused size grows by this factor with each range: the node may only have been busy. */
 const FORGET_REFUSED = 1.002;
 
 export type AheadOptions<Range> = {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly readRange: (from: number, to: number) => Promise<Range>;
-  /** What a range held, for the size of the next ones. */
+  /** Content of a range, which decides the size of the next ones. */
   readonly weigh: (range: Range) => { readonly logs: number; readonly transactions: number };
-  /** Called when the nodes answer again, and with the reason when they did not. */
+  /** Called after each attempt; with the error when the nodes gave no good answer. */
   readonly onAnswer?: (error: RpcError | undefined) => void;
 };
 
-/** How many blocks the next range has. Kept by the caller over several calls of `ahead`. */
+/** Number of blocks of the next range. The caller keeps it between calls of `ahead`. */
 export class RangeSize {
   #blocks = RANGE_BLOCKS_START;
-  /** The least size that a node refused; approached again slowly. */
+  /** Smallest size that a node refused; approached again slowly. */
   #refused = Number.POSITIVE_INFINITY;
 
   get blocks(): number {
@@ -45,21 +44,21 @@ export class RangeSize {
       RANGE_TRANSACTIONS / Math.max(transactions, 1),
       2,
     );
-    // A short range says little: it never makes the others smaller than they are.
+    // A short range says little, so it never makes later ranges smaller.
     const wanted = Math.floor(room >= 1 ? Math.max(this.#blocks, blocks * room) : blocks * room);
     const bounded = Math.min(wanted, RANGE_BLOCKS_MAX, Math.ceil(this.#refused) - 1);
     this.#blocks = Math.max(1, bounded);
     this.#refused *= FORGET_REFUSED;
   }
 
-  /** A node took this range for too much. */
+  /** A node refused a range of this size. */
   tooMany(blocks: number): void {
     this.#refused = Math.max(2, Math.min(this.#refused, blocks));
     this.#blocks = Math.max(1, Math.min(this.#blocks, Math.floor(blocks / 2)));
   }
 }
 
-/** Everything from `from` to `to` in order; a range that nodes refuse comes as several. */
+/** Yields everything from `from` to `to` in order; a refused range comes as several. */
 export async function* ahead<Range>(
   options: AheadOptions<Range>,
   size: RangeSize,
@@ -81,12 +80,12 @@ export async function* ahead<Range>(
     if (oldest === undefined) return;
     const range = await oldest.range;
     if (range !== undefined) yield range;
-    // The size is at most half of it by now, so this ends.
+    // The size is at most half of the range by now, so this terminates.
     else yield* ahead(options, size, oldest.first, oldest.last);
   }
 }
 
-/** Undefined when the range is too large for the nodes; `size` knows it then. */
+/** Undefined when the range is too large for the nodes; `size` is reduced then. */
 async function readOnce<Range>(
   options: AheadOptions<Range>,
   size: RangeSize,

@@ -1,6 +1,5 @@
 /**
- * How far the final follower is: Prometheus metrics, readiness, and in a catch-up a line in the log
- * every PROGRESS_MS. Only counts; decides nothing.
+ * Progress of the final blocks: Prometheus metrics, readiness and, during a catch-up, a log line every PROGRESS_MS.
  */
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
@@ -12,9 +11,9 @@ import type { BlockHead } from './rpc.ts';
 import type { RpcError } from './rpc-pool.ts';
 
 const PROGRESS_MS = 2_000;
-/** Behind the final head by more than this, ingest is not ready. */
+/** Ingest is not ready when it is farther behind the final head than this. */
 const LAG_BLOCKS_MAX = 100;
-/** Without a good answer for this long, ingest is not ready. */
+/** Ingest is not ready after this long without a good answer. */
 const SILENCE_MS_MAX = 5_000;
 
 export type ProgressOptions = {
@@ -121,7 +120,7 @@ export class FollowProgress {
     this.#logger.info({ block: this.#head?.number, ...counts }, 'caught up with the final head');
   }
 
-  /** The nodes gave an answer, or `error` in place of one. */
+  /** The nodes answered, or failed with `error`. */
   readonly answered = (error: RpcError | undefined): void => {
     const now = performance.now();
     if (error === undefined) {
@@ -133,8 +132,8 @@ export class FollowProgress {
   };
 
   /**
-   * A block did not follow the newest one of LEDGER, which an endpoint still has. Says how long to wait
-   * before reading again, in milliseconds. Throws FinalReorgError when that has lasted too long.
+   * A block did not follow the newest one of LEDGER, although an endpoint still has that one. Returns how long to wait
+   * before reading again, in milliseconds. Throws FinalReorgError when this has lasted too long.
    */
   contradicted(held: BlockRef, head: BlockHead): number {
     this.#contradictedTotal.inc();

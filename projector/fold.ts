@@ -25,16 +25,16 @@ type ChainPosition = { readonly blockNumber: number; readonly logIndex: number }
 export class OpenPositions {
   readonly #markets = new Map<string, Market>();
   readonly #positions = new Positions();
-  /** Traders are numbered as they come, so that their addresses are in memory once. */
+  /** Traders are numbered in order of appearance, so that each address is in memory once. */
   readonly #numbers = new Map<string, number>();
   readonly #traders: string[] = [];
   readonly #last = new Map<number, ChainPosition>();
-  /** Events that were not after their partition's last one. */
+  /** Number of events that were not after their partition's last one. */
   droppedDuplicates = 0;
-  /** Resolutions of a market that was resolved before; the first one stands. */
+  /** Number of resolutions of a market that was already resolved; the first one is valid. */
   droppedResolutions = 0;
 
-  /** Puts back an open position as it was stored. */
+  /** Restores an open position as it was stored. */
   restorePosition(conditionId: string, trader: string, position: Position): void {
     this.#positions.set(this.#market(conditionId).number, this.#numberOf(trader), position);
   }
@@ -57,7 +57,7 @@ export class OpenPositions {
     return this.#positions.size;
   }
 
-  /** Whether a resolution of the market was applied or restored: later ones say nothing. */
+  /** Whether a resolution of the market was applied or restored; later ones are ignored. */
   isResolved(conditionId: string): boolean {
     return this.#markets.get(conditionId)?.payouts !== undefined;
   }
@@ -248,10 +248,10 @@ function settlement(
   };
 }
 
-/** Rows after which a batch is closed; one event may exceed it, as it is never split. */
+/** Rows after which a batch is closed. A single event may have more, because events are never split. */
 export const BATCH_ROWS_MAX = 10_000;
 
-/** What one LEDGER event became. */
+/** The rows of one LEDGER event. */
 export type BookedEvent = {
   readonly blockHash: Hash;
   readonly rows: readonly Booking[];

@@ -1,8 +1,7 @@
 /**
- * ClickHouse as the projector sees it: batches written exactly once, and what is needed to go on
- * after a restart. The table `bookings` is the checkpoint: an event is done when its rows are in it.
- * Every write may be repeated; a repeated batch has the same rows and the same token and adds only
- * what a crash had left out of the views. Deliberately knows nothing of NATS.
+ * The projector's access to ClickHouse: it writes batches exactly once and restores the state after a restart. An event
+ * is done when its rows are in `bookings`. Every write may be repeated: a repeated batch has the same rows and the same
+ * token, and adds only what a crash left out of the views. Knows nothing of NATS.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
@@ -73,10 +72,10 @@ export class Store {
   }
 
   /**
-   * Ends inserts that a killed predecessor left running, then inserts the newest batch of each
-   * partition that is beyond its checkpoint again from its own rows: a crash between the table and its views is healed by that.
-   * A batch behind the checkpoint is whole, and stays alone: after a rebuild the views' targets do
-   * not know its token, because the token of a view's insert holds the id of the view.
+   * Ends inserts that a killed predecessor left running. Then inserts the newest batch of each partition again from its
+   * own rows if it is beyond the checkpoint, which heals a crash between the table and its views. Batches up to the
+   * checkpoint are complete and must not be repeated: after a rebuild the targets of the views do not know their tokens,
+   * because the token of a view's insert contains the id of the view.
    */
   async heal(): Promise<{ readonly healedBatches: number }> {
     await this.#fence();
@@ -102,7 +101,7 @@ export class Store {
     return { healedBatches: batches.size };
   }
 
-  /** Puts every open position, resolution and the place of the last event back into `book`. */
+  /** Restores all open positions, resolutions and the places of the last events into `book`. */
   async restore(book: OpenPositions): Promise<StoredState> {
     const tips = await this.#tips();
     const checkpoints = await this.#checkpoints();
@@ -147,7 +146,7 @@ export class Store {
     }
   }
 
-  /** Records the checkpoint of each partition; only ever after what it covers is stored. */
+  /** Records the checkpoint of each partition. Call it only after everything that it covers is stored. */
   async writeCheckpoints(checkpoints: ReadonlyMap<number, Checkpoint>): Promise<void> {
     await this.#client.insert({
       table: 'projector_checkpoints',
