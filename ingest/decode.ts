@@ -491,7 +491,7 @@ function decodeData<const Types extends readonly AbiParameter[]>(
 ) {
   const bytes = (data.length - 2) / 2;
   if (bytes !== words * 32) throw new DecodeError('bad_data', `${bytes} bytes, not ${words * 32}`);
-  return decodeAbiParameters(types, data);
+  return decodeAbiParameters(types, Buffer.from(data.slice(2), 'hex'));
 }
 
 function addressTopic(log: ChainLog, index: number): Hex {
