@@ -1,6 +1,6 @@
 /**
  * A range of final blocks as the chain nodes give it, checked until nothing contradicts anything
- * (docs/decisions/0005-final-blocks.md): every header names its predecessor, every log is of a block of
+ * (docs/decisions/0003-final-blocks.md): every header names its predecessor, every log is of a block of
  * the range, of one of its transactions and in its bloom, and a block that seems to hold nothing although
  * its bloom may is decided by its receipts. Transactions are read where a match needs its calldata.
  */

@@ -5,7 +5,7 @@
  *
  * Subjects are per partition, not per key: a million keys cost a server of 2.9 or 2.10 between 220 MB
  * at rest and 970 MB while a fifth of them is replaced, and reading them back takes three times as
- * long (docs/decisions/0007-catalogue.md).
+ * long (docs/decisions/0005-metadata.md).
  */
 import { z } from 'zod';
 import { Address, Hash, Index, IsoSecond, partitionOf, TokenId } from './contract.ts';

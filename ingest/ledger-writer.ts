@@ -1,6 +1,6 @@
 /**
  * LEDGER as ingest writes it: where it begins and ends, and blocks stored one message after the other. Only one
- * ingest may write: a message of another one stops this one. docs/decisions/0005-final-blocks.md.
+ * ingest may write: a message of another one stops this one. docs/decisions/0001-processes-and-logs.md.
  */
 import { randomUUID } from 'node:crypto';
 import type { Nats } from '../infra/nats/connection.ts';

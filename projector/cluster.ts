@@ -1,7 +1,7 @@
 /**
  * The statements of the projector that differ on a cluster: there its rows may be on another replica than
  * the one that answers, and its inserts may run on any node. Text only; a test lets the engine parse the
- * cluster form. Not tried on real servers (docs/decisions/0008-schema-and-cluster.md).
+ * cluster form. Not tried on real servers (docs/decisions/0006-schema-analysts-and-cluster.md).
  */
 
 export type Deployment = {

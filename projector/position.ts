@@ -2,7 +2,7 @@
  * The PnL rule: one net position per trader and market, and what each event realises of it. Pure
  * functions on integers; amounts are bigint micro-units. Buying one outcome at p equals selling the
  * other at 1 − p, so a trader never holds both: a purchase first closes the other outcome, and the rest
- * of it opens a position. Rule and evidence: docs/decisions/0003-realised-pnl.md.
+ * of it opens a position. Rule and evidence: docs/pnl.md.
  *
  * Every division rounds down and the last part takes the remainder, so a position that is closed to
  * zero has released exactly what it took in.

@@ -1,7 +1,7 @@
 /**
  * All open positions by market and trader, both identified by small numbers. Stored as columns of
  * integers with one hash table: objects with three bigints each take four times the memory, and ten
- * million of them keep the garbage collector busy (docs/decisions/0010-what-a-query-costs.md).
+ * million of them keep the garbage collector busy (docs/decisions/0002-clickhouse-is-the-checkpoint.md).
  */
 import type { Position } from './position.ts';
 

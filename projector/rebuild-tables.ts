@@ -2,7 +2,7 @@
  * The tables beside the live ones: the database `<live>_rebuild` with the same tables and incremental
  * views, made from the live ones' own definitions. Leaderboards, dictionary and analysts' views are not
  * copied: they read the live tables by name, before and after the exchange. Why a plain EXCHANGE of the
- * tables is sound although views stand on them: docs/decisions/0009-rebuild.md.
+ * tables is sound although views stand on them: docs/decisions/0002-clickhouse-is-the-checkpoint.md.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';

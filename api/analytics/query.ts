@@ -21,7 +21,7 @@ export const QUERY_MS_MAX = 5_000;
 
 /**
  * The reads are small and many. One thread each, none for formatting, no search for projections, no compiled
- * expressions and no statistics of hash tables cost a third less than the server's defaults (ADR 10).
+ * expressions and no statistics of hash tables cost a third less than the server's defaults (docs/decisions/0007-fast-queries.md).
  */
 const SETTINGS = {
   max_threads: 1,
@@ -81,7 +81,7 @@ export async function read<Row>(
 
 /**
  * Of the rows of one key, the one with the greatest sequence, which FINAL would keep. Reading a few rows without
- * FINAL costs a fifth less (ADR 10).
+ * FINAL costs a fifth less (docs/decisions/0007-fast-queries.md).
  */
 export function newestOf<Row extends { readonly sequence: bigint }>(
   rows: readonly Row[],

@@ -6,7 +6,7 @@
  * copies, and messages whose writer has not seen what another one stored. After a failed publish the
  * writer reads what was stored meanwhile: its own message counts as acknowledged, the messages of others go to
  * `onForeign`, and then it tries again. `Nats-Msg-Id` is not used, because a leader that lost a message
- * may refuse its id for the whole duplicate window (docs/decisions/0012).
+ * may refuse its id for the whole duplicate window (docs/decisions/0001-processes-and-logs.md).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';

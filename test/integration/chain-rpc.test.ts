@@ -109,7 +109,7 @@ const FALSE_LOGS: Readonly<Record<string, (logs: LogText[]) => LogText[]>> = {
     const newest = Math.max(...logs.map((log) => Number(log.blockNumber)));
     return logs.filter((log) => Number(log.blockNumber) < newest - 2);
   },
-  // Of several resolutions or whole matches of a block one may be left out unnoticed (ADR 5); of this none.
+  // Of several resolutions or whole matches of a block one may be left out unnoticed (docs/decisions/0003-final-blocks.md); of this none.
   'one OrdersMatched less': (logs) => {
     const isMatch = ({ topics: [topic] }: LogText) => topic === TOPICS.ordersMatched;
     const middle = logs.filter(isMatch)[logs.filter(isMatch).length >> 1];

@@ -1,6 +1,6 @@
 /**
  * A restart with a large metadata, from a real LEDGER: nothing is asked for or published again, and it
- * takes seconds. RESTORE_LISTINGS=100000 is the measurement in docs/decisions/0007-catalogue.md.
+ * takes seconds. RESTORE_LISTINGS=100000 is the measurement in docs/decisions/0005-metadata.md.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs';

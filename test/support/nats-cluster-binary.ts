@@ -11,7 +11,7 @@ import {
   onPath,
 } from '../../infra/local/nats-server-binary.ts';
 
-/** docs/decisions/0012: an isolated replica of 2.9.10 may store messages in wrong places. */
+/** docs/decisions/0009-embedded-parts-and-versions.md: an isolated replica of 2.9.10 may store messages in wrong places. */
 const VERSION_MIN = [2, 10] as const;
 /** The first Debian release whose package is new enough; it also runs on the release before. */
 const SUITE = 'trixie';
