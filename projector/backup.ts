@@ -1,8 +1,8 @@
 /**
- * `npm run backup` and `npm run restore`: all of JetStream and ClickHouse, taken while the service
- * answers. The projectors pause while ClickHouse is copied, so that every table is of one LEDGER
- * sequence and the checkpoints cover it; LEDGER and METADATA are copied after that, in this order, so
- * they hold at least as much. A restored service goes on from there. Ingest and api need not stop for a backup.
+ * `npm run backup` and `npm run restore`: all of JetStream and ClickHouse, while the service runs. The
+ * projectors pause while ClickHouse is copied, so that all tables are at the same block and the checkpoints
+ * cover them. LEDGER and METADATA are copied after it, in this order, so they reach at least as far, and a
+ * restored service continues from there. Ingest and api keep running during a backup.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
@@ -19,28 +19,28 @@ import { openKv } from '../infra/nats/kv.ts';
 import {
   LEASE_TTL_MS,
   LeaseTakenError,
+  PAUSE_KEY,
   PROJECTORS_BUCKET,
   partitionsOf,
-  takeLeases,
+  withLeases,
 } from './lease.ts';
-import { PAUSE_KEY } from './pause.ts';
 
 const HELP = `Backup and restore of Fillstream: JetStream and ClickHouse.
 
   npm run backup -- --to DIR [--name NAME]
   npm run restore -- --from DIR
 
-backup   needs an empty or new DIR. JetStream's streams and buckets go there as files. ClickHouse
-         copies its databases itself, into its own backup directory (backups.allowed_path), under
-         NAME (default: fillstream-<time>): copy that beside DIR. The projectors pause meanwhile;
-         ingest, api and the feed go on.
-restore  needs a JetStream without these streams and a ClickHouse without these databases, its backup
-         in its backup directory, and no process of the service running.
+backup   needs an empty or new DIR and writes JetStream's streams and buckets there as files. ClickHouse
+         copies its databases itself, into its own backup directory (backups.allowed_path), under NAME
+         (default: fillstream-<time>): store that directory next to DIR. The projectors pause meanwhile;
+         ingest, api and the feed keep running.
+restore  needs a JetStream without these streams, a ClickHouse without these databases and with the backup
+         in its backup directory, and no running process of the service.
 
-Both use NATS_URL, CLICKHOUSE_URL and CLICKHOUSE_DATABASE as the processes do.`;
+Both use NATS_URL, CLICKHOUSE_URL and CLICKHOUSE_DATABASE like the processes.`;
 
 const ANALYST_DATABASE = 'analyst';
-/** Leases of projectors that are gone by then. */
+/** Leases are meaningless in a restored service. */
 const NOT_SAVED = new Set([`KV_${PROJECTORS_BUCKET}`]);
 const PAUSE_PATIENCE_MS = 60_000;
 const CLICKHOUSE_MS_MAX = 6 * 3_600_000;
@@ -51,7 +51,7 @@ const Manifest = z.object({
   streams: z.array(z.string()),
 });
 
-/** Thrown when the command line is wrong; the message is for the user. */
+/** A wrong command line; the message is for the user. */
 class UsageError extends Error {}
 
 try {
@@ -72,7 +72,7 @@ async function main(): Promise<void> {
   const config = readConfig(StoresConfig);
   if (config.CLICKHOUSE_CLUSTER !== undefined) {
     throw new UsageError(
-      'a cluster (CLICKHOUSE_CLUSTER) is backed up otherwise: docs/operations.md',
+      'this command cannot back up a cluster (CLICKHOUSE_CLUSTER): see docs/operations.md',
     );
   }
   const nats = await connectNats({ ...natsOptions(config), name: command, isPatient: false });
@@ -113,7 +113,7 @@ async function backup(
     say(`JetStream: ${stream}, ${await saveStream(nats, stream, join(directory, stream))} bytes`);
   }
   const manifest = { made_at: new Date().toISOString(), clickhouse: { name, databases }, streams };
-  // Last: a directory without it is no backup.
+  // Written last: a directory without this file is not a backup.
   await writeFile(join(directory, 'backup.json'), JSON.stringify(manifest, null, 2));
   say(`done: ${join(directory, 'backup.json')}`);
 }
@@ -124,7 +124,7 @@ async function restore(nats: Nats, client: ClickHouseClient, directory: string):
   const present = await existing(client, clickhouse.databases);
   if (present.length > 0) {
     throw new UsageError(
-      `ClickHouse has ${present.join(', ')} already: drop it, or restore elsewhere`,
+      `ClickHouse has ${present.join(', ')} already: drop it or restore to another server`,
     );
   }
   const known = new Set(await streamNames(nats));
@@ -148,7 +148,7 @@ async function restore(nats: Nats, client: ClickHouseClient, directory: string):
   say('done: start the processes');
 }
 
-/** Holds the pause and every partition, so that no projector writes. */
+/** Holds the pause and all partitions, so that no projector writes. */
 async function whilePaused(
   config: StoresConfig,
   nats: Nats,
@@ -158,23 +158,23 @@ async function whilePaused(
     ttlMs: LEASE_TTL_MS,
     replicas: config.NATS_REPLICAS,
   });
-  const logger = pino({ name: 'backup', level: 'warn' });
-  const stop = new AbortController();
-  const holder = `backup ${hostname()}:${process.pid}`;
-  const shared = { kv, holder, logger, signal: stop.signal, patienceMs: PAUSE_PATIENCE_MS };
-  const pause = await takeLeases({ ...shared, keys: [PAUSE_KEY] });
-  const all = await takeLeases({ ...shared, keys: partitionsOf(0, 1) });
-  try {
-    say('the projectors pause');
-    await work();
-    // Lost leases mean that a projector wrote meanwhile: then this is no backup.
-    pause.assertHeld();
-    all.assertHeld();
-  } finally {
-    stop.abort();
-    await Promise.allSettled([pause.kept, all.kept]);
-  }
-  say('the projectors go on');
+  const shared = {
+    kv,
+    holder: `backup ${hostname()}:${process.pid}`,
+    logger: pino({ name: 'backup', level: 'warn' }),
+    signal: new AbortController().signal,
+    patienceMs: PAUSE_PATIENCE_MS,
+  };
+  await withLeases({ ...shared, keys: [PAUSE_KEY] }, (pause) =>
+    withLeases({ ...shared, keys: partitionsOf(0, 1) }, async (partitions) => {
+      say('the projectors are paused');
+      await work();
+      // After a lost lease a projector may have written meanwhile, which makes the backup useless.
+      pause.assertHeld();
+      partitions.assertHeld();
+    }),
+  );
+  say('the projectors resume');
 }
 
 async function existing(client: ClickHouseClient, databases: readonly string[]): Promise<string[]> {

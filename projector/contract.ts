@@ -1,7 +1,6 @@
 /**
- * Rows of the table `bookings`: one per trader and event that changes their position.
- * Columns are those of sql/migrations/0001; the api and the tests import this file and nothing else
- * of the projector.
+ * Rows of the table `bookings` (sql/migrations/0001_bookings.sql): one per trader and event that changes
+ * their position. The api and the tests import this file and nothing else of the projector.
  */
 
 /** Columns of an insert, in the order of `bookingValues`. */
@@ -29,12 +28,11 @@ export const BOOKING_COLUMNS = [
   'position_cost',
   'position_fees',
   'partition',
-  'sequence',
   'leg',
   'batch_id',
 ] as const;
 
-/** Columns as stored, for healing a batch from its own rows. */
+/** Columns as stored, for inserting a batch again from its own rows. */
 export const STORED_COLUMNS = BOOKING_COLUMNS.map((column) => column.replace(/_hex$/, ''));
 
 export type Booking = {
@@ -68,7 +66,7 @@ export type Booking = {
   readonly leg: number;
 };
 
-/** A row as JSONCompactEachRow takes it; 64-bit numbers as decimal strings. */
+/** A row for JSONCompactEachRow; 64-bit numbers as decimal strings. */
 export function bookingValues(row: Booking, batchId: string): unknown[] {
   return [
     row.kind,
@@ -94,16 +92,7 @@ export function bookingValues(row: Booking, batchId: string): unknown[] {
     row.positionCost.toString(),
     row.positionFees.toString(),
     row.partition,
-    placeNumber(row.blockNumber, row.eventLogIndex),
     row.leg,
     batchId,
   ];
 }
-
-/** The column `sequence`: a number that grows along the chain, one for each event. */
-export function placeNumber(blockNumber: number, eventLogIndex: number): number {
-  return blockNumber * LOGS_MAX + eventLogIndex;
-}
-
-/** More logs than the gas of a block can pay for. */
-const LOGS_MAX = 2 ** 20;

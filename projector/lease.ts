@@ -1,26 +1,33 @@
 /**
- * Which LEDGER partitions a projector owns. Instance i of n owns the partitions p with p mod n = i; a
- * lease for each of them in JetStream KV keeps two projectors with overlapping configurations apart.
- * A projector that was stopped is succeeded at once, so is one that died on this machine; one that died
- * elsewhere when its leases expire.
+ * Leases in JetStream KV. Instance i of n owns the partitions p with p mod n = i; a lease for each of them
+ * keeps projectors with overlapping configurations apart. A projector that stopped, or that died on this
+ * machine, is succeeded at once; one that died elsewhere is succeeded when its leases expire.
+ *
+ * A rebuild or a backup pauses the projectors by holding PAUSE_KEY: a paused projector has finished its
+ * writes, released its partitions and waits. The pause ends with its holder, dead or done.
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { NatsUnavailableError } from '../infra/nats/connection.ts';
 import { type Kv, KvConflictError } from '../infra/nats/kv.ts';
 import { PARTITIONS } from '../ingest/contract.ts';
 
 /** Leases of the projectors, by partition. */
 export const PROJECTORS_BUCKET = 'projectors';
+/** Held while no projector may own a partition. */
+export const PAUSE_KEY = 'pause';
+/** Held by the one rebuild that runs. */
+export const REBUILD_KEY = 'rebuild';
 
 /**
- * The bucket's entries live this long; set where the bucket is opened. Longer than a process without
- * CPU stands still: with 3 s, 30 others on two cores took the leases away again and again.
+ * Lifetime of the bucket's entries. Longer than a process may go without CPU: with 3 s, 30 other processes
+ * on two cores made projectors lose their leases again and again.
  */
 export const LEASE_TTL_MS = 10_000;
 const RENEW_MS = 1_000;
-const TAKE_RETRY_MS = 250;
+const POLL_MS = 250;
 
 /** Partitions of instance `index` of `count`, ascending. */
 export function partitionsOf(index: number, count: number): readonly number[] {
@@ -32,116 +39,116 @@ export function partitionsOf(index: number, count: number): readonly number[] {
 /** A lease expired or was taken over: another process may own what it stands for. */
 export class LeaseLostError extends Error {}
 
-/** Somebody else held a lease for longer than `patienceMs`; the message says who. */
+/** Another process held a lease for longer than `patienceMs`; the message names it. */
 export class LeaseTakenError extends Error {}
 
-export type Leases = {
-  /** Throws LeaseLostError unless every lease is certainly still ours. */
-  assertHeld(): void;
-  /** Resolves when the signal aborts and the leases are given back; rejects with LeaseLostError. */
-  readonly kept: Promise<void>;
-};
-
-/**
- * Waits until all `keys` are ours, then renews their leases until the signal aborts. A partition's key
- * is its number. Throws LeaseTakenError when others hold one for longer than `patienceMs`.
- */
-export async function takeLeases(options: {
+export type LeaseOptions = {
   readonly kv: Kv;
+  /** The key of a partition is its number. */
   readonly keys: readonly (number | string)[];
   readonly holder: string;
   readonly logger: Logger;
+  /** Aborting ends the wait for the leases; it does not release them. */
   readonly signal: AbortSignal;
-  /** How long to wait for all of them; for ever by default. */
+  /** How long to wait for all of them; forever by default. */
   readonly patienceMs?: number;
-}): Promise<Leases> {
-  const { kv, keys, holder, logger, signal, patienceMs = Number.POSITIVE_INFINITY } = options;
-  const revisions = new Map<string, number>();
-  const startedAt = performance.now();
-  try {
-    for (const key of keys.map(String)) await takeOne(key);
-  } catch (error) {
-    await giveBack(kv, revisions);
-    throw error;
-  }
+};
+
+export type Held = {
+  /** Throws LeaseLostError unless every lease is certainly still ours. */
+  assertHeld(): void;
+  /** Aborts when a lease is lost or cannot be renewed, with the error. */
+  readonly lost: AbortSignal;
+};
+
+/**
+ * Waits for all `keys`, renews their leases while `work` runs and releases them when it has ended. Throws
+ * LeaseTakenError, LeaseLostError and what `work` throws.
+ */
+export async function withLeases<T>(
+  options: LeaseOptions,
+  work: (held: Held) => Promise<T>,
+): Promise<T> {
+  const { kv, holder } = options;
+  const revisions = await takeAll(options);
+  const done = new AbortController();
+  const lost = new AbortController();
   let renewedAt = performance.now();
-  const keep = async () => {
-    while (!signal.aborted) {
-      await delay(RENEW_MS, undefined, { signal }).catch(() => undefined);
-      if (signal.aborted) break;
+  const renewing = (async () => {
+    while (!done.signal.aborted) {
+      await delay(RENEW_MS, undefined, { signal: done.signal }).catch(() => undefined);
+      if (done.signal.aborted) return;
       const startedAt = performance.now();
       await renew(kv, revisions, holder);
       renewedAt = startedAt;
     }
-    await giveBack(kv, revisions);
-  };
-  const kept = keep();
-  // Reported by whoever awaits it; until then a rejection is no accident.
-  kept.catch(() => undefined);
-  return {
-    kept,
-    assertHeld() {
-      if (performance.now() - renewedAt > LEASE_TTL_MS) {
-        throw new LeaseLostError('the leases were not renewed in time');
-      }
-    },
-  };
-
-  async function takeOne(key: string): Promise<void> {
-    for (let told = false; ; told = true) {
-      const revision = await take(kv, key, holder);
-      if (revision !== undefined) {
-        revisions.set(key, revision);
-        return;
-      }
-      if (performance.now() - startedAt > patienceMs) {
-        throw new LeaseTakenError(`${key} is held by ${await holderOf(kv, key)}`);
-      }
-      if (!told) logger.info({ key }, 'another process holds the lease, waiting');
-      await delay(TAKE_RETRY_MS, undefined, { signal });
-      await renew(kv, revisions, holder);
-    }
+  })().catch((error: unknown) => lost.abort(error));
+  try {
+    const result = await work({
+      lost: lost.signal,
+      assertHeld() {
+        lost.signal.throwIfAborted();
+        if (performance.now() - renewedAt > LEASE_TTL_MS) {
+          throw new LeaseLostError('the leases were not renewed in time');
+        }
+      },
+    });
+    lost.signal.throwIfAborted();
+    return result;
+  } finally {
+    done.abort();
+    await renewing;
+    await release(kv, revisions);
   }
 }
 
-/** What a lease's value says of who holds it: a name for people, and how to see that it is dead. */
+/** Resolves when no pause is requested, or the signal aborts; returns whether it had to wait. */
+export async function pauseLifted(kv: Kv, signal: AbortSignal): Promise<boolean> {
+  let waited = false;
+  while (!signal.aborted && (await isPauseRequested(kv)) !== false) {
+    waited = true;
+    await delay(POLL_MS, undefined, { signal }).catch(() => undefined);
+  }
+  return waited;
+}
+
+/** Resolves when a pause is requested, or the signal aborts. */
+export async function pauseRequested(kv: Kv, signal: AbortSignal): Promise<void> {
+  while (!signal.aborted && (await isPauseRequested(kv)) !== true) {
+    await delay(POLL_MS, undefined, { signal }).catch(() => undefined);
+  }
+}
+
+/** The value of a lease: a name for people, and how to detect that the holder is dead. */
 export function leaseHolder(name: string): string {
   return `${name} on ${hostname()}, process ${process.pid} of ${processSpace()}`;
 }
 
-/** Whether the holder was a process of this machine that is there no more; false when in doubt. */
-export function isDead(holder: string): boolean {
-  const [, pid, space] = / process (\d+) of (\S+)$/.exec(holder) ?? [];
-  if (pid === undefined || space === NOWHERE || space !== processSpace()) return false;
+async function takeAll(options: LeaseOptions): Promise<Map<string, number>> {
+  const { kv, keys, holder, logger, signal, patienceMs = Number.POSITIVE_INFINITY } = options;
+  const revisions = new Map<string, number>();
+  const giveUpAt = performance.now() + patienceMs;
   try {
-    process.kill(Number(pid), 0);
-    return false;
+    for (const key of keys.map(String)) {
+      for (let logged = false; ; logged = true) {
+        const revision = await take(kv, key, holder);
+        if (revision !== undefined) {
+          revisions.set(key, revision);
+          break;
+        }
+        if (performance.now() > giveUpAt) {
+          throw new LeaseTakenError(`${key} is held by ${await holderOf(kv, key)}`);
+        }
+        if (!logged) logger.info({ key }, 'another process holds the lease, waiting');
+        await delay(POLL_MS, undefined, { signal });
+        await renew(kv, revisions, holder);
+      }
+    }
+    return revisions;
   } catch (error) {
-    return error instanceof Error && 'code' in error && error.code === 'ESRCH';
+    await release(kv, revisions);
+    throw error;
   }
-}
-
-const NOWHERE = 'unknown';
-
-/** In which process ids mean the same: one boot of one machine, one namespace. Only Linux tells. */
-function processSpace(): string {
-  try {
-    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-    return `${boot}/${readlinkSync('/proc/self/ns/pid')}`;
-  } catch {
-    return NOWHERE;
-  }
-}
-
-async function giveBack(kv: Kv, revisions: ReadonlyMap<string, number>): Promise<void> {
-  for (const [key, revision] of revisions) await kv.delete(key, revision).catch(() => undefined);
-}
-
-async function holderOf(kv: Kv, key: string): Promise<string> {
-  const entry = await kv.get(key);
-  return entry === undefined
-    ? 'somebody who just gave it back'
-    : new TextDecoder().decode(entry.value);
 }
 
 async function take(kv: Kv, key: string, holder: string): Promise<number | undefined> {
@@ -171,4 +178,50 @@ async function renew(kv: Kv, revisions: Map<string, number>, holder: string): Pr
       }
     }),
   );
+}
+
+async function release(kv: Kv, revisions: ReadonlyMap<string, number>): Promise<void> {
+  await Promise.allSettled([...revisions].map(([key, revision]) => kv.delete(key, revision)));
+}
+
+async function holderOf(kv: Kv, key: string): Promise<string> {
+  const entry = await kv.get(key);
+  return entry === undefined
+    ? 'a process that just released it'
+    : new TextDecoder().decode(entry.value);
+}
+
+/** Undefined while NATS does not answer. */
+async function isPauseRequested(kv: Kv): Promise<boolean | undefined> {
+  try {
+    const entry = await kv.get(PAUSE_KEY);
+    return entry !== undefined && !isDead(new TextDecoder().decode(entry.value));
+  } catch (error) {
+    if (!(error instanceof NatsUnavailableError)) throw error;
+    return undefined;
+  }
+}
+
+/** Whether the holder was a process of this machine that no longer exists; false when in doubt. */
+function isDead(holder: string): boolean {
+  const [, pid, space] = / process (\d+) of (\S+)$/.exec(holder) ?? [];
+  if (pid === undefined || space === UNKNOWN_SPACE || space !== processSpace()) return false;
+  try {
+    process.kill(Number(pid), 0);
+    return false;
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'ESRCH';
+  }
+}
+
+const UNKNOWN_SPACE = 'unknown';
+
+/** Where a process id is unique: one boot of one machine, one PID namespace. Known on Linux only. */
+function processSpace(): string {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
+    return `${boot}/${readlinkSync('/proc/self/ns/pid')}`;
+  } catch {
+    return UNKNOWN_SPACE;
+  }
 }

@@ -1,6 +1,6 @@
 /**
  * The projector process: folds LEDGER into positions and writes them and METADATA to ClickHouse. Several share the
- * partitions (PROJECTOR_INSTANCE i/n), and a rebuild pauses them (pause.ts). Starts alone from
+ * partitions (PROJECTOR_INSTANCE i/n), and a rebuild or a backup pauses them (lease.ts). Starts alone from
  * environment variables (infra/config.ts); stops on SIGTERM with nothing half done.
  */
 import { once } from 'node:events';
@@ -20,7 +20,6 @@ import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { UnreadableLedgerError } from '../ingest/ledger.ts';
 import { ensureStreams } from '../ingest/streams.ts';
-import type { Deployment } from './cluster.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
 import {
   LEASE_TTL_MS,
@@ -28,14 +27,15 @@ import {
   leaseHolder,
   PROJECTORS_BUCKET,
   partitionsOf,
-  takeLeases,
+  pauseLifted,
+  pauseRequested,
+  withLeases,
 } from './lease.ts';
 import { MetadataLag, projectMetadata } from './metadata.ts';
 import { createLag, type Lag, type ProjectorMetrics, projectorMetrics } from './metrics.ts';
-import { pauseAsked, pauseLifted } from './pause.ts';
-import { Store } from './store.ts';
+import { type Deployment, Store } from './store.ts';
 
-/** Pause before the partitions are taken again. */
+/** Pause before the partitions are acquired again. */
 const RETAKE_MS = 250;
 
 await runProcess('projector', async ({ logger, signal, report }) => {
@@ -77,7 +77,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
       replicas: config.NATS_REPLICAS,
     });
     while (!signal.aborted) {
-      if (await pauseLifted(kv, signal)) logger.info('paused by a rebuild, going on');
+      if (await pauseLifted(kv, signal)) logger.info('the pause ended, resuming');
       if (signal.aborted) break;
       try {
         await projectUntilPaused({
@@ -94,8 +94,6 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           report,
         });
       } catch (error) {
-        // A process that got no CPU for as long as its leases live, or a NATS that was away: another
-        // may have been the owner meanwhile, so everything in memory is dropped and read again.
         if (error instanceof UnreadableLedgerError || error instanceof LedgerRewrittenError) {
           // A restart does not help, and skipping it would lose fills: stay, not ready, and say why.
           logger.fatal({ err: error }, 'LEDGER cannot be projected: stopped');
@@ -104,9 +102,11 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           if (!signal.aborted) await once(signal, 'abort');
           break;
         }
+        // The process got no CPU for the lifetime of its leases, or NATS was down: another projector may have
+        // been the owner meanwhile, so the state in memory is discarded and read again.
         if (!(error instanceof LeaseLostError || error instanceof NatsUnavailableError))
           throw error;
-        logger.warn({ err: error }, 'ownership of the partitions was lost, taking them again');
+        logger.warn({ err: error }, 'ownership of the partitions was lost, acquiring them again');
         await delay(RETAKE_MS, undefined, { signal }).catch(() => undefined);
       }
     }
@@ -117,7 +117,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   }
 });
 
-/** One ownership of the partitions: from taking the leases to giving them back. */
+/** Owns the partitions once: from taking their leases to releasing them. */
 async function projectUntilPaused(options: {
   readonly nats: Nats;
   readonly client: ClickHouseClient;
@@ -142,56 +142,57 @@ async function projectUntilPaused(options: {
     failure ??= { error };
     stop.abort(error);
   };
-  pauseAsked(kv, running).then(() => {
+  pauseRequested(kv, running).then(() => {
     paused = !running.aborted;
     stop.abort();
   }, fail);
   try {
     const holder = leaseHolder('projector');
-    const leases = await takeLeases({ kv, keys: partitions, holder, logger, signal: running });
-    leases.kept.catch(fail);
-    lag.watch(nats, running).catch(fail);
-    // The stream has one reader: the owner of the first partition.
-    const metadata = partitions.includes(0)
-      ? projectMetadata({
+    const lease = { kv, keys: partitions, holder, logger, signal: running };
+    await withLeases(lease, async ({ assertHeld, lost }) => {
+      lost.addEventListener('abort', () => fail(lost.reason));
+      lag.watch(nats, running).catch(fail);
+      // The stream has one reader: the owner of the first partition.
+      const metadata = partitions.includes(0)
+        ? projectMetadata({
+            nats,
+            client,
+            deployment,
+            assertOwner: assertHeld,
+            logger,
+            metrics,
+            lag: metadataLag,
+            signal: running,
+            onStored: (sequence) => report({ event: 'metadata_stored', sequence }),
+          }).catch((error: unknown) => {
+            if (!running.aborted) fail(error);
+          })
+        : undefined;
+      try {
+        await runProjector({
           nats,
-          client,
-          deployment,
-          assertOwner: leases.assertHeld,
+          store: new Store(client, partitions, deployment),
+          partitions,
+          assertOwner: assertHeld,
           logger,
           metrics,
-          lag: metadataLag,
           signal: running,
-          onStored: (sequence) => report({ event: 'metadata_stored', sequence }),
-        }).catch((error: unknown) => {
-          if (!running.aborted) fail(error);
-        })
-      : undefined;
-    try {
-      await runProjector({
-        nats,
-        store: new Store(client, partitions, deployment),
-        partitions,
-        assertOwner: leases.assertHeld,
-        logger,
-        metrics,
-        signal: running,
-        onStart: () => report({ event: 'projecting' }),
-        onWait: lag.blocked,
-        onStored: (progress) => {
-          lag.stored(progress);
-          report({ event: 'stored', block: progress.block });
-        },
-      });
-    } finally {
-      stop.abort();
-      await metadata;
-      await leases.kept;
-    }
+          onStart: () => report({ event: 'projecting' }),
+          onWait: lag.blocked,
+          onStored: (progress) => {
+            lag.stored(progress);
+            report({ event: 'stored', block: progress.block });
+          },
+        });
+      } finally {
+        stop.abort();
+        await metadata;
+      }
+    });
   } catch (error) {
-    // What a pause cut short is restored from ClickHouse after it.
+    // After the pause the state is restored from ClickHouse.
     if (!paused) throw error;
-    logger.info({ err: error }, 'cut short by a pause');
+    logger.info({ err: error }, 'interrupted by a pause');
   }
   if (failure !== undefined && !paused) throw failure.error;
 }

@@ -1,7 +1,7 @@
 /**
  * METADATA → the tables markets, traders and balances. The owner of partition 0 reads the stream through
- * one durable consumer and acknowledges after the insert. Rows are upserts of which the newest
- * observation (of a balance: the newest block) wins, so inserting one again does no harm.
+ * one durable consumer and acknowledges after the insert. Rows are upserts: the newest observation wins (for
+ * a balance, the newest block), so inserting a row again is harmless.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -16,12 +16,12 @@ import {
   METADATA_STREAM,
   type Observation,
 } from '../ingest/contract-metadata.ts';
-import { type Deployment, reloadStatement } from './cluster.ts';
 import type { ProjectorMetrics } from './metrics.ts';
+import { type Deployment, reloadStatement } from './store.ts';
 
-/** Readers of tags and series see new listings after this at the latest. */
+/** Tags and series of new listings are visible to queries after at most this time. */
 const DICTIONARY_MS = 2_000;
-/** Above this the texts of the api are too old to be called current. */
+/** Beyond this the projector is not ready. */
 const READY_EVENTS_MAX = 10_000;
 
 export type MetadataOptions = {
@@ -67,7 +67,7 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
   const reload = () => {
     timer = undefined;
     client.command({ query: reloadStatement(deployment) }).catch((err: unknown) => {
-      options.logger.warn({ err }, 'the dictionary of markets was not reloaded');
+      options.logger.warn({ err }, 'reloading the dictionary of markets failed, retrying');
       timer ??= setTimeout(reload, DICTIONARY_MS);
     });
   };
@@ -99,8 +99,8 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
 }
 
 /**
- * What is acknowledged belongs to these tables: after a ClickHouse that was made anew or restored, the
- * table has another UUID, and a new consumer delivers the whole stream again.
+ * The acknowledgements are about these very tables: when ClickHouse was created anew or restored, the table
+ * has another UUID, and a new consumer delivers the whole stream again.
  */
 async function consumerName(client: ClickHouseClient): Promise<string> {
   const result = await client.query({
@@ -126,7 +126,7 @@ function rowsOf(
     try {
       observation = decodeObservation(data);
     } catch (error) {
-      // Only ingest writes here, so this is a fault of ours; the next observation repairs it.
+      // Only ingest writes here, so this is a bug; the next observation of the key repairs it.
       metrics.unreadable.inc();
       logger.error({ sequence, err: error }, 'METADATA message cannot be read');
       continue;
@@ -150,7 +150,7 @@ function patiently<T>(
     isRetryable: () => true,
     onRetry(error) {
       metrics.retries.inc({ what });
-      logger.warn({ err: error, what }, 'ClickHouse did not take it, trying again');
+      logger.warn({ err: error, what }, 'the insert failed, retrying');
     },
   });
 }

@@ -1,14 +1,13 @@
 /**
- * What a database of projections says, in figures that two databases and several tables of one can be
- * compared by. Sums of a table that is merged now and then are taken over unmerged rows: they are
- * linear, and so is a checksum made of `sum · hash(key)`, modulo 2^64. So one scan of each table is
- * enough, and a row that is doubled, lost or booked to another key changes a figure.
+ * Figures of a database of projections, which compare two databases, or several tables of one. Sums are taken
+ * over unmerged rows, because they are linear, and so is a checksum of `sum · hash(key)` modulo 2^64. So one
+ * scan of each table is enough, and a row that is doubled, lost or booked to another key changes a figure.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { STORED_COLUMNS } from './contract.ts';
 
-/** Figures by `table.figure`, decimal. A name that ends in `#` is a checksum: only equality counts. */
+/** Decimal figures by `table.figure`. A name that ends in `#` is a checksum, of which only equality matters. */
 export type Figures = ReadonlyMap<string, string>;
 
 type Scan = {
@@ -21,7 +20,7 @@ const MARKET_KEY = 'reinterpretAsInt64(cityHash64(trader, condition_id))';
 const hourKey = (hour: string) =>
   `reinterpretAsInt64(cityHash64(trader, toUnixTimestamp(${hour}), condition_id))`;
 
-/** One number of all sums of a row; the factors keep one sum from making up for another. */
+/** All sums of a row in one number; the factors keep errors in different sums from cancelling out. */
 const MIXED = `(realised_pnl + 3 * realised_cost + 5 * fee + 7 * maker_volume + 11 * taker_volume
   + 13 * toInt64(fills) + 17 * toInt64(settlements))`;
 const MIXED_BOOKING = `(realised_pnl + 3 * realised_cost + 5 * fee
@@ -40,7 +39,7 @@ const SUMS = {
 const FILL_HASH = `cityHash64(condition_id, trader, block_number, log_index, block_time,
   outcome_index, side, shares, usdc, fee, order_hash, is_taker, token_id)`;
 
-/** The batch is how a row came, not what it says. */
+/** The batch says how a row was inserted, not what it means. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
 const CONTENTS = { rows: 'count()', 'contents#': 'sum(cityHash64(*))' };
 
@@ -114,7 +113,7 @@ const SCANS: readonly Scan[] = [
   })),
 ];
 
-/** Figures of the booking rows' own positions: what `positions` must say. */
+/** Figures of the positions in the booking rows, which `positions` must match. */
 const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(held.1)),
     toString(sum(held.2)), toString(sum(held.3))
   FROM (SELECT argMax((position_shares, position_cost, position_fees), (block_number, log_index, kind)) AS held
@@ -133,7 +132,7 @@ export async function figuresOf(client: ClickHouseClient): Promise<Figures> {
   return figures;
 }
 
-/** What `positions` and the rows of `bookings` disagree about; reads everything once. */
+/** Differences between `positions` and the rows of `bookings`; reads everything once. */
 export async function wrongPositions(
   client: ClickHouseClient,
   figures: Figures,
@@ -147,7 +146,7 @@ export async function wrongPositions(
   });
 }
 
-/** Where the tables of one database contradict its bookings; empty when all is right. */
+/** Where the tables of one database contradict its bookings; empty if they agree. */
 export function contradictions(figures: Figures): readonly string[] {
   const wrong: string[] = [];
   for (const [name, value] of figures) {
@@ -159,7 +158,7 @@ export function contradictions(figures: Figures): readonly string[] {
   return wrong;
 }
 
-/** What the rebuilt figures say otherwise than the live ones, one sentence each. */
+/** Differences between the rebuilt and the live figures, one sentence each. */
 export function differences(live: Figures, rebuilt: Figures): readonly string[] {
   return [...rebuilt].flatMap(([name, value]) => {
     const before = live.get(name) ?? '';

@@ -1,8 +1,15 @@
 /**
+<<<<<<< HEAD
  * The tables beside the live ones: the database `<live>_rebuild` with the same tables and incremental
  * views, made from the live ones' own definitions. Leaderboards, dictionary and analysts' views are not
  * copied: they read the live tables by name, before and after the exchange. Why a plain EXCHANGE of the
  * tables is sound although views stand on them: docs/decisions/0002-clickhouse-is-the-checkpoint.md.
+=======
+ * The new tables of a rebuild: the database `<live>_rebuild` with the same tables and incremental views,
+ * created from the definitions of the live ones. Leaderboards, dictionary and analysts' views are not copied,
+ * because they read the live tables by name, before and after the exchange. docs/decisions/0002-clickhouse-is-the-checkpoint.md
+ * explains why a plain EXCHANGE of tables with views is sound.
+>>>>>>> 8a4aea0 (Merge the projector's small files where a reader looks for both)
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
@@ -10,17 +17,17 @@ import { z } from 'zod';
 const Definition = z.object({ name: z.string(), engine: z.string(), definition: z.string() });
 type Definition = z.infer<typeof Definition>;
 
-/** A refreshable view, with the table that each refresh replaces. */
+/** Matches a refreshable view and captures the table that each refresh replaces. */
 const REFRESHED = /^CREATE MATERIALIZED VIEW \S+ REFRESH .*? TO \w+\.(\w+) /s;
-/** Filled from METADATA, or a record of what was done to the database: nothing that LEDGER says. */
+/** Not computed from LEDGER: the tables of METADATA and the record of migrations. */
 const NOT_PROJECTED = new Set(['markets', 'traders', 'balances', 'migrations']);
 
-/** Name of the database beside `live`. */
+/** Name of the database with the new tables. */
 export function besideOf(live: string): string {
   return `${live}_rebuild`;
 }
 
-/** Drops what an earlier rebuild left and creates empty tables; returns their names. */
+/** Drops the remains of an earlier rebuild and creates empty tables; returns their names. */
 export async function createBeside(
   client: ClickHouseClient,
   live: string,
@@ -39,12 +46,12 @@ export async function createBeside(
 export async function dropBeside(client: ClickHouseClient, live: string): Promise<void> {
   await client.command({
     query: `DROP DATABASE IF EXISTS ${besideOf(live)}`,
-    // A server refuses to drop a table above 50 GB; these are ours, and made anew.
+    // By default, servers refuse to drop tables above 50 GB; these can be computed again.
     clickhouse_settings: { max_table_size_to_drop: '0', max_partition_size_to_drop: '0' },
   });
 }
 
-/** Exchanges the tables by one statement, so that the death of this process cannot divide it. */
+/** Exchanges all tables in one statement, so that killing this process cannot interrupt it. */
 export async function exchangeTables(
   client: ClickHouseClient,
   live: string,
@@ -54,19 +61,19 @@ export async function exchangeTables(
   await client.command({ query: `EXCHANGE TABLES ${pairs.join(', ')}` });
 }
 
-/** Brings what is computed from the tables now and then up to date: dictionary and leaderboards. */
+/** Refreshes what is periodically computed from the tables: the dictionary and the leaderboards. */
 export async function refreshReaders(client: ClickHouseClient, live: string): Promise<void> {
   await client.command({ query: `SYSTEM RELOAD DICTIONARY ${live}.market_dictionary` });
   const { refreshed } = await projected(client, live);
   for (const { name } of refreshed) {
-    // A refresh that runs by now may have read the old tables: it is waited for first.
+    // A refresh that is already running may have read the old tables: wait for it first.
     await client.command({ query: `SYSTEM WAIT VIEW ${live}.${name}` });
     await client.command({ query: `SYSTEM REFRESH VIEW ${live}.${name}` });
     await client.command({ query: `SYSTEM WAIT VIEW ${live}.${name}` });
   }
 }
 
-/** Names with a dot in front are the engine's own: a refreshable view fills such a table while it refreshes. */
+/** The engine's own tables begin with a dot, such as the one that a refreshable view fills. */
 async function projected(client: ClickHouseClient, live: string) {
   const result = await client.query({
     query: `SELECT name, engine, create_table_query AS definition FROM system.tables

@@ -6,9 +6,15 @@
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { Hash, partitionOf, type Refused, type Resolution } from '../ingest/contract.ts';
-import { type Deployment, killStatement, runningStatement, syncStatements } from './cluster.ts';
-import { BOOKING_COLUMNS, bookingValues, placeNumber, STORED_COLUMNS } from './contract.ts';
+import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
 import { type Batch, isAfter, type OpenPositions } from './fold.ts';
+
+/** On a cluster, rows may be on another replica than the one that answers, and inserts may run on any node. */
+export type Deployment = {
+  readonly database: string;
+  /** Name in remote_servers, or the macro `{cluster}`; a single node without it. */
+  readonly cluster?: string | undefined;
+};
 
 /** Marks the projector's inserts in system.processes, so that a successor can end them. */
 const INSERT_MARK = 'fillstream-projector';
@@ -54,7 +60,7 @@ export type StoredState = {
   readonly tips: readonly (Place & { readonly txHash: string })[];
 };
 
-/** An event that has a row of its own, apart from what it booked. */
+/** An event with a row of its own, besides its bookings. */
 export type Fact = Refused | Resolution;
 
 export class Store {
@@ -260,29 +266,58 @@ const RESOLUTION_COLUMNS = [
   'resolved_at',
   'block_number',
   'log_index',
-  'sequence',
 ] as const;
 
-const REFUSED_COLUMNS = [
-  'block_number',
-  'log_index',
-  'tx_hash_hex',
-  'reason',
-  'detail',
-  'sequence',
-] as const;
+const REFUSED_COLUMNS = ['block_number', 'log_index', 'tx_hash_hex', 'reason', 'detail'] as const;
 
 /** Table, columns and values of one fact. */
 function factRow(event: Fact) {
   const { blockNumber, logIndex } = event;
-  const sequence = placeNumber(blockNumber, logIndex);
   if (event.kind === 'resolution') {
     const { conditionId, payouts, blockTime } = event;
     const amounts = payouts.map(String);
-    const values = [conditionId.slice(2), ...amounts, blockTime, blockNumber, logIndex, sequence];
+    const values = [conditionId.slice(2), ...amounts, blockTime, blockNumber, logIndex];
     return { table: 'resolutions', columns: RESOLUTION_COLUMNS, values };
   }
   const { txHash, reason, detail } = event;
-  const values = [blockNumber, logIndex, txHash.slice(2), reason, detail, sequence];
+  const values = [blockNumber, logIndex, txHash.slice(2), reason, detail];
   return { table: 'refused_events', columns: REFUSED_COLUMNS, values };
+}
+
+// Statements that differ on a cluster. A test lets the engine parse the cluster form; they were not tried on
+// real servers (docs/decisions/0006-schema-analysts-and-cluster.md).
+
+/** Tables that restoring reads; tables that are split by shard by their local names. */
+const CHECKPOINT_TABLES = [
+  'bookings_local',
+  'positions_local',
+  'projector_checkpoints',
+  'resolutions',
+];
+
+/** Run before anything is restored: every replica then has what any of them acknowledged. */
+export function syncStatements({ database, cluster }: Deployment): readonly string[] {
+  if (cluster === undefined) return [];
+  return CHECKPOINT_TABLES.map(
+    (table) => `SYSTEM SYNC REPLICA ON CLUSTER '${cluster}' ${database}.${table}`,
+  );
+}
+
+/** Counts the running queries that match `where`, on any node. */
+export function runningStatement({ cluster }: Deployment, where: string): string {
+  const processes =
+    cluster === undefined
+      ? 'system.processes'
+      : `clusterAllReplicas('${cluster}', system.processes)`;
+  return `SELECT count() AS running FROM ${processes} WHERE ${where}`;
+}
+
+export function killStatement({ cluster }: Deployment, where: string): string {
+  const on = cluster === undefined ? '' : `ON CLUSTER '${cluster}' `;
+  return `KILL QUERY ${on}WHERE ${where} ASYNC`;
+}
+
+export function reloadStatement({ cluster }: Deployment): string {
+  const on = cluster === undefined ? '' : `ON CLUSTER '${cluster}' `;
+  return `SYSTEM RELOAD DICTIONARY ${on}market_dictionary`;
 }

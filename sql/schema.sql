@@ -418,7 +418,6 @@ CREATE TABLE fillstream.bookings
     `position_cost` Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     `position_fees` Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     `partition` UInt8 COMMENT 'partition of the market',
-    `sequence` UInt64 COMMENT 'LEDGER sequence of the event' CODEC(T64, ZSTD(1)),
     `leg` UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
     `batch_id` UInt64 COMMENT 'insert batch: hash of its first and last event and its row count',
     `tx_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
@@ -940,10 +939,9 @@ CREATE TABLE fillstream.refused_events
     `tx_hash` FixedString(32) DEFAULT unhex(tx_hash_hex) COMMENT 'transaction, 32 bytes',
     `reason` LowCardinality(String) COMMENT 'class of the error',
     `detail` String COMMENT 'the raw log or call as JSON',
-    `sequence` UInt64 COMMENT 'LEDGER sequence of the refusal',
     `tx_hash_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
-ENGINE = ReplacingMergeTree(sequence)
+ENGINE = ReplacingMergeTree
 ORDER BY (block_number, tx_hash, log_index, reason)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
 COMMENT 'logs and calls that could not be decoded, raw';
@@ -956,10 +954,9 @@ CREATE TABLE fillstream.resolutions
     `resolved_at` DateTime('UTC') COMMENT 'time of the block, UTC',
     `block_number` UInt64 COMMENT 'block of the resolution',
     `log_index` UInt32 COMMENT 'log of the resolution',
-    `sequence` UInt64 COMMENT 'LEDGER sequence of the resolution',
     `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
-ENGINE = ReplacingMergeTree(sequence)
+ENGINE = ReplacingMergeTree(block_number)
 ORDER BY condition_id
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'payouts of each resolved condition';

@@ -19,7 +19,7 @@ const ResolutionRow = rowOf({
   resolved_at: seconds('resolved_at'),
   payout_0: int('payout_0'),
   payout_1: int('payout_1'),
-  sequence: int('sequence'),
+  sequence: int('block_number'),
 });
 export type Resolution = Omit<RowOf<typeof ResolutionRow>, 'sequence'>;
 

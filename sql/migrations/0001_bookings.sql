@@ -36,7 +36,6 @@ CREATE TABLE IF NOT EXISTS bookings
     position_cost Int64 COMMENT 'cost basis after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     position_fees Int64 COMMENT 'open fees after this row, micro-USDC' CODEC(T64, ZSTD(1)),
     partition UInt8 COMMENT 'partition of the market',
-    sequence UInt64 COMMENT 'LEDGER sequence of the event' CODEC(T64, ZSTD(1)),
     leg UInt32 COMMENT 'index of this row within its event, from 0' CODEC(T64, ZSTD(1)),
     batch_id UInt64 COMMENT 'insert batch: hash of its first and last event and its row count',
     tx_hash_hex String EPHEMERAL COMMENT 'input as hex text, not stored',

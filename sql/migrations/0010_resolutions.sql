@@ -9,10 +9,9 @@ CREATE TABLE IF NOT EXISTS resolutions
     resolved_at DateTime('UTC') COMMENT 'time of the block, UTC',
     block_number UInt64 COMMENT 'block of the resolution',
     log_index UInt32 COMMENT 'log of the resolution',
-    sequence UInt64 COMMENT 'LEDGER sequence of the resolution',
     condition_id_hex String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
-ENGINE = ReplacingMergeTree(sequence)
+ENGINE = ReplacingMergeTree(block_number)
 ORDER BY condition_id
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
     min_compress_block_size = 16384

@@ -7,10 +7,9 @@ CREATE TABLE IF NOT EXISTS refused_events
     tx_hash FixedString(32) DEFAULT unhex(tx_hash_hex) COMMENT 'transaction, 32 bytes',
     reason LowCardinality(String) COMMENT 'class of the error',
     detail String COMMENT 'the raw log or call as JSON',
-    sequence UInt64 COMMENT 'LEDGER sequence of the refusal',
     tx_hash_hex String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
-ENGINE = ReplacingMergeTree(sequence)
+ENGINE = ReplacingMergeTree
 ORDER BY (block_number, tx_hash, log_index, reason)
 SETTINGS non_replicated_deduplication_window = 1000
 COMMENT 'logs and calls that could not be decoded, raw';

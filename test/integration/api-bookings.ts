@@ -105,12 +105,12 @@ export function makeBookings(seed: number, now: number, count: number, traders: 
   return rows.map((row, index) => ({ ...row, block: 80_000_000 + Math.floor(index / 3) }));
 }
 
-/** Inserts bookings as the projector does; `first` is the LEDGER sequence of the first. */
-export async function insertBookings(client: ClickHouseClient, rows: Booking[], first: number) {
+/** Inserts bookings as the projector does; `batch` identifies the insert. */
+export async function insertBookings(client: ClickHouseClient, rows: Booking[], batch: number) {
   await client.insert({
     table: 'bookings',
     format: 'JSONEachRow',
-    values: rows.map((row, index) => ({
+    values: rows.map((row) => ({
       kind: row.kind,
       block_number: row.block,
       block_time: row.time,
@@ -134,9 +134,8 @@ export async function insertBookings(client: ClickHouseClient, rows: Booking[], 
       position_cost: '0',
       position_fees: '0',
       partition: 0,
-      sequence: first + index,
       leg: 0,
-      batch_id: first,
+      batch_id: batch,
     })),
     columns: COLUMNS,
   });
@@ -147,7 +146,7 @@ const COLUMNS: [string, ...string[]] = [
   ...['tx_hash_hex', 'condition_id_hex', 'trader_hex', 'order_hash_hex', 'is_taker', 'side'],
   ...['outcome_index', 'token_id', 'shares', 'usdc', 'fee', 'realised_pnl', 'realised_cost'],
   ...['position_outcome', 'position_shares', 'position_cost', 'position_fees', 'partition'],
-  ...['sequence', 'leg', 'batch_id'],
+  ...['leg', 'batch_id'],
 ];
 
 export function orderHashOf(row: Booking): string {
@@ -185,7 +184,7 @@ export async function insertListings(client: ClickHouseClient, resolvedAt: numbe
     format: 'JSONEachRow',
     columns: [
       ...(['condition_id_hex', 'payout_0', 'payout_1', 'resolved_at', 'block_number'] as const),
-      ...['log_index', 'sequence'],
+      'log_index',
     ],
     values: [
       { condition_id_hex: conditionOf(0), payout_0: 1, payout_1: 0 },
@@ -195,7 +194,6 @@ export async function insertListings(client: ClickHouseClient, resolvedAt: numbe
       resolved_at: resolvedAt,
       block_number: 1,
       log_index: 1,
-      sequence: 1,
     })),
   });
   await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });

@@ -7,8 +7,7 @@ import { openKv } from '../../infra/nats/kv.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
 import { LEDGER_STREAM, messageAt } from '../../ingest/ledger.ts';
 import { OpenPositions } from '../../projector/fold.ts';
-import { LEASE_TTL_MS, PROJECTORS_BUCKET, takeLeases } from '../../projector/lease.ts';
-import { REBUILD_KEY } from '../../projector/pause.ts';
+import { LEASE_TTL_MS, PROJECTORS_BUCKET, REBUILD_KEY, withLeases } from '../../projector/lease.ts';
 import { contradictions, differences, figuresOf } from '../../projector/rebuild-checks.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { type JsonLine, start, temporaryDirectory, until } from '../e2e/service.ts';
@@ -142,20 +141,19 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
   }
 
   test('a second rebuild is refused while one runs', async () => {
-    const done = new AbortController();
-    const leases = await takeLeases({
+    const options = {
       kv: await openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS }),
       keys: [REBUILD_KEY],
       holder: 'the other rebuild',
       logger: pino({ level: 'silent' }),
-      signal: done.signal,
+      signal: new AbortController().signal,
+    };
+    await withLeases(options, async () => {
+      const refused = startRebuild();
+      await publish(part(0, 0.6));
+      expect(await refused.exit).toBe(1);
+      expect(refused.errors()).toBe('rebuild: rebuild is held by the other rebuild\n');
     });
-    const refused = startRebuild();
-    await publish(part(0, 0.6));
-    expect(await refused.exit).toBe(1);
-    expect(refused.errors()).toBe('rebuild: rebuild is held by the other rebuild\n');
-    done.abort();
-    await leases.kept;
   });
 
   test('an intact service is the same after it, and goes on exactly', async () => {

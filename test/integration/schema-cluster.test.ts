@@ -10,7 +10,7 @@ import {
   reloadStatement,
   runningStatement,
   syncStatements,
-} from '../../projector/cluster.ts';
+} from '../../projector/store.ts';
 import { ClusterFormError, clusterForm } from '../../sql/cluster.ts';
 import { statementsOf } from '../../sql/migrate.ts';
 import { type Schema, startSchema } from './schema-harness.ts';
