@@ -106,6 +106,11 @@ async function send(side: Side, call: Call, etag?: string): Promise<Response> {
   });
   sent.end(call.body);
   const [response] = await once(sent, 'response');
+  // An event stream never ends; its events are compared elsewhere.
+  if (String(response.headers['content-type']).startsWith('text/event-stream')) {
+    sent.destroy();
+    return { status: response.statusCode, headers: response.headers, body: '(events)' };
+  }
   const chunks: Buffer[] = [];
   for await (const chunk of response) chunks.push(chunk);
   const raw = Buffer.concat(chunks);
