@@ -75,7 +75,7 @@ describe('400 invalid_request', () => {
     ['offset', '-1'],
     ['time_frame', '2H'],
     ['time_frame', '1h'],
-    ['sort_by', 'volume'],
+    ['sort_by', 'price'],
     ['tag', 'SPORTS'],
     ['min_win_rate', '101'],
     ['max_win_rate', '-1'],

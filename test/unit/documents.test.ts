@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ServiceConfig } from '../../infra/config.ts';
@@ -29,4 +29,17 @@ test('CONTRIBUTING.md gives a reason for every dependency', () => {
   }).filter((name) => !name.startsWith('@types/'));
   const short = (name: string) => name.replace(/^@nats-io\/(jetstream|kv)$/, '$1');
   expect(names.filter((name) => !contributing.includes(`\`${short(name)}\``))).toEqual([]);
+});
+
+test('every source file that CONTRIBUTING.md and ARCHITECTURE.md name exists', () => {
+  const names = ['CONTRIBUTING.md', 'ARCHITECTURE.md'].flatMap((name) => [
+    ...document(name).matchAll(
+      /`((?:ingest|projector|api|sql|infra|test)\/[\w./-]+\.(?:tsx?|sql|json))`/g,
+    ),
+  ]);
+  const missing = names.filter(
+    ([, path = '']) => !existsSync(join(import.meta.dirname, '../..', path)),
+  );
+  expect(names.length).toBeGreaterThan(20);
+  expect(missing.map(([, path]) => path)).toEqual([]);
 });
