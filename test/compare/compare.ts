@@ -145,6 +145,10 @@ const PROSE = new Set([
   'title',
 ]);
 
+/** Ids of keys, streams and sessions, and times of their creation. */
+const RANDOM =
+  /^[0-9a-f]{16}$|^[0-9a-f]{8}(-[0-9a-f]{4}){3}-|^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+Z$/;
+
 function canonical({ status, headers, body }: Response, call: Call): Record<string, unknown> {
   const shown = Object.entries(headers).map(([name, value]) => {
     if (VOLATILE.has(name)) return [name, '(any)'];
@@ -162,7 +166,7 @@ function canonicalBody(body: string, call: Call): unknown {
   // As text after masking, so that the order of fields counts.
   return JSON.stringify(
     JSON.parse(body, (key, value) =>
-      PROSE.has(key) && typeof value === 'string' ? '(any)' : value,
+      typeof value === 'string' && (PROSE.has(key) || RANDOM.test(value)) ? '(any)' : value,
     ),
   );
 }
@@ -254,6 +258,14 @@ async function listen(side: Side, path: string, signal: AbortSignal, lastEventId
   return { headers: shown, status: response.status, events, reading };
 }
 
+/** Creates a managed stream and returns its path. */
+async function createStream(side: Side): Promise<string> {
+  const body = JSON.stringify({ name: 'compare', tags: ['crypto', 'sports', 'politics'] });
+  const headers = { 'Content-Type': 'application/json' };
+  const created = await send(side, { method: 'POST', path: '/streams', headers, body });
+  return `/streams/${(JSON.parse(created.body) as { id: string }).id}`;
+}
+
 /** Tables whose rows must be the same on both sides; columns of bookkeeping are left out. */
 const TABLES = {
   bookings:
@@ -323,9 +335,12 @@ async function main(otherCheckout: string): Promise<number> {
       '/v1/stream/orders?format=json&min_usdc=20&tags=crypto,sports',
     ];
     const stop = new AbortController();
-    const heard = await Promise.all(
-      paths.map((path) => Promise.all(sides.map((side) => listen(side, path, stop.signal)))),
-    );
+    const managed = await Promise.all(sides.map(createStream));
+    const heard = await Promise.all([
+      ...paths.map((path) => Promise.all(sides.map((side) => listen(side, path, stop.signal)))),
+      Promise.all(sides.map((side, i) => listen(side, managed[i] ?? '', stop.signal))),
+    ]);
+    paths.push('a managed stream');
     await delay(Number(values.seconds) * 1_000);
     devnet.child.kill('SIGUSR2');
     // Voids may still come; the last match is final within a few blocks.
