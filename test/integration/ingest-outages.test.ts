@@ -157,9 +157,13 @@ test('a full store delays LEDGER, is reported, and loses nothing', async () => {
     server = await startNatsServer({ dataDir, port: server.port, configExtra });
   };
   const store = JSON.stringify(`${dataDir}/jetstream`);
-  await again(`jetstream { store_dir: ${store}, max_mem: 64MB, max_file: 64KB }\n`);
+  await again(`jetstream { store_dir: ${store}, max_mem: 64MB, max_file: 16KB }\n`);
   const run = ingest();
-  await reasons(run, 'LEDGER', 'final');
+  // The other streams are full, too.
+  await until(async () => {
+    const text = await (await asked(run, '/readyz')).text();
+    return /"LEDGER":"JetStream has stored nothing/.test(text) ? true : undefined;
+  });
   await again();
   await reasons(run);
   await whole();
