@@ -1,5 +1,5 @@
 /**
- * Schemas of what the events of the event streams carry (specification 2.13, 2.14 and 6), for the
+ * Schemas of what the events of the event streams carry, for the
  * OpenAPI document; tests compare delivered events with them.
  */
 import { z } from 'zod';

@@ -1,5 +1,5 @@
 /**
- * The tiers and every limit that depends on them (specification parts 5 and 8). null means no limit.
+ * The tiers and every limit that depends on them (docs/api.md, "Tiers and quotas"). null means no limit.
  */
 import { z } from 'zod';
 

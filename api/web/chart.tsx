@@ -230,13 +230,11 @@ function spread(low: number | null, high: number | null): [number, number] {
   return [least < 0 ? least - air : 0, most > 0 ? most + air : 0];
 }
 
-/** A trader's cumulative PnL over the last hours, as a line without axes. */
-
 const WIDTH = 96;
 const HEIGHT = 24;
 const EDGE = 2;
 
-/** `pnl` per hour, oldest first, in micro-units. */
+/** A trader's cumulative PnL as a line without axes; `pnl` is per hour, oldest first, in micro-units. */
 export function Sparkline({ pnl }: { readonly pnl: readonly number[] | undefined }) {
   if (pnl === undefined) return <span class="spark" />;
   let sum = 0;

@@ -158,8 +158,6 @@ function Quota(props: { readonly name: string; readonly children: ComponentChild
   );
 }
 
-/** One stream of the list with its actions. Deleting asks for confirmation in place. */
-
 const ENTRIES_SHOWN = 6;
 
 export function StreamRow({
@@ -273,8 +271,6 @@ function List({ name, entries }: { readonly name: string; readonly entries: read
   );
 }
 
-/** Name and filters of a stream, to create or edit it. */
-
 const LISTS = [
   { name: 'addresses', label: 'Traders (addresses, comma-separated)' },
   { name: 'tags', label: 'Tags (comma-separated)' },
@@ -284,7 +280,7 @@ const LISTS = [
 type Texts = Readonly<Record<'name' | (typeof LISTS)[number]['name'], string>>;
 const EMPTY: Texts = { name: '', addresses: '', tags: '', series: '' };
 
-/** The stream to edit; without it, the form creates one. */
+/** Name and filters of a stream, to edit it, or to create one if no stream is given. */
 export function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => void }) {
   const { stream, onDone } = props;
   const [texts, setTexts] = useState<Texts>(stream === undefined ? EMPTY : textsOf(stream));

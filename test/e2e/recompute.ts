@@ -1,6 +1,6 @@
 /**
  * An independent account of a devnet: volumes, PnL, fees and counts of every trader and market from the
- * chain's own logs and resolutions. Written from facts/pnl.md and the ABI alone, without the project's
+ * chain's own logs and resolutions. Written from docs/pnl.md and the ABI alone, without the project's
  * decoder or fold: two implementations that agree to the micro-unit.
  */
 import { decodeEventLog, type Hex, parseAbi } from 'viem';
@@ -104,7 +104,7 @@ export async function recompute(
   return { accounts, hours, lastFillBlock, ...(await pusd(rpcUrl)) };
 }
 
-/** The rule of facts/pnl.md for one fill; returns what it realised. */
+/** The rule of docs/pnl.md for one fill; returns what it realised. */
 function trade(
   holding: Holding,
   isBuy: boolean,

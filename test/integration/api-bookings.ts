@@ -228,7 +228,7 @@ export type Totals = {
   wins: number;
 };
 
-/** The rule of facts/pnl.md over plain rows: sums, markets, and markets with a gain. */
+/** The rule of docs/pnl.md over plain rows: sums, markets, and markets with a gain. */
 export function totalsOf(rows: readonly Booking[]): Totals {
   const totals = { pnl: 0n, cost: 0n, maker: 0n, taker: 0n, markets: 0, wins: 0 };
   const byMarket = new Map<number, bigint>();
