@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Select } from '../infra/clickhouse.ts';
 import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
 import { lastMessage } from '../infra/nats/read.ts';
-import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract-feed.ts';
+import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract.ts';
 import {
   decodeRange,
   LEDGER_STREAM,

@@ -7,8 +7,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
-import type { Hash } from './contract.ts';
-import type { Balance } from './contract-metadata.ts';
+import type { Balance, Hash } from './contract.ts';
 import type { Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 

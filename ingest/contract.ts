@@ -1,7 +1,6 @@
 /**
- * The final events of the chain that LEDGER holds; ledger.ts has its messages, contract-feed.ts the events of FEED,
- * contract-metadata.ts those of METADATA. The projector and the api import these files and nothing else of ingest.
- * Amounts are decimal strings in JSON and bigint in memory, in micro-units (1 USDC or 1 share = 1_000_000).
+ * The events of the JetStream streams: final events of the chain (LEDGER, whose messages are in ledger.ts), METADATA,
+ * and FEED. The projector and the api import this file, ledger.ts and streams.ts, and nothing else of ingest. Amounts are decimal strings in JSON and bigint in memory, in micro-units (1 USDC or 1 share = 1_000_000).
  */
 import { z } from 'zod';
 
@@ -108,4 +107,229 @@ export function winningOutcome(
 ): string {
   if (payouts[0] === payouts[1]) return '50-50';
   return payouts[0] > payouts[1] ? outcomes[0] : outcomes[1];
+}
+
+/**
+ * METADATA: listings of markets, profiles and balances of traders, as last observed. They are not facts of the chain:
+ * a later observation of the same key replaces an earlier one, so a repeated or reordered message does no harm.
+ *
+ * Subjects are per partition, not per key: a million keys cost a server of 2.9 or 2.10 between 220 MB
+ * at rest and 970 MB while a fifth of them is replaced, and reading them back takes three times as
+ * long (docs/decisions/0005-metadata.md).
+ */
+
+export const METADATA_STREAM = 'METADATA';
+export const METADATA_SUBJECTS = 'metadata.>';
+/** ClickHouse keeps what is older; ingest fetches it again when it is used. */
+export const METADATA_AGE_MAX_MS = 30 * 24 * 3_600_000;
+
+/** A market's metadata as last seen; a later listing of the same condition replaces it. */
+export const Listing = z.object({
+  kind: z.literal('listing'),
+  conditionId: Hash,
+  /** Numeric market id, decimal; '0' while the metadata API does not know the market. */
+  marketId: z.string().regex(/^\d{1,19}$/),
+  question: z.string(),
+  slug: z.string(),
+  startDate: IsoSecond,
+  endDate: IsoSecond,
+  icon: z.string(),
+  negRisk: z.boolean(),
+  eventSlug: z.string(),
+  eventTitle: z.string(),
+  eventIcon: z.string(),
+  seriesSlug: z.string(),
+  tags: z.array(z.string()),
+  outcomes: z.tuple([z.string(), z.string()]),
+  tokenIds: z.tuple([TokenId, TokenId]),
+  groupItemTitle: z.string(),
+  sportsMarketType: z.string(),
+});
+export type Listing = z.infer<typeof Listing>;
+
+/** A trader's public profile as last seen; '' where the owner set nothing. */
+export const Profile = z.object({
+  kind: z.literal('profile'),
+  address: Address,
+  name: z.string(),
+  profileImage: z.string(),
+  xUsername: z.string(),
+  createdAt: IsoSecond,
+  takerTier: z.int().min(0).max(6),
+  takerTierName: z.string(),
+  /** Rolling 30-day weighted volume in USD; null until the public profile gave one. */
+  weightedVolumeUsd: z.number().nullable(),
+});
+export type Profile = z.infer<typeof Profile>;
+
+/** pUSD balance of a trader at the end of a block, micro-pUSD. */
+export const Balance = z.object({
+  kind: z.literal('balance'),
+  address: Address,
+  balance: z
+    .string()
+    .regex(/^\d{1,19}$/)
+    .transform((text) => BigInt(text)),
+  blockNumber: Index,
+});
+export type Balance = z.infer<typeof Balance>;
+
+export const MetadataEvent = z.discriminatedUnion('kind', [Listing, Profile, Balance]);
+export type MetadataEvent = z.infer<typeof MetadataEvent>;
+
+export const Observation = z.object({
+  /** When ingest learned it, milliseconds since the epoch: the newest one of a key is valid. */
+  observedAtMs: Index,
+  event: MetadataEvent,
+});
+export type Observation = z.infer<typeof Observation>;
+
+/** `metadata.<partition of the market or trader>.<kind>` */
+export function metadataSubject(event: MetadataEvent): string {
+  const key = event.kind === 'listing' ? event.conditionId : event.address;
+  return `metadata.${partitionOf(key)}.${event.kind}`;
+}
+
+/** JSON text of an observation; bigint as a decimal string. */
+export function encodeObservation(observation: Observation): string {
+  return toJson(observation);
+}
+
+/** Parses a message of METADATA. Throws ZodError or SyntaxError if it is not ours. */
+export function decodeObservation(data: Uint8Array): Observation {
+  return Observation.parse(parseJson(data));
+}
+
+/**
+ * FEED: each match when it is first seen, possibly while pending, and an event for each match that was shown and then
+ * did not happen.
+ */
+
+export const FEED_STREAM = 'FEED';
+export const FEED_SUBJECTS = 'feed.>';
+export const FEED_MATCH_SUBJECT = 'feed.match';
+export const FEED_VOID_SUBJECT = 'feed.void';
+export const FEED_RESTORED_SUBJECT = 'feed.restored';
+
+/** An order may offer any amount; what is filled of it is bounded. */
+const OrderAmount = z
+  .string()
+  .regex(/^\d{1,78}$/)
+  .transform((text) => BigInt(text));
+
+/** The order behind a fill, from calldata: original capacity and notional. */
+export const Order = z.object({
+  shares: OrderAmount,
+  usdc: OrderAmount,
+  signatureType: z.int().min(0).max(255),
+  /** Milliseconds since the epoch; 0 when the order carries none. */
+  timestampMs: z.int().nonnegative(),
+});
+export type Order = z.infer<typeof Order>;
+
+const FeedTrader = Profile.pick({
+  address: true,
+  name: true,
+  profileImage: true,
+  xUsername: true,
+  createdAt: true,
+});
+export type FeedTrader = z.infer<typeof FeedTrader>;
+
+const FeedFill = Fill.omit({ logIndex: true, trader: true, isTaker: true }).extend({
+  trader: FeedTrader,
+  /** null where only logs were seen: a block's match whose calldata could not be read. */
+  order: Order.nullable(),
+});
+export type FeedFill = z.infer<typeof FeedFill>;
+
+/** A match when first seen: from the mempool, or from a block where the mempool missed it. */
+export const FeedMatch = z.object({
+  kind: z.literal('match'),
+  txHash: Hash,
+  conditionId: Hash,
+  /** Milliseconds since the epoch: when we saw the transaction. */
+  detectedAtMs: z.int().nonnegative(),
+  /** False: it was first seen in a block. */
+  pending: z.boolean(),
+  /** Of a match that was not final: who sends it, and the nonce that another call may use up instead. */
+  sent: z.object({ sender: Address, nonce: Index }).optional(),
+  market: Listing.omit({ kind: true, conditionId: true }).extend({
+    /** '' while unresolved; both of the market's outcome labels are in `outcomes`. */
+    resolvedAt: IsoSecond,
+    winningOutcome: z.string(),
+  }),
+  taker: FeedFill,
+  makers: z.array(FeedFill),
+});
+export type FeedMatch = z.infer<typeof FeedMatch>;
+
+/** Names a match of FEED and carries what its filters looked at, as it was when it was shown. */
+const AboutMatch = {
+  /** Message id of the match in FEED. */
+  matchId: z.string(),
+  txHash: Hash,
+  conditionId: Hash,
+  detectedAtMs: z.int().nonnegative(),
+  traders: z.array(Address),
+  tags: z.array(z.string()),
+  seriesSlug: z.string(),
+  /** Of the taker. */
+  usdc: Amount,
+  shares: Amount,
+};
+
+/**
+ * A match that was shown while pending and did not happen. `never_mined` may still be followed by
+ * FeedRestored; the other reasons are read from final blocks and are the last word: `reverted`,
+ * `replaced` by another transaction of the same nonce, `unmatched` = mined without this match.
+ */
+export const FeedVoid = z.object({
+  kind: z.literal('void'),
+  reason: z.enum(['reverted', 'replaced', 'never_mined', 'unmatched']),
+  ...AboutMatch,
+});
+export type FeedVoid = z.infer<typeof FeedVoid>;
+export type VoidReason = FeedVoid['reason'];
+
+/** A match that was voided as never mined and then was mined after all; it is final. */
+export const FeedRestored = z.object({ kind: z.literal('restored'), ...AboutMatch });
+export type FeedRestored = z.infer<typeof FeedRestored>;
+
+export const FeedEvent = z.discriminatedUnion('kind', [FeedMatch, FeedVoid, FeedRestored]);
+export type FeedEvent = z.infer<typeof FeedEvent>;
+
+/**
+ * Message id of a match in FEED, the same from calldata and from logs. `ordinal` counts matches
+ * of the same taker order inside one transaction, from 0.
+ */
+export function feedMessageId(txHash: string, takerOrderHash: string, ordinal: number): string {
+  return ordinal === 0
+    ? `${txHash}:${takerOrderHash}`
+    : `${txHash}:${takerOrderHash}:${ordinal + 1}`;
+}
+
+/** Message id of what is told of a shown match later: at most one of each kind. */
+export function feedSequelId(kind: 'void' | 'restored', matchId: string): string {
+  return `${kind}:${matchId}`;
+}
+
+/** JSON text of a FEED event; bigint as a decimal string. */
+export function encodeFeedEvent(event: FeedEvent): string {
+  return toJson(event);
+}
+
+/** Parses a FEED message. Throws ZodError or SyntaxError where it is none of ours. */
+export function decodeFeedEvent(data: Uint8Array): FeedEvent {
+  return FeedEvent.parse(parseJson(data));
+}
+
+function toJson(value: unknown): string {
+  return JSON.stringify(value, (_key, one) => (typeof one === 'bigint' ? one.toString() : one));
+}
+
+const text = new TextDecoder();
+
+function parseJson(data: Uint8Array): unknown {
+  return JSON.parse(text.decode(data));
 }

@@ -20,7 +20,7 @@ import {
   type FeedRestored,
   type FeedVoid,
   feedSequelId,
-} from './contract-feed.ts';
+} from './contract.ts';
 import type { CalledFill } from './decode.ts';
 import type { Metadata } from './metadata.ts';
 

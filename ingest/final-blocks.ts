@@ -8,16 +8,37 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { Balances } from './balances.ts';
-import { type RangeCounts, readRange } from './block-range.ts';
+import {
+  type AheadOptions,
+  ahead,
+  checkLog,
+  patiently,
+  type RangeCounts,
+  RangeSize,
+  readRange,
+} from './block-range.ts';
 import { type BlockFacts, factsOf } from './blocks.ts';
 import type { Chain } from './chains.ts';
-import { writeEarlierResolutions } from './earlier-resolutions.ts';
-import { judgeFork } from './fork.ts';
-import { type BlockRef, type FinalBlock, type LedgerWriter, readEnd } from './ledger-writer.ts';
+import { decodeLogs, TOPICS } from './decode.ts';
+import {
+  type Block,
+  type LedgerMessage,
+  lastBlock,
+  messageUpTo,
+  newestMessage,
+  RangeEncoder,
+} from './ledger.ts';
+import {
+  type BlockRef,
+  blockOf,
+  type FinalBlock,
+  type LedgerWriter,
+  readEnd,
+} from './ledger-writer.ts';
 import type { Metadata } from './metadata.ts';
-import { type AheadOptions, ahead, patiently, RangeSize } from './prefetch.ts';
-import type { FollowProgress } from './progress.ts';
-import type { BlockHead, Rpc } from './rpc.ts';
+import type { FollowProgress } from './metrics.ts';
+import type { BlockHead, Header, RangeLog, Rpc } from './rpc.ts';
+import { RpcError } from './rpc-pool.ts';
 
 /** Pause before the head is requested again; it grows from the first to the second while nothing is new. */
 const POLL_MIN_MS = 150;
@@ -58,7 +79,12 @@ export async function followFinal(options: FollowOptions): Promise<void> {
   let held: BlockRef | undefined = end.block;
   if (end.block !== undefined) progress.resume(end.block);
   else if (startBlock > 0) await writeEarlierResolutions(options, end.earlierTo);
-  const size = new RangeSize();
+  const writing = {
+    ...options,
+    reading,
+    size: new RangeSize(),
+    contradictions: new Contradictions(),
+  };
   let final = 0;
   let pauseMs = POLL_MIN_MS;
   let caughtUp = false;
@@ -70,7 +96,7 @@ export async function followFinal(options: FollowOptions): Promise<void> {
     final = Math.max(final, seen);
     const next = held === undefined ? startBlock : held.number + 1;
     const to = Math.min(final, toBlock ?? final);
-    held = await writeRanges({ ...options, reading, size }, held, next, to, final);
+    held = await writeRanges(writing, held, next, to, final);
     const isDone = toBlock !== undefined && (held?.number ?? -1) >= toBlock;
     if (!caughtUp && (isDone || (held?.number ?? startBlock - 1) >= to)) {
       caughtUp = true;
@@ -90,6 +116,7 @@ async function finalBlock(rpc: Rpc, finality: 'finalized' | number): Promise<num
 type WriteOptions = FollowOptions & {
   readonly reading: AheadOptions<ReadRange>;
   readonly size: RangeSize;
+  readonly contradictions: Contradictions;
 };
 
 /** Stores blocks `from` to `to`, or as far as they follow LEDGER; resolves with its newest block. */
@@ -100,7 +127,7 @@ async function writeRanges(
   to: number,
   final: number,
 ): Promise<BlockRef | undefined> {
-  const { reading, size, nats, rpc, signal, ledger, progress, onBlock } = options;
+  const { reading, size, contradictions, nats, rpc, signal, ledger, progress, onBlock } = options;
   let newest = held;
   for await (const { blocks } of ahead(reading, size, from, to)) {
     for (const block of blocks) {
@@ -109,7 +136,8 @@ async function writeRanges(
         settle(options, await ledger.flush());
         const doubted: BlockRef = newest;
         await patiently(reading, 'fork', () => judgeFork(nats, rpc, doubted, signal));
-        const pauseMs = progress.contradicted(doubted, head);
+        const pauseMs = contradictions.pauseMs(doubted, performance.now());
+        progress.contradicted(doubted, head, pauseMs);
         await delay(pauseMs, undefined, { signal });
         return newest;
       }
@@ -170,4 +198,217 @@ function readingOf(options: FollowOptions): AheadOptions<ReadRange> {
       return { blocks: decoded, counts };
     },
   };
+}
+
+const ASKED_TIMES = 3;
+const ASK_AGAIN_MS = 500;
+
+/**
+ * A final block that was replaced. Ingest never writes another history over the one in LEDGER. It asks every
+ * endpoint several times; when none agrees with LEDGER any more, it stops with an alarm. docs/operations.md, "A final
+ * block was replaced", describes the repair.
+ */
+export class FinalReorgError extends Error {}
+
+/** First and longest pause before blocks that did not follow LEDGER are read again. */
+const PAUSE_MIN_MS = 200;
+const PAUSE_MAX_MS = 5_000;
+/** Longer than the endpoints behind one name need to agree on what is final. */
+const CONTRADICTED_MS_MAX = 300_000;
+
+/**
+ * Repeated contradictions at one block of LEDGER: an endpoint still has it, but the next block does not follow it. The
+ * pauses grow; when no endpoint has returned a block that follows for CONTRADICTED_MS_MAX, an operator has to decide
+ * which endpoints are right.
+ */
+export class Contradictions {
+  #block = -1;
+  #sinceMs = 0;
+  #pauseMs = 0;
+
+  /** Pause before reading again, milliseconds. Throws FinalReorgError. `nowMs` is monotonic. */
+  pauseMs(held: BlockRef, nowMs: number): number {
+    if (held.number !== this.#block) {
+      this.#block = held.number;
+      this.#sinceMs = nowMs;
+      this.#pauseMs = 0;
+    }
+    const forMs = nowMs - this.#sinceMs;
+    if (forMs > CONTRADICTED_MS_MAX) {
+      throw new FinalReorgError(
+        `for ${Math.round(forMs / 1_000)} s no block followed ${held.hash}, block ` +
+          `${held.number} of LEDGER, although an endpoint still has it: the endpoints are of two ` +
+          'histories. Nothing was published. See docs/operations.md, "A final block was replaced".',
+      );
+    }
+    this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, PAUSE_MIN_MS), PAUSE_MAX_MS);
+    return this.#pauseMs;
+  }
+}
+
+/**
+ * Called when a block does not follow the newest one of LEDGER. Returns when an endpoint still agrees with LEDGER: the
+ * blocks should be read again.
+ *
+ * Throws FinalReorgError when every endpoint that has the block has a different one each time, and RpcError when
+ * none has it.
+ */
+export async function judgeFork(nats: Nats, rpc: Rpc, held: BlockRef, signal: AbortSignal) {
+  const others = new Set<string>();
+  for (let asked = 0; asked < ASKED_TIMES; asked++) {
+    const hashes = (await rpc.hashesOf(held.number)).filter((hash) => hash !== undefined);
+    if (hashes.includes(held.hash)) return rpc.doubt();
+    if (hashes.length === 0) throw new RpcError('lagging', `no block ${held.number}`);
+    for (const hash of hashes) others.add(hash);
+    await delay(ASK_AGAIN_MS, undefined, { signal });
+  }
+  const agreed = await newestAgreed(nats, rpc);
+  const rewind = agreed === undefined ? 'nothing of it' : `up to block ${agreed.number}`;
+  throw new FinalReorgError(
+    `a final block was replaced: LEDGER holds ${held.hash} as block ${held.number}, the ` +
+      `chain now has ${[...others].join(', ')}. Chain and LEDGER agree on ${rewind}. Nothing was ` +
+      'published. See docs/operations.md, "A final block was replaced".',
+  );
+}
+
+/** The newest block of LEDGER that the chain still has; undefined when there is none. */
+export async function newestAgreed(nats: Nats, rpc: Rpc): Promise<Block | undefined> {
+  const newest = await newestMessage(nats);
+  let agreed: Block | undefined;
+  let [low, high] = [1, newest?.sequence ?? 0];
+  // Blocks link, so agreement on one is agreement on all before it.
+  while (low <= high) {
+    const middle = Math.floor((low + high) / 2);
+    const message = await messageUpTo(nats, middle);
+    // Deleted from `low` on.
+    if (message === undefined || message.sequence < low) {
+      low = middle + 1;
+      continue;
+    }
+    const found = await newestAgreedOf(rpc, message);
+    agreed = found ?? agreed;
+    if (found === undefined && message.range.kind === 'blocks') high = message.sequence - 1;
+    else low = middle + 1;
+  }
+  return agreed;
+}
+
+/** The newest listed block of a message that the chain still has. */
+async function newestAgreedOf(rpc: Rpc, { range }: LedgerMessage): Promise<Block | undefined> {
+  if (range.kind !== 'blocks') return undefined;
+  const isAgreed = async ({ number, hash }: Block) => (await rpc.hashesOf(number)).includes(hash);
+  const newest = lastBlock(range);
+  if (await isAgreed(newest)) return newest;
+  let agreed: Block | undefined;
+  let [low, high] = [0, range.blocks.length - 2];
+  while (low <= high) {
+    const middle = Math.floor((low + high) / 2);
+    const block = range.blocks[middle];
+    if (block !== undefined && (await isAgreed(block))) {
+      agreed = block;
+      low = middle + 1;
+    } else high = middle - 1;
+  }
+  return agreed;
+}
+
+const PROGRESS_MS = 2_000;
+
+export type EarlierOptions = {
+  readonly rpc: Rpc;
+  readonly chain: Chain;
+  readonly resolutionsFrom: number;
+  readonly startBlock: number;
+  readonly ledger: LedgerWriter;
+  readonly metadata: Metadata;
+  readonly progress: FollowProgress;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+};
+
+type ResolutionBlock = { readonly header: Header; readonly logs: readonly RangeLog[] };
+type ResolutionRange = { readonly to: number; readonly blocks: readonly ResolutionBlock[] };
+
+/**
+ * Conditions that were resolved before the first block of LEDGER. They are stored before it as
+ * `earlier-resolutions`, with their own blocks; an interrupted search resumes after the newest message. Only blocks
+ * that hold resolutions are checked against their header: reading a header of every block since the contract's
+ * deployment would take days.
+ *
+ * Stores the resolutions of the blocks `resolutionsFrom` to `startBlock` − 1. `knownTo` is the block up to which an
+ * interrupted predecessor has stored them.
+ */
+export async function writeEarlierResolutions(
+  options: EarlierOptions,
+  knownTo: number | undefined,
+): Promise<void> {
+  const { chain, ledger, metadata, logger, progress, resolutionsFrom, startBlock } = options;
+  const until = startBlock - 1;
+  const reading = {
+    ...options,
+    onAnswer: progress.answered,
+    readRange: (first: number, last: number) => readResolutions(options, first, last),
+    weigh: ({ blocks }: ResolutionRange) => ({
+      logs: blocks.reduce((sum, { logs }) => sum + logs.length, 0),
+      transactions: 0,
+    }),
+  };
+  const watched = { exchanges: new Set<string>(), conditionalTokens: chain.conditionalTokens };
+  const from = knownTo === undefined ? resolutionsFrom : knownTo + 1;
+  if (knownTo !== undefined) logger.info({ from, until }, 'resuming with earlier resolutions');
+  let resolutions = 0;
+  let encoder = new RangeEncoder({ from });
+  let loggedAt = performance.now();
+  const store = async (to: number) => {
+    if (encoder.isEmpty) return;
+    await ledger.store(to, encoder.endAt(to));
+    encoder = new RangeEncoder({ from: to + 1 });
+  };
+  for await (const { to, blocks } of ahead(reading, new RangeSize(), from, until)) {
+    for (const { header, logs } of blocks) {
+      const decoded = decodeLogs(logs, watched);
+      const refused = decoded.refused.map(({ log, error }) => ({
+        txHash: log.transactionHash,
+        logIndex: log.logIndex,
+        error,
+        logs: [log],
+      }));
+      const block = blockOf({ ...decoded, matches: [], refused, block: header });
+      if (!encoder.add(block)) {
+        await store(block.number - 1);
+        encoder.add(block);
+      }
+      resolutions += block.resolutions.length;
+      for (const { conditionId, payouts } of decoded.resolutions) {
+        metadata.resolve(conditionId, payouts, header.timestamp);
+      }
+    }
+    await store(to);
+    if (performance.now() - loggedAt < PROGRESS_MS) continue;
+    loggedAt = performance.now();
+    logger.info({ block: to, until, resolutions }, 'reading earlier resolutions');
+  }
+  logger.info({ from, until, resolutions }, 'earlier resolutions are known');
+}
+
+async function readResolutions(
+  { rpc, chain }: EarlierOptions,
+  from: number,
+  to: number,
+): Promise<ResolutionRange> {
+  const filter = { addresses: [chain.conditionalTokens], topics: [TOPICS.conditionResolution] };
+  const logs = await rpc.rangeLogs({ from, to, filter }, (found) => {
+    if (found.every((log) => log.blockNumber >= from && log.blockNumber <= to)) return;
+    throw new RpcError('inconsistent', 'a log outside of the range');
+  });
+  const byNumber = [...Map.groupBy(logs, (log) => log.blockNumber)];
+  const blocks = await Promise.all(
+    byNumber.map(async ([number, some]) => {
+      const header = await rpc.header(number);
+      const transactions = new Set(header.transactions);
+      for (const log of some) checkLog(log, header, transactions, filter);
+      return { header, logs: some };
+    }),
+  );
+  return { to, blocks };
 }

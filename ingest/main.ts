@@ -13,13 +13,12 @@ import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { openWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { Balances } from './balances.ts';
+import { patiently } from './block-range.ts';
 import { chainOf } from './chains.ts';
 import { type Command, HELP, readCommand, UsageError } from './cli.ts';
-import { FEED_STREAM } from './contract-feed.ts';
-import { METADATA_STREAM, type MetadataEvent } from './contract-metadata.ts';
+import { FEED_STREAM, METADATA_STREAM, type MetadataEvent } from './contract.ts';
 import { FeedWriter } from './feed.ts';
-import { followFinal } from './final-blocks.ts';
-import { FinalReorgError } from './fork.ts';
+import { FinalReorgError, followFinal } from './final-blocks.ts';
 import { connectGamma } from './gamma.ts';
 import { LEDGER_STREAM, UnreadableLedgerError } from './ledger.ts';
 import {
@@ -29,24 +28,21 @@ import {
   readEnd,
   settleStart,
 } from './ledger-writer.ts';
-import { Subscription } from './mempool.ts';
-import { connectMempoolNode } from './mempool-node.ts';
+import { connectMempoolNode, Subscription } from './mempool.ts';
 import { Metadata } from './metadata.ts';
 import { MetadataPublisher } from './metadata-stream.ts';
 import {
   countBalances,
   countMetadata,
   countWriters,
+  FollowProgress,
   pendingMetrics,
   Readiness,
   setSource,
 } from './metrics.ts';
 import { Operators } from './operators.ts';
-import { PendingMatches } from './pending.ts';
+import { PendingMatches, restoreFeed } from './pending.ts';
 import { PendingFeed } from './pending-feed.ts';
-import { restoreFeed } from './pending-restore.ts';
-import { patiently } from './prefetch.ts';
-import { FollowProgress } from './progress.ts';
 import { planRewind, refuseHalfRewound, rewind } from './rewind.ts';
 import { connectRpc } from './rpc.ts';
 import { ensureStreams, INGEST_BUCKET } from './streams.ts';

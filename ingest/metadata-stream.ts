@@ -15,7 +15,7 @@ import {
   METADATA_STREAM,
   type MetadataEvent,
   metadataSubject,
-} from './contract-metadata.ts';
+} from './contract.ts';
 import {
   decodeRange,
   LEDGER_STREAM,

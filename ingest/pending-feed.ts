@@ -16,7 +16,7 @@ import {
   readBlock,
 } from './blocks.ts';
 import type { Chain } from './chains.ts';
-import { feedMessageId } from './contract-feed.ts';
+import { feedMessageId } from './contract.ts';
 import {
   type CalledFill,
   type CalledMatch,

@@ -5,8 +5,13 @@
 
 import type { Nats } from '../infra/nats/connection.ts';
 import { ensureStream } from '../infra/nats/streams.ts';
-import { FEED_STREAM, FEED_SUBJECTS } from './contract-feed.ts';
-import { METADATA_AGE_MAX_MS, METADATA_STREAM, METADATA_SUBJECTS } from './contract-metadata.ts';
+import {
+  FEED_STREAM,
+  FEED_SUBJECTS,
+  METADATA_AGE_MAX_MS,
+  METADATA_STREAM,
+  METADATA_SUBJECTS,
+} from './contract.ts';
 import { LEDGER_MESSAGE_BYTES_MAX, LEDGER_STREAM, LEDGER_SUBJECTS } from './ledger.ts';
 
 /** How far back a feed position can be resumed. */

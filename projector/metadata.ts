@@ -11,11 +11,7 @@ import type { Reasons } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { durableBatches } from '../infra/nats/durable.ts';
 import { retry } from '../infra/retry.ts';
-import {
-  decodeObservation,
-  METADATA_STREAM,
-  type Observation,
-} from '../ingest/contract-metadata.ts';
+import { decodeObservation, METADATA_STREAM, type Observation } from '../ingest/contract.ts';
 import type { ProjectorMetrics } from './metrics.ts';
 import { type Deployment, reloadStatement } from './store.ts';
 

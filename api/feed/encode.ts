@@ -10,7 +10,7 @@ import type {
   FeedRestored,
   FeedTrader,
   FeedVoid,
-} from '../../ingest/contract-feed.ts';
+} from '../../ingest/contract.ts';
 import type { Cursor } from './cursor.ts';
 
 /** `tx` is the format of managed streams, the others are those of the order feed. */

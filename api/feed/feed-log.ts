@@ -16,7 +16,7 @@ import {
 import { firstMessageAtOrAfter, getMessage } from '../../infra/nats/read.ts';
 import { StreamRewoundError, type TailMessage, tailBatches } from '../../infra/nats/reader.ts';
 import { retry } from '../../infra/retry.ts';
-import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract-feed.ts';
+import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract.ts';
 import { type Cursor, cursorOf, NO_CURSOR } from './cursor.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
 import { type Facts, factsOf, factsOfSequel } from './filter.ts';

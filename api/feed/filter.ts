@@ -3,7 +3,7 @@
  * with OR; bounds on the taker's order are inclusive. Invariant: no amount becomes a float. Lists and
  * the facts they are compared with are in lower case.
  */
-import type { FeedMatch, FeedRestored, FeedVoid } from '../../ingest/contract-feed.ts';
+import type { FeedMatch, FeedRestored, FeedVoid } from '../../ingest/contract.ts';
 
 /** A rational, `numerator / denominator` with a denominator > 0. */
 export type Fraction = { readonly numerator: bigint; readonly denominator: bigint };

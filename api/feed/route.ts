@@ -9,7 +9,7 @@ import type { Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
-import { FEED_STREAM } from '../../ingest/contract-feed.ts';
+import { FEED_STREAM } from '../../ingest/contract.ts';
 import { callerOf } from '../auth/keys.ts';
 import { Problem, unavailable } from '../errors.ts';
 import type { SessionEnd } from '../sessions/record.ts';

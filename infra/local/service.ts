@@ -7,7 +7,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { hashKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
-import { METADATA_STREAM } from '../../ingest/contract-metadata.ts';
+import { METADATA_STREAM } from '../../ingest/contract.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { clickHouseUrlFault, connectClickHouse } from '../clickhouse.ts';
 import { ConfigError, type ServiceConfig } from '../config.ts';

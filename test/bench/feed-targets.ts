@@ -21,7 +21,7 @@ import {
   FEED_MATCH_SUBJECT,
   type FeedMatch,
   feedMessageId,
-} from '../../ingest/contract-feed.ts';
+} from '../../ingest/contract.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 import type { BareOrder } from './feed-bare.ts';

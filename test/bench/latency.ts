@@ -12,7 +12,7 @@ import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { SMALL_YOUNG_SPACE } from '../../infra/local/service.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { tailBatches } from '../../infra/nats/reader.ts';
-import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract-feed.ts';
+import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
 import { MATCH_ORDERS_SELECTOR } from '../../ingest/decode.ts';
 import { rpc, start, temporaryDirectory } from '../e2e/service.ts';
 import type { History } from './history.ts';

@@ -13,7 +13,7 @@ import {
   FEED_MATCH_SUBJECT,
   FEED_STREAM,
   feedMessageId,
-} from '../../ingest/contract-feed.ts';
+} from '../../ingest/contract.ts';
 import { start, startService, temporaryDirectory } from '../e2e/service.ts';
 import { CHROMIUM, MISSING, SWITCHES } from '../page/browser.ts';
 import { paced, timedMatch } from './feed-targets.ts';

@@ -16,7 +16,7 @@ import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
-import { encodeFeedEvent, FEED_MATCH_SUBJECT, feedMessageId } from '../../ingest/contract-feed.ts';
+import { encodeFeedEvent, FEED_MATCH_SUBJECT, feedMessageId } from '../../ingest/contract.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { address, naivelyPasses, randomMatch, seeded } from '../unit/feed-matches.ts';
 import { FeedListener, type Seen } from './feed-listener.ts';

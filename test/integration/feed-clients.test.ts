@@ -5,7 +5,7 @@ import { createEventSource } from 'eventsource-client';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashKey } from '../../api/auth/keys.ts';
 import { cursorOf } from '../../api/feed/cursor.ts';
-import { feedMessageId } from '../../ingest/contract-feed.ts';
+import { feedMessageId } from '../../ingest/contract.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 import { issueKey, startApi, startNats, temporaryDirectory } from './api-harness.ts';
 import { publish } from './feed-harness.ts';

@@ -3,7 +3,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { cursorOf } from '../../api/feed/cursor.ts';
-import { type FeedMatch, feedMessageId } from '../../ingest/contract-feed.ts';
+import { type FeedMatch, feedMessageId } from '../../ingest/contract.ts';
 import {
   market,
   match,

@@ -28,7 +28,7 @@ import {
   FEED_MATCH_SUBJECT,
   type FeedMatch,
   feedMessageId,
-} from '../../ingest/contract-feed.ts';
+} from '../../ingest/contract.ts';
 import { match } from '../unit/feed-matches.ts';
 
 export type Broker = {

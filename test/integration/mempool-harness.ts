@@ -20,18 +20,21 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import { factsOf, readBlock } from '../../ingest/blocks.ts';
 import { chainOf } from '../../ingest/chains.ts';
-import { FEED_STREAM } from '../../ingest/contract-feed.ts';
+import { FEED_STREAM } from '../../ingest/contract.ts';
 import { FeedWriter } from '../../ingest/feed.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
 import { LedgerWriter } from '../../ingest/ledger-writer.ts';
-import { type MempoolSetting, type MempoolSource, Subscription } from '../../ingest/mempool.ts';
-import { connectMempoolNode } from '../../ingest/mempool-node.ts';
+import {
+  connectMempoolNode,
+  type MempoolSetting,
+  type MempoolSource,
+  Subscription,
+} from '../../ingest/mempool.ts';
 import { Metadata } from '../../ingest/metadata.ts';
 import { pendingMetrics, setSource } from '../../ingest/metrics.ts';
 import { Operators } from '../../ingest/operators.ts';
-import { PendingMatches } from '../../ingest/pending.ts';
+import { PendingMatches, restoreFeed } from '../../ingest/pending.ts';
 import { PendingFeed } from '../../ingest/pending-feed.ts';
-import { restoreFeed } from '../../ingest/pending-restore.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
 

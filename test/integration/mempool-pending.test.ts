@@ -7,7 +7,7 @@ import {
   OPERATORS,
   STRANGER,
 } from '../../infra/local/devnet/contracts.ts';
-import type { FeedMatch } from '../../ingest/contract-feed.ts';
+import type { FeedMatch } from '../../ingest/contract.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 import { type Broker, startBroker } from './feed-harness.ts';

@@ -1,7 +1,7 @@
 /** FEED as a test reads it: every message in order, and waits for the one that is expected. */
 import type { Nats } from '../../infra/nats/connection.ts';
 import { type TailMessage, tail } from '../../infra/nats/reader.ts';
-import { decodeFeedEvent, FEED_STREAM, type FeedEvent } from '../../ingest/contract-feed.ts';
+import { decodeFeedEvent, FEED_STREAM, type FeedEvent } from '../../ingest/contract.ts';
 
 export type Told = { readonly id: string; readonly event: FeedEvent };
 

@@ -9,7 +9,7 @@ import {
   type FeedVoid,
   feedMessageId,
   feedSequelId,
-} from '../../ingest/contract-feed.ts';
+} from '../../ingest/contract.ts';
 import { address, fill, hash, market, match } from '../unit/feed-matches.ts';
 import {
   type Api,

@@ -4,7 +4,7 @@
  * published once. An hour is a second here: every interval is shortened alike.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import type { Listing, Profile } from '../../ingest/contract-metadata.ts';
+import type { Listing, Profile } from '../../ingest/contract.ts';
 import { connectGamma } from '../../ingest/gamma.ts';
 import { Metadata, type MetadataTimes } from '../../ingest/metadata.ts';
 import {

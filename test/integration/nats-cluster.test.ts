@@ -14,7 +14,7 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { lastMessage, readRange, storedSince } from '../../infra/nats/read.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { type Append, openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
-import { FEED_STREAM } from '../../ingest/contract-feed.ts';
+import { FEED_STREAM } from '../../ingest/contract.ts';
 import { LEDGER_STREAM } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { Cluster, leaderOf, NODES, type NodeName, replicated } from '../support/nats-cluster.ts';

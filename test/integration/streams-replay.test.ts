@@ -1,7 +1,7 @@
 // The filter of a managed stream changes while a listener is far behind and reads stored events.
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { FeedMatch } from '../../ingest/contract-feed.ts';
+import type { FeedMatch } from '../../ingest/contract.ts';
 import { address, fill, market, match } from '../unit/feed-matches.ts';
 import { Feeds, makeStream, publish } from './feed-harness.ts';
 import { Client } from './raw-client.ts';

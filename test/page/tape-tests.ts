@@ -11,7 +11,7 @@ import {
   type FeedMatch,
   feedMessageId,
   feedSequelId,
-} from '../../ingest/contract-feed.ts';
+} from '../../ingest/contract.ts';
 import { until } from '../e2e/service.ts';
 import { hash, match } from '../unit/feed-matches.ts';
 import { cents, money } from './figures.ts';

@@ -3,8 +3,17 @@
  * several fills a match, resolutions now and then, chain order. The same seed gives the same events.
  */
 import type { Nats } from '../../infra/nats/connection.ts';
-import type { Address, Fill, Hash, Match, Resolution } from '../../ingest/contract.ts';
-import type { Balance, Listing, MetadataEvent, Profile } from '../../ingest/contract-metadata.ts';
+import type {
+  Address,
+  Balance,
+  Fill,
+  Hash,
+  Listing,
+  Match,
+  MetadataEvent,
+  Profile,
+  Resolution,
+} from '../../ingest/contract.ts';
 import type { Block, BlockRange } from '../../ingest/ledger.ts';
 import { MetadataPublisher } from '../../ingest/metadata-stream.ts';
 

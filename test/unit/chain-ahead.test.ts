@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { NatsUnavailableError } from '../../infra/nats/connection.ts';
-import { ahead, RANGES_AHEAD, RangeSize } from '../../ingest/prefetch.ts';
+import { ahead, RANGES_AHEAD, RangeSize } from '../../ingest/block-range.ts';
 import { RpcError } from '../../ingest/rpc-pool.ts';
 
 const FEW = { logs: 0, transactions: 0 };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { Contradictions, FinalReorgError } from '../../ingest/fork.ts';
+import { Contradictions, FinalReorgError } from '../../ingest/final-blocks.ts';
 import type { BlockRef } from '../../ingest/ledger-writer.ts';
 import { hash } from './feed-matches.ts';
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { PARTITIONS, partitionOf, winningOutcome } from '../../ingest/contract.ts';
-import { feedMessageId } from '../../ingest/contract-feed.ts';
+import { feedMessageId, PARTITIONS, partitionOf, winningOutcome } from '../../ingest/contract.ts';
 
 describe('partitionOf', () => {
   test('is FNV-1a 32 of the text, the hash of the NATS server', () => {

@@ -2,7 +2,7 @@
  * Matches for the tests of the order feed: made from a number and a seeded generator, so that a
  * failure can be repeated from the seed that a test prints.
  */
-import type { FeedFill, FeedMatch } from '../../ingest/contract-feed.ts';
+import type { FeedFill, FeedMatch } from '../../ingest/contract.ts';
 
 const TAGS = ['sports', 'Crypto', '5M', 'politics', 'eSports'];
 const SERIES = ['', 'btc-hourly', 'NFL'];

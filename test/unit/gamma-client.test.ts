@@ -1,7 +1,6 @@
 /** The client of the metadata API against real HTTP with the habits and faults of the real service. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { connectGamma } from '../../ingest/gamma.ts';
-import { GammaError } from '../../ingest/gamma-http.ts';
+import { connectGamma, GammaError } from '../../ingest/gamma.ts';
 import {
   condition,
   derived,

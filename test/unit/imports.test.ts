@@ -11,7 +11,6 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   projector: [
     'ingest/contract.ts',
     'ingest/ledger.ts',
-    'ingest/contract-metadata.ts',
     'ingest/streams.ts',
     'infra/',
     'infra/nats/',
@@ -19,7 +18,6 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   api: [
     'ingest/contract.ts',
     'ingest/ledger.ts',
-    'ingest/contract-feed.ts',
     'ingest/streams.ts',
     'projector/contract.ts',
     'infra/',
@@ -32,7 +30,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'infra/',
     'infra/nats/',
     'api/auth/keys.ts',
-    'ingest/contract-metadata.ts',
+    'ingest/contract.ts',
     'sql/migrate.ts',
   ],
   'infra/local/devnet': ['infra/local/ports.ts', 'ingest/token-ids.ts'],

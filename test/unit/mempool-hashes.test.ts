@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { HashLookups } from '../../ingest/mempool-node.ts';
+import { HashLookups } from '../../ingest/mempool.ts';
 
 /** Lookups against a node whose answers the test resolves. */
 function setUp() {

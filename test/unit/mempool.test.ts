@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { firstSource, nextSource, refuses, shapeOf, subscriptionOf } from '../../ingest/mempool.ts';
-import { RpcRefusedError, SocketLostError } from '../../ingest/mempool-node.ts';
+import {
+  firstSource,
+  nextSource,
+  RpcRefusedError,
+  refuses,
+  SocketLostError,
+  shapeOf,
+  subscriptionOf,
+} from '../../ingest/mempool.ts';
 
 describe('nextSource', () => {
   test('goes from the best source to the worst in auto, and never leaves a configured one', () => {

@@ -7,8 +7,8 @@ import {
   type FeedRestored,
   type FeedVoid,
   feedMessageId,
-} from '../../ingest/contract-feed.ts';
-import type { Receipt } from '../../ingest/mempool-node.ts';
+} from '../../ingest/contract.ts';
+import type { Receipt } from '../../ingest/mempool.ts';
 import { pendingMetrics } from '../../ingest/metrics.ts';
 import { PENDING_MATCHES_MAX, PendingMatches } from '../../ingest/pending.ts';
 import { address, fill, hash, match } from './feed-matches.ts';
