@@ -31,7 +31,11 @@ const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
 
 /** The column of each sort order; RANKING breaks ties. */
 const SORT_COLUMNS = {
-  ...{ pnl: 'realised_pnl', roi: 'roi', win_rate: 'win_rate', market_count: 'markets_count' },
+  pnl: 'realised_pnl',
+  roi: 'roi',
+  win_rate: 'win_rate',
+  market_count: 'markets_count',
+  volume: 'volume',
 } as const;
 
 /** By PnL, volume, address, all ascending, as the boards are sorted on disk. */
@@ -48,7 +52,7 @@ const CURSOR_ENTRY = `(
     if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost) AS roi,
     100 * wins_count / markets_count AS win_rate
 )`;
-const SORTS = ['pnl', 'roi', 'win_rate', 'market_count'] as const;
+const SORTS = ['pnl', 'roi', 'win_rate', 'market_count', 'volume'] as const;
 
 const TAGS = [
   ...['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture'],
@@ -304,7 +308,7 @@ const DESCRIPTION =
 
 export const leaderboardV1 = endpoint({
   path: '/v1/analytics/leaderboard',
-  summary: 'Traders by PnL, ROI, win rate or markets',
+  summary: 'Traders by PnL, ROI, win rate or markets, or by volume',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({ traders: z.array(EntryV1), total_count: TOTAL }),
@@ -330,7 +334,7 @@ export const leaderboardV1 = endpoint({
 
 export const leaderboardV2 = endpoint({
   path: '/v2/analytics/leaderboard',
-  summary: 'Traders by PnL, ROI, win rate or markets, amounts as numbers',
+  summary: 'Traders by PnL, ROI, win rate or markets, or by volume; amounts as numbers',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: z.object({ traders: z.array(EntryV2), next_cursor: NEXT, total_count: TOTAL }),

@@ -21,6 +21,7 @@ export const SORTS = [
   { name: 'roi', title: 'ROI' },
   { name: 'win_rate', title: 'Win rate' },
   { name: 'market_count', title: 'Markets' },
+  { name: 'volume', title: 'Volume' },
 ] as const;
 
 export type NumberFilter = {

@@ -117,9 +117,6 @@ function Table(props: {
             {SORTS.map(({ name, title }) => (
               <SortHead key={name} name={name} title={title} />
             ))}
-            <th scope="col" class="figure">
-              Volume
-            </th>
             <th scope="col" class="figure wide-only">
               Last trade
             </th>

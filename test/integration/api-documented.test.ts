@@ -43,6 +43,9 @@ type Subject = {
   readonly whole: Asked;
 };
 
+const cursorOf = ({ next }: Asked) =>
+  new URL(next ?? '', 'http://localhost').searchParams.get('cursor') ?? '';
+
 const KNOWN: Query = { address: addressOf(3), id: '1005', id_or_slug: '1005' };
 const DAY = 86_400;
 
@@ -98,8 +101,7 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect(body.total_count).toBe(whole.list.length);
   },
   async cursor({ ask, whole }) {
-    const { next } = await ask({ limit: '2' });
-    const cursor = new URL(next ?? '', 'http://localhost').searchParams.get('cursor') ?? '';
+    const cursor = cursorOf(await ask({ limit: '2' }));
     expect((await ask({ cursor })).list).toEqual(whole.list.slice(2));
   },
   async order({ ask, whole }) {
@@ -119,11 +121,20 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
   },
   async sort_by({ ask, whole }) {
     expect((await ask({ sort_by: 'pnl' })).list).toEqual(whole.list);
-    const fields = { pnl: 'total_pnl', roi: 'roi', win_rate: 'win_rate' } as const;
-    for (const [value, field] of Object.entries({ ...fields, market_count: 'markets_count' })) {
+    const fields = {
+      pnl: 'total_pnl',
+      roi: 'roi',
+      win_rate: 'win_rate',
+      market_count: 'markets_count',
+      volume: 'total_volume',
+    } as const;
+    for (const [value, field] of Object.entries(fields)) {
       const { list } = await ask({ sort_by: value });
       const values = list.map((entry) => Number(entry[field]));
       expect(values).toEqual(values.toSorted((a, b) => b - a));
+      expect((await ask({ sort_by: value, order: 'asc' })).list).toEqual(list.toReversed());
+      const cursor = cursorOf(await ask({ sort_by: value, limit: '2' }));
+      expect((await ask({ sort_by: value, cursor })).list).toEqual(list.slice(2));
     }
   },
   async tag({ ask, whole }) {
