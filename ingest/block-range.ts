@@ -12,16 +12,8 @@ import { retry } from '../infra/retry.ts';
 import type { RawBlock } from './blocks.ts';
 import { covers, filled, mayContain } from './bloom.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
-import { type ChainLog, makersOfCall, TOPICS } from './decode.ts';
-import {
-  type BlockHead,
-  type Header,
-  type LogFilter,
-  type RangeLog,
-  type Rpc,
-  type Transaction,
-  WATCHED_TOPICS,
-} from './rpc.ts';
+import { type ChainLog, canLog, makersOfCall, TOPICS, WATCHED_TOPICS } from './decode.ts';
+import type { BlockHead, Header, LogFilter, RangeLog, Rpc, Transaction } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
 /** From so many transactions of one block on, the block with all of its bodies is the cheaper answer. */
@@ -209,13 +201,10 @@ function isComplete(
   const isSeen = (address: string, topic: Hex) =>
     logs.some((log) => log.address === address && log.topics[0] === topic);
   return addresses.every((address) =>
-    topics.every((topic) => !canLog(chain, address, topic) || isSeen(address, topic)),
+    topics.every(
+      (topic) => !canLog(address, topic, chain.conditionalTokens) || isSeen(address, topic),
+    ),
   );
-}
-
-/** Resolutions come from ConditionalTokens alone, which logs token transfers in most blocks. */
-function canLog(chain: Chain, address: string, topic: Hex): boolean {
-  return (topic === TOPICS.conditionResolution) === (address === chain.conditionalTokens);
 }
 
 /** True when fills of an exchange in a transaction are not closed by an OrdersMatched of it. */

@@ -17,6 +17,7 @@ import {
   type LoggedOperator,
   type LoggedResolution,
 } from './decode.ts';
+import type { Block } from './ledger.ts';
 import type { Metadata } from './metadata.ts';
 import type { BlockHead, Rpc, Transaction } from './rpc.ts';
 
@@ -107,6 +108,47 @@ export async function factsOf(raw: RawBlock, chain: Chain, metadata: Markets): P
     resolutions: decoded.resolutions,
     operators: decoded.operators,
     refused,
+  };
+}
+
+/** The facts of a block without events. */
+export function nothingIn(block: BlockHead): BlockFacts {
+  return { block, matches: [], resolutions: [], operators: [], refused: [] };
+}
+
+/** A block as it goes into LEDGER. */
+export function blockOf({ block, matches, resolutions, refused }: BlockFacts): Block {
+  const { number, hash, timestamp } = block;
+  const at = { blockNumber: number, blockTime: timestamp };
+  return {
+    number,
+    hash,
+    time: timestamp,
+    matches: matches.map(({ txHash, logIndex, exchange, conditionId, fills }) => ({
+      kind: 'match',
+      ...at,
+      txHash,
+      logIndex,
+      exchange,
+      conditionId,
+      fills: fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
+    })),
+    resolutions: resolutions.map(({ txHash, logIndex, conditionId, payouts }) => ({
+      kind: 'resolution',
+      ...at,
+      txHash,
+      logIndex,
+      conditionId,
+      payouts: [...payouts] as [bigint, bigint],
+    })),
+    refused: refused.map(({ txHash, logIndex, error, logs }) => ({
+      kind: 'refused',
+      reason: error.reason,
+      blockNumber: number,
+      txHash,
+      logIndex,
+      detail: JSON.stringify(logs),
+    })),
   };
 }
 

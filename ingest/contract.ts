@@ -89,6 +89,9 @@ export const Resolution = z.object({
 });
 export type Resolution = z.infer<typeof Resolution>;
 
+/** An event that belongs to a market. */
+export type LedgerEvent = Match | Resolution;
+
 /** A log or a call that could not be decoded: counted, kept raw, never folded. */
 export const Refused = z.object({
   kind: z.literal('refused'),

@@ -41,6 +41,16 @@ export const TOPICS = {
   ),
 } as const;
 
+/** The events of the exchanges and of ConditionalTokens that are read. FeeCharged adds nothing. */
+const EXCHANGE_TOPICS: readonly Hex[] = [
+  TOPICS.orderFilled,
+  TOPICS.ordersMatched,
+  TOPICS.newOperator,
+  TOPICS.removedOperator,
+];
+const CONDITIONAL_TOKENS_TOPICS: readonly Hex[] = [TOPICS.conditionResolution];
+export const WATCHED_TOPICS: readonly Hex[] = [...EXCHANGE_TOPICS, ...CONDITIONAL_TOKENS_TOPICS];
+
 /**
  * The arguments of `matchOrders`. The eleven fields of an order before its signature are raw words: the
  * order hash covers exactly these, and viem would compute a checksum for every address.
@@ -369,6 +379,12 @@ export type WatchedContracts = {
   readonly exchanges: ReadonlySet<string>;
   readonly conditionalTokens: string;
 };
+
+/** Whether the contract at a watched address emits the event. */
+export function canLog(address: string, topic: Hex, conditionalTokens: string): boolean {
+  const topics = address === conditionalTokens ? CONDITIONAL_TOKENS_TOPICS : EXCHANGE_TOPICS;
+  return topics.includes(topic);
+}
 
 /**
  * Decodes the logs of one block, in log order. A match is a run of OrderFilled logs of one exchange in

@@ -17,7 +17,7 @@ import {
   RangeSize,
   readRange,
 } from './block-range.ts';
-import { type BlockFacts, factsOf } from './blocks.ts';
+import { type BlockFacts, blockOf, factsOf, nothingIn } from './blocks.ts';
 import type { Chain } from './chains.ts';
 import { decodeLogs, TOPICS } from './decode.ts';
 import {
@@ -28,16 +28,10 @@ import {
   newestMessage,
   RangeEncoder,
 } from './ledger.ts';
-import {
-  type BlockRef,
-  blockOf,
-  type FinalBlock,
-  type LedgerWriter,
-  readEnd,
-} from './ledger-writer.ts';
+import { type BlockRef, type FinalBlock, type LedgerWriter, readEnd } from './ledger-writer.ts';
 import type { Metadata } from './metadata.ts';
 import type { FollowProgress } from './metrics.ts';
-import type { BlockHead, Header, RangeLog, Rpc } from './rpc.ts';
+import type { Header, RangeLog, Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
 /** Pause before the head is requested again; it grows from the first to the second while nothing is new. */
@@ -151,10 +145,6 @@ async function writeRanges(
   }
   settle(options, await ledger.flush());
   return newest;
-}
-
-function nothingIn(block: BlockHead): BlockFacts {
-  return { block, matches: [], resolutions: [], operators: [], refused: [] };
 }
 
 /** Takes note of blocks that are in LEDGER. */

@@ -6,11 +6,12 @@ import { randomUUID } from 'node:crypto';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
 import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
-import type { BlockFacts } from './blocks.ts';
+import { type BlockFacts, blockOf } from './blocks.ts';
 import type { Hash } from './contract.ts';
 import {
   type Block,
   type EncodedRange,
+  emptyBlock,
   LEDGER_STREAM,
   lastBlock,
   newestMessage,
@@ -100,47 +101,6 @@ async function firstBlock(nats: Nats): Promise<number | undefined> {
   return undefined;
 }
 
-/** A block as it goes into LEDGER. */
-export function blockOf({ block, matches, resolutions, refused }: BlockFacts): Block {
-  const { number, hash, timestamp } = block;
-  const at = { blockNumber: number, blockTime: timestamp };
-  return {
-    number,
-    hash,
-    time: timestamp,
-    matches: matches.map(({ txHash, logIndex, exchange, conditionId, fills }) => ({
-      kind: 'match',
-      ...at,
-      txHash,
-      logIndex,
-      exchange,
-      conditionId,
-      fills: fills.map((fill) => ({ ...fill, tokenId: fill.tokenId.toString() })),
-    })),
-    resolutions: resolutions.map(({ txHash, logIndex, conditionId, payouts }) => ({
-      kind: 'resolution',
-      ...at,
-      txHash,
-      logIndex,
-      conditionId,
-      payouts: [...payouts] as [bigint, bigint],
-    })),
-    refused: refused.map(({ txHash, logIndex, error, logs }) => ({
-      kind: 'refused',
-      reason: error.reason,
-      blockNumber: number,
-      txHash,
-      logIndex,
-      detail: JSON.stringify(logs),
-    })),
-  };
-}
-
-/** A block without events. */
-export function emptyBlock({ number, hash, timestamp }: BlockHead): Block {
-  return { number, hash, time: timestamp, matches: [], resolutions: [], refused: [] };
-}
-
 /** A final block; `facts` where it has events. */
 export type FinalBlock = { readonly head: BlockHead; readonly facts: BlockFacts | undefined };
 
@@ -210,7 +170,8 @@ export class LedgerWriter {
     const { encoder, blocks = [] } = this.#collected ?? {};
     const last = blocks.at(-1)?.head;
     if (encoder === undefined || last === undefined) return [];
-    await this.store(last.number, encoder.endWith(emptyBlock(last)));
+    const { number, hash, timestamp: time } = last;
+    await this.store(number, encoder.endWith(emptyBlock({ number, hash, time })));
     this.#collected = undefined;
     return blocks;
   }

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
 import { getMessage, readRange, storedSince } from '../infra/nats/read.ts';
 import type { TailMessage } from '../infra/nats/reader.ts';
-import { Hash, Index, Match, Refused, Resolution } from './contract.ts';
+import { Hash, Index, type LedgerEvent, Match, Refused, Resolution } from './contract.ts';
 
 export const LEDGER_STREAM = 'LEDGER';
 /** `ledger.block.<has matches>.<has resolutions>`, each 0 or 1. */
@@ -39,6 +39,11 @@ export type Block = {
   readonly resolutions: readonly Resolution[];
   readonly refused: readonly Refused[];
 };
+
+/** A block without events. */
+export function emptyBlock({ number, hash, time }: Pick<Block, 'number' | 'hash' | 'time'>): Block {
+  return { number, hash, time, matches: [], resolutions: [], refused: [] };
+}
 
 /**
  * One message. `blocks` of a range of final blocks holds those that contain something, and always `to`. Resolutions of
@@ -240,8 +245,8 @@ function blockOf({ number, hash, time, ...events }: StoredBlock): Block {
   };
 }
 
-/** Matches and resolutions of a block in log order. */
-export function eventsOf({ matches, resolutions }: Block): readonly (Match | Resolution)[] {
+/** The events of a block in log order. */
+export function eventsOf({ matches, resolutions }: Block): readonly LedgerEvent[] {
   if (resolutions.length === 0) return matches;
   return [...matches, ...resolutions].sort((a, b) => a.logIndex - b.logIndex);
 }

@@ -6,7 +6,7 @@
 import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToHex } from 'viem';
 import { z } from 'zod';
 import { covers, explains, parseBloom } from './bloom.ts';
-import { type ChainLog, TOPICS } from './decode.ts';
+import { type ChainLog, WATCHED_TOPICS } from './decode.ts';
 import { type PoolOptions, type RpcCall, RpcError, RpcPool } from './rpc-pool.ts';
 
 /** A safe integer above or equal to 0. */
@@ -99,15 +99,6 @@ export type Rpc = {
   /** Call this after contradictory answers: another endpoint is preferred for a while. */
   doubt(): void;
 };
-
-/** topic0 of every event that counts. */
-export const WATCHED_TOPICS: readonly Hex[] = [
-  TOPICS.orderFilled,
-  TOPICS.ordersMatched,
-  TOPICS.newOperator,
-  TOPICS.removedOperator,
-  TOPICS.conditionResolution,
-];
 
 /** A comma-separated list of endpoints of one chain. Sends no request before the first call. */
 export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {

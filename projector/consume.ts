@@ -136,7 +136,7 @@ function project(book: OpenPositions, owned: ReadonlySet<number>, range: BlockRa
       if (!owned.has(partitionOf(event.conditionId))) continue;
       // The first resolution stands, in the table as in the fold; one that is known is stored.
       if (event.kind === 'resolution' && !book.isResolved(event.conditionId)) facts.push(event);
-      const rows = event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event);
+      const rows = book.apply(event);
       if (rows.length > 0) events.push({ blockHash: block.hash, rows });
     }
   }

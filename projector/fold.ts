@@ -7,6 +7,7 @@ import { createHash } from 'node:crypto';
 import {
   type Fill,
   type Hash,
+  type LedgerEvent,
   type Match,
   partitionOf,
   type Resolution,
@@ -62,8 +63,13 @@ export class OpenPositions {
     return this.#markets.get(conditionId)?.payouts !== undefined;
   }
 
+  /** The booking rows of the next event; none for one that was applied before. */
+  apply(event: LedgerEvent): Booking[] {
+    return event.kind === 'match' ? this.#applyMatch(event) : this.#applyResolution(event);
+  }
+
   /** Rows of a match: one per fill, and settlements at once where the market is resolved already. */
-  applyMatch(match: Match): Booking[] {
+  #applyMatch(match: Match): Booking[] {
     const partition = partitionOf(match.conditionId);
     if (!this.#advance(partition, match)) return [];
     const market = this.#market(match.conditionId);
@@ -102,7 +108,7 @@ export class OpenPositions {
   }
 
   /** Settlement rows of all open positions of the market, by trader. */
-  applyResolution(resolution: Resolution): Booking[] {
+  #applyResolution(resolution: Resolution): Booking[] {
     const partition = partitionOf(resolution.conditionId);
     if (!this.#advance(partition, resolution)) return [];
     const market = this.#market(resolution.conditionId);

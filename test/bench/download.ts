@@ -9,7 +9,7 @@ import {
   EXCHANGE,
   NEG_RISK_EXCHANGE,
 } from '../../infra/local/devnet/contracts.ts';
-import { WATCHED_TOPICS } from '../../ingest/rpc.ts';
+import { WATCHED_TOPICS } from '../../ingest/decode.ts';
 
 const [url = '', first = '0', last = '0', concurrency = '16', mode = 'bytes'] =
   process.argv.slice(2);

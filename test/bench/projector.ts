@@ -5,7 +5,6 @@
  * run; its data is made once (test/bench/fills.ts). Parts: `-- throughput state sizes boards examples queries`.
  */
 import { connectClickHouse } from '../../infra/clickhouse.ts';
-import type { Match, Resolution } from '../../ingest/contract.ts';
 import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold.ts';
 import { partitionsOf } from '../../projector/lease.ts';
 import { Store } from '../../projector/store.ts';
@@ -44,16 +43,10 @@ function foldAlone(options: GeneratorOptions): number {
     const book = new OpenPositions();
     let rows = 0;
     const startedAt = performance.now();
-    for (const event of events) rows += rowsOf(book, event).length;
+    for (const event of events) rows += book.apply(event).length;
     rates.push(Math.round((rows / (performance.now() - startedAt)) * 1_000));
   }
   return median(rates);
-}
-
-type Folded = Match | Resolution;
-
-function rowsOf(book: OpenPositions, event: Folded) {
-  return event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event);
 }
 
 /** Rows a second of the inserts alone: some rows at a time are made beforehand. */
@@ -72,7 +65,7 @@ async function insertReadyMade(url: string, options: GeneratorOptions): Promise<
       rows += batches.reduce((sum, batch) => sum + batch.rows.length, 0);
     };
     for (const event of ledgerEvents({ ...options, matches })) {
-      booked.push({ blockHash: blockHash(event.blockNumber), rows: rowsOf(book, event) });
+      booked.push({ blockHash: blockHash(event.blockNumber), rows: book.apply(event) });
       if (booked.length === READY_EVENTS) await insert();
     }
     await insert();

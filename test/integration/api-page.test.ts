@@ -3,7 +3,7 @@ import { getAddress } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { pageOnce } from '../../api/page.ts';
 import type { Address, Hash, Match } from '../../ingest/contract.ts';
-import type { Block } from '../../ingest/ledger.ts';
+import { type Block, emptyBlock } from '../../ingest/ledger.ts';
 import { blockHash } from '../support/ledger-generator.ts';
 import { TestLedger } from '../support/publish-ledger.ts';
 import { addressOf } from './api-bookings.ts';
@@ -253,7 +253,7 @@ function blockOf(number: number, txHashes: readonly string[]): Block {
       ],
     }),
   );
-  return { number, hash: blockHash(number), time: 1, matches, resolutions: [], refused: [] };
+  return { ...emptyBlock({ number, hash: blockHash(number), time: 1 }), matches };
 }
 
 describe('GET /v2/status', () => {

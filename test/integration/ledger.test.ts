@@ -8,6 +8,7 @@ import { type Kv, openKv } from '../../infra/nats/kv.ts';
 import { removeMessages } from '../../infra/nats/streams.ts';
 import {
   type Block,
+  emptyBlock,
   encodeRange,
   LEDGER_STREAM,
   messageAt,
@@ -62,8 +63,7 @@ beforeEach(async () => {
 /** Earlier resolutions, then the blocks in messages of 1, 2, 3, 1, 2, 3 … of them. */
 async function fill(blocks: readonly Block[] = BLOCKS): Promise<void> {
   const writer = await LedgerWriter.open(nats);
-  const none = { matches: [], resolutions: [], refused: [] };
-  const old = { number: 0, hash: blockHash(0), time: 1, ...none };
+  const old = emptyBlock({ number: 0, hash: blockHash(0), time: 1 });
   await writer.store(
     0,
     encodeRange({ kind: 'earlier-resolutions', from: 0, to: 0, blocks: [old] }),

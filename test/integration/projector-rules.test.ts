@@ -6,7 +6,7 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { getMessage } from '../../infra/nats/read.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
-import { LEDGER_STREAM, newestMessage, VERSION_HEADER } from '../../ingest/ledger.ts';
+import { emptyBlock, LEDGER_STREAM, newestMessage, VERSION_HEADER } from '../../ingest/ledger.ts';
 import { LEASE_TTL_MS, leaseHolder, PAUSE_KEY, PROJECTORS_BUCKET } from '../../projector/lease.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
@@ -196,8 +196,8 @@ describe('the projector', () => {
   test('stops, not ready, where LEDGER holds another block than the one that is stored', async () => {
     await nats.jsm.streams.purge(LEDGER_STREAM);
     const ledger = await TestLedger.open(nats);
-    const events = { matches: [match(7)], resolutions: [], refused: [] };
-    await ledger.publish([{ number: 7, hash: hash(77), time: TIME + 7, ...events }]);
+    const block = emptyBlock({ number: 7, hash: hash(77), time: TIME + 7 });
+    await ledger.publish([{ ...block, matches: [match(7)] }]);
     ledger.close();
     const { projector, notReady } = await observed();
     try {

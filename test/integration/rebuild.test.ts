@@ -226,9 +226,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
 /** Sums of what the fold makes of events, in this process. */
 function expected(events: readonly (Match | Resolution)[]) {
   const book = new OpenPositions();
-  const rows = events.flatMap((event) =>
-    event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event),
-  );
+  const rows = events.flatMap((event) => book.apply(event));
   const pnl = rows.reduce((sum, row) => sum + row.realisedPnl, 0n);
   return { sums: { rows: rows.length, pnl, open: book.openPositions() } };
 }

@@ -14,7 +14,7 @@ import type {
   Profile,
   Resolution,
 } from '../../ingest/contract.ts';
-import type { Block, BlockRange } from '../../ingest/ledger.ts';
+import { type Block, type BlockRange, emptyBlock } from '../../ingest/ledger.ts';
 import { MetadataPublisher } from '../../ingest/metadata-stream.ts';
 
 export type GeneratorOptions = {
@@ -189,12 +189,9 @@ export function* blocksOf(events: Iterable<Match | Resolution>): Generator<Block
 function blockOf(events: readonly (Match | Resolution)[]): Block {
   const { blockNumber: number = 0, blockTime: time = 0 } = events[0] ?? {};
   return {
-    number,
-    hash: blockHash(number),
-    time,
+    ...emptyBlock({ number, hash: blockHash(number), time }),
     matches: events.filter((event) => event.kind === 'match'),
     resolutions: events.filter((event) => event.kind === 'resolution'),
-    refused: [],
   };
 }
 

@@ -2,10 +2,9 @@ import pino from 'pino';
 import type { Hex } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
-import { factsOf, ordersOf, type RawBlock } from '../../ingest/blocks.ts';
+import { blockOf, factsOf, ordersOf, type RawBlock } from '../../ingest/blocks.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import { decodeMatchCall } from '../../ingest/decode.ts';
-import { blockOf } from '../../ingest/ledger-writer.ts';
 import { TokenMap } from '../../ingest/token-ids.ts';
 import { atlas, EXCHANGE, POLYGON } from './fixtures.ts';
 

@@ -21,13 +21,9 @@ const events = fc
     }),
   ]);
 
-function apply(book: OpenPositions, event: Event): Booking[] {
-  return event.kind === 'match' ? book.applyMatch(event) : book.applyResolution(event);
-}
-
 function fold(list: readonly Event[]): Booking[] {
   const book = new OpenPositions();
-  return list.flatMap((event) => apply(book, event));
+  return list.flatMap((event) => book.apply(event));
 }
 
 describe('the fold of any LEDGER', () => {
@@ -43,7 +39,7 @@ describe('the fold of any LEDGER', () => {
           waiting = [];
         };
         for (const [i, event] of list.entries()) {
-          waiting.push({ blockHash: blockHash(event.blockNumber), rows: apply(book, event) });
+          waiting.push({ blockHash: blockHash(event.blockNumber), rows: book.apply(event) });
           if (cuts.includes(i % 11)) flush();
         }
         flush();
@@ -75,7 +71,7 @@ describe('the fold of any LEDGER', () => {
         const rows = fold(list);
         const stored = fold(list.slice(0, at));
         const book = restored(stored, list.slice(0, at));
-        const rest = list.slice(at).flatMap((event) => apply(book, event));
+        const rest = list.slice(at).flatMap((event) => book.apply(event));
         expect([...stored, ...rest]).toEqual(rows);
       }),
     );
@@ -199,7 +195,7 @@ describe('the fold against a model in fractions', () => {
       let payouts: readonly [bigint, bigint] = [0n, 0n];
       for (const event of list) {
         if (event.kind === 'resolution') payouts = event.payouts;
-        for (const row of apply(book, event)) {
+        for (const row of book.apply(event)) {
           const total = totals.get(row.trader) ?? { pnl: zero, folded: 0n, roundings: 0n };
           const held = model.get(row.trader) ?? { net: 0n, cost: zero, fees: zero };
           const step = modelStep(held, row, payouts);

@@ -45,7 +45,7 @@ const resolved = (blockNumber: number, payouts: [bigint, bigint] = [1n, 0n]): Re
 describe('OpenPositions', () => {
   test('books every fill of a match in log order, a trader on both sides included', () => {
     const book = new OpenPositions();
-    const rows = book.applyMatch(match(1, [{}, { side: 'SELL', usdc: 60n }]));
+    const rows = book.apply(match(1, [{}, { side: 'SELL', usdc: 60n }]));
     expect(
       rows.map(({ leg, positionShares, realisedPnl }) => [leg, positionShares, realisedPnl]),
     ).toEqual([
@@ -57,30 +57,30 @@ describe('OpenPositions', () => {
 
   test('drops an event that is not after the last one of its partition', () => {
     const book = new OpenPositions();
-    book.applyMatch(match(5, [{}]));
-    expect(book.applyMatch(match(5, [{}]))).toEqual([]);
-    expect(book.applyMatch(match(4, [{}]))).toEqual([]);
+    book.apply(match(5, [{}]));
+    expect(book.apply(match(5, [{}]))).toEqual([]);
+    expect(book.apply(match(4, [{}]))).toEqual([]);
     expect(book.droppedDuplicates).toBe(2);
-    expect(book.applyMatch(match(6, [{}]))).toHaveLength(1);
+    expect(book.apply(match(6, [{}]))).toHaveLength(1);
   });
 
   test('a resolution settles every open position once; a second one changes nothing', () => {
     const book = new OpenPositions();
-    book.applyMatch(match(1, [{}, { trader: trader(2), outcomeIndex: 1, usdc: 60n }]));
-    const rows = book.applyResolution(resolved(2));
+    book.apply(match(1, [{}, { trader: trader(2), outcomeIndex: 1, usdc: 60n }]));
+    const rows = book.apply(resolved(2));
     expect(rows.map((row) => [row.kind, row.trader, row.usdc, row.realisedPnl])).toEqual([
       ['settlement', trader(1), 100n, 59n],
       ['settlement', trader(2), 0n, -61n],
     ]);
     expect(book.openPositions()).toBe(0);
-    expect(book.applyResolution(resolved(3, [0n, 1n]))).toEqual([]);
+    expect(book.apply(resolved(3, [0n, 1n]))).toEqual([]);
     expect(book.droppedResolutions).toBe(1);
   });
 
   test('a fill after the resolution settles at once at the known payout', () => {
     const book = new OpenPositions();
-    book.applyResolution(resolved(1));
-    const rows = book.applyMatch(match(2, [{}]));
+    book.apply(resolved(1));
+    const rows = book.apply(match(2, [{}]));
     expect(rows.map((row) => [row.kind, row.leg, row.realisedPnl, row.positionShares])).toEqual([
       ['fill', 0, 0n, 100n],
       ['settlement', 1, 59n, 0n],
@@ -90,7 +90,7 @@ describe('OpenPositions', () => {
   test('goes on from a restored state as if it had never stopped', () => {
     const [first, second] = [match(1, [{}]), match(2, [{ side: 'SELL', usdc: 55n }])];
     const whole = new OpenPositions();
-    whole.applyMatch(first);
+    whole.apply(first);
     const restored = new OpenPositions();
     restored.restorePosition(CONDITION, trader(1), {
       outcome: 0,
@@ -99,15 +99,15 @@ describe('OpenPositions', () => {
       openFees: 1n,
     });
     restored.restoreLast(partitionOf(CONDITION), { blockNumber: 1, logIndex: 10 });
-    expect(restored.applyMatch(first)).toEqual([]);
-    expect(restored.applyMatch(second)).toEqual(whole.applyMatch(second));
+    expect(restored.apply(first)).toEqual([]);
+    expect(restored.apply(second)).toEqual(whole.apply(second));
   });
 });
 
 describe('batchesOf', () => {
   const booked = (block: number, blockTime: number, fills: number) => ({
     blockHash: blockHash(block),
-    rows: new OpenPositions().applyMatch(
+    rows: new OpenPositions().apply(
       match(
         block,
         Array.from({ length: fills }, () => ({})),

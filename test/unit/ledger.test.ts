@@ -8,6 +8,7 @@ import {
   type BlockRange,
   decodeRange,
   type EncodedRange,
+  emptyBlock,
   encodeRange,
   eventsOf,
   UnreadableLedgerError,
@@ -79,17 +80,7 @@ describe('a LEDGER message', () => {
         ...message,
         from: 1,
         to: 1,
-        blocks: [
-          {
-            number: 1,
-            hash: hash('1'),
-            time: 1,
-            matches: [],
-            resolutions: [],
-            refused: [],
-            ...one,
-          },
-        ],
+        blocks: [{ ...emptyBlock({ number: 1, hash: hash('1'), time: 1 }), ...one }],
       }).subject;
     const { matches, resolutions } = blocks.find((block) => block.resolutions.length > 0) as Block;
     expect(subjectOf({})).toBe('ledger.block.0.0');
