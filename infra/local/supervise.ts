@@ -25,6 +25,8 @@ export type ChildOptions = {
   /** Module, relative to the repository's root, and its arguments. */
   readonly module: string;
   readonly args: readonly string[];
+  /** Flags for Node itself; NODE_OPTIONS refuses some of V8's. */
+  readonly nodeFlags?: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   /** Directory of the child's log. */
   readonly logs: string;
@@ -89,10 +91,10 @@ export class Child {
   }
 
   #spawn(onFirst: (message: Message) => void): void {
-    const { module, args, env, onMessage, onSpawn, name } = this.#options;
+    const { module, args, nodeFlags = [], env, onMessage, onSpawn, name } = this.#options;
     const ended = Promise.withResolvers<string>();
     this.#ended = ended;
-    const child = spawn(process.execPath, [module, ...args], {
+    const child = spawn(process.execPath, [...nodeFlags, module, ...args], {
       cwd: join(import.meta.dirname, '../..'),
       env: { ...process.env, ...env },
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -13,7 +13,7 @@ import { createMetadata } from '../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { Bytes, connectClickHouse, createSelect, type Select } from '../../infra/clickhouse.ts';
-import { SMALL_YOUNG_SPACE } from '../../infra/local/service.ts';
+import { API_FLAGS } from '../../infra/local/service.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { start } from '../e2e/service.ts';
@@ -221,13 +221,13 @@ async function main(): Promise<void> {
       await data.parts.query(`SYSTEM STOP VIEW leaderboard_${frame}_mv`);
     }
     const keys = await issueKeys(data.parts.env.NATS_URL);
-    const api = start('api/main.ts', [], {
+    const env = {
       ...data.parts.env,
-      NODE_OPTIONS: SMALL_YOUNG_SPACE,
       HTTP_CONNECTIONS_PER_ADDRESS_MAX: '1000',
       // A log line a request would be read and parsed by the process that makes the load.
       LOG_LEVEL: 'warn',
-    });
+    };
+    const api = start('api/main.ts', [], env, API_FLAGS);
     const port = Number((await api.event('listening')).port);
     const headers = (i: number) => ({ 'X-Service-Key': keys[i % KEYS] ?? '' });
     const { fills } = data.filling;

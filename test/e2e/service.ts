@@ -34,8 +34,13 @@ export async function until<T>(probe: () => Promise<T | undefined>): Promise<T> 
 }
 
 /** A module of the project as a child that tells its state in JSON lines. */
-export function start(module: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
-  const child = spawn(process.execPath, [module, ...args], {
+export function start(
+  module: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  nodeFlags: readonly string[] = [],
+) {
+  const child = spawn(process.execPath, [...nodeFlags, module, ...args], {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
   });
