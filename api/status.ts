@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import type { Select } from '../infra/clickhouse.ts';
 import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
-import { lastMessage } from '../infra/nats/read.ts';
+import { lastMessage } from '../infra/nats/reader.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract.ts';
 import {
   decodeRange,

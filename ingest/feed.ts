@@ -5,8 +5,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
-import { firstMessageAtOrAfter, storedSince } from '../infra/nats/read.ts';
-import type { TailMessage } from '../infra/nats/reader.ts';
+import { firstMessageAtOrAfter, type StreamMessage, storedSince } from '../infra/nats/reader.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Hash } from './contract.ts';
 import {
@@ -67,7 +66,11 @@ export class FeedWriter {
    * Remembers the ids that the stream holds since a time, so that a restart shows nothing twice. Calls
    * `visit` with each message. Reads at most as many messages as it remembers ids.
    */
-  async restore(nats: Nats, sinceMs: number, visit: (message: TailMessage) => void): Promise<void> {
+  async restore(
+    nats: Nats,
+    sinceMs: number,
+    visit: (message: StreamMessage) => void,
+  ): Promise<void> {
     const first = await firstMessageAtOrAfter(nats, FEED_STREAM, sinceMs);
     if (first === undefined) return;
     const { lastSequence } = await streamState(nats, FEED_STREAM);

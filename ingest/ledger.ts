@@ -6,8 +6,7 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { z } from 'zod';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
-import { getMessage, readRange, storedSince } from '../infra/nats/read.ts';
-import type { TailMessage } from '../infra/nats/reader.ts';
+import { getMessage, readRange, storedSince, type StreamMessage } from '../infra/nats/reader.ts';
 import { Hash, Index, type LedgerEvent, Match, Refused, Resolution } from './contract.ts';
 
 export const LEDGER_STREAM = 'LEDGER';
@@ -259,7 +258,7 @@ export type LedgerMessage = {
   readonly range: BlockRange;
 };
 
-function ledgerMessage(message: TailMessage): LedgerMessage {
+function ledgerMessage(message: StreamMessage): LedgerMessage {
   const { sequence, timestampMs } = message;
   return { sequence, storedAtMs: timestampMs, range: decodeRange(message) };
 }
@@ -275,7 +274,7 @@ export async function messageUpTo(
   nats: Nats,
   sequence: number,
 ): Promise<LedgerMessage | undefined> {
-  let found: TailMessage | undefined;
+  let found: StreamMessage | undefined;
   let low = 1;
   for (let high = sequence; low <= high; ) {
     // The first guess is right unless messages were deleted there.
@@ -322,7 +321,7 @@ function isAfter(range: BlockRange, block: number): boolean {
 }
 
 /** The first message at or after a sequence. */
-async function firstFrom(nats: Nats, sequence: number): Promise<TailMessage | undefined> {
+async function firstFrom(nats: Nats, sequence: number): Promise<StreamMessage | undefined> {
   const message = await getMessage(nats, LEDGER_STREAM, sequence);
   if (message !== undefined) return message;
   const [next] = await readRange(nats, LEDGER_STREAM, sequence, 1);

@@ -5,8 +5,7 @@
  */
 import type { Logger } from 'pino';
 import { answered, type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
-import { lastMessage, readRange } from '../infra/nats/read.ts';
-import type { TailMessage } from '../infra/nats/reader.ts';
+import { lastMessage, readRange, type StreamMessage } from '../infra/nats/reader.ts';
 import { retry } from '../infra/retry.ts';
 import type { Resolution } from './contract.ts';
 import {
@@ -106,7 +105,7 @@ export async function restoreMetadata(
       from,
       count,
     }: { stream: string; subject: string; from: number; count: number },
-    eventsOf: (message: TailMessage) => readonly (MetadataEvent | Resolution)[],
+    eventsOf: (message: StreamMessage) => readonly (MetadataEvent | Resolution)[],
   ) => {
     for (let next = from; ; ) {
       const messages = await readRange(nats, stream, next, count, subject);

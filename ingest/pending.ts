@@ -13,8 +13,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Nats } from '../infra/nats/connection.ts';
-import { readRange } from '../infra/nats/read.ts';
-import type { TailMessage } from '../infra/nats/reader.ts';
+import { readRange, type StreamMessage } from '../infra/nats/reader.ts';
 import type { LocatedMatch } from './blocks.ts';
 import {
   decodeFeedEvent,
@@ -511,7 +510,7 @@ async function finalSince(
 }
 
 /** Undefined if the message is not a FEED event. */
-function decoded(message: TailMessage): FeedEvent | undefined {
+function decoded(message: StreamMessage): FeedEvent | undefined {
   try {
     return decodeFeedEvent(message.data);
   } catch (error) {

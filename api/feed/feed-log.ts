@@ -11,10 +11,14 @@ import {
   NatsUnavailableError,
   StreamMissingError,
   streamState,
-  streamStateBeyond,
 } from '../../infra/nats/connection.ts';
-import { firstMessageAtOrAfter, getMessage } from '../../infra/nats/read.ts';
-import { StreamRewoundError, type TailMessage, tailBatches } from '../../infra/nats/reader.ts';
+import {
+  firstMessageAtOrAfter,
+  getMessage,
+  type StreamMessage,
+  StreamRewoundError,
+  tailBatches,
+} from '../../infra/nats/reader.ts';
 import { retry } from '../../infra/retry.ts';
 import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract.ts';
 import { type Cursor, cursorOf, NO_CURSOR } from './cursor.ts';
@@ -248,7 +252,7 @@ export class FeedLog {
   }
 
   /** False if a message is not of the stream that was followed. */
-  async #takeAll(batch: readonly TailMessage[]): Promise<boolean> {
+  async #takeAll(batch: readonly StreamMessage[]): Promise<boolean> {
     let endsAt = performance.now() + SLICE_MS_MAX;
     let bytes = 0;
     for (const message of batch) {
@@ -273,7 +277,7 @@ export class FeedLog {
     await delay(Math.min(busyMs * REST_PER_WORK, REST_MS_MAX), undefined, { ref: false });
   }
 
-  #take(message: TailMessage): void {
+  #take(message: StreamMessage): void {
     const event = new FeedEvent(message);
     const last = this.#head;
     this.#ring.push(event);
@@ -299,7 +303,7 @@ export class FeedLog {
   /** Whether the stream holds, or has removed, the very message that is the head. */
   async #continues(head: Head): Promise<boolean> {
     const { nats, stream } = this.#options;
-    const { lastSequence } = await streamStateBeyond(nats, stream, head.sequence);
+    const { lastSequence } = await streamState(nats, stream, head.sequence);
     if (lastSequence < head.sequence) return false;
     if (head.cursor === NO_CURSOR) return true;
     const message = await getMessage(nats, stream, head.sequence);
@@ -355,7 +359,7 @@ export class FeedEvent implements Offered {
   #readable: Readable | 'unreadable' | undefined;
   readonly #others: { json?: Buffer; tx?: Buffer } = {};
 
-  constructor(message: TailMessage) {
+  constructor(message: StreamMessage) {
     this.sequence = message.sequence;
     this.cursor = cursorOf(message.sequence, message.messageId);
     this.storedAtMs = message.timestampMs;

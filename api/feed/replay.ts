@@ -6,7 +6,7 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats/connection.ts';
-import { getMessage, readRange } from '../../infra/nats/read.ts';
+import { getMessage, readRange } from '../../infra/nats/reader.ts';
 import { attainable, type Cursor, cursorOf, NO_CURSOR, sequenceOf } from './cursor.ts';
 import type { Format } from './encode.ts';
 import { type FeedLog, type Offered, readEvent } from './feed-log.ts';

@@ -3,7 +3,7 @@
  * id, so that two processes that notice the loss of a third one write one record.
  */
 import { answered, type Nats } from '../../infra/nats/connection.ts';
-import { readRange } from '../../infra/nats/read.ts';
+import { readRange } from '../../infra/nats/reader.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { ClosedRecord } from './record.ts';
 

@@ -107,6 +107,8 @@ const PING_INTERVAL_MS = 2_000;
 const PINGS_OUT_MAX = 2;
 const CONNECT_MS_MAX = 10_000;
 const REPORT_EVERY_MS = 10_000;
+/** The server's default limit, for streams without their own. */
+const MESSAGE_BYTES_MAX = 1_048_576;
 
 /**
  * Connects, and reconnects for as long as the connection is not closed.
@@ -168,50 +170,47 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
   };
 }
 
-/** The range of sequences that a stream holds; firstSequence is lastSequence + 1 when empty. */
-export async function streamState(
-  nats: Nats,
-  stream: string,
-): Promise<{ firstSequence: number; lastSequence: number; messages: number }> {
-  const { state } = await answered(nats, stream, () => nats.jsm.streams.info(stream));
-  return stateOf(state);
-}
-
-function stateOf(state: { first_seq: number; last_seq: number; messages: number }) {
-  return {
-    // A stream that never held a message reports 0 and 0; a purged one last + 1 and last.
-    firstSequence: Math.max(state.first_seq, 1),
-    lastSequence: state.last_seq,
-    messages: state.messages,
-  };
-}
+/** The range of sequences that a stream holds. */
+export type StreamState = {
+  /** lastSequence + 1 when the stream is empty. */
+  readonly firstSequence: number;
+  readonly lastSequence: number;
+  readonly messages: number;
+  /** Size of the largest message that the stream accepts. */
+  readonly messageBytesMax: number;
+};
 
 /** Longer than a new leader takes to read its log, or a deposed one to notice. */
 const DOUBT_MS = 15_000;
 const doubts = new WeakMap<Nats, Map<string, number>>();
 
 /**
- * Like streamState, for a caller that knows the stream to have held `sequence`. In a cluster, a leader
- * that was just cut off or just elected may briefly report an earlier end. Such an end is believed only
- * after it was reported for DOUBT_MS; until then this throws NatsUnavailableError.
+ * The state of a stream that is known to have held the sequence `known`. In a cluster, a leader that was
+ * just cut off or just elected may briefly report an earlier end. Such an end is believed only after it
+ * was reported for DOUBT_MS; until then this throws NatsUnavailableError.
  */
-export async function streamStateBeyond(
-  nats: Nats,
-  stream: string,
-  sequence: number,
-): Promise<{ firstSequence: number; lastSequence: number; messages: number }> {
-  const { config, state } = await answered(nats, stream, () => nats.jsm.streams.info(stream));
+export async function streamState(nats: Nats, stream: string, known = 0): Promise<StreamState> {
+  const info = await answered(nats, stream, () => nats.jsm.streams.info(stream));
+  const { config, state: reported } = info;
+  const state = {
+    // A stream that never held a message reports 0 and 0; a purged one last + 1 and last.
+    firstSequence: Math.max(reported.first_seq, 1),
+    lastSequence: reported.last_seq,
+    messages: reported.messages,
+    messageBytesMax: config.max_msg_size > 0 ? config.max_msg_size : MESSAGE_BYTES_MAX,
+  };
+  if (known === 0) return state;
   const since = doubts.get(nats) ?? new Map<string, number>();
-  if (state.last_seq >= sequence || config.num_replicas === 1) {
+  if (state.lastSequence >= known || config.num_replicas === 1) {
     since.delete(stream);
-    return stateOf(state);
+    return state;
   }
   const now = performance.now();
   const doubtedAt = since.get(stream) ?? now;
   doubts.set(nats, since.set(stream, doubtedAt));
-  if (now - doubtedAt >= DOUBT_MS) return stateOf(state);
+  if (now - doubtedAt >= DOUBT_MS) return state;
   throw new NatsUnavailableError(
-    `${stream} seems to end at ${state.last_seq}, before ${sequence}: retrying`,
+    `${stream} seems to end at ${state.lastSequence}, before ${known}: retrying`,
   );
 }
 

@@ -1,27 +1,28 @@
-// Reads a stream through a durable consumer: the server remembers what was acknowledged and delivers
-// the rest again. For one reader at a time; for work that may be repeated. The library's consumer is
-// used as it is: unlike its ordered consumer it recovers from a server's restart by itself.
+/**
+ * Reads a stream through a durable consumer: the server remembers what was acknowledged and delivers the
+ * rest again. For one reader at a time, and for work that may be repeated.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
 import {
   AckPolicy,
   type ConsumerInfo,
   DeliverPolicy,
+  JetStreamApiCodes,
   JetStreamApiError,
   type JsMsg,
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
 import { answered, type Nats, NatsUnavailableError, streamState } from './connection.ts';
+import { fetched } from './reader.ts';
 
 const BATCH_MESSAGES_MAX = 5_000;
-/** How long the first message of a batch waits for others. */
-const GATHER_MS = 250;
-const HEARTBEAT_MS = 1_000;
-/** What was delivered and not acknowledged for so long is delivered again. */
+/** How long a batch waits to be full; the library's minimum. */
+const GATHER_MS = 1_000;
+/** Messages that were delivered but not acknowledged are delivered again after this time. */
 const ACK_WAIT_MS = 30_000;
-/** The server forgets a consumer that nobody used for so long; the next one starts at the beginning. */
+/** The server forgets an unused consumer after this time; the next one starts at the beginning. */
 const INACTIVE_MS_MAX = 14 * 24 * 3_600_000;
 const RETRY_MS = 250;
-const CONSUMER_NOT_FOUND = 10_014;
 
 export type DurableBatch = {
   readonly messages: readonly { readonly sequence: number; readonly data: Uint8Array }[];
@@ -43,7 +44,7 @@ export type DurableOptions = {
 /**
  * Yields what is not acknowledged yet, from the oldest message on, and then each new message. The first
  * batch is empty and says what is acknowledged. A reader takes over at once from a predecessor that
- * died. An absent server is waited for.
+ * died. Waits for an absent server.
  */
 export async function* durableBatches(
   nats: Nats,
@@ -52,7 +53,15 @@ export async function* durableBatches(
   while (!signal.aborted) {
     try {
       yield await takeOver(nats, stream, name);
-      yield* batches(nats, stream, name, signal);
+      const consumer = await answered(nats, stream, () => nats.js.consumers.get(stream, name));
+      while (!signal.aborted) {
+        const messages: JsMsg[] = [];
+        for await (const some of fetched(nats, consumer, BATCH_MESSAGES_MAX, GATHER_MS, signal)) {
+          messages.push(...some);
+        }
+        const last = messages.at(-1);
+        if (last !== undefined && !signal.aborted) yield batchOf(messages, last);
+      }
     } catch (error) {
       if (!(error instanceof NatsUnavailableError)) throw error;
     }
@@ -60,65 +69,11 @@ export async function* durableBatches(
   }
 }
 
-async function* batches(
-  nats: Nats,
-  stream: string,
-  name: string,
-  signal: AbortSignal,
-): AsyncGenerator<DurableBatch> {
-  const consumer = await answered(nats, stream, () => nats.js.consumers.get(stream, name));
-  // Bounded by the consumer's max_ack_pending.
-  const waiting: JsMsg[] = [];
-  let isOver = false;
-  let wake: () => void = () => undefined;
-  const messages = await answered(nats, stream, () =>
-    consumer.consume({
-      max_messages: BATCH_MESSAGES_MAX,
-      idle_heartbeat: HEARTBEAT_MS,
-      callback: (message) => {
-        waiting.push(message);
-        wake();
-      },
-    }),
-  );
-  const stop = () => {
-    isOver = true;
-    messages.stop();
-    wake();
-  };
-  signal.addEventListener('abort', stop);
-  void messages.closed().then(stop);
-  void (async () => {
-    // The consumer is gone: a rebuilt server, or somebody deleted it.
-    for await (const { type } of messages.status()) {
-      if (type === 'consumer_not_found' || type === 'consumer_deleted') stop();
-    }
-  })();
-  try {
-    while (!isOver && !signal.aborted) {
-      if (waiting.length === 0) {
-        await new Promise<void>((resolve) => {
-          wake = resolve;
-        });
-        continue;
-      }
-      if (waiting.length < BATCH_MESSAGES_MAX / 2) {
-        await delay(GATHER_MS, undefined, { signal }).catch(() => undefined);
-      }
-      if (signal.aborted) return;
-      yield batchOf(waiting.splice(0, BATCH_MESSAGES_MAX));
-    }
-  } finally {
-    signal.removeEventListener('abort', stop);
-    stop();
-  }
-}
-
-function batchOf(messages: readonly JsMsg[]): DurableBatch {
+function batchOf(messages: readonly JsMsg[], last: JsMsg): DurableBatch {
   return {
     messages: messages.map(({ seq, data }) => ({ sequence: seq, data })),
-    reached: messages.at(-1)?.seq ?? 0,
-    pending: messages.at(-1)?.info.pending ?? 0,
+    reached: last.seq,
+    pending: last.info.pending,
     acknowledge() {
       for (const message of messages) message.ack();
     },
@@ -126,8 +81,8 @@ function batchOf(messages: readonly JsMsg[]): DurableBatch {
 }
 
 /**
- * Makes the consumer start right after what was acknowledged: what a predecessor had received would
- * otherwise be delivered only after ACK_WAIT_MS. After a stream lost its end it starts anew.
+ * Makes the consumer start right after the acknowledged messages: those that a predecessor had received
+ * would otherwise be delivered only after ACK_WAIT_MS. Starts anew after a stream lost its end.
  */
 async function takeOver(nats: Nats, stream: string, name: string): Promise<DurableBatch> {
   const { lastSequence } = await streamState(nats, stream);
@@ -159,7 +114,9 @@ async function infoOf(nats: Nats, stream: string, name: string): Promise<Consume
   try {
     return await nats.jsm.consumers.info(stream, name);
   } catch (error) {
-    if (error instanceof JetStreamApiError && error.code === CONSUMER_NOT_FOUND) return undefined;
+    if (error instanceof JetStreamApiError && error.code === JetStreamApiCodes.ConsumerNotFound) {
+      return undefined;
+    }
     throw error;
   }
 }

@@ -7,8 +7,7 @@
 import { DiscardPolicy, JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import { answered, type Nats, streamState } from './connection.ts';
-import { lastPerSubject } from './read.ts';
-import { type TailMessage, tail } from './reader.ts';
+import { lastPerSubject, type StreamMessage, tail } from './reader.ts';
 import { ensureStream } from './streams.ts';
 
 export type KvOptions = {
@@ -154,7 +153,10 @@ async function* watch(
   }
 }
 
-function toEvent(message: TailMessage, prefix: string): Exclude<KvEvent, { type: 'initialised' }> {
+function toEvent(
+  message: StreamMessage,
+  prefix: string,
+): Exclude<KvEvent, { type: 'initialised' }> {
   const key = message.subject.slice(prefix.length);
   const revision = message.sequence;
   // DEL or PURGE; a put has no such header.

@@ -1,25 +1,34 @@
 /**
- * Follows a stream from a sequence, through every restart of the server: messages come in stream order,
- * each once, and none is skipped that the stream still held.
+ * Reads a stream: finite reads (one message, a range) and tails, which follow a stream through every
+ * restart of the server. Messages come in stream order, each once, and none is skipped that the stream
+ * still held.
  *
- * Reading uses the library's ordered consumer, in sessions: a session that may have been lost is replaced
- * by a new one after the last delivered message. Memory is bounded: at most about BUFFER_MESSAGES_MAX
- * messages or BUFFER_BYTES_MAX bytes wait for a slow reader, and WINDOW messages are in flight.
+ * Both use a consumer without acknowledgements that lives in the memory of one server. The library's
+ * ordered consumer stalls for up to 45 s after a restart of the server, because it requests messages
+ * without resetting its count of pending ones
+ * (https://github.com/nats-io/nats-architecture-and-design/issues/162). So `deliveries` uses plain fetches,
+ * checks the delivery sequence itself, and throws at the first sign of trouble; its callers then open a
+ * new consumer after the last delivered message.
  */
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import {
+  AckPolicy,
   type Consumer,
+  type ConsumerConfig,
   DeliverPolicy,
   type JsMsg,
-  type OrderedConsumerOptions,
+  type MsgRequest,
+  type SeqMsgRequest,
+  type StoredMsg,
 } from '@nats-io/jetstream';
-import { answered, type Nats, NatsUnavailableError, streamStateBeyond } from './connection.ts';
+import { nanos } from '@nats-io/transport-node';
+import { answered, type Nats, NatsUnavailableError, streamState } from './connection.ts';
 
 /** Header with the id that a StreamWriter gives each message. */
 export const ID_HEADER = 'Fillstream-Id';
 
-/** A stored message. `data` is a view of a network buffer: copy what is kept for long. */
-export class TailMessage {
+/** A message of a stream. `data` is a view of a network buffer: copy what is kept for long. */
+export class StreamMessage {
   /** Position in the stream, from 1. */
   readonly sequence: number;
   readonly subject: string;
@@ -51,6 +60,11 @@ export class TailMessage {
   }
 }
 
+type Start =
+  | { readonly sequence: number }
+  | { readonly timeMs: number }
+  | { readonly lastPerSubject: true };
+
 export type TailOptions = {
   readonly stream: string;
   /** First sequence to deliver, at least 1. Beyond the end, the tail waits. */
@@ -59,7 +73,7 @@ export type TailOptions = {
   readonly filterSubject?: string;
   /** Ends the iteration, without an error. */
   readonly signal: AbortSignal;
-  /** Called each time a lost session is replaced; for logs and metrics. */
+  /** Called each time a lost consumer is replaced; for logs and metrics. */
   readonly onRestart?: (restart: { readonly next: number; readonly reason: string }) => void;
 };
 
@@ -78,17 +92,24 @@ export class StreamRewoundError extends Error {
   }
 }
 
-const WINDOW = 1_024;
-const BUFFER_MESSAGES_MAX = 8_192;
-const BUFFER_BYTES_MAX = 64 * 1_048_576;
-const RETRY_MS = 100;
-// The client library reports a lost consumer after two silent intervals.
-export const HEARTBEAT_MS = 500;
-// The server removes a consumer that nobody reads: the backstop when `close` cannot reach it.
+const FETCH_MESSAGES_MAX = 1_024;
+/** Bounds the memory of a tail: it never requests more messages than fit, however large they are. */
+const FETCH_BYTES_MAX = 64 * 1_048_576;
+const FETCH_MS_MAX = 5_000;
+/** The library gives up a fetch after two silent intervals. */
+const HEARTBEAT_MS = 500;
+/** The server removes a consumer that nobody reads; only needed when deleting it fails. */
 const INACTIVE_MS_MAX = 30_000;
+const RETRY_MS = 100;
+const READ_RESTARTS_MAX = 3;
+const RANGE_MESSAGES_MAX = 65_536;
+const STORED_MESSAGES = 256;
+const LAG_POLL_MS = 20;
+/** A replica that was away may need longer; callers then retry. */
+const LAG_MS_MAX = 5_000;
 
 /** Messages one by one; tailBatches costs less per message. */
-export async function* tail(nats: Nats, options: TailOptions): AsyncGenerator<TailMessage> {
+export async function* tail(nats: Nats, options: TailOptions): AsyncGenerator<StreamMessage> {
   for await (const batch of tailBatches(nats, options)) yield* batch;
 }
 
@@ -101,217 +122,340 @@ export async function* tail(nats: Nats, options: TailOptions): AsyncGenerator<Ta
  */
 export async function* tailBatches(
   nats: Nats,
-  options: TailOptions,
-): AsyncGenerator<readonly TailMessage[]> {
-  const follower = new Follower(nats, options);
-  try {
-    for (;;) {
-      const batch = await follower.take();
-      if (batch === undefined) return;
-      yield batch;
-    }
-  } finally {
-    follower.close();
-  }
-}
-
-class Follower {
-  readonly #nats: Nats;
-  readonly #options: TailOptions;
-  readonly #removeListener: () => void;
-  #next: number;
-  #delivered = 0;
-  #session: Session | undefined;
-  /** Why there is no session; undefined while there is one. */
-  #lost: string | undefined = 'start';
-  #buffer: TailMessage[] = [];
-  #bufferBytes = 0;
-  #wake: () => void = () => undefined;
-
-  constructor(nats: Nats, options: TailOptions) {
-    if (!Number.isSafeInteger(options.fromSequence) || options.fromSequence < 1) {
-      throw new RangeError(`fromSequence must be an integer from 1, not ${options.fromSequence}`);
-    }
-    this.#nats = nats;
-    this.#options = options;
-    this.#next = options.fromSequence;
-    this.#removeListener = nats.onStatus((status) => {
-      if (status.type === 'reconnect') this.#wake();
-    });
-    options.signal.addEventListener('abort', this.#onAbort);
-  }
-
-  /** The messages that arrived since the last call; waits for one. Undefined after an abort. */
-  async take(): Promise<readonly TailMessage[] | undefined> {
-    for (;;) {
-      if (this.#options.signal.aborted) return undefined;
-      if (this.#buffer.length > 0) {
-        const batch = this.#buffer;
-        this.#buffer = [];
-        this.#bufferBytes = 0;
-        return batch;
-      }
-      if (this.#lost !== undefined && this.#nats.connected) await this.#open(this.#lost);
-      else await this.#awake();
-    }
-  }
-
-  close(): void {
-    this.#removeListener();
-    this.#options.signal.removeEventListener('abort', this.#onAbort);
-    this.#session?.close();
-  }
-
-  readonly #onAbort = (): void => this.#wake();
-
-  #awake(): Promise<void> {
-    return new Promise((resolve) => {
-      this.#wake = resolve;
-    });
-  }
-
-  #lose(reason: string): void {
-    this.#session?.close();
-    this.#session = undefined;
-    this.#lost = reason;
-    this.#wake();
-  }
-
-  async #open(reason: string): Promise<void> {
-    const { stream, filterSubject, onRestart } = this.#options;
+  { stream, fromSequence, filterSubject, signal, onRestart }: TailOptions,
+): AsyncGenerator<readonly StreamMessage[]> {
+  assertSequence(fromSequence);
+  let delivered = 0;
+  let next = fromSequence;
+  let lost: string | undefined;
+  while (!signal.aborted) {
     try {
-      const state = await streamStateBeyond(this.#nats, stream, this.#delivered);
-      if (state.lastSequence < this.#delivered) {
-        throw new StreamRewoundError(stream, this.#delivered, state.lastSequence);
+      const { lastSequence, messageBytesMax } = await streamState(nats, stream, delivered);
+      if (lastSequence < delivered) throw new StreamRewoundError(stream, delivered, lastSequence);
+      if (lost !== undefined) onRestart?.({ next, reason: lost });
+      lost = undefined;
+      const start = { sequence: next };
+      const fetchMessages = Math.max(1, Math.floor(FETCH_BYTES_MAX / messageBytesMax));
+      const options = { stream, start, filterSubject, fetchMessages, signal };
+      for await (const batch of deliveries(nats, options)) {
+        if (signal.aborted) return;
+        // The server clamps a start beyond the end to the end.
+        const messages = batch.filter(({ sequence }) => sequence >= next);
+        delivered = messages.at(-1)?.sequence ?? delivered;
+        next = Math.max(next, delivered + 1);
+        if (messages.length > 0) yield messages;
       }
-      if (reason !== 'start' && reason !== FULL) onRestart?.({ next: this.#next, reason });
-      this.#lost = undefined;
-      const session = await openSession(this.#nats, {
-        stream,
-        start: { sequence: this.#next },
-        ...(filterSubject === undefined ? {} : { filterSubject }),
-        onMessage: (message) => this.#receive(message),
-        onLost: (why) => this.#lose(why),
-      });
-      this.#session = session;
-      // Lost before it was known here.
-      if (this.#lost !== undefined) this.#lose(this.#lost);
     } catch (error) {
       if (!(error instanceof NatsUnavailableError)) throw error;
-      this.#lost = reason;
-      await delay(RETRY_MS, undefined, { signal: this.#options.signal }).catch(() => undefined);
+      if (error instanceof ConsumerLostError) lost = error.message;
     }
-  }
-
-  #receive(message: TailMessage): void {
-    // The server clamps a start beyond the end to the end: drop older messages.
-    if (message.sequence < this.#next) return;
-    this.#next = message.sequence + 1;
-    this.#delivered = message.sequence;
-    this.#buffer.push(message);
-    this.#bufferBytes += message.data.length;
-    if (this.#buffer.length === 1) this.#wake();
-    // A consumer cannot be paused. The reader that empties the buffer opens the next session.
-    if (this.#buffer.length >= BUFFER_MESSAGES_MAX || this.#bufferBytes >= BUFFER_BYTES_MAX) {
-      this.#lose(FULL);
-    }
+    await delay(RETRY_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 
-const FULL = 'full';
+/*
+ * Finite reads. `undefined` and lists that end early mean that the stream's leader holds nothing more; a
+ * replica that lags behind is not believed (docs/decisions/0009). They throw StreamMissingError, and
+ * NatsUnavailableError for an absent server.
+ */
 
-type Session = {
-  close(): void;
-};
+/** The message at a sequence; undefined when it was removed or does not exist yet. */
+export async function getMessage(
+  nats: Nats,
+  stream: string,
+  sequence: number,
+): Promise<StreamMessage | undefined> {
+  assertSequence(sequence);
+  const request = { seq: sequence };
+  // Any replica may answer a direct get. A message that it returns is right; its absence is not.
+  return (await direct(nats, stream, request)) ?? (await ofLeader(nats, stream, request));
+}
 
-type SessionOptions = ConsumerOptions & {
-  readonly onMessage: (message: TailMessage) => void;
-  /** Called once, with a reason for logs; no message comes after it. */
-  readonly onLost: (reason: string) => void;
-};
+/** The newest message of a subject (wildcards allowed); undefined when there is none. */
+export async function lastMessage(
+  nats: Nats,
+  stream: string,
+  subject: string,
+): Promise<StreamMessage | undefined> {
+  return ofLeader(nats, stream, { last_by_subj: subject });
+}
 
-/** Notices of a consumer that need no action. */
-export const HARMLESS: ReadonlySet<string> = new Set(['heartbeat', 'next', 'debug', 'discard']);
+/** The first message stored at or after a time (milliseconds since 1970); undefined if none. */
+export async function firstMessageAtOrAfter(
+  nats: Nats,
+  stream: string,
+  timeMs: number,
+): Promise<StreamMessage | undefined> {
+  const [first] = await read(nats, { stream, start: { timeMs }, count: 1 });
+  return first;
+}
 
 /**
- * Reads a stream in order without a gap until it is closed or lost. A session never repairs itself:
- * the library's ordered consumer would, but after a restart of the server or missed heartbeats it requests messages
- * without resetting its count of pending ones and stalls for up to 45 s. So the first sign of trouble
- * ends the session, and its owner opens a new one where it stopped. See
- * https://github.com/nats-io/nats-architecture-and-design/issues/162
- *
- * Throws StreamMissingError and NatsUnavailableError.
+ * Up to `count` messages (at most 65,536) from sequence `from` on, as far as the stream holds them. The list
+ * starts later where retention removed the beginning, and is empty beyond the end. `filterSubject` is one
+ * subject, wildcards allowed.
  */
-async function openSession(nats: Nats, options: SessionOptions): Promise<Session> {
-  const { onMessage, onLost } = options;
-  const consumer = await openConsumer(nats, options);
-  let over = false;
-  const messages = await consumer.consume({
-    max_messages: WINDOW,
-    idle_heartbeat: HEARTBEAT_MS,
-    callback: (message) => {
-      if (!over) onMessage(fromDelivered(message));
-    },
-  });
-
-  function close(): void {
-    if (over) return;
-    over = true;
-    removeListener();
-    messages.stop();
-    if (nats.connected) consumer.delete().catch(() => undefined);
+export async function readRange(
+  nats: Nats,
+  stream: string,
+  from: number,
+  count: number,
+  filterSubject?: string,
+): Promise<StreamMessage[]> {
+  assertSequence(from);
+  if (!Number.isSafeInteger(count) || count < 0 || count > RANGE_MESSAGES_MAX) {
+    throw new RangeError(`count must be from 0 to ${RANGE_MESSAGES_MAX}, not ${count}`);
   }
-  function lose(reason: string): void {
-    if (over) return;
-    close();
-    onLost(reason);
-  }
-  // The consumer lives in the server's memory: a server that comes back may not know it.
-  const removeListener = nats.onStatus(({ type }) => {
-    if (type === 'disconnect' || type === 'close') lose(type);
-  });
-  void messages.closed().then((error) => lose(error?.message ?? 'closed'));
-  void (async () => {
-    for await (const { type } of messages.status()) if (!HARMLESS.has(type)) lose(type);
-  })();
-  return { close };
+  if (count === 0) return [];
+  return read(nats, { stream, start: { sequence: from }, count, filterSubject });
 }
 
-export type ConsumerOptions = {
+/** Everything from a start to the end of the stream at the time the reader gets there. */
+export async function* storedSince(
+  nats: Nats,
+  stream: string,
+  start: Start,
+): AsyncGenerator<StreamMessage> {
+  let next = start;
+  for (;;) {
+    const messages = await read(nats, { stream, start: next, count: STORED_MESSAGES });
+    yield* messages;
+    const last = messages.at(-1);
+    if (last === undefined || messages.length < STORED_MESSAGES) return;
+    next = { sequence: last.sequence + 1 };
+  }
+}
+
+/** The newest message of each subject, in stream order. */
+export async function lastPerSubject(
+  nats: Nats,
+  stream: string,
+  filterSubject: string,
+): Promise<StreamMessage[]> {
+  const count = Number.POSITIVE_INFINITY;
+  return read(nats, { stream, start: { lastPerSubject: true }, filterSubject, count });
+}
+
+type Source = {
   readonly stream: string;
   readonly start: Start;
-  readonly filterSubject?: string;
+  readonly filterSubject?: string | undefined;
 };
 
-export type Start =
-  | { readonly sequence: number }
-  | { readonly timeMs: number }
-  | { readonly lastPerSubject: true };
+type Read = Source & { readonly count: number };
 
-/** Throws StreamMissingError and NatsUnavailableError. */
-export async function openConsumer(
-  nats: Nats,
-  { stream, start, filterSubject }: ConsumerOptions,
-): Promise<Consumer> {
-  return answered(nats, stream, () =>
-    nats.js.consumers.get(stream, {
-      ...startOptions(start),
-      ...(filterSubject === undefined ? {} : { filter_subjects: filterSubject }),
-      inactive_threshold: INACTIVE_MS_MAX,
-    }),
-  );
+/**
+ * Up to `count` messages; fewer only where the stream has no more. Consumers read from any replica, so a
+ * short list is compared with the leader's newest message.
+ */
+async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
+  const { stream, start, filterSubject = '>' } = options;
+  const from = 'sequence' in start ? start.sequence : 1;
+  const deadline = performance.now() + LAG_MS_MAX;
+  let newest: StreamMessage | undefined;
+  for (;;) {
+    // The server clamps a start beyond the end to the end.
+    const messages = (await readOnce(nats, options)).filter(({ sequence }) => sequence >= from);
+    if (messages.length === options.count) return messages;
+    newest ??= await lastMessage(nats, stream, filterSubject);
+    if (newest === undefined || !isBeyond(newest, messages, start)) return messages;
+    if (performance.now() > deadline) {
+      throw new NatsUnavailableError(`a replica of ${stream} lacks what its leader has`);
+    }
+    await delay(LAG_POLL_MS);
+  }
 }
 
-function startOptions(start: Start): Partial<OrderedConsumerOptions> {
-  if ('sequence' in start) return { opt_start_seq: start.sequence };
-  if ('timeMs' in start) return { opt_start_time: new Date(start.timeMs).toISOString() };
+/** Whether `newest` is missing from what was read from `start`. */
+function isBeyond(newest: StreamMessage, messages: StreamMessage[], start: Start): boolean {
+  const last = messages.at(-1);
+  if (last !== undefined) return newest.sequence > last.sequence;
+  if ('sequence' in start) return newest.sequence >= start.sequence;
+  return !('timeMs' in start) || newest.timestampMs >= start.timeMs;
+}
+
+/** Reads again from the start after a lost consumer, a few times. */
+async function readOnce(nats: Nats, options: Read): Promise<StreamMessage[]> {
+  for (let restarts = 0; ; restarts += 1) {
+    const messages: StreamMessage[] = [];
+    try {
+      for await (const batch of deliveries(nats, options)) messages.push(...batch);
+      return messages;
+    } catch (error) {
+      if (!(error instanceof ConsumerLostError) || !nats.connected) throw error;
+      if (restarts === READ_RESTARTS_MAX) throw error;
+    }
+  }
+}
+
+/** The consumer may be gone, together with messages that were under way. */
+class ConsumerLostError extends NatsUnavailableError {}
+
+type Deliveries = Source & {
+  /** Ends after so many messages, or all that the stream held at the start. Endless by default. */
+  readonly count?: number;
+  /** Messages in flight, at most FETCH_MESSAGES_MAX, the default. */
+  readonly fetchMessages?: number;
+  /** Ends the iteration, without an error. */
+  readonly signal?: AbortSignal;
+};
+
+/**
+ * What one consumer delivers, in order and without a gap. Throws ConsumerLostError, StreamMissingError and
+ * NatsUnavailableError.
+ */
+async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<StreamMessage[]> {
+  const { stream, count, signal } = options;
+  const fetchMessages = Math.min(options.fetchMessages ?? FETCH_MESSAGES_MAX, FETCH_MESSAGES_MAX);
+  const config = consumerConfig(options);
+  const info = await answered(nats, stream, () => nats.jsm.consumers.add(stream, config));
+  const consumer = nats.js.consumers.getConsumerFromInfo(info);
+  // Never wait for a message beyond what the stream held at the start.
+  const wanted = count === undefined ? count : Math.min(count, info.num_pending);
+  let delivered = 0;
+  try {
+    while (wanted === undefined || delivered < wanted) {
+      const before = delivered;
+      const most = Math.min(fetchMessages, wanted === undefined ? fetchMessages : wanted - before);
+      for await (const batch of fetched(nats, consumer, most, FETCH_MS_MAX, signal)) {
+        for (const { info } of batch) {
+          delivered += 1;
+          if (info.deliverySequence !== delivered)
+            throw new ConsumerLostError('a message is missing');
+        }
+        yield batch.map(fromDelivered);
+      }
+      if (signal?.aborted === true) return;
+      if (wanted !== undefined && delivered === before) {
+        throw new ConsumerLostError(`messages of ${stream} were removed meanwhile`);
+      }
+    }
+  } finally {
+    if (nats.connected) consumer.delete().catch(() => undefined);
+  }
+}
+
+/**
+ * One fetch, in batches of what arrived since the last one. Ends when `messages` or `waitMs` are reached, or
+ * the signal aborts. Throws ConsumerLostError when the connection breaks or the server falls silent.
+ */
+export async function* fetched(
+  nats: Nats,
+  consumer: Consumer,
+  messages: number,
+  waitMs: number,
+  signal?: AbortSignal,
+): AsyncGenerator<JsMsg[]> {
+  if (!nats.connected) throw new ConsumerLostError('not connected');
+  const fetch = await consumer.fetch({
+    max_messages: messages,
+    expires: waitMs,
+    idle_heartbeat: HEARTBEAT_MS,
+  });
+  // The consumer lives in the server's memory: a server that comes back may not know it.
+  const removeListener = nats.onStatus(({ type }) => {
+    if (type === 'disconnect' || type === 'close') fetch.stop(new ConsumerLostError(type));
+  });
+  const abort = () => fetch.stop();
+  signal?.addEventListener('abort', abort);
+  const waiting: JsMsg[] = [];
+  let arrived = Promise.withResolvers<void>();
+  let isOver = false;
+  const received = (async () => {
+    for await (const message of fetch) {
+      waiting.push(message);
+      arrived.resolve();
+    }
+    isOver = true;
+  })();
+  try {
+    while (!isOver || waiting.length > 0) {
+      await Promise.race([arrived.promise, received]);
+      // What came in the same packet joins the batch.
+      await setImmediate();
+      arrived = Promise.withResolvers();
+      if (waiting.length > 0) yield waiting.splice(0);
+    }
+    await received;
+  } catch (error) {
+    throw new ConsumerLostError(error instanceof Error ? error.message : String(error), {
+      cause: error,
+    });
+  } finally {
+    removeListener();
+    signal?.removeEventListener('abort', abort);
+    fetch.stop();
+  }
+}
+
+function consumerConfig({ start, filterSubject }: Source): Partial<ConsumerConfig> {
+  return {
+    ...startOptions(start),
+    ...(filterSubject === undefined ? {} : { filter_subject: filterSubject }),
+    ack_policy: AckPolicy.None,
+    max_deliver: 1,
+    mem_storage: true,
+    num_replicas: 1,
+    inactive_threshold: nanos(INACTIVE_MS_MAX),
+  };
+}
+
+function startOptions(start: Start): Partial<ConsumerConfig> {
+  if ('sequence' in start) {
+    return { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: start.sequence };
+  }
+  if ('timeMs' in start) {
+    const time = new Date(start.timeMs).toISOString();
+    return { deliver_policy: DeliverPolicy.StartTime, opt_start_time: time };
+  }
   return { deliver_policy: DeliverPolicy.LastPerSubject };
 }
 
-export function fromDelivered({ subject, data, headers, info }: JsMsg): TailMessage {
+function fromDelivered({ subject, data, headers, info }: JsMsg): StreamMessage {
   const timestampMs = Math.floor(info.timestampNanos / 1_000_000);
-  return new TailMessage(
+  return new StreamMessage(
     { sequence: info.streamSequence, subject, data, timestampMs },
     (name) => headers?.get(name) ?? '',
   );
+}
+
+async function ofLeader(
+  nats: Nats,
+  stream: string,
+  request: MsgRequest,
+): Promise<StreamMessage | undefined> {
+  return fromStored(
+    await answered(nats, stream, () => nats.jsm.streams.getMessage(stream, request)),
+  );
+}
+
+async function direct(
+  nats: Nats,
+  stream: string,
+  request: SeqMsgRequest,
+): Promise<StreamMessage | undefined> {
+  try {
+    return fromStored(
+      await answered(nats, stream, () => nats.jsm.direct.getMessage(stream, request)),
+    );
+  } catch (error) {
+    // Nobody answers for a stream that does not exist or has no direct gets; the leader knows.
+    if (error instanceof NatsUnavailableError && nats.connected) return undefined;
+    throw error;
+  }
+}
+
+function fromStored(message: StoredMsg | null): StreamMessage | undefined {
+  if (message === null) return undefined;
+  const { seq: sequence, subject, data, timestamp, header } = message;
+  return new StreamMessage(
+    { sequence, subject, data, timestampMs: Date.parse(timestamp) },
+    (name) => header?.get(name) ?? '',
+  );
+}
+
+function assertSequence(sequence: number): void {
+  if (!Number.isSafeInteger(sequence) || sequence < 1) {
+    throw new RangeError(`a sequence is an integer from 1, not ${sequence}`);
+  }
 }

@@ -12,9 +12,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { headers } from '@nats-io/transport-node';
 import { LRUCache } from 'lru-cache';
-import { answered, type Nats, NatsUnavailableError, streamStateBeyond } from './connection.ts';
-import { getMessage } from './read.ts';
-import { ID_HEADER, StreamRewoundError, type TailMessage } from './reader.ts';
+import { answered, type Nats, NatsUnavailableError, streamState } from './connection.ts';
+import { getMessage, ID_HEADER, type StreamMessage, StreamRewoundError } from './reader.ts';
 
 export type WriterOptions = {
   readonly stream: string;
@@ -22,7 +21,7 @@ export type WriterOptions = {
    * Called with every message that another writer stored, in stream order, before anything is stored
    * after it. An error that it throws stops this writer.
    */
-  readonly onForeign?: (message: TailMessage) => void;
+  readonly onForeign?: (message: StreamMessage) => void;
 };
 
 export type Append = {
@@ -74,7 +73,7 @@ const FOREIGN_IDS_MAX = 10_000;
  * Throws StreamMissingError and NatsUnavailableError.
  */
 export async function openWriter(nats: Nats, options: WriterOptions): Promise<StreamWriter> {
-  const { lastSequence } = await streamStateBeyond(nats, options.stream, 0);
+  const { lastSequence } = await streamState(nats, options.stream, 0);
   return new StreamWriter(nats, options, lastSequence);
 }
 
@@ -220,7 +219,7 @@ export class StreamWriter {
   async #catchUp(entry: Entry): Promise<boolean> {
     const { stream, onForeign } = this.#options;
     try {
-      const { lastSequence } = await streamStateBeyond(this.#nats, stream, this.#last);
+      const { lastSequence } = await streamState(this.#nats, stream, this.#last);
       if (lastSequence < this.#last) throw new StreamRewoundError(stream, this.#last, lastSequence);
       while (this.#last < lastSequence) {
         const message = await getMessage(this.#nats, stream, this.#last + 1);

@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { cursorOf } from '../../api/feed/cursor.ts';
 import { streamState } from '../../infra/nats/connection.ts';
-import { getMessage } from '../../infra/nats/read.ts';
+import { getMessage } from '../../infra/nats/reader.ts';
 import { cpuSeconds, get, residentMiB, type startFillstream, timedMatch } from './feed-targets.ts';
 import { readable } from './report.ts';
 

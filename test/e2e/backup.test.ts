@@ -9,7 +9,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cursorOf } from '../../api/feed/cursor.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
-import { storedSince } from '../../infra/nats/read.ts';
+import { storedSince } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
 import { eventsOf, storedMessages } from '../../ingest/ledger.ts';
 import { FeedClient } from './feed-client.ts';

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats } from '../../infra/nats/connection.ts';
-import { storedSince } from '../../infra/nats/read.ts';
+import { storedSince } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM, feedMessageId } from '../../ingest/contract.ts';
 import { storedMessages } from '../../ingest/ledger.ts';
 import { random } from '../support/ledger-generator.ts';

@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
-import { storedSince } from '../../infra/nats/read.ts';
+import { storedSince } from '../../infra/nats/reader.ts';
 import type { Match } from '../../ingest/contract.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
 import { type Block, eventsOf, lastBlock, storedMessages } from '../../ingest/ledger.ts';

@@ -7,7 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { type Nats, streamState } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { storedSince } from '../../infra/nats/read.ts';
+import { storedSince } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, FEED_STREAM } from '../../ingest/contract.ts';
 import type { Service } from '../e2e/service.ts';
 import { naivelyPasses } from '../unit/feed-matches.ts';

@@ -1,6 +1,6 @@
 /** FEED as a test reads it: every message in order, and waits for the one that is expected. */
 import type { Nats } from '../../infra/nats/connection.ts';
-import { type TailMessage, tail } from '../../infra/nats/reader.ts';
+import { type StreamMessage, tail } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, FEED_STREAM, type FeedEvent } from '../../ingest/contract.ts';
 
 export type Told = { readonly id: string; readonly event: FeedEvent };
@@ -47,7 +47,7 @@ export class FeedReader {
     await this.#running;
   }
 
-  async #read(messages: AsyncIterable<TailMessage>): Promise<void> {
+  async #read(messages: AsyncIterable<StreamMessage>): Promise<void> {
     for await (const { messageId, data } of messages) {
       this.told.push({ id: messageId, event: decodeFeedEvent(data) });
       this.#wake();

@@ -11,7 +11,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { NatsServerMissingError } from '../../infra/local/nats-server-binary.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { lastMessage, readRange, storedSince } from '../../infra/nats/read.ts';
+import { lastMessage, readRange, storedSince } from '../../infra/nats/reader.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { type Append, openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';

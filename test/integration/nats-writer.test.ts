@@ -7,8 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
-import { storedSince } from '../../infra/nats/read.ts';
-import { StreamRewoundError, type TailMessage } from '../../infra/nats/reader.ts';
+import { type StreamMessage, StreamRewoundError, storedSince } from '../../infra/nats/reader.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { AppendRejectedError, openWriter, WriterClosedError } from '../../infra/nats/writer.ts';
 
@@ -39,8 +38,8 @@ const open = (onForeign?: (id: string) => void) =>
 
 const named = (id: string) => ({ id, subject: 'log.x', data: id });
 
-async function stored(): Promise<TailMessage[]> {
-  const messages: TailMessage[] = [];
+async function stored(): Promise<StreamMessage[]> {
+  const messages: StreamMessage[] = [];
   for await (const message of storedSince(nats, STREAM, { sequence: 1 })) messages.push(message);
   return messages;
 }

@@ -24,8 +24,9 @@ import {
   getMessage,
   lastMessage,
   readRange,
-} from '../../infra/nats/read.ts';
-import { tail, tailBatches } from '../../infra/nats/reader.ts';
+  tail,
+  tailBatches,
+} from '../../infra/nats/reader.ts';
 import { ensureStream, StreamConfigError } from '../../infra/nats/streams.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 
@@ -176,7 +177,7 @@ describe('durableBatches', () => {
 describe('finite reads', () => {
   test('of an empty stream find nothing', async () => {
     await ensureStream(nats, { name: 'empty', subjects: ['empty.>'] });
-    expect(await streamState(nats, 'empty')).toEqual({
+    expect(await streamState(nats, 'empty')).toMatchObject({
       firstSequence: 1,
       lastSequence: 0,
       messages: 0,

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { getMessage } from '../../infra/nats/read.ts';
+import { getMessage } from '../../infra/nats/reader.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
 import { emptyBlock, LEDGER_STREAM, newestMessage, VERSION_HEADER } from '../../ingest/ledger.ts';
