@@ -1,8 +1,7 @@
 /**
- * The JetStream streams that ingest writes, created by whichever process comes first.
- * Sizes: a match is about 2 KB in FEED and 1 KB in LEDGER; Polygon has about 10 a second.
+ * The JetStream streams that ingest writes. Whichever process starts first creates them. Polygon has about 10
+ * matches a second; a match takes about 2 KB in FEED and 100 bytes in LEDGER.
  */
-
 import type { Nats } from '../infra/nats/connection.ts';
 import { ensureStream } from '../infra/nats/streams.ts';
 import {
@@ -14,15 +13,15 @@ import {
 } from './contract.ts';
 import { LEDGER_MESSAGE_BYTES_MAX, LEDGER_STREAM, LEDGER_SUBJECTS } from './ledger.ts';
 
-/** How far back a feed position can be resumed. */
+/** How far back a cursor of the feed can resume. */
 const FEED_AGE_MAX_MS = 72 * 3_600_000;
 
-/** What ingest must remember beside the streams: operators, the first block of the feed. */
+/** Bucket for the state of ingest: operators, the first block of the feed. */
 export const INGEST_BUCKET = 'ingest';
 
 /**
- * Creates LEDGER (kept for ever), FEED (72 hours) and METADATA (30 days), or checks that they are as
- * asked for.
+ * Creates LEDGER (kept for ever), FEED (72 hours) and METADATA (30 days), or updates their configuration.
+ * Throws as `ensureStream` does.
  */
 export async function ensureStreams(nats: Nats, replicas: number): Promise<void> {
   await ensureStream(nats, {

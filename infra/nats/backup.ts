@@ -4,6 +4,7 @@
  * chunks as the server sent them, `.json` the stream's configuration and state.
  */
 import { open, readFile, writeFile } from 'node:fs/promises';
+import { JetStreamApiCodes } from '@nats-io/jetstream';
 import { createInbox } from '@nats-io/transport-node';
 import { z } from 'zod';
 import { type Nats, StreamMissingError } from './connection.ts';
@@ -23,8 +24,6 @@ const Restored = z.object({ error: ApiError.optional() });
 export class StreamCopyError extends Error {
   override readonly name = 'StreamCopyError';
 }
-
-const STREAM_NOT_FOUND = 10_059;
 
 /** Names of all streams, including buckets. */
 export async function streamNames(nats: Nats): Promise<string[]> {
@@ -46,7 +45,7 @@ export async function saveStream(nats: Nats, stream: string, path: string): Prom
   );
   const { error, ...described } = Snapshot.parse(answer.json());
   if (error !== undefined) {
-    if (error.err_code === STREAM_NOT_FOUND) throw new StreamMissingError(stream);
+    if (error.err_code === JetStreamApiCodes.StreamNotFound) throw new StreamMissingError(stream);
     throw new StreamCopyError(`${stream} was not saved: ${error.description}`);
   }
   await writeFile(`${path}.json`, JSON.stringify(Described.parse(described), null, 2));

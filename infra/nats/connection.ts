@@ -8,18 +8,22 @@ import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { checkServerIdentity, type PeerCertificate } from 'node:tls';
 import {
+  JetStreamApiCodes,
   JetStreamApiError,
   type JetStreamClient,
   type JetStreamManager,
   jetstream,
 } from '@nats-io/jetstream';
 import {
+  type Authenticator,
   connect,
   credsAuthenticator,
   errors,
   type NatsConnection,
   type NodeConnectionOptions,
   type Status,
+  tokenAuthenticator,
+  usernamePasswordAuthenticator,
 } from '@nats-io/transport-node';
 import type { NatsConfig } from '../config.ts';
 
@@ -46,12 +50,7 @@ export type NatsOptions = {
   readonly url: string;
   /** Shown in the server's connection list. */
   readonly name: string;
-  readonly user?: string;
-  readonly password?: string;
-  /** Used instead of user and password. */
-  readonly token?: string;
-  /** Path of a credentials file (JWT and seed) written by `nsc`. */
-  readonly credentialsFile?: string;
+  readonly authenticator?: Authenticator;
   /** `{}` requires TLS with the system's root certificates. */
   readonly tls?: NodeConnectionOptions['tls'];
   readonly onStatus?: NatsStatusListener;
@@ -61,24 +60,29 @@ export type NatsOptions = {
   readonly onWait?: (error: NatsUnavailableError) => void;
 };
 
-/** Connection options from a process's configuration. */
+/** Connection options from a process's configuration. Throws when the credentials file cannot be read. */
 export function natsOptions(config: NatsConfig): Omit<NatsOptions, 'name'> {
-  const { NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS } = config;
   const { NATS_TLS_CA: caFile, NATS_TLS_CERT: certFile, NATS_TLS_KEY: keyFile } = config;
   const tls = {
     ...(caFile === undefined ? {} : { caFile }),
     ...(certFile === undefined ? {} : { certFile }),
     ...(keyFile === undefined ? {} : { keyFile }),
   };
+  const authenticator = authenticatorOf(config);
   return {
     url: config.NATS_URL,
-    ...(NATS_USER === undefined ? {} : { user: NATS_USER }),
-    ...(NATS_PASSWORD === undefined ? {} : { password: NATS_PASSWORD }),
-    ...(NATS_TOKEN === undefined ? {} : { token: NATS_TOKEN }),
-    ...(NATS_CREDS === undefined ? {} : { credentialsFile: NATS_CREDS }),
+    ...(authenticator === undefined ? {} : { authenticator }),
     // A tls:// URL requires TLS with the system's root certificates.
     ...(Object.keys(tls).length > 0 || config.NATS_URL.startsWith('tls:') ? { tls } : {}),
   };
+}
+
+function authenticatorOf(config: NatsConfig): Authenticator | undefined {
+  const { NATS_USER, NATS_PASSWORD, NATS_TOKEN, NATS_CREDS } = config;
+  if (NATS_CREDS !== undefined) return credsAuthenticator(readFileSync(NATS_CREDS));
+  if (NATS_TOKEN !== undefined) return tokenAuthenticator(NATS_TOKEN);
+  if (NATS_USER === undefined) return undefined;
+  return usernamePasswordAuthenticator(NATS_USER, NATS_PASSWORD);
 }
 
 /**
@@ -125,12 +129,7 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
     reconnectTimeWait: RECONNECT_WAIT_MS,
     pingInterval: PING_INTERVAL_MS,
     maxPingOut: PINGS_OUT_MAX,
-    ...(options.user === undefined ? {} : { user: options.user }),
-    ...(options.password === undefined ? {} : { pass: options.password }),
-    ...(options.token === undefined ? {} : { token: options.token }),
-    ...(options.credentialsFile === undefined
-      ? {}
-      : { authenticator: credsAuthenticator(readFileSync(options.credentialsFile)) }),
+    ...(options.authenticator === undefined ? {} : { authenticator: options.authenticator }),
     ...(options.tls === undefined
       ? {}
       : { tls: { ...options.tls, ...{ checkServerIdentity: identityCheck(servers) } } }),
@@ -138,7 +137,7 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
   const connection = await firstConnection(wanted, options);
   const js = jetstream(connection);
   const jsm = await js.jetstreamManager(false);
-  if (options.url.includes(',')) leaveLonelyServers(connection, js.apiPrefix);
+  if (servers.length > 1) void leaveLonelyServers(connection, js.apiPrefix);
   const listeners = new Set<NatsStatusListener>();
   if (options.onStatus !== undefined) listeners.add(options.onStatus);
   let connected = true;
@@ -236,14 +235,14 @@ export async function answered<T>(nats: Nats, stream: string, call: () => Promis
   }
 }
 
-const STREAM_NOT_FOUND = 10059;
 /** A starting cluster knows fewer servers than the stream needs replicas. */
 const NO_SUITABLE_PEERS = 10005;
 
 /** Maps errors of the client library to this file's classes and returns all others unchanged. */
 function classified(error: unknown, stream: string): unknown {
   if (error instanceof JetStreamApiError) {
-    if (error.code === STREAM_NOT_FOUND) return new StreamMissingError(stream, { cause: error });
+    if (error.code === JetStreamApiCodes.StreamNotFound)
+      return new StreamMissingError(stream, { cause: error });
     // 5xx: no leader, no quorum, starting up, out of resources.
     if (error.status >= 500 || error.code === NO_SUITABLE_PEERS) {
       return new NatsUnavailableError(`JetStream cannot serve ${stream} now`, { cause: error });
@@ -264,6 +263,15 @@ function classified(error: unknown, stream: string): unknown {
     : error;
 }
 
+/** Whether a write was refused because another one came first. */
+export function isOvertaken(error: unknown): boolean {
+  return (
+    error instanceof JetStreamApiError &&
+    (error.code === JetStreamApiCodes.StreamWrongLastSequence ||
+      error.code === JetStreamApiCodes.StreamWrongLastSequenceUnknown)
+  );
+}
+
 /** Retries here because the library would retry silently even where trust is missing. */
 async function firstConnection(
   wanted: NodeConnectionOptions,
@@ -282,9 +290,8 @@ async function firstConnection(
 }
 
 async function connectWith(options: NodeConnectionOptions): Promise<NatsConnection> {
-  const limit = new AbortController();
   // The library waits for ever for a server that requires a client certificate and gets none.
-  const late = delay(CONNECT_MS_MAX, undefined, { signal: limit.signal }).then(() => {
+  const late = delay(CONNECT_MS_MAX, undefined, { ref: false }).then(() => {
     throw new NatsUnavailableError('NATS does not answer: does it require a client certificate?');
   });
   try {
@@ -304,9 +311,6 @@ async function connectWith(options: NodeConnectionOptions): Promise<NatsConnecti
       );
     }
     throw error;
-  } finally {
-    late.catch(() => undefined);
-    limit.abort();
   }
 }
 
@@ -347,24 +351,16 @@ const LEADERLESS_CHECKS_MAX = 4;
  * Leaves a server that is cut off from its cluster. Such a server keeps its connections and answers pings,
  * but JetStream on it has no leader and stores nothing, until the network is repaired.
  */
-function leaveLonelyServers(connection: NatsConnection, apiPrefix: string): void {
+async function leaveLonelyServers(connection: NatsConnection, apiPrefix: string): Promise<void> {
   let failures = 0;
-  let isChecking = false;
-  const timer = setInterval(async () => {
-    if (connection.isClosed()) {
-      clearInterval(timer);
-      return;
-    }
-    if (isChecking) return;
-    isChecking = true;
+  while (!connection.isClosed()) {
+    await delay(LEADER_CHECK_MS, undefined, { ref: false });
     failures = (await hasLeader(connection, apiPrefix)) ? 0 : failures + 1;
-    isChecking = false;
-    if (failures < LEADERLESS_CHECKS_MAX) return;
+    if (failures < LEADERLESS_CHECKS_MAX) continue;
     failures = 0;
     // Rejects only while it is reconnecting already.
     await connection.reconnect().catch(() => undefined);
-  }, LEADER_CHECK_MS);
-  timer.unref();
+  }
 }
 
 async function hasLeader(connection: NatsConnection, apiPrefix: string): Promise<boolean> {

@@ -4,9 +4,9 @@
  * and never an older one after a newer; it uses the tail, because the library's watcher does not recover
  * from a restart in time. Watches do not report expired keys.
  */
-import { DiscardPolicy, JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
+import { DiscardPolicy } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
-import { answered, type Nats, streamState } from './connection.ts';
+import { answered, isOvertaken, type Nats, streamState } from './connection.ts';
 import { lastPerSubject, type StreamMessage, tail } from './reader.ts';
 import { ensureStream } from './streams.ts';
 
@@ -84,7 +84,7 @@ export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}
     try {
       return await answered(nats, stream, call);
     } catch (error) {
-      if (isConflict(error)) throw new KvConflictError(key, { cause: error });
+      if (isOvertaken(error)) throw new KvConflictError(key, { cause: error });
       throw error;
     }
   };
@@ -110,14 +110,6 @@ export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}
       write(key, () => kv.delete(key, revision === undefined ? {} : { previousSeq: revision })),
     watch: (signal) => watch(nats, bucket, stream, signal),
   };
-}
-
-function isConflict(error: unknown): boolean {
-  return (
-    error instanceof JetStreamApiError &&
-    (error.code === JetStreamApiCodes.StreamWrongLastSequence ||
-      error.code === JetStreamApiCodes.StreamWrongLastSequenceUnknown)
-  );
 }
 
 // Stricter than the server: no wildcards.

@@ -18,7 +18,6 @@ import {
   DeliverPolicy,
   type JsMsg,
   type MsgRequest,
-  type SeqMsgRequest,
   type StoredMsg,
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
@@ -35,7 +34,8 @@ export class StreamMessage {
   readonly data: Uint8Array;
   /** When the server stored it, milliseconds since 1970. */
   readonly timestampMs: number;
-  readonly #header: (name: string) => string;
+  /** The value of a header, '' if absent. Headers are parsed at the first use. */
+  readonly header: (name: string) => string;
 
   constructor(
     fields: { sequence: number; subject: string; data: Uint8Array; timestampMs: number },
@@ -45,18 +45,13 @@ export class StreamMessage {
     this.subject = fields.subject;
     this.data = fields.data;
     this.timestampMs = fields.timestampMs;
-    this.#header = header;
+    this.header = header;
   }
 
-  /** The writer's id for the message; '' if none. Headers are parsed at the first use only. */
+  /** The writer's id for the message; '' if none. */
   get messageId(): string {
     // FEED keeps messages of version 0.1, which have a Nats-Msg-Id, for 72 hours after an upgrade.
-    return this.#header(ID_HEADER) || this.#header('Nats-Msg-Id');
-  }
-
-  /** The value of a header, '' if absent. */
-  header(name: string): string {
-    return this.#header(name);
+    return this.header(ID_HEADER) || this.header('Nats-Msg-Id');
   }
 }
 
@@ -166,9 +161,16 @@ export async function getMessage(
   sequence: number,
 ): Promise<StreamMessage | undefined> {
   assertSequence(sequence);
-  const request = { seq: sequence };
-  // Any replica may answer a direct get. A message that it returns is right; its absence is not.
-  return (await direct(nats, stream, request)) ?? (await ofLeader(nats, stream, request));
+  try {
+    // Any replica may answer a direct get. A message that it returns is right; its absence is not.
+    const direct = () => nats.jsm.direct.getMessage(stream, { seq: sequence });
+    const message = fromStored(await answered(nats, stream, direct));
+    if (message !== undefined) return message;
+  } catch (error) {
+    // Nobody answers for a stream that does not exist or has no direct gets; the leader knows.
+    if (!(error instanceof NatsUnavailableError && nats.connected)) throw error;
+  }
+  return ofLeader(nats, stream, { seq: sequence });
 }
 
 /** The newest message of a subject (wildcards allowed); undefined when there is none. */
@@ -311,12 +313,12 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
   const info = await answered(nats, stream, () => nats.jsm.consumers.add(stream, config));
   const consumer = nats.js.consumers.getConsumerFromInfo(info);
   // Never wait for a message beyond what the stream held at the start.
-  const wanted = count === undefined ? count : Math.min(count, info.num_pending);
+  const wanted = count === undefined ? Number.POSITIVE_INFINITY : Math.min(count, info.num_pending);
   let delivered = 0;
   try {
-    while (wanted === undefined || delivered < wanted) {
+    while (delivered < wanted) {
       const before = delivered;
-      const most = Math.min(fetchMessages, wanted === undefined ? fetchMessages : wanted - before);
+      const most = Math.min(fetchMessages, wanted - before);
       for await (const batch of fetched(nats, consumer, most, FETCH_MS_MAX, signal)) {
         for (const { info } of batch) {
           delivered += 1;
@@ -326,7 +328,7 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
         yield batch.map(fromDelivered);
       }
       if (signal?.aborted === true) return;
-      if (wanted !== undefined && delivered === before) {
+      if (count !== undefined && delivered === before) {
         throw new ConsumerLostError(`messages of ${stream} were removed meanwhile`);
       }
     }
@@ -424,25 +426,8 @@ async function ofLeader(
   stream: string,
   request: MsgRequest,
 ): Promise<StreamMessage | undefined> {
-  return fromStored(
-    await answered(nats, stream, () => nats.jsm.streams.getMessage(stream, request)),
-  );
-}
-
-async function direct(
-  nats: Nats,
-  stream: string,
-  request: SeqMsgRequest,
-): Promise<StreamMessage | undefined> {
-  try {
-    return fromStored(
-      await answered(nats, stream, () => nats.jsm.direct.getMessage(stream, request)),
-    );
-  } catch (error) {
-    // Nobody answers for a stream that does not exist or has no direct gets; the leader knows.
-    if (error instanceof NatsUnavailableError && nats.connected) return undefined;
-    throw error;
-  }
+  const message = await answered(nats, stream, () => nats.jsm.streams.getMessage(stream, request));
+  return fromStored(message);
 }
 
 function fromStored(message: StoredMsg | null): StreamMessage | undefined {

@@ -1,5 +1,4 @@
 /** Creates and updates streams, and checks that the server stores the requested configuration. */
-import { setTimeout as delay } from 'node:timers/promises';
 import {
   DiscardPolicy,
   JetStreamApiError,
@@ -8,6 +7,7 @@ import {
   type StreamConfig,
 } from '@nats-io/jetstream';
 import { nanos } from '@nats-io/transport-node';
+import { retry } from '../retry.ts';
 import { answered, type Nats, NatsUnavailableError, StreamMissingError } from './connection.ts';
 
 /** The server stores a stream that differs from the requested one, or rejects the change. */
@@ -37,7 +37,6 @@ const MESSAGE_BYTES_MAX = 1_048_576;
 const DUPLICATE_WINDOW_MS = 120_000;
 /** Servers of a cluster that are started together agree on a leader in 5 to 15 s. */
 const LEADER_MS_MAX = 120_000;
-const LEADER_RETRY_MS = { least: 100, most: 2_000 };
 
 /**
  * Creates the stream, or updates an existing one to the given configuration.
@@ -48,15 +47,10 @@ const LEADER_RETRY_MS = { least: 100, most: 2_000 };
  * leader yet, or too few servers for the replicas.
  */
 export async function ensureStream(nats: Nats, spec: StreamSpec): Promise<void> {
-  const giveUpAt = performance.now() + (nats.isPatient ? LEADER_MS_MAX : 0);
-  for (let waitMs = LEADER_RETRY_MS.least; ; waitMs = Math.min(waitMs * 2, LEADER_RETRY_MS.most)) {
-    try {
-      return await createOrUpdate(nats, spec);
-    } catch (error) {
-      if (!(error instanceof NatsUnavailableError) || performance.now() > giveUpAt) throw error;
-      await delay(waitMs);
-    }
-  }
+  await retry(() => createOrUpdate(nats, spec), {
+    isRetryable: (error) => nats.isPatient && error instanceof NatsUnavailableError,
+    giveUpAfterMs: LEADER_MS_MAX,
+  });
 }
 
 async function createOrUpdate(nats: Nats, spec: StreamSpec): Promise<void> {
@@ -118,10 +112,11 @@ async function send(
   }
 }
 
-function differences(wanted: Partial<StreamConfig>, stored: StreamConfig): string[] {
-  const answered = new Map<string, unknown>(Object.entries(stored));
+/** Fields of `wanted` that `stored` lacks or has with another value. */
+function differences(wanted: object, stored: object): string[] {
+  const values = new Map<string, unknown>(Object.entries(stored));
   return Object.entries(wanted)
-    .filter(([field, value]) => !contains(answered.get(field), value))
+    .filter(([field, value]) => !contains(values.get(field), value))
     .map(([field]) => field);
 }
 
@@ -130,17 +125,10 @@ function contains(stored: unknown, wanted: unknown): boolean {
   if (wanted === undefined || stored === wanted) return true;
   // Servers omit false from their response.
   if (wanted === false) return stored === undefined;
-  if (Array.isArray(wanted)) {
-    return (
-      Array.isArray(stored) &&
-      stored.length === wanted.length &&
-      wanted.every((value, index) => contains(stored[index], value))
-    );
-  }
   if (typeof wanted !== 'object' || wanted === null) return false;
   if (typeof stored !== 'object' || stored === null) return false;
-  const answered = new Map<string, unknown>(Object.entries(stored));
-  return Object.entries(wanted).every(([field, value]) => contains(answered.get(field), value));
+  if (Array.isArray(wanted) && wanted.length !== Object.keys(stored).length) return false;
+  return differences(wanted, stored).length === 0;
 }
 
 const DELETES_AT_ONCE = 64;

@@ -9,10 +9,15 @@
  * may refuse its id for the whole duplicate window (docs/decisions/0001-processes-and-logs.md).
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import { JetStreamApiCodes, JetStreamApiError } from '@nats-io/jetstream';
 import { headers } from '@nats-io/transport-node';
 import { LRUCache } from 'lru-cache';
-import { answered, type Nats, NatsUnavailableError, streamState } from './connection.ts';
+import {
+  answered,
+  isOvertaken,
+  type Nats,
+  NatsUnavailableError,
+  streamState,
+} from './connection.ts';
 import { getMessage, ID_HEADER, type StreamMessage, StreamRewoundError } from './reader.ts';
 
 export type WriterOptions = {
@@ -247,12 +252,4 @@ export class StreamWriter {
     this.#queuedBytes = 0;
     for (const { stored } of this.#queue.splice(0)) stored.reject(error);
   }
-}
-
-function isOvertaken(error: unknown): boolean {
-  return (
-    error instanceof JetStreamApiError &&
-    (error.code === JetStreamApiCodes.StreamWrongLastSequence ||
-      error.code === JetStreamApiCodes.StreamWrongLastSequenceUnknown)
-  );
 }

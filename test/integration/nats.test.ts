@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { NatsConfig, readConfig } from '../../infra/config.ts';
 import {
   NatsPortTakenError,
   type NatsServer,
@@ -14,6 +15,7 @@ import {
   type Nats,
   NatsRefusedError,
   NatsUnavailableError,
+  natsOptions,
   StreamMissingError,
   streamState,
 } from '../../infra/nats/connection.ts';
@@ -309,9 +311,15 @@ describe('connectNats', () => {
       dataDir: join(dataDir, 'guarded'),
       configExtra: 'authorization { user: "ingest", password: "right" }',
     });
-    const options = { url: guarded.url, name: 'guarded', user: 'ingest' };
-    await expect(connectNats({ ...options, password: 'wrong' })).rejects.toThrow(NatsRefusedError);
-    const accepted = await connectNats({ ...options, password: 'right' });
+    const connect = (NATS_PASSWORD: string) =>
+      connectNats({
+        ...natsOptions(
+          readConfig(NatsConfig, { NATS_URL: guarded.url, NATS_USER: 'ingest', NATS_PASSWORD }),
+        ),
+        name: 'guarded',
+      });
+    await expect(connect('wrong')).rejects.toThrow(NatsRefusedError);
+    const accepted = await connect('right');
     await accepted.close();
     await guarded.stop();
   });
