@@ -6,7 +6,7 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { z } from 'zod';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
-import { getMessage, readRange, storedSince, type StreamMessage } from '../infra/nats/reader.ts';
+import { getMessage, readRange, type StreamMessage, storedSince } from '../infra/nats/reader.ts';
 import { Hash, Index, type LedgerEvent, Match, Refused, Resolution } from './contract.ts';
 
 export const LEDGER_STREAM = 'LEDGER';

@@ -354,8 +354,9 @@ const LEADERLESS_CHECKS_MAX = 4;
 async function leaveLonelyServers(connection: NatsConnection, apiPrefix: string): Promise<void> {
   let failures = 0;
   while (!connection.isClosed()) {
-    await delay(LEADER_CHECK_MS, undefined, { ref: false });
+    const pause = delay(LEADER_CHECK_MS, undefined, { ref: false });
     failures = (await hasLeader(connection, apiPrefix)) ? 0 : failures + 1;
+    await pause;
     if (failures < LEADERLESS_CHECKS_MAX) continue;
     failures = 0;
     // Rejects only while it is reconnecting already.
