@@ -10,7 +10,7 @@ const PAUSE_MIN_MS = 200;
 const PAUSE_MAX_MS = 5_000;
 
 export type RetryOptions = {
-  /** Aborting rejects with the signal's reason, also during a pause. */
+  /** Aborting rejects with the signal's reason, also during a pause, unless the attempt that runs succeeds. */
   readonly signal?: AbortSignal;
   /** Errors for which a later attempt may succeed; all others are thrown at once. */
   readonly isRetryable: (error: unknown) => boolean;
@@ -27,7 +27,12 @@ export type RetryOptions = {
 /** Resolves with the result of the first attempt that succeeds. Rejects with the attempt's own error. */
 export async function retry<T>(attempt: () => Promise<T>, options: RetryOptions): Promise<T> {
   const { signal, isRetryable, onRetry, retryAfterMs, giveUpAfterMs, pauseMs } = options;
-  return pRetry(attempt, {
+  let success: { readonly result: T } | undefined;
+  const noted = async () => {
+    success = { result: await attempt() };
+    return success.result;
+  };
+  const repeated = pRetry(noted, {
     retries: Number.POSITIVE_INFINITY,
     minTimeout: pauseMs ?? PAUSE_MIN_MS,
     maxTimeout: PAUSE_MAX_MS,
@@ -42,4 +47,11 @@ export async function retry<T>(attempt: () => Promise<T>, options: RetryOptions)
       if (askedMs > 0) await delay(askedMs, undefined, signal === undefined ? {} : { signal });
     },
   });
+  try {
+    return await repeated;
+  } catch (error) {
+    // p-retry discards a result that comes after the abort, but what the attempt did has happened.
+    if (success !== undefined) return success.result;
+    throw error;
+  }
 }

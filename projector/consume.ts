@@ -64,7 +64,7 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
   const healed = await patiently(options, 'heal', () => store.heal());
   options.metrics?.healed.inc(healed.healedBatches);
   const stored = await patiently(options, 'restore', () => store.restore(book));
-  const fromSequence = await findStart(options, stored);
+  const { fromSequence, checkpoints } = await findStart(options, stored);
   onWait?.(undefined);
   logger.info({ ...healed, openPositions: book.openPositions(), fromSequence }, 'projecting');
   onStart();
@@ -72,7 +72,7 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
   const both = AbortSignal.any([signal, stop.signal]);
   const queue = new Queue();
   const reader = read(options, book, fromSequence, queue, both).finally(() => queue.close());
-  const writer = write(options, stored.checkpoints, queue, both);
+  const writer = write(options, checkpoints, queue, both);
   try {
     await Promise.all([reader, writer]);
   } finally {
@@ -168,14 +168,18 @@ async function write(
     // All partitions are stored up to the newest row of any of them.
     const newest = checkpointOf(events.at(-1));
     if (newest !== undefined) for (const one of partitions) checkpoints.set(one, newest);
-    if (checkpoints.size > 0 && Date.now() - checkpointAt >= CHECKPOINT_MS) {
+    const isDue = Date.now() - checkpointAt >= CHECKPOINT_MS && !signal.aborted;
+    if (isDue && checkpoints.size > 0) {
+      assertOwner();
       await patiently(options, 'checkpoint', () => store.writeCheckpoints(checkpoints));
       checkpointAt = Date.now();
     }
     onStored(reached);
   }
-  // Also without a new event: it says that the batches healed at the start are whole.
-  if (checkpoints.size > 0) await store.writeCheckpoints(checkpoints);
+  // Also without a new event: what was healed at the start is then whole.
+  if (checkpoints.size === 0) return;
+  assertOwner();
+  await store.writeCheckpoints(checkpoints);
 }
 
 function checkpointOf(event: BookedEvent | undefined): Checkpoint | undefined {
@@ -185,28 +189,38 @@ function checkpointOf(event: BookedEvent | undefined): Checkpoint | undefined {
 }
 
 /**
- * The sequence of the message to read first: it holds the block of the oldest checkpoint, whose stored events the fold
- * drops. Waits while LEDGER does not reach the newest stored block. Throws LedgerRewrittenError when LEDGER holds
- * other blocks than those that are stored.
+ * The sequence of the message to read first, and up to where each partition is stored, which is beyond its checkpoint
+ * after a crash. The message holds the block of the oldest checkpoint; the fold drops its stored events. Waits while
+ * LEDGER does not reach the newest stored block. Throws LedgerRewrittenError when LEDGER holds other blocks than those
+ * that are stored.
  */
-async function findStart(options: ProjectorOptions, stored: StoredState): Promise<number> {
+async function findStart(
+  options: ProjectorOptions,
+  stored: StoredState,
+): Promise<{
+  readonly fromSequence: number;
+  readonly checkpoints: ReadonlyMap<number, Checkpoint>;
+}> {
   const { partitions } = options;
-  const checkpoints = [...stored.checkpoints.values()].sort(byPlace);
+  const oldestFirst = [...stored.checkpoints.values()].sort(byPlace);
   const verified = new Map<Hash, LedgerMessage>();
-  for (const { blockNumber, blockHash } of checkpoints) {
+  for (const { blockNumber, blockHash } of oldestFirst) {
     if (verified.has(blockHash)) continue;
     const { message, block } = await storedBlock(options, blockNumber);
     if (block.hash !== blockHash) throw rewritten(blockNumber, blockHash, block.hash);
     verified.set(blockHash, message);
   }
-  for (const { blockNumber, logIndex, txHash } of stored.tips) {
+  const checkpoints = new Map(stored.checkpoints);
+  for (const { partition, blockNumber, logIndex, txHash } of stored.tips) {
     const { block } = await storedBlock(options, blockNumber);
     const event = eventsOf(block).find((one) => one.logIndex === logIndex);
     if (event?.txHash !== txHash) throw rewritten(blockNumber, txHash, event?.txHash ?? 'nothing');
+    checkpoints.set(partition, { blockNumber, blockHash: block.hash, logIndex });
   }
-  const [oldest] = checkpoints;
-  if (oldest === undefined || stored.checkpoints.size < partitions.length) return 1;
-  return verified.get(oldest.blockHash)?.sequence ?? 1;
+  const [oldest] = oldestFirst;
+  const isComplete = oldest !== undefined && stored.checkpoints.size === partitions.length;
+  const fromSequence = isComplete ? (verified.get(oldest.blockHash)?.sequence ?? 1) : 1;
+  return { fromSequence, checkpoints };
 }
 
 function byPlace(a: Checkpoint, b: Checkpoint): number {

@@ -3,7 +3,6 @@
  * partitions (PROJECTOR_INSTANCE i/n), and a rebuild or a backup pauses them (lease.ts). Starts alone from
  * environment variables (infra/config.ts); stops on SIGTERM with nothing half done.
  */
-import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -37,6 +36,8 @@ import { type Deployment, Store } from './store.ts';
 
 /** Pause before the partitions are acquired again. */
 const RETAKE_MS = 250;
+/** Pause before a LEDGER that cannot be projected is read again. */
+const RECHECK_MS = 10_000;
 
 await runProcess('projector', async ({ logger, signal, report }) => {
   const config = readConfig(ProjectorConfig);
@@ -95,12 +96,12 @@ await runProcess('projector', async ({ logger, signal, report }) => {
         });
       } catch (error) {
         if (error instanceof UnreadableLedgerError || error instanceof LedgerRewrittenError) {
-          // A restart does not help, and skipping it would lose fills: stay, not ready, and say why.
-          logger.fatal({ err: error }, 'LEDGER cannot be projected: stopped');
-          lag.blocked(error.message);
+          // Skipping it would lose fills: stop, not ready, until LEDGER or the tables are repaired.
+          logger.fatal({ err: error, RECHECK_MS }, 'LEDGER cannot be projected, checking it again');
+          lag.stopped(error.message);
           report({ event: 'blocked', reason: error.message });
-          if (!signal.aborted) await once(signal, 'abort');
-          break;
+          await delay(RECHECK_MS, undefined, { signal }).catch(() => undefined);
+          continue;
         }
         // The process got no CPU for the lifetime of its leases, or NATS was down: another projector may have
         // been the owner meanwhile, so the state in memory is discarded and read again.
@@ -178,7 +179,7 @@ async function projectUntilPaused(options: {
           metrics,
           signal: running,
           onStart: () => report({ event: 'projecting' }),
-          onWait: lag.blocked,
+          onWait: lag.waits,
           onStored: (progress) => {
             lag.stored(progress);
             report({ event: 'stored', block: progress.block });

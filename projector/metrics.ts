@@ -54,8 +54,10 @@ export function projectorMetrics(registry: Registry) {
 export type Lag = {
   /** Reports what is stored now. */
   stored(reached: Reached): void;
-  /** Why nothing is projected, for /readyz; undefined when it is. */
-  blocked(reason: string | undefined): void;
+  /** What the projector waits for before it can read, for /readyz; undefined when it reads. */
+  waits(reason: string | undefined): void;
+  /** Why the projector stopped, for /readyz until a newer block than before is stored. */
+  stopped(reason: string): void;
   notReady(): Reasons;
   /** Compares with the end of LEDGER every POLL_MS until the signal aborts. */
   watch(nats: Nats, signal: AbortSignal): Promise<void>;
@@ -65,7 +67,9 @@ export function createLag(registry: Registry, partitions: readonly number[]): La
   let stored: Reached | undefined;
   let newest: Reached | undefined;
   let isWatching = false;
-  let reason: string | undefined;
+  let waitsFor: string | undefined;
+  let stopped: { readonly reason: string; readonly block: number } | undefined;
+  const blockedBy = () => stopped?.reason ?? waitsFor;
   const behind = (of: keyof Reached) => Math.max(0, (newest?.[of] ?? 0) - (stored?.[of] ?? 0));
   const gauge = (name: string, help: string, value: () => number) =>
     new Gauge({
@@ -88,16 +92,21 @@ export function createLag(registry: Registry, partitions: readonly number[]): La
     stored === undefined ? 0 : Date.now() / 1_000 - stored.time,
   );
   gauge('blocked', '1 while LEDGER cannot be projected; /readyz says why', () =>
-    reason === undefined ? 0 : 1,
+    blockedBy() === undefined ? 0 : 1,
   );
   return {
     stored(reached) {
       stored = reached;
+      if (stopped !== undefined && reached.block > stopped.block) stopped = undefined;
     },
-    blocked(why) {
-      reason = why;
+    waits(reason) {
+      waitsFor = reason;
+    },
+    stopped(reason) {
+      stopped = { reason, block: stored?.block ?? -1 };
     },
     notReady() {
+      const reason = blockedBy();
       if (reason !== undefined) return { projection: reason };
       if (!isWatching) return { projection: 'starting' };
       if (newest === undefined) return {};

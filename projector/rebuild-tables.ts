@@ -1,15 +1,8 @@
 /**
-<<<<<<< HEAD
- * The tables beside the live ones: the database `<live>_rebuild` with the same tables and incremental
- * views, made from the live ones' own definitions. Leaderboards, dictionary and analysts' views are not
- * copied: they read the live tables by name, before and after the exchange. Why a plain EXCHANGE of the
- * tables is sound although views stand on them: docs/decisions/0002-clickhouse-is-the-checkpoint.md.
-=======
  * The new tables of a rebuild: the database `<live>_rebuild` with the same tables and incremental views,
  * created from the definitions of the live ones. Leaderboards, dictionary and analysts' views are not copied,
  * because they read the live tables by name, before and after the exchange. docs/decisions/0002-clickhouse-is-the-checkpoint.md
  * explains why a plain EXCHANGE of tables with views is sound.
->>>>>>> 8a4aea0 (Merge the projector's small files where a reader looks for both)
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';

@@ -24,7 +24,7 @@ const HEX = (column: string) => `concat('0x', lower(hex(${column})))`;
 const UInt = z.union([z.number(), z.string()]).transform(Number).pipe(z.int().nonnegative());
 const Amount = z.union([z.number(), z.string()]).transform((value) => BigInt(value));
 
-const Tip = z.object({
+const StoredTip = z.object({
   partition: UInt,
   tx_hash: z.string(),
   block_number: UInt,
@@ -52,12 +52,15 @@ export type Place = { readonly blockNumber: number; readonly logIndex: number };
 /** Everything up to this event is stored; it has rows, so LEDGER lists its block. */
 export type Checkpoint = Place & { readonly blockHash: Hash };
 
+/** The newest stored event of a partition. */
+export type Tip = Place & { readonly partition: number; readonly txHash: string };
+
 /** What the tables hold. */
 export type StoredState = {
   /** By partition. */
   readonly checkpoints: ReadonlyMap<number, Checkpoint>;
   /** Newest stored events that are beyond the checkpoint of their partition. */
-  readonly tips: readonly (Place & { readonly txHash: string })[];
+  readonly tips: readonly Tip[];
 };
 
 /** An event with a row of its own, besides its bookings. */
@@ -119,7 +122,7 @@ export class Store {
       checkpoints,
       tips: tips
         .filter((tip) => isBeyond(tip, checkpoints))
-        .map((tip) => ({ ...placeOf(tip), txHash: tip.tx_hash })),
+        .map((tip) => ({ ...placeOf(tip), partition: tip.partition, txHash: tip.tx_hash })),
     };
   }
 
@@ -191,7 +194,7 @@ export class Store {
        FROM (SELECT partition, argMax((tx_hash, block_number, event_log_index, batch_id),
            (block_number, event_log_index)) AS tip
          FROM bookings WHERE partition IN (${this.#partitions}) GROUP BY partition)`,
-      Tip,
+      StoredTip,
     );
   }
 
@@ -250,12 +253,15 @@ export class Store {
   }
 }
 
-function placeOf(tip: z.infer<typeof Tip>): Place {
+function placeOf(tip: z.infer<typeof StoredTip>): Place {
   return { blockNumber: tip.block_number, logIndex: tip.event_log_index };
 }
 
 /** Whether an event is beyond the checkpoint of its partition, so that its batch may not be whole. */
-function isBeyond(tip: z.infer<typeof Tip>, checkpoints: ReadonlyMap<number, Checkpoint>): boolean {
+function isBeyond(
+  tip: z.infer<typeof StoredTip>,
+  checkpoints: ReadonlyMap<number, Checkpoint>,
+): boolean {
   return isAfter(placeOf(tip), checkpoints.get(tip.partition));
 }
 

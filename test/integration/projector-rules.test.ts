@@ -1,4 +1,4 @@
-/** Rules of the projector that need the real store: which resolution stands, and who may pause it. */
+/** Rules of the projector that need the real store: resolutions, checkpoints, pauses, and what LEDGER must hold. */
 import { spawnSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
@@ -10,15 +10,14 @@ import { emptyBlock, LEDGER_STREAM, newestMessage, VERSION_HEADER } from '../../
 import { LEASE_TTL_MS, leaseHolder, PAUSE_KEY, PROJECTORS_BUCKET } from '../../projector/lease.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
-import { conditionId, traderAddress } from '../support/ledger-generator.ts';
+import { blockHash, conditionId, traderAddress } from '../support/ledger-generator.ts';
 import { publishEvents, TestLedger } from '../support/publish-ledger.ts';
 
-/** The checkpoint may be one block behind the newest stored row. */
-const STORED = /of block [67] is stored, but LEDGER/;
 const TIME = Date.parse('2026-11-01T00:00:00Z') / 1_000;
 /** One transaction a block: an event is known by it. */
 const hash = (block: number) => `0x${block.toString(16).padStart(64, '0')}` as const;
 const MARKET = conditionId(0);
+const OTHER_HASH = hash(88);
 
 function match(blockNumber: number): Match {
   return {
@@ -85,6 +84,15 @@ describe('the projector', () => {
     } finally {
       expect(await projector.stop()).toBe(0);
     }
+    expect(await checkpoint()).toBe(await newestBlock());
+  }
+
+  /** The block that the newest checkpoint names. */
+  async function checkpoint(): Promise<number> {
+    const [row] = await parts.query<{ block: string }>(
+      'SELECT toString(max(block_number)) AS block FROM projector_checkpoints FINAL',
+    );
+    return Number(row?.block);
   }
 
   async function newestBlock(): Promise<number> {
@@ -125,6 +133,14 @@ describe('the projector', () => {
     }
   });
 
+  test('makes what a predecessor stored without a checkpoint its own checkpoint', async () => {
+    await parts.query('TRUNCATE TABLE projector_checkpoints');
+    const projector = start('projector/main.ts', [], parts.env);
+    await projector.event('stored');
+    expect(await projector.stop()).toBe(0);
+    expect(await checkpoint()).toBe(7);
+  });
+
   test('waits while a rebuild pauses it, and not for one that is dead', async () => {
     const kv = await openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS });
     await kv.put(PAUSE_KEY, leaseHolder('rebuild'));
@@ -156,27 +172,21 @@ describe('the projector', () => {
   });
 
   test('waits for a LEDGER that ends before what is stored, and continues when it is there', async () => {
-    const newest = await newestMessage(nats);
-    const data = await getMessage(nats, LEDGER_STREAM, newest?.sequence ?? 0);
-    await nats.jsm.streams.deleteMessage(LEDGER_STREAM, newest?.sequence ?? 0, false);
+    const { sequence, append } = await newestOfLedger();
+    await nats.jsm.streams.deleteMessage(LEDGER_STREAM, sequence, false);
     const { projector, notReady } = await observed();
     try {
       await until(async () =>
         (await notReady()).includes('LEDGER ends with block 6, before block 7') ? true : undefined,
       );
-      const writer = await openWriter(nats, { stream: LEDGER_STREAM });
-      const headers = { [VERSION_HEADER]: '1' };
-      await writer.append({
-        ...{ id: 'again', subject: data?.subject ?? '', data: data?.data ?? '', headers },
-      });
-      writer.close();
+      await append();
       await projector.event('projecting');
     } finally {
       expect(await projector.stop()).toBe(0);
     }
   });
 
-  test('stops, not ready, at a message that it cannot read, and names its sequence', async () => {
+  test('stops, not ready, at a message that it cannot read, and continues when it is gone', async () => {
     const writer = await openWriter(nats, { stream: LEDGER_STREAM });
     const headers = { [VERSION_HEADER]: '99' };
     const subject = 'ledger.block.0.0';
@@ -187,26 +197,52 @@ describe('the projector', () => {
       const { reason } = await projector.event('blocked');
       expect(reason).toContain(`LEDGER message ${sequence} cannot be read: format version 99`);
       expect(await notReady()).toContain(`LEDGER message ${sequence} cannot be read`);
+
+      await nats.jsm.streams.deleteMessage(LEDGER_STREAM, sequence, false);
+      await publishEvents(nats, [match(8)]);
+      await projector.reached('stored', ({ block }) => block === 8);
+      expect(await notReady()).not.toContain('cannot be read');
     } finally {
       expect(await projector.stop()).toBe(0);
-      await nats.jsm.streams.deleteMessage(LEDGER_STREAM, sequence, false);
     }
   });
 
-  test('stops, not ready, where LEDGER holds another block than the one that is stored', async () => {
+  test('stops, not ready, where LEDGER holds another block than the one that is stored, and continues when it is there', async () => {
+    const { append } = await newestOfLedger();
     await nats.jsm.streams.purge(LEDGER_STREAM);
     const ledger = await TestLedger.open(nats);
-    const block = emptyBlock({ number: 7, hash: hash(77), time: TIME + 7 });
-    await ledger.publish([{ ...block, matches: [match(7)] }]);
+    const block = emptyBlock({ number: 8, hash: OTHER_HASH, time: TIME + 8 });
+    await ledger.publish([{ ...block, matches: [match(8)] }]);
     ledger.close();
     const { projector, notReady } = await observed();
     try {
-      expect((await projector.event('blocked')).reason).toMatch(STORED);
-      expect(await notReady()).toMatch(STORED);
+      const found = `${blockHash(8)} of block 8 is stored, but LEDGER holds ${OTHER_HASH}`;
+      expect((await projector.event('blocked')).reason).toContain(found);
+      expect(await notReady()).toContain(found);
+
+      await nats.jsm.streams.purge(LEDGER_STREAM);
+      await append();
+      await projector.event('projecting');
     } finally {
       expect(await projector.stop()).toBe(0);
     }
   });
+
+  /** The newest message, and how to append it again. */
+  async function newestOfLedger() {
+    const sequence = (await newestMessage(nats))?.sequence ?? 0;
+    const message = await getMessage(nats, LEDGER_STREAM, sequence);
+    if (message === undefined) throw new Error('LEDGER is empty');
+    const { subject, data } = message;
+    return {
+      sequence,
+      async append() {
+        const writer = await openWriter(nats, { stream: LEDGER_STREAM });
+        await writer.append({ id: 'again', subject, data, headers: { [VERSION_HEADER]: '1' } });
+        writer.close();
+      },
+    };
+  }
 
   /** A projector, and why it is not ready. */
   async function observed() {

@@ -42,4 +42,14 @@ describe('retry', () => {
     });
     await expect(result).rejects.toBe('stopped');
   });
+
+  test('resolves when an attempt succeeds although the signal aborted meanwhile', async () => {
+    const stop = new AbortController();
+    const attempt = async () => {
+      stop.abort();
+      return 'written';
+    };
+    const result = await retry(attempt, { signal: stop.signal, isRetryable: () => true });
+    expect(result).toBe('written');
+  });
 });
