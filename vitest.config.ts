@@ -1,15 +1,28 @@
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
+
+const UNIT = 'test/unit/**';
 
 // The engine inside the embedded ClickHouse child and the child processes of the tests need
 // real processes: worker threads crash it, so the pool is forks.
 export default defineConfig({
   test: {
     pool: 'forks',
-    include: ['test/**/*.test.ts'],
     testTimeout: 120_000,
     hookTimeout: 180_000,
     maxWorkers: 2,
-    // The default of one second is too short while other tests run.
+    // What must come is waited for; one second is too short beside other tests.
     expect: { poll: { timeout: 30_000, interval: 100 } },
+    projects: [
+      // Unit tests leave nothing behind, so files share a process: that takes half the time.
+      { extends: true, test: { name: 'unit', include: [`${UNIT}/*.test.ts`], isolate: false } },
+      {
+        extends: true,
+        test: {
+          name: 'processes',
+          include: ['test/**/*.test.ts'],
+          exclude: [...configDefaults.exclude, UNIT],
+        },
+      },
+    ],
   },
 });

@@ -4,6 +4,11 @@ import type { ChainLog } from '../../ingest/decode.ts';
 import atlasReceipt from '../fixtures/atlas-0001-receipt.json' with { type: 'json' };
 import atlasTx from '../fixtures/atlas-0001-tx.json' with { type: 'json' };
 
+/** Runs of a random test: a tenth unless PROPERTIES=long, as in `npm test`. */
+export function runs(long: number): number {
+  return process.env.PROPERTIES === 'long' ? long : Math.ceil(long / 10);
+}
+
 export const POLYGON = 137;
 export const EXCHANGE = '0xe111180000d2663c0091e4f400237545b87b996b';
 export const NEG_RISK_EXCHANGE = '0xe2222d279d744050d28e00520010520000310f59';

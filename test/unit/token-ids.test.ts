@@ -5,6 +5,7 @@ import { parseListing } from '../../ingest/gamma.ts';
 import { positionIds, TokenMap } from '../../ingest/token-ids.ts';
 import hourly from '../fixtures/gamma-market-btc-hourly-resolved.json' with { type: 'json' };
 import politics from '../fixtures/gamma-market-politics-include_tag.json' with { type: 'json' };
+import { runs } from './fixtures.ts';
 import {
   CHAIN,
   condition,
@@ -43,7 +44,7 @@ describe('positionIds', () => {
           [1n, 2n].map((indexSet) => positionIdByRoots(USDC_E, condition, indexSet)),
         );
       }),
-      { numRuns: 500 },
+      { numRuns: runs(500) },
     );
   });
 });
