@@ -143,6 +143,7 @@ const PROSE = new Set([
   'summary',
   'next_cursor',
   'title',
+  'key',
 ]);
 
 /** Ids of keys, streams and sessions, and times of their creation. */
