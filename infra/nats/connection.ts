@@ -1,7 +1,7 @@
 /**
- * The connection to NATS: TLS, reconnecting, leaving a server that is cut off from its cluster, requests
- * about streams, and the errors that they may throw. Only infra/nats imports the client library. Nothing
- * here logs: status changes go to the caller's `onStatus`.
+ * The connection to NATS: authentication, TLS, reconnecting, leaving a server that is cut off from its
+ * cluster, and requests about streams with their errors. Only infra/nats imports the client library.
+ * Nothing here logs: status changes go to the caller's `onStatus`.
  */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -38,7 +38,7 @@ export type Nats = {
   readonly js: JetStreamClient;
   readonly jsm: JetStreamManager;
   readonly connected: boolean;
-  /** Whether to wait for a server rather than fail. */
+  /** Whether operations wait for a server instead of failing. */
   readonly isPatient: boolean;
   /** Adds a listener for status changes; call the returned function to remove it. */
   onStatus(listener: NatsStatusListener): () => void;
@@ -87,7 +87,7 @@ function authenticatorOf(config: NatsConfig): Authenticator | undefined {
 
 /**
  * The server cannot answer now: no connection, no responders, no leader, or a timeout. A write may or may
- * not have happened; retrying later is right.
+ * not have happened. Retry later.
  */
 export class NatsUnavailableError extends Error {
   override readonly name = 'NatsUnavailableError';
@@ -214,10 +214,9 @@ export async function streamState(nats: Nats, stream: string, known = 0): Promis
 }
 
 /**
- * Makes one request about a stream and maps its failure to this file's error classes.
- *
- * Throws NatsUnavailableError at once while disconnected, and when the connection breaks before
- * the answer: the library would wait for its timeout of 5 s.
+ * Makes one request about a stream and maps its failure to this file's error classes. Throws
+ * NatsUnavailableError at once while disconnected and when the connection breaks, instead of after the
+ * library's timeout of 5 s.
  */
 export async function answered<T>(nats: Nats, stream: string, call: () => Promise<T>): Promise<T> {
   if (!nats.connected) throw new NatsUnavailableError(`not connected; request about ${stream}`);
@@ -241,8 +240,9 @@ const NO_SUITABLE_PEERS = 10005;
 /** Maps errors of the client library to this file's classes and returns all others unchanged. */
 function classified(error: unknown, stream: string): unknown {
   if (error instanceof JetStreamApiError) {
-    if (error.code === JetStreamApiCodes.StreamNotFound)
+    if (error.code === JetStreamApiCodes.StreamNotFound) {
       return new StreamMissingError(stream, { cause: error });
+    }
     // 5xx: no leader, no quorum, starting up, out of resources.
     if (error.status >= 500 || error.code === NO_SUITABLE_PEERS) {
       return new NatsUnavailableError(`JetStream cannot serve ${stream} now`, { cause: error });
@@ -314,12 +314,12 @@ async function connectWith(options: NodeConnectionOptions): Promise<NatsConnecti
   }
 }
 
-/** The name that Node checks where the library passes none, which it does for addresses. */
+/** Node checks this name when the library passes none, which is the case for addresses. */
 const NO_NAME = 'localhost';
 
 /**
- * Checks a server's certificate: for its name, or, where the server is reached by address, for one of the
- * addresses of `urls`, because the library does not say which one it reached.
+ * Checks a server's certificate for its name. For a server that is reached by address, any address of
+ * `urls` will do, because the library does not say which one it reached.
  */
 function identityCheck(
   urls: readonly string[],
@@ -344,7 +344,7 @@ function isTlsRefusal(error: unknown): error is Error {
 
 const LEADER_CHECK_MS = 2_000;
 const LEADER_ANSWER_MS_MAX = 1_500;
-/** Longer than an election takes, which is no reason to leave. */
+/** Takes longer than an election, which is no reason to leave. */
 const LEADERLESS_CHECKS_MAX = 4;
 
 /**
@@ -370,7 +370,7 @@ async function hasLeader(connection: NatsConnection, apiPrefix: string): Promise
     const answer = await connection.request(`${apiPrefix}.INFO`, '', { timeout });
     return !answer.string().includes('"error"');
   } catch {
-    // No answer, no responder, no connection: all the same here.
+    // No response, no responder or no connection.
     return false;
   }
 }

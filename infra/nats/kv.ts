@@ -1,8 +1,8 @@
 /**
- * Key-value buckets: small shared state with compare-and-set, for example leases and managed streams. A
- * resolved write is stored. A watch reports the newest value of every key, through restarts of the server,
- * and never an older one after a newer; it uses the tail, because the library's watcher does not recover
- * from a restart in time. Watches do not report expired keys.
+ * Key-value buckets: small shared state with compare-and-set, for example leases and managed streams. When
+ * a write resolves, it is stored. A watch reports the newest value of every key, through restarts of the
+ * server, and never an older value after a newer one. It uses the tail, because the library's watcher does
+ * not recover from a restart in time. Watches do not report expired keys.
  */
 import { DiscardPolicy } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
@@ -11,7 +11,7 @@ import { lastPerSubject, type StreamMessage, tail } from './reader.ts';
 import { ensureStream } from './streams.ts';
 
 export type KvOptions = {
-  /** How long a key lives after its last write; 0, the default, means for ever. */
+  /** Lifetime of a key after its last write; 0, the default, means for ever. */
   readonly ttlMs?: number;
   /** 1 by default; 3 in a cluster. */
   readonly replicas?: number;
@@ -116,8 +116,8 @@ export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}
 const KEY = /^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$/;
 
 function assertKey(key: string): void {
-  if (!KEY.test(key))
-    throw new RangeError('a key consists of letters, digits, - / _ = and single dots');
+  if (KEY.test(key)) return;
+  throw new RangeError('a key consists of letters, digits, - / _ = and single dots');
 }
 
 async function* watch(
@@ -128,8 +128,7 @@ async function* watch(
 ): AsyncGenerator<KvEvent> {
   const prefix = `$KV.${bucket}.`;
   const { lastSequence } = await streamState(nats, stream);
-  // Writes during the initial read may come twice, the newer copy first: remembered here until the
-  // tail has reached it.
+  // Keys written during the initial read: the tail delivers their older writes, which are skipped.
   const ahead = new Map<string, number>();
   for (const message of await lastPerSubject(nats, stream, `${prefix}>`)) {
     if (message.sequence > lastSequence) ahead.set(message.subject, message.sequence);

@@ -1,7 +1,6 @@
 /**
- * Reads a stream: finite reads (one message, a range) and tails, which follow a stream through every
- * restart of the server. Messages come in stream order, each once, and none is skipped that the stream
- * still held.
+ * Reads a stream: finite reads (one message, a range) and tails, which follow a stream through restarts of
+ * the server. They deliver messages in stream order, each once, and skip none that the stream still holds.
  *
  * Both use a consumer without acknowledgements that lives in the memory of one server. The library's
  * ordered consumer stalls for up to 45 s after a restart of the server, because it requests messages
@@ -66,7 +65,7 @@ export type TailOptions = {
   readonly fromSequence: number;
   /** One subject, wildcards allowed; servers before 2.10 cannot filter by several. */
   readonly filterSubject?: string;
-  /** Ends the iteration, without an error. */
+  /** Ends the iteration without an error. */
   readonly signal: AbortSignal;
   /** Called each time a lost consumer is replaced; for logs and metrics. */
   readonly onRestart?: (restart: { readonly next: number; readonly reason: string }) => void;
@@ -212,7 +211,7 @@ export async function readRange(
   return read(nats, { stream, start: { sequence: from }, count, filterSubject });
 }
 
-/** Everything from a start to the end of the stream at the time the reader gets there. */
+/** All messages from a start to the end of the stream at the time when the reader reaches it. */
 export async function* storedSince(
   nats: Nats,
   stream: string,
@@ -290,11 +289,11 @@ async function readOnce(nats: Nats, options: Read): Promise<StreamMessage[]> {
   }
 }
 
-/** The consumer may be gone, together with messages that were under way. */
+/** The consumer may be gone, together with messages in flight. */
 class ConsumerLostError extends NatsUnavailableError {}
 
 type Deliveries = Source & {
-  /** Ends after so many messages, or all that the stream held at the start. Endless by default. */
+  /** Ends after this many messages, or all that the stream held at the start. Endless by default. */
   readonly count?: number;
   /** Messages in flight, at most FETCH_MESSAGES_MAX, the default. */
   readonly fetchMessages?: number;
@@ -303,8 +302,8 @@ type Deliveries = Source & {
 };
 
 /**
- * What one consumer delivers, in order and without a gap. Throws ConsumerLostError, StreamMissingError and
- * NatsUnavailableError.
+ * Yields the messages of one consumer, in order and without a gap. Throws ConsumerLostError,
+ * StreamMissingError and NatsUnavailableError.
  */
 async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<StreamMessage[]> {
   const { stream, count, signal } = options;
@@ -322,8 +321,7 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
       for await (const batch of fetched(nats, consumer, most, FETCH_MS_MAX, signal)) {
         for (const { info } of batch) {
           delivered += 1;
-          if (info.deliverySequence !== delivered)
-            throw new ConsumerLostError('a message is missing');
+          if (info.deliverySequence !== delivered) throw new ConsumerLostError('missing message');
         }
         yield batch.map(fromDelivered);
       }
@@ -338,8 +336,9 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
 }
 
 /**
- * One fetch, in batches of what arrived since the last one. Ends when `messages` or `waitMs` are reached, or
- * the signal aborts. Throws ConsumerLostError when the connection breaks or the server falls silent.
+ * Makes one fetch and yields batches of the messages that arrived since the last batch. Ends after
+ * `messages` messages or `waitMs`, or when the signal aborts. Throws ConsumerLostError when the connection
+ * breaks or the server falls silent.
  */
 export async function* fetched(
   nats: Nats,
@@ -354,7 +353,7 @@ export async function* fetched(
     expires: waitMs,
     idle_heartbeat: HEARTBEAT_MS,
   });
-  // The consumer lives in the server's memory: a server that comes back may not know it.
+  // A server that restarts may not know the consumer any more.
   const removeListener = nats.onStatus(({ type }) => {
     if (type === 'disconnect' || type === 'close') fetch.stop(new ConsumerLostError(type));
   });
@@ -373,7 +372,7 @@ export async function* fetched(
   try {
     while (!isOver || waiting.length > 0) {
       await Promise.race([arrived.promise, received]);
-      // What came in the same packet joins the batch.
+      // Messages of the same packet join the batch.
       await setImmediate();
       arrived = Promise.withResolvers();
       if (waiting.length > 0) yield waiting.splice(0);

@@ -29,7 +29,7 @@ export type StreamSpec = {
   readonly maxMessagesPerSubject?: number;
   /** 1 by default; 3 in a cluster. */
   readonly replicas?: number;
-  /** Other fields. A server that ignores one, because it is too old, causes a StreamConfigError. */
+  /** Other fields. A server that is too old to know one causes a StreamConfigError. */
   readonly extra?: Partial<StreamConfig>;
 };
 
@@ -41,10 +41,10 @@ const LEADER_MS_MAX = 120_000;
 /**
  * Creates the stream, or updates an existing one to the given configuration.
  *
- * Servers before 2.11 silently drop fields that they do not know, so their response is compared with the
- * request. Throws StreamConfigError on a difference or a rejected change, and NatsUnavailableError when no
- * server can do it. A patient connection retries for LEADER_MS_MAX first: a starting cluster may have no
- * leader yet, or too few servers for the replicas.
+ * Servers before 2.11 silently drop unknown fields, so their response is compared with the request. Throws
+ * StreamConfigError on a difference or a rejected change, and NatsUnavailableError when no server can do
+ * it. A patient connection retries for LEADER_MS_MAX first, because a starting cluster may have no leader
+ * yet, or too few servers for the replicas.
  */
 export async function ensureStream(nats: Nats, spec: StreamSpec): Promise<void> {
   await retry(() => createOrUpdate(nats, spec), {

@@ -1,11 +1,11 @@
 /**
- * Appends messages to a stream one at a time: each is stored exactly once and in the order of the calls,
+ * Appends messages to a stream one at a time. Each is stored exactly once and in the order of the calls,
  * through restarts of the server and next to other writers.
  *
- * Every publish names the stream's last sequence as the one it expects. The server therefore refuses late
- * copies, and messages whose writer has not seen what another one stored. After a failed publish the
- * writer reads what was stored meanwhile: its own message counts as acknowledged, the messages of others go to
- * `onForeign`, and then it tries again. `Nats-Msg-Id` is not used, because a leader that lost a message
+ * Every publish states the last sequence that it expects the stream to have. So the server rejects late
+ * copies, and messages of a writer that has not seen the newest message. After a failed publish the writer
+ * reads what was stored meanwhile: its own message counts as acknowledged, messages of other writers go
+ * to `onForeign`. Then it tries again. `Nats-Msg-Id` is not used, because a leader that lost a message
  * may refuse its id for the whole duplicate window (docs/decisions/0001-processes-and-logs.md).
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -49,7 +49,7 @@ export type WriterStats = {
   readonly duplicates: number;
 };
 
-/** The server refuses a message for good, e.g. because it is too large. */
+/** The server rejects a message permanently, for example because it is too large. */
 export class AppendRejectedError extends Error {
   override readonly name = 'AppendRejectedError';
 }
@@ -68,17 +68,17 @@ type Entry = Append & {
 const PUBLISH_MS_MAX = 2_000;
 const RETRY_MS = 100;
 const QUEUE_BYTES_MAX = 64 * 1_048_576;
-/** Ids of other writers that are remembered in order not to store them again. */
+/** Remembered ids of other writers, so that they are not stored again. */
 const FOREIGN_IDS_MAX = 10_000;
 
 /**
- * Opens a writer at the present end of the stream. Open it before reading what the stream holds: messages
- * stored after that moment are reported to `onForeign`.
+ * Opens a writer at the present end of the stream. Open it before reading the stream: messages stored
+ * after that moment are reported to `onForeign`.
  *
  * Throws StreamMissingError and NatsUnavailableError.
  */
 export async function openWriter(nats: Nats, options: WriterOptions): Promise<StreamWriter> {
-  const { lastSequence } = await streamState(nats, options.stream, 0);
+  const { lastSequence } = await streamState(nats, options.stream);
   return new StreamWriter(nats, options, lastSequence);
 }
 
@@ -109,7 +109,7 @@ export class StreamWriter {
    * this one was opened is not stored again; its sequence is the other's.
    *
    * Any failure stops the writer: this and all later appends reject with AppendRejectedError,
-   * StreamRewoundError, WriterClosedError or the error of `onForeign`. A missing server is waited for.
+   * StreamRewoundError, WriterClosedError or the error of `onForeign`. Waits for an absent server.
    * Rejects with RangeError, without stopping, when more than QUEUE_BYTES_MAX wait.
    */
   append(message: Append): Promise<number> {
@@ -188,7 +188,7 @@ export class StreamWriter {
       if (await this.#publish(entry)) return this.#last;
       const before = this.#last;
       while (this.#failure === undefined && !(await this.#catchUp(entry))) await delay(RETRY_MS);
-      // Refused for lack of a leader, for example: publishing again at once would fail again.
+      // Without a leader, for example, publishing again at once would fail again.
       if (this.#last === before) await delay(RETRY_MS);
     }
     throw this.#failure;
@@ -220,7 +220,7 @@ export class StreamWriter {
     }
   }
 
-  /** Reads what was stored since the last known sequence. False when the server cannot say now. */
+  /** Reads the messages since the last known sequence. False when the server is unavailable. */
   async #catchUp(entry: Entry): Promise<boolean> {
     const { stream, onForeign } = this.#options;
     try {

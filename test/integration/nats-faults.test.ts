@@ -1,5 +1,5 @@
-// What must hold for readers while nats-server is killed: none misses or repeats a message. Every test
-// runs a real server and kills it with SIGKILL. The writer is in nats-writer.
+// Readers miss and repeat nothing while nats-server is killed. Every test kills a real server with SIGKILL.
+// nats-writer tests the writer.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -121,7 +121,7 @@ describe('tail', () => {
 });
 
 describe('openKv', () => {
-  test('a watch goes on after a kill', async () => {
+  test('a watch continues after a kill', async () => {
     const bucket = await openKv(nats, 'leases');
     await bucket.put('a', '1');
     const stop = new AbortController();
