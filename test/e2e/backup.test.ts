@@ -11,12 +11,12 @@ import { cursorOf } from '../../api/feed/cursor.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
-import { eventsOf, storedMessages } from '../../ingest/ledger.ts';
+import { eventsOf, newestMessage, storedMessages } from '../../ingest/ledger.ts';
+import { OpenPositions } from '../../projector/fold.ts';
 import { FeedClient } from './feed-client.ts';
 import {
   type Devnet,
   freeze,
-  projectedTo,
   rpc,
   type Service,
   start,
@@ -24,6 +24,7 @@ import {
   startService,
   temporaryDirectory,
   until,
+  viewsAgree,
 } from './service.ts';
 
 const run = promisify(execFile);
@@ -96,11 +97,7 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   const dataOfDevnet = join(directory.path, 'devnet');
   devnet = await freeze(devnet, dataOfDevnet);
   const block = Number(await rpc<string>(devnet.rpcUrl, 'eth_blockNumber', []));
-  const [last] = await service.query<{ block: string }>(
-    'SELECT toString(max(block_number)) AS block FROM bookings',
-  );
-  await projectedTo(service, Math.min(block, Number(last?.block)));
-  await settled(service);
+  await settled(service, block);
   const before = await figures(service);
   await service.up.stop();
 
@@ -122,7 +119,7 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   await stores.clickhouse.stop();
 
   service = await startService(data, { env: devnet.env });
-  await settled(service);
+  await settled(service, block);
   const restored = await figures(service);
   expect(before.ids.length).toBeGreaterThan(300);
   expect(restored).toEqual(before);
@@ -181,14 +178,24 @@ function trading(old: Devnet, data: string): Promise<Devnet> {
   });
 }
 
-/** Waits until nothing is projected any more: the chain stands still. */
-async function settled(of: Service): Promise<void> {
-  let before = '';
+/** Waits until the final blocks of the chain, which stands still after `block`, are projected. */
+async function settled(of: Service, block: number): Promise<void> {
+  const nats = await connectNats({ url: of.ready.nats_url, name: 'test' });
+  await until(async () => ((await newestMessage(nats))?.range.to ?? 0) >= block || undefined);
+  const book = new OpenPositions();
+  let rows = 0;
+  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+    for (const event of range.blocks.flatMap(eventsOf)) {
+      rows += book.apply(event).length;
+    }
+  }
+  await nats.close();
   await until(async () => {
-    const now = JSON.stringify(await Promise.all(SUMS.map((sql) => of.query(sql))));
-    const isSame = now === before;
-    before = now;
-    await new Promise((done) => setTimeout(done, 1_500));
-    return isSame ? true : undefined;
+    const [found] = await of.query<{ rows: string; open: string }>(
+      `SELECT toString(count()) AS rows,
+         (SELECT toString(count()) FROM positions FINAL WHERE shares > 0) AS open FROM bookings`,
+    );
+    const isStored = Number(found?.rows) === rows && Number(found?.open) === book.openPositions();
+    return (isStored && (await viewsAgree(of))) || undefined;
   });
 }
