@@ -1,20 +1,20 @@
 /**
- * The ingest process: final blocks → LEDGER, pending matches and new blocks → FEED, metadata →
- * METADATA.
- * Starts alone from environment variables (infra/config.ts) and the commands of cli.ts; after any
- * crash it goes on where LEDGER ends. It deliberately knows nothing of ClickHouse.
+ * The ingest process: final blocks → LEDGER, pending matches and new blocks → FEED, metadata → METADATA. It is
+ * configured by environment variables (infra/config.ts) and the commands of cli.ts. After any crash it resumes where
+ * LEDGER ends. It does not use ClickHouse.
  */
-
+import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { IngestConfig, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
+import type { StreamMessage } from '../infra/nats/reader.ts';
 import { openWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { Balances } from './balances.ts';
 import { patiently } from './block-range.ts';
-import { chainOf } from './chains.ts';
+import { type Chain, chainOf } from './chains.ts';
 import { type Command, HELP, readCommand, UsageError } from './cli.ts';
 import { FEED_STREAM, METADATA_STREAM, type MetadataEvent } from './contract.ts';
 import { FeedWriter } from './feed.ts';
@@ -44,13 +44,13 @@ import { Operators } from './operators.ts';
 import { PendingMatches, restoreFeed } from './pending.ts';
 import { PendingFeed } from './pending-feed.ts';
 import { planRewind, refuseHalfRewound, rewind } from './rewind.ts';
-import { connectRpc } from './rpc.ts';
+import { connectRpc, type Rpc } from './rpc.ts';
 import { ensureStreams, INGEST_BUCKET } from './streams.ts';
 
 /** How far before the cursor the feed's ids are read back after a restart. */
 const FEED_MEMORY_MS = 600_000;
 
-/** Exit code when a final block was replaced: somebody has to decide. See docs/operations.md. */
+/** Exit code when a final block was replaced and an operator has to decide. See docs/operations.md. */
 const FINAL_REORG_CODE = 3;
 const USAGE_CODE = 2;
 
@@ -85,7 +85,7 @@ async function run(command: Command, context: ProcessContext): Promise<void> {
   if (metrics !== undefined) context.report({ event: 'metrics', port: metrics.port });
   let nats: Nats | undefined;
   try {
-    // It waits for the first server; a stop does not.
+    // Connecting waits for the first server, so a stop must not wait for it.
     nats = await Promise.race([
       connectNats({
         ...natsOptions(config),
@@ -160,98 +160,126 @@ type Given = {
   readonly readiness: Readiness;
 };
 
-async function ingest(
-  { command, config, nats, kv, registry, readiness }: Given,
-  context: ProcessContext,
-): Promise<void> {
+/** What every part of the process is built from. */
+type Setup = Given & {
+  readonly chain: Chain;
+  readonly rpc: Rpc;
+  readonly logger: Logger;
+  readonly signal: AbortSignal;
+  /** NATS may become unavailable during the start: repeats the step until it answers again. */
+  readonly step: <T>(what: string, attempt: () => Promise<T>) => Promise<T>;
+  /** Stops ingest with this error. */
+  readonly fail: (error: unknown) => void;
+};
+
+async function ingest(given: Given, context: ProcessContext): Promise<void> {
+  const { command, config, nats, kv, registry, readiness } = given;
   const { logger, report } = context;
   const failed = new AbortController();
   const signal = AbortSignal.any([context.signal, failed.signal]);
-  const backfill = command.name === 'backfill' ? command : undefined;
-  const toBlock = backfill?.toBlock;
+  const step: Setup['step'] = (what, attempt) => patiently({ logger, signal }, what, attempt);
+  const fail = (error: unknown) => failed.abort(error);
   const chain = chainOf(config);
-  // NATS may go away in the middle of the start: each step is repeated until it answers again.
-  const step = <T>(what: string, attempt: () => Promise<T>) =>
-    patiently({ logger, signal }, what, attempt);
+  const backfill = command.name === 'backfill' ? command : undefined;
+  const { toBlock } = backfill ?? {};
   await step('rewind', () => refuseHalfRewound(kv));
-  const startBlock = await step('start', () =>
-    settleStart(nats, kv, {
-      startBlock: backfill?.fromBlock ?? config.START_BLOCK,
-      insists: backfill !== undefined,
-    }),
-  );
+  const wanted = {
+    startBlock: backfill?.fromBlock ?? config.START_BLOCK,
+    insists: backfill !== undefined,
+  };
+  const startBlock = await step('start', () => settleStart(nats, kv, wanted));
   const rpc = connectRpc(config.RPC_URL, { chainId: chain.id, registry, logger });
+  const setup: Setup = { ...given, chain, rpc, logger, signal, step, fail };
   const progress = new FollowProgress({ logger, registry, notReady: readiness.reasons });
   const ledger = await step('ledger', () => LedgerWriter.open(nats));
-  const feedWriter = await step('feed writer', () =>
-    openWriter(nats, {
-      stream: FEED_STREAM,
-      onForeign: ({ messageId }) => feed.remember(messageId),
-    }),
-  );
-  const metadataPublisher = new MetadataPublisher(nats, signal);
+  const publisher = new MetadataPublisher(nats, signal);
+  const metadata = await startMetadata(setup, publisher);
+  const balances = openBalances(setup, publisher);
+  const feed = await openFeed(setup, metadata);
   const writers = {
     [LEDGER_STREAM]: ledger,
-    [FEED_STREAM]: feedWriter,
-    [METADATA_STREAM]: metadataPublisher,
+    [FEED_STREAM]: feed.writer,
+    [METADATA_STREAM]: publisher,
   };
   countWriters(registry, writers);
   readiness.writing(writers);
-  const fail = (error: unknown) => failed.abort(error);
-  const publish = (event: MetadataEvent) => metadataPublisher.publish(event);
-  const gamma = connectGamma({ url: config.GAMMA_URL, logger, signal });
-  const metadata = new Metadata({
-    chain,
-    gamma,
-    logger,
-    signal,
-    onChange: (event) => publish(event).catch(fail),
-  });
-  await step('metadata', () => metadata.restore(nats));
-  countMetadata(registry, metadata, gamma);
-  void metadata.run().catch(fail);
-  const balances = new Balances({
-    rpc,
-    token: chain.collateral,
-    logger,
-    signal,
-    onBalance: publish,
-  });
-  countBalances(registry, balances);
-  const operators = await step('operators', () => Operators.load(kv, config.OPERATORS));
-  const feed = new FeedWriter(feedWriter, metadata);
-  const metrics = pendingMetrics(registry);
-  const node = connectMempoolNode(config.RPC_URL);
-  const pending = new PendingMatches({
-    feed,
-    node,
-    secondsMax: config.PENDING_SECONDS_MAX,
-    metrics,
-    logger,
-  });
-  const { block: newest, storedAtMs } = await step('end of LEDGER', () => readEnd(nats));
-  // As far back as a match that was shown may still be open.
-  const memoryMs = FEED_MEMORY_MS + config.PENDING_SECONDS_MAX * 1_000;
-  // By the chain's clock or by the server's, whichever is behind.
-  const sinceMs = Math.min((newest?.time ?? 0) * 1_000, storedAtMs) - memoryMs;
-  await step('feed', () => restoreFeed(nats, Math.max(sinceMs, 0), feed, pending));
-  // A backfill that ends shows nothing: the feed begins when ingest first lives at the head.
+  // A backfill that ends shows nothing: the feed begins when ingest first follows the head.
   const shownFrom =
     toBlock === undefined
       ? await patiently({ logger, signal, onAnswer: progress.answered }, 'head', () =>
           firstShownBlock(kv, () => rpc.blockNumber('latest')),
         )
       : Number.POSITIVE_INFINITY;
+  const background: Promise<void>[] = [];
+  report({ event: 'following' });
+  const following = followFinal({
+    ...{ rpc, chain, nats, ledger, metadata, balances, progress, logger, signal, startBlock },
+    finality: config.FINALITY,
+    resolutionsFrom: backfill?.resolutionsFrom ?? config.RESOLUTIONS_FROM_BLOCK ?? chain.firstBlock,
+    ...(toBlock === undefined ? {} : { toBlock }),
+    onBlock: (facts) => feed.pendingFeed.final(facts, shownFrom),
+    onCaughtUp: (block) => {
+      report({ event: 'caught_up', block });
+      // Balances are read at the newest final block, so they would be outdated before.
+      background.push(balances.run());
+    },
+  });
+  const running = [following, ...(toBlock === undefined ? feed.run() : [])];
+  try {
+    await Promise.all(running);
+    if (failed.signal.aborted) throw failed.signal.reason;
+  } finally {
+    failed.abort();
+    await Promise.allSettled([...running, ...background]);
+    ledger.close();
+    feed.writer.close();
+  }
+}
+
+async function startMetadata(
+  { config, nats, registry, chain, logger, signal, step, fail }: Setup,
+  publisher: MetadataPublisher,
+): Promise<Metadata> {
+  const gamma = connectGamma({ url: config.GAMMA_URL, logger, signal });
+  const onChange = (event: MetadataEvent) => publisher.publish(event).catch(fail);
+  const metadata = new Metadata({ chain, gamma, logger, signal, onChange });
+  await step('metadata', () => metadata.restore(nats));
+  countMetadata(registry, metadata, gamma);
+  void metadata.run().catch(fail);
+  return metadata;
+}
+
+function openBalances(
+  { rpc, chain, logger, signal, registry }: Setup,
+  publisher: MetadataPublisher,
+): Balances {
+  const onBalance = (event: MetadataEvent) => publisher.publish(event);
+  const balances = new Balances({ rpc, token: chain.collateral, logger, signal, onBalance });
+  countBalances(registry, balances);
+  return balances;
+}
+
+/** Everything that shows matches in FEED; `run` starts the part that follows the mempool. */
+async function openFeed(setup: Setup, metadata: Metadata) {
+  const { config, nats, kv, registry, chain, rpc, logger, signal, step, fail } = setup;
+  const onForeign = ({ messageId }: StreamMessage) => feed.remember(messageId);
+  const writer = await step('feed writer', () =>
+    openWriter(nats, { stream: FEED_STREAM, onForeign }),
+  );
+  const feed = new FeedWriter(writer, metadata);
+  const operators = await step('operators', () => Operators.load(kv, config.OPERATORS));
+  const metrics = pendingMetrics(registry);
+  const node = connectMempoolNode(config.RPC_URL);
+  const secondsMax = config.PENDING_SECONDS_MAX;
+  const pending = new PendingMatches({ feed, node, secondsMax, metrics, logger });
+  const { block: newest, storedAtMs } = await step('end of LEDGER', () => readEnd(nats));
+  // As far back as a match that was shown may still be open.
+  const memoryMs = FEED_MEMORY_MS + secondsMax * 1_000;
+  // By the chain's clock or by the server's, whichever is behind.
+  const sinceMs = Math.min((newest?.time ?? 0) * 1_000, storedAtMs) - memoryMs;
+  await step('feed', () => restoreFeed(nats, Math.max(sinceMs, 0), feed, pending));
   const pendingFeed = new PendingFeed({
-    rpc,
-    chain,
-    metadata,
-    feed,
-    operators,
-    pending,
-    metrics,
-    logger,
-    signal,
+    ...{ rpc, chain, metadata, feed, operators, pending, metrics, logger, signal },
     heldBlock: newest?.number ?? -1,
     onMissed: () => subscription.missed(),
   });
@@ -267,45 +295,10 @@ async function ingest(
     onSource: (source) => setSource(metrics, source),
     onDropped: (reason, count) => metrics.dropped.inc({ reason }, count),
   });
-  const background: Promise<void>[] = [];
-  report({ event: 'following' });
-  const running = [
-    followFinal({
-      rpc,
-      chain,
-      finality: config.FINALITY,
-      startBlock,
-      resolutionsFrom:
-        backfill?.resolutionsFrom ?? config.RESOLUTIONS_FROM_BLOCK ?? chain.firstBlock,
-      ...(toBlock === undefined ? {} : { toBlock }),
-      nats,
-      ledger,
-      metadata,
-      balances,
-      progress,
-      logger,
-      signal,
-      onBlock: (facts) => pendingFeed.final(facts, shownFrom),
-      onCaughtUp: (block) => {
-        report({ event: 'caught_up', block });
-        // Balances are read at the newest final block: not worth asking for before it is near.
-        background.push(balances.run());
-      },
-    }),
-    ...(toBlock === undefined ? [subscription.run(), pending.run(signal)] : []),
-  ];
-  try {
-    await Promise.all(running);
-    if (failed.signal.aborted) throw failed.signal.reason;
-  } finally {
-    failed.abort();
-    await Promise.allSettled([...running, ...background]);
-    ledger.close();
-    feedWriter.close();
-  }
+  return { writer, pendingFeed, run: () => [subscription.run(), pending.run(signal)] };
 }
 
-/** The feed begins at the head of the first start: history is for the ledger alone. */
+/** The feed begins at the head of the first start: history goes to LEDGER only. */
 async function firstShownBlock(kv: Kv, head: () => Promise<number>): Promise<number> {
   const key = 'feed_start_block';
   const stored = await kv.get(key);

@@ -1,6 +1,6 @@
 /**
- * `npm run kills:ingest`: kill −9 of ingest, KILLS times (100) during one catch-up; ends with code
- * 1 when LEDGER differs from the chain in anything. KILL_SEED repeats a run.
+ * `npm run kills:ingest`: kill −9 of ingest, KILLS times (100) during one catch-up; ends with code 1 when
+ * LEDGER differs from the chain in anything. KILL_SEED repeats a run.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -22,8 +22,9 @@ const run = await runKills({
   onProgress: (line) => console.log(line),
 });
 const rows = Object.entries({
-  kills: run.kills,
-  'of them before LEDGER was complete': run.killsInCatchUp,
+  'kills at the start': run.kills.start,
+  'kills while a block was requested': run.kills.block,
+  'kills before an acknowledgement': run.kills.message,
   'matches on the chain': run.matches,
   fills: run.fills,
   resolutions: run.resolutions,

@@ -26,6 +26,13 @@ const TRANSPORT_FAULTS = [
   'server_error',
 ] as const;
 
+export type RpcCall = { readonly method: string; readonly params: unknown[] };
+export type Hold = {
+  /** Resolves when the request has arrived. */
+  readonly reached: Promise<void>;
+  readonly release: () => void;
+};
+
 export type RpcProxy = {
   /** http://…; the same with ws:// for the WebSocket. */
   readonly url: string;
@@ -38,6 +45,10 @@ export type RpcProxy = {
   up(): void;
   /** Lets no request through until the returned function is called. */
   hold(): () => void;
+  /** Holds the first request with a call that `isIt` accepts, and every later request, until `release`. */
+  holdAt(isIt: (call: RpcCall) => boolean): Hold;
+  /** Returns no later block than this one as final. */
+  limitFinal(block: number): void;
   close(): Promise<void>;
 };
 
@@ -47,9 +58,29 @@ export async function startRpcProxy(target: string, seed: string): Promise<RpcPr
   const sockets = new Set<Socket>();
   let isDown = false;
   let held = Promise.resolve();
+  let isAwaited: (call: RpcCall) => boolean = () => false;
+  let onAwaited = () => {};
+  let finalMax = Number.POSITIVE_INFINITY;
+  const hold = () => {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    held = promise;
+    return resolve;
+  };
+  const pass = async (body: Buffer) => {
+    const given: RpcCall | RpcCall[] = JSON.parse(body.toString());
+    const calls = [given].flat();
+    if (calls.some((call) => isAwaited(call))) onAwaited();
+    await held;
+    for (const call of calls) {
+      if (call.params?.[0] === 'finalized' && finalMax < Number.POSITIVE_INFINITY) {
+        call.params[0] = `0x${finalMax.toString(16)}`;
+      }
+    }
+    return Buffer.from(JSON.stringify(given));
+  };
   const server = createServer((request, response) => {
     // A node that is away, or a client that left: either way this connection is over.
-    answer(request, response, target, dice, () => held).catch(() => response.destroy());
+    answer(request, response, target, dice, pass).catch(() => response.destroy());
   });
   server.on('upgrade', (request, socket: Socket) => passSocket(request, socket, target, dice));
   server.on('connection', (socket) => {
@@ -73,10 +104,20 @@ export async function startRpcProxy(target: string, seed: string): Promise<RpcPr
     up() {
       isDown = false;
     },
-    hold() {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      held = promise;
-      return resolve;
+    hold,
+    holdAt(isIt) {
+      const { promise: reached, resolve } = Promise.withResolvers<void>();
+      const { promise: released, resolve: release } = Promise.withResolvers<void>();
+      isAwaited = isIt;
+      onAwaited = () => {
+        isAwaited = () => false;
+        held = released;
+        resolve();
+      };
+      return { reached, release };
+    },
+    limitFinal(block) {
+      finalMax = block;
     },
     async close() {
       server.close();
@@ -91,7 +132,7 @@ async function answer(
   response: ServerResponse,
   target: string,
   dice: FaultDice,
-  held: () => Promise<void>,
+  pass: (body: Buffer) => Promise<Buffer>,
 ): Promise<void> {
   const asked = await buffer(request);
   if (dice.first(['delay']) !== undefined) await delay(dice.random.below(DELAY_MS_MAX));
@@ -114,8 +155,7 @@ async function answer(
     case undefined:
       break;
   }
-  await held();
-  const plan = await planCalls(asked, dice, (tag) => headOf(target, tag));
+  const plan = await planCalls(await pass(asked), dice, (tag) => headOf(target, tag));
   const answered = await fetch(target, { method: 'POST', headers: JSON_TYPE, body: plan.body });
   let body = Buffer.from(await answered.arrayBuffer());
   if (plan.alter !== undefined) body = Buffer.from(plan.alter(body.toString()));
