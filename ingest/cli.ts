@@ -1,9 +1,14 @@
 /**
- * The command line of the ingest process: none, `backfill` and `rewind`. Everything else comes from
- * environment variables (infra/config.ts).
+ * The command line of the ingest process, and the commands that look at LEDGER or repair it. Everything else comes
+ * from environment variables (infra/config.ts).
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { ConfigError, NatsConfig, readConfig } from '../infra/config.ts';
+import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
+import type { Kv } from '../infra/nats/kv.ts';
+import { type LedgerMessage, messageAt, UnreadableLedgerError } from './ledger.ts';
+import { planRewind, rewind } from './rewind.ts';
 
 export const HELP = `Fillstream's ingest: final blocks to LEDGER, pending matches to FEED.
 
@@ -19,6 +24,11 @@ export const HELP = `Fillstream's ingest: final blocks to LEDGER, pending matche
   node ingest/main.ts rewind --to-block N [--yes]
       Says what removing everything after block N from LEDGER would remove; with --yes, removes it.
       For a final block that was replaced: see docs/operations.md. Ingest must not be running.
+
+  node ingest/main.ts ledger show BLOCK        (npm run ledger -- show BLOCK)
+      Prints the block as LEDGER holds it: its events, and the range of the message that it is in.
+      A block without events that is not the last of its range is not listed; then only the range
+      is printed. Needs NATS_URL only (npm start shows the URL of its own server).
 
 Exit codes: 0 done or stopped, 1 failed, 2 wrong command line, 3 a final block was replaced.
 Settings are environment variables; docs/configuration.md lists them.
@@ -52,15 +62,26 @@ export type Command =
       readonly toBlock: number | undefined;
       readonly resolutionsFrom: number | undefined;
     }
-  | { readonly name: 'rewind'; readonly toBlock: number; readonly yes: boolean };
+  | { readonly name: 'rewind'; readonly toBlock: number; readonly yes: boolean }
+  | { readonly name: 'ledger'; readonly block: number };
 
 /** Reads the arguments. Throws UsageError that names what is wrong. */
 export function readCommand(args: readonly string[]): Command {
   const { values, positionals } = parsed(args);
   if (values.help === true) return { name: 'help' };
   const [name = 'follow', ...rest] = positionals;
-  if (rest.length > 0) throw new UsageError(`unexpected: ${rest.join(' ')}`);
+  if (rest.length > 0 && name !== 'ledger') {
+    throw new UsageError(`unexpected: ${rest.join(' ')}`);
+  }
   switch (name) {
+    case 'ledger': {
+      checked(z.strictObject({}), values);
+      const [show, block, ...more] = rest;
+      const number = BlockNumber.safeParse(block);
+      if (show === 'show' && number.success && more.length === 0)
+        return { name, block: number.data };
+      throw new UsageError('usage: ledger show BLOCK');
+    }
     case 'follow':
       checked(z.strictObject({}), values);
       return { name };
@@ -110,4 +131,66 @@ function checked<T>(schema: z.ZodType<T>, values: object): T {
     return `${names.map((name) => `--${name}`).join(', ')}: ${issue.message}`;
   });
   throw new UsageError(lines.join('\n'));
+}
+
+/** Says what a rewind would remove; with `yes`, removes it. */
+export async function runRewind(
+  nats: Nats,
+  kv: Kv,
+  { toBlock, yes }: { readonly toBlock: number; readonly yes: boolean },
+): Promise<void> {
+  const plan = await planRewind(nats, toBlock);
+  const { keeps, newest, removed } = plan;
+  const counts = Object.entries(removed).map(([kind, count]) => `${count} ${kind}`);
+  process.stdout.write(
+    `LEDGER keeps everything up to block ${keeps.number} (${keeps.hash}).\n` +
+      `Removed: the blocks after it, up to ${newest}: ${counts.join(', ')}.\n`,
+  );
+  if (!yes) {
+    process.stdout.write('Nothing was removed: say --yes. The projections must be rebuilt then.\n');
+    return;
+  }
+  await rewind(nats, kv, plan);
+  process.stdout.write('Removed. Rebuild the projections before the projector starts again.\n');
+}
+
+/** Prints a block of LEDGER as JSON. Resolves with the exit code: 1 when LEDGER lacks it or cannot be read. */
+export async function showBlock(block: number): Promise<number> {
+  try {
+    const message = await find(block);
+    if (message === undefined) {
+      process.stderr.write(`ledger: LEDGER does not hold block ${block}\n`);
+      return 1;
+    }
+    process.stdout.write(`${describe(message, block)}\n`);
+    return 0;
+  } catch (error) {
+    if (!(error instanceof ConfigError || error instanceof UnreadableLedgerError)) throw error;
+    process.stderr.write(`ledger: ${error.message}\n`);
+    return 1;
+  }
+}
+
+async function find(block: number): Promise<LedgerMessage | undefined> {
+  const nats = await connectNats({
+    ...natsOptions(readConfig(NatsConfig)),
+    name: 'ledger',
+    isPatient: false,
+  });
+  try {
+    return await messageAt(nats, block);
+  } finally {
+    await nats.close();
+  }
+}
+
+function describe({ sequence, storedAtMs, range }: LedgerMessage, number: number): string {
+  const { blocks, ...message } = range;
+  const block = blocks.find((one) => one.number === number) ?? null;
+  const storedAt = new Date(storedAtMs).toISOString();
+  return JSON.stringify(
+    { message: { sequence, storedAt, ...message, listed: blocks.length }, block },
+    (_key, value) => (typeof value === 'bigint' ? value.toString() : value),
+    2,
+  );
 }

@@ -15,7 +15,7 @@ import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { Balances } from './balances.ts';
 import { patiently } from './block-range.ts';
 import { type Chain, chainOf } from './chains.ts';
-import { type Command, HELP, readCommand, UsageError } from './cli.ts';
+import { type Command, HELP, readCommand, runRewind, showBlock, UsageError } from './cli.ts';
 import { FEED_STREAM, METADATA_STREAM, type MetadataEvent } from './contract.ts';
 import { FeedWriter } from './feed.ts';
 import { FinalReorgError, followFinal } from './final-blocks.ts';
@@ -43,7 +43,7 @@ import {
 import { Operators } from './operators.ts';
 import { PendingMatches, restoreFeed } from './pending.ts';
 import { PendingFeed } from './pending-feed.ts';
-import { planRewind, refuseHalfRewound, rewind } from './rewind.ts';
+import { refuseHalfRewound } from './rewind.ts';
 import { connectRpc, type Rpc } from './rpc.ts';
 import { ensureStreams, INGEST_BUCKET } from './streams.ts';
 
@@ -56,6 +56,7 @@ const USAGE_CODE = 2;
 
 const command = commandLine();
 if (command.name === 'help') process.stdout.write(HELP);
+else if (command.name === 'ledger') process.exitCode = await showBlock(command.block);
 else await runProcess('ingest', (context) => run(command, context));
 
 function commandLine(): Command {
@@ -68,7 +69,9 @@ function commandLine(): Command {
   }
 }
 
-async function run(command: Command, context: ProcessContext): Promise<void> {
+type Running = Exclude<Command, { name: 'help' | 'ledger' }>;
+
+async function run(command: Running, context: ProcessContext): Promise<void> {
   const config = readConfig(IngestConfig);
   const { logger, signal } = context;
   const registry = createRegistry('ingest');
@@ -131,28 +134,8 @@ function aborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-async function runRewind(
-  nats: Nats,
-  kv: Kv,
-  { toBlock, yes }: Extract<Command, { name: 'rewind' }>,
-): Promise<void> {
-  const plan = await planRewind(nats, toBlock);
-  const { keeps, newest, removed } = plan;
-  const counts = Object.entries(removed).map(([kind, count]) => `${count} ${kind}`);
-  process.stdout.write(
-    `LEDGER keeps everything up to block ${keeps.number} (${keeps.hash}).\n` +
-      `Removed: the blocks after it, up to ${newest}: ${counts.join(', ')}.\n`,
-  );
-  if (!yes) {
-    process.stdout.write('Nothing was removed: say --yes. The projections must be rebuilt then.\n');
-    return;
-  }
-  await rewind(nats, kv, plan);
-  process.stdout.write('Removed. Rebuild the projections before the projector starts again.\n');
-}
-
 type Given = {
-  readonly command: Command;
+  readonly command: Running;
   readonly config: IngestConfig;
   readonly nats: Nats;
   readonly kv: Kv;

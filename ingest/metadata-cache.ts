@@ -44,7 +44,6 @@ type Entry = {
   readonly misses: number;
   usedAtMs: number;
 };
-type Waiting = { readonly sinceMs: number; readonly wake: (() => void)[] };
 
 export class MetadataCache<Value> {
   readonly #options: MetadataCacheOptions<Value>;
@@ -53,14 +52,13 @@ export class MetadataCache<Value> {
   readonly #values: LRUCache<string, { readonly value: Value }>;
   /** Keys without a known value after their last answer. */
   readonly #missing = new Set<string>();
-  readonly #waiting = new Map<string, Waiting>();
+  /** Keys that were requested, and what to call when they are answered. */
+  readonly #waiting = new Map<string, (() => void)[]>();
   readonly #urgent = new Set<string>();
   readonly #refreshing = new Set<string>();
   #refreshAtMs = 0;
   #running = 0;
   #scheduled = false;
-  /** Keys that were not requested because too many were waiting; their next use tries again. */
-  dropped = 0;
 
   constructor(options: MetadataCacheOptions<Value>) {
     this.#options = options;
@@ -94,7 +92,7 @@ export class MetadataCache<Value> {
       const isKnown = this.get(key) !== undefined || this.#missing.has(key);
       const waiting = this.#waiting.get(key);
       if (isKnown || waiting === undefined || waitMs <= 0) continue;
-      asked.push(new Promise((resolve) => waiting.wake.push(resolve)));
+      asked.push(new Promise((resolve) => waiting.push(resolve)));
     }
     if (asked.length === 0) return;
     const timer = new AbortController();
@@ -128,15 +126,12 @@ export class MetadataCache<Value> {
     }
   }
 
-  /** Figures for metrics; `oldestMs` is how long the oldest waiting key has waited. */
+  /** Figures for metrics. */
   get state() {
-    const [first] = this.#waiting.values();
     return {
       known: this.#entries.size - this.#missing.size,
       missing: this.#missing.size,
       waiting: this.#waiting.size,
-      oldestMs: first === undefined ? 0 : now() - first.sinceMs,
-      dropped: this.dropped,
     };
   }
 
@@ -152,11 +147,9 @@ export class MetadataCache<Value> {
       if (queue === this.#urgent && this.#refreshing.delete(key)) this.#urgent.add(key);
       return;
     }
-    if (this.#waiting.size >= WAITING_MAX) {
-      this.dropped += 1;
-      return;
-    }
-    this.#waiting.set(key, { sinceMs: now(), wake: [] });
+    // The next use of the key tries again.
+    if (this.#waiting.size >= WAITING_MAX) return;
+    this.#waiting.set(key, []);
     queue.add(key);
     this.#schedule();
   }
@@ -213,7 +206,7 @@ export class MetadataCache<Value> {
     const misses = value === undefined ? (before?.misses ?? 0) + 1 : 0;
     this.#remember(key, { digest, atMs: now(), misses, usedAtMs });
     if (value !== undefined) this.#values.set(key, { value });
-    for (const wake of this.#waiting.get(key)?.wake ?? []) wake();
+    for (const wake of this.#waiting.get(key) ?? []) wake();
     this.#waiting.delete(key);
     if (value !== undefined && digest !== before?.digest) await this.#options.onChange(key, value);
   }

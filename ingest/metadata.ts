@@ -4,6 +4,7 @@
  * `onChange`. It never delays a fill: unknown texts are empty.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
+import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { Chain } from './chains.ts';
@@ -28,9 +29,8 @@ const PROFILES_MAX = 100_000;
 /** 1,000 markets and as many profiles a minute are refreshed. */
 const REFRESHES_MAX = 20;
 
-const ROUND_PAGES_MAX = 5;
-/** 100 markets each: three days of new markets after an outage. */
-const BACKLOG_PAGES_MAX = 100;
+/** 100 markets each: three days of new markets after an outage. A market beyond it is requested when it is traded. */
+const NEW_PAGES_MAX = 100;
 
 /** Waits and intervals in milliseconds; tests shorten them. */
 export type MetadataTimes = {
@@ -78,7 +78,7 @@ export class Metadata {
   readonly #times: MetadataTimes;
   readonly #listings: MetadataCache<Listing>;
   readonly #profiles: MetadataCache<Profile>;
-  readonly #resolutions = new Map<string, KnownResolution>();
+  readonly #resolutions = new LRUCache<string, KnownResolution>({ max: RESOLUTIONS_MAX });
   readonly #tokens: TokenMap;
   readonly #unknownTokens: UnknownTokens;
 
@@ -137,17 +137,12 @@ export class Metadata {
 
   /** Looks for new and changed markets until the signal aborts. */
   async run(): Promise<void> {
-    const newMarkets = new NewMarkets({
-      gamma: this.#gamma,
-      isKnown: (conditionId) => this.#listings.knows(conditionId),
-      onListing: (listing) => this.#take(listing),
-    });
     let askedAtMs = Number.NEGATIVE_INFINITY;
     while (!this.#signal.aborted) {
       this.#listings.sweep(this.#times.activeMs);
       if (performance.now() - askedAtMs >= this.#times.newMarketsMs) {
         askedAtMs = performance.now();
-        await this.#leniently(() => newMarkets.round());
+        await this.#leniently(() => this.#readNewMarkets());
         await this.#leniently(() => this.#unknownTokens.retry());
       }
       await delay(this.#times.sweepMs, undefined, { signal: this.#signal }).catch(() => undefined);
@@ -159,10 +154,6 @@ export class Metadata {
     if (this.#resolutions.has(conditionId)) return;
     const resolvedAt = `${new Date(blockTime * 1_000).toISOString().slice(0, 19)}Z`;
     this.#resolutions.set(conditionId, { payouts, resolvedAt });
-    const oldest = this.#resolutions.keys().next();
-    if (this.#resolutions.size > RESOLUTIONS_MAX && !oldest.done) {
-      this.#resolutions.delete(oldest.value);
-    }
   }
 
   /**
@@ -245,6 +236,19 @@ export class Metadata {
     }
   }
 
+  /** Learns markets before they are traded: the newest pages first, until one has nothing new. Throws GammaError. */
+  async #readNewMarkets(): Promise<void> {
+    let cursor: string | undefined;
+    for (let pages = 0; pages < NEW_PAGES_MAX; pages++) {
+      const { listings, next } = await this.#gamma.newest(cursor);
+      const hasNew = listings.some(({ conditionId }) => !this.#listings.knows(conditionId));
+      // Known markets too: this response is as good as a refresh.
+      for (const listing of listings) await this.#take(listing);
+      if (!hasNew || next === undefined) return;
+      cursor = next;
+    }
+  }
+
   async #take(listing: Listing): Promise<void> {
     const checked = await this.#checked(new Map([[listing.conditionId, listing]]));
     for (const one of checked.values()) await this.#listings.learn(one.conditionId, one);
@@ -284,58 +288,6 @@ export class Metadata {
       groupItemTitle: '',
       sportsMarketType: '',
     };
-  }
-}
-
-type NewMarketsOptions = {
-  readonly gamma: Pick<Gamma, 'newest'>;
-  readonly isKnown: (conditionId: string) => boolean;
-  readonly onListing: (listing: Listing) => Promise<void>;
-};
-
-/**
- * Looks for new markets before they are traded: the newest pages first, until one has nothing new. A
- * round reads a limited number of pages; the next one continues with the rest, up to BACKLOG_PAGES_MAX,
- * because a market that is missed here is requested when it is traded.
- */
-class NewMarkets {
-  readonly #options: NewMarketsOptions;
-  /** Where the last round stopped before it reached a page without new markets. */
-  #backlog: { readonly cursor: string; readonly pages: number } | undefined;
-
-  constructor(options: NewMarketsOptions) {
-    this.#options = options;
-  }
-
-  /** One round; the number of markets that were new. Throws GammaError. */
-  async round(): Promise<number> {
-    const head = await this.#walk(undefined, ROUND_PAGES_MAX);
-    const backlog = this.#backlog;
-    // A new rest replaces an older backlog, which was bounded anyway.
-    if (head.next !== undefined) this.#backlog = { cursor: head.next, pages: ROUND_PAGES_MAX };
-    if (backlog === undefined || head.next !== undefined) return head.count;
-    const rest = await this.#walk(backlog.cursor, ROUND_PAGES_MAX);
-    const pages = backlog.pages + ROUND_PAGES_MAX;
-    const goesOn = rest.next !== undefined && pages < BACKLOG_PAGES_MAX;
-    this.#backlog = goesOn && rest.next !== undefined ? { cursor: rest.next, pages } : undefined;
-    return head.count + rest.count;
-  }
-
-  /** `next` is the page where new markets may continue; undefined after a page without any. */
-  async #walk(cursor: string | undefined, pagesMax: number) {
-    const { gamma, isKnown, onListing } = this.#options;
-    let count = 0;
-    let next = cursor;
-    for (let pages = 0; pages < pagesMax; pages++) {
-      const page = await gamma.newest(next);
-      const fresh = page.listings.filter((listing) => !isKnown(listing.conditionId));
-      // Known markets too: this answer is as fresh as a refresh.
-      for (const listing of page.listings) await onListing(listing);
-      count += fresh.length;
-      next = page.next;
-      if (fresh.length === 0 || next === undefined) return { count, next: undefined };
-    }
-    return { count, next };
   }
 }
 

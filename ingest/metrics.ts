@@ -108,34 +108,32 @@ export function setSource({ source }: PendingMetrics, name: string): void {
 
 /** Registers the gauges of the metadata and of its requests. */
 export function countMetadata(registry: Registry, metadata: Metadata, gamma: Gamma): void {
-  const registers = [registry];
-  const gauge = (name: string, help: string, value: () => number) => {
-    new Gauge({
-      name: `fillstream_metadata_${name}`,
-      help,
-      registers,
-      collect() {
-        this.set(value());
-      },
-    });
-  };
-  new Gauge({
-    name: 'fillstream_metadata_requests',
-    help: 'requests to the metadata API since the start, by outcome',
-    labelNames: ['outcome'],
-    registers,
-    collect() {
-      for (const [outcome, count] of gamma.outcomes) this.set({ outcome }, count);
-    },
+  const gauge = (name: string, help: string, value: () => number) =>
+    gaugeOf(registry, `metadata_${name}`, help, value);
+  gaugesOf(registry, 'metadata_requests', 'requests to the metadata API, by outcome', {
+    label: 'outcome',
+    values: () => gamma.outcomes,
   });
   gauge('degraded', '1 while the metadata API does not answer', () => (gamma.downMs > 0 ? 1 : 0));
   gauge('down_seconds', 'for how long the metadata API has not answered', () => gamma.downMs / 1e3);
-  gauge(
-    'malformed',
-    'markets, events and profiles that could not be parsed',
-    () => gamma.malformed,
-  );
-  countMetadataCaches(registry, metadata);
+  gauge('malformed', 'markets, events and profiles that could not be parsed', () => {
+    return gamma.malformed;
+  });
+  const figures = {
+    known: 'keys whose metadata is known',
+    missing: 'keys that the metadata API does not know',
+    waiting: 'keys that wait for an answer',
+  } as const;
+  for (const [figure, help] of Object.entries(figures)) {
+    const key = figure as keyof typeof figures;
+    gaugesOf(registry, `metadata_${figure}`, help, {
+      label: 'kind',
+      values: () => [
+        ['listings', metadata.state.listings[key]],
+        ['profiles', metadata.state.profiles[key]],
+      ],
+    });
+  }
   gauge('token_mismatches', 'markets with other tokens than the chain derives', () => {
     return metadata.state.mismatches;
   });
@@ -150,29 +148,33 @@ export function countMetadata(registry: Registry, metadata: Metadata, gamma: Gam
   });
 }
 
-function countMetadataCaches(registry: Registry, metadata: Metadata): void {
-  const figures = {
-    known: 'keys whose metadata is known',
-    missing: 'keys that the metadata API does not know',
-    waiting: 'keys that wait for an answer',
-    dropped: 'keys not asked for because too many waited',
-    oldest_wait_seconds: 'how long the first of the waiting keys has waited',
-  };
-  for (const [figure, help] of Object.entries(figures)) {
-    new Gauge({
-      name: `fillstream_metadata_${figure}`,
-      help,
-      labelNames: ['kind'],
-      registers: [registry],
-      collect() {
-        for (const kind of ['listings', 'profiles'] as const) {
-          const { oldestMs, ...counts } = metadata.state[kind];
-          const values = { ...counts, oldest_wait_seconds: oldestMs / 1_000 };
-          this.set({ kind }, values[figure as keyof typeof values]);
-        }
-      },
-    });
-  }
+function gaugeOf(registry: Registry, name: string, help: string, value: () => number): void {
+  new Gauge({
+    name: `fillstream_${name}`,
+    help,
+    registers: [registry],
+    collect() {
+      this.set(value());
+    },
+  });
+}
+
+/** A gauge with one value for each value of a label. */
+function gaugesOf<Label extends string>(
+  registry: Registry,
+  name: string,
+  help: string,
+  { label, values }: { label: Label; values: () => Iterable<readonly [string, number]> },
+): void {
+  new Gauge<string>({
+    name: `fillstream_${name}`,
+    help,
+    labelNames: [label],
+    registers: [registry],
+    collect() {
+      for (const [of, value] of values()) this.set({ [label]: of }, value);
+    },
+  });
 }
 
 const WRITER_FIGURES = {
@@ -200,37 +202,24 @@ export function countWriters(
       },
     });
   }
-  new Gauge({
-    name: 'fillstream_stream_unstored_seconds',
-    help: 'how long the oldest message sent to JetStream has not been stored',
-    labelNames: ['stream'],
-    registers: [registry],
-    collect() {
-      for (const [stream, { unstoredMs }] of Object.entries(writers)) {
-        this.set({ stream }, unstoredMs / 1_000);
-      }
+  gaugesOf(
+    registry,
+    'stream_unstored_seconds',
+    'how long the oldest message sent to JetStream has not been stored',
+    {
+      label: 'stream',
+      values: () => Object.entries(writers).map(([stream, one]) => [stream, one.unstoredMs / 1e3]),
     },
-  });
+  );
 }
 
 export function countBalances(registry: Registry, balances: Balances): void {
-  const registers = [registry];
-  new Gauge({
-    name: 'fillstream_balances',
-    help: 'balances since the start: read, failed calls, dropped because too many traders waited',
-    labelNames: ['outcome'],
-    registers,
-    collect() {
-      for (const [outcome, count] of Object.entries(balances.counts)) this.set({ outcome }, count);
-    },
-  });
-  new Gauge({
-    name: 'fillstream_balances_waiting',
-    help: 'traders whose balance is to be read',
-    registers,
-    collect() {
-      this.set(balances.waiting);
-    },
+  const help =
+    'balances since the start: read, failed calls, dropped because too many traders waited';
+  const values = () => Object.entries(balances.counts);
+  gaugesOf(registry, 'balances', help, { label: 'outcome', values });
+  gaugeOf(registry, 'balances_waiting', 'traders whose balance is to be read', () => {
+    return balances.waiting;
   });
 }
 
@@ -316,18 +305,11 @@ export class FollowProgress {
       'final_contradictions_total',
       'blocks that did not follow LEDGER although an endpoint still had its newest block',
     );
-    const gauge = (name: string, help: string, value: () => number) =>
-      new Gauge({
-        name: `fillstream_${name}`,
-        help,
-        registers,
-        collect() {
-          this.set(value());
-        },
-      });
-    gauge('final_block', 'newest block of LEDGER', () => this.#head?.number ?? 0);
-    gauge('final_lag_blocks', 'final blocks that LEDGER does not hold yet', () => this.#lag());
-    gauge('final_lag_seconds', 'age of the newest block of LEDGER', () => {
+    gaugeOf(registry, 'final_block', 'newest block of LEDGER', () => this.#head?.number ?? 0);
+    gaugeOf(registry, 'final_lag_blocks', 'final blocks that LEDGER does not hold yet', () =>
+      this.#lag(),
+    );
+    gaugeOf(registry, 'final_lag_seconds', 'age of the newest block of LEDGER', () => {
       return this.#head === undefined ? 0 : Date.now() / 1_000 - this.#head.timestamp;
     });
   }

@@ -206,7 +206,7 @@ test('a LEDGER of version 0.1 is refused with what to do', async () => {
 test('npm run ledger -- show prints a block', async () => {
   await fill();
   const show = (...args: string[]) =>
-    run(process.execPath, ['ingest/ledger-command.ts', ...args], {
+    run(process.execPath, ['ingest/main.ts', 'ledger', ...args], {
       env: { ...process.env, NATS_URL: server.url },
     });
   const { message, block } = JSON.parse((await show('show', '5')).stdout);

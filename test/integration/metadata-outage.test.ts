@@ -95,7 +95,6 @@ describe('the metadata API down', () => {
       known: 400,
       waiting: 0,
       missing: 0,
-      dropped: 0,
     });
     expect(gamma.downMs).toBe(0);
   });
