@@ -10,7 +10,7 @@ export default defineConfig({
     testTimeout: 120_000,
     hookTimeout: 180_000,
     maxWorkers: 2,
-    // What must come is waited for; one second is too short beside other tests.
+    // The default of one second is too short while other tests run.
     expect: { poll: { timeout: 30_000, interval: 100 } },
     projects: [
       // Unit tests leave nothing behind, so files share a process: that takes half the time.
