@@ -91,7 +91,7 @@ test('the whole service, keys, backup and rebuild work', { timeout: TEST_MS_MAX 
   expect(board.traders).toHaveLength(5);
   const said = [
     await command('api/auth/command.ts', 'list'),
-    await command('projector/rebuild.ts', '--from', 'ledger', '--yes'),
+    await command('projector/rebuild.ts', '--yes'),
     await command('projector/backup.ts', 'backup', '--to', join(directory.path, 'backup')),
   ].map(({ stdout, stderr }) => stdout + stderr);
   expect(said[0]).toContain('local-pro');
