@@ -1,8 +1,8 @@
 /**
- * pUSD balances of the traders that were seen, published to METADATA: read in batches at the newest final
- * block, so that a catch-up over thousands of blocks asks once per trader. A node without the state of
- * that block is asked at the newest final block that it has, then at its head. Balances are for display:
- * a failed call delays only its own trader, by a round.
+ * Publishes the pUSD balances of traders that were seen to METADATA. Balances are read in batches at the
+ * newest final block, so a catch-up over thousands of blocks reads each trader once. If a node lacks the
+ * state of that block, the balance is read at the node's newest final block, then at its head. Balances
+ * are for display: a failed call delays only its own trader, by one round.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -14,7 +14,7 @@ import { RpcError } from './rpc-pool.ts';
 const ROUND_MS = 2_000;
 const ROUND_MS_MAX = 60_000;
 const ROUND_TRADERS_MAX = 500;
-/** About 100 bytes each; those that wait longest go first. */
+/** About 100 bytes each; read in order of arrival. */
 const TOUCHED_MAX = 200_000;
 
 export type BalancesOptions = {
@@ -31,7 +31,9 @@ export class Balances {
   readonly #options: BalancesOptions;
   readonly #touched = new Set<string>();
   #block = 0;
-  /** Since the start: balances published, calls that failed, traders dropped as too many waited. */
+  /**
+   * Since the start: balances published, failed calls, and traders dropped because the queue was full.
+   */
   readonly counts = { read: 0, failed: 0, dropped: 0 };
 
   constructor(options: BalancesOptions) {
@@ -55,7 +57,7 @@ export class Balances {
     for (let waitMs = roundMs; !signal.aborted; ) {
       const { read, failure } = await this.#round();
       if (failure !== undefined && !signal.aborted) this.#warn(failure);
-      // Only a round without any answer delays the next one.
+      // Only a round without any response delays the next one.
       const isDown = failure !== undefined && read === 0;
       waitMs = isDown ? Math.min(waitMs * 2, ROUND_MS_MAX) : roundMs;
       await delay(waitMs, undefined, { signal }).catch(() => undefined);
@@ -80,7 +82,7 @@ export class Balances {
         read += answer.read;
         waiting = answer.failed;
         failure = answer.failure;
-        // Another block helps only if the state is missing.
+        // Retry at another block only if the state is missing.
         if (!(failure instanceof RpcError && failure.class === 'refused')) break;
       }
     } catch (error) {
@@ -92,7 +94,7 @@ export class Balances {
     return { read, failure };
   }
 
-  /** Blocks to read at, in order; each for the traders whose state the previous one lacks. */
+  /** Blocks to read at, in order; each is tried for the traders whose state the previous one lacks. */
   #blocks(): readonly (() => Promise<number>)[] {
     const { rpc } = this.#options;
     return [

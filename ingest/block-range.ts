@@ -1,8 +1,8 @@
 /**
- * A range of final blocks as the chain nodes give it, checked until nothing contradicts anything
- * (docs/decisions/0003-final-blocks.md): every header names its predecessor, every log is of a block of
- * the range, of one of its transactions and in its bloom, and a block that seems to hold nothing although
- * its bloom may is decided by its receipts. Transactions are read where a match needs its calldata.
+ * Reads a range of final blocks from the chain nodes and checks that it is consistent
+ * (docs/decisions/0003-final-blocks.md). Every header names its predecessor. Every log belongs to a block of the
+ * range, to one of its transactions, and is in its bloom. If a block seems empty although its bloom allows logs,
+ * its receipts decide. Transactions are read where a match needs its calldata.
  */
 
 import type { Logger } from 'pino';
@@ -16,16 +16,16 @@ import { type ChainLog, canLog, makersOfCall, TOPICS, WATCHED_TOPICS } from './d
 import type { BlockHead, Header, LogFilter, RangeLog, Rpc, Transaction } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
-/** From so many transactions of one block on, the block with all of its bodies is the cheaper answer. */
+/** From this number of transactions in one block, reading the block with all bodies is cheaper. */
 const SINGLE_TRANSACTIONS_MAX = 8;
-/** More logs than this in one answer are read in smaller ranges: 20,000 take about 50 MB. */
+/** Responses with more logs than this are read in smaller ranges: 20,000 take about 50 MB. */
 const RANGE_LOGS_MAX = 20_000;
-/** Far more than the gas of a block can pay for. */
+/** Far more than the gas limit of a block allows. */
 const BLOCK_LOGS_MAX = 1_000_000;
-/** Up to here two of three blooms prove a single item's absence; a block of Polygon is above it. */
+/** Up to this share of set bits, two of three blooms prove that an item is absent; Polygon exceeds it. */
 const TELLING_SHARE_MAX = 0.5;
 
-/** The blocks of a range in order; `raw` only where a watched contract logged something. */
+/** The blocks of a range in order; `raw` is set only if a watched contract logged something. */
 export type RangeBlock = { readonly head: BlockHead; readonly raw: RawBlock | undefined };
 
 export type RangeCounts = { readonly logs: number; readonly transactions: number };
@@ -33,23 +33,23 @@ export type RangeCounts = { readonly logs: number; readonly transactions: number
 export type Range = {
   readonly blocks: readonly RangeBlock[];
   readonly counts: RangeCounts;
-  /** Most of its blocks had so many matches that they are read with the bodies of all transactions. */
+  /** Most of its blocks had so many matches that they were read with the bodies of all transactions. */
   readonly isCrowded: boolean;
 };
 
 export type ReadOptions = {
   readonly rpc: Rpc;
   readonly chain: Chain;
-  /** Told how a block whose bloom and logs did not settle it was decided. */
+  /** Called with the outcome for a block whose bloom and logs were inconclusive. */
   readonly onConfirmed?: (outcome: 'empty' | 'logs_missing') => void;
-  /** Asks for whole blocks at first: right where the range before was crowded. */
+  /** Reads blocks with bodies right away; useful if the previous range was crowded. */
   readonly isCrowded?: boolean;
 };
 
-/** A header, with the bodies of its transactions where they came together. */
+/** A header, with the bodies of its transactions if they were read together. */
 type KnownHeader = Header & { readonly bodies?: readonly Transaction[] };
 
-/** Reads blocks `from` to `to`. Throws RpcError where the nodes do not give a consistent answer. */
+/** Reads blocks `from` to `to`. Throws RpcError if the nodes return inconsistent data. */
 export async function readRange(options: ReadOptions, from: number, to: number): Promise<Range> {
   const { rpc, chain, isCrowded = false } = options;
   const filter = { addresses: watchedAddresses(chain), topics: WATCHED_TOPICS };
@@ -96,7 +96,7 @@ async function wholeBlock(rpc: Rpc, number: number): Promise<KnownHeader> {
   return { ...block, bodies, transactions: bodies.map(({ hash }) => hash) };
 }
 
-/** The logs by block, asked for again where those that came with the headers do not fit them. */
+/** The logs by block; they are read again if those that came with the headers do not match them. */
 async function checkedLogs(
   rpc: Rpc,
   headers: readonly Header[],
@@ -125,7 +125,7 @@ async function checkedLogs(
     const logs = fits(check, found) ? found : await rpc.rangeLogs({ from, to, filter }, check);
     return Map.groupBy(logs, (log) => log.blockNumber);
   } catch (error) {
-    // No endpoint's logs fit: the headers may be the ones that are wrong.
+    // No endpoint's logs match, so the headers may be wrong.
     if (error instanceof RpcError && error.class === 'inconsistent') rpc.doubt();
     throw error;
   }
@@ -141,7 +141,7 @@ function fits(check: (logs: readonly RangeLog[]) => void, logs: readonly RangeLo
   }
 }
 
-/** Throws RpcError unless the log belongs where it says: in this block, watched, in the bloom. */
+/** Throws RpcError unless the log belongs to this block, is watched and is in the bloom. */
 export function checkLog(
   log: RangeLog,
   header: Header,
@@ -156,7 +156,7 @@ export function checkLog(
   if (!fits) throw new RpcError('inconsistent', `log ${log.logIndex} of block ${header.number}`);
 }
 
-/** The block's logs, asked again where its bloom leaves room for one that did not come. */
+/** The block's logs; they are read again if its bloom allows for a missing one. */
 async function completeLogs(
   options: ReadOptions,
   header: Header,
@@ -167,7 +167,7 @@ async function completeLogs(
   return confirmedLogs(options, header, filter, logs);
 }
 
-/** What decides of logs that are in doubt. Throws RpcError where that is less than was given. */
+/** Settles doubtful logs. Throws RpcError if the result has fewer logs than were given. */
 async function confirmedLogs(
   { rpc, onConfirmed }: ReadOptions,
   header: Header,
@@ -183,9 +183,9 @@ async function confirmedLogs(
 }
 
 /**
- * A block that answered nothing is complete when its bloom proves it; one that answered something when
- * its bloom, if it is not too full to tell, leaves no room for another pair of address and topic. A run of
- * fills that no OrdersMatched closes is never complete.
+ * An empty block is complete if its bloom proves it. A block with logs is complete if its bloom is not too full to
+ * tell and leaves no room for another pair of address and topic. A run of fills without a closing OrdersMatched is
+ * never complete.
  */
 function isComplete(
   chain: Chain,
@@ -207,11 +207,11 @@ function isComplete(
   );
 }
 
-/** True when fills of an exchange in a transaction are not closed by an OrdersMatched of it. */
+/** True if a transaction has fills of an exchange that no OrdersMatched of that exchange closes. */
 function hasOpenMatch(logs: readonly RangeLog[]): boolean {
   let transaction = '';
   let closed: readonly string[] = [];
-  // From the end, so that what closes a fill is known before it.
+  // From the end, so that the closing log is known before its fills.
   return logs.toReversed().some(({ address, transactionHash, topics: [topic] }) => {
     if (transactionHash !== transaction) [transaction, closed] = [transactionHash, []];
     if (topic === TOPICS.ordersMatched) closed = [...closed, address];
@@ -219,7 +219,7 @@ function hasOpenMatch(logs: readonly RangeLog[]): boolean {
   });
 }
 
-/** What receipts say; where no endpoint gives receipts, what any endpoint has for the block's hash. */
+/** The logs from receipts. If no endpoint has receipts, the logs that any endpoint has for the block's hash. */
 async function decisiveLogs(rpc: Rpc, header: Header, filter: LogFilter) {
   try {
     const logs = await rpc.receiptLogs(header);
@@ -240,7 +240,7 @@ function isWatched(log: RangeLog, filter: LogFilter): boolean {
   );
 }
 
-/** The transactions behind the block's matches. */
+/** The transactions of the block's matches. */
 async function matchTransactions(
   rpc: Rpc,
   header: KnownHeader,
@@ -268,9 +268,9 @@ function isFull(matchHashes: ReadonlySet<Hex>): boolean {
 }
 
 /**
- * True when a call that logged something logged fewer fills than it names. A call to an exchange names its makers, and
- * each of them and the taker log one OrderFilled, or the call reverts. So calldata reveals what logs leave out of a
- * match, however full the block's bloom is.
+ * True if a call logged fewer fills than it names. A call to an exchange names its makers; each of them and the
+ * taker log one OrderFilled, or the call reverts. So calldata reveals logs that are missing from a match, however
+ * full the block's bloom is.
  */
 function lacksFills(
   transactions: readonly Transaction[],
@@ -291,9 +291,9 @@ function lacksFills(
 }
 
 const RANGE_BLOCKS_START = 32;
-/** The most that public nodes accept in one search for logs. */
+/** The largest range that public nodes accept in one search for logs. */
 const RANGE_BLOCKS_MAX = 10_000;
-/** Target content of a range. With RANGES_AHEAD ranges this bounds the memory of a catch-up. */
+/** Target content of a range. Together with RANGES_AHEAD it bounds the memory of a catch-up. */
 const RANGE_LOGS = 350;
 const RANGE_TRANSACTIONS = 20_000;
 export const RANGES_AHEAD = 4;
@@ -304,23 +304,23 @@ export type AheadOptions<Range> = {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly readRange: (from: number, to: number) => Promise<Range>;
-  /** Content of a range, which decides the size of the next ones. */
+  /** Content of a range; determines the size of the next ones. */
   readonly weigh: (range: Range) => { readonly logs: number; readonly transactions: number };
-  /** Called after each attempt; with the error when the nodes gave no good answer. */
+  /** Called after each attempt, with the error if the nodes returned no valid response. */
   readonly onAnswer?: (error: RpcError | undefined) => void;
 };
 
 /** Number of blocks of the next range. The caller keeps it between calls of `ahead`. */
 export class RangeSize {
   #blocks = RANGE_BLOCKS_START;
-  /** Smallest size that a node refused; approached again slowly. */
+  /** Smallest size that a node refused; later ranges approach it slowly. */
   #refused = Number.POSITIVE_INFINITY;
 
   get blocks(): number {
     return this.#blocks;
   }
 
-  /** A range of this size was read: doubles, or shrinks to what a range should hold. */
+  /** Call this after a range of this size was read. Doubles the size or shrinks it to the target content. */
   read(blocks: number, { logs, transactions }: { logs: number; transactions: number }): void {
     const room = Math.min(
       RANGE_LOGS / Math.max(logs, 1),
@@ -334,7 +334,7 @@ export class RangeSize {
     this.#refused *= FORGET_REFUSED;
   }
 
-  /** A node refused a range of this size. */
+  /** Call this after a node refused a range of this size. */
   tooMany(blocks: number): void {
     this.#refused = Math.max(2, Math.min(this.#refused, blocks));
     this.#blocks = Math.max(1, Math.min(this.#blocks, Math.floor(blocks / 2)));
@@ -342,10 +342,10 @@ export class RangeSize {
 }
 
 /**
- * Prefetches ranges of blocks in parallel and yields them in order. The size of a range adapts to what nodes accept
- * and to what earlier ranges held. A range that a node refuses is read again in smaller ones.
+ * Prefetches ranges of blocks in parallel and yields them in order. The size of a range adapts to the limits of
+ * the nodes and to the content of earlier ranges. A refused range is retried in smaller ones.
  *
- * Yields everything from `from` to `to` in order; a refused range comes as several.
+ * Yields everything from `from` to `to` in order; a refused range is yielded as several.
  */
 export async function* ahead<Range>(
   options: AheadOptions<Range>,
@@ -359,7 +359,7 @@ export async function* ahead<Range>(
     while (next <= to && reading.length < RANGES_AHEAD) {
       const [first, last] = [next, Math.min(next + size.blocks - 1, to)];
       const range = readOnce(options, size, first, last);
-      // A later range's failure is reported when its turn comes.
+      // The failure of a later range is reported in its turn.
       range.catch(() => undefined);
       reading.push({ first, last, range });
       next = last + 1;
@@ -395,8 +395,8 @@ async function readOnce<Range>(
 }
 
 /**
- * Whether less at a time may help. Nodes name "too many results" and "range too large" by any of a
- * dozen codes, so every refusal of more than one block counts; so does an answer too slow or too long.
+ * Whether a smaller range may help. Nodes report "too many results" and "range too large" with a dozen different
+ * codes, so every refusal of more than one block counts. A response that is too slow or too long counts, too.
  */
 function isTooMany(error: unknown): boolean {
   if (!(error instanceof RpcError)) return false;
@@ -408,8 +408,8 @@ function isTooMany(error: unknown): boolean {
 }
 
 /**
- * Repeats until the chain nodes and NATS answer. Throws any other error, and `wrong_chain`. NATS is
- * waited for wherever something is read from it: what is published waits in the publisher.
+ * Retries until the chain nodes and NATS respond. Throws any other error, and `wrong_chain`. Only reads wait for
+ * NATS here; the publisher waits for its own writes.
  */
 export async function patiently<T>(
   options: Pick<AheadOptions<unknown>, 'logger' | 'signal' | 'onAnswer'>,

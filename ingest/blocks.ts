@@ -1,7 +1,7 @@
 /**
- * One block of the chain as facts: its matches with their market, its resolutions, and what could not be
- * decoded. Logs say what happened; the calldata of the same transaction adds the market, which the tokens
- * must derive from, and, read only where they are asked for, the orders behind the fills.
+ * One block of the chain as facts: its matches with their market, its resolutions, and everything that
+ * could not be decoded. Logs contain the events. The calldata of the same transaction adds the market,
+ * which is checked against the tokens. On demand it also adds the orders behind the fills.
  */
 import type { Hex } from 'viem';
 import { type Chain, watchedAddresses } from './chains.ts';
@@ -25,9 +25,9 @@ export type LocatedFill = LoggedFill & { readonly outcomeIndex: 0 | 1 };
 
 export type LocatedMatch = Omit<LoggedMatch, 'fills'> & {
   readonly conditionId: Hex;
-  /** Of the transaction; '' where it is not in the block's list. */
+  /** Of the transaction; '' if it is not in the block's list. */
   readonly sender: string;
-  /** Input of the transaction, where the operator called the exchange itself; else ''. */
+  /** Input of the transaction if the operator called the exchange directly; else ''. */
   readonly call: Hex | '';
   readonly fills: readonly LocatedFill[];
   /** Counts matches of the same taker order inside one transaction, from 0. */
@@ -68,7 +68,7 @@ export async function readBlock(
   return { block, logs: await rpc.logs(block.hash, watchedAddresses(chain)) };
 }
 
-/** Decodes a block. What cannot be decoded is in `refused`; it never throws for it. */
+/** Decodes a block. Never throws for undecodable logs or calls; they are in `refused`. */
 export async function factsOf(raw: RawBlock, chain: Chain, metadata: Markets): Promise<BlockFacts> {
   const { block, logs } = raw;
   const decoded = decodeLogs(logs, {
@@ -116,7 +116,7 @@ export function nothingIn(block: BlockHead): BlockFacts {
   return { block, matches: [], resolutions: [], operators: [], refused: [] };
 }
 
-/** A block as it goes into LEDGER. */
+/** A block as it is stored in LEDGER. */
 export function blockOf({ block, matches, resolutions, refused }: BlockFacts): Block {
   const { number, hash, timestamp } = block;
   const at = { blockNumber: number, blockTime: timestamp };
@@ -152,7 +152,7 @@ export function blockOf({ block, matches, resolutions, refused }: BlockFacts): B
   };
 }
 
-/** The orders behind a match by their hashes; empty where its calldata tells none. */
+/** The orders behind a match by their hashes; empty if its calldata does not contain them. */
 export function ordersOf(
   { call, exchange }: LocatedMatch,
   chainId: number,

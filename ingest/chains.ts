@@ -1,17 +1,17 @@
 /**
- * The contracts of each chain, in lower case. A new exchange is a new line. Version 1 and the "Combos"
- * exchange are excluded on purpose and refused in the configuration. Amoy's deployments are not
- * published, so they have to be configured.
+ * The contracts of each chain, in lower case. To add an exchange, add a line. Version 1 and the
+ * "Combos" exchange are excluded on purpose and rejected in the configuration. Amoy's deployments are
+ * not published, so they have to be configured.
  */
 import type { Hex } from 'viem';
 import { ConfigError, type IngestConfig } from '../infra/config.ts';
 
 export type Chain = {
   readonly id: number;
-  /** Exchange → collateral token inside its position ids, which is not what traders pay with. */
+  /** Exchange → collateral token inside its position ids; traders pay with another token. */
   readonly exchanges: ReadonlyMap<string, Hex>;
   readonly conditionalTokens: Hex;
-  /** pUSD, 6 decimals: what traders pay with. */
+  /** pUSD, 6 decimals: the token that traders pay with. */
   readonly collateral: Hex;
   /** No condition was resolved before this block. */
   readonly firstBlock: number;
@@ -29,13 +29,16 @@ const POLYGON: Chain = {
   ]),
   conditionalTokens: '0x4d97dcd97ec945f40cf65f87097ace5ea0476045',
   collateral: '0xc011a7e12a19f7b1f670d46f03b03f3342e82dfb',
-  // Deployment of ConditionalTokens (unverified: no Polygon node was at hand).
+  // Deployment of ConditionalTokens (unverified: no Polygon node was available).
   firstBlock: 4_023_686,
 };
 
 const AMOY_ID = 80_002;
 
-/** Where infra/local/devnet deploys its contracts; they follow from the deployer and its nonces. */
+/**
+ * infra/local/devnet deploys its contracts here; the addresses follow from the deployer and its
+ * nonces.
+ */
 const DEVNET_COLLATERAL = '0x5fbdb2315678afecb367f032d93f642f64180aa3';
 const DEVNET: Chain = {
   id: 31_337,

@@ -1,6 +1,6 @@
 /**
- * The command line of the ingest process, and the commands that look at LEDGER or repair it. Everything else comes
- * from environment variables (infra/config.ts).
+ * The command line of the ingest process, and the commands that inspect or repair LEDGER. All other configuration
+ * comes from environment variables (infra/config.ts).
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
@@ -34,7 +34,7 @@ Exit codes: 0 done or stopped, 1 failed, 2 wrong command line, 3 a final block w
 Settings are environment variables; docs/configuration.md lists them.
 `;
 
-/** The command line is wrong; the message is for the user. */
+/** The command line is invalid; the message is for the user. */
 export class UsageError extends Error {}
 
 const BlockNumber = z
@@ -65,7 +65,7 @@ export type Command =
   | { readonly name: 'rewind'; readonly toBlock: number; readonly yes: boolean }
   | { readonly name: 'ledger'; readonly block: number };
 
-/** Reads the arguments. Throws UsageError that names what is wrong. */
+/** Parses the arguments. Throws UsageError that names the invalid one. */
 export function readCommand(args: readonly string[]): Command {
   const { values, positionals } = parsed(args);
   if (values.help === true) return { name: 'help' };
@@ -133,7 +133,7 @@ function checked<T>(schema: z.ZodType<T>, values: object): T {
   throw new UsageError(lines.join('\n'));
 }
 
-/** Says what a rewind would remove; with `yes`, removes it. */
+/** Prints what a rewind would remove; with `yes`, removes it. */
 export async function runRewind(
   nats: Nats,
   kv: Kv,
@@ -154,7 +154,9 @@ export async function runRewind(
   process.stdout.write('Removed. Rebuild the projections before the projector starts again.\n');
 }
 
-/** Prints a block of LEDGER as JSON. Resolves with the exit code: 1 when LEDGER lacks it or cannot be read. */
+/**
+ * Prints a block of LEDGER as JSON. Resolves with the exit code: 1 if LEDGER lacks the block or cannot be read.
+ */
 export async function showBlock(block: number): Promise<number> {
   try {
     const message = await find(block);

@@ -1,6 +1,7 @@
 /**
- * The events of the JetStream streams: final events of the chain (LEDGER, whose messages are in ledger.ts), METADATA,
- * and FEED. The projector and the api import this file, ledger.ts and streams.ts, and nothing else of ingest. Amounts are decimal strings in JSON and bigint in memory, in micro-units (1 USDC or 1 share = 1_000_000).
+ * The events of the JetStream streams: final events of the chain (LEDGER, whose messages are in ledger.ts),
+ * METADATA, and FEED. The projector and the api import only this file, ledger.ts and streams.ts of ingest. Amounts
+ * are decimal strings in JSON and bigint in memory, in micro-units (1 USDC or 1 share = 1_000_000).
  */
 import { z } from 'zod';
 
@@ -40,13 +41,13 @@ export const Hash = z
 export const TokenId = z.string().regex(/^\d{1,78}$/);
 export const Index = z.int().nonnegative();
 const OutcomeIndex = z.union([z.literal(0), z.literal(1)]);
-/** `YYYY-MM-DDTHH:MM:SSZ`, or '' where the source has none. */
+/** `YYYY-MM-DDTHH:MM:SSZ`, or '' if the source has none. */
 export const IsoSecond = z.string().regex(/^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?$/);
 
 export type Address = z.infer<typeof Address>;
 export type Hash = z.infer<typeof Hash>;
 
-/** One execution of one order, as final. `usdc` excludes the fee; `fee` is always USDC. */
+/** One final execution of one order. `usdc` excludes the fee; `fee` is always USDC. */
 export const Fill = z.object({
   logIndex: Index,
   orderHash: Hash,
@@ -66,7 +67,7 @@ const ChainPosition = {
   /** Block timestamp, seconds since the epoch. */
   blockTime: Index,
   txHash: Hash,
-  /** The event's own place: of a match, the log index of its closing OrdersMatched. */
+  /** The log index of the event; for a match, that of its closing OrdersMatched. */
   logIndex: Index,
 };
 
@@ -103,7 +104,7 @@ export const Refused = z.object({
 });
 export type Refused = z.infer<typeof Refused>;
 
-/** Label of the winning outcome: '50-50' where both outcomes are paid alike. */
+/** Label of the winning outcome; '50-50' if both outcomes are paid alike. */
 export function winningOutcome(
   outcomes: readonly [string, string],
   payouts: readonly [bigint, bigint],
@@ -113,24 +114,25 @@ export function winningOutcome(
 }
 
 /**
- * METADATA: listings of markets, profiles and balances of traders, as last observed. They are not facts of the chain:
- * a later observation of the same key replaces an earlier one, so a repeated or reordered message does no harm.
+ * METADATA: listings of markets, profiles and balances of traders, as last observed. They are not facts of the
+ * chain: a later observation of the same key replaces an earlier one, so repeated or reordered messages do no
+ * harm.
  *
- * Subjects are per partition, not per key: a million keys cost a server of 2.9 or 2.10 between 220 MB
- * at rest and 970 MB while a fifth of them is replaced, and reading them back takes three times as
- * long (docs/decisions/0005-metadata.md).
+ * Subjects are per partition, not per key. A million keys cost a server of 2.9 or 2.10 between 220 MB at rest and
+ * 970 MB while a fifth of them is replaced, and reading them back takes three times as long
+ * (docs/decisions/0005-metadata.md).
  */
 
 export const METADATA_STREAM = 'METADATA';
 export const METADATA_SUBJECTS = 'metadata.>';
-/** ClickHouse keeps what is older; ingest fetches it again when it is used. */
+/** ClickHouse keeps older observations; ingest fetches them again on use. */
 export const METADATA_AGE_MAX_MS = 30 * 24 * 3_600_000;
 
 /** A market's metadata as last seen; a later listing of the same condition replaces it. */
 export const Listing = z.object({
   kind: z.literal('listing'),
   conditionId: Hash,
-  /** Numeric market id, decimal; '0' while the metadata API does not know the market. */
+  /** Numeric market id, decimal; '0' if the metadata API does not know the market. */
   marketId: z.string().regex(/^\d{1,19}$/),
   question: z.string(),
   slug: z.string(),
@@ -150,7 +152,7 @@ export const Listing = z.object({
 });
 export type Listing = z.infer<typeof Listing>;
 
-/** A trader's public profile as last seen; '' where the owner set nothing. */
+/** A trader's public profile as last seen; '' for fields that the owner did not set. */
 export const Profile = z.object({
   kind: z.literal('profile'),
   address: Address,
@@ -160,7 +162,7 @@ export const Profile = z.object({
   createdAt: IsoSecond,
   takerTier: z.int().min(0).max(6),
   takerTierName: z.string(),
-  /** Rolling 30-day weighted volume in USD; null until the public profile gave one. */
+  /** Rolling 30-day weighted volume in USD; null until a public profile contained one. */
   weightedVolumeUsd: z.number().nullable(),
 });
 export type Profile = z.infer<typeof Profile>;
@@ -181,7 +183,7 @@ export const MetadataEvent = z.discriminatedUnion('kind', [Listing, Profile, Bal
 export type MetadataEvent = z.infer<typeof MetadataEvent>;
 
 export const Observation = z.object({
-  /** When ingest learned it, milliseconds since the epoch: the newest one of a key is valid. */
+  /** Time of the observation by ingest, milliseconds since the epoch; the newest one of a key is valid. */
   observedAtMs: Index,
   event: MetadataEvent,
 });
@@ -198,7 +200,7 @@ export function encodeObservation(observation: Observation): string {
   return toJson(observation);
 }
 
-/** Parses a message of METADATA. Throws ZodError or SyntaxError if it is not ours. */
+/** Parses a message of METADATA. Throws ZodError or SyntaxError if it is invalid. */
 export function decodeObservation(data: Uint8Array): Observation {
   return Observation.parse(parseJson(data));
 }
@@ -214,7 +216,7 @@ export const FEED_MATCH_SUBJECT = 'feed.match';
 export const FEED_VOID_SUBJECT = 'feed.void';
 export const FEED_RESTORED_SUBJECT = 'feed.restored';
 
-/** An order may offer any amount; what is filled of it is bounded. */
+/** An order may offer any amount; only its filled amount is bounded. */
 const OrderAmount = z
   .string()
   .regex(/^\d{1,78}$/)
@@ -241,21 +243,21 @@ export type FeedTrader = z.infer<typeof FeedTrader>;
 
 const FeedFill = Fill.omit({ logIndex: true, trader: true, isTaker: true }).extend({
   trader: FeedTrader,
-  /** null where only logs were seen: a block's match whose calldata could not be read. */
+  /** null if only logs were seen: a block's match whose calldata could not be read. */
   order: Order.nullable(),
 });
 export type FeedFill = z.infer<typeof FeedFill>;
 
-/** A match when first seen: from the mempool, or from a block where the mempool missed it. */
+/** A match when first seen: from the mempool, or from a block if the mempool missed it. */
 export const FeedMatch = z.object({
   kind: z.literal('match'),
   txHash: Hash,
   conditionId: Hash,
-  /** Milliseconds since the epoch: when we saw the transaction. */
+  /** Milliseconds since the epoch at which we saw the transaction. */
   detectedAtMs: z.int().nonnegative(),
   /** False: it was first seen in a block. */
   pending: z.boolean(),
-  /** Of a match that was not final: who sends it, and the nonce that another call may use up instead. */
+  /** Of a match that was not final: its sender, and the nonce that another call may use up instead. */
   sent: z.object({ sender: Address, nonce: Index }).optional(),
   market: Listing.omit({ kind: true, conditionId: true }).extend({
     /** '' while unresolved; both of the market's outcome labels are in `outcomes`. */
@@ -267,7 +269,7 @@ export const FeedMatch = z.object({
 });
 export type FeedMatch = z.infer<typeof FeedMatch>;
 
-/** Names a match of FEED and carries what its filters looked at, as it was when it was shown. */
+/** Identifies a match of FEED and carries the fields that filters use, as they were when it was shown. */
 const AboutMatch = {
   /** Message id of the match in FEED. */
   matchId: z.string(),
@@ -283,9 +285,9 @@ const AboutMatch = {
 };
 
 /**
- * A match that was shown while pending and did not happen. `never_mined` may still be followed by
- * FeedRestored; the other reasons are read from final blocks and are the last word: `reverted`,
- * `replaced` by another transaction of the same nonce, `unmatched` = mined without this match.
+ * A match that was shown while pending and did not happen. FeedRestored may still follow `never_mined`. The other
+ * reasons are read from final blocks and are definitive: `reverted`, `replaced` by another transaction of the same
+ * nonce, `unmatched` = mined without this match.
  */
 export const FeedVoid = z.object({
   kind: z.literal('void'),
@@ -312,7 +314,7 @@ export function feedMessageId(txHash: string, takerOrderHash: string, ordinal: n
     : `${txHash}:${takerOrderHash}:${ordinal + 1}`;
 }
 
-/** Message id of what is told of a shown match later: at most one of each kind. */
+/** Message id of a later event of a shown match: at most one of each kind. */
 export function feedSequelId(kind: 'void' | 'restored', matchId: string): string {
   return `${kind}:${matchId}`;
 }
@@ -322,7 +324,7 @@ export function encodeFeedEvent(event: FeedEvent): string {
   return toJson(event);
 }
 
-/** Parses a FEED message. Throws ZodError or SyntaxError where it is none of ours. */
+/** Parses a FEED message. Throws ZodError or SyntaxError if it is invalid. */
 export function decodeFeedEvent(data: Uint8Array): FeedEvent {
   return FeedEvent.parse(parseJson(data));
 }

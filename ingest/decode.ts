@@ -52,14 +52,14 @@ const CONDITIONAL_TOKENS_TOPICS: readonly Hex[] = [TOPICS.conditionResolution];
 export const WATCHED_TOPICS: readonly Hex[] = [...EXCHANGE_TOPICS, ...CONDITIONAL_TOKENS_TOPICS];
 
 /**
- * The arguments of `matchOrders`. The eleven fields of an order before its signature are raw words: the
+ * The arguments of `matchOrders`. The eleven fields of an order before its signature are raw words, because the
  * order hash covers exactly these, and viem would compute a checksum for every address.
  */
 const CALL = parseAbiParameters([
   'bytes32 conditionId, Order takerOrder, Order[] makerOrders, uint256 takerFillAmount, uint256[] makerFillAmounts, uint256 takerFeeAmount, uint256[] makerFeeAmounts',
   'struct Order { bytes32[11] words; bytes signature; }',
 ]);
-/** The same arguments up to the array of maker orders, of which only the offsets are read. */
+/** The same arguments up to the array of maker orders; only its offsets are read. */
 const CALL_HEAD = parseAbiParameters(
   'bytes32 conditionId, uint256 takerOrder, uint256[] makerOrders',
 );
@@ -71,7 +71,7 @@ const ORDERS_MATCHED = parseAbiParameters(
   'uint256 side, uint256 tokenId, uint256 makerAmountFilled, uint256 takerAmountFilled',
 );
 const OUTCOME_SLOTS = parseAbiParameters('uint256 outcomeSlotCount');
-/** Data of ConditionResolution with two payouts, as it lies there: an array is offset, length, items. */
+/** Data of ConditionResolution with two payouts, in raw layout: an array is offset, length, items. */
 const TWO_PAYOUTS = parseAbiParameters(
   'uint256 outcomeSlotCount, uint256 offset, uint256 length, uint256 first, uint256 second',
 );
@@ -84,7 +84,7 @@ const SELECTOR_LENGTH = 10;
 /** Last instant of an ECMAScript Date. */
 const DATE_MS_MAX = 8_640_000_000_000_000n;
 
-/** Why a log or a call was refused; each reason is counted under its own name. */
+/** Why a log or a call was refused; each reason has its own counter. */
 export type RefusalReason =
   | 'not_watched'
   | 'unknown_topic'
@@ -136,7 +136,7 @@ export type CalledMatch = {
   readonly makers: readonly CalledFill[];
 };
 
-/** The condition of a `matchOrders` call; undefined for any other input. Reads nothing else. */
+/** The condition of a `matchOrders` call; undefined for any other input. Reads no other argument. */
 export function conditionOfCall(input: Hex): Hex | undefined {
   const end = SELECTOR_LENGTH + WORD_LENGTH - 2;
   if (!input.startsWith(MATCH_ORDERS_SELECTOR) || input.length < end) return undefined;
@@ -154,9 +154,9 @@ export function makersOfCall(input: Hex): number | undefined {
 }
 
 /**
- * The fills of one `matchOrders` call to `exchange` on chain `chainId`. A maker's taking amount is
- * rounded down, and the taker's fill is the sum of what its makers give, never its limit price. Does not
- * check whether the sender may call. Throws DecodeError for a call that the contract would not accept.
+ * The fills of one `matchOrders` call to `exchange` on chain `chainId`. A maker's taking amount is rounded down,
+ * and the taker's fill is the sum of its makers' fills, never its limit price. Does not check whether the sender
+ * may call. Throws DecodeError for a call that the contract would reject.
  */
 export function decodeMatchCall(input: Hex, exchange: Hex, chainId: number): CalledMatch {
   const [
@@ -214,7 +214,7 @@ type Order = {
   readonly timestamp: bigint;
 };
 
-/** Throws DecodeError for an address or a uint8 with something in its upper bytes, as the contract does. */
+/** Throws DecodeError for an address or a uint8 with non-zero upper bytes, as the contract does. */
 function checkPadding(words: OrderWords): void {
   const [, maker, signer, , , , side, signatureType] = words;
   for (const word of [maker, signer]) {
@@ -259,11 +259,11 @@ function takerFill(
   let shares: bigint;
   let usdc: bigint;
   if (makers.every((maker) => maker.side !== side)) {
-    // Only complementary makers: the taker receives exactly what they give.
+    // Only complementary makers: the taker receives exactly the makers' amounts.
     shares = sum((maker) => maker.shares);
     usdc = sum((maker) => maker.usdc);
   } else if (side === 'BUY') {
-    // Mint: every maker adds shares; the taker pays the amount of the call.
+    // Mint: every maker adds shares; the taker pays the amount in the call.
     shares = sum((maker) => maker.shares);
     usdc = takerFillAmount;
   } else {
@@ -303,8 +303,8 @@ function calledFill(
 const domainSeparators = new Map<string, Hex>();
 
 /**
- * EIP-712 hash of an order of `exchange` on chain `chainId`, the identity that calldata, logs and order
- * books share: topic 1 of the order's OrderFilled log. `words` are all its fields except the signature.
+ * EIP-712 hash of an order of `exchange` on chain `chainId`. Calldata, logs and order books share this identity;
+ * it is topic 1 of the order's OrderFilled log. `words` are all its fields except the signature.
  */
 export function orderHash(words: OrderWords, exchange: Hex, chainId: number): Hex {
   const key = `${chainId}:${exchange}`;
@@ -360,7 +360,7 @@ export type LoggedResolution = {
   readonly payouts: readonly [bigint, bigint];
 };
 
-/** An operator was added to an exchange, or removed from it. */
+/** An operator was added to an exchange or removed from it. */
 export type LoggedOperator = {
   readonly exchange: Hex;
   readonly operator: Hex;
@@ -387,10 +387,10 @@ export function canLog(address: string, topic: Hex, conditionalTokens: string): 
 }
 
 /**
- * Decodes the logs of one block, in log order. A match is a run of OrderFilled logs of one exchange in
- * one transaction that an OrdersMatched log closes; the taker's own OrderFilled names the exchange as
- * its counterparty. OrdersMatched repeats the taker's fill and adds nothing. FeeCharged names no order
- * and adds nothing. Never throws for a bad log: those are returned in `refused`.
+ * Decodes the logs of one block, in log order. A match is a run of OrderFilled logs of one exchange in one
+ * transaction that an OrdersMatched log closes; the taker's own OrderFilled names the exchange as its
+ * counterparty. OrdersMatched repeats the taker's fill, and FeeCharged names no order, so neither adds anything.
+ * Never throws for a bad log: those are returned in `refused`.
  */
 export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts): DecodedLogs {
   const matches: LoggedMatch[] = [];
@@ -438,7 +438,7 @@ export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts)
   return { matches, resolutions, operators, refused };
 }
 
-/** The fill of one OrderFilled log. Throws DecodeError when it is malformed. */
+/** The fill of one OrderFilled log. Throws DecodeError if it is malformed. */
 export function decodeOrderFilled(log: ChainLog): LoggedFill {
   if (log.topics[0] !== TOPICS.orderFilled) {
     throw new DecodeError('unknown_topic', log.topics[0] ?? 'no topic');
@@ -484,7 +484,7 @@ function decodeResolution(log: ChainLog): LoggedResolution | undefined {
   if (log.topics.length !== 4) throw new DecodeError('bad_topics', `${log.topics.length} topics`);
   const [slots] =
     log.data.length < WORD_LENGTH ? [0n] : decodeAbiParameters(OUTCOME_SLOTS, log.data);
-  // Conditions with more than two outcomes exist on the shared contract; the exchange trades none.
+  // The shared contract has conditions with more than two outcomes; the exchange trades none of them.
   if (slots !== 2n) return undefined;
   const [, offset, length, first, second] = decodeData(log, TWO_PAYOUTS, 5);
   const payouts = [boundedAmount(first), boundedAmount(second)] as const;
@@ -499,7 +499,7 @@ function decodeResolution(log: ChainLog): LoggedResolution | undefined {
   };
 }
 
-/** The log's data as these types. Throws DecodeError unless it has exactly `words` words. */
+/** Decodes the log's data as these types. Throws DecodeError unless it has exactly `words` words. */
 function decodeData<const Types extends readonly AbiParameter[]>(
   { data }: ChainLog,
   types: Types,

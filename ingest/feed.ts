@@ -1,7 +1,7 @@
 /**
- * Writes FEED: every match once, when it is first seen, and a void or restored event for matches that
- * were shown while pending. The mempool and the blocks offer the same match under the same id; the first
- * one wins. The ids are kept in memory and read back from the stream after a restart.
+ * Writes FEED: every match once, when it is first seen, and a void or restored event for matches that were
+ * shown while pending. The mempool and the blocks use the same id for the same match; the first one wins.
+ * The ids are kept in memory and read back from the stream after a restart.
  */
 import { LRUCache } from 'lru-cache';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
@@ -24,9 +24,9 @@ import type { CalledFill } from './decode.ts';
 import type { Metadata } from './metadata.ts';
 
 const IDS_MAX = 200_000;
-/** How long a match waits for unknown metadata before it is shown without it. */
+/** Longest time that a match waits for unknown metadata before it is shown without it. */
 const METADATA_MS = 250;
-/** After a wait in vain no match waits for this long, so an unavailable metadata API delays few matches. */
+/** After such a timeout no match waits for this long, so an unavailable metadata API delays few matches. */
 const METADATA_PAUSE_MS = 2_000;
 
 /** A fill to be shown; `order` is null if the calldata is unknown. */
@@ -63,8 +63,8 @@ export class FeedWriter {
   }
 
   /**
-   * Remembers the ids that the stream holds since a time, so that a restart shows nothing twice. Calls
-   * `visit` with each message. Reads at most as many messages as it remembers ids.
+   * Loads the ids that the stream holds since a time, so that nothing is shown twice after a restart. Calls
+   * `visit` with each message. Reads no more messages than the number of ids that fit in memory.
    */
   async restore(
     nats: Nats,
@@ -91,8 +91,8 @@ export class FeedWriter {
   }
 
   /**
-   * Publishes the match unless it was shown before. Resolves when it is stored, with what was
-   * published, or undefined.
+   * Publishes the match unless it was shown before. Resolves when it is stored, with the published match or
+   * undefined.
    */
   async show(match: ShownMatch): Promise<FeedMatch | undefined> {
     if (this.#ids.has(match.id)) return undefined;
@@ -117,7 +117,7 @@ export class FeedWriter {
     return message;
   }
 
-  /** Resolves when everything that was published is stored. */
+  /** Resolves when everything published so far is stored. */
   async flush(): Promise<void> {
     await this.#writer.flush();
   }
@@ -131,7 +131,7 @@ export class FeedWriter {
     await this.#writer.append({ id, subject, data: encodeFeedEvent(sequel) });
   }
 
-  /** Waits briefly for unknown metadata, unless the last wait was in vain. */
+  /** Waits briefly for unknown metadata, unless the last wait timed out. */
   async #learn({ conditionId, taker, makers }: ShownMatch): Promise<void> {
     const traders = new Set([taker, ...makers].map((fill) => fill.trader));
     const startedAt = performance.now();

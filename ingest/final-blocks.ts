@@ -1,8 +1,8 @@
 /**
- * Final blocks → LEDGER, in chain order. Catch-up, backfill and following the head are one loop: read the final head,
- * prefetch the blocks up to it in parallel ranges, and store them in order. Every block must name its predecessor's hash.
- * If one does not and no endpoint agrees with LEDGER any more, "final" was wrong: ingest stops with an alarm and writes
- * no other history.
+ * Final blocks → LEDGER, in chain order. Catch-up, backfill and following the head are one loop: read the final
+ * head, prefetch the blocks up to it in parallel ranges, and store them in order. Every block must name its
+ * predecessor's hash. If one does not, and no endpoint agrees with LEDGER any more, then a final block was
+ * replaced: ingest stops with an alarm and writes no other history.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -34,10 +34,13 @@ import type { FollowProgress } from './metrics.ts';
 import type { Header, RangeLog, Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
-/** Pause before the head is requested again; it grows from the first to the second while nothing is new. */
+/**
+ * Pause before the head is requested again; it grows from the first to the second value while there is no new
+ * block.
+ */
 const POLL_MIN_MS = 150;
 const POLL_MAX_MS = 1_000;
-/** This near to the head every block gets a message of its own. */
+/** This close to the head every block gets its own message. */
 const NEAR_HEAD_BLOCKS = 32;
 
 export type FollowOptions = {
@@ -46,9 +49,9 @@ export type FollowOptions = {
   readonly finality: 'finalized' | number;
   /** First block of an empty LEDGER. */
   readonly startBlock: number;
-  /** Where to look for resolutions before the first block. */
+  /** First block of the search for resolutions before `startBlock`. */
   readonly resolutionsFrom: number;
-  /** Ends after this block; never when left out. */
+  /** Stops after this block; runs forever if omitted. */
   readonly toBlock?: number;
   readonly nats: Nats;
   readonly ledger: LedgerWriter;
@@ -57,9 +60,9 @@ export type FollowOptions = {
   readonly progress: FollowProgress;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Called before a block is stored, in order: every block near the head, and any with facts. */
+  /** Called before a block is stored, in order: for every block near the head, and for any block with facts. */
   readonly onBlock: (facts: BlockFacts) => Promise<void>;
-  /** Called once with the newest block, when LEDGER holds every block that was final. */
+  /** Called once with the newest block, when LEDGER holds every final block. */
   readonly onCaughtUp: (block: number) => void;
 };
 
@@ -113,7 +116,7 @@ type WriteOptions = FollowOptions & {
   readonly contradictions: Contradictions;
 };
 
-/** Stores blocks `from` to `to`, or as far as they follow LEDGER; resolves with its newest block. */
+/** Stores blocks `from` to `to`, or as far as they link to LEDGER; resolves with its newest block. */
 async function writeRanges(
   options: WriteOptions,
   held: BlockRef | undefined,
@@ -147,7 +150,7 @@ async function writeRanges(
   return newest;
 }
 
-/** Takes note of blocks that are in LEDGER. */
+/** Updates the state after blocks were stored in LEDGER. */
 function settle(
   { progress, metadata, balances }: WriteOptions,
   blocks: readonly FinalBlock[],
@@ -161,7 +164,7 @@ function settle(
     }
     const traders = new Set(matches.flatMap((match) => match.fills.map((fill) => fill.trader)));
     const conditions = new Set(matches.map((match) => match.conditionId));
-    // Metadata is learned in the background: LEDGER never waits for it.
+    // Metadata is fetched in the background: LEDGER never waits for it.
     void metadata.learn(conditions, traders, 0);
     balances.touch(traders, block.number);
   }
@@ -194,22 +197,22 @@ const ASKED_TIMES = 3;
 const ASK_AGAIN_MS = 500;
 
 /**
- * A final block that was replaced. Ingest never writes another history over the one in LEDGER. It asks every
- * endpoint several times; when none agrees with LEDGER any more, it stops with an alarm. docs/operations.md, "A final
- * block was replaced", describes the repair.
+ * A final block was replaced. Ingest never writes another history over the one in LEDGER. It queries every
+ * endpoint several times and stops with an alarm when none agrees with LEDGER any more. docs/operations.md, "A
+ * final block was replaced", describes the repair.
  */
 export class FinalReorgError extends Error {}
 
-/** First and longest pause before blocks that did not follow LEDGER are read again. */
+/** First and longest pause before blocks that did not link to LEDGER are read again. */
 const PAUSE_MIN_MS = 200;
 const PAUSE_MAX_MS = 5_000;
-/** Longer than the endpoints behind one name need to agree on what is final. */
+/** Longer than the endpoints behind one name need to agree on finality. */
 const CONTRADICTED_MS_MAX = 300_000;
 
 /**
- * Repeated contradictions at one block of LEDGER: an endpoint still has it, but the next block does not follow it. The
- * pauses grow; when no endpoint has returned a block that follows for CONTRADICTED_MS_MAX, an operator has to decide
- * which endpoints are right.
+ * Repeated contradictions at one block of LEDGER: an endpoint still has it, but the next block does not link to
+ * it. The pauses grow. If no endpoint has returned a linking block for CONTRADICTED_MS_MAX, an operator has to
+ * decide which endpoints are right.
  */
 export class Contradictions {
   #block = -1;
@@ -237,11 +240,11 @@ export class Contradictions {
 }
 
 /**
- * Called when a block does not follow the newest one of LEDGER. Returns when an endpoint still agrees with LEDGER: the
- * blocks should be read again.
+ * Called when a block does not link to the newest one of LEDGER. Returns if an endpoint still agrees with LEDGER:
+ * the blocks should be read again.
  *
- * Throws FinalReorgError when every endpoint that has the block has a different one each time, and RpcError when
- * none has it.
+ * Throws FinalReorgError if every endpoint that has the block has a different one each time, and RpcError if none
+ * has it.
  */
 export async function judgeFork(nats: Nats, rpc: Rpc, held: BlockRef, signal: AbortSignal) {
   const others = new Set<string>();
@@ -261,7 +264,7 @@ export async function judgeFork(nats: Nats, rpc: Rpc, held: BlockRef, signal: Ab
   );
 }
 
-/** The newest block of LEDGER that the chain still has; undefined when there is none. */
+/** The newest block of LEDGER that the chain still has; undefined if there is none. */
 export async function newestAgreed(nats: Nats, rpc: Rpc): Promise<Block | undefined> {
   const newest = await newestMessage(nats);
   let agreed: Block | undefined;
@@ -270,7 +273,7 @@ export async function newestAgreed(nats: Nats, rpc: Rpc): Promise<Block | undefi
   while (low <= high) {
     const middle = Math.floor((low + high) / 2);
     const message = await messageUpTo(nats, middle);
-    // Deleted from `low` on.
+    // Deleted from `low` onwards.
     if (message === undefined || message.sequence < low) {
       low = middle + 1;
       continue;

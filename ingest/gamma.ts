@@ -1,12 +1,12 @@
 /**
- * The metadata API (Gamma): markets by condition or token id and newest first, public profiles. The
- * service hides closed markets from some queries, so what a first query does not return is requested
- * again among the closed ones; a market without tags takes those of its event. An item that cannot be
- * parsed is counted, logged once and treated as unknown; it never takes its neighbours with it.
+ * The metadata API (Gamma): markets by condition or token id and newest first, and public profiles. The
+ * service hides closed markets from some queries, so ids missing from a first response are requested
+ * again among the closed ones. A market without tags takes those of its event. An item that cannot be
+ * parsed is counted, logged once and treated as unknown; it never affects its neighbours.
  *
- * Unset fields become ''; a market without a condition or tokens is not tradable yet and is left out.
- * The results always fit the contract, because a message that does not would stop its readers. Shapes:
- * real answers in test/fixtures/gamma-*.json.
+ * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out. The
+ * results always fit the contract, because an invalid message would stop its readers. Shapes: real
+ * responses in test/fixtures/gamma-*.json.
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,7 +16,7 @@ import { z } from 'zod';
 import { boundedText, ResponseTooLongError } from '../infra/bounded-text.ts';
 import { type Hash, Listing, Profile } from './contract.ts';
 
-/** Ids in one request: keeps the URL below 8 KB, which servers and proxies take. */
+/** Ids in one request: keeps the URL below 8 KB, which servers and proxies accept. */
 export const MARKETS_BATCH_MAX = 50;
 export const PROFILES_BATCH_MAX = 50;
 const PAGE_MARKETS = 100;
@@ -26,7 +26,7 @@ const LOGGED_MAX = 10_000;
 const EVENTS_MAX = 5_000;
 const EVENT_STALE_MS = 600_000;
 const EVENTS_BATCH_MAX = 50;
-/** Longer texts are cut; real ones have below 1,000 characters, and a message holds 1 MB. */
+/** Longer texts are cut; real ones are below 1,000 characters, and a message holds 1 MB. */
 const TEXT_MAX = 4_000;
 const TAGS_MAX = 100;
 
@@ -79,7 +79,7 @@ const GammaProfile = z.object({
   name: text,
   profileImage: text,
   xUsername: text,
-  // An unknown tier is shown as none, like that of a wallet without a profile.
+  // An unknown tier is shown as none, as for a wallet without a profile.
   takerTier: z.int().min(0).max(6).nullish().catch(null),
   takerTierName: text,
   weightedVolume: z.number().nonnegative().nullish().catch(null),
@@ -96,7 +96,7 @@ export type ParsedEvent = {
 
 /** A market that has no condition or no tokens yet cannot have been traded. */
 export function isTradable(answer: unknown): boolean {
-  // The parser refuses and counts what is not an object.
+  // The parser rejects and counts everything that is not an object.
   if (typeof answer !== 'object' || answer === null) return true;
   const { conditionId, clobTokenIds } = answer as Readonly<Record<string, unknown>>;
   return Boolean(conditionId) && Boolean(clobTokenIds) && clobTokenIds !== '[]';
@@ -196,11 +196,11 @@ export type Gamma = {
   readonly outcomes: ReadonlyMap<GammaFailure | 'ok', number>;
   /** Markets, events and profiles that could not be parsed. */
   readonly malformed: number;
-  /** For how long the service has not answered; 0 while it does. */
+  /** How long the service has not responded, in milliseconds; 0 if it responds. */
   readonly downMs: number;
 };
 
-/** The service at a URL. Every method throws GammaError if the service does not answer. */
+/** The service at a URL. Every method throws GammaError if the service does not respond. */
 export function connectGamma(options: GammaHttpOptions): Gamma {
   const http = new GammaHttp(options);
   const parser = new Parser(options.logger);
@@ -230,7 +230,7 @@ export function connectGamma(options: GammaHttpOptions): Gamma {
   };
 }
 
-/** Parses the items of an answer one by one; a malformed item is counted and left out. */
+/** Parses the items of a response one by one; a malformed item is counted and left out. */
 class Parser {
   readonly #logger: Logger;
   readonly #logged = new Set<string>();
@@ -240,7 +240,7 @@ class Parser {
     this.#logger = logger;
   }
 
-  /** The parsed items of an answer. Throws GammaError if it is not a list. */
+  /** The parsed items of a response. Throws GammaError if it is not a list. */
   list<T>(path: string, answer: unknown, parse: (item: unknown) => T): T[] {
     const items = z.array(z.unknown()).safeParse(answer);
     if (!items.success) throw new GammaError('malformed', `${path} did not return a list`);
@@ -281,7 +281,7 @@ class Markets {
     this.#events = events;
   }
 
-  /** Markets with one of the ids, open and closed ones. */
+  /** Open and closed markets with one of the ids. */
   async byIds(
     parameter: string,
     ids: readonly string[],
@@ -316,7 +316,7 @@ class Markets {
     };
   }
 
-  /** Some answers with tags omit the event; those markets are also requested without tags. */
+  /** Some responses with tags omit the event; those markets are also requested without tags. */
   async #withEvents(
     markets: readonly ParsedMarket[],
     extra: Readonly<Record<string, string>>,
@@ -365,7 +365,7 @@ class Profiles {
     this.#parser = parser;
   }
 
-  /** A batch first; wallets that it omits are requested one by one, where a 404 means "none". */
+  /** Requests a batch first. Wallets that it omits are requested one by one; a 404 means "none". */
   async ask(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>> {
     const found = await this.#batch(addresses);
     const missing = addresses.filter((address) => !found.has(address));
@@ -391,7 +391,7 @@ class Profiles {
       );
       return new Map(profiles.map((profile) => [profile.address, profile]));
     } catch (error) {
-      // The service does not support this batch, or gives it another meaning.
+      // The service does not support this batch, or interprets it differently.
       const unable =
         error instanceof GammaError && (error.reason === 'refused' || error.reason === 'malformed');
       if (!unable) throw error;
@@ -500,7 +500,7 @@ const OUTAGE_FAILURES = 3;
 /** Why a request failed. `refused` (a 4xx) is final; the others are transient. */
 export type GammaFailure = 'timeout' | 'network' | 'busy' | 'server' | 'malformed' | 'refused';
 
-/** The service did not answer or answered with an error; `status` is 0 without an answer. */
+/** The service did not respond or responded with an error; `status` is 0 without a response. */
 export class GammaError extends Error {
   override readonly name = 'GammaError';
   readonly reason: GammaFailure;
@@ -532,8 +532,8 @@ export type GammaHttpOptions = {
 
 /**
  * Requests to the metadata API: bounded in number, time and size, with one pace for the whole process. A
- * service that is busy or down gets one request at a time, with growing pauses, until it answers again.
- * Callers decide what they repeat. An outage is logged at its beginning and at its end; every attempt is
+ * service that is busy or down gets one request at a time, with growing pauses, until it responds again.
+ * Retries are up to the caller. An outage is logged when it begins and when it ends; every attempt is
  * counted under its class.
  */
 export class GammaHttp {
@@ -557,12 +557,12 @@ export class GammaHttp {
     };
   }
 
-  /** For how long (milliseconds) the service has not answered; 0 while it does. */
+  /** How long the service has not responded, in milliseconds; 0 if it responds. */
   get downMs(): number {
     return this.#downSinceMs === undefined ? 0 : performance.now() - this.#downSinceMs;
   }
 
-  /** Requests a path's JSON once. Throws GammaError. */
+  /** Requests the JSON of a path once. Throws GammaError. */
   async get(path: string, query: URLSearchParams): Promise<unknown> {
     await this.#enter();
     try {
@@ -660,7 +660,7 @@ function refusal(path: string, response: Response): GammaError {
   return new GammaError(reason, `${path} answered ${status}`, { status, retryAfterMs });
 }
 
-/** Milliseconds from a header in seconds or as a date; 0 if it is neither. */
+/** Parses a header in seconds or as a date into milliseconds; 0 if it is neither. */
 function retryAfter(value: string | null): number {
   if (value === null) return 0;
   const seconds = /^\d{1,9}$/.test(value)

@@ -1,5 +1,5 @@
 /**
- * LEDGER as ingest writes it: where it begins and ends, and blocks stored one message after the other. Only one
+ * The writing side of LEDGER: its first and last block, and blocks stored one message after the other. Only one
  * ingest may write: a message of another one stops this one. docs/decisions/0001-processes-and-logs.md.
  */
 import { randomUUID } from 'node:crypto';
@@ -21,10 +21,13 @@ import {
 import type { BlockHead } from './rpc.ts';
 
 const START_KEY = 'start_block';
-/** A catch-up through blocks without events stores what it read after this time, so that a restart reads little again. */
+/**
+ * A catch-up through blocks without events stores its progress after this time, so that a restart reads little
+ * again.
+ */
 const COLLECT_MS_MAX = 250;
 
-/** The command contradicts what LEDGER holds, or LEDGER is half rewound; the message says what to do. */
+/** The command contradicts the content of LEDGER, or a rewind is unfinished; the message contains the remedy. */
 export class LedgerStateError extends Error {}
 
 /** Another ingest writes LEDGER. */
@@ -34,11 +37,11 @@ export type BlockRef = Pick<Block, 'number' | 'hash'>;
 
 /** Where LEDGER ends. */
 export type LedgerEnd = {
-  /** Newest block; undefined where LEDGER covers none. */
+  /** Newest block; undefined if LEDGER covers none. */
   readonly block: Block | undefined;
   /** When the newest message was stored, milliseconds since the epoch; 0 in an empty LEDGER. */
   readonly storedAtMs: number;
-  /** Earlier resolutions are known up to this block; undefined where none are stored or a block is. */
+  /** Earlier resolutions are known up to this block; undefined if none are stored or a block is. */
   readonly earlierTo: number | undefined;
 };
 
@@ -54,8 +57,8 @@ export async function readEnd(nats: Nats): Promise<LedgerEnd> {
 }
 
 /**
- * First block of LEDGER. It is decided once, while LEDGER is empty, and kept: an interrupted start begins with the
- * same block again. Throws LedgerStateError when a backfill wants another one.
+ * First block of LEDGER. It is decided once, while LEDGER is empty, and kept: after an interrupted start, ingest
+ * begins with the same block again. Throws LedgerStateError if a backfill requires another one.
  */
 export async function settleStart(
   nats: Nats,
@@ -63,7 +66,7 @@ export async function settleStart(
   wanted: {
     /** First block for an empty LEDGER. */
     readonly startBlock: number;
-    /** A backfill insists on its block; the follower continues wherever LEDGER began. */
+    /** A backfill requires its block; the follower accepts any first block of LEDGER. */
     readonly insists: boolean;
   },
 ): Promise<number> {
@@ -93,7 +96,7 @@ function refusal(wanted: number, start: number, newest: Block | undefined): Ledg
   );
 }
 
-/** Without the bucket, as after a restored backup. */
+/** Without the bucket, for instance after a backup was restored. */
 async function firstBlock(nats: Nats): Promise<number | undefined> {
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
     if (range.kind === 'blocks') return range.from;
@@ -101,7 +104,7 @@ async function firstBlock(nats: Nats): Promise<number | undefined> {
   return undefined;
 }
 
-/** A final block; `facts` where it has events. */
+/** A final block; `facts` if it has events. */
 export type FinalBlock = { readonly head: BlockHead; readonly facts: BlockFacts | undefined };
 
 type Collected = {
@@ -112,7 +115,7 @@ type Collected = {
 
 export class LedgerWriter {
   readonly #writer: StreamWriter;
-  /** Tells messages of this process from those of another one. */
+  /** Distinguishes messages of this process from those of another one. */
   readonly #process = randomUUID();
   #collected: Collected | undefined;
 
@@ -142,10 +145,7 @@ export class LedgerWriter {
     return this.#writer.unstoredMs;
   }
 
-  /**
-   * Adds the next block to those that will share a message. Resolves with the blocks that were stored because the
-   * message was full.
-   */
+  /** Adds the next block to the current message. If the message is full, resolves with the blocks stored in it. */
   async add(block: FinalBlock): Promise<readonly FinalBlock[]> {
     const { head, facts } = block;
     this.#collected ??= collectFrom(head);

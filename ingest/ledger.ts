@@ -1,7 +1,7 @@
 /**
  * The JetStream stream LEDGER: final blocks in chain order, one compressed message for each block or range of
- * blocks. Message format, codec, and the reads that ingest, projector and api share. docs/ledger.md
- * describes the format; test/fixtures/ledger-1.json pins it.
+ * blocks. Contains the message format, the codec, and the reads that ingest, projector and api share.
+ * docs/ledger.md describes the format; test/fixtures/ledger-1.json pins it.
  */
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { z } from 'zod';
@@ -19,13 +19,13 @@ export const LEDGER_MESSAGE_BYTES_MAX = 8 * 1_048_576;
 
 /** Format version that this code writes and the only one that it reads. */
 const VERSION = 1;
-/** Names the format version; a message without it was not written by this version. */
+/** Header with the format version; a message without it was not written by this version. */
 export const VERSION_HEADER = 'Fillstream-Ledger';
 /** Blocks are collected in one message up to this size of its JSON, bytes; a single block may be larger. */
 const RANGE_BYTES_MAX = 512 * 1_024;
 /** Largest JSON text that is read, bytes. The busiest block of Polygon takes about 1 MB. */
 const RAW_BYTES_MAX = 64 * 1_048_576;
-/** Higher levels gain nothing: random hashes and addresses are what remains. */
+/** Higher levels gain nothing: the rest is random hashes and addresses. */
 const ZSTD_LEVEL = 1;
 
 /** A final block and its events, each list in log order. */
@@ -45,8 +45,8 @@ export function emptyBlock({ number, hash, time }: Pick<Block, 'number' | 'hash'
 }
 
 /**
- * One message. `blocks` of a range of final blocks holds those that contain something, and always `to`. Resolutions of
- * blocks before the first range (`earlier-resolutions`) link to no parent and cover no block.
+ * One message. `blocks` of a range of final blocks holds the non-empty ones, and always `to`. Resolutions of
+ * blocks before the first range (`earlier-resolutions`) have no parent and cover no block.
  */
 export type BlockRange = {
   readonly from: number;
@@ -64,7 +64,7 @@ export type EncodedRange = {
   readonly data: Uint8Array;
 };
 
-/** A LEDGER message that this version cannot read. Skipping it would lose its fills. */
+/** This version cannot read a LEDGER message. Skipping it would lose its fills. */
 export class UnreadableLedgerError extends Error {}
 
 const StoredBlock = z.object({
@@ -99,7 +99,7 @@ export class RangeEncoder {
     return this.#blocks.length === 0;
   }
 
-  /** Appends a block, in ascending order. False, and nothing is appended, when the message is full. */
+  /** Appends a block, in ascending order. Returns false and appends nothing if the message is full. */
   add(block: Block): boolean {
     const text = blockText(block);
     if (this.#blocks.length > 0 && this.#bytes + text.length > RANGE_BYTES_MAX) return false;
@@ -107,13 +107,13 @@ export class RangeEncoder {
     return true;
   }
 
-  /** The message that ends with `last`, which is appended unless it was added. */
+  /** The message that ends with `last`, which is appended unless it was added before. */
   endWith(last: Block): EncodedRange {
     if (this.#blocks.at(-1)?.number !== last.number) this.#append(last, blockText(last));
     return this.endAt(last.number);
   }
 
-  /** The message that ends with block `to`. Throws RangeError when it is too large to be read. */
+  /** The message that ends with block `to`. Throws RangeError if it is too large to be read. */
   endAt(to: number): EncodedRange {
     return encoded({ ...this.#start, to }, this.#blocks, this.#texts);
   }
@@ -153,7 +153,7 @@ function encoded(
   };
 }
 
-/** JSON of a block. Without a replacer, which takes three times as long. */
+/** JSON of a block. A replacer would take three times as long. */
 function blockText({ number, hash, time, matches, resolutions, refused }: Block): string {
   return JSON.stringify({
     number,
@@ -186,7 +186,7 @@ function blockText({ number, hash, time, matches, resolutions, refused }: Block)
   });
 }
 
-/** What a reader needs of a stored message. */
+/** The fields of a stored message that a reader needs. */
 type StoredMessage = {
   readonly sequence: number;
   readonly data: Uint8Array;
@@ -269,7 +269,7 @@ export async function newestMessage(nats: Nats): Promise<LedgerMessage | undefin
   return messageUpTo(nats, lastSequence);
 }
 
-/** The newest message with at most this sequence. Throws UnreadableLedgerError. */
+/** The newest message up to this sequence. Throws UnreadableLedgerError. */
 export async function messageUpTo(
   nats: Nats,
   sequence: number,
@@ -290,7 +290,7 @@ export async function messageUpTo(
 }
 
 /**
- * The message whose range includes the block; undefined where LEDGER does not cover it. Blocks are in the order of
+ * The message whose range includes the block; undefined if LEDGER does not cover it. Blocks are in the order of
  * sequences, so this is a binary search; deleted messages are skipped. Throws UnreadableLedgerError.
  */
 export async function messageAt(nats: Nats, block: number): Promise<LedgerMessage | undefined> {
@@ -328,7 +328,7 @@ async function firstFrom(nats: Nats, sequence: number): Promise<StreamMessage | 
   return next;
 }
 
-/** Every message from a sequence or a time on, as far as LEDGER is stored now. Throws UnreadableLedgerError. */
+/** Every message from a sequence or a time up to the current end of LEDGER. Throws UnreadableLedgerError. */
 export async function* storedMessages(
   nats: Nats,
   start: { readonly sequence: number } | { readonly timeMs: number },

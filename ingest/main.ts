@@ -1,7 +1,7 @@
 /**
  * The ingest process: final blocks → LEDGER, pending matches and new blocks → FEED, metadata → METADATA. It is
- * configured by environment variables (infra/config.ts) and the commands of cli.ts. After any crash it resumes where
- * LEDGER ends. It does not use ClickHouse.
+ * configured by environment variables (infra/config.ts) and the commands of cli.ts. After a crash it resumes at
+ * the end of LEDGER. It does not use ClickHouse.
  */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
@@ -47,7 +47,7 @@ import { refuseHalfRewound } from './rewind.ts';
 import { connectRpc, type Rpc } from './rpc.ts';
 import { ensureStreams, INGEST_BUCKET } from './streams.ts';
 
-/** How far before the cursor the feed's ids are read back after a restart. */
+/** After a restart, the feed's ids are read back from this long before the cursor. */
 const FEED_MEMORY_MS = 600_000;
 
 /** Exit code when a final block was replaced and an operator has to decide. See docs/operations.md. */
@@ -143,13 +143,13 @@ type Given = {
   readonly readiness: Readiness;
 };
 
-/** What every part of the process is built from. */
+/** The dependencies of every part of the process. */
 type Setup = Given & {
   readonly chain: Chain;
   readonly rpc: Rpc;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** NATS may become unavailable during the start: repeats the step until it answers again. */
+  /** Retries the step until it succeeds, because NATS may become unavailable during startup. */
   readonly step: <T>(what: string, attempt: () => Promise<T>) => Promise<T>;
   /** Stops ingest with this error. */
   readonly fail: (error: unknown) => void;
@@ -186,7 +186,7 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
   };
   countWriters(registry, writers);
   readiness.writing(writers);
-  // A backfill that ends shows nothing: the feed begins when ingest first follows the head.
+  // A finite backfill shows nothing: the feed begins when ingest first follows the head.
   const shownFrom =
     toBlock === undefined
       ? await patiently({ logger, signal, onAnswer: progress.answered }, 'head', () =>
@@ -203,7 +203,7 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
     onBlock: (facts) => feed.pendingFeed.final(facts, shownFrom),
     onCaughtUp: (block) => {
       report({ event: 'caught_up', block });
-      // Balances are read at the newest final block, so they would be outdated before.
+      // Balances are read at the newest final block, so earlier reads would be outdated.
       background.push(balances.run());
     },
   });
@@ -242,7 +242,7 @@ function openBalances(
   return balances;
 }
 
-/** Everything that shows matches in FEED; `run` starts the part that follows the mempool. */
+/** All parts that show matches in FEED; `run` starts the part that follows the mempool. */
 async function openFeed(setup: Setup, metadata: Metadata) {
   const { config, nats, kv, registry, chain, rpc, logger, signal, step, fail } = setup;
   const onForeign = ({ messageId }: StreamMessage) => feed.remember(messageId);
@@ -256,7 +256,7 @@ async function openFeed(setup: Setup, metadata: Metadata) {
   const secondsMax = config.PENDING_SECONDS_MAX;
   const pending = new PendingMatches({ feed, node, secondsMax, metrics, logger });
   const { block: newest, storedAtMs } = await step('end of LEDGER', () => readEnd(nats));
-  // As far back as a match that was shown may still be open.
+  // As far back as a shown match may still be open.
   const memoryMs = FEED_MEMORY_MS + secondsMax * 1_000;
   // By the chain's clock or by the server's, whichever is behind.
   const sinceMs = Math.min((newest?.time ?? 0) * 1_000, storedAtMs) - memoryMs;

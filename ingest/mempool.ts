@@ -1,8 +1,8 @@
 /**
- * New heads and pending transactions of the chain node: pushed over WebSocket while there is a
- * connection, polled over HTTP if there is none or it is silent. A connection that fails is replaced by
- * one to the next endpoint, which starts again with the best way. Pushes are not trusted to be complete,
- * in order or unique: final blocks bring what is missed.
+ * New heads and pending transactions of the chain node. They are pushed over WebSocket while there is a
+ * connection, and polled over HTTP if there is none or it is silent. A failed connection is replaced by
+ * one to the next endpoint, which starts with the best source again. Pushes need not be complete, in
+ * order or unique: final blocks fill the gaps.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -15,14 +15,14 @@ import { RpcError, RpcPool } from './rpc-pool.ts';
 /** A connection is replaced after this long without a new head; blocks come every two seconds. */
 const SILENCE_MS_MAX = 30_000;
 const RECONNECT_MS = 500;
-/** How long a connection is kept on which the node refused pending transactions. */
+/** Lifetime of a connection after the node refused pending transactions on it. */
 const REFUSED_MS = 15_000;
 /** Heads are polled after this long without a pushed one. */
 const HEAD_QUIET_MS = 5_000;
 const HEAD_POLL_MS = 1_000;
 /** In `auto`, the pool is polled after this long without a connection. */
 const DISCONNECTED_MS_MAX = 5_000;
-/** In `auto`, a source is given up when this many heads had unseen matches and it pushed nothing. */
+/** In `auto`, a source is abandoned when this many heads had unseen matches and it pushed nothing. */
 const MUTE_HEADS_MAX = 10;
 /**
  * Transient errors (EIP-1474): internal, resource unavailable, limit exceeded; some providers use HTTP's
@@ -44,7 +44,7 @@ export function firstSource(setting: MempoolSetting): MempoolSource | 'off' {
   return setting === 'auto' ? 'full' : setting;
 }
 
-/** The source to try after an unusable one. A configured source is never left. */
+/** The source to try after an unusable one. A configured source is never abandoned. */
 export function nextSource(setting: MempoolSetting, failed: MempoolSource): MempoolSource | 'off' {
   if (setting !== 'auto') return failed;
   return LADDER[LADDER.indexOf(failed) + 1] ?? 'off';
@@ -65,13 +65,13 @@ export function subscriptionOf(
   }
 }
 
-/** The kind of a push, by its shape, because nodes ignore parameters that they do not know. */
+/** The kind of a push, by its shape, because nodes ignore unknown parameters. */
 export function shapeOf(push: unknown): 'hash' | 'body' | 'other' {
   if (typeof push === 'string') return /^0x[0-9a-fA-F]{64}$/.test(push) ? 'hash' : 'other';
   return typeof push === 'object' && push !== null && 'hash' in push ? 'body' : 'other';
 }
 
-/** True if the error means that the node does not support the call, not that it cannot serve it now. */
+/** True if the error means that the node does not support the call; false if it is only busy. */
 export function refuses(error: unknown): boolean {
   const isAnswer =
     error instanceof RpcRefusedError || (error instanceof RpcError && error.class === 'refused');
@@ -130,7 +130,7 @@ export class Subscription {
     this.#polling?.abort();
   }
 
-  /** Call this for each head with matches that were not pushed; a mute source is given up. */
+  /** Call this for each head with matches that were not pushed; a silent source is abandoned. */
   missed(): void {
     this.#missed += 1;
     if (this.#missed < MUTE_HEADS_MAX) return;
@@ -164,7 +164,7 @@ export class Subscription {
     }
   }
 
-  /** Uses one connection until it ends, falls silent, or the signal aborts. */
+  /** Uses one connection until it ends, becomes silent, or the signal aborts. */
   async #serve(socket: NodeSocket): Promise<void> {
     const { setting, signal } = this.#options;
     let timer = setTimeout(socket.close, SILENCE_MS_MAX);
@@ -236,7 +236,7 @@ export class Subscription {
       if (!(error instanceof RpcRefusedError)) throw error;
       logger.warn({ err: error, source }, 'the node refused pending transactions');
       if (setting === 'auto' && refuses(error)) return 'unusable';
-      // The next connection tries again; this one keeps delivering heads meanwhile.
+      // The next connection tries again; meanwhile this one still delivers heads.
       await Promise.race([socket.over, delay(REFUSED_MS)]);
       throw new SocketLostError('the node refused pending transactions', { cause: error });
     } finally {
@@ -322,7 +322,7 @@ const FAILED_MS = 2_000;
 
 const ANSWER_MS_MAX = 10_000;
 
-/** Bodies are not checked here: a pool has thousands, nearly all known from the poll before. */
+/** Bodies are not checked here: a pool has thousands, and nearly all are known from the previous poll. */
 const PoolContent = z.object({ pending: z.record(z.string(), z.record(z.string(), z.unknown())) });
 const Receipt = z.object({ status: Quantity, blockNumber: Quantity });
 export type Receipt = z.infer<typeof Receipt>;
@@ -330,9 +330,9 @@ export type Receipt = z.infer<typeof Receipt>;
 export type MempoolNode = {
   /** Number of the newest block. */
   head(): Promise<number>;
-  /** As the node returned it, undefined for a hash that it does not know; in the order of the hashes. */
+  /** As returned by the node, undefined for an unknown hash; in the order of the hashes. */
   transactions(hashes: readonly string[]): Promise<readonly (object | undefined)[]>;
-  /** Every transaction that could be mined next, by hash, as the node returned it. */
+  /** Every transaction that could be mined next, by hash, as returned by the node. */
   pool(): Promise<ReadonlyMap<string, object>>;
   /** Number of transactions of the sender that were mined up to the end of a block. */
   transactionCount(sender: string, blockNumber: number): Promise<number>;
@@ -341,9 +341,9 @@ export type MempoolNode = {
 };
 
 /**
- * The requests of the mempool side over HTTP, in a pool of its own: they do not wait behind a catch-up.
- * Every method rejects with RpcError when all endpoints failed. Nothing is retried over time: the caller
- * repeats its request, or the blocks bring the match.
+ * The HTTP requests of the mempool side, in their own pool: they do not wait behind a catch-up. Every
+ * method rejects with RpcError if all endpoints failed. Nothing is retried over time: the caller repeats
+ * its request, or the match comes with its block.
  */
 export function connectMempoolNode(urls: string): MempoolNode {
   const pool = new RpcPool(urls.split(','));
@@ -380,7 +380,7 @@ export function connectMempoolNode(urls: string): MempoolNode {
 export type HashLookupOptions = {
   readonly node: Pick<MempoolNode, 'transactions'>;
   readonly onBody: (body: object) => void;
-  /** Called for hashes that are given up, with the reason. */
+  /** Called for hashes that are dropped, with the reason. */
   readonly onDropped: (reason: 'too_many' | 'too_old', count: number) => void;
   /** Called when a request fails; its hashes are requested again. */
   readonly onFailure: (error: unknown) => void;
@@ -389,9 +389,9 @@ export type HashLookupOptions = {
 type Waiting = { readonly hash: string; readonly sinceMs: number };
 
 /**
- * Bodies for a node that pushes hashes only: looked up in batches, a few at a time. Bounded in number
- * and in age: a hash that waits too long is dropped, because the block brings its match anyway. A node
- * may push a hash before it can return its body, so a missing body is requested again while it is young.
+ * Bodies for a node that pushes hashes only: looked up in batches, a few at a time. Bounded in number and
+ * in age: a hash that waits too long is dropped, because its match comes with the block. A node may push
+ * a hash before it can return its body, so a missing body is requested again while it is young.
  */
 export class HashLookups {
   readonly #options: HashLookupOptions;
@@ -408,7 +408,7 @@ export class HashLookups {
   add(hash: string): void {
     if (this.#known.has(hash)) return;
     this.#known.set(hash, true);
-    // The newest hash is the most likely to be still pending, but older ones are nearer to their answer.
+    // The newest hash is the most likely to be still pending, but older ones are closer to a response.
     if (this.#waiting.length >= WAITING_MAX) this.#options.onDropped('too_many', 1);
     else {
       this.#waiting.push({ hash, sinceMs: performance.now() });
@@ -462,9 +462,9 @@ export class HashLookups {
 }
 
 /**
- * Polls the whole pool, for a node that pushes no pending transactions, and passes on what the previous
- * poll did not hold. The pause grows with the duration of a poll. Ends when the signal aborts and never
- * rejects.
+ * Polls the whole pool, for a node that pushes no pending transactions, and passes on the transactions
+ * that are new since the previous poll. The pause grows with the duration of a poll. Ends when the signal
+ * aborts and never rejects.
  */
 export async function pollPool(options: {
   readonly node: Pick<MempoolNode, 'pool'>;
@@ -492,7 +492,7 @@ export async function pollPool(options: {
   }
 }
 
-/** The node answered the call with a JSON-RPC error. */
+/** The node responded to the call with a JSON-RPC error. */
 export class RpcRefusedError extends Error {
   /** JSON-RPC error code. */
   readonly code: number;
@@ -503,7 +503,7 @@ export class RpcRefusedError extends Error {
   }
 }
 
-/** The connection failed, was lost, or did not answer in time. */
+/** The connection failed, was lost, or timed out. */
 export class SocketLostError extends Error {}
 
 const SocketAnswer = z.object({
@@ -518,8 +518,8 @@ const Push = z.object({
 
 export type NodeSocket = {
   /**
-   * Resolves with a function that ends the subscription; pushes may arrive before that.
-   * Rejects with RpcRefusedError when the node refuses it, with SocketLostError otherwise.
+   * Resolves with a function that ends the subscription; pushes may arrive before that. Rejects with
+   * RpcRefusedError if the node refuses it, with SocketLostError otherwise.
    */
   subscribe(params: readonly unknown[], onPush: (result: unknown) => void): Promise<() => void>;
   /** Resolves when the connection ends. */
@@ -530,8 +530,8 @@ export type NodeSocket = {
 /**
  * Opens one WebSocket connection; rejects with SocketLostError. It is never repaired: when it fails, the
  * caller opens another. `onMalformed` is called for each message that is not JSON-RPC. This uses the
- * platform's WebSocket because it needs the code of a refused subscription and a limit on every wait, and
- * a malformed push must cost one push and not the connection.
+ * platform's WebSocket because it needs the code of a refused subscription and a timeout on every wait. A
+ * malformed push must cost one push and not the connection.
  */
 export async function openSocket(url: string, onMalformed: () => void): Promise<NodeSocket> {
   const socket = new WebSocket(url);

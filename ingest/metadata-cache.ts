@@ -1,8 +1,8 @@
 /**
  * Metadata by key, fetched in batches from a service that may be slow or down. Reading never blocks:
  * unknown keys are requested, and the caller decides how long to wait. Unknown keys are requested before
- * old ones, whose refreshing is limited to a rate. A digest of each value outlives the value, so that
- * only changes are reported. Values, digests and waiting keys are bounded.
+ * old ones, which are refreshed at a limited rate. A digest of each value outlives the value, so that
+ * only changes are reported. Values, digests and pending keys are bounded.
  */
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -13,7 +13,7 @@ import { retry } from '../infra/retry.ts';
 const GATHER_MS = 10;
 /** About 150 bytes each. */
 const KEYS_MAX = 300_000;
-/** Keys that wait for an answer; about 150 bytes each. */
+/** Pending keys; about 150 bytes each. */
 const WAITING_MAX = 200_000;
 const MISSING_MAX_MS = 3_600_000;
 
@@ -23,7 +23,7 @@ export type MetadataCacheOptions<Value> = {
   readonly concurrentMax: number;
   /** Pause after the service did not know a key; doubles each time, up to an hour. */
   readonly missingMs: number;
-  /** Age at which a value is requested again when it is used. */
+  /** A value of this age is requested again on its next use. */
   readonly staleMs: number;
   /** Number of values in memory; the digests of evicted ones stay. */
   readonly valuesMax: number;
@@ -50,9 +50,9 @@ export class MetadataCache<Value> {
   /** In the order of `atMs`. */
   readonly #entries = new Map<string, Entry>();
   readonly #values: LRUCache<string, { readonly value: Value }>;
-  /** Keys without a known value after their last answer. */
+  /** Keys whose last response contained no value. */
   readonly #missing = new Set<string>();
-  /** Keys that were requested, and what to call when they are answered. */
+  /** Keys that were requested, and the callbacks for their response. */
   readonly #waiting = new Map<string, (() => void)[]>();
   readonly #urgent = new Set<string>();
   readonly #refreshing = new Set<string>();
@@ -85,7 +85,7 @@ export class MetadataCache<Value> {
     return value;
   }
 
-  /** Resolves when every key has been answered once, or after `waitMs`; never rejects. */
+  /** Resolves when every key has had one response, or after `waitMs`; never rejects. */
   async settled(keys: Iterable<string>, waitMs: number): Promise<void> {
     const asked: Promise<void>[] = [];
     for (const key of keys) {
@@ -143,7 +143,7 @@ export class MetadataCache<Value> {
 
   #ask(key: string, queue: Set<string>): void {
     if (this.#waiting.has(key)) {
-      // It was only queued for a refresh; now somebody uses it.
+      // It was queued only for a refresh; now a caller needs it.
       if (queue === this.#urgent && this.#refreshing.delete(key)) this.#urgent.add(key);
       return;
     }
@@ -201,7 +201,7 @@ export class MetadataCache<Value> {
   async #learned(key: string, value: Value | undefined): Promise<void> {
     const before = this.#entries.get(key);
     const usedAtMs = before?.usedAtMs ?? now();
-    // A value that the service no longer returns stays known: old markets may be archived.
+    // A value that the service no longer returns remains known: old markets may be archived.
     const digest = value === undefined ? (before?.digest ?? 0) : digestOf(value);
     const misses = value === undefined ? (before?.misses ?? 0) + 1 : 0;
     this.#remember(key, { digest, atMs: now(), misses, usedAtMs });

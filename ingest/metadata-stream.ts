@@ -1,7 +1,6 @@
 /**
- * METADATA as ingest writes and reads it: every new or changed listing and profile and every balance
- * that was read. After a restart listings and profiles are read back, so that ingest neither fetches nor
- * publishes them again.
+ * Reads and writes METADATA: every new or changed listing and profile, and every balance that was read. After a
+ * restart listings and profiles are read back, so that ingest neither fetches nor publishes them again.
  */
 import type { Logger } from 'pino';
 import { answered, type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
@@ -23,17 +22,20 @@ import {
   RESOLUTIONS_SUBJECT,
 } from './ledger.ts';
 
-/** Bounds the time of a restart; older metadata is fetched again when it is used. */
+/** Bounds the time of a restart; older metadata is fetched again on use. */
 const RESTORED_MESSAGES_MAX = 5_000_000;
 const READ_MESSAGES = 10_000;
 /** Messages of LEDGER take up to 100 KB in a catch-up. */
 const READ_LEDGER_MESSAGES = 200;
 const PROGRESS_MS = 2_000;
 
-/** How far back resolutions are read, about a day of Polygon: hardly anybody trades on a market that was resolved before. */
+/**
+ * How far back resolutions are read, about a day of Polygon: few trades happen on markets that were resolved
+ * earlier.
+ */
 const RESOLUTION_BLOCKS = 43_200;
 
-/** Publishes at least once; the time of observation makes a second copy harmless. */
+/** Publishes at least once; duplicates are harmless because of the time of observation. */
 export class MetadataPublisher {
   readonly #nats: Nats;
   readonly #signal: AbortSignal;
@@ -48,7 +50,7 @@ export class MetadataPublisher {
     this.#signal = signal;
   }
 
-  /** Resolves when JetStream has stored the event. Rejects when the signal aborts, or for good. */
+  /** Resolves when JetStream has stored the event. Rejects if the signal aborts or the error is permanent. */
   async publish(event: MetadataEvent): Promise<void> {
     const data = encodeObservation({ observedAtMs: Date.now(), event });
     this.#published += 1;
@@ -73,7 +75,7 @@ export class MetadataPublisher {
     return { published, acked, resent, duplicates: 0 };
   }
 
-  /** For how long (milliseconds) the oldest event that was sent is not stored. */
+  /** How long the oldest unstored event has been in flight, in milliseconds. */
   get unstoredMs(): number {
     const [oldest] = this.#unstored.values();
     return oldest === undefined ? 0 : performance.now() - oldest;

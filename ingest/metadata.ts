@@ -1,7 +1,7 @@
 /**
- * What ingest knows about markets and traders: listings, profiles, resolutions, and the outcome that a
- * token stands for. Learned from the metadata API and the chain; every change goes to METADATA through
- * `onChange`. It never delays a fill: unknown texts are empty.
+ * Everything that ingest knows about markets and traders: listings, profiles, resolutions, and the outcome of each
+ * token. It comes from the metadata API and the chain; every change goes to METADATA through `onChange`. It never
+ * delays a fill: unknown texts are empty.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -121,7 +121,7 @@ export class Metadata {
     });
   }
 
-  /** Restores what METADATA and LEDGER hold, so that a restart neither fetches nor publishes it again. */
+  /** Restores the content of METADATA and LEDGER, so that a restart neither fetches nor publishes it again. */
   async restore(nats: Nats): Promise<void> {
     await restoreMetadata(nats, this.#logger, (event) => {
       if (event.kind === 'listing') {
@@ -135,7 +135,7 @@ export class Metadata {
     });
   }
 
-  /** Looks for new and changed markets until the signal aborts. */
+  /** Polls for new and changed markets until the signal aborts. */
   async run(): Promise<void> {
     let askedAtMs = Number.NEGATIVE_INFINITY;
     while (!this.#signal.aborted) {
@@ -157,16 +157,16 @@ export class Metadata {
   }
 
   /**
-   * Which outcome of the condition the token is: derived from the condition id, or from metadata.
-   * Undefined if neither knows it.
+   * The token's outcome of the condition: derived from the condition id, or from metadata. Undefined if neither
+   * knows it.
    */
   outcomeOf(conditionId: string, tokenId: string, exchange: string): 0 | 1 | undefined {
     return this.#tokens.outcomeOf(conditionId, tokenId, exchange);
   }
 
   /**
-   * The market of a token that neither calldata nor derivation reveals: known already, or requested.
-   * Undefined if the metadata API does not return it within `tokenMs`; never rejects.
+   * The market of a token that neither calldata nor derivation reveals: already known, or requested. Undefined if
+   * the metadata API does not return it within `tokenMs`; never rejects.
    */
   async conditionOfToken(tokenId: string): Promise<Hash | undefined> {
     return this.#tokens.conditionOf(tokenId) ?? this.#unknownTokens.find(tokenId);
@@ -179,7 +179,7 @@ export class Metadata {
     return known;
   }
 
-  /** Requests the unknown ones of these; resolves when they are known, or after `waitMs`. */
+  /** Requests the unknown keys; resolves when they are known, or after `waitMs`. */
   async learn(
     conditionIds: Iterable<string>,
     traders: Iterable<string>,
@@ -236,7 +236,10 @@ export class Metadata {
     }
   }
 
-  /** Learns markets before they are traded: the newest pages first, until one has nothing new. Throws GammaError. */
+  /**
+   * Fetches markets before they are traded: the newest pages first, until a page has nothing new. Throws
+   * GammaError.
+   */
   async #readNewMarkets(): Promise<void> {
     let cursor: string | undefined;
     for (let pages = 0; pages < NEW_PAGES_MAX; pages++) {
@@ -310,11 +313,10 @@ export type UnknownTokensOptions = {
 };
 
 /**
- * Tokens whose market neither calldata nor derivation reveals. The metadata API is asked for a limited
- * time, because LEDGER waits meanwhile. A token that it does not know is given up after `waitMs` and not
- * requested again for a while; an outage of the service is waited for once, not once per token. The
- * caller refuses matches of tokens that were given up and keeps them raw; a market that appears later is
- * reported.
+ * Tokens whose market neither calldata nor derivation reveals. Requests to the metadata API have a time limit,
+ * because LEDGER waits meanwhile. An unknown token is abandoned after `waitMs` and not requested again for a
+ * while. An outage of the service causes one wait, not one per token. The caller refuses matches of abandoned
+ * tokens and keeps them raw; a market that appears later is reported.
  */
 export class UnknownTokens {
   readonly #options: UnknownTokensOptions;
@@ -322,7 +324,7 @@ export class UnknownTokens {
   readonly #asking = new Map<string, Promise<Hash | undefined>>();
   /** Token → until when it is refused without a request (monotonic milliseconds). */
   readonly #givenUp = new Map<string, number>();
-  /** Since when the service has answered none of these requests. */
+  /** Start of the current outage: none of these requests had a response since. */
   #unansweredSinceMs: number | undefined;
   #requests = 0;
   /** Number of tokens whose market appeared after their matches were refused. */
@@ -333,12 +335,12 @@ export class UnknownTokens {
     this.#waitMs = options.waitMs ?? WAIT_MS;
   }
 
-  /** Number of tokens that were given up and are still unknown. */
+  /** Number of tokens that were abandoned and are still unknown. */
   get givenUp(): number {
     return this.#givenUp.size;
   }
 
-  /** Number of tokens that are being waited for. */
+  /** Number of tokens with a pending request. */
   get waiting(): number {
     return this.#asking.size;
   }
@@ -351,7 +353,7 @@ export class UnknownTokens {
     return asking;
   }
 
-  /** Requests some of the tokens that were given up again, the oldest first. Throws GammaError. */
+  /** Retries some of the abandoned tokens, the oldest first. Throws GammaError. */
   async retry(): Promise<void> {
     const tokenIds = [...this.#givenUp.keys()].slice(0, RETRY_TOKENS_MAX);
     if (tokenIds.length === 0) return;
@@ -366,7 +368,7 @@ export class UnknownTokens {
     }
   }
 
-  /** Notes that the tokens of a listing are known now. */
+  /** Marks the tokens of a listing as known. */
   listed(listing: Listing): void {
     for (const tokenId of listing.tokenIds) {
       if (!this.#givenUp.delete(tokenId)) continue;
@@ -405,12 +407,12 @@ export class UnknownTokens {
     return undefined;
   }
 
-  /** One request, given up when the wait is over: the service's own pace may be slower. */
+  /** One request, abandoned when the wait is over: the service's own pace may be slower. */
   async #attempt(tokenId: string): Promise<Listing | undefined> {
     const { fetch, signal } = this.#options;
     const begunAt = performance.now();
     const leftMs = this.#waitMs - (begunAt - (this.#unansweredSinceMs ?? begunAt));
-    // During an outage that was waited for already, one open request is enough to notice its end.
+    // If an outage has already caused a wait, one open request is enough to notice its end.
     if (leftMs <= 0 && this.#requests > 0) return undefined;
     this.#requests += 1;
     const answer = fetch([tokenId]).then(

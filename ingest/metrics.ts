@@ -1,6 +1,6 @@
 /**
- * Prometheus metrics and readiness of ingest: final blocks, the pending side, metadata, and publishing. A metadata API
- * that is down does not make ingest unready, because fills are published without texts;
+ * Prometheus metrics and readiness of ingest: final blocks, the pending side, metadata, and publishing. Ingest
+ * stays ready while the metadata API is down, because fills are published without texts;
  * `fillstream_metadata_degraded` reports it.
  */
 
@@ -18,9 +18,9 @@ import type { Metadata } from './metadata.ts';
 import type { BlockHead } from './rpc.ts';
 import type { RpcError } from './rpc-pool.ts';
 
-/** From a push to a block: Polygon takes about 2 s, and 2 to 5 s more until that is final. */
+/** From a push to a block: Polygon takes about 2 s, and 2 to 5 s more until the block is final. */
 const SECONDS_BUCKETS = [0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 300];
-/** JetStream acknowledges within milliseconds; a server that restarts takes some seconds. */
+/** JetStream acknowledges within milliseconds; a restarting server takes some seconds. */
 const UNSTORED_MS_MAX = 5_000;
 
 export type PendingMetrics = ReturnType<typeof pendingMetrics>;
@@ -223,7 +223,7 @@ export function countBalances(registry: Registry, balances: Balances): void {
   });
 }
 
-/** Whether ingest is ready: what its parts report, the connection to NATS, and whether JetStream stores. */
+/** Whether ingest is ready: the state of its parts, the connection to NATS, and whether JetStream stores. */
 export class Readiness {
   /** Reasons by part; each part removes its own when it recovers. */
   readonly reasons: Record<string, string> = { final: 'catching up' };
@@ -255,9 +255,9 @@ export class Readiness {
 }
 
 const PROGRESS_MS = 2_000;
-/** Ingest is not ready when it is farther behind the final head than this. */
+/** Ingest is not ready if it is farther than this behind the final head. */
 const LAG_BLOCKS_MAX = 100;
-/** Ingest is not ready after this long without a good answer. */
+/** Ingest is not ready after this long without a valid response. */
 const SILENCE_MS_MAX = 5_000;
 
 export type ProgressOptions = {
@@ -319,13 +319,13 @@ export class FollowProgress {
     this.#head = { number, timestamp: time };
   }
 
-  /** The final head, as just read. */
+  /** The final head that was just read. */
   final(number: number): void {
     this.#final = number;
     this.#tellLag();
   }
 
-  /** A block is in LEDGER; `facts` where it had any. */
+  /** A block was stored in LEDGER; `facts` if it had any. */
   block(head: BlockHead, facts: BlockFacts | undefined): void {
     this.#head = head;
     delete this.#notReady.fork;
@@ -350,7 +350,7 @@ export class FollowProgress {
     );
   }
 
-  /** LEDGER holds every block that was final. */
+  /** LEDGER holds every final block. */
   done(): void {
     this.#caughtUp = true;
     this.#tellLag();
@@ -359,7 +359,7 @@ export class FollowProgress {
     this.#logger.info({ block: this.#head?.number, ...counts }, 'caught up with the final head');
   }
 
-  /** The nodes answered, or failed with `error`. */
+  /** The nodes responded, or failed with `error`. */
   readonly answered = (error: RpcError | undefined): void => {
     const now = performance.now();
     if (error === undefined) {
@@ -371,8 +371,8 @@ export class FollowProgress {
   };
 
   /**
-   * A block did not follow the newest one of LEDGER, although an endpoint still has that one. Blocks are read again
-   * after `pauseMs`.
+   * A block did not link to the newest one of LEDGER, although an endpoint still has that one. Blocks are read
+   * again after `pauseMs`.
    */
   contradicted(held: BlockRef, head: BlockHead, pauseMs: number): void {
     this.#contradictedTotal.inc();

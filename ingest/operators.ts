@@ -1,9 +1,9 @@
 /**
  * The operators of each exchange. Anyone can broadcast a well-formed call that will revert, so a pending
- * match is shown only if its sender is an operator. Operators are learned from the exchanges' own events
- * and from the senders of mined matches, and kept in a bucket across restarts. An earlier block never
- * overrides a later one, so a removed operator is not learned again from a match before its removal.
- * What is known for one exchange takes precedence over configuration, which applies to all of them.
+ * match is shown only if its sender is an operator. Operators come from the exchanges' own events and
+ * from the senders of mined matches, and are kept in a bucket across restarts. An earlier block never
+ * overrides a later one, so a match before an operator's removal does not add it again. Entries for one
+ * exchange take precedence over configuration, which applies to all of them.
  */
 import { z } from 'zod';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
@@ -45,7 +45,7 @@ export class Operators {
     this.#standing = standing;
   }
 
-  /** Loads what was learned; `configured` are allowed until an event removes them. */
+  /** Loads the stored operators; `configured` ones are allowed until an event removes them. */
   static async load(kv: Kv, configured: readonly string[]): Promise<Operators> {
     const entry = await kv.get(KEY);
     const stored =
@@ -67,7 +67,7 @@ export class Operators {
   }
 
   /**
-   * Takes in one final block: operator events in log order, and the senders of its matches. Resolves
+   * Processes one final block: operator events in log order, and the senders of its matches. Resolves
    * when they are stored, also after an outage of NATS. Rejects when the signal aborts.
    */
   async learn(
@@ -86,7 +86,7 @@ export class Operators {
     }
     for (const sender of senders) {
       const known = this.#verdict(sender);
-      // Within one block the events count, because they may come after the match.
+      // Within one block the events take precedence, because they may come after the match.
       if (known !== undefined && (known.allowed || known.block >= block)) continue;
       this.#set(sender, { allowed: true, block });
       changed = true;

@@ -1,6 +1,6 @@
 /**
  * Shows matches in FEED as soon as they are seen: pending calls of known operators, and matches of new
- * blocks. It never writes to LEDGER and may miss matches, because final blocks offer every match to FEED
+ * blocks. It never writes to LEDGER and may miss matches, because final blocks pass every match to FEED
  * again. Its queue is bounded: when metadata or JetStream is slow, pending calls beyond a limit are
  * skipped and shown from their blocks.
  */
@@ -32,7 +32,7 @@ import type { Operators } from './operators.ts';
 import { type BlockTime, matchIdOf, type PendingMatches } from './pending.ts';
 import type { Rpc, Transaction } from './rpc.ts';
 
-/** Blocks behind the head that are still read for the feed; older blocks are shown once final. */
+/** Only this many blocks behind the head are read for the feed; older blocks are shown once final. */
 const HEADS_BEHIND_MAX = 4;
 /** Pending calls that wait for metadata or for FEED; at 2 KB each, 2 MB. */
 export const PENDING_WAITING_MAX = 1_000;
@@ -98,7 +98,7 @@ export class PendingFeed {
     }
   }
 
-  /** Reads the blocks up to a new head, one at a time, and shows what the mempool missed. */
+  /** Reads the blocks up to a new head, one at a time, and shows matches that the mempool missed. */
   head(number: number): void {
     this.#wanted = Math.max(this.#wanted, number);
     this.#reading ??= this.#readHeads().finally(() => {
@@ -126,7 +126,7 @@ export class PendingFeed {
     if (matches.length > 0) await feed.flush();
   }
 
-  /** The match that a call becomes if it is mined. Throws DecodeError. */
+  /** The match that a call becomes once mined. Throws DecodeError. */
   #predicted({ hash, from, nonce, input }: Transaction, exchange: string): ShownMatch {
     const { chain, metadata } = this.#options;
     const call: CalledMatch = decodeMatchCall(input, exchange as Hex, chain.id);
@@ -166,7 +166,7 @@ export class PendingFeed {
     await pending.published(id, message);
   }
 
-  /** Reads up to the newest head announced meanwhile. Never rejects because of a node's answer. */
+  /** Reads up to the newest head announced meanwhile. Never rejects because of a node's response. */
   async #readHeads(): Promise<void> {
     const { logger, signal } = this.#options;
     while (this.#head < this.#wanted && !signal.aborted) {

@@ -1,12 +1,12 @@
 /**
- * Matches that were shown before they were final, from the mempool or a new block, until final blocks
- * decide. Only final blocks do, once they were read in order: if the nonce is used up and the match is
- * in none of them, it was reverted or replaced, and the receipt says which. Time is the chain's, so a
+ * Matches that were shown before they were final, from the mempool or a new block. Only final blocks
+ * decide their outcome, after they were read in order. If the nonce is used up and the match is in none
+ * of these blocks, it was reverted or replaced, and the receipt shows which. Time is the chain's, so a
  * node that is down or a wrong clock never voids a match.
  *
- * Invariant: every match that was shown early stays in this table until it is final or void. The table is
- * bounded: a match that does not fit is not shown early, or, once a block contained it, is dropped as
- * unconfirmed.
+ * Invariant: every match that was shown early is in this table until it is final or void. The table is
+ * bounded. A match that does not fit is not shown early, or is dropped as unconfirmed if a block already
+ * contained it.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -33,7 +33,7 @@ import { storedMessages } from './ledger.ts';
 import type { MempoolNode } from './mempool.ts';
 import type { PendingMetrics } from './metrics.ts';
 
-/** Half an hour at 10 matches per second; at 500 per second the 20 s that they need to be final. */
+/** Half an hour at 10 matches per second; at 500 per second, the 20 s until they are final. */
 export const PENDING_MATCHES_MAX = 20_000;
 /** Matches that were voided as never mined and may still be mined. */
 export const VOIDED_MATCHES_MAX = 10_000;
@@ -119,7 +119,7 @@ class OpenMatches {
   }
 }
 
-/** Voided as never mined; `match`, if known, is compared when it is mined after all. */
+/** Voided as never mined; `match`, if known, is compared if it is mined after all. */
 type Voided = { readonly event: FeedVoid; readonly match: FeedMatch | undefined };
 
 export type BlockTime = { readonly number: number; readonly timestamp: number };
@@ -201,9 +201,9 @@ export class PendingMatches {
   }
 
   /**
-   * A block that is not final yet was read, with matches in these transactions. Only a block above all
-   * earlier heads sets the time, and only for matches that were shown before its reading `begun`: an
-   * older time would end the limit too early.
+   * Call this after a block that is not final yet was read, with matches in these transactions. Only a
+   * block above all earlier heads sets the time, and only for matches that were shown before its reading
+   * `begun`: an older time would end the limit too early.
    */
   head({ number, timestamp }: BlockTime, txHashes: Iterable<string>, begun: number): void {
     const isNewest = number > this.#head;
@@ -237,7 +237,7 @@ export class PendingMatches {
     this.#final = { number: block.number, timestamp: block.timestamp };
   }
 
-  /** Judges after each new final block until the signal aborts. */
+  /** Checks the open matches after each new final block until the signal aborts. */
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
@@ -250,7 +250,7 @@ export class PendingMatches {
     }
   }
 
-  /** Voids the matches that the newest final block rules out. Rejects if the node does not answer. */
+  /** Voids the matches that the newest final block rules out. Rejects if the node does not respond. */
   async judge(): Promise<void> {
     const block = this.#final;
     if (block === undefined || block.number === this.#judged) return;
@@ -339,7 +339,7 @@ export class PendingMatches {
   }
 }
 
-/** The part of a match that void and restored messages carry: everything that filters look at. */
+/** The part of a match that void and restored messages carry: all fields that filters use. */
 function about(entry: OpenMatch, match: FeedMatch) {
   const traders = [match.taker, ...match.makers].map(({ trader }) => trader.address);
   return {
@@ -389,9 +389,9 @@ export type Difference = {
 };
 
 /**
- * All differences between a match as it was shown from calldata and the same match in final logs;
- * `fills` are the final ones in log order, the taker last. A difference means that the contract does
- * something that our rules do not, such as a refund: the logs are right, and LEDGER has only those.
+ * All differences between a match as it was shown from calldata and the same match in final logs; `fills`
+ * are the final ones in log order, the taker last. A difference means that the contract has a rule that
+ * our decoder lacks, such as a refund. The logs are right, and LEDGER has only those.
  */
 export function differences(shown: FeedMatch, fills: readonly FinalFill[]): readonly Difference[] {
   const taker = fills.at(-1);
@@ -428,9 +428,9 @@ const READ_MESSAGES = 10_000;
 const CLOCK_MS = 10_000;
 
 /**
- * Restores, after a restart, the matches that FEED showed before they were final, so that no void is
- * lost with the process. Shown, and neither voided nor in LEDGER: still open. Voided as never mined and
- * not restored: may still be mined, as far back as FEED reaches.
+ * Restores, after a restart, the matches that FEED showed before they were final, so that no void is lost
+ * with the process. A match that was shown and is neither voided nor in LEDGER is still open. A match
+ * that was voided as never mined and not restored may still be mined, as far back as FEED reaches.
  *
  * Reads FEED since a time into the writer's memory and the table of pending matches.
  */
@@ -488,7 +488,7 @@ async function* sequels(nats: Nats, subject: string) {
   yield* events;
 }
 
-/** Ids of matches that LEDGER got since the oldest of these was shown. */
+/** Ids of matches that LEDGER stored since the oldest of these was shown. */
 async function finalSince(
   nats: Nats,
   shown: ReadonlyMap<string, { readonly storedAtMs: number }>,

@@ -1,7 +1,7 @@
 /**
- * The repair of LEDGER after a final block was replaced: removes everything after a block, so that ingest continues
- * from there with the chain's new history. While a rewind is unfinished ingest refuses to start, and the rewind can
- * be run again. It cannot take back what consumers have read: docs/operations.md says how they are rebuilt.
+ * Repairs LEDGER after a final block was replaced: removes everything after a block, so that ingest continues from
+ * there with the chain's new history. While a rewind is unfinished ingest refuses to start, and the rewind can be
+ * run again. It cannot undo reads of consumers: docs/operations.md explains how to rebuild them.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Nats } from '../infra/nats/connection.ts';
@@ -24,9 +24,9 @@ const REWIND_KEY = 'rewind';
 const STANDSTILL_MS = 1_000;
 
 export type RewindPlan = {
-  /** The block that LEDGER will end with: the newest one up to `toBlock` that it knows the hash of. */
+  /** The last block of LEDGER after the rewind: the newest one up to `toBlock` whose hash it knows. */
   readonly keeps: Block;
-  /** The message that holds it; it is stored again, cut behind it. */
+  /** The message that holds it; it is stored again without the blocks after it. */
   readonly message: LedgerMessage;
   /** Messages that are removed. */
   readonly sequences: readonly number[];
@@ -50,7 +50,7 @@ export async function refuseHalfRewound(kv: Kv): Promise<void> {
   );
 }
 
-/** What a rewind would remove. Throws LedgerStateError when LEDGER has no block up to `toBlock`. */
+/** Computes what a rewind would remove. Throws LedgerStateError if LEDGER has no block up to `toBlock`. */
 export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPlan> {
   const { message, keeps } = await newestBlockUpTo(nats, toBlock);
   const sequences: number[] = [];
@@ -68,7 +68,7 @@ export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPla
   return { keeps, message, sequences, removed, newest };
 }
 
-/** Removes what the plan says. Throws LedgerStateError when something else writes LEDGER meanwhile. */
+/** Removes the blocks of the plan. Throws LedgerStateError if another process writes LEDGER meanwhile. */
 export async function rewind(nats: Nats, kv: Kv, plan: RewindPlan): Promise<void> {
   const { keeps, message, sequences } = plan;
   await refuseWritten(nats);
@@ -76,7 +76,7 @@ export async function rewind(nats: Nats, kv: Kv, plan: RewindPlan): Promise<void
   await removeMessages(nats, LEDGER_STREAM, sequences);
   const before = await messageUpTo(nats, message.sequence - 1);
   await storeAgain(nats, cut(message.range, keeps));
-  // An interrupted rewind may have left the message that this one was cut from.
+  // After an interrupted rewind, the original of this shortened message may still exist.
   const isCutFrom = before?.range.kind === 'blocks' && before.range.to >= message.range.from;
   const replaced = isCutFrom ? [before.sequence, message.sequence] : [message.sequence];
   await removeMessages(nats, LEDGER_STREAM, replaced);
@@ -102,7 +102,7 @@ function cut(range: BlockRange, { number }: Block): BlockRange {
   return { ...range, to: number, blocks: range.blocks.filter((block) => block.number <= number) };
 }
 
-/** Also where nothing is cut: servers of 2.9 do not find the newest message of a subject whose end was removed. */
+/** Also if nothing is cut: servers of 2.9 do not find the newest message of a subject whose end was removed. */
 async function storeAgain(nats: Nats, range: BlockRange): Promise<void> {
   const writer = await LedgerWriter.open(nats);
   try {

@@ -1,6 +1,6 @@
 /**
  * Several nodes of one chain as one. A call goes to the healthiest node, and to the next one if the
- * answer is missing, malformed, or rejected by the caller's own check; it rejects once every node has
+ * response is missing, malformed, or rejected by the caller's own check. It rejects once every node has
  * failed. Nodes of another chain are never used. Calls of the same tick share a batch.
  */
 import type { Logger } from 'pino';
@@ -25,7 +25,7 @@ const DOUBT_MS = 2_000;
 /** Weight of the newest request in a node's error share and latency. */
 const NEWEST = 0.1;
 
-/** Why a chain node's answer was not accepted; the class decides what happens next. */
+/** Why a chain node's response was rejected; the class determines the handling. */
 export type RpcErrorClass =
   /** The connection failed or broke. */
   | 'network'
@@ -40,9 +40,9 @@ export type RpcErrorClass =
   | 'shape'
   /** A JSON-RPC error; `code` says which. */
   | 'refused'
-  /** The node does not have something yet that exists according to another answer. */
+  /** The node lacks something that exists according to another response. */
   | 'lagging'
-  /** Well formed, but contradicts another answer: logs and bloom, block and parent. */
+  /** Well formed, but contradicts another response: logs and bloom, block and parent. */
   | 'inconsistent'
   /** The node belongs to another chain: a configuration error, never retried. */
   | 'wrong_chain';
@@ -79,16 +79,16 @@ type Answer = z.infer<typeof Answer>;
 let lastId = 0;
 
 /**
- * One chain node over JSON-RPC and HTTP. Sends a batch as one request, finds each answer by its id
- * (answers may come in any order, twice, or not at all), and gives every failure a class. It never
- * repeats a request; the pool does, because it knows other nodes.
+ * One chain node over JSON-RPC and HTTP. Sends a batch as one request, matches each response by its id
+ * (responses may come in any order, twice, or not at all), and gives every failure a class. It never
+ * retries a request; the pool does, because it knows other nodes.
  */
 class Endpoint {
   readonly #url: URL;
   readonly #headers: Record<string, string> = { 'content-type': 'application/json' };
   /** Host and port, because the path of a URL may contain a key. */
   readonly label: string;
-  /** Calls in one request; halved when the node refuses a batch as a whole. */
+  /** Calls in one request; halved when the node refuses a whole batch. */
   batchMax = BATCH_CALLS_MAX;
 
   constructor(url: string, label: string) {
@@ -139,7 +139,7 @@ class Endpoint {
       if (error instanceof ResponseTooLongError) {
         throw new RpcError('http', error.message, { code: PAYLOAD_TOO_LARGE });
       }
-      // `fetch` rejects with many kinds of errors; the signal tells a timeout from the others.
+      // `fetch` rejects with many kinds of errors; the signal distinguishes a timeout from the others.
       throw new RpcError(signal.aborted ? 'timeout' : 'network', this.label, { cause: error });
     }
     try {
@@ -203,7 +203,7 @@ type Item = {
   readonly call: RpcCall;
   readonly accept: (result: unknown) => void;
   readonly reject: (error: unknown) => void;
-  /** From the node that was asked last. */
+  /** From the most recently used node. */
   error?: RpcError;
 };
 
@@ -216,7 +216,7 @@ type Node = {
   coolUntilMs: number;
   /** Until then, nodes that are not in doubt are preferred. */
   doubtUntilMs: number;
-  /** Answered 429: gets no request before `coolUntilMs`. */
+  /** Returned 429: gets no request before `coolUntilMs`. */
   limited: boolean;
 };
 
@@ -271,8 +271,8 @@ export class RpcPool {
   }
 
   /**
-   * The first answer that `parse` accepts, starting with the healthiest node; `parse` throws RpcError to
-   * reject an answer. Rejects with the last node's RpcError if none was accepted.
+   * The first response that `parse` accepts, starting with the healthiest node; `parse` throws RpcError
+   * to reject a response. Rejects with the last node's RpcError if none was accepted.
    */
   call<T>(call: RpcCall, parse: (result: unknown) => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -282,7 +282,7 @@ export class RpcPool {
     return promise;
   }
 
-  /** Asks every node: its value, or why it returned none. */
+  /** Queries every node: its value, or its error. */
   async everyone<T>(call: RpcCall, parse: (result: unknown) => T) {
     const ask = async (node: Node) => {
       const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -293,7 +293,10 @@ export class RpcPool {
     return Promise.allSettled(this.#nodes.map(ask));
   }
 
-  /** Call this when answers contradict each other and it is unclear which are wrong: others go first. */
+  /**
+   * Call this when responses contradict each other and it is unclear which are wrong: other nodes are
+   * tried first.
+   */
   doubt(): void {
     const [first] = this.#ranked();
     if (first === undefined) return;
@@ -330,7 +333,7 @@ export class RpcPool {
     }
   }
 
-  /** Asks one node; resolves with the items that failed, each with its error. */
+  /** Queries one node; resolves with the items that failed, each with its error. */
   async #ask(node: Node, items: readonly Item[]): Promise<readonly Item[]> {
     const startedMs = performance.now();
     const left: Item[] = [];
@@ -363,7 +366,7 @@ export class RpcPool {
       return true;
     } catch (error) {
       if (!(error instanceof RpcError)) {
-        // A fault of the caller's parser, not of a node: no other node is asked.
+        // A fault of the caller's parser, not of a node: no other node is tried.
         item.reject(error);
         return true;
       }
@@ -373,7 +376,7 @@ export class RpcPool {
     }
   }
 
-  /** Asks a node once which chain it belongs to. */
+  /** Requests a node's chain id once. */
   async #identify(node: Node): Promise<void> {
     const { chainId, logger } = this.#options;
     if (node.state === 'right_chain') return;
@@ -398,7 +401,7 @@ export class RpcPool {
 
   #failed(node: Node, error: RpcError): void {
     this.#errors?.inc({ endpoint: node.endpoint.label, class: error.class });
-    // A refusal is an answer: another node may know more, but this one is healthy.
+    // A refusal is a response: another node may know more, but this one is healthy.
     if (error.class === 'refused') return;
     node.failures += 1;
     node.errorShare += NEWEST * (1 - node.errorShare);
@@ -408,8 +411,9 @@ export class RpcPool {
   }
 
   /**
-   * The nodes to ask, best first: cooling ones last, rate-limited ones and those of another chain not at
-   * all. Equals keep the order of RPC_URL, so that answers that must fit together come from one node.
+   * The nodes to try, best first: cooling ones last, rate-limited ones and those of another chain not at
+   * all. Equal nodes keep the order of RPC_URL, so that responses that must be consistent come from one
+   * node.
    */
   #ranked(): readonly Node[] {
     const now = performance.now();
@@ -451,8 +455,8 @@ function restMs(node: Node, now: number): number {
 }
 
 /**
- * How many calls of this kind share one request. A node processes a batch call by call and answers at
- * the end, so large or slow calls go alone or with a few others.
+ * How many calls of this kind share one request. A node processes a batch call by call and responds at
+ * the end, so large or slow calls are sent alone or with a few others.
  */
 function togetherMax({ call: { method, params } }: Item): number {
   if (method === 'eth_getLogs' || method === 'eth_getBlockReceipts') return 1;

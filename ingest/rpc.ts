@@ -1,7 +1,7 @@
 /**
- * The chain over JSON-RPC: the few calls that ingest needs, and their shapes. Every answer is compared
- * with what is known about its block; if it does not fit, the next endpoint is asked (rpc-pool.ts). A
- * block that no endpoint has yet is `undefined`, never an empty one.
+ * The chain over JSON-RPC: the few calls that ingest needs, and their shapes. Every response is
+ * checked against the known facts about its block; if it does not match, the next endpoint is tried
+ * (rpc-pool.ts). A block that no endpoint has yet is `undefined`, never an empty one.
  */
 import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToHex } from 'viem';
 import { z } from 'zod';
@@ -24,7 +24,7 @@ const Text = z
 /** Whole bytes. */
 const Data = Text.refine((text) => text.length % 2 === 0, 'not whole bytes');
 
-/** A log with the block that it says it is in. */
+/** A log with the block that it claims to be in. */
 export const RangeLog = z.object({
   address: Text,
   topics: z.array(Data),
@@ -81,7 +81,7 @@ export type Rpc = {
   header(number: number): Promise<Header>;
   /** Logs of the watched contracts in one block, in log order. Rejects if the node lacks the block. */
   logs(blockHash: Hex, addresses: readonly string[]): Promise<readonly ChainLog[]>;
-  /** Logs of a range from one endpoint; the next one is asked if `check` throws RpcError. */
+  /** Logs of a range from one endpoint; the next one is tried if `check` throws RpcError. */
   rangeLogs(
     range: { readonly from: number; readonly to: number; readonly filter: LogFilter },
     check: (logs: readonly RangeLog[]) => void,
@@ -92,11 +92,11 @@ export type Rpc = {
   logsByHash(blockHash: Hex, filter: LogFilter): Promise<readonly RangeLog[]>;
   /** A transaction of this block. */
   transaction(hash: Hex, blockHash: Hex): Promise<Transaction>;
-  /** The hash of a block at each endpoint that answers; undefined if it has no such block. */
+  /** The hash of a block at each endpoint that responds; undefined if it has no such block. */
   hashesOf(number: number): Promise<readonly (string | undefined)[]>;
   /** ERC-20 balance at the end of a block. */
   balance(token: Hex, owner: Hex, blockNumber: number): Promise<bigint>;
-  /** Call this after contradictory answers: another endpoint is preferred for a while. */
+  /** Call this after contradictory responses: another endpoint is preferred for a while. */
   doubt(): void;
 };
 

@@ -1,5 +1,5 @@
 /**
- * The JetStream streams that ingest writes. Whichever process starts first creates them. Polygon has about 10
+ * The JetStream streams that ingest writes. The first process to start creates them. Polygon has about 10
  * matches a second; a match takes about 2 KB in FEED and 100 bytes in LEDGER.
  */
 import type { Nats } from '../infra/nats/connection.ts';
@@ -20,7 +20,7 @@ const FEED_AGE_MAX_MS = 72 * 3_600_000;
 export const INGEST_BUCKET = 'ingest';
 
 /**
- * Creates LEDGER (kept for ever), FEED (72 hours) and METADATA (30 days), or updates their configuration.
+ * Creates LEDGER (kept forever), FEED (72 hours) and METADATA (30 days), or updates their configuration.
  * Throws as `ensureStream` does.
  */
 export async function ensureStreams(nats: Nats, replicas: number): Promise<void> {

@@ -1,8 +1,8 @@
 /**
- * Which market and outcome a token stands for. The two ERC-1155 token ids of a binary market are derived
- * from its condition id as the ConditionalTokens contract does (CTHelpers.getCollectionId and
- * getPositionId; checked against real markets and the contract's own steps). Metadata is compared with
- * that, and decides only where no derivation fits. The chain's index sets define the order of outcomes.
+ * The market and outcome of a token. The two ERC-1155 token ids of a binary market are derived from its
+ * condition id as the ConditionalTokens contract does (CTHelpers.getCollectionId and getPositionId;
+ * checked against real markets and the contract's own steps). Metadata is checked against that, and
+ * decides only if no derivation matches. The chain's index sets define the order of outcomes.
  */
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
@@ -23,7 +23,7 @@ const MISMATCHES_MAX = 10_000;
 
 /**
  * Token ids of outcome 0 and outcome 1 (index sets 1 and 2) of a top-level condition; takes about 0.5 ms.
- * `collateral` is the token inside position ids, which is not the one traders pay with.
+ * `collateral` is the token inside position ids, not the one that traders pay with.
  */
 export function positionIds(collateral: Hex, conditionId: Hex): readonly [bigint, bigint] {
   return [positionId(collateral, conditionId, 1n), positionId(collateral, conditionId, 2n)];
@@ -35,8 +35,8 @@ function positionId(collateral: Hex, conditionId: Hex, indexSet: bigint): bigint
 }
 
 /**
- * The contract searches for the next point (x, y) of the curve and takes the root whose lowest bit is
- * the seed's highest. So the root itself is not needed, only whether there is one.
+ * The contract searches for the next point (x, y) of the curve and takes the root whose lowest bit is the
+ * seed's highest. So only the existence of the root matters, not its value.
  */
 function collectionIdOf(conditionId: Hex, indexSet: bigint): bigint {
   const seed = hashed(encodePacked(['bytes32', 'uint256'], [conditionId, indexSet]));
@@ -86,7 +86,7 @@ export class TokenMap {
     this.#logger = logger;
   }
 
-  /** The outcome of the condition that the token stands for; undefined if unknown. */
+  /** The token's outcome of the condition; undefined if unknown. */
   outcomeOf(conditionId: string, tokenId: string, exchange: string): 0 | 1 | undefined {
     const place = this.#places.get(tokenId);
     if (place?.conditionId === conditionId) return place.outcomeIndex;
@@ -150,7 +150,7 @@ export class TokenMap {
   }
 
   #fitting({ conditionId, tokenIds, negRisk }: Listing): TokenPair | undefined {
-    // The first collateral of a chain is that of ordinary markets; the likely one goes first.
+    // The first collateral of a chain is that of ordinary markets, so the likely one is tried first.
     const [ordinary = '0x', ...others] = this.#collaterals;
     for (const collateral of negRisk ? [...others, ordinary] : this.#collaterals) {
       const pair = this.#derived(conditionId, collateral);

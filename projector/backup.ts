@@ -51,7 +51,7 @@ const Manifest = z.object({
   streams: z.array(z.string()),
 });
 
-/** A wrong command line; the message is for the user. */
+/** The command line is invalid; the message is for the user. */
 class UsageError extends Error {}
 
 try {

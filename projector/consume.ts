@@ -1,7 +1,8 @@
 /**
- * The projector's loop: LEDGER → fold → batches → ClickHouse. A reader folds blocks as they come and a writer stores
- * what they became; the reader is at most QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are stored before
- * the batch of the same blocks, the checkpoint after it. A missing ClickHouse is waited for.
+ * The projector's loop: LEDGER → fold → batches → ClickHouse. A reader folds blocks as they arrive and a writer
+ * stores the resulting rows; the reader is up to QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are
+ * stored before the batch of the same blocks, the checkpoint after it. If ClickHouse is unavailable, the loop
+ * waits for it.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -36,27 +37,27 @@ export type ProjectorOptions = {
   readonly store: Store;
   /** Partitions that this projector owns; the events of others are read and skipped. */
   readonly partitions: readonly number[];
-  /** Throws when the partitions may have another owner by now; called before every write. */
+  /** Throws if the partitions may have another owner by now; called before every write. */
   readonly assertOwner: () => void;
   readonly logger: Logger;
   readonly metrics?: ProjectorMetrics;
   readonly signal: AbortSignal;
-  /** Ends when everything up to this block is stored; never by default. */
+  /** Stops when everything up to this block is stored; never by default. */
   readonly untilBlock?: number;
   /** Called when everything up to a block is stored. */
   readonly onStored: (reached: Reached) => void;
   /** Called once, when the state is restored and reading begins. */
   readonly onStart: () => void;
-  /** Called with why nothing can be read now, and with undefined when reading begins. */
+  /** Called with the reason while nothing can be read, and with undefined when reading begins. */
   readonly onWait?: (reason: string | undefined) => void;
 };
 
-/** LEDGER holds other blocks than those that are stored: it was rewound, or is of another chain. */
+/** LEDGER and the tables hold different blocks: LEDGER was rewound, or belongs to another chain. */
 export class LedgerRewrittenError extends Error {}
 
 /**
- * Runs until the signal aborts or `untilBlock` is stored. Throws LedgerRewrittenError and UnreadableLedgerError, which
- * a restart does not repair, and what a restart with a fresh state must handle.
+ * Runs until the signal aborts or `untilBlock` is stored. Throws LedgerRewrittenError and UnreadableLedgerError,
+ * which a restart does not repair, and errors that require a restart with a fresh state.
  */
 export async function runProjector(options: ProjectorOptions): Promise<void> {
   const { store, logger, signal, onStart, onWait } = options;
@@ -130,11 +131,11 @@ function project(book: OpenPositions, owned: ReadonlySet<number>, range: BlockRa
   const events: BookedEvent[] = [];
   const facts: Fact[] = [];
   for (const block of range.blocks) {
-    // What belongs to no market is partition 0's.
+    // Events without a market belong to partition 0.
     if (owned.has(0)) facts.push(...block.refused);
     for (const event of eventsOf(block)) {
       if (!owned.has(partitionOf(event.conditionId))) continue;
-      // The first resolution stands, in the table as in the fold; one that is known is stored.
+      // The first resolution is valid, in the table as in the fold; a known one is already stored.
       if (event.kind === 'resolution' && !book.isResolved(event.conditionId)) facts.push(event);
       const rows = book.apply(event);
       if (rows.length > 0) events.push({ blockHash: block.hash, rows });
@@ -176,7 +177,7 @@ async function write(
     }
     onStored(reached);
   }
-  // Also without a new event: what was healed at the start is then whole.
+  // Also without a new event: the batches healed at startup are then complete.
   if (checkpoints.size === 0) return;
   assertOwner();
   await store.writeCheckpoints(checkpoints);
@@ -189,10 +190,10 @@ function checkpointOf(event: BookedEvent | undefined): Checkpoint | undefined {
 }
 
 /**
- * The sequence of the message to read first, and up to where each partition is stored, which is beyond its checkpoint
- * after a crash. The message holds the block of the oldest checkpoint; the fold drops its stored events. Waits while
- * LEDGER does not reach the newest stored block. Throws LedgerRewrittenError when LEDGER holds other blocks than those
- * that are stored.
+ * The sequence of the first message to read, and the position up to which each partition is stored, which is
+ * beyond its checkpoint after a crash. The message holds the block of the oldest checkpoint; the fold drops its
+ * stored events. Waits while LEDGER does not reach the newest stored block. Throws LedgerRewrittenError if LEDGER
+ * and the tables hold different blocks.
  */
 async function findStart(
   options: ProjectorOptions,
@@ -233,7 +234,7 @@ function rewritten(block: number, stored: string, held: string): LedgerRewritten
   );
 }
 
-/** A block that rows are stored of, as LEDGER holds it; waits until LEDGER reaches it. */
+/** A block with stored rows, as in LEDGER; waits until LEDGER reaches it. */
 async function storedBlock(
   options: ProjectorOptions,
   number: number,
@@ -255,7 +256,7 @@ async function storedBlock(
   }
 }
 
-/** Retries until it works or the signal aborts. Unreadable messages are not retried. */
+/** Retries until it succeeds or the signal aborts. Unreadable messages are not retried. */
 async function patiently<T>(
   { logger, metrics, signal }: ProjectorOptions,
   what: string,
@@ -271,7 +272,7 @@ async function patiently<T>(
   });
 }
 
-/** What one or more LEDGER messages became; events and facts are in chain order. */
+/** The result of one or more LEDGER messages; events and facts are in chain order. */
 type Projected = {
   readonly events: readonly BookedEvent[];
   readonly facts: readonly Fact[];
@@ -279,8 +280,8 @@ type Projected = {
 };
 
 /**
- * What the reader has folded and the writer has not stored yet. It bounds how far the reader is ahead, and gathers
- * rows for FLUSH_MS so that they share an insert.
+ * Rows that the reader has folded and the writer has not stored yet. It bounds how far the reader is ahead, and
+ * gathers rows for FLUSH_MS so that they share an insert.
  */
 class Queue {
   #events: BookedEvent[] = [];
@@ -301,7 +302,7 @@ class Queue {
     this.#notify();
   }
 
-  /** Resolves when the reader may go on. */
+  /** Resolves when the reader may continue. */
   async room(): Promise<void> {
     while (this.#rows >= QUEUE_ROWS_MAX && !this.#closed) await this.#changed.promise;
   }
@@ -311,7 +312,7 @@ class Queue {
     this.#notify();
   }
 
-  /** All that waits, once it is a full batch or FLUSH_MS passed. */
+  /** All queued rows, once they are a full batch or FLUSH_MS passed. */
   async take(signal: AbortSignal): Promise<Projected | 'closed'> {
     while (this.#reached === undefined && !this.#closed) await this.#changed.promise;
     const flushAt = Date.now() + FLUSH_MS;

@@ -1,6 +1,6 @@
 /**
  * Rows of the table `bookings` (sql/migrations/0001_bookings.sql): one per trader and event that changes
- * their position. The api and the tests import this file and nothing else of the projector.
+ * their position. The api and the tests import only this file of the projector.
  */
 
 /** Columns of an insert, in the order of `bookingValues`. */

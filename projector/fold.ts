@@ -35,7 +35,7 @@ export class OpenPositions {
   /** Number of resolutions of a market that was already resolved; the first one is valid. */
   droppedResolutions = 0;
 
-  /** Restores an open position as it was stored. */
+  /** Restores an open position from storage. */
   restorePosition(conditionId: string, trader: string, position: Position): void {
     this.#positions.set(this.#market(conditionId).number, this.#numberOf(trader), position);
   }
@@ -44,12 +44,12 @@ export class OpenPositions {
     this.#market(conditionId).payouts = payouts;
   }
 
-  /** Sets the place up to which everything of a partition is stored, unless a later one is set. */
+  /** Sets the position up to which a partition is stored, unless a later one is set. */
   restoreLast(partition: number, last: ChainPosition): void {
     if (isAfter(last, this.#last.get(partition))) this.#last.set(partition, last);
   }
 
-  /** The newest event applied of a partition; undefined before the first. */
+  /** The newest applied event of a partition; undefined before the first. */
   lastOf(partition: number): ChainPosition | undefined {
     return this.#last.get(partition);
   }
@@ -68,7 +68,7 @@ export class OpenPositions {
     return event.kind === 'match' ? this.#applyMatch(event) : this.#applyResolution(event);
   }
 
-  /** Rows of a match: one per fill, and settlements at once where the market is resolved already. */
+  /** Rows of a match: one per fill, plus immediate settlements if the market is already resolved. */
   #applyMatch(match: Match): Booking[] {
     const partition = partitionOf(match.conditionId);
     if (!this.#advance(partition, match)) return [];
@@ -92,7 +92,7 @@ export class OpenPositions {
         this.#positions.delete(market.number, trader);
       }
       rows.push(fillRow(match, fill, step, partition, rows.length));
-      // A fill after the resolution: what it leaves open can be redeemed, so it settles at once.
+      // A fill after the resolution: the remaining shares can be redeemed, so they settle at once.
       if (market.payouts !== undefined && isSettled) {
         rows.push(
           settlement(step.position, fill.trader, market.payouts, {
@@ -165,7 +165,7 @@ export class OpenPositions {
   }
 }
 
-/** Whether a place is after another one in the chain. */
+/** Whether a position in the chain is after another one. */
 export function isAfter(place: ChainPosition, last: ChainPosition | undefined): boolean {
   return (
     last === undefined ||
@@ -269,7 +269,7 @@ export type Batch = {
   readonly rows: readonly Booking[];
 };
 
-/** Cuts events, in chain order, into batches; events without rows vanish. */
+/** Cuts events, in chain order, into batches; events without rows are dropped. */
 export function batchesOf(events: readonly BookedEvent[]): readonly Batch[] {
   const batches: Batch[] = [];
   let open: BookedEvent[] = [];

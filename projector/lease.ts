@@ -1,10 +1,10 @@
 /**
- * Leases in JetStream KV. Instance i of n owns the partitions p with p mod n = i; a lease for each of them
- * keeps projectors with overlapping configurations apart. A projector that stopped, or that died on this
- * machine, is succeeded at once; one that died elsewhere is succeeded when its leases expire.
+ * Leases in JetStream KV. Instance i of n owns the partitions p with p mod n = i. A lease for each
+ * partition keeps projectors with overlapping configurations apart. If a projector stops, or dies on this
+ * machine, its successor takes over at once. If it dies elsewhere, its leases must expire first.
  *
  * A rebuild or a backup pauses the projectors by holding PAUSE_KEY: a paused projector has finished its
- * writes, released its partitions and waits. The pause ends with its holder, dead or done.
+ * writes, released its partitions and waits. The pause ends when its holder is done or dead.
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -22,7 +22,7 @@ export const PAUSE_KEY = 'pause';
 export const REBUILD_KEY = 'rebuild';
 
 /**
- * Lifetime of the bucket's entries. Longer than a process may go without CPU: with 3 s, 30 other processes
+ * Lifetime of the bucket's entries. Longer than a process may be without CPU: with 3 s, 30 other processes
  * on two cores made projectors lose their leases again and again.
  */
 export const LEASE_TTL_MS = 10_000;
@@ -36,7 +36,7 @@ export function partitionsOf(index: number, count: number): readonly number[] {
   );
 }
 
-/** A lease expired or was taken over: another process may own what it stands for. */
+/** A lease expired or was taken over: another process may own its resource. */
 export class LeaseLostError extends Error {}
 
 /** Another process held a lease for longer than `patienceMs`; the message names it. */
@@ -63,7 +63,7 @@ export type Held = {
 
 /**
  * Waits for all `keys`, renews their leases while `work` runs and releases them when it has ended. Throws
- * LeaseTakenError, LeaseLostError and what `work` throws.
+ * LeaseTakenError, LeaseLostError and the errors of `work`.
  */
 export async function withLeases<T>(
   options: LeaseOptions,
@@ -119,7 +119,7 @@ export async function pauseRequested(kv: Kv, signal: AbortSignal): Promise<void>
   }
 }
 
-/** The value of a lease: a name for people, and how to detect that the holder is dead. */
+/** The value of a lease: a human-readable name, and data to detect that the holder is dead. */
 export function leaseHolder(name: string): string {
   return `${name} on ${hostname()}, process ${process.pid} of ${processSpace()}`;
 }
@@ -191,7 +191,7 @@ async function holderOf(kv: Kv, key: string): Promise<string> {
     : new TextDecoder().decode(entry.value);
 }
 
-/** Undefined while NATS does not answer. */
+/** Undefined while NATS does not respond. */
 async function isPauseRequested(kv: Kv): Promise<boolean | undefined> {
   try {
     const entry = await kv.get(PAUSE_KEY);
@@ -216,7 +216,7 @@ function isDead(holder: string): boolean {
 
 const UNKNOWN_SPACE = 'unknown';
 
-/** Where a process id is unique: one boot of one machine, one PID namespace. Known on Linux only. */
+/** The scope of a process id: one boot of one machine, one PID namespace. Known on Linux only. */
 function processSpace(): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();

@@ -1,7 +1,7 @@
 /**
- * The projector process: folds LEDGER into positions and writes them and METADATA to ClickHouse. Several share the
- * partitions (PROJECTOR_INSTANCE i/n), and a rebuild or a backup pauses them (lease.ts). Starts alone from
- * environment variables (infra/config.ts); stops on SIGTERM with nothing half done.
+ * The projector process: folds LEDGER into positions and writes them and METADATA to ClickHouse. Several
+ * projectors share the partitions (PROJECTOR_INSTANCE i/n), and a rebuild or a backup pauses them (lease.ts).
+ * Configured only by environment variables (infra/config.ts). Stops cleanly on SIGTERM.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -103,8 +103,8 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           await delay(RECHECK_MS, undefined, { signal }).catch(() => undefined);
           continue;
         }
-        // The process got no CPU for the lifetime of its leases, or NATS was down: another projector may have
-        // been the owner meanwhile, so the state in memory is discarded and read again.
+        // The process got no CPU for the lifetime of its leases, or NATS was down. Another projector may have been
+        // the owner meanwhile, so the state in memory is discarded and read again.
         if (!(error instanceof LeaseLostError || error instanceof NatsUnavailableError))
           throw error;
         logger.warn({ err: error }, 'ownership of the partitions was lost, acquiring them again');
@@ -118,7 +118,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   }
 });
 
-/** Owns the partitions once: from taking their leases to releasing them. */
+/** Owns the partitions once: from acquiring their leases to releasing them. */
 async function projectUntilPaused(options: {
   readonly nats: Nats;
   readonly client: ClickHouseClient;

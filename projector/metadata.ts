@@ -24,7 +24,7 @@ export type MetadataOptions = {
   readonly nats: Nats;
   readonly client: ClickHouseClient;
   readonly deployment: Deployment;
-  /** Throws when partition 0 may have another owner by now. */
+  /** Throws if partition 0 may have another owner by now. */
   readonly assertOwner: () => void;
   readonly logger: Logger;
   readonly metrics: ProjectorMetrics;
@@ -56,7 +56,7 @@ export class MetadataLag {
   }
 }
 
-/** Runs until the signal aborts. Throws what `assertOwner` throws. */
+/** Runs until the signal aborts. Throws the errors of `assertOwner`. */
 export async function projectMetadata(options: MetadataOptions): Promise<void> {
   const { nats, client, deployment, assertOwner, lag, signal, onStored } = options;
   let timer: NodeJS.Timeout | undefined;
@@ -95,8 +95,8 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
 }
 
 /**
- * The acknowledgements are about these very tables: when ClickHouse was created anew or restored, the table
- * has another UUID, and a new consumer delivers the whole stream again.
+ * The acknowledgements apply to exactly these tables: when ClickHouse was created anew or restored, the
+ * table has another UUID, and a new consumer delivers the whole stream again.
  */
 async function consumerName(client: ClickHouseClient): Promise<string> {
   const result = await client.query({
@@ -135,7 +135,7 @@ function rowsOf(
   return rows;
 }
 
-/** Retries until it works or the signal aborts. */
+/** Retries until it succeeds or the signal aborts. */
 function patiently<T>(
   { logger, metrics, signal }: MetadataOptions,
   what: string,
@@ -240,7 +240,7 @@ const TRADER_COLUMNS = [
   'observed_at',
 ] as const;
 
-/** Hex without 0x, as the *_hex columns take it. */
+/** Hex without 0x, the format of the *_hex columns. */
 function bare(hex: `0x${string}`): string {
   return hex.slice(2);
 }

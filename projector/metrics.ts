@@ -1,6 +1,6 @@
 /**
- * Metrics and readiness of the projector: its writes, and how far it is behind LEDGER, in blocks and in seconds of
- * the chain's time. All owned partitions advance together, so each of them has the same figures.
+ * Metrics and readiness of the projector: its writes, and its lag behind LEDGER in blocks and in seconds of the
+ * chain's time. All owned partitions advance together, so they share the same figures.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
@@ -8,7 +8,7 @@ import type { Reasons } from '../infra/metrics.ts';
 import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
 
-/** Above this, about ten minutes, the figures of the api are too old to be called current. */
+/** Above this, about ten minutes, the figures of the api are outdated. */
 const READY_BLOCKS_MAX = 300;
 const POLL_MS = 2_000;
 
@@ -52,9 +52,9 @@ export function projectorMetrics(registry: Registry) {
 }
 
 export type Lag = {
-  /** Reports what is stored now. */
+  /** Reports the current storage position. */
   stored(reached: Reached): void;
-  /** What the projector waits for before it can read, for /readyz; undefined when it reads. */
+  /** Why the projector cannot read yet, for /readyz; undefined while it reads. */
   waits(reason: string | undefined): void;
   /** Why the projector stopped, for /readyz until a newer block than before is stored. */
   stopped(reason: string): void;

@@ -1,11 +1,11 @@
 /**
- * The PnL rule: one net position per trader and market, and what each event realises of it. Pure
+ * The PnL rule: one net position per trader and market, and the amounts that each event realises. Pure
  * functions on integers; amounts are bigint micro-units. Buying one outcome at p equals selling the
  * other at 1 − p, so a trader never holds both: a purchase first closes the other outcome, and the rest
  * of it opens a position. Rule and evidence: docs/pnl.md.
  *
- * Every division rounds down and the last part takes the remainder, so a position that is closed to
- * zero has released exactly what it took in.
+ * Every division rounds down and the last part takes the remainder, so a position that is closed to zero
+ * has released exactly the amounts it took in.
  */
 import type { MicroShares, MicroUsdc } from '../ingest/contract.ts';
 
@@ -34,11 +34,11 @@ export type PositionEvent =
 
 export type Step = {
   readonly position: Position;
-  /** Net of the fees of what was closed. */
+  /** Net of the fees of the closed part. */
   readonly realisedPnl: MicroUsdc;
-  /** Cost of what was closed: the denominator of ROI. */
+  /** Cost of the closed part: the denominator of ROI. */
   readonly realisedCost: MicroUsdc;
-  /** What a resolution paid for the shares held; 0 for a fill. */
+  /** Payout of a resolution for the shares held; 0 for a fill. */
   readonly payout: MicroUsdc;
 };
 
@@ -49,7 +49,7 @@ export class UnreachableError extends Error {
   }
 }
 
-/** The position after `event`, and what the event realised. */
+/** The position after `event`, and the realised amounts. */
 export function evolve(position: Position, event: PositionEvent): Step {
   switch (event.kind) {
     case 'fill': {
@@ -90,7 +90,7 @@ function purchase(
     };
   }
   const closed = shares < held ? shares : held;
-  // The part that opens, or stays open, takes the remainder of each rounding.
+  // The part that opens, or remains open, takes the remainder of each rounding.
   const closingCost = divideDown(cost * closed, shares);
   const closingFee = divideDown(fee * closed, shares);
   const realisedCost = divideDown(position.costBasis * closed, held);

@@ -1,7 +1,7 @@
 /**
- * Figures of a database of projections, which compare two databases, or several tables of one. Sums are taken
- * over unmerged rows, because they are linear, and so is a checksum of `sum · hash(key)` modulo 2^64. So one
- * scan of each table is enough, and a row that is doubled, lost or booked to another key changes a figure.
+ * Figures of a database of projections, to compare two databases, or several tables of one. Sums are taken over
+ * unmerged rows, because they are linear, and so is a checksum of `sum · hash(key)` modulo 2^64. So one scan of
+ * each table is enough, and a row that is duplicated, lost or booked to another key changes a figure.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
@@ -39,7 +39,7 @@ const SUMS = {
 const FILL_HASH = `cityHash64(condition_id, trader, block_number, log_index, block_time,
   outcome_index, side, shares, usdc, fee, order_hash, is_taker, token_id)`;
 
-/** The batch says how a row was inserted, not what it means. */
+/** The batch describes how a row was inserted, not its meaning. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
 const CONTENTS = { rows: 'count()', 'contents#': 'sum(cityHash64(*))' };
 
@@ -146,7 +146,7 @@ export async function wrongPositions(
   });
 }
 
-/** Where the tables of one database contradict its bookings; empty if they agree. */
+/** Contradictions between the tables of one database and its bookings; empty if they agree. */
 export function contradictions(figures: Figures): readonly string[] {
   const wrong: string[] = [];
   for (const [name, value] of figures) {

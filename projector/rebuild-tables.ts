@@ -54,7 +54,7 @@ export async function exchangeTables(
   await client.command({ query: `EXCHANGE TABLES ${pairs.join(', ')}` });
 }
 
-/** Refreshes what is periodically computed from the tables: the dictionary and the leaderboards. */
+/** Refreshes everything that is periodically computed from the tables: the dictionary and the leaderboards. */
 export async function refreshReaders(client: ClickHouseClient, live: string): Promise<void> {
   await client.command({ query: `SYSTEM RELOAD DICTIONARY ${live}.market_dictionary` });
   const { refreshed } = await projected(client, live);
@@ -66,7 +66,7 @@ export async function refreshReaders(client: ClickHouseClient, live: string): Pr
   }
 }
 
-/** The engine's own tables begin with a dot, such as the one that a refreshable view fills. */
+/** The engine's own tables begin with a dot, for example the target of a refreshable view. */
 async function projected(client: ClickHouseClient, live: string) {
   const result = await client.query({
     query: `SELECT name, engine, create_table_query AS definition FROM system.tables

@@ -1,12 +1,12 @@
 /**
- * `npm run rebuild`: recomputes all projections next to the live ones and swaps them. Fills new tables while
- * the projectors run, pauses them, brings both databases to the same block, compares, exchanges, and lets
- * the projectors resume with the new tables. Nothing live changes before the exchange, which is one
- * statement; if this process is killed, its leases expire and the projectors resume with tables that are all
- * at one position (docs/decisions/0002-clickhouse-is-the-checkpoint.md).
+ * `npm run rebuild`: recomputes all projections in new tables and swaps them with the live ones. Fills the new
+ * tables while the projectors run, pauses them, brings both databases to the same block, compares, exchanges, and
+ * lets the projectors resume with the new tables. Nothing live changes before the exchange, which is one
+ * statement. If this process is killed, its leases expire and the projectors resume with tables that are all at
+ * one position (docs/decisions/0002-clickhouse-is-the-checkpoint.md).
  *
- * Prints its progress, and sends it to a parent over IPC. Exit codes: 0 swapped, 1 failed, 2 wrong
- * arguments, 3 the rebuilt tables differ from the live ones and nobody confirmed: nothing was changed.
+ * Prints its progress, and sends it to a parent over IPC. Exit codes: 0 swapped, 1 failed, 2 wrong arguments, 3
+ * the rebuilt tables differ from the live ones and the swap was not confirmed: nothing was changed.
  */
 import { createInterface } from 'node:readline/promises';
 import { parseArgs } from 'node:util';
@@ -58,20 +58,20 @@ are compared and the tables are exchanged.
 Needs room for a second copy of the tables, and the service's environment: NATS_URL, CLICKHOUSE_URL,
 CLICKHOUSE_DATABASE (npm start shows the URLs of its own servers).`;
 
-/** The figures of 20M fills take longer than requests of the service may. */
+/** The figures of 20M fills take longer than the service's request timeout. */
 const REQUEST_TIMEOUT_MS = 600_000;
 const PROGRESS_MS = 1_000;
 
 /** Exchanging tables on every node of a cluster is not implemented. */
 class ClusterRefusedError extends Error {}
 
-/** Longer than the leases of a killed rebuild live. */
+/** Longer than the lifetime of a killed rebuild's leases. */
 const REBUILD_PATIENCE_MS = LEASE_TTL_MS + 2_000;
 /** A projector releases its partitions after its current batch; those of a killed one expire. */
 const PAUSE_PATIENCE_MS = 60_000;
 /** The projectors are paused this close to the end of LEDGER. */
 const NEAR_BLOCKS = 500;
-/** After so many passes the projectors are paused anyway, because ingest is as fast as the rebuild. */
+/** After this many passes the projectors are paused anyway, because ingest is as fast as the rebuild. */
 const PASSES_MAX = 8;
 const ALL_PARTITIONS = partitionsOf(0, 1);
 
@@ -276,7 +276,7 @@ function count(value: number): string {
   return Math.round(value).toLocaleString('en-US');
 }
 
-/** Resolves with true after a swap, with false when the differences were not accepted. */
+/** Resolves with true after a swap, with false if the differences were not accepted. */
 async function rebuild(options: RebuildOptions): Promise<boolean> {
   const { live, database, report } = options;
   const lease = { ...options, keys: [REBUILD_KEY], patienceMs: REBUILD_PATIENCE_MS };
@@ -316,7 +316,7 @@ async function fill(options: Owner): Promise<void> {
   report({ event: 'filled', block: reached, fills: figures.get('bookings.fills') });
 }
 
-/** First block of LEDGER. Throws LedgerIncompleteError when fills of earlier blocks are stored. */
+/** First block of LEDGER. Throws LedgerIncompleteError if fills of earlier blocks are stored. */
 async function firstBlock(nats: Nats, live: ClickHouseClient): Promise<number> {
   let first: number | undefined;
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
@@ -338,7 +338,7 @@ async function firstBlock(nats: Nats, live: ClickHouseClient): Promise<number> {
   return first ?? 0;
 }
 
-/** The block that LEDGER ends with; −1 in an empty one. */
+/** The last block of LEDGER; −1 in an empty one. */
 async function endOf(nats: Nats): Promise<number> {
   return (await newestMessage(nats))?.range.to ?? -1;
 }

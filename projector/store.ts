@@ -1,7 +1,7 @@
 /**
- * The projector's access to ClickHouse: it writes batches exactly once and restores the state after a restart. An event
- * is done when its rows are in `bookings`. Every write may be repeated: a repeated batch has the same rows and the same
- * token, and adds only what a crash left out of the views. Knows nothing of NATS.
+ * The projector's access to ClickHouse: it writes batches exactly once and restores the state after a restart. An
+ * event is done when its rows are in `bookings`. Every write may be repeated: a repeated batch has the same rows
+ * and the same token, and adds only the view rows that a crash left out. Independent of NATS.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
@@ -9,7 +9,7 @@ import { Hash, partitionOf, type Refused, type Resolution } from '../ingest/cont
 import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
 import { type Batch, isAfter, type OpenPositions } from './fold.ts';
 
-/** On a cluster, rows may be on another replica than the one that answers, and inserts may run on any node. */
+/** On a cluster, rows may be on another replica than the one that responds, and inserts may run on any node. */
 export type Deployment = {
   readonly database: string;
   /** Name in remote_servers, or the macro `{cluster}`; a single node without it. */
@@ -55,7 +55,7 @@ export type Checkpoint = Place & { readonly blockHash: Hash };
 /** The newest stored event of a partition. */
 export type Tip = Place & { readonly partition: number; readonly txHash: string };
 
-/** What the tables hold. */
+/** The content of the tables. */
 export type StoredState = {
   /** By partition. */
   readonly checkpoints: ReadonlyMap<number, Checkpoint>;
@@ -63,7 +63,7 @@ export type StoredState = {
   readonly tips: readonly Tip[];
 };
 
-/** An event with a row of its own, besides its bookings. */
+/** An event with a row of its own, in addition to its bookings. */
 export type Fact = Refused | Resolution;
 
 export class Store {
@@ -110,7 +110,7 @@ export class Store {
     return { healedBatches: batches.size };
   }
 
-  /** Restores all open positions, resolutions and the places of the last events into `book`. */
+  /** Restores all open positions, resolutions and the positions of the last events into `book`. */
   async restore(book: OpenPositions): Promise<StoredState> {
     const tips = await this.#tips();
     const checkpoints = await this.#checkpoints();
@@ -171,7 +171,7 @@ export class Store {
   }
 
   async #fence(): Promise<void> {
-    // Any projector's that owned one of these partitions; the embedded engine appends an id.
+    // Inserts of any projector that owned one of these partitions; the embedded engine appends an id.
     const list = this.#partitions.map((partition) => `'${partition}'`).join(',');
     const pattern = `'${INSERT_MARK} ${this.#deployment.database}:([0-9,]+);'`;
     const marked = `splitByChar(',', extract(Settings['log_comment'], ${pattern}))`;
@@ -218,7 +218,7 @@ export class Store {
         FROM positions FINAL WHERE shares > 0 AND partition IN (${this.#partitions})`,
       format: 'TabSeparated',
     });
-    // Six columns of our own SELECT, none of which can hold a tab; BigInt refuses what is no number.
+    // Six columns of our own SELECT, none of which can hold a tab; BigInt rejects everything that is not a number.
     for await (const rows of result.stream()) {
       for (const { text } of rows) {
         const [condition = '', trader = '', outcome, shares = '', cost = '', fees = ''] =
@@ -257,7 +257,7 @@ function placeOf(tip: z.infer<typeof StoredTip>): Place {
   return { blockNumber: tip.block_number, logIndex: tip.event_log_index };
 }
 
-/** Whether an event is beyond the checkpoint of its partition, so that its batch may not be whole. */
+/** Whether an event is beyond the checkpoint of its partition, so that its batch may be incomplete. */
 function isBeyond(
   tip: z.infer<typeof StoredTip>,
   checkpoints: ReadonlyMap<number, Checkpoint>,
@@ -293,7 +293,7 @@ function factRow(event: Fact) {
 // Statements that differ on a cluster. A test lets the engine parse the cluster form; they were not tried on
 // real servers (docs/decisions/0006-schema-analysts-and-cluster.md).
 
-/** Tables that restoring reads; tables that are split by shard by their local names. */
+/** Tables that are read to restore the state; sharded tables by their local names. */
 const CHECKPOINT_TABLES = [
   'bookings_local',
   'positions_local',
@@ -301,7 +301,7 @@ const CHECKPOINT_TABLES = [
   'resolutions',
 ];
 
-/** Run before anything is restored: every replica then has what any of them acknowledged. */
+/** Runs before anything is restored: every replica then has all rows that any of them acknowledged. */
 export function syncStatements({ database, cluster }: Deployment): readonly string[] {
   if (cluster === undefined) return [];
   return CHECKPOINT_TABLES.map(
