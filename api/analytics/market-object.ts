@@ -40,7 +40,7 @@ export async function readResolutions(
   return newestBy(rows, (row) => row.condition_id);
 }
 
-/** What is shown of a market without a listing. */
+/** The listing of a market that is not listed yet. */
 export function unlisted(conditionId: string): Listing {
   return {
     ...{ condition_id: conditionId, id: '0', question: '', slug: '', start_date: '' },

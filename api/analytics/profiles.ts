@@ -95,7 +95,7 @@ export async function readPublicProfiles(
   };
 }
 
-/** What is shown of a trader without a public profile. */
+/** The profile of a trader who has no public one. */
 export const NO_PROFILE = {
   ...{ name: '', profile_image: '', x_username: '', profile_created_at: '' },
   ...{ taker_tier: 0, taker_tier_name: '', weighted_volume_usd: 0, has_weighted_volume: false },

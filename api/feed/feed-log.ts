@@ -48,7 +48,7 @@ export type LogOptions = {
   readonly ringBytesMax: number;
 };
 
-/** What is offered to a listener. */
+/** An event of the feed before a listener's filter is applied. */
 export type Offered = {
   readonly sequence: number;
   readonly cursor: Cursor;

@@ -1,8 +1,8 @@
 /**
  * Resuming: where delivery starts for a client's cursor, and the events after it, from the ring or from
  * the stream. Stored events are read in aligned chunks that all listeners share, each chunk once however
- * many wait for it. Invariant: a cursor counts only if the message at its sequence proves it; anything
- * else is a gap that the client is told of, also if nothing was missed and the proof is merely gone.
+ * many wait for it. Invariant: a cursor counts only if the message at its sequence proves it. Otherwise
+ * the client gets a `gap`, even if only the proof is missing and no event was lost.
  */
 import { LRUCache } from 'lru-cache';
 import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats/connection.ts';

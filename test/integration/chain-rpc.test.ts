@@ -283,7 +283,7 @@ describe('a range of blocks', () => {
     }
   });
 
-  test('an endpoint that failed is asked again in time, even if the clock is changed meanwhile', async () => {
+  test('a failed endpoint is retried in time, even if the clock changes meanwhile', async () => {
     const flaky = await startEndpoint(
       devnet.url,
       once(() => ({ status: 429, headers: { 'retry-after': '1' }, text: '' })),

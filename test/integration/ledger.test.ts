@@ -138,7 +138,7 @@ describe('a rewind', () => {
     const newest = await newestMessage(nats);
     expect(newest?.range.to).toBe(block);
     await expect(refuseHalfRewound(kv)).resolves.toBeUndefined();
-    // What comes after it is found by its subject again.
+    // Messages stored after it are found by subject again.
     await fillAfter(block);
   };
   const fillAfter = async (block: number) => {

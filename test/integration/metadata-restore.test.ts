@@ -1,6 +1,6 @@
 /**
- * A restart with a large metadata, from a real LEDGER: nothing is asked for or published again, and it
- * takes seconds. RESTORE_LISTINGS=100000 is the measurement in docs/decisions/0005-metadata.md.
+ * A restart with a lot of metadata: it is read back from METADATA in seconds, and nothing is requested or
+ * published again. RESTORE_LISTINGS=100000 is the measurement in docs/decisions/0005-metadata.md.
  */
 
 import { mkdtempSync, rmSync } from 'node:fs';
