@@ -10,10 +10,19 @@ import type { Hex } from 'viem';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
 import type { RawBlock } from './blocks.ts';
-import { covers, filled, mayContain } from './bloom.ts';
 import { type Chain, watchedAddresses } from './chains.ts';
 import { type ChainLog, canLog, makersOfCall, TOPICS, WATCHED_TOPICS } from './decode.ts';
-import type { BlockHead, Header, LogFilter, RangeLog, Rpc, Transaction } from './rpc.ts';
+import {
+  type BlockHead,
+  covers,
+  filled,
+  type Header,
+  type LogFilter,
+  mayContain,
+  type RangeLog,
+  type Rpc,
+  type Transaction,
+} from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
 /** From this number of transactions in one block, reading the block with all bodies is cheaper. */

@@ -5,7 +5,7 @@
  */
 import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToHex } from 'viem';
 import { z } from 'zod';
-import { covers, explains, parseBloom } from './bloom.ts';
+import { keccak256 } from '../infra/keccak.ts';
 import { type ChainLog, WATCHED_TOPICS } from './decode.ts';
 import { type PoolOptions, type RpcCall, RpcError, RpcPool } from './rpc-pool.ts';
 
@@ -47,7 +47,15 @@ export const Transaction = z.object({
 });
 export type Transaction = z.infer<typeof Transaction>;
 
-const Bloom = Data.refine((text) => text.length === 514).transform(parseBloom);
+const BLOOM_BYTES = 256;
+/**
+ * The 2,048-bit bloom filter of a block's logs (Yellow Paper 4.4.3): each log's address and topics set three bits. It
+ * proves absence, never presence.
+ */
+const Bloom = Data.refine((text) => text.length === 2 + 2 * BLOOM_BYTES).transform(
+  (text): Uint8Array => Buffer.from(text.slice(2), 'hex'),
+);
+type Bloom = z.infer<typeof Bloom>;
 
 const BlockHead = {
   number: Quantity,
@@ -213,4 +221,55 @@ export function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   throw new RpcError('shape', z.prettifyError(result.error));
+}
+
+/** About 200 bytes each. Most are order hashes, which do not recur. */
+const CACHED_ITEMS_MAX = 8_192;
+/** Cached for a while, because the same contracts and wallets recur in every block. */
+const bits = new Map<string, readonly [number, number, number]>();
+
+/** False: no log of the block has this address or topic. True: one may have it. */
+export function mayContain(bloom: Bloom, item: Hex): boolean {
+  return bitsOf(item).every((bit) => ((bloom[bit >> 3] ?? 0) & (1 << (bit & 7))) !== 0);
+}
+
+/** True if address and topics of the log are in the bloom, as they are for every log of the block. */
+export function covers(bloom: Bloom, log: Pick<ChainLog, 'address' | 'topics'>): boolean {
+  return mayContain(bloom, log.address) && log.topics.every((topic) => mayContain(bloom, topic));
+}
+
+/**
+ * True if these logs explain every bit of the bloom. Then no log of the block is missing, except one
+ * whose address and topics occur in other logs, too. Logs that are not in the bloom do no harm.
+ */
+export function explains(logs: Iterable<Pick<ChainLog, 'address' | 'topics'>>, bloom: Bloom) {
+  const left = Uint8Array.from(bloom);
+  for (const log of logs) {
+    for (const item of [log.address, ...log.topics]) {
+      for (const bit of bitsOf(item)) left[bit >> 3] = (left[bit >> 3] ?? 0) & ~(1 << (bit & 7));
+    }
+  }
+  return left.every((byte) => byte === 0);
+}
+
+/** Share of the bits that are set, 0 to 1. Above one half, a bloom says little about a single item. */
+export function filled(bloom: Bloom): number {
+  let set = 0;
+  for (let byte of bloom) for (; byte !== 0; byte &= byte - 1) set += 1;
+  return set / (BLOOM_BYTES * 8);
+}
+
+function bitsOf(item: Hex): readonly [number, number, number] {
+  const known = bits.get(item);
+  if (known !== undefined) return known;
+  const hash = keccak256(Buffer.from(item.slice(2), 'hex'));
+  const bit = (at: number) => {
+    const place = (((hash[at] ?? 0) << 8) | (hash[at + 1] ?? 0)) & 2_047;
+    // Bit 0 is the lowest of the last byte.
+    return (BLOOM_BYTES - 1 - (place >> 3)) * 8 + (place & 7);
+  };
+  const found = [bit(0), bit(2), bit(4)] as const;
+  if (bits.size >= CACHED_ITEMS_MAX) bits.clear();
+  bits.set(item, found);
+  return found;
 }
