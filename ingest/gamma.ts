@@ -2,7 +2,7 @@
  * The metadata API (Gamma): markets by condition or token id and newest first, and public profiles. The
  * service hides closed markets from some queries, so ids missing from a first response are requested
  * again among the closed ones. A market without tags takes those of its event. An item that cannot be
- * parsed is counted, logged once and treated as unknown; it never affects its neighbours.
+ * parsed is logged once and treated as unknown; it never affects its neighbours.
  *
  * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out. The
  * results always fit the contract, because an invalid message would stop its readers. Shapes: real
@@ -17,15 +17,13 @@ import { boundedText, ResponseTooLongError } from '../infra/bounded-text.ts';
 import { type Hash, Listing, Profile } from './contract.ts';
 
 /** Ids in one request: keeps the URL below 8 KB, which servers and proxies accept. */
-export const MARKETS_BATCH_MAX = 50;
-export const PROFILES_BATCH_MAX = 50;
+export const GAMMA_BATCH_MAX = 50;
 const PAGE_MARKETS = 100;
 /** After a refused batch, profiles are requested one by one for this long. */
 const SINGLE_PROFILES_MS = 3_600_000;
 const LOGGED_MAX = 10_000;
 const EVENTS_MAX = 5_000;
 const EVENT_STALE_MS = 600_000;
-const EVENTS_BATCH_MAX = 50;
 /** Longer texts are cut; real ones are below 1,000 characters, and a message holds 1 MB. */
 const TEXT_MAX = 4_000;
 const TAGS_MAX = 100;
@@ -34,19 +32,26 @@ const text = z
   .string()
   .nullish()
   .transform((value) => value?.slice(0, TEXT_MAX) ?? '');
+/** `YYYY-MM-DDTHH:MM:SSZ`, rounded down; '' for an invalid date or a year beyond four digits. */
+const isoSecond = text.transform((date) => {
+  const milliseconds = Date.parse(date);
+  if (Number.isNaN(milliseconds)) return '';
+  const iso = `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
+  return /^\d{4}-/.test(iso) ? iso : '';
+});
 const id = z.union([z.string(), z.number().transform(String)]);
-const pair = (item: z.ZodType<string>) =>
-  z
-    .string()
-    .transform((json, context) => {
-      try {
-        return JSON.parse(json) as unknown;
-      } catch {
-        context.addIssue({ code: 'custom', message: 'no JSON' });
-        return z.NEVER;
-      }
-    })
-    .pipe(z.tuple([item, item]));
+/** JSON text of a list of two. */
+const pair = z
+  .string()
+  .transform((json, context) => {
+    try {
+      return JSON.parse(json) as unknown;
+    } catch {
+      context.addIssue({ code: 'custom', message: 'no JSON' });
+      return z.NEVER;
+    }
+  })
+  .pipe(z.tuple([z.string(), z.string()]));
 const slugs = z
   .array(z.object({ slug: z.string() }))
   .nullish()
@@ -54,15 +59,18 @@ const slugs = z
 
 const GammaMarket = z.object({
   id,
-  conditionId: z.string().transform((value) => value.toLowerCase()),
+  conditionId: z.string().toLowerCase(),
   question: text,
   slug: text,
-  startDate: text,
-  endDate: text,
+  startDate: isoSecond,
+  endDate: isoSecond,
   icon: text,
-  negRisk: z.boolean().nullish(),
-  outcomes: pair(z.string()),
-  clobTokenIds: pair(z.string()),
+  negRisk: z
+    .boolean()
+    .nullish()
+    .transform((value) => value ?? false),
+  outcomes: pair,
+  clobTokenIds: pair,
   groupItemTitle: text,
   sportsMarketType: text,
   events: z
@@ -70,33 +78,36 @@ const GammaMarket = z.object({
     .nullish(),
   tags: slugs,
 });
+/** A listing and the id of its event, '' if the response has none. */
+type ParsedMarket = { readonly listing: Listing; readonly eventId: string };
 
-const GammaEvent = z.object({ id, seriesSlug: text, series: slugs, tags: slugs });
+/** Tags and series of an event, for its markets without their own. */
+const GammaEvent = z
+  .object({ id, seriesSlug: text, series: slugs, tags: slugs })
+  .transform(({ series, ...event }) => ({
+    ...event,
+    seriesSlug: event.seriesSlug || (series[0] ?? ''),
+  }));
+type GammaEvent = z.infer<typeof GammaEvent>;
 
 const GammaProfile = z.object({
-  proxyWallet: text,
-  createdAt: text,
   name: text,
   profileImage: text,
   xUsername: text,
+  createdAt: isoSecond,
   // An unknown tier is shown as none, as for a wallet without a profile.
-  takerTier: z.int().min(0).max(6).nullish().catch(null),
+  takerTier: z.int().min(0).max(6).catch(0),
   takerTierName: text,
-  weightedVolume: z.number().nonnegative().nullish().catch(null),
+  weightedVolume: z.number().nonnegative().nullable().catch(null),
 });
+const Wallet = z.object({ proxyWallet: text });
 
-export type ParsedMarket = { readonly listing: Listing; readonly eventId: string };
-
-/** Tags and series of an event, for its markets without their own. */
-export type ParsedEvent = {
-  readonly id: string;
-  readonly tags: readonly string[];
-  readonly seriesSlug: string;
-};
+const Items = z.array(z.unknown());
+const KeysetPage = z.object({ markets: Items, next_cursor: z.string().nullish() });
 
 /** A market that has no condition or no tokens yet cannot have been traded. */
-export function isTradable(answer: unknown): boolean {
-  // The parser rejects and counts everything that is not an object.
+function isTradable(answer: unknown): boolean {
+  // The parser rejects everything that is not an object.
   if (typeof answer !== 'object' || answer === null) return true;
   const { conditionId, clobTokenIds } = answer as Readonly<Record<string, unknown>>;
   return Boolean(conditionId) && Boolean(clobTokenIds) && clobTokenIds !== '[]';
@@ -107,224 +118,181 @@ export function parseListing(answer: unknown): Listing {
   return parseMarket(answer).listing;
 }
 
-/** A listing and the id of its event. Throws ZodError if ids are missing or malformed. */
-export function parseMarket(answer: unknown): ParsedMarket {
-  const market = GammaMarket.parse(answer);
-  const event = market.events?.[0];
+function parseMarket(answer: unknown): ParsedMarket {
+  const { id: marketId, clobTokenIds, events, ...market } = GammaMarket.parse(answer);
+  const event = events?.[0];
   const listing = Listing.parse({
+    ...market,
     kind: 'listing',
-    conditionId: market.conditionId,
-    marketId: market.id,
-    question: market.question,
-    slug: market.slug,
-    startDate: isoSecond(market.startDate),
-    endDate: isoSecond(market.endDate),
-    icon: market.icon,
-    negRisk: market.negRisk ?? false,
+    marketId,
+    tokenIds: clobTokenIds,
     eventSlug: event?.slug ?? '',
     eventTitle: event?.title ?? '',
     eventIcon: event?.icon ?? '',
     seriesSlug: event?.seriesSlug ?? '',
-    tags: market.tags,
-    outcomes: market.outcomes,
-    tokenIds: market.clobTokenIds,
-    groupItemTitle: market.groupItemTitle,
-    sportsMarketType: market.sportsMarketType,
   });
   return { listing, eventId: event?.id ?? '' };
 }
 
-/** Tags and series of a Gamma event. Throws ZodError if it has another shape. */
-export function parseEvent(answer: unknown): ParsedEvent {
-  const event = GammaEvent.parse(answer);
-  return {
-    id: event.id,
-    tags: event.tags,
-    seriesSlug: event.seriesSlug || (event.series[0] ?? ''),
-  };
-}
-
-/** A profile from a Gamma public profile. Throws ZodError if a field has another type. */
-export function parseProfile(address: Hash, answer: unknown): Profile {
-  const profile = GammaProfile.parse(answer);
+function parseProfile(address: string, answer: unknown): Profile {
+  const { weightedVolume, ...profile } = GammaProfile.parse(answer);
   return Profile.parse({
+    ...profile,
     kind: 'profile',
     address,
-    name: profile.name,
-    profileImage: profile.profileImage,
-    xUsername: profile.xUsername,
-    createdAt: isoSecond(profile.createdAt),
-    takerTier: profile.takerTier ?? 0,
-    takerTierName: profile.takerTierName,
-    weightedVolumeUsd: profile.weightedVolume ?? null,
+    weightedVolumeUsd: weightedVolume,
   });
 }
 
 /** The wallet of an item in a batch; '' if it names none. */
-export function walletOf(answer: unknown): string {
-  const parsed = GammaProfile.pick({ proxyWallet: true }).safeParse(answer);
+function walletOf(answer: unknown): string {
+  const parsed = Wallet.safeParse(answer);
   return parsed.success ? parsed.data.proxyWallet.toLowerCase() : '';
 }
 
-/** `YYYY-MM-DDTHH:MM:SSZ`, rounded down; '' for an invalid date or a year beyond four digits. */
-function isoSecond(date: string): string {
-  const milliseconds = Date.parse(date);
-  if (Number.isNaN(milliseconds)) return '';
-  const iso = `${new Date(milliseconds).toISOString().slice(0, 19)}Z`;
-  return /^\d{4}-/.test(iso) ? iso : '';
-}
+type Pair = [name: string, value: string];
 
-const CLOSED = { closed: 'true' } as const;
-const KeysetPage = z.object({ markets: z.array(z.unknown()), next_cursor: z.string().nullish() });
-
-export type GammaPage = {
-  readonly listings: readonly Listing[];
-  /** Cursor of the next page; undefined at the end. */
-  readonly next: string | undefined;
-};
-
-export type Gamma = {
-  /** Listings of the conditions that the service knows, by condition id; at most MARKETS_BATCH_MAX. */
-  listings(conditionIds: readonly string[]): Promise<ReadonlyMap<string, Listing>>;
-  /** Listings of the markets that tokens belong to, by token id; at most MARKETS_BATCH_MAX. */
-  listingsOfTokens(tokenIds: readonly string[]): Promise<ReadonlyMap<string, Listing>>;
-  /** A page of open markets, newest first. */
-  newest(cursor: string | undefined): Promise<GammaPage>;
-  /** Profiles of the wallets that have one, by address; at most PROFILES_BATCH_MAX. */
-  profiles(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>>;
-  /** Requests by outcome. */
-  readonly outcomes: ReadonlyMap<GammaFailure | 'ok', number>;
-  /** Markets, events and profiles that could not be parsed. */
-  readonly malformed: number;
-  /** How long the service has not responded, in milliseconds; 0 if it responds. */
-  readonly downMs: number;
-};
-
-/** The service at a URL. Every method throws GammaError if the service does not respond. */
-export function connectGamma(options: GammaHttpOptions): Gamma {
-  const http = new GammaHttp(options);
-  const parser = new Parser(options.logger);
-  const events = new EventCache(http, parser);
-  const markets = new Markets(http, parser, events);
-  const profiles = new Profiles(http, parser);
-  return {
-    async listings(conditionIds) {
-      const listings = await markets.byIds('condition_ids', conditionIds, (one) => [
-        one.conditionId,
-      ]);
-      return new Map(listings.map((listing) => [listing.conditionId, listing]));
-    },
-    async listingsOfTokens(tokenIds) {
-      const listings = await markets.byIds('clob_token_ids', tokenIds, (one) => one.tokenIds);
-      return new Map(listings.flatMap((one) => one.tokenIds.map((token) => [token, one] as const)));
-    },
-    newest: (cursor) => markets.newest(cursor),
-    profiles: (addresses) => profiles.ask(addresses),
-    outcomes: http.outcomes,
-    get malformed() {
-      return parser.malformed;
-    },
-    get downMs() {
-      return http.downMs;
-    },
-  };
-}
-
-/** Parses the items of a response one by one; a malformed item is counted and left out. */
-class Parser {
+/** The service at a URL. Every request throws GammaError if the service does not respond. */
+export class Gamma {
+  readonly #http: GammaHttp;
   readonly #logger: Logger;
-  readonly #logged = new Set<string>();
-  malformed = 0;
+  /** Malformed items that were logged. */
+  readonly #logged = new LRUCache<string, true>({ max: LOGGED_MAX });
+  /** By id, because the markets of an event share it; `event` is undefined if the service does not know the id. */
+  readonly #events = new LRUCache<string, { readonly event: GammaEvent | undefined }>({
+    max: EVENTS_MAX,
+    ttl: EVENT_STALE_MS,
+  });
+  #singleProfilesUntilMs = 0;
 
-  constructor(logger: Logger) {
-    this.#logger = logger;
+  constructor(options: GammaOptions) {
+    this.#http = new GammaHttp(options);
+    this.#logger = options.logger;
   }
 
-  /** The parsed items of a response. Throws GammaError if it is not a list. */
-  list<T>(path: string, answer: unknown, parse: (item: unknown) => T): T[] {
-    const items = z.array(z.unknown()).safeParse(answer);
-    if (!items.success) throw new GammaError('malformed', `${path} did not return a list`);
-    return items.data.flatMap((item) => {
-      const parsed = this.item(path, item, parse);
-      return parsed === undefined ? [] : [parsed];
-    });
+  /** How long every request has failed, in milliseconds; 0 after a response. */
+  get failingMs(): number {
+    return this.#http.failingMs;
   }
 
-  item<T>(path: string, item: unknown, parse: (item: unknown) => T): T | undefined {
+  /** Like `failingMs`, but 0 for the first few failures. */
+  get downMs(): number {
+    return this.#http.downMs;
+  }
+
+  /** Listings of the conditions that the service knows, by condition id. */
+  async listings(conditionIds: readonly string[]): Promise<ReadonlyMap<string, Listing>> {
+    const markets = await this.#markets('condition_ids', conditionIds, (one) => [one.conditionId]);
+    const listings = await this.#complete(markets);
+    return new Map(listings.map((listing) => [listing.conditionId, listing]));
+  }
+
+  /** Listings of the markets that tokens belong to, by token id. */
+  async listingsOfTokens(tokenIds: readonly string[]): Promise<ReadonlyMap<string, Listing>> {
+    const markets = await this.#markets('clob_token_ids', tokenIds, (one) => one.tokenIds);
+    const listings = await this.#complete(markets);
+    return new Map(listings.flatMap((one) => one.tokenIds.map((token) => [token, one] as const)));
+  }
+
+  /** A page of open markets, newest first; `next` is the cursor of the next page, undefined at the end. */
+  async newest(cursor: string | undefined) {
+    const path = '/markets/keyset';
+    const answer = await this.#http.get(path, [
+      ['limit', String(PAGE_MARKETS)],
+      ['order', 'id'],
+      ['ascending', 'false'],
+      ['include_tag', 'true'],
+      ...(cursor === undefined ? [] : [['after_cursor', cursor] satisfies Pair]),
+    ]);
+    const page = KeysetPage.safeParse(answer);
+    if (!page.success) throw new GammaError('malformed', `${path} did not return a page`);
+    const markets = this.#parseAll(path, page.data.markets.filter(isTradable), parseMarket);
+    return { listings: await this.#complete(markets), next: page.data.next_cursor || undefined };
+  }
+
+  /**
+   * Profiles of the wallets that have one, by address. Requests a batch first; wallets that it omits are requested
+   * one by one.
+   */
+  async profiles(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>> {
+    const found = new Map((await this.#profileBatch(addresses)).map((one) => [one.address, one]));
+    const missing = (addresses as readonly Hash[]).filter((address) => !found.has(address));
+    for (const profile of await Promise.all(missing.map((address) => this.#profile(address)))) {
+      if (profile !== undefined) found.set(profile.address, profile);
+    }
+    return found;
+  }
+
+  async #profileBatch(addresses: readonly string[]): Promise<readonly Profile[]> {
+    if (addresses.length < 2 || performance.now() < this.#singleProfilesUntilMs) return [];
+    const path = '/public-profiles';
     try {
-      return parse(item);
+      const answer = await this.#http.get(path, [['addresses', addresses.join(',')]]);
+      const profiles = itemsOf(path, answer).filter((one) => addresses.includes(walletOf(one)));
+      return this.#parseAll(path, profiles, (one) => parseProfile(walletOf(one), one));
     } catch (error) {
-      if (!(error instanceof z.ZodError)) throw error;
-      this.malformed += 1;
-      this.#log(path, item, error);
-      return undefined;
+      // The service does not support this batch, or interprets it differently.
+      const isUnable =
+        error instanceof GammaError && (error.reason === 'refused' || error.reason === 'malformed');
+      if (!isUnable) throw error;
+      this.#singleProfilesUntilMs = performance.now() + SINGLE_PROFILES_MS;
+      return [];
     }
   }
 
-  #log(path: string, item: unknown, error: z.ZodError): void {
-    const { id, proxyWallet } = (item ?? {}) as Readonly<Record<string, unknown>>;
-    const key = `${path} ${String(id ?? proxyWallet)}`;
-    if (this.#logged.has(key) || this.#logged.size >= LOGGED_MAX) return;
-    this.#logged.add(key);
-    this.#logger.error({ path, id: id ?? proxyWallet, err: error }, 'metadata is malformed');
-  }
-}
-
-class Markets {
-  readonly #http: GammaHttp;
-  readonly #parser: Parser;
-  readonly #events: EventCache;
-
-  constructor(http: GammaHttp, parser: Parser, events: EventCache) {
-    this.#http = http;
-    this.#parser = parser;
-    this.#events = events;
+  async #profile(address: string): Promise<Profile | undefined> {
+    const path = '/public-profile';
+    try {
+      const answer = await this.#http.get(path, [['address', address]]);
+      return this.#parseAll(path, [answer], (one) => parseProfile(address, one))[0];
+    } catch (error) {
+      if (error instanceof GammaError && error.status === 404) return undefined;
+      throw error;
+    }
   }
 
   /** Open and closed markets with one of the ids. */
-  async byIds(
+  #markets(
     parameter: string,
     ids: readonly string[],
     idsOf: (listing: Listing) => readonly string[],
-  ): Promise<readonly Listing[]> {
-    const open = await this.#ask(parameter, ids, {});
-    const found = new Set(open.flatMap(({ listing }) => idsOf(listing)));
-    const missing = ids.filter((id) => !found.has(id));
-    const closed = missing.length === 0 ? [] : await this.#ask(parameter, missing, CLOSED);
-    return this.#events.complete([
-      ...(await this.#withEvents(open, {})),
-      ...(await this.#withEvents(closed, CLOSED)),
-    ]);
+    hasTags = true,
+  ): Promise<readonly ParsedMarket[]> {
+    const path = '/markets';
+    return openAndClosed(
+      ids,
+      ({ listing }) => idsOf(listing),
+      async (some, extra) => {
+        const answer = await this.#http.get(path, [
+          ...some.map((one): Pair => [parameter, one]),
+          ['include_tag', String(hasTags)],
+          ...extra,
+          ['limit', String(PAGE_MARKETS)],
+        ]);
+        return this.#parseAll(path, itemsOf(path, answer).filter(isTradable), parseMarket);
+      },
+    );
   }
 
-  async newest(cursor: string | undefined): Promise<GammaPage> {
-    const query = new URLSearchParams({
-      limit: String(PAGE_MARKETS),
-      order: 'id',
-      ascending: 'false',
-      include_tag: 'true',
+  /** The listings; those without tags take tags and series from their events. */
+  async #complete(parsed: readonly ParsedMarket[]): Promise<readonly Listing[]> {
+    const markets = await this.#withEvents(parsed);
+    const untagged = markets.filter((one) => one.listing.tags.length === 0 && one.eventId !== '');
+    await this.#learnEvents(new Set(untagged.map(({ eventId }) => eventId)));
+    return markets.map(({ listing, eventId }) => {
+      const event = listing.tags.length === 0 ? this.#events.get(eventId)?.event : undefined;
+      if (event === undefined) return listing;
+      const { tags, seriesSlug } = event;
+      return { ...listing, tags, seriesSlug: listing.seriesSlug || seriesSlug };
     });
-    if (cursor !== undefined) query.set('after_cursor', cursor);
-    const path = '/markets/keyset';
-    const answer = await this.#http.get(path, query);
-    const page = KeysetPage.safeParse(answer);
-    if (!page.success) throw new GammaError('malformed', `${path} did not return a page`);
-    const parsed = this.#parse(path, page.data.markets);
-    return {
-      listings: await this.#events.complete(await this.#withEvents(parsed, {})),
-      next: page.data.next_cursor || undefined,
-    };
   }
 
   /** Some responses with tags omit the event; those markets are also requested without tags. */
-  async #withEvents(
-    markets: readonly ParsedMarket[],
-    extra: Readonly<Record<string, string>>,
-  ): Promise<readonly ParsedMarket[]> {
-    const bare = markets.filter(({ eventId }) => eventId === '');
-    if (bare.length === 0) return markets;
-    const ids = bare.map(({ listing }) => listing.conditionId);
-    const plain = await this.#ask('condition_ids', ids, { ...extra, include_tag: 'false' });
+  async #withEvents(markets: readonly ParsedMarket[]): Promise<readonly ParsedMarket[]> {
+    const ids = markets
+      .filter(({ eventId }) => eventId === '')
+      .map(({ listing }) => listing.conditionId);
+    const plain = await this.#markets('condition_ids', ids, (one) => [one.conditionId], false);
     const byId = new Map(plain.map((one) => [one.listing.conditionId, one]));
     return markets.map((market) => {
       const other = byId.get(market.listing.conditionId);
@@ -335,155 +303,76 @@ class Markets {
     });
   }
 
-  async #ask(
-    parameter: string,
-    ids: readonly string[],
-    extra: Readonly<Record<string, string>>,
-  ): Promise<ParsedMarket[]> {
-    if (ids.length > MARKETS_BATCH_MAX) throw new RangeError(`${ids.length} ids in one request`);
-    const query = new URLSearchParams(ids.map((id): [string, string] => [parameter, id]));
-    query.set('include_tag', 'true');
-    for (const [name, value] of Object.entries(extra)) query.set(name, value);
-    query.set('limit', String(PAGE_MARKETS));
-    const answer = await this.#http.get('/markets', query);
-    return this.#parse('/markets', answer);
-  }
-
-  #parse(path: string, answer: unknown): ParsedMarket[] {
-    const tradable = Array.isArray(answer) ? answer.filter(isTradable) : answer;
-    return this.#parser.list(path, tradable, parseMarket);
-  }
-}
-
-class Profiles {
-  readonly #http: GammaHttp;
-  readonly #parser: Parser;
-  #singleUntilMs = 0;
-
-  constructor(http: GammaHttp, parser: Parser) {
-    this.#http = http;
-    this.#parser = parser;
-  }
-
-  /** Requests a batch first. Wallets that it omits are requested one by one; a 404 means "none". */
-  async ask(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>> {
-    const found = await this.#batch(addresses);
-    const missing = addresses.filter((address) => !found.has(address));
-    const single = await Promise.all(missing.map((address) => this.#single(address)));
-    for (const profile of single) {
-      if (profile !== undefined) found.set(profile.address, profile);
-    }
-    return found;
-  }
-
-  async #batch(addresses: readonly string[]): Promise<Map<string, Profile>> {
-    if (addresses.length < 2 || performance.now() < this.#singleUntilMs) return new Map();
-    const path = '/public-profiles';
+  async #learnEvents(ids: ReadonlySet<string>): Promise<void> {
+    const path = '/events';
+    const wanted = [...ids].filter((one) => !this.#events.has(one));
+    let events: readonly GammaEvent[] = [];
     try {
-      const query = new URLSearchParams({ addresses: addresses.join(',') });
-      const answer = await this.#http.get(path, query);
-      const asked = new Set(addresses);
-      const mine = Array.isArray(answer)
-        ? answer.filter((one) => asked.has(walletOf(one)))
-        : answer;
-      const profiles = this.#parser.list(path, mine, (one) =>
-        parseProfile(walletOf(one) as Hash, one),
+      events = await openAndClosed(
+        wanted,
+        (event) => [event.id],
+        async (some, extra) => {
+          const answer = await this.#http.get(path, [
+            ...some.map((one): Pair => ['id', one]),
+            ...extra,
+            ['limit', String(GAMMA_BATCH_MAX)],
+          ]);
+          return this.#parseAll(path, itemsOf(path, answer), (one) => GammaEvent.parse(one));
+        },
       );
-      return new Map(profiles.map((profile) => [profile.address, profile]));
-    } catch (error) {
-      // The service does not support this batch, or interprets it differently.
-      const unable =
-        error instanceof GammaError && (error.reason === 'refused' || error.reason === 'malformed');
-      if (!unable) throw error;
-      this.#singleUntilMs = performance.now() + SINGLE_PROFILES_MS;
-      return new Map();
-    }
-  }
-
-  async #single(address: string): Promise<Profile | undefined> {
-    const path = '/public-profile';
-    try {
-      const answer = await this.#http.get(path, new URLSearchParams({ address }));
-      return this.#parser.item(path, answer, (one) => parseProfile(address as Hash, one));
-    } catch (error) {
-      if (error instanceof GammaError && error.status === 404) return undefined;
-      throw error;
-    }
-  }
-}
-
-/**
- * Tags and series of events, for markets without tags of their own (on the real service, the event inside
- * a market has none). Cached for a while, because the markets of an event share it.
- */
-class EventCache {
-  readonly #http: GammaHttp;
-  readonly #parser: Parser;
-  /** `event` is undefined if the service does not know the id. */
-  readonly #entries = new LRUCache<string, { readonly event: ParsedEvent | undefined }>({
-    max: EVENTS_MAX,
-    ttl: EVENT_STALE_MS,
-  });
-
-  constructor(http: GammaHttp, parser: Parser) {
-    this.#http = http;
-    this.#parser = parser;
-  }
-
-  /** The listings; those without tags take tags and series from their events. Throws GammaError. */
-  async complete(markets: readonly ParsedMarket[]): Promise<readonly Listing[]> {
-    const ids = new Set(
-      markets
-        .filter(({ listing, eventId }) => listing.tags.length === 0 && eventId !== '')
-        .map(({ eventId }) => eventId),
-    );
-    const events = await this.#learn([...ids]);
-    return markets.map(({ listing, eventId }) => {
-      const event = events.get(eventId);
-      if (event === undefined) return listing;
-      return {
-        ...listing,
-        tags: [...event.tags],
-        seriesSlug: listing.seriesSlug || event.seriesSlug,
-      };
-    });
-  }
-
-  async #learn(ids: readonly string[]): Promise<ReadonlyMap<string, ParsedEvent>> {
-    const wanted = ids.filter((id) => !this.#entries.has(id));
-    for (let i = 0; i < wanted.length; i += EVENTS_BATCH_MAX) {
-      const batch = wanted.slice(i, i + EVENTS_BATCH_MAX);
-      const events = await this.#ask(batch);
-      for (const id of batch) this.#entries.set(id, { event: events.get(id) });
-    }
-    const known = new Map<string, ParsedEvent>();
-    for (const id of ids) {
-      const event = this.#entries.get(id)?.event;
-      if (event !== undefined) known.set(id, event);
-    }
-    return known;
-  }
-
-  async #ask(ids: readonly string[]): Promise<ReadonlyMap<string, ParsedEvent>> {
-    const found = new Map<string, ParsedEvent>();
-    try {
-      for (const extra of [{}, { closed: 'true' }]) {
-        const missing = ids.filter((id) => !found.has(id));
-        if (missing.length === 0) break;
-        const query = new URLSearchParams(missing.map((id): [string, string] => ['id', id]));
-        for (const [name, value] of Object.entries(extra)) query.set(name, value);
-        query.set('limit', String(EVENTS_BATCH_MAX));
-        const answer = await this.#http.get('/events', query);
-        for (const event of this.#parser.list('/events', answer, parseEvent)) {
-          found.set(event.id, event);
-        }
-      }
     } catch (error) {
       // Markets are published even if the service refuses to return events.
       if (!(error instanceof GammaError && error.reason === 'refused')) throw error;
     }
-    return found;
+    const byId = new Map(events.map((event) => [event.id, event]));
+    for (const one of wanted) this.#events.set(one, { event: byId.get(one) });
   }
+
+  /** The items that can be parsed. */
+  #parseAll<T>(path: string, items: readonly unknown[], parse: (item: unknown) => T): readonly T[] {
+    return items.flatMap((item) => {
+      try {
+        return [parse(item)];
+      } catch (error) {
+        if (!(error instanceof z.ZodError)) throw error;
+        this.#logMalformed(path, item, error);
+        return [];
+      }
+    });
+  }
+
+  #logMalformed(path: string, item: unknown, err: z.ZodError): void {
+    const { id, proxyWallet } = (item ?? {}) as Readonly<Record<string, unknown>>;
+    const key = `${path} ${String(id ?? proxyWallet)}`;
+    if (this.#logged.has(key)) return;
+    this.#logged.set(key, true);
+    this.#logger.error({ path, id: id ?? proxyWallet, err }, 'metadata is malformed');
+  }
+}
+
+/** The items of a response. Throws GammaError if it is not a list. */
+function itemsOf(path: string, answer: unknown): readonly unknown[] {
+  const items = Items.safeParse(answer);
+  if (items.success) return items.data;
+  throw new GammaError('malformed', `${path} did not return a list`);
+}
+
+/** Requests ids in batches, and those that a response omits again among the closed ones. */
+async function openAndClosed<Item>(
+  ids: readonly string[],
+  idsOf: (item: Item) => readonly string[],
+  request: (ids: readonly string[], extra: readonly Pair[]) => Promise<readonly Item[]>,
+): Promise<readonly Item[]> {
+  const found: Item[] = [];
+  for (let i = 0; i < ids.length; i += GAMMA_BATCH_MAX) {
+    const batch = ids.slice(i, i + GAMMA_BATCH_MAX);
+    const open = await request(batch, []);
+    const foundIds = new Set(open.flatMap(idsOf));
+    const missing = batch.filter((one) => !foundIds.has(one));
+    const closed = missing.length === 0 ? [] : await request(missing, [['closed', 'true']]);
+    found.push(...open, ...closed);
+  }
+  return found;
 }
 
 const CONCURRENT_MAX = 6;
@@ -508,20 +397,23 @@ export class GammaError extends Error {
   /** From the response's Retry-After; 0 without one. */
   readonly retryAfterMs: number;
 
-  constructor(reason: GammaFailure, message: string, given: ErrorGiven = {}) {
-    super(message, 'cause' in given ? { cause: given.cause } : {});
+  constructor(
+    reason: GammaFailure,
+    message: string,
+    given: {
+      readonly status?: number;
+      readonly retryAfterMs?: number;
+      readonly cause?: unknown;
+    } = {},
+  ) {
+    super(message, { cause: given.cause });
     this.reason = reason;
     this.status = given.status ?? 0;
     this.retryAfterMs = given.retryAfterMs ?? 0;
   }
 }
-type ErrorGiven = {
-  readonly status?: number;
-  readonly retryAfterMs?: number;
-  readonly cause?: unknown;
-};
 
-export type GammaHttpOptions = {
+export type GammaOptions = {
   readonly url: string;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -533,21 +425,18 @@ export type GammaHttpOptions = {
 /**
  * Requests to the metadata API: bounded in number, time and size, with one pace for the whole process. A
  * service that is busy or down gets one request at a time, with growing pauses, until it responds again.
- * Retries are up to the caller. An outage is logged when it begins and when it ends; every attempt is
- * counted under its class.
+ * Retries are up to the caller. An outage is logged when it begins and when it ends.
  */
-export class GammaHttp {
+class GammaHttp {
   readonly #base: string;
-  readonly #options: Required<GammaHttpOptions>;
-  /** Attempts by outcome: `ok` or a GammaFailure. */
-  readonly outcomes = new Map<GammaFailure | 'ok', number>();
+  readonly #options: Required<GammaOptions>;
   #running = 0;
-  #entering: (() => void)[] = [];
+  readonly #entering: (() => void)[] = [];
   #failures = 0;
+  #failingSinceMs = 0;
   #pausedUntilMs = 0;
-  #downSinceMs: number | undefined;
 
-  constructor(options: GammaHttpOptions) {
+  constructor(options: GammaOptions) {
     this.#base = options.url.replace(/\/$/, '');
     this.#options = {
       requestMsMax: REQUEST_MS_MAX,
@@ -557,21 +446,26 @@ export class GammaHttp {
     };
   }
 
-  /** How long the service has not responded, in milliseconds; 0 if it responds. */
+  get failingMs(): number {
+    return this.#failures === 0 ? 0 : performance.now() - this.#failingSinceMs;
+  }
+
   get downMs(): number {
-    return this.#downSinceMs === undefined ? 0 : performance.now() - this.#downSinceMs;
+    return this.#failures < OUTAGE_FAILURES ? 0 : this.failingMs;
   }
 
   /** Requests the JSON of a path once. Throws GammaError. */
-  async get(path: string, query: URLSearchParams): Promise<unknown> {
+  async get(path: string, query: readonly Pair[]): Promise<unknown> {
     await this.#enter();
+    const startedAtMs = performance.now();
     try {
-      const answer = await this.#attempt(path, query);
-      this.#ended('ok');
+      const answer = await this.#attempt(path, new URLSearchParams([...query]));
+      this.#succeeded();
       return answer;
     } catch (error) {
       if (!(error instanceof GammaError)) throw error;
-      if (!this.#options.signal.aborted) this.#ended(error.reason, error);
+      if (error.reason === 'refused') this.#succeeded();
+      else if (!this.#options.signal.aborted) this.#failed(error, startedAtMs);
       throw error;
     } finally {
       this.#running -= 1;
@@ -624,27 +518,24 @@ export class GammaHttp {
     }
   }
 
-  #ended(outcome: GammaFailure | 'ok', error?: GammaError): void {
-    this.outcomes.set(outcome, (this.outcomes.get(outcome) ?? 0) + 1);
-    const { logger, backoffMinMs, backoffMaxMs } = this.#options;
-    if (error === undefined || outcome === 'refused') {
-      if (this.#failures >= OUTAGE_FAILURES) {
-        logger.info({ downMs: Math.round(this.downMs) }, 'metadata API answers again');
-      }
-      this.#failures = 0;
-      this.#pausedUntilMs = 0;
-      this.#downSinceMs = undefined;
-      return;
+  #succeeded(): void {
+    const { downMs } = this;
+    if (downMs > 0) {
+      this.#options.logger.info({ downMs: Math.round(downMs) }, 'metadata API answers again');
     }
+    this.#failures = 0;
+    this.#pausedUntilMs = 0;
+  }
+
+  #failed(error: GammaError, startedAtMs: number): void {
+    const { logger, backoffMinMs, backoffMaxMs } = this.#options;
+    if (this.#failures === 0) this.#failingSinceMs = startedAtMs;
+    const backoffMs = Math.min(backoffMinMs * 2 ** this.#failures, backoffMaxMs);
     this.#failures += 1;
-    const backoffMs = Math.min(backoffMinMs * 2 ** (this.#failures - 1), backoffMaxMs);
     const pauseMs = Math.max(error.retryAfterMs, backoffMs);
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, performance.now() + pauseMs);
-    if (this.#failures < OUTAGE_FAILURES) return;
-    if (this.#downSinceMs === undefined) {
-      this.#downSinceMs = performance.now();
-      logger.warn({ err: error }, 'metadata API does not answer; fills continue without it');
-    }
+    if (this.#failures !== OUTAGE_FAILURES) return;
+    logger.warn({ err: error }, 'metadata API does not answer; fills continue without it');
   }
 }
 

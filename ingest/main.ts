@@ -19,7 +19,7 @@ import { type Command, HELP, readCommand, runRewind, showBlock, UsageError } fro
 import { FEED_STREAM, METADATA_STREAM, type MetadataEvent } from './contract.ts';
 import { FeedWriter } from './feed.ts';
 import { FinalReorgError, followFinal } from './final-blocks.ts';
-import { connectGamma } from './gamma.ts';
+import { Gamma } from './gamma.ts';
 import { LEDGER_STREAM, UnreadableLedgerError } from './ledger.ts';
 import {
   LedgerFencedError,
@@ -98,7 +98,7 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
       aborted(signal),
     ]);
     const connected = nats;
-    readiness.connected(connected);
+    readiness.nats = connected;
     const kv = await patiently({ logger, signal }, 'streams', () => openStreams(connected, config));
     if (command.name === 'rewind') await runRewind(connected, kv, command);
     else await ingest({ command, config, nats: connected, kv, registry, readiness }, context);
@@ -177,7 +177,9 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
   const ledger = await step('ledger', () => LedgerWriter.open(nats));
   const publisher = new MetadataPublisher(nats, signal);
   const metadata = await startMetadata(setup, publisher);
-  const balances = openBalances(setup, publisher);
+  const onBalance = (event: MetadataEvent) => publisher.publish(event);
+  const balances = new Balances({ rpc, token: chain.collateral, logger, signal, onBalance });
+  countBalances(registry, balances);
   const feed = await openFeed(setup, metadata);
   const writers = {
     [LEDGER_STREAM]: ledger,
@@ -185,7 +187,7 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
     [METADATA_STREAM]: publisher,
   };
   countWriters(registry, writers);
-  readiness.writing(writers);
+  readiness.writers = writers;
   // A finite backfill shows nothing: the feed begins when ingest first follows the head.
   const shownFrom =
     toBlock === undefined
@@ -223,23 +225,13 @@ async function startMetadata(
   { config, nats, registry, chain, logger, signal, step, fail }: Setup,
   publisher: MetadataPublisher,
 ): Promise<Metadata> {
-  const gamma = connectGamma({ url: config.GAMMA_URL, logger, signal });
+  const gamma = new Gamma({ url: config.GAMMA_URL, logger, signal });
   const onChange = (event: MetadataEvent) => publisher.publish(event).catch(fail);
   const metadata = new Metadata({ chain, gamma, logger, signal, onChange });
   await step('metadata', () => metadata.restore(nats));
   countMetadata(registry, metadata, gamma);
   void metadata.run().catch(fail);
   return metadata;
-}
-
-function openBalances(
-  { rpc, chain, logger, signal, registry }: Setup,
-  publisher: MetadataPublisher,
-): Balances {
-  const onBalance = (event: MetadataEvent) => publisher.publish(event);
-  const balances = new Balances({ rpc, token: chain.collateral, logger, signal, onBalance });
-  countBalances(registry, balances);
-  return balances;
 }
 
 /** All parts that show matches in FEED; `run` starts the part that follows the mempool. */
@@ -276,7 +268,7 @@ async function openFeed(setup: Setup, metadata: Metadata) {
     onHead: (number) => pendingFeed.head(number),
     onPending: (transaction, source) => void pendingFeed.pending(transaction, source).catch(fail),
     onSource: (source) => setSource(metrics, source),
-    onDropped: (reason, count) => metrics.dropped.inc({ reason }, count),
+    onDropped: (reason) => metrics.dropped.inc({ reason }),
   });
   return { writer, pendingFeed, run: () => [subscription.run(), pending.run(signal)] };
 }

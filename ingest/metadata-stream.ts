@@ -3,8 +3,13 @@
  * restart listings and profiles are read back, so that ingest neither fetches nor publishes them again.
  */
 import type { Logger } from 'pino';
-import { answered, type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
-import { lastMessage, readRange, type StreamMessage } from '../infra/nats/reader.ts';
+import {
+  answered,
+  type Nats,
+  NatsUnavailableError,
+  streamState,
+} from '../infra/nats/connection.ts';
+import { readRange, type StreamMessage } from '../infra/nats/reader.ts';
 import { retry } from '../infra/retry.ts';
 import type { Resolution } from './contract.ts';
 import {
@@ -40,10 +45,8 @@ export class MetadataPublisher {
   readonly #nats: Nats;
   readonly #signal: AbortSignal;
   /** When each unstored event was sent, oldest first. */
-  readonly #unstored = new Map<number, number>();
-  #published = 0;
-  #acked = 0;
-  #resent = 0;
+  readonly #unstored = new Map<symbol, number>();
+  readonly stats = { acked: 0, resent: 0, duplicates: 0 };
 
   constructor(nats: Nats, signal: AbortSignal) {
     this.#nats = nats;
@@ -53,26 +56,20 @@ export class MetadataPublisher {
   /** Resolves when JetStream has stored the event. Rejects if the signal aborts or the error is permanent. */
   async publish(event: MetadataEvent): Promise<void> {
     const data = encodeObservation({ observedAtMs: Date.now(), event });
-    this.#published += 1;
-    const number = this.#published;
-    this.#unstored.set(number, performance.now());
+    const key = Symbol();
+    this.#unstored.set(key, performance.now());
     try {
       await retry(() => this.#send(metadataSubject(event), data), {
         signal: this.#signal,
         isRetryable: (error) => error instanceof NatsUnavailableError,
         onRetry: () => {
-          this.#resent += 1;
+          this.stats.resent += 1;
         },
       });
-      this.#acked += 1;
+      this.stats.acked += 1;
     } finally {
-      this.#unstored.delete(number);
+      this.#unstored.delete(key);
     }
-  }
-
-  get stats() {
-    const [published, acked, resent] = [this.#published, this.#acked, this.#resent];
-    return { published, acked, resent, duplicates: 0 };
   }
 
   /** How long the oldest unstored event has been in flight, in milliseconds. */
@@ -97,46 +94,37 @@ export async function restoreMetadata(
   onEvent: (event: MetadataEvent | Resolution) => void,
 ): Promise<void> {
   const startedAt = performance.now();
+  const seconds = () => Math.round((performance.now() - startedAt) / 100) / 10;
   let loggedAt = startedAt;
   let events = 0;
-  const seconds = () => Math.round((performance.now() - startedAt) / 100) / 10;
   const restore = async (
-    {
-      stream,
-      subject,
-      from,
-      count,
-    }: { stream: string; subject: string; from: number; count: number },
+    read: (from: number) => Promise<readonly StreamMessage[]>,
+    first: number,
     eventsOf: (message: StreamMessage) => readonly (MetadataEvent | Resolution)[],
   ) => {
-    for (let next = from; ; ) {
-      const messages = await readRange(nats, stream, next, count, subject);
-      const newest = messages.at(-1);
-      if (newest === undefined) return;
+    for (let messages = await read(first); messages.length > 0; ) {
       for (const event of messages.flatMap(eventsOf)) {
         events += 1;
         onEvent(event);
       }
-      next = newest.sequence + 1;
+      messages = await read((messages.at(-1)?.sequence ?? 0) + 1);
       if (performance.now() - loggedAt < PROGRESS_MS) continue;
       loggedAt = performance.now();
-      logger.info({ subject, sequence: next, events, seconds: seconds() }, 'restoring metadata');
+      logger.info({ events, seconds: seconds() }, 'restoring metadata');
     }
   };
-  const last = (await lastMessage(nats, METADATA_STREAM, '>'))?.sequence ?? 0;
-  const from = Math.max(1, last - RESTORED_MESSAGES_MAX);
+  const { lastSequence } = await streamState(nats, METADATA_STREAM);
+  const first = Math.max(1, lastSequence - RESTORED_MESSAGES_MAX);
   for (const subject of ['metadata.*.listing', 'metadata.*.profile']) {
-    await restore({ stream: METADATA_STREAM, subject, from, count: READ_MESSAGES }, ({ data }) => [
-      decodeObservation(data).event,
-    ]);
+    await restore(
+      (from) => readRange(nats, METADATA_STREAM, from, READ_MESSAGES, subject),
+      first,
+      ({ data }) => [decodeObservation(data).event],
+    );
   }
   await restore(
-    {
-      stream: LEDGER_STREAM,
-      subject: RESOLUTIONS_SUBJECT,
-      from: await recentSequence(nats),
-      count: READ_LEDGER_MESSAGES,
-    },
+    (from) => readRange(nats, LEDGER_STREAM, from, READ_LEDGER_MESSAGES, RESOLUTIONS_SUBJECT),
+    await recentSequence(nats),
     (message) => decodeRange(message).blocks.flatMap(({ resolutions }) => resolutions),
   );
   if (events > 0) logger.info({ events, seconds: seconds() }, 'metadata restored');

@@ -7,6 +7,7 @@ import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
+import { retry } from '../infra/retry.ts';
 import type { Chain } from './chains.ts';
 import {
   type FeedMatch,
@@ -16,7 +17,7 @@ import {
   type Profile,
   winningOutcome,
 } from './contract.ts';
-import { type Gamma, GammaError, MARKETS_BATCH_MAX, PROFILES_BATCH_MAX } from './gamma.ts';
+import { GAMMA_BATCH_MAX, type Gamma, GammaError } from './gamma.ts';
 import { MetadataCache } from './metadata-cache.ts';
 import { restoreMetadata } from './metadata-stream.ts';
 import { TokenMap } from './token-ids.ts';
@@ -26,38 +27,29 @@ const RESOLUTIONS_MAX = 500_000;
 const LISTINGS_MAX = 50_000;
 /** About 300 bytes each. */
 const PROFILES_MAX = 100_000;
-/** 1,000 markets and as many profiles a minute are refreshed. */
-const REFRESHES_MAX = 20;
+/** Markets, and profiles, that one sweep refreshes: 1,000 a minute. */
+const REFRESHES_MAX = 80;
 
 /** 100 markets each: three days of new markets after an outage. A market beyond it is requested when it is traded. */
 const NEW_PAGES_MAX = 100;
 
 /** Waits and intervals in milliseconds; tests shorten them. */
-export type MetadataTimes = {
-  readonly marketStaleMs: number;
-  readonly profileStaleMs: number;
-  /** First pause after the service did not know a key; doubles up to an hour. */
-  readonly marketMissingMs: number;
-  readonly profileMissingMs: number;
-  /** How often new markets are looked for. */
-  readonly newMarketsMs: number;
-  /** How often old and missing markets are queued. */
-  readonly sweepMs: number;
-  /** Markets that were used within this time are refreshed. */
-  readonly activeMs: number;
-  /** How long LEDGER waits for the market of a token before the match is refused. */
-  readonly tokenMs: number;
-};
-const TIMES: MetadataTimes = {
+const TIMES = {
   marketStaleMs: 600_000,
   profileStaleMs: 3_600_000,
+  /** First pause after the service did not know a key; doubles up to an hour. */
   marketMissingMs: 15_000,
   profileMissingMs: 600_000,
+  /** How often new markets are looked for. */
   newMarketsMs: 30_000,
+  /** How often old and missing markets and profiles are queued. */
   sweepMs: 5_000,
+  /** Markets that were used within this time are refreshed. */
   activeMs: 24 * 3_600_000,
+  /** How long LEDGER waits for the market of a token before the match is refused. */
   tokenMs: 30_000,
 };
+export type MetadataTimes = Readonly<typeof TIMES>;
 
 type KnownResolution = { readonly payouts: readonly [bigint, bigint]; readonly resolvedAt: string };
 
@@ -88,36 +80,30 @@ export class Metadata {
     this.#signal = signal;
     this.#times = { ...TIMES, ...times };
     this.#tokens = new TokenMap(chain, logger);
-    const shared = { refreshesMax: REFRESHES_MAX, logger, signal };
-    const change = (_key: string, event: Listing | Profile) => onChange(event);
     this.#listings = new MetadataCache<Listing>({
-      ...shared,
       name: 'markets',
-      batchMax: MARKETS_BATCH_MAX,
+      batchMax: GAMMA_BATCH_MAX,
       concurrentMax: 4,
       missingMs: this.#times.marketMissingMs,
       staleMs: this.#times.marketStaleMs,
-      valuesMax: LISTINGS_MAX,
+      keysMax: LISTINGS_MAX,
       fetch: async (keys) => this.#checked(await gamma.listings(keys)),
-      onChange: change,
+      ...{ onChange, logger, signal },
     });
     this.#profiles = new MetadataCache<Profile>({
-      ...shared,
       name: 'profiles',
-      batchMax: PROFILES_BATCH_MAX,
+      batchMax: GAMMA_BATCH_MAX,
       concurrentMax: 2,
       missingMs: this.#times.profileMissingMs,
       staleMs: this.#times.profileStaleMs,
-      valuesMax: PROFILES_MAX,
+      keysMax: PROFILES_MAX,
       fetch: (keys) => gamma.profiles(keys),
-      onChange: change,
+      ...{ onChange, logger, signal },
     });
     this.#unknownTokens = new UnknownTokens({
-      fetch: (tokenIds) => gamma.listingsOfTokens(tokenIds),
       onListing: (listing) => this.#take(listing),
-      logger,
-      signal,
       waitMs: this.#times.tokenMs,
+      ...{ gamma, logger, signal },
     });
   }
 
@@ -139,11 +125,13 @@ export class Metadata {
   async run(): Promise<void> {
     let askedAtMs = Number.NEGATIVE_INFINITY;
     while (!this.#signal.aborted) {
-      this.#listings.sweep(this.#times.activeMs);
+      this.#listings.sweep(this.#times.activeMs, REFRESHES_MAX);
+      // Only wallets that traded again.
+      this.#profiles.sweep(this.#times.profileStaleMs, REFRESHES_MAX);
       if (performance.now() - askedAtMs >= this.#times.newMarketsMs) {
         askedAtMs = performance.now();
         await this.#leniently(() => this.#readNewMarkets());
-        await this.#leniently(() => this.#unknownTokens.retry());
+        await this.#leniently(() => this.#unknownTokens.retryAbandoned());
       }
       await delay(this.#times.sweepMs, undefined, { signal: this.#signal }).catch(() => undefined);
     }
@@ -166,7 +154,7 @@ export class Metadata {
 
   /**
    * The market of a token that neither calldata nor derivation reveals: already known, or requested. Undefined if
-   * the metadata API does not return it within `tokenMs`; never rejects.
+   * the metadata API does not return it within `tokenMs`. Rejects when ingest stops.
    */
   async conditionOfToken(tokenId: string): Promise<Hash | undefined> {
     return this.#tokens.conditionOf(tokenId) ?? this.#unknownTokens.find(tokenId);
@@ -175,7 +163,11 @@ export class Metadata {
   /** Like `conditionOfToken`, but does not wait: an unknown token is requested in the background. */
   conditionOfKnownToken(tokenId: string): Hash | undefined {
     const known = this.#tokens.conditionOf(tokenId);
-    if (known === undefined) void this.#unknownTokens.find(tokenId);
+    if (known === undefined) {
+      this.#unknownTokens.find(tokenId).catch((error) => {
+        if (!this.#signal.aborted) throw error;
+      });
+    }
     return known;
   }
 
@@ -215,16 +207,9 @@ export class Metadata {
     };
   }
 
-  /** Figures for metrics. */
-  get state() {
-    return {
-      listings: this.#listings.state,
-      profiles: this.#profiles.state,
-      mismatches: this.#tokens.mismatches,
-      tokensAwaited: this.#unknownTokens.waiting,
-      tokensGivenUp: this.#unknownTokens.givenUp,
-      tokensFoundLate: this.#unknownTokens.foundLate,
-    };
+  /** Number of keys that wait for a response. */
+  get waiting() {
+    return { listings: this.#listings.waiting, profiles: this.#profiles.waiting };
   }
 
   /** Ignores an unavailable service: the next round tries again. */
@@ -294,86 +279,75 @@ export class Metadata {
   }
 }
 
-/** How long LEDGER waits for the market of a token before the match is refused. */
-const WAIT_MS = 30_000;
-const RETRY_MIN_MS = 250;
-const RETRY_MAX_MS = 4_000;
-/** How long a token that the service did not know is refused without another request. */
-const GIVEN_UP_MS = 600_000;
+const TOKEN_RETRY_MS = 250;
 const TOKENS_MAX = 100_000;
-const RETRY_TOKENS_MAX = 50;
 
-export type UnknownTokensOptions = {
-  readonly fetch: (tokenIds: readonly string[]) => Promise<ReadonlyMap<string, Listing>>;
+/** The metadata API does not know a token. */
+class UnlistedTokenError extends Error {}
+
+type UnknownTokensOptions = {
+  readonly gamma: Pick<Gamma, 'listingsOfTokens' | 'failingMs'>;
   /** Called with each listing that was found. */
   readonly onListing: (listing: Listing) => Promise<void>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  readonly waitMs?: number;
+  readonly waitMs: number;
 };
 
 /**
- * Tokens whose market neither calldata nor derivation reveals. Requests to the metadata API have a time limit,
- * because LEDGER waits meanwhile. An unknown token is abandoned after `waitMs` and not requested again for a
- * while. An outage of the service causes one wait, not one per token. The caller refuses matches of abandoned
- * tokens and keeps them raw; a market that appears later is reported.
+ * Tokens whose market neither calldata nor derivation reveals. LEDGER waits for their market, so the search has a time
+ * limit, for each token and for each outage of the metadata API. The caller refuses matches of abandoned tokens and
+ * keeps them raw; a market that appears later is reported.
  */
-export class UnknownTokens {
+class UnknownTokens {
   readonly #options: UnknownTokensOptions;
-  readonly #waitMs: number;
-  readonly #asking = new Map<string, Promise<Hash | undefined>>();
-  /** Token → until when it is refused without a request (monotonic milliseconds). */
-  readonly #givenUp = new Map<string, number>();
-  /** Start of the current outage: none of these requests had a response since. */
-  #unansweredSinceMs: number | undefined;
-  #requests = 0;
-  /** Number of tokens whose market appeared after their matches were refused. */
-  foundLate = 0;
+  readonly #searches = new Map<string, Promise<Hash | undefined>>();
+  /** Abandoned tokens; true if the service responded that it does not know the token. */
+  readonly #abandoned = new LRUCache<string, boolean>({ max: TOKENS_MAX });
 
   constructor(options: UnknownTokensOptions) {
     this.#options = options;
-    this.#waitMs = options.waitMs ?? WAIT_MS;
   }
 
-  /** Number of tokens that were abandoned and are still unknown. */
-  get givenUp(): number {
-    return this.#givenUp.size;
-  }
-
-  /** Number of tokens with a pending request. */
-  get waiting(): number {
-    return this.#asking.size;
-  }
-
-  /** The market of a token; undefined if the service does not return it in time. Never rejects. */
-  find(tokenId: string): Promise<Hash | undefined> {
-    if (performance.now() < (this.#givenUp.get(tokenId) ?? 0)) return Promise.resolve(undefined);
-    const asking = this.#asking.get(tokenId) ?? this.#ask(tokenId);
-    this.#asking.set(tokenId, asking);
-    return asking;
-  }
-
-  /** Retries some of the abandoned tokens, the oldest first. Throws GammaError. */
-  async retry(): Promise<void> {
-    const tokenIds = [...this.#givenUp.keys()].slice(0, RETRY_TOKENS_MAX);
-    if (tokenIds.length === 0) return;
-    const found = await this.#options.fetch(tokenIds);
-    for (const listing of new Set(found.values())) await this.#options.onListing(listing);
-    // Tokens that are still unknown go to the end of the queue.
-    for (const tokenId of tokenIds) {
-      const until = this.#givenUp.get(tokenId);
-      if (until === undefined) continue;
-      this.#givenUp.delete(tokenId);
-      this.#givenUp.set(tokenId, until);
+  /** The market of a token; undefined if the service does not return it in time. Rejects when the signal aborts. */
+  async find(tokenId: string): Promise<Hash | undefined> {
+    if (this.#abandoned.peek(tokenId) === true) return undefined;
+    const { gamma, logger, signal, waitMs } = this.#options;
+    // An outage delays LEDGER once, not for each of its tokens.
+    const leftMs = Math.max(waitMs - gamma.failingMs, 0);
+    // Then one request at a time is enough to notice the end of the outage.
+    if (leftMs > 0 || this.#searches.size === 0) this.#search(tokenId, leftMs);
+    const timer = new AbortController();
+    const timeout = delay(leftMs, undefined, { signal: timer.signal }).catch(() => undefined);
+    const found = await Promise.race([this.#searches.get(tokenId), timeout]);
+    timer.abort();
+    if (found !== undefined) return found;
+    // A match must not be refused because ingest stops.
+    signal.throwIfAborted();
+    if (!this.#abandoned.has(tokenId)) {
+      const message = 'no market is known for a token: its matches are refused and kept raw';
+      logger.error({ tokenId, waitedMs: leftMs }, message);
     }
+    // After an outage the token is requested again on its next use.
+    this.#abandoned.set(tokenId, gamma.failingMs === 0);
+    return undefined;
+  }
+
+  /** Requests some of the abandoned tokens again, in turn. Throws GammaError. */
+  async retryAbandoned(): Promise<void> {
+    const { gamma, onListing } = this.#options;
+    const tokenIds = [...this.#abandoned.rkeys()].slice(0, GAMMA_BATCH_MAX);
+    if (tokenIds.length === 0) return;
+    // A read moves a token to the end of the queue.
+    for (const tokenId of tokenIds) this.#abandoned.get(tokenId);
+    const found = await gamma.listingsOfTokens(tokenIds);
+    for (const listing of new Set(found.values())) await onListing(listing);
   }
 
   /** Marks the tokens of a listing as known. */
-  listed(listing: Listing): void {
-    for (const tokenId of listing.tokenIds) {
-      if (!this.#givenUp.delete(tokenId)) continue;
-      this.foundLate += 1;
-      const { conditionId } = listing;
+  listed({ tokenIds, conditionId }: Listing): void {
+    for (const tokenId of tokenIds) {
+      if (!this.#abandoned.delete(tokenId)) continue;
       this.#options.logger.error(
         { tokenId, conditionId },
         'the market of refused matches is known now: a rebuild from their block adds them',
@@ -381,78 +355,25 @@ export class UnknownTokens {
     }
   }
 
-  async #ask(tokenId: string): Promise<Hash | undefined> {
-    const { signal } = this.#options;
-    const startedAt = performance.now();
-    try {
-      for (let waitMs = RETRY_MIN_MS; ; waitMs = Math.min(waitMs * 2, RETRY_MAX_MS)) {
-        const listing = await this.#attempt(tokenId);
-        if (listing !== undefined) {
-          await this.#options.onListing(listing);
-          return listing.conditionId;
-        }
-        if (signal.aborted) return undefined;
-        const waitedMs =
-          performance.now() - Math.min(startedAt, this.#unansweredSinceMs ?? startedAt);
-        if (waitedMs >= this.#waitMs) break;
-        await delay(Math.min(waitMs, this.#waitMs - waitedMs), undefined, { signal });
-      }
-    } catch (error) {
-      if (!signal.aborted) throw error;
-      return undefined;
-    } finally {
-      this.#asking.delete(tokenId);
-    }
-    this.#giveUp(tokenId);
-    return undefined;
-  }
-
-  /** One request, abandoned when the wait is over: the service's own pace may be slower. */
-  async #attempt(tokenId: string): Promise<Listing | undefined> {
-    const { fetch, signal } = this.#options;
-    const begunAt = performance.now();
-    const leftMs = this.#waitMs - (begunAt - (this.#unansweredSinceMs ?? begunAt));
-    // If an outage has already caused a wait, one open request is enough to notice its end.
-    if (leftMs <= 0 && this.#requests > 0) return undefined;
-    this.#requests += 1;
-    const answer = fetch([tokenId]).then(
-      (found) => {
-        this.#unansweredSinceMs = undefined;
-        return found.get(tokenId);
-      },
-      (error: unknown) => {
-        if (!(error instanceof GammaError) && !signal.aborted) throw error;
-        this.#unansweredSinceMs ??= begunAt;
+  #search(tokenId: string, forMs: number): void {
+    const { gamma, onListing, signal } = this.#options;
+    if (this.#searches.has(tokenId)) return;
+    const request = async () => {
+      const listing = (await gamma.listingsOfTokens([tokenId])).get(tokenId);
+      if (listing === undefined) throw new UnlistedTokenError(tokenId);
+      await onListing(listing);
+      return listing.conditionId;
+    };
+    const isRetryable = (error: unknown) =>
+      error instanceof UnlistedTokenError || error instanceof GammaError;
+    const search = retry(request, {
+      ...{ signal, isRetryable, giveUpAfterMs: forMs, pauseMs: TOKEN_RETRY_MS },
+    })
+      .catch((error) => {
+        if (!isRetryable(error) && !signal.aborted) throw error;
         return undefined;
-      },
-    );
-    const answered = answer.finally(() => {
-      this.#requests -= 1;
-    });
-    answered.catch(() => undefined);
-    const timer = new AbortController();
-    const late = delay(Math.max(leftMs, 0), undefined, { signal: timer.signal })
-      .then(() => {
-        this.#unansweredSinceMs ??= begunAt;
       })
-      .catch(() => undefined);
-    try {
-      return (await Promise.race([answered, late])) ?? undefined;
-    } finally {
-      timer.abort();
-    }
-  }
-
-  #giveUp(tokenId: string): void {
-    this.#options.logger.error(
-      { tokenId, waitedMs: this.#waitMs },
-      'no market is known for a token: its matches are refused and kept raw',
-    );
-    this.#givenUp.delete(tokenId);
-    const isOutage = this.#unansweredSinceMs !== undefined;
-    // After an outage the token is requested again as soon as the service is back.
-    this.#givenUp.set(tokenId, isOutage ? 0 : performance.now() + GIVEN_UP_MS);
-    const oldest = this.#givenUp.keys().next();
-    if (this.#givenUp.size > TOKENS_MAX && !oldest.done) this.#givenUp.delete(oldest.value);
+      .finally(() => this.#searches.delete(tokenId));
+    this.#searches.set(tokenId, search);
   }
 }

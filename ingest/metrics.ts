@@ -27,76 +27,62 @@ export type PendingMetrics = ReturnType<typeof pendingMetrics>;
 
 export function pendingMetrics(registry: Registry) {
   const registers = [registry];
+  const gauge = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
+    new Gauge<Label>({ name: `fillstream_${name}`, help, labelNames, registers });
+  const seconds = (name: string, help: string, buckets = SECONDS_BUCKETS) =>
+    new Histogram({ name: `fillstream_${name}`, help, buckets, registers });
   return {
-    shown: new Counter({
-      name: 'fillstream_feed_matches_shown_total',
-      help: 'matches shown in FEED, by where they were seen first',
-      labelNames: ['source'],
-      registers,
-    }),
-    source: new Gauge({
-      name: 'fillstream_mempool_source',
-      help: '1 for the current source of pending transactions',
-      labelNames: ['source'],
-      registers,
-    }),
-    refused: new Counter({
-      name: 'fillstream_pending_calls_refused_total',
-      help: 'pending calls to an exchange that were not shown, by reason',
-      labelNames: ['reason'],
-      registers,
-    }),
-    dropped: new Counter({
-      name: 'fillstream_pending_pushes_dropped_total',
-      help: 'pushed transactions or hashes that were dropped, by reason',
-      labelNames: ['reason'],
-      registers,
-    }),
-    ended: new Counter({
-      name: 'fillstream_pending_matches_ended_total',
-      help: 'matches shown before they were final, by outcome',
-      labelNames: ['outcome'],
-      registers,
-    }),
-    restored: new Counter({
-      name: 'fillstream_pending_matches_restored_total',
-      help: 'matches that were voided as never mined and then mined',
-      registers,
-    }),
-    head: new Gauge({
-      name: 'fillstream_head_block',
-      help: 'newest block whose matches were read for FEED',
-      registers,
-    }),
-    open: new Gauge({
-      name: 'fillstream_pending_matches_open',
-      help: 'matches that were shown and are not final yet',
-      registers,
-    }),
-    toMined: new Histogram({
-      name: 'fillstream_pending_to_mined_seconds',
-      help: 'from the detection of a pending match to reading the block that holds it',
-      buckets: SECONDS_BUCKETS,
-      registers,
-    }),
-    toFinal: new Histogram({
-      name: 'fillstream_pending_to_final_seconds',
-      help: 'from the detection of a pending match to reading it in a final block',
-      buckets: SECONDS_BUCKETS,
-      registers,
-    }),
-    toFeed: new Histogram({
-      name: 'fillstream_pending_to_feed_seconds',
-      help: 'from the detection of a pending match until FEED has stored it',
-      buckets: [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5],
-      registers,
-    }),
-    differences: new Counter({
-      name: 'fillstream_calldata_differences_total',
-      help: 'fields of matches that differ between FEED and the final logs',
-      labelNames: ['field'],
-      registers,
-    }),
+    shown: counterOf(
+      registry,
+      'feed_matches_shown_total',
+      'matches shown in FEED, by where they were seen first',
+      ['source'],
+    ),
+    source: gauge('mempool_source', '1 for the current source of pending transactions', ['source']),
+    refused: counterOf(
+      registry,
+      'pending_calls_refused_total',
+      'pending calls to an exchange that were not shown, by reason',
+      ['reason'],
+    ),
+    dropped: counterOf(
+      registry,
+      'pending_pushes_dropped_total',
+      'pushed transactions or hashes that were dropped, by reason',
+      ['reason'],
+    ),
+    ended: counterOf(
+      registry,
+      'pending_matches_ended_total',
+      'matches shown before they were final, by outcome',
+      ['outcome'],
+    ),
+    restored: counterOf(
+      registry,
+      'pending_matches_restored_total',
+      'matches that were voided as never mined and then mined',
+    ),
+    head: gauge('head_block', 'newest block whose matches were read for FEED'),
+    open: gauge('pending_matches_open', 'matches that were shown and are not final yet'),
+    toMined: seconds(
+      'pending_to_mined_seconds',
+      'from the detection of a pending match to reading the block that holds it',
+    ),
+    toFinal: seconds(
+      'pending_to_final_seconds',
+      'from the detection of a pending match to reading it in a final block',
+    ),
+    toFeed: seconds(
+      'pending_to_feed_seconds',
+      'from the detection of a pending match until FEED has stored it',
+      [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5],
+    ),
+    differences: counterOf(
+      registry,
+      'calldata_differences_total',
+      'fields of matches that differ between FEED and the final logs',
+      ['field'],
+    ),
   };
 }
 
@@ -108,44 +94,28 @@ export function setSource({ source }: PendingMetrics, name: string): void {
 
 /** Registers the gauges of the metadata and of its requests. */
 export function countMetadata(registry: Registry, metadata: Metadata, gamma: Gamma): void {
-  const gauge = (name: string, help: string, value: () => number) =>
-    gaugeOf(registry, `metadata_${name}`, help, value);
-  gaugesOf(registry, 'metadata_requests', 'requests to the metadata API, by outcome', {
-    label: 'outcome',
-    values: () => gamma.outcomes,
+  gaugeOf(registry, 'metadata_degraded', '1 while the metadata API does not answer', () =>
+    gamma.downMs > 0 ? 1 : 0,
+  );
+  gaugeOf(
+    registry,
+    'metadata_down_seconds',
+    'for how long the metadata API has not answered',
+    () => gamma.downMs / 1e3,
+  );
+  gaugesOf(registry, 'metadata_waiting', 'keys that wait for an answer', {
+    label: 'kind',
+    values: () => Object.entries(metadata.waiting),
   });
-  gauge('degraded', '1 while the metadata API does not answer', () => (gamma.downMs > 0 ? 1 : 0));
-  gauge('down_seconds', 'for how long the metadata API has not answered', () => gamma.downMs / 1e3);
-  gauge('malformed', 'markets, events and profiles that could not be parsed', () => {
-    return gamma.malformed;
-  });
-  const figures = {
-    known: 'keys whose metadata is known',
-    missing: 'keys that the metadata API does not know',
-    waiting: 'keys that wait for an answer',
-  } as const;
-  for (const [figure, help] of Object.entries(figures)) {
-    const key = figure as keyof typeof figures;
-    gaugesOf(registry, `metadata_${figure}`, help, {
-      label: 'kind',
-      values: () => [
-        ['listings', metadata.state.listings[key]],
-        ['profiles', metadata.state.profiles[key]],
-      ],
-    });
-  }
-  gauge('token_mismatches', 'markets with other tokens than the chain derives', () => {
-    return metadata.state.mismatches;
-  });
-  gauge('tokens_awaited', 'tokens without a market that LEDGER waits for', () => {
-    return metadata.state.tokensAwaited;
-  });
-  gauge('tokens_given_up', 'tokens without a market whose matches were refused', () => {
-    return metadata.state.tokensGivenUp;
-  });
-  gauge('tokens_found_late', 'tokens given up whose market appeared later: rebuild', () => {
-    return metadata.state.tokensFoundLate;
-  });
+}
+
+function counterOf<Label extends string>(
+  registry: Registry,
+  name: string,
+  help: string,
+  labelNames: Label[] = [],
+): Counter<Label> {
+  return new Counter({ name: `fillstream_${name}`, help, labelNames, registers: [registry] });
 }
 
 function gaugeOf(registry: Registry, name: string, help: string, value: () => number): void {
@@ -177,17 +147,19 @@ function gaugesOf<Label extends string>(
   });
 }
 
+type Writer = {
+  readonly stats: Readonly<Record<keyof typeof WRITER_FIGURES, number>>;
+  readonly unstoredMs: number;
+};
+
 const WRITER_FIGURES = {
-  published: 'messages passed to the writer of the stream',
   acked: 'messages that JetStream stored',
   resent: 'publishes beyond the first of a message: after an outage, or another writer was faster',
   duplicates: 'messages that the stream turned out to hold already',
 } as const;
 
-export function countWriters(
-  registry: Registry,
-  writers: Readonly<Record<string, Pick<StreamWriter, 'stats' | 'unstoredMs'>>>,
-): void {
+/** Registers the figures of the writers, by stream. */
+export function countWriters(registry: Registry, writers: Readonly<Record<string, Writer>>): void {
   for (const [figure, help] of Object.entries(WRITER_FIGURES)) {
     new Counter({
       name: `fillstream_stream_${figure}_total`,
@@ -227,26 +199,15 @@ export function countBalances(registry: Registry, balances: Balances): void {
 export class Readiness {
   /** Reasons by part; each part removes its own when it recovers. */
   readonly reasons: Record<string, string> = { final: 'catching up' };
-  readonly #writers = new Map<string, Pick<StreamWriter, 'unstoredMs'>>();
-  #nats: Pick<Nats, 'connected'> | undefined;
-
-  /** Watches the connection. */
-  connected(nats: Pick<Nats, 'connected'>): void {
-    this.#nats = nats;
-  }
-
-  /** Watches writers, by stream. */
-  writing(writers: Readonly<Record<string, Pick<StreamWriter, 'unstoredMs'>>>): void {
-    for (const [stream, writer] of Object.entries(writers)) {
-      this.#writers.set(stream, writer);
-    }
-  }
+  nats: Pick<Nats, 'connected'> | undefined;
+  /** By stream. */
+  writers: Readonly<Record<string, Pick<StreamWriter, 'unstoredMs'>>> = {};
 
   /** Why ingest is not ready; empty when it is. */
   get notReady(): Reasons {
     const reasons: Record<string, string> = { ...this.reasons };
-    if (this.#nats?.connected !== true) reasons.nats = 'not connected';
-    for (const [stream, { unstoredMs }] of this.#writers) {
+    if (this.nats?.connected !== true) reasons.nats = 'not connected';
+    for (const [stream, { unstoredMs }] of Object.entries(this.writers)) {
       if (unstoredMs <= UNSTORED_MS_MAX) continue;
       reasons[stream] = `JetStream has stored nothing for ${Math.round(unstoredMs / 1_000)} s`;
     }
@@ -290,18 +251,19 @@ export class FollowProgress {
   constructor({ logger, registry, notReady }: ProgressOptions) {
     this.#logger = logger;
     this.#notReady = notReady;
-    const registers = [registry];
-    const counter = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
-      new Counter<Label>({ name: `fillstream_${name}`, help, labelNames, registers });
-    this.#blocksTotal = counter('final_blocks_total', 'final blocks read into LEDGER');
-    this.#fillsTotal = counter('final_fills_total', 'fills published to LEDGER');
-    this.#refusedTotal = counter('refused_total', 'logs that could not be decoded', ['reason']);
-    this.#confirmedTotal = counter(
+    this.#blocksTotal = counterOf(registry, 'final_blocks_total', 'final blocks read into LEDGER');
+    this.#fillsTotal = counterOf(registry, 'final_fills_total', 'fills published to LEDGER');
+    this.#refusedTotal = counterOf(registry, 'refused_total', 'logs that could not be decoded', [
+      'reason',
+    ]);
+    this.#confirmedTotal = counterOf(
+      registry,
       'blocks_confirmed_total',
       'blocks whose logs left room in their bloom, by what a second look found',
       ['outcome'],
     );
-    this.#contradictedTotal = counter(
+    this.#contradictedTotal = counterOf(
+      registry,
       'final_contradictions_total',
       'blocks that did not follow LEDGER although an endpoint still had its newest block',
     );

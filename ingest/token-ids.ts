@@ -19,7 +19,7 @@ const CURVE_B = 3n;
 const PAIRS_MAX = 50_000;
 /** About 200 bytes each. */
 const TOKENS_MAX = 200_000;
-const MISMATCHES_MAX = 10_000;
+const MISMATCHES_LOGGED_MAX = 10_000;
 
 /**
  * Token ids of outcome 0 and outcome 1 (index sets 1 and 2) of a top-level condition; takes about 0.1 ms.
@@ -84,7 +84,8 @@ export class TokenMap {
   readonly #logger: Logger;
   readonly #pairs = new LRUCache<string, TokenPair>({ max: PAIRS_MAX });
   readonly #places = new LRUCache<string, Place>({ max: TOKENS_MAX });
-  readonly #mismatched = new Set<string>();
+  /** Conditions whose mismatch was logged. */
+  readonly #mismatched = new LRUCache<string, true>({ max: MISMATCHES_LOGGED_MAX });
 
   constructor(chain: Chain, logger: Logger) {
     this.#collateralOf = chain.exchanges;
@@ -117,18 +118,13 @@ export class TokenMap {
     return this.#derived(conditionId, this.#collateralOf.get(exchange) ?? first);
   }
 
-  /** Number of markets whose metadata contradicts the derived tokens or their order. */
-  get mismatches(): number {
-    return this.#mismatched.size;
-  }
-
   /**
    * Remembers the tokens of a listing and returns it with the chain's order of outcomes. If the tokens
-   * are not those of the condition, that is counted and logged, and the listing is returned unchanged.
+   * are not those of the condition, that is logged, and the listing is returned unchanged.
    */
   listed(listing: Listing): Listing {
     const [first, second] = listing.tokenIds;
-    const pair = this.#derivedPair(listing) ?? this.#fitting(listing);
+    const pair = this.#fitting(listing);
     if (pair === undefined) {
       this.#mismatch(listing, 'metadata names other tokens than the chain');
       this.#place(listing.conditionId, listing.tokenIds, false);
@@ -146,15 +142,7 @@ export class TokenMap {
     this.#place(listing.conditionId, listing.tokenIds, false);
   }
 
-  /** The listing's tokens in the chain's order, if both were derived before. */
-  #derivedPair({ conditionId, tokenIds: [first, second] }: Listing): TokenPair | undefined {
-    const [one, other] = [this.#places.get(first), this.#places.get(second)];
-    for (const place of [one, other]) {
-      if (place?.conditionId !== conditionId || !place.isDerived) return undefined;
-    }
-    return one?.outcomeIndex === 0 ? [first, second] : [second, first];
-  }
-
+  /** The listing's tokens in the chain's order; undefined if they are not those of the condition. */
   #fitting({ conditionId, tokenIds, negRisk }: Listing): TokenPair | undefined {
     // The first collateral of a chain is that of ordinary markets, so the likely one is tried first.
     const [ordinary = '0x', ...others] = this.#collaterals;
@@ -170,8 +158,8 @@ export class TokenMap {
   }
 
   #mismatch({ conditionId, marketId, tokenIds }: Listing, message: string): void {
-    if (this.#mismatched.has(conditionId) || this.#mismatched.size >= MISMATCHES_MAX) return;
-    this.#mismatched.add(conditionId);
+    if (this.#mismatched.has(conditionId)) return;
+    this.#mismatched.set(conditionId, true);
     this.#logger.error({ conditionId, marketId, tokenIds }, message);
   }
 

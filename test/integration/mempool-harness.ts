@@ -22,7 +22,7 @@ import { factsOf, readBlock } from '../../ingest/blocks.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { FeedWriter } from '../../ingest/feed.ts';
-import { connectGamma } from '../../ingest/gamma.ts';
+import { Gamma } from '../../ingest/gamma.ts';
 import { LedgerWriter } from '../../ingest/ledger-writer.ts';
 import {
   connectMempoolNode,
@@ -158,7 +158,7 @@ export async function startLife(
     onForeign: ({ messageId }) => feed.remember(messageId),
   });
   const ledger = await LedgerWriter.open(nats);
-  const gamma = connectGamma({ url: options.gammaUrl ?? network.gammaUrl, logger, signal });
+  const gamma = new Gamma({ url: options.gammaUrl ?? network.gammaUrl, logger, signal });
   const metadata = new Metadata({
     chain: CHAIN,
     gamma,
@@ -193,7 +193,7 @@ export async function startLife(
     onPending: (transaction, source) =>
       void live.pending(transaction, source).catch((error) => failures.push(error)),
     onSource: (source) => setSource(metrics, source),
-    onDropped: (reason, count) => metrics.dropped.inc({ reason }, count),
+    onDropped: (reason) => metrics.dropped.inc({ reason }),
   });
   const startedAt = await network.number('latest');
   const running = subscription.run();

@@ -5,7 +5,7 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import type { Listing, Profile } from '../../ingest/contract.ts';
-import { connectGamma } from '../../ingest/gamma.ts';
+import { Gamma } from '../../ingest/gamma.ts';
 import { Metadata, type MetadataTimes } from '../../ingest/metadata.ts';
 import {
   CHAIN,
@@ -14,6 +14,7 @@ import {
   EXCHANGE,
   type FakeGamma,
   NEG_RISK_EXCHANGE,
+  recorder,
   silent,
   startFakeGamma,
   wallet,
@@ -49,14 +50,15 @@ afterEach(async () => {
 
 function start(times: Partial<MetadataTimes> = {}) {
   const { signal } = ended;
-  const gamma = connectGamma({
+  const gamma = new Gamma({
     ...{ url: fake.url, logger: silent, signal },
     ...{ requestMsMax: 5_000, backoffMinMs: 5, backoffMaxMs: 30 },
   });
   const onChange = (event: Listing | Profile) => void published.push(event);
-  const options = { chain: CHAIN, gamma, logger: silent, signal, onChange };
+  const { logger, lines } = recorder();
+  const options = { chain: CHAIN, gamma, logger, signal, onChange };
   const metadata = new Metadata({ ...options, times: { ...TIMES, ...times } });
-  return { metadata, gamma };
+  return { metadata, gamma, logged: () => lines.map(({ msg }) => msg) };
 }
 
 const listings = () => published.filter((event) => event.kind === 'listing');
@@ -83,7 +85,7 @@ describe('the metadata API down', () => {
     expect(unknown).toMatchObject({ marketId: '0', question: '', tokenIds: derived(condition(2)) });
     expect(questionOf(metadata, 1)).toBe('before');
     await expect.poll(() => gamma.downMs).toBeGreaterThan(100);
-    expect(metadata.state.listings.waiting).toBe(399);
+    expect(metadata.waiting.listings).toBe(399);
     // One question at a time, with a pause after each: an outage is no storm of requests.
     expect(fake.requests.length).toBeLessThan(60);
 
@@ -91,11 +93,7 @@ describe('the metadata API down', () => {
     await expect.poll(() => listings().length, POLL).toBe(400);
     await expect.poll(() => published.length, POLL).toBe(799);
     expect(questionOf(metadata, 400)).toBe('q400');
-    expect(metadata.state.listings).toMatchObject({
-      known: 400,
-      waiting: 0,
-      missing: 0,
-    });
+    expect(metadata.waiting).toEqual({ listings: 0, profiles: 0 });
     expect(gamma.downMs).toBe(0);
   });
 
@@ -129,13 +127,13 @@ describe('a token without a known market', () => {
   const tokenIds = ['77', '78'] as const;
 
   test('is waited for until its metadata arrives', async () => {
-    const { metadata } = start({ tokenMs: 3_000 });
+    const { metadata, logged } = start({ tokenMs: 3_000 });
     const asked = Promise.all([metadata.conditionOfToken('78'), metadata.conditionOfToken('78')]);
     setTimeout(() => fake.list({ conditionId: condition(8), tags: ['a'], tokenIds }), 200);
     expect(await asked).toEqual([condition(8), condition(8)]);
     expect(metadata.outcomeOf(condition(8), '78', NEG_RISK_EXCHANGE)).toBe(1);
     expect(listings()).toHaveLength(1);
-    expect(metadata.state.mismatches).toBe(1);
+    expect(logged()).toEqual(['metadata names other tokens than the chain']);
   });
 
   test('is requested in the background for a block that is not final, which does not wait', async () => {
@@ -146,19 +144,29 @@ describe('a token without a known market', () => {
   });
 
   test('is given up after a limited time, at once the next time, and reported when it appears', async () => {
-    const { metadata } = start();
+    const { metadata, logged } = start();
     const begunAt = performance.now();
     expect(await metadata.conditionOfToken('78')).toBeUndefined();
     expect(performance.now() - begunAt).toBeGreaterThan(290);
     const again = performance.now();
     expect(await metadata.conditionOfToken('78')).toBeUndefined();
     expect(performance.now() - again).toBeLessThan(200);
-    expect(metadata.state.tokensGivenUp).toBe(1);
+    expect(logged()).toEqual([
+      'no market is known for a token: its matches are refused and kept raw',
+    ]);
     fake.list({ conditionId: condition(8), tags: ['a'], tokenIds, closed: true });
     void metadata.run();
-    await expect.poll(() => metadata.state.tokensFoundLate, POLL).toBe(1);
-    expect(metadata.state.tokensGivenUp).toBe(0);
+    const late = 'the market of refused matches is known now: a rebuild from their block adds them';
+    await expect.poll(logged, POLL).toContain(late);
     expect(await metadata.conditionOfToken('78')).toBe(condition(8));
+  });
+
+  test('is not given up because ingest stops', async () => {
+    const { metadata } = start({ tokenMs: 60_000 });
+    const waiting = metadata.conditionOfToken('78');
+    await expect.poll(() => fake.requests.length).toBeGreaterThan(0);
+    ended.abort();
+    await expect(waiting).rejects.toThrow();
   });
 
   test('an outage is waited for once, not for each token, and its end is noticed', async () => {

@@ -1,11 +1,12 @@
 /** The client of the metadata API against real HTTP with the habits and faults of the real service. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
-import { connectGamma, GammaError } from '../../ingest/gamma.ts';
+import { Gamma, GammaError, type GammaOptions } from '../../ingest/gamma.ts';
 import {
   condition,
   derived,
   type FakeGamma,
   type Fault,
+  recorder,
   silent,
   startFakeGamma,
   wallet,
@@ -24,14 +25,14 @@ afterEach(async () => {
   await fake.close();
 });
 
-const connect = (requestMsMax = 10_000) =>
-  connectGamma({
+const connect = (options: Partial<GammaOptions> = {}) =>
+  new Gamma({
     url: fake.url,
     logger: silent,
     signal: ended.signal,
-    requestMsMax,
     backoffMinMs: 5,
     backoffMaxMs: 20,
+    ...options,
   });
 
 const paths = () => fake.requests.map((url) => url.pathname);
@@ -63,6 +64,14 @@ describe('listings', () => {
     for (const url of fake.requests) expect(url.href.length).toBeLessThan(8_000);
   });
 
+  test('completes a page of new markets without events, in several batches', async () => {
+    for (let number = 1; number <= 80; number++) {
+      fake.list({ conditionId: condition(number), tags: ['a'], eventWithTags: false });
+    }
+    const { listings } = await connect().newest(undefined);
+    expect(listings.map((one) => one.eventSlug)).toEqual(Array.from({ length: 80 }, () => 'e-1'));
+  });
+
   test('takes tags and series from the event if the market has none, once per event', async () => {
     fake.events.set('7', { id: '7', tags: ['games', 'mlb'], series: 'mlb' });
     fake.list({ conditionId: condition(1), eventId: '7' });
@@ -86,26 +95,29 @@ describe('listings', () => {
     expect(found.get(condition(1))).toMatchObject({ tags: ['a'], eventSlug: 'e-9' });
   });
 
-  test('counts a malformed market and keeps its neighbours', async () => {
+  test('logs a malformed market once and keeps its neighbours', async () => {
     fake.list({ conditionId: condition(1), tags: ['a'] });
     fake.list({
       conditionId: condition(2),
       raw: { id: '2', conditionId: condition(2), outcomes: 'x', clobTokenIds: 'y' },
     });
     fake.list({ conditionId: condition(3), tags: ['a'] });
-    const gamma = connect();
-    const found = await gamma.listings([1, 2, 3].map(condition));
-    expect([...found.keys()]).toEqual([condition(1), condition(3)]);
-    expect(gamma.malformed).toBe(1);
+    const { logger, lines } = recorder();
+    const gamma = connect({ logger });
+    for (let i = 0; i < 2; i++) {
+      const found = await gamma.listings([1, 2, 3].map(condition));
+      expect([...found.keys()]).toEqual([condition(1), condition(3)]);
+    }
+    expect(lines.map(({ msg, id }) => [msg, id])).toEqual([['metadata is malformed', '2']]);
   });
 
   test('skips markets without tokens silently', async () => {
     fake.list({ conditionId: condition(1), raw: { id: '1', conditionId: '', clobTokenIds: null } });
     fake.list({ conditionId: condition(2), tags: ['a'] });
-    const gamma = connect();
-    const page = await gamma.newest(undefined);
+    const { logger, lines } = recorder();
+    const page = await connect({ logger }).newest(undefined);
     expect(page.listings.map((one) => one.conditionId)).toEqual([condition(2)]);
-    expect(gamma.malformed).toBe(0);
+    expect(lines).toEqual([]);
   });
 
   test('finds the market of a token', async () => {
@@ -128,9 +140,8 @@ describe('requests', () => {
   ])('classify %s', async (_name, fault, reason) => {
     fake.list({ conditionId: condition(1), tags: ['a'] });
     fake.control.fault = () => fault;
-    const gamma = connect(fault === 'hang' ? 200 : undefined);
+    const gamma = connect(fault === 'hang' ? { requestMsMax: 200 } : {});
     expect((await failure(gamma.listings([condition(1)]))).reason).toBe(reason);
-    expect(gamma.outcomes.get(reason as 'server')).toBe(1);
     if (fault === 'hang') return;
     fake.control.fault = () => undefined;
     expect((await gamma.listings([condition(1)])).size).toBe(1);

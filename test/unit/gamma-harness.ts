@@ -54,6 +54,12 @@ export const CHAIN = {
 
 export const silent = pino({ level: 'silent' });
 
+/** A logger whose lines can be read. */
+export function recorder() {
+  const lines: Readonly<Record<string, unknown>>[] = [];
+  return { logger: pino({}, { write: (line: string) => lines.push(JSON.parse(line)) }), lines };
+}
+
 /** A condition id that ends in a number. */
 export function condition(number: number): Hex {
   return `0x${number.toString(16).padStart(64, '0')}`;

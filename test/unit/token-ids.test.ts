@@ -12,6 +12,7 @@ import {
   derived,
   EXCHANGE,
   NEG_RISK_EXCHANGE,
+  recorder,
   silent,
   WRAPPED,
 } from './gamma-harness.ts';
@@ -85,7 +86,7 @@ function listing(number: number, tokens: readonly [string, string], outcomes = [
     clobTokenIds: JSON.stringify(tokens),
   });
 }
-const map = () => new TokenMap(CHAIN, silent);
+const map = (logger = silent) => new TokenMap(CHAIN, logger);
 
 describe('outcomeOf', () => {
   test('is derived from the condition, without metadata', () => {
@@ -103,36 +104,40 @@ describe('outcomeOf', () => {
   });
 
   test('uses metadata only if no derivation fits', () => {
-    const tokens = map();
+    const { logger, lines } = recorder();
+    const tokens = map(logger);
     tokens.listed(listing(1, ['77', '78']));
     expect(tokens.outcomeOf(condition(1), '78', NEG_RISK_EXCHANGE)).toBe(1);
-    expect(tokens.mismatches).toBe(1);
+    expect(lines).toHaveLength(1);
     expect(tokens.conditionOf('77')).toBe(condition(1));
   });
 
   test('ignores a listing that claims the tokens of another market', () => {
-    const tokens = map();
+    const { logger, lines } = recorder();
+    const tokens = map(logger);
     const [first, second] = derived(condition(1));
     tokens.listed(listing(2, [second, first]));
     expect(tokens.outcomeOf(condition(1), first, EXCHANGE)).toBe(0);
     // Derived by now: a second false listing changes nothing either.
     tokens.listed(listing(3, [first, second]));
     expect(tokens.conditionOf(first)).toBe(condition(1));
-    expect(tokens.mismatches).toBe(2);
+    expect(lines).toHaveLength(2);
   });
 });
 
 describe('listed', () => {
   test('remembers the tokens of a listing, for matches without readable calldata', () => {
-    const tokens = map();
+    const { logger, lines } = recorder();
+    const tokens = map(logger);
     const pair = derived(condition(4), WRAPPED);
     expect(tokens.listed(listing(4, pair)).tokenIds).toEqual(pair);
     expect(tokens.conditionOf(pair[1])).toBe(condition(4));
-    expect(tokens.mismatches).toBe(0);
+    expect(lines).toHaveLength(0);
   });
 
   test('reverses a listing whose outcomes are not in the order of the index sets', () => {
-    const tokens = map();
+    const { logger, lines } = recorder();
+    const tokens = map(logger);
     const [first, second] = derived(condition(1));
     const given = listing(1, [second, first], ['No', 'Yes']);
     for (const _ of [1, 2]) {
@@ -142,6 +147,6 @@ describe('listed', () => {
         outcomes: ['Yes', 'No'],
       });
     }
-    expect(tokens.mismatches).toBe(1);
+    expect(lines).toHaveLength(1);
   });
 });
