@@ -2,9 +2,8 @@
  * Reads a range of final blocks from the chain nodes and checks that it is consistent
  * (docs/decisions/0003-final-blocks.md). Every header names its predecessor. Every log belongs to a block of the
  * range, to one of its transactions, and is in its bloom. If a block seems empty although its bloom allows logs,
- * its receipts decide. Transactions are read where a match needs its calldata.
+ * its receipts decide.
  */
-
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
@@ -25,8 +24,6 @@ import {
 } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
-/** From this number of transactions in one block, reading the block with all bodies is cheaper. */
-const SINGLE_TRANSACTIONS_MAX = 8;
 /** Responses with more logs than this are read in smaller ranges: 20,000 take about 50 MB. */
 const RANGE_LOGS_MAX = 20_000;
 /** Far more than the gas limit of a block allows. */
@@ -39,36 +36,25 @@ export type RangeBlock = { readonly head: BlockHead; readonly raw: RawBlock | un
 
 export type RangeCounts = { readonly logs: number; readonly transactions: number };
 
-export type Range = {
-  readonly blocks: readonly RangeBlock[];
-  readonly counts: RangeCounts;
-  /** Most of its blocks had so many matches that they were read with the bodies of all transactions. */
-  readonly isCrowded: boolean;
-};
+export type Range = { readonly blocks: readonly RangeBlock[]; readonly counts: RangeCounts };
 
 export type ReadOptions = {
   readonly rpc: Rpc;
   readonly chain: Chain;
   /** Called with the outcome for a block whose bloom and logs were inconclusive. */
   readonly onConfirmed?: (outcome: 'empty' | 'logs_missing') => void;
-  /** Reads blocks with bodies right away; useful if the previous range was crowded. */
-  readonly isCrowded?: boolean;
 };
-
-/** A header, with the bodies of its transactions if they were read together. */
-type KnownHeader = Header & { readonly bodies?: readonly Transaction[] };
 
 /** Reads blocks `from` to `to`. Throws RpcError if the nodes return inconsistent data. */
 export async function readRange(options: ReadOptions, from: number, to: number): Promise<Range> {
-  const { rpc, chain, isCrowded = false } = options;
+  const { rpc, chain } = options;
   const filter = { addresses: watchedAddresses(chain), topics: WATCHED_TOPICS };
   const numbers = Array.from({ length: to - from + 1 }, (_, i) => from + i);
-  const [headers, found] = await Promise.all([
-    Promise.all(
-      numbers.map((number) => (isCrowded ? wholeBlock(rpc, number) : rpc.header(number))),
-    ),
+  const [read, found] = await Promise.all([
+    Promise.all(numbers.map((number) => wholeBlock(rpc, number))),
     rpc.rangeLogs({ from, to, filter }, () => undefined),
   ]);
+  const headers = read.map(({ header }) => header);
   for (const [i, header] of headers.entries()) {
     const parent = headers[i - 1];
     if (parent === undefined || parent.hash === header.parentHash) continue;
@@ -77,16 +63,14 @@ export async function readRange(options: ReadOptions, from: number, to: number):
   }
   const logs = await checkedLogs(rpc, headers, filter, found);
   const blocks = await Promise.all(
-    headers.map(async (header: KnownHeader): Promise<RangeBlock> => {
+    read.map(async ({ header, transactions }): Promise<RangeBlock> => {
       const { number, hash, parentHash, timestamp } = header;
       const head = { number, hash, parentHash, timestamp };
       let found = await completeLogs(options, header, filter, logs.get(number) ?? []);
-      if (found.length === 0) return { head, raw: undefined };
-      let transactions = await matchTransactions(rpc, header, found, chain);
       if (lacksFills(transactions, found, chain)) {
         found = await confirmedLogs(options, header, filter, found);
-        transactions = await matchTransactions(rpc, header, found, chain);
       }
+      if (found.length === 0) return { head, raw: undefined };
       return { head, raw: { block: { ...head, transactions }, logs: found } };
     }),
   );
@@ -94,15 +78,14 @@ export async function readRange(options: ReadOptions, from: number, to: number):
     logs: blocks.reduce((sum, { raw }) => sum + (raw?.logs.length ?? 0), 0),
     transactions: headers.reduce((sum, header) => sum + header.transactions.length, 0),
   };
-  const crowded = blocks.filter(({ raw }) => isFull(matchHashes(raw?.logs ?? [], chain)));
-  return { blocks, counts, isCrowded: crowded.length > blocks.length / 2 };
+  return { blocks, counts };
 }
 
-async function wholeBlock(rpc: Rpc, number: number): Promise<KnownHeader> {
+async function wholeBlock(rpc: Rpc, number: number) {
   const block = await rpc.block(number);
   if (block === undefined) throw new RpcError('lagging', `no block ${number}`);
-  const { transactions: bodies } = block;
-  return { ...block, bodies, transactions: bodies.map(({ hash }) => hash) };
+  const { transactions } = block;
+  return { header: { ...block, transactions: transactions.map(({ hash }) => hash) }, transactions };
 }
 
 /** The logs by block; they are read again if those that came with the headers do not match them. */
@@ -249,33 +232,6 @@ function isWatched(log: RangeLog, filter: LogFilter): boolean {
   );
 }
 
-/** The transactions of the block's matches. */
-async function matchTransactions(
-  rpc: Rpc,
-  header: KnownHeader,
-  logs: readonly RangeLog[],
-  chain: Chain,
-): Promise<readonly Transaction[]> {
-  const hashes = matchHashes(logs, chain);
-  if (header.bodies !== undefined) return header.bodies.filter(({ hash }) => hashes.has(hash));
-  if (!isFull(hashes)) {
-    return Promise.all([...hashes].map((hash) => rpc.transaction(hash, header.hash)));
-  }
-  const block = await rpc.block(header.number);
-  if (block?.hash === header.hash) return block.transactions.filter(({ hash }) => hashes.has(hash));
-  rpc.doubt();
-  throw new RpcError('inconsistent', `block ${header.number} is another one with transactions`);
-}
-
-function matchHashes(logs: readonly ChainLog[], { exchanges }: Chain): ReadonlySet<Hex> {
-  const matches = logs.filter((log) => exchanges.has(log.address));
-  return new Set(matches.map((log) => log.transactionHash));
-}
-
-function isFull(matchHashes: ReadonlySet<Hex>): boolean {
-  return matchHashes.size > SINGLE_TRANSACTIONS_MAX;
-}
-
 /**
  * True if a call logged fewer fills than it names. A call to an exchange names its makers; each of them and the
  * taker log one OrderFilled, or the call reverts. So calldata reveals logs that are missing from a match, however
@@ -284,18 +240,18 @@ function isFull(matchHashes: ReadonlySet<Hex>): boolean {
 function lacksFills(
   transactions: readonly Transaction[],
   logs: readonly ChainLog[],
-  { exchanges }: Pick<Chain, 'exchanges'>,
+  { exchanges }: Chain,
 ): boolean {
-  const called = new Map<string, string>();
-  for (const { hash, to } of transactions) if (exchanges.has(to ?? '')) called.set(hash, to ?? '');
-  const filled = new Map<string, number>();
-  for (const { address, transactionHash, topics } of logs) {
-    if (topics[0] !== TOPICS.orderFilled || called.get(transactionHash) !== address) continue;
-    filled.set(transactionHash, (filled.get(transactionHash) ?? 0) + 1);
-  }
-  return transactions.some(({ hash, input }) => {
-    const makers = called.has(hash) ? makersOfCall(input) : undefined;
-    return makers !== undefined && (filled.get(hash) ?? 0) < makers + 1;
+  const exchangeLogs = logs.filter(({ address }) => exchanges.has(address));
+  const byTransaction = Map.groupBy(exchangeLogs, ({ transactionHash }) => transactionHash);
+  return transactions.some(({ hash, to, input }) => {
+    const logged = byTransaction.get(hash);
+    if (logged === undefined || !exchanges.has(to ?? '')) return false;
+    const fills = logged.filter(
+      ({ address, topics: [topic] }) => address === to && topic === TOPICS.orderFilled,
+    );
+    const makers = makersOfCall(input);
+    return makers !== undefined && fills.length < makers + 1;
   });
 }
 

@@ -9,6 +9,7 @@ import {
   type CalledFill,
   type ChainLog,
   conditionOfCall,
+  type DecodedLogs,
   DecodeError,
   decodeLogs,
   decodeMatchCall,
@@ -75,12 +76,7 @@ export async function factsOf(raw: RawBlock, chain: Chain, metadata: Markets): P
     exchanges: new Set(chain.exchanges.keys()),
     conditionalTokens: chain.conditionalTokens,
   });
-  const refused: Refusal[] = decoded.refused.map(({ log, error }) => ({
-    txHash: log.transactionHash,
-    logIndex: log.logIndex,
-    error,
-    logs: [log],
-  }));
+  const refused = refusalsOf(decoded);
   const transactions = new Map(block.transactions.map((tx) => [tx.hash, tx]));
   const ordinals = new Map<string, number>();
   const matches: LocatedMatch[] = [];
@@ -109,6 +105,16 @@ export async function factsOf(raw: RawBlock, chain: Chain, metadata: Markets): P
     operators: decoded.operators,
     refused,
   };
+}
+
+/** The logs that could not be decoded. */
+export function refusalsOf({ refused }: DecodedLogs): Refusal[] {
+  return refused.map(({ log, error }) => ({
+    txHash: log.transactionHash,
+    logIndex: log.logIndex,
+    error,
+    logs: [log],
+  }));
 }
 
 /** The facts of a block without events. */

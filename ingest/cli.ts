@@ -50,54 +50,44 @@ const Backfill = z
   .refine((given) => given['from-block'] <= (given['to-block'] ?? Number.POSITIVE_INFINITY), {
     path: ['to-block'],
     message: 'must not be before --from-block',
-  });
-const Rewind = z.strictObject({ 'to-block': BlockNumber, yes: z.boolean().default(false) });
+  })
+  .transform((given) => ({
+    fromBlock: given['from-block'],
+    toBlock: given['to-block'],
+    resolutionsFrom: given['resolutions-from-block'],
+  }));
+const Rewind = z
+  .strictObject({ 'to-block': BlockNumber, yes: z.boolean().default(false) })
+  .transform((given) => ({ toBlock: given['to-block'], yes: given.yes }));
+const NoOptions = z.strictObject({});
 
-export type Command =
-  | { readonly name: 'help' }
-  | { readonly name: 'follow' }
-  | {
-      readonly name: 'backfill';
-      readonly fromBlock: number;
-      readonly toBlock: number | undefined;
-      readonly resolutionsFrom: number | undefined;
-    }
-  | { readonly name: 'rewind'; readonly toBlock: number; readonly yes: boolean }
-  | { readonly name: 'ledger'; readonly block: number };
+export type Command = ReturnType<typeof readCommand>;
 
 /** Parses the arguments. Throws UsageError that names the invalid one. */
-export function readCommand(args: readonly string[]): Command {
+export function readCommand(args: readonly string[]) {
   const { values, positionals } = parsed(args);
-  if (values.help === true) return { name: 'help' };
+  if (values.help === true) return { name: 'help' as const };
   const [name = 'follow', ...rest] = positionals;
   if (rest.length > 0 && name !== 'ledger') {
     throw new UsageError(`unexpected: ${rest.join(' ')}`);
   }
   switch (name) {
     case 'ledger': {
-      checked(z.strictObject({}), values);
+      checked(NoOptions, values);
       const [show, block, ...more] = rest;
       const number = BlockNumber.safeParse(block);
-      if (show === 'show' && number.success && more.length === 0)
-        return { name, block: number.data };
-      throw new UsageError('usage: ledger show BLOCK');
+      if (show !== 'show' || !number.success || more.length > 0) {
+        throw new UsageError('usage: ledger show BLOCK');
+      }
+      return { name: 'ledger' as const, block: number.data };
     }
     case 'follow':
-      checked(z.strictObject({}), values);
-      return { name };
-    case 'backfill': {
-      const given = checked(Backfill, values);
-      return {
-        name,
-        fromBlock: given['from-block'],
-        toBlock: given['to-block'],
-        resolutionsFrom: given['resolutions-from-block'],
-      };
-    }
-    case 'rewind': {
-      const given = checked(Rewind, values);
-      return { name, toBlock: given['to-block'], yes: given.yes };
-    }
+      checked(NoOptions, values);
+      return { name: 'follow' as const };
+    case 'backfill':
+      return { name: 'backfill' as const, ...checked(Backfill, values) };
+    case 'rewind':
+      return { name: 'rewind' as const, ...checked(Rewind, values) };
     default:
       throw new UsageError(`unknown command: ${name}`);
   }

@@ -113,8 +113,8 @@ export class DecodeError extends Error {
 
 export type Side = 'BUY' | 'SELL';
 
-/** A fill as predicted from calldata; amounts in micro-units, `usdc` without the fee. */
-export type CalledFill = {
+/** A fill; amounts in micro-units, `usdc` without the fee. */
+export type MatchedFill = {
   readonly orderHash: Hex;
   readonly trader: Hex;
   readonly side: Side;
@@ -122,6 +122,10 @@ export type CalledFill = {
   readonly shares: bigint;
   readonly usdc: bigint;
   readonly fee: bigint;
+};
+
+/** A fill as predicted from calldata. */
+export type CalledFill = MatchedFill & {
   readonly order: {
     readonly shares: bigint;
     readonly usdc: bigint;
@@ -333,17 +337,7 @@ export type ChainLog = {
   readonly logIndex: number;
 };
 
-export type LoggedFill = {
-  readonly logIndex: number;
-  readonly orderHash: Hex;
-  readonly trader: Hex;
-  readonly isTaker: boolean;
-  readonly side: Side;
-  readonly tokenId: bigint;
-  readonly shares: bigint;
-  readonly usdc: bigint;
-  readonly fee: bigint;
-};
+export type LoggedFill = MatchedFill & { readonly logIndex: number; readonly isTaker: boolean };
 
 /** One match; `fills` in log order, the taker last; `logIndex` is that of its OrdersMatched. */
 export type LoggedMatch = {

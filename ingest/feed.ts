@@ -20,7 +20,7 @@ import {
   type FeedVoid,
   feedSequelId,
 } from './contract.ts';
-import type { CalledFill } from './decode.ts';
+import type { CalledFill, MatchedFill } from './decode.ts';
 import type { Metadata } from './metadata.ts';
 
 const IDS_MAX = 200_000;
@@ -30,10 +30,10 @@ const METADATA_MS = 250;
 const METADATA_PAUSE_MS = 2_000;
 
 /** A fill to be shown; `order` is null if the calldata is unknown. */
-export type ShownFill = Pick<
-  CalledFill,
-  'orderHash' | 'trader' | 'side' | 'tokenId' | 'shares' | 'usdc' | 'fee'
-> & { readonly outcomeIndex: 0 | 1; readonly order: CalledFill['order'] | null };
+export type ShownFill = MatchedFill & {
+  readonly outcomeIndex: 0 | 1;
+  readonly order: CalledFill['order'] | null;
+};
 
 export type ShownMatch = {
   readonly id: string;

@@ -17,7 +17,7 @@ import {
   RangeSize,
   readRange,
 } from './block-range.ts';
-import { type BlockFacts, blockOf, factsOf, nothingIn } from './blocks.ts';
+import { type BlockFacts, blockOf, factsOf, nothingIn, refusalsOf } from './blocks.ts';
 import type { Chain } from './chains.ts';
 import { decodeLogs, TOPICS } from './decode.ts';
 import {
@@ -172,17 +172,14 @@ function settle(
 
 function readingOf(options: FollowOptions): AheadOptions<ReadRange> {
   const { rpc, chain, metadata, logger, signal, progress } = options;
-  // Whether most blocks of the previous range needed their bodies: the next ranges request these at once.
-  let isCrowded = false;
   return {
     logger,
     signal,
     onAnswer: progress.answered,
     weigh: ({ counts }) => counts,
     async readRange(from, to) {
-      const source = { rpc, chain, onConfirmed: progress.confirmed, isCrowded };
-      const { blocks, counts, ...range } = await readRange(source, from, to);
-      isCrowded = range.isCrowded;
+      const source = { rpc, chain, onConfirmed: progress.confirmed };
+      const { blocks, counts } = await readRange(source, from, to);
       const decoded: FinalBlock[] = [];
       for (const { head, raw } of blocks) {
         const facts = raw === undefined ? undefined : await factsOf(raw, chain, metadata);
@@ -360,12 +357,7 @@ export async function writeEarlierResolutions(
   for await (const { to, blocks } of ahead(reading, new RangeSize(), from, until)) {
     for (const { header, logs } of blocks) {
       const decoded = decodeLogs(logs, watched);
-      const refused = decoded.refused.map(({ log, error }) => ({
-        txHash: log.transactionHash,
-        logIndex: log.logIndex,
-        error,
-        logs: [log],
-      }));
+      const refused = refusalsOf(decoded);
       const block = blockOf({ ...decoded, matches: [], refused, block: header });
       if (!encoder.add(block)) {
         await store(block.number - 1);

@@ -37,17 +37,12 @@ const TRANSIENT_CODES: ReadonlySet<number> = new Set([-32603, -32002, -32005, 42
 export type MempoolSource = 'full' | 'alchemy' | 'hashes' | 'txpool';
 export type MempoolSetting = 'auto' | MempoolSource | 'off';
 
-/** From best to worst. If none is usable, the source is `off`, and matches are first seen in blocks. */
-const LADDER: readonly MempoolSource[] = ['full', 'alchemy', 'hashes', 'txpool'];
-
-export function firstSource(setting: MempoolSetting): MempoolSource | 'off' {
-  return setting === 'auto' ? 'full' : setting;
-}
-
-/** The source to try after an unusable one. A configured source is never abandoned. */
-export function nextSource(setting: MempoolSetting, failed: MempoolSource): MempoolSource | 'off' {
-  if (setting !== 'auto') return failed;
-  return LADDER[LADDER.indexOf(failed) + 1] ?? 'off';
+/**
+ * The sources to try, from best to worst. If none is usable, the source is `off`, and matches are first seen in blocks.
+ */
+export function sourcesOf(setting: MempoolSetting): readonly MempoolSource[] {
+  if (setting === 'auto') return ['full', 'alchemy', 'hashes', 'txpool'];
+  return setting === 'off' ? [] : [setting];
 }
 
 /** Parameters of the subscription. */
@@ -73,9 +68,11 @@ export function shapeOf(push: unknown): 'hash' | 'body' | 'other' {
 
 /** True if the error means that the node does not support the call; false if it is only busy. */
 export function refuses(error: unknown): boolean {
-  const isAnswer =
-    error instanceof RpcRefusedError || (error instanceof RpcError && error.class === 'refused');
-  return isAnswer && !TRANSIENT_CODES.has(error.code);
+  return isRefusal(error) && !TRANSIENT_CODES.has(error.code);
+}
+
+function isRefusal(error: unknown): error is RpcError {
+  return error instanceof RpcError && error.class === 'refused';
 }
 
 const Head = z.object({ number: z.string().regex(/^0x[0-9a-f]{1,13}$/) });
@@ -94,7 +91,7 @@ export type SubscriptionOptions = {
   /** Called when the source of pending transactions changes. */
   readonly onSource: (source: MempoolSource | 'off') => void;
   /** Called for pushes that are not passed on, with the reason. */
-  readonly onDropped: (reason: 'malformed' | 'too_many' | 'too_old', count: number) => void;
+  readonly onDropped: (reason: 'malformed' | 'too_old') => void;
 };
 
 export class Subscription {
@@ -109,12 +106,14 @@ export class Subscription {
 
   constructor(options: SubscriptionOptions) {
     this.#options = options;
-    const { logger, node, onDropped } = options;
+    const { logger, node, signal, onDropped } = options;
     this.#lookups = new HashLookups({
       node,
+      signal,
       onBody: (body) => this.#take(body, 'hashes'),
-      onDropped,
-      onFailure: (error) => logger.warn({ err: error }, 'pending transactions not looked up'),
+      onTooOld: () => onDropped('too_old'),
+      // One line for each hash of a busy chain.
+      onFailure: (error) => logger.debug({ err: error }, 'pending transaction not looked up'),
     });
   }
 
@@ -146,13 +145,13 @@ export class Subscription {
       // The path of a URL may contain a key.
       const endpoint = new URL(url).host;
       try {
-        const socket = await openSocket(url, () => onDropped('malformed', 1));
+        const socket = await openSocket(url, () => onDropped('malformed'));
         await this.#serve(socket);
         connectedAtMs = performance.now();
         if (!signal.aborted)
           logger.warn({ endpoint }, 'chain subscription lost, trying the next endpoint');
       } catch (error) {
-        if (!(error instanceof SocketLostError)) throw error;
+        if (!(error instanceof RpcError)) throw error;
         logger.warn(
           { err: error, endpoint },
           'cannot subscribe to the chain, trying the next endpoint',
@@ -166,7 +165,7 @@ export class Subscription {
 
   /** Uses one connection until it ends, becomes silent, or the signal aborts. */
   async #serve(socket: NodeSocket): Promise<void> {
-    const { setting, signal } = this.#options;
+    const { setting, logger, signal } = this.#options;
     let timer = setTimeout(socket.close, SILENCE_MS_MAX);
     signal.addEventListener('abort', socket.close, { once: true });
     if (signal.aborted) socket.close();
@@ -175,11 +174,9 @@ export class Subscription {
         clearTimeout(timer);
         timer = setTimeout(socket.close, SILENCE_MS_MAX);
       });
-      let source = firstSource(setting);
-      while (source !== 'off' && (await this.#use(source, socket)) === 'unusable') {
-        const next = nextSource(setting, source);
-        this.#options.logger.info({ source, next }, 'no pending transactions from this source');
-        source = next;
+      for (const source of sourcesOf(setting)) {
+        if ((await this.#use(source, socket)) === 'over') break;
+        logger.info({ source }, 'no pending transactions from this source');
       }
       await socket.over;
     } finally {
@@ -195,13 +192,13 @@ export class Subscription {
     try {
       await socket.subscribe(['newHeads'], (result) => {
         const head = Head.safeParse(result);
-        if (!head.success) return onDropped('malformed', 1);
+        if (!head.success) return onDropped('malformed');
         heard();
         this.#headAtMs = performance.now();
         onHead(Number(head.data.number));
       });
     } catch (error) {
-      if (!(error instanceof RpcRefusedError)) throw error;
+      if (!isRefusal(error)) throw error;
       logger.warn({ err: error }, 'the node pushes no heads, polling them');
     }
   }
@@ -233,12 +230,12 @@ export class Subscription {
       end();
       return outcome;
     } catch (error) {
-      if (!(error instanceof RpcRefusedError)) throw error;
+      if (!isRefusal(error)) throw error;
       logger.warn({ err: error, source }, 'the node refused pending transactions');
       if (setting === 'auto' && refuses(error)) return 'unusable';
       // The next connection tries again; meanwhile this one still delivers heads.
       await Promise.race([socket.over, delay(REFUSED_MS)]);
-      throw new SocketLostError('the node refused pending transactions', { cause: error });
+      throw new RpcError('network', 'the node refused pending transactions', { cause: error });
     } finally {
       this.#giveUp = () => undefined;
     }
@@ -250,15 +247,15 @@ export class Subscription {
     const shape = shapeOf(push);
     if (shape === 'hash') {
       if (source !== 'hashes' && setting === 'auto') return 'unwanted';
-      this.#lookups.add(String(push));
-    } else if (shape === 'other') onDropped('malformed', 1);
+      void this.#lookups.add(String(push));
+    } else if (shape === 'other') onDropped('malformed');
     else {
       // Nearly all transactions call other contracts and are not worth parsing.
       const { to } = push as { readonly to?: unknown };
       if (typeof to !== 'string' || !exchanges.has(to.toLowerCase())) return 'taken';
       const transaction = Transaction.safeParse(push);
       if (transaction.success) onPending(transaction.data, source);
-      else onDropped('malformed', 1);
+      else onDropped('malformed');
     }
     return 'taken';
   }
@@ -306,13 +303,10 @@ export class Subscription {
   }
 }
 
-const WAITING_MAX = 10_000;
 const KNOWN_MAX = 100_000;
-const BATCH_HASHES_MAX = 100;
-const CONCURRENT_MAX = 4;
 /** Two blocks of Polygon. */
 const AGE_MS_MAX = 4_000;
-/** Pause before hashes without a body are requested again. */
+/** Pause before a missing body is requested again. */
 const AGAIN_MS = 100;
 
 const POLL_MS = 250;
@@ -327,39 +321,27 @@ const PoolContent = z.object({ pending: z.record(z.string(), z.record(z.string()
 const Receipt = z.object({ status: Quantity, blockNumber: Quantity });
 export type Receipt = z.infer<typeof Receipt>;
 
-export type MempoolNode = {
-  /** Number of the newest block. */
-  head(): Promise<number>;
-  /** As returned by the node, undefined for an unknown hash; in the order of the hashes. */
-  transactions(hashes: readonly string[]): Promise<readonly (object | undefined)[]>;
-  /** Every transaction that could be mined next, by hash, as returned by the node. */
-  pool(): Promise<ReadonlyMap<string, object>>;
-  /** Number of transactions of the sender that were mined up to the end of a block. */
-  transactionCount(sender: string, blockNumber: number): Promise<number>;
-  /** Undefined if the transaction is in no block. */
-  receipt(hash: string): Promise<Receipt | undefined>;
-};
+export type MempoolNode = ReturnType<typeof connectMempoolNode>;
 
 /**
  * The HTTP requests of the mempool side, in their own pool: they do not wait behind a catch-up. Every
  * method rejects with RpcError if all endpoints failed. Nothing is retried over time: the caller repeats
  * its request, or the match comes with its block.
  */
-export function connectMempoolNode(urls: string): MempoolNode {
+export function connectMempoolNode(urls: string) {
   const pool = new RpcPool(urls.split(','));
   const request = <T>(method: string, params: readonly unknown[], schema: z.ZodType<T>) =>
     pool.call({ method, params }, (answer) => parsed(schema, answer));
   return {
+    /** Number of the newest block. */
     head: () => request('eth_blockNumber', [], Quantity),
-    transactions(hashes) {
-      return Promise.all(
-        hashes.map(async (hash) => {
-          const schema = z.looseObject({}).nullable();
-          return (await request('eth_getTransactionByHash', [hash], schema)) ?? undefined;
-        }),
-      );
+    /** As returned by the node, undefined for an unknown hash. Calls of the same tick share a request. */
+    async transaction(hash: string): Promise<object | undefined> {
+      const schema = z.looseObject({}).nullable();
+      return (await request('eth_getTransactionByHash', [hash], schema)) ?? undefined;
     },
-    async pool() {
+    /** Every transaction that could be mined next, by hash, as returned by the node. */
+    async pool(): Promise<ReadonlyMap<string, object>> {
       const { pending } = await request('txpool_content', [], PoolContent);
       const bodies = Object.values(pending).flatMap((one): readonly unknown[] =>
         Object.values(one),
@@ -368,96 +350,55 @@ export function connectMempoolNode(urls: string): MempoolNode {
         typeof body === 'object' && body !== null && 'hash' in body;
       return new Map(bodies.filter(hasHash).map((body) => [String(body.hash), body]));
     },
-    transactionCount(sender, blockNumber) {
+    /** Number of transactions of the sender that were mined up to the end of a block. */
+    transactionCount(sender: string, blockNumber: number): Promise<number> {
       return request('eth_getTransactionCount', [sender, numberToHex(blockNumber)], Quantity);
     },
-    async receipt(hash) {
+    /** Undefined if the transaction is in no block. */
+    async receipt(hash: string): Promise<Receipt | undefined> {
       return (await request('eth_getTransactionReceipt', [hash], Receipt.nullable())) ?? undefined;
     },
   };
 }
 
 export type HashLookupOptions = {
-  readonly node: Pick<MempoolNode, 'transactions'>;
+  readonly node: Pick<MempoolNode, 'transaction'>;
+  readonly signal: AbortSignal;
   readonly onBody: (body: object) => void;
-  /** Called for hashes that are dropped, with the reason. */
-  readonly onDropped: (reason: 'too_many' | 'too_old', count: number) => void;
-  /** Called when a request fails; its hashes are requested again. */
+  /** Called when a hash is dropped. */
+  readonly onTooOld: () => void;
+  /** Called when a request fails; it is repeated. */
   readonly onFailure: (error: unknown) => void;
 };
 
-type Waiting = { readonly hash: string; readonly sinceMs: number };
-
 /**
- * Bodies for a node that pushes hashes only: looked up in batches, a few at a time. Bounded in number and
- * in age: a hash that waits too long is dropped, because its match comes with the block. A node may push
- * a hash before it can return its body, so a missing body is requested again while it is young.
+ * Bodies for a node that pushes hashes only. A node may push a hash before it can return its body, so a missing body is
+ * requested again for a while. Then the hash is dropped, because its match comes with the block.
  */
 export class HashLookups {
   readonly #options: HashLookupOptions;
-  #waiting: Waiting[] = [];
   readonly #known = new LRUCache<string, true>({ max: KNOWN_MAX });
-  #running = 0;
-  #scheduled = false;
 
   constructor(options: HashLookupOptions) {
     this.#options = options;
   }
 
-  /** Requests the body of a pushed hash, unless the hash was pushed before. */
-  add(hash: string): void {
+  /** Requests the body of a pushed hash, unless the hash was pushed before. Never rejects. */
+  async add(hash: string): Promise<void> {
     if (this.#known.has(hash)) return;
     this.#known.set(hash, true);
-    // The newest hash is the most likely to be still pending, but older ones are closer to a response.
-    if (this.#waiting.length >= WAITING_MAX) this.#options.onDropped('too_many', 1);
-    else {
-      this.#waiting.push({ hash, sinceMs: performance.now() });
-      this.#schedule();
-    }
-  }
-
-  #schedule(): void {
-    if (this.#scheduled || this.#running >= CONCURRENT_MAX || this.#waiting.length === 0) return;
-    this.#scheduled = true;
-    // Hashes of the same tick share a batch; waiting longer would add latency.
-    setImmediate(() => {
-      this.#scheduled = false;
-      const batch = this.#take();
-      if (batch.length > 0) {
-        this.#running += 1;
-        void this.#lookUp(batch).finally(() => {
-          this.#running -= 1;
-          this.#schedule();
-        });
+    const { node, signal, onBody, onTooOld, onFailure } = this.#options;
+    const untilMs = performance.now() + AGE_MS_MAX;
+    while (!signal.aborted && performance.now() < untilMs) {
+      try {
+        const body = await node.transaction(hash);
+        if (body !== undefined) return onBody(body);
+      } catch (error) {
+        onFailure(error);
       }
-      this.#schedule();
-    });
-  }
-
-  #take(): readonly Waiting[] {
-    const oldest = performance.now() - AGE_MS_MAX;
-    const old = this.#waiting.filter(({ sinceMs }) => sinceMs < oldest).length;
-    if (old > 0) {
-      this.#waiting = this.#waiting.filter(({ sinceMs }) => sinceMs >= oldest);
-      this.#options.onDropped('too_old', old);
+      await delay(AGAIN_MS, undefined, { signal }).catch(() => undefined);
     }
-    return this.#waiting.splice(0, BATCH_HASHES_MAX);
-  }
-
-  async #lookUp(batch: readonly Waiting[]): Promise<void> {
-    let again = batch;
-    try {
-      const bodies = await this.#options.node.transactions(batch.map(({ hash }) => hash));
-      again = batch.filter((_, i) => bodies[i] === undefined);
-      for (const body of bodies) if (body !== undefined) this.#options.onBody(body);
-    } catch (error) {
-      this.#options.onFailure(error);
-    }
-    if (again.length === 0) return;
-    await delay(AGAIN_MS);
-    const room = Math.max(0, WAITING_MAX - this.#waiting.length);
-    if (again.length > room) this.#options.onDropped('too_many', again.length - room);
-    this.#waiting.push(...again.slice(0, room));
+    if (!signal.aborted) onTooOld();
   }
 }
 
@@ -466,7 +407,7 @@ export class HashLookups {
  * that are new since the previous poll. The pause grows with the duration of a poll. Ends when the signal
  * aborts and never rejects.
  */
-export async function pollPool(options: {
+async function pollPool(options: {
   readonly node: Pick<MempoolNode, 'pool'>;
   readonly signal: AbortSignal;
   readonly onBody: (body: object) => void;
@@ -492,57 +433,35 @@ export async function pollPool(options: {
   }
 }
 
-/** The node responded to the call with a JSON-RPC error. */
-export class RpcRefusedError extends Error {
-  /** JSON-RPC error code. */
-  readonly code: number;
-
-  constructor(method: string, code: number, message: string) {
-    super(`${method}: ${message} (${code})`);
-    this.code = code;
-  }
-}
-
-/** The connection failed, was lost, or timed out. */
-export class SocketLostError extends Error {}
-
-const SocketAnswer = z.object({
+const Answer = z.object({
   id: z.int(),
   result: z.unknown().optional(),
   error: z.object({ code: z.number(), message: z.string() }).optional(),
 });
+type Answer = z.infer<typeof Answer>;
 const Push = z.object({
   method: z.literal('eth_subscription'),
   params: z.object({ subscription: z.string(), result: z.unknown() }),
 });
 
-export type NodeSocket = {
-  /**
-   * Resolves with a function that ends the subscription; pushes may arrive before that. Rejects with
-   * RpcRefusedError if the node refuses it, with SocketLostError otherwise.
-   */
-  subscribe(params: readonly unknown[], onPush: (result: unknown) => void): Promise<() => void>;
-  /** Resolves when the connection ends. */
-  readonly over: Promise<void>;
-  close(): void;
-};
+type NodeSocket = Awaited<ReturnType<typeof openSocket>>;
 
 /**
- * Opens one WebSocket connection; rejects with SocketLostError. It is never repaired: when it fails, the
+ * Opens one WebSocket connection; rejects with RpcError. It is never repaired: when it fails, the
  * caller opens another. `onMalformed` is called for each message that is not JSON-RPC. This uses the
  * platform's WebSocket because it needs the code of a refused subscription and a timeout on every wait. A
  * malformed push must cost one push and not the connection.
  */
-export async function openSocket(url: string, onMalformed: () => void): Promise<NodeSocket> {
+async function openSocket(url: string, onMalformed: () => void) {
   const socket = new WebSocket(url);
   const opened = Promise.withResolvers<void>();
   const over = Promise.withResolvers<void>();
-  const waiting = new Map<number, PromiseWithResolvers<unknown>>();
+  const waiting = new Map<number, PromiseWithResolvers<Answer>>();
   const subscriptions = new Map<string, (result: unknown) => void>();
   let nextId = 1;
 
   const end = () => {
-    const lost = new SocketLostError('the connection to the chain node ended');
+    const lost = new RpcError('network', 'the connection to the chain node ended');
     opened.reject(lost);
     for (const { reject } of waiting.values()) reject(lost);
     waiting.clear();
@@ -560,25 +479,25 @@ export async function openSocket(url: string, onMalformed: () => void): Promise<
       // Pushes of an ended subscription may still arrive.
       return subscriptions.get(subscription)?.(result);
     }
-    const answer = SocketAnswer.safeParse(message);
+    const answer = Answer.safeParse(message);
     if (answer.success) waiting.get(answer.data.id)?.resolve(answer.data);
     else onMalformed();
   });
 
   async function call(method: string, params: readonly unknown[]): Promise<unknown> {
     const id = nextId++;
-    const answer = Promise.withResolvers<unknown>();
+    const answer = Promise.withResolvers<Answer>();
     waiting.set(id, answer);
     const timer = setTimeout(
-      () => answer.reject(new SocketLostError(`${method}: no answer`)),
+      () => answer.reject(new RpcError('timeout', `${method}: no answer`)),
       ANSWER_MS_MAX,
     );
     try {
-      if (socket.readyState !== WebSocket.OPEN) throw new SocketLostError('not connected');
+      if (socket.readyState !== WebSocket.OPEN) throw new RpcError('network', 'not connected');
       socket.send(JSON.stringify({ jsonrpc: '2.0', id, method, params }));
-      const { error, result } = SocketAnswer.parse(await answer.promise);
-      if (error !== undefined) throw new RpcRefusedError(method, error.code, error.message);
-      return result;
+      const { error, result } = await answer.promise;
+      if (error === undefined) return result;
+      throw new RpcError('refused', `${method}: ${error.message}`, { code: error.code });
     } finally {
       clearTimeout(timer);
       waiting.delete(id);
@@ -595,15 +514,23 @@ export async function openSocket(url: string, onMalformed: () => void): Promise<
     clearTimeout(timer);
   }
   return {
-    async subscribe(params, onPush) {
+    /**
+     * Resolves with a function that ends the subscription; pushes may arrive before that. Rejects with RpcError, whose
+     * class is `refused` if the node refuses the subscription.
+     */
+    async subscribe(
+      params: readonly unknown[],
+      onPush: (result: unknown) => void,
+    ): Promise<() => void> {
       const id = z.string().safeParse(await call('eth_subscribe', params));
-      if (!id.success) throw new SocketLostError('eth_subscribe: no subscription id');
+      if (!id.success) throw new RpcError('shape', 'eth_subscribe: no subscription id');
       subscriptions.set(id.data, onPush);
       return () => {
         subscriptions.delete(id.data);
         call('eth_unsubscribe', [id.data]).catch(() => undefined);
       };
     },
+    /** Resolves when the connection ends. */
     over: over.promise,
     close() {
       end();

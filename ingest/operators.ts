@@ -11,8 +11,6 @@ import type { Kv } from '../infra/nats/kv.ts';
 import { retry } from '../infra/retry.ts';
 
 const KEY = 'operators';
-/** Operators, and removed operators; Polygon has had some dozens. */
-const OPERATORS_MAX = 10_000;
 
 const Address = z.string().regex(/^0x[0-9a-f]{40}$/);
 /** Every exchange. */
@@ -99,11 +97,7 @@ export class Operators {
   }
 
   #set({ exchange, address }: Place, verdict: Verdict): void {
-    const key = keyOf(exchange, address);
-    this.#standing.delete(key);
-    this.#standing.set(key, verdict);
-    const [oldest] = this.#standing.keys();
-    if (this.#standing.size > OPERATORS_MAX && oldest !== undefined) this.#standing.delete(oldest);
+    this.#standing.set(keyOf(exchange, address), verdict);
   }
 
   async #store(signal: AbortSignal): Promise<void> {

@@ -88,7 +88,7 @@ export class PendingFeed {
       if (!(error instanceof DecodeError)) throw error;
       return this.#refuse(error.reason);
     }
-    if (this.#options.feed.has(match.id) || pending.isFinal(match.txHash)) return;
+    if (this.#options.feed.has(match.id)) return;
     if (!pending.makeRoom()) return this.#refuse('table_full');
     this.#waiting += 1;
     try {

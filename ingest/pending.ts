@@ -28,6 +28,7 @@ import {
   feedMessageId,
   type VoidReason,
 } from './contract.ts';
+import type { MatchedFill } from './decode.ts';
 import type { FeedWriter } from './feed.ts';
 import { storedMessages } from './ledger.ts';
 import type { MempoolNode } from './mempool.ts';
@@ -37,8 +38,6 @@ import type { PendingMetrics } from './metrics.ts';
 export const PENDING_MATCHES_MAX = 20_000;
 /** Matches that were voided as never mined and may still be mined. */
 export const VOIDED_MATCHES_MAX = 10_000;
-/** Final matches whose late pushes are recognized: 15 minutes at 10 matches per second. */
-const FINAL_MAX = 10_000;
 /** Consecutive final blocks without a receipt after which a match counts as replaced. */
 const ABSENT_MIN = 2;
 const JUDGE_MS = 500;
@@ -72,53 +71,6 @@ export function matchIdOf({ txHash, fills, ordinal }: LocatedMatch): string {
   return feedMessageId(txHash, fills.at(-1)?.orderHash ?? '', ordinal);
 }
 
-function newEntry(shown: Shown): Omit<OpenMatch, 'heads'> {
-  const { minedTime } = shown;
-  const mined = minedTime !== undefined;
-  return { ...shown, match: undefined, final: [], sinceTime: minedTime, mined, absent: 0 };
-}
-
-/**
- * The matches that were shown and are not final yet, by id and by transaction: a block may hold several
- * matches of one transaction.
- */
-class OpenMatches {
-  readonly #byId = new Map<string, OpenMatch>();
-  readonly #ofTransaction = new Map<string, Set<OpenMatch>>();
-
-  get size(): number {
-    return this.#byId.size;
-  }
-
-  get(id: string): OpenMatch | undefined {
-    return this.#byId.get(id);
-  }
-
-  /** Oldest first. */
-  values(): Iterable<OpenMatch> {
-    return this.#byId.values();
-  }
-
-  inTransaction(txHash: string): readonly OpenMatch[] {
-    return [...(this.#ofTransaction.get(txHash) ?? [])];
-  }
-
-  add(match: OpenMatch): void {
-    const { id, txHash } = match;
-    this.#byId.set(id, match);
-    const others = this.#ofTransaction.get(txHash) ?? new Set();
-    this.#ofTransaction.set(txHash, others.add(match));
-  }
-
-  delete(match: OpenMatch): void {
-    const { id, txHash } = match;
-    this.#byId.delete(id);
-    const others = this.#ofTransaction.get(txHash);
-    others?.delete(match);
-    if (others?.size === 0) this.#ofTransaction.delete(txHash);
-  }
-}
-
 /** Voided as never mined; `match`, if known, is compared if it is mined after all. */
 type Voided = { readonly event: FeedVoid; readonly match: FeedMatch | undefined };
 
@@ -135,11 +87,12 @@ export type PendingOptions = {
 
 export class PendingMatches {
   readonly #options: PendingOptions;
-  readonly #open = new OpenMatches();
+  /** By match id, oldest first. */
+  readonly #open = new Map<string, OpenMatch>();
+  /** A block may hold several matches of one transaction. */
+  readonly #ofTransaction = new Map<string, ReadonlySet<OpenMatch>>();
   /** By match id. */
   readonly #voided = new LRUCache<string, Voided>({ max: VOIDED_MATCHES_MAX });
-  /** Transactions of the newest final matches. */
-  readonly #finals = new LRUCache<string, true>({ max: FINAL_MAX });
   #heads = 0;
   #head = -1;
   #final: BlockTime | undefined;
@@ -165,14 +118,17 @@ export class PendingMatches {
     return false;
   }
 
-  /** True if a recent final block contained the transaction: this push of it is late. */
-  isFinal(txHash: string): boolean {
-    return this.#finals.has(txHash);
-  }
-
-  /** Call this before a match is published. */
-  track(shown: Shown): void {
-    this.#add({ ...newEntry(shown), heads: this.#heads });
+  /** Call this before a match is published, or with the match if an earlier process showed it. */
+  track(shown: Shown, match?: FeedMatch): void {
+    this.#add({
+      ...shown,
+      heads: this.#heads,
+      match,
+      final: [],
+      sinceTime: shown.minedTime,
+      mined: shown.minedTime !== undefined || match?.pending === false,
+      absent: 0,
+    });
   }
 
   /** Call this after publishing; `match` is undefined if it had been shown before. */
@@ -184,13 +140,8 @@ export class PendingMatches {
     if (entry.final.length > 0) await this.#settle(entry, match, entry.final);
   }
 
-  /** Restores a match that an earlier process showed. */
-  takeUp(shown: Shown, match: FeedMatch): void {
-    this.#add({ ...newEntry(shown), heads: this.#heads, match, mined: !match.pending });
-  }
-
   /** Restores a match that an earlier process voided as never mined. */
-  takeUpVoided(event: FeedVoid, match: FeedMatch | undefined): void {
+  trackVoided(event: FeedVoid, match: FeedMatch | undefined): void {
     this.#voided.set(event.matchId, { event, match });
   }
 
@@ -212,7 +163,7 @@ export class PendingMatches {
       if (entry.heads < begun) entry.sinceTime ??= timestamp;
     }
     for (const txHash of txHashes) {
-      for (const entry of this.#open.inTransaction(txHash)) {
+      for (const entry of this.#inTransaction(txHash)) {
         if (entry.mined) continue;
         entry.mined = true;
         observe(this.#options.metrics.toMined, entry.detectedAtMs);
@@ -222,10 +173,9 @@ export class PendingMatches {
 
   /** A final block was read. Call this in block order. */
   async final(block: BlockTime, matches: readonly LocatedMatch[]): Promise<void> {
-    for (const { txHash } of matches) this.#finals.set(txHash, true);
     const byTransaction = Map.groupBy(matches, ({ txHash }) => txHash as string);
     for (const [txHash, found] of byTransaction) {
-      for (const entry of this.#open.inTransaction(txHash)) {
+      for (const entry of this.#inTransaction(txHash)) {
         if (entry.match !== undefined) await this.#settle(entry, entry.match, found);
         else entry.final = found;
       }
@@ -297,7 +247,7 @@ export class PendingMatches {
 
   #compare(txHash: string, match: FeedMatch, final: LocatedMatch | undefined): void {
     if (final === undefined) return;
-    const found: readonly Difference[] = differences(match, final.fills);
+    const found = differences(match, final.fills);
     if (found.length === 0) return;
     const { metrics, logger } = this.#options;
     for (const { field } of found) metrics.differences.inc({ field });
@@ -313,7 +263,7 @@ export class PendingMatches {
     this.#end(entry, reason);
     const { feed, logger } = this.#options;
     const event: FeedVoid = { kind: 'void', reason, ...about(entry, entry.match) };
-    if (reason === 'never_mined') this.takeUpVoided(event, entry.match);
+    if (reason === 'never_mined') this.trackVoided(event, entry.match);
     logger.info({ matchId: entry.id, reason }, 'a match that was shown never settled');
     await feed.publish(event);
   }
@@ -326,14 +276,24 @@ export class PendingMatches {
     await this.#options.feed.publish({ ...about, kind: 'restored', detectedAtMs: Date.now() });
   }
 
+  #inTransaction(txHash: string): ReadonlySet<OpenMatch> {
+    return this.#ofTransaction.get(txHash) ?? new Set();
+  }
+
   #add(entry: OpenMatch): void {
-    this.#open.add(entry);
+    const { id, txHash } = entry;
+    this.#open.set(id, entry);
+    this.#ofTransaction.set(txHash, new Set([...this.#inTransaction(txHash), entry]));
     this.#options.metrics.open.set(this.#open.size);
   }
 
   #end(entry: OpenMatch, outcome?: VoidReason | 'final' | 'unconfirmed'): void {
     const { metrics } = this.#options;
-    this.#open.delete(entry);
+    const { id, txHash } = entry;
+    this.#open.delete(id);
+    const others = [...this.#inTransaction(txHash)].filter((other) => other !== entry);
+    if (others.length === 0) this.#ofTransaction.delete(txHash);
+    else this.#ofTransaction.set(txHash, new Set(others));
     metrics.open.set(this.#open.size);
     if (outcome !== undefined) metrics.ended.inc({ outcome });
   }
@@ -361,27 +321,8 @@ function observe(histogram: { observe(seconds: number): void }, sinceMs: number)
   if (seconds >= 0) histogram.observe(seconds);
 }
 
-/** The compared part of a fill in final logs. */
-export type FinalFill = {
-  readonly orderHash: string;
-  readonly trader: string;
-  readonly side: string;
-  readonly tokenId: bigint;
-  readonly shares: bigint;
-  readonly usdc: bigint;
-  readonly fee: bigint;
-};
-
 export type Difference = {
-  readonly field:
-    | 'order_hash'
-    | 'trader'
-    | 'side'
-    | 'token_id'
-    | 'shares'
-    | 'usdc'
-    | 'fee'
-    | 'makers';
+  readonly field: string;
   /** `taker`, or the maker's index in the calldata. */
   readonly of: 'taker' | number;
   readonly shown: string;
@@ -393,7 +334,10 @@ export type Difference = {
  * are the final ones in log order, the taker last. A difference means that the contract has a rule that
  * our decoder lacks, such as a refund. The logs are right, and LEDGER has only those.
  */
-export function differences(shown: FeedMatch, fills: readonly FinalFill[]): readonly Difference[] {
+export function differences(
+  shown: FeedMatch,
+  fills: readonly MatchedFill[],
+): readonly Difference[] {
   const taker = fills.at(-1);
   const makers = fills.slice(0, -1);
   const found: Difference[] = taker === undefined ? [] : differencesOf('taker', shown.taker, taker);
@@ -408,7 +352,7 @@ export function differences(shown: FeedMatch, fills: readonly FinalFill[]): read
   return found;
 }
 
-function differencesOf(of: Difference['of'], shown: FeedFill, final: FinalFill): Difference[] {
+function differencesOf(of: Difference['of'], shown: FeedFill, final: MatchedFill): Difference[] {
   const fields = [
     ['order_hash', shown.orderHash, final.orderHash],
     ['trader', shown.trader.address, final.trader],
@@ -440,39 +384,45 @@ export async function restoreFeed(
   feed: FeedWriter,
   pending: PendingMatches,
 ): Promise<void> {
-  const shown = new Map<string, { readonly match: FeedMatch; readonly storedAtMs: number }>();
+  const shown = new Map<string, ShownMessage>();
   await feed.restore(nats, sinceMs, (message) => {
     if (message.subject !== FEED_MATCH_SUBJECT) return;
     const event = decoded(message);
     if (event?.kind !== 'match' || event.sent === undefined) return;
-    shown.set(message.messageId, { match: event, storedAtMs: message.timestampMs });
+    const { sent } = event;
+    shown.set(message.messageId, { match: event, sent, storedAtMs: message.timestampMs });
     const [oldest] = shown.keys();
     if (shown.size > PENDING_MATCHES_MAX && oldest !== undefined) shown.delete(oldest);
   });
   const restored = new Set<string>();
-  for await (const event of sequels(nats, FEED_RESTORED_SUBJECT)) {
+  for (const event of await sequels(nats, FEED_RESTORED_SUBJECT)) {
     if (event.kind === 'restored') restored.add(event.matchId);
   }
-  for await (const event of sequels(nats, FEED_VOID_SUBJECT)) {
+  for (const event of await sequels(nats, FEED_VOID_SUBJECT)) {
     if (event.kind !== 'void') continue;
     const match = shown.get(event.matchId)?.match;
     shown.delete(event.matchId);
     // The match may be older than the messages read here; neither it nor its void may be shown again.
     feed.remember(event.matchId);
     if (event.reason !== 'never_mined' || restored.has(event.matchId)) continue;
-    pending.takeUpVoided(event, match);
+    pending.trackVoided(event, match);
   }
   for (const id of await finalSince(nats, shown)) shown.delete(id);
-  for (const [id, { match }] of shown) takeUp(pending, id, match);
+  for (const [id, { match, sent }] of shown) {
+    const { txHash, detectedAtMs } = match;
+    pending.track({ id, txHash, detectedAtMs, ...sent }, match);
+  }
 }
 
-function takeUp(pending: PendingMatches, id: string, match: FeedMatch): void {
-  const { txHash, detectedAtMs, sent } = match;
-  if (sent !== undefined) pending.takeUp({ id, txHash, detectedAtMs, ...sent }, match);
-}
+/** A match that FEED showed before it was final. */
+type ShownMessage = {
+  readonly match: FeedMatch;
+  readonly sent: NonNullable<FeedMatch['sent']>;
+  readonly storedAtMs: number;
+};
 
 /** The newest void or restored messages that FEED still holds. */
-async function* sequels(nats: Nats, subject: string) {
+async function sequels(nats: Nats, subject: string): Promise<readonly FeedEvent[]> {
   const events: FeedEvent[] = [];
   for (let next = 1; ; ) {
     const messages = await readRange(nats, FEED_STREAM, next, READ_MESSAGES, subject);
@@ -482,16 +432,15 @@ async function* sequels(nats: Nats, subject: string) {
     }
     events.splice(0, events.length - VOIDED_MATCHES_MAX);
     const last = messages.at(-1);
-    if (last === undefined) break;
+    if (last === undefined) return events;
     next = last.sequence + 1;
   }
-  yield* events;
 }
 
 /** Ids of matches that LEDGER stored since the oldest of these was shown. */
 async function finalSince(
   nats: Nats,
-  shown: ReadonlyMap<string, { readonly storedAtMs: number }>,
+  shown: ReadonlyMap<string, ShownMessage>,
 ): Promise<readonly string[]> {
   const [oldest] = shown.values();
   if (oldest === undefined) return [];

@@ -1,7 +1,7 @@
 /**
- * Several nodes of one chain as one. A call goes to the healthiest node, and to the next one if the
- * response is missing, malformed, or rejected by the caller's own check. It rejects once every node has
- * failed. Nodes of another chain are never used. Calls of the same tick share a batch.
+ * Several nodes of one chain as one. A call goes to the healthiest node, in the configured order, and to the next one
+ * if the response is missing, malformed, or rejected by the caller's own check. It rejects once every node has failed.
+ * Nodes of another chain are never used. Calls of the same tick share a batch.
  */
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
@@ -22,7 +22,7 @@ const WHOLE_BLOCKS_MAX = 4;
 const COOL_MIN_MS = 100;
 const COOL_MAX_MS = 10_000;
 const DOUBT_MS = 2_000;
-/** Weight of the newest request in a node's error share and latency. */
+/** Weight of the newest request in a node's error share. */
 const NEWEST = 0.1;
 
 /** Why a chain node's response was rejected; the class determines the handling. */
@@ -79,17 +79,26 @@ type Answer = z.infer<typeof Answer>;
 let lastId = 0;
 
 /**
- * One chain node over JSON-RPC and HTTP. Sends a batch as one request, matches each response by its id
+ * One chain node over JSON-RPC and HTTP, and its health as the pool sees it. Sends a batch as one request, matches each response by its id
  * (responses may come in any order, twice, or not at all), and gives every failure a class. It never
  * retries a request; the pool does, because it knows other nodes.
  */
-class Endpoint {
+class Node {
   readonly #url: URL;
   readonly #headers: Record<string, string> = { 'content-type': 'application/json' };
   /** Host and port, because the path of a URL may contain a key. */
   readonly label: string;
   /** Calls in one request; halved when the node refuses a whole batch. */
   batchMax = BATCH_CALLS_MAX;
+  chain: 'unknown' | 'right' | 'wrong' = 'unknown';
+  /** Consecutive failures. */
+  failures = 0;
+  /** Of recent requests, 0 to 1. */
+  errorShare = 0;
+  /** Until then, other nodes are preferred. */
+  coolUntilMs = 0;
+  /** Returned 429: gets no request until then. */
+  limitedUntilMs = 0;
 
   constructor(url: string, label: string) {
     this.#url = new URL(url);
@@ -207,19 +216,6 @@ type Item = {
   error?: RpcError;
 };
 
-type Node = {
-  readonly endpoint: Endpoint;
-  state: 'unknown' | 'right_chain' | 'wrong_chain';
-  failures: number;
-  errorShare: number;
-  latencyMs: number;
-  coolUntilMs: number;
-  /** Until then, nodes that are not in doubt are preferred. */
-  doubtUntilMs: number;
-  /** Returned 429: gets no request before `coolUntilMs`. */
-  limited: boolean;
-};
-
 export class RpcPool {
   readonly #nodes: readonly Node[];
   readonly #options: PoolOptions;
@@ -231,41 +227,29 @@ export class RpcPool {
 
   constructor(urls: readonly string[], options: PoolOptions = {}) {
     this.#options = options;
-    this.#nodes = labelled(urls).map(([url, label]) => ({
-      endpoint: new Endpoint(url, label),
-      state: options.chainId === undefined ? 'right_chain' : 'unknown',
-      failures: 0,
-      errorShare: 0,
-      latencyMs: 0,
-      coolUntilMs: 0,
-      doubtUntilMs: 0,
-      limited: false,
-    }));
-    const registers = options.registry === undefined ? [] : [options.registry];
-    if (registers.length === 0) return;
-    const name = 'fillstream_rpc';
+    this.#nodes = labelled(urls).map(([url, label]) => new Node(url, label));
+    if (options.registry === undefined) return;
+    const registers = [options.registry];
     this.#requests = new Counter({
-      name: `${name}_requests_total`,
+      name: 'fillstream_rpc_requests_total',
       help: 'HTTP requests to a chain node; a batch counts once',
       labelNames: ['endpoint'],
       registers,
     });
     this.#errors = new Counter({
-      name: `${name}_errors_total`,
+      name: 'fillstream_rpc_errors_total',
       help: 'requests and answers of a chain node that failed, by class',
       labelNames: ['endpoint', 'class'],
       registers,
     });
     const nodes = this.#nodes;
     new Gauge({
-      name: `${name}_health`,
+      name: 'fillstream_rpc_health',
       help: 'share of recent requests that a chain node answered well',
       labelNames: ['endpoint'],
       registers,
       collect() {
-        for (const { endpoint, errorShare } of nodes) {
-          this.set({ endpoint: endpoint.label }, 1 - errorShare);
-        }
+        for (const { label, errorShare } of nodes) this.set({ endpoint: label }, 1 - errorShare);
       },
     });
   }
@@ -300,12 +284,12 @@ export class RpcPool {
   doubt(): void {
     const [first] = this.#ranked();
     if (first === undefined) return;
-    this.#errors?.inc({ endpoint: first.endpoint.label, class: 'inconsistent' });
-    first.doubtUntilMs = performance.now() + DOUBT_MS;
+    this.#errors?.inc({ endpoint: first.label, class: 'inconsistent' });
+    first.coolUntilMs = Math.max(first.coolUntilMs, performance.now() + DOUBT_MS);
   }
 
   #flush(): void {
-    const size = this.#ranked()[0]?.endpoint.batchMax ?? 1;
+    const size = this.#ranked()[0]?.batchMax ?? 1;
     const items = this.#gathered;
     this.#gathered = [];
     for (const [together, some] of Map.groupBy(items, togetherMax)) {
@@ -326,7 +310,7 @@ export class RpcPool {
       this.#running -= 1;
       this.#turns.shift()?.();
     }
-    const usable = this.#nodes.some((node) => node.state !== 'wrong_chain');
+    const usable = this.#nodes.some((node) => node.chain !== 'wrong');
     for (const { error, reject } of left) {
       const final = error === undefined || (error.class === 'wrong_chain' && usable);
       reject(final ? this.#nobody() : error);
@@ -335,15 +319,14 @@ export class RpcPool {
 
   /** Queries one node; resolves with the items that failed, each with its error. */
   async #ask(node: Node, items: readonly Item[]): Promise<readonly Item[]> {
-    const startedMs = performance.now();
     const left: Item[] = [];
     let asked = 0;
     try {
       await this.#identify(node);
       while (asked < items.length) {
-        const some = items.slice(asked, asked + node.endpoint.batchMax);
-        this.#requests?.inc({ endpoint: node.endpoint.label });
-        const results = await node.endpoint.send(some.map((item) => item.call));
+        const some = items.slice(asked, asked + node.batchMax);
+        this.#requests?.inc({ endpoint: node.label });
+        const results = await node.send(some.map((item) => item.call));
         left.push(...some.filter((item, index) => !this.#take(node, item, results[index])));
         asked += some.length;
       }
@@ -354,8 +337,10 @@ export class RpcPool {
       for (const item of unanswered) item.error = error;
       return [...left, ...unanswered];
     }
-    node.latencyMs += NEWEST * (performance.now() - startedMs - node.latencyMs);
-    if (left.length === 0) this.#succeeded(node);
+    if (left.length === 0) {
+      node.failures = 0;
+      node.errorShare *= 1 - NEWEST;
+    }
     return left;
   }
 
@@ -379,61 +364,50 @@ export class RpcPool {
   /** Requests a node's chain id once. */
   async #identify(node: Node): Promise<void> {
     const { chainId, logger } = this.#options;
-    if (node.state === 'right_chain') return;
-    const { label } = node.endpoint;
-    const [answer] = await node.endpoint.send([{ method: 'eth_chainId', params: [] }]);
+    if (node.chain === 'right' || chainId === undefined) return;
+    const { label } = node;
+    const [answer] = await node.send([{ method: 'eth_chainId', params: [] }]);
     if (answer instanceof RpcError) throw answer;
     const actual = typeof answer === 'string' ? Number(answer) : Number.NaN;
     if (!Number.isSafeInteger(actual)) throw new RpcError('shape', 'eth_chainId');
-    node.state = actual === chainId ? 'right_chain' : 'wrong_chain';
-    if (node.state === 'right_chain') return;
+    node.chain = actual === chainId ? 'right' : 'wrong';
+    if (node.chain === 'right') return;
     const message = `${label} belongs to chain ${actual}, not ${chainId}: see CHAIN, RPC_URL`;
     logger?.error({ endpoint: label, actual, expected: chainId }, message);
     throw new RpcError('wrong_chain', message);
   }
 
-  #succeeded(node: Node): void {
-    node.failures = 0;
-    node.errorShare *= 1 - NEWEST;
-    node.limited = false;
-    node.coolUntilMs = 0;
-  }
-
   #failed(node: Node, error: RpcError): void {
-    this.#errors?.inc({ endpoint: node.endpoint.label, class: error.class });
+    this.#errors?.inc({ endpoint: node.label, class: error.class });
     // A refusal is a response: another node may know more, but this one is healthy.
     if (error.class === 'refused') return;
     node.failures += 1;
     node.errorShare += NEWEST * (1 - node.errorShare);
-    const coolMs = Math.min(COOL_MIN_MS * 2 ** Math.min(node.failures, 10), COOL_MAX_MS);
-    node.limited = error.class === 'rate_limited';
+    const coolMs = Math.min(COOL_MIN_MS * 2 ** node.failures, COOL_MAX_MS);
     node.coolUntilMs = performance.now() + Math.max(coolMs, error.retryAfterMs);
+    if (error.class === 'rate_limited') node.limitedUntilMs = node.coolUntilMs;
   }
 
   /**
-   * The nodes to try, best first: cooling ones last, rate-limited ones and those of another chain not at
-   * all. Equal nodes keep the order of RPC_URL, so that responses that must be consistent come from one
-   * node.
+   * The nodes to try: those that failed just now are last, then those that fail more often, so that a node that hangs
+   * is not tried again and again. Equal ones are in the order of RPC_URL, so that responses that must be consistent
+   * come from one node. Rate-limited nodes and those of another chain are left out.
    */
   #ranked(): readonly Node[] {
     const now = performance.now();
+    const restMs = (node: Node) => Math.max(node.coolUntilMs - now, 0);
     return this.#nodes
-      .filter((node) => node.state !== 'wrong_chain' && !(node.limited && node.coolUntilMs > now))
-      .toSorted(
-        (a, b) =>
-          restMs(a, now) - restMs(b, now) ||
-          Math.round((a.errorShare - b.errorShare) * 10) ||
-          speed(a) - speed(b),
-      );
+      .filter((node) => node.chain !== 'wrong' && node.limitedUntilMs <= now)
+      .toSorted((a, b) => restMs(a) - restMs(b) || Math.round((a.errorShare - b.errorShare) * 10));
   }
 
   #nobody(): RpcError {
-    const usable = this.#nodes.filter((node) => node.state !== 'wrong_chain');
+    const usable = this.#nodes.filter((node) => node.chain !== 'wrong');
     if (usable.length === 0) {
       const { chainId } = this.#options;
       return new RpcError('wrong_chain', `no endpoint of RPC_URL is a node of chain ${chainId}`);
     }
-    const untilMs = Math.min(...usable.map((node) => node.coolUntilMs));
+    const untilMs = Math.min(...usable.map((node) => node.limitedUntilMs));
     const retryAfterMs = Math.max(untilMs - performance.now(), COOL_MIN_MS);
     return new RpcError('rate_limited', 'every endpoint is rate limited', { retryAfterMs });
   }
@@ -443,15 +417,6 @@ export class RpcPool {
     if (this.#running <= REQUESTS_MAX) return;
     await new Promise<void>((resolve) => this.#turns.push(resolve));
   }
-}
-
-/** Doublings of the latency; an unknown latency is no advantage. */
-function speed({ latencyMs }: Node): number {
-  return latencyMs === 0 ? 0 : Math.round(Math.log2(Math.max(latencyMs, 1) / 8));
-}
-
-function restMs(node: Node, now: number): number {
-  return Math.max(node.coolUntilMs - now, node.doubtUntilMs - now, 0);
 }
 
 /**

@@ -73,7 +73,6 @@ const Block = z.object({ ...BlockHead, transactions: z.array(Transaction) });
 export type Block = z.infer<typeof Block>;
 
 const Receipt = z.object({ blockHash: Data, transactionHash: Data, logs: Logs });
-const MinedTransaction = Transaction.extend({ blockHash: Data });
 
 /** Filter of a search for logs; addresses in lower case. */
 export type LogFilter = {
@@ -81,46 +80,22 @@ export type LogFilter = {
   readonly topics: readonly Hex[];
 };
 
-export type Rpc = {
-  blockNumber(tag: 'latest' | 'finalized'): Promise<number>;
-  /** With transactions; undefined while no endpoint has it. */
-  block(number: number): Promise<Block | undefined>;
-  /** Rejects with class `lagging` while no endpoint has it. */
-  header(number: number): Promise<Header>;
-  /** Logs of the watched contracts in one block, in log order. Rejects if the node lacks the block. */
-  logs(blockHash: Hex, addresses: readonly string[]): Promise<readonly ChainLog[]>;
-  /** Logs of a range from one endpoint; the next one is tried if `check` throws RpcError. */
-  rangeLogs(
-    range: { readonly from: number; readonly to: number; readonly filter: LogFilter },
-    check: (logs: readonly RangeLog[]) => void,
-  ): Promise<readonly RangeLog[]>;
-  /** Every log of a block, from its receipts; accepted only if they explain the header's bloom. */
-  receiptLogs(header: Header): Promise<readonly RangeLog[]>;
-  /** The longest list of a block's logs that any endpoint returns. */
-  logsByHash(blockHash: Hex, filter: LogFilter): Promise<readonly RangeLog[]>;
-  /** A transaction of this block. */
-  transaction(hash: Hex, blockHash: Hex): Promise<Transaction>;
-  /** The hash of a block at each endpoint that responds; undefined if it has no such block. */
-  hashesOf(number: number): Promise<readonly (string | undefined)[]>;
-  /** ERC-20 balance at the end of a block. */
-  balance(token: Hex, owner: Hex, blockNumber: number): Promise<bigint>;
-  /** Call this after contradictory responses: another endpoint is preferred for a while. */
-  doubt(): void;
-};
+export type Rpc = ReturnType<typeof connectRpc>;
 
 /** A comma-separated list of endpoints of one chain. Sends no request before the first call. */
-export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
+export function connectRpc(urls: string, options: PoolOptions = {}) {
   const pool = new RpcPool(urls.split(','), options);
   const block = (number: number, full: boolean): RpcCall => ({
     method: 'eth_getBlockByNumber',
     params: [numberToHex(number), full],
   });
   return {
-    blockNumber(tag) {
+    blockNumber(tag: 'latest' | 'finalized'): Promise<number> {
       const call = { method: 'eth_getBlockByNumber', params: [tag, false] };
       return pool.call(call, (header) => parsed(z.object({ number: Quantity }), header).number);
     },
-    async block(number) {
+    /** With transactions; undefined while no endpoint has it. */
+    async block(number: number): Promise<Block | undefined> {
       try {
         return await pool.call(block(number, true), (answer) => blockOf(Block, answer, number));
       } catch (error) {
@@ -128,10 +103,12 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
         throw error;
       }
     },
-    header(number) {
+    /** Rejects with class `lagging` while no endpoint has it. */
+    header(number: number): Promise<Header> {
       return pool.call(block(number, false), (answer) => blockOf(Header, answer, number));
     },
-    async logs(blockHash, addresses) {
+    /** Logs of the watched contracts in one block, in log order. Rejects if the node lacks the block. */
+    async logs(blockHash: Hex, addresses: readonly string[]): Promise<readonly ChainLog[]> {
       const filter = { blockHash, address: addresses, topics: [WATCHED_TOPICS] };
       const logs = await pool.call({ method: 'eth_getLogs', params: [filter] }, (answer) => {
         const found = parsed(Logs, answer);
@@ -140,7 +117,11 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
       });
       return inOrder(logs);
     },
-    async rangeLogs({ from, to, filter }, check) {
+    /** Logs of a range from one endpoint; the next one is tried if `check` throws RpcError. */
+    async rangeLogs(
+      { from, to, filter }: { from: number; to: number; filter: LogFilter },
+      check: (logs: readonly RangeLog[]) => void,
+    ): Promise<readonly RangeLog[]> {
       const { addresses, topics } = filter;
       const blocks = { fromBlock: numberToHex(from), toBlock: numberToHex(to) };
       const params = [{ ...blocks, address: addresses, topics: [topics] }];
@@ -151,11 +132,16 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
       });
       return inOrder(logs);
     },
-    async receiptLogs(header) {
+    /** Every log of a block, from its receipts; accepted only if they explain the header's bloom. */
+    async receiptLogs(header: Header): Promise<readonly RangeLog[]> {
       const call = { method: 'eth_getBlockReceipts', params: [numberToHex(header.number)] };
       return inOrder(await pool.call(call, (answer) => logsOfReceipts(answer, header)));
     },
-    async logsByHash(blockHash, { addresses, topics }) {
+    /** The longest list of a block's logs that any endpoint returns. */
+    async logsByHash(
+      blockHash: Hex,
+      { addresses, topics }: LogFilter,
+    ): Promise<readonly RangeLog[]> {
       const params = [{ blockHash, address: addresses, topics: [topics] }];
       const call = { method: 'eth_getLogs', params };
       const answers = await pool.everyone(call, (answer) => parsed(Logs, answer));
@@ -164,26 +150,21 @@ export function connectRpc(urls: string, options: PoolOptions = {}): Rpc {
       if (most === undefined) throw new RpcError('lagging', `no endpoint has block ${blockHash}`);
       return inOrder(most);
     },
-    transaction(hash, blockHash) {
-      return pool.call({ method: 'eth_getTransactionByHash', params: [hash] }, (answer) => {
-        if (answer === null) throw new RpcError('lagging', `no transaction ${hash}`);
-        const { blockHash: minedIn, ...transaction } = parsed(MinedTransaction, answer);
-        if (transaction.hash === hash && minedIn === blockHash) return transaction;
-        throw new RpcError('inconsistent', `transaction ${hash} is in another block`);
-      });
-    },
-    async hashesOf(number) {
+    /** The hash of a block at each endpoint that responds; undefined if it has no such block. */
+    async hashesOf(number: number): Promise<readonly (string | undefined)[]> {
       const answers = await pool.everyone(block(number, false), (answer) =>
         answer === null ? undefined : blockOf(Header, answer, number).hash,
       );
       return answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
     },
-    async balance(token, owner, blockNumber) {
+    /** ERC-20 balance at the end of a block. */
+    async balance(token: Hex, owner: Hex, blockNumber: number): Promise<bigint> {
       const data = encodeFunctionData({ abi: erc20Abi, functionName: 'balanceOf', args: [owner] });
       const params = [{ to: token, data }, numberToHex(blockNumber)];
       const answer = await pool.call({ method: 'eth_call', params }, (one) => parsed(Data, one));
       return decodeFunctionResult({ abi: erc20Abi, functionName: 'balanceOf', data: answer });
     },
+    /** Call this after contradictory responses: another endpoint is preferred for a while. */
     doubt: () => pool.doubt(),
   };
 }

@@ -38,9 +38,9 @@ afterAll(async () => {
 });
 
 /** Places of the matches and resolutions that a read of the whole chain gives, at one of the attempts. */
-async function places(urls: string, { attempts = 1, isCrowded = false } = {}) {
+async function places(urls: string, attempts = 1) {
   const rpc = connectRpc(urls, { chainId: CHAIN.id });
-  const source = { rpc, chain: CHAIN, isCrowded };
+  const source = { rpc, chain: CHAIN };
   const whole = new Set(expected);
   for (let attempt = 1; ; attempt++) {
     try {
@@ -125,14 +125,6 @@ const FALSE_LOGS: Readonly<Record<string, (logs: LogText[]) => LogText[]>> = {
     ),
 };
 
-/** Each fault where headers are read first, and where whole blocks are. */
-function inBothWays<Fault>(faults: Readonly<Record<string, Fault>>) {
-  return Object.entries(faults).flatMap(([name, fault]) => [
-    [`${name}, headers first`, fault, false] as const,
-    [`${name}, whole blocks`, fault, true] as const,
-  ]);
-}
-
 describe('a range of blocks', () => {
   test('is every match and resolution of the chain, in its order', async () => {
     expect(expected.length).toBeGreaterThan(150);
@@ -155,26 +147,21 @@ describe('a range of blocks', () => {
     expect(explained).toBeGreaterThan(0);
   });
 
-  test('is the same from headers and from whole blocks, a few of which share a request', async () => {
+  test('is requested in batches of a few blocks', async () => {
     const sizes = new Set<number>();
     const watched = await startEndpoint(devnet.url, (calls) => {
       if (calls[0]?.params[1] === true) sizes.add(calls.length);
       return undefined;
     });
     try {
-      const source = { rpc: connectRpc(watched.url), chain: CHAIN };
-      const headersFirst = await readRange(source, 0, last);
-      expect(await readRange({ ...source, isCrowded: true }, 0, last)).toEqual(headersFirst);
+      expect(await places(watched.url)).toEqual(expected);
       expect(Math.max(...sizes)).toBe(4);
-      const { number } = headersFirst.blocks.find(({ raw }) => raw === undefined)?.head ?? {};
-      expect((await readRange(source, number ?? -1, number ?? -1)).isCrowded).toBe(false);
-      expect((await readRange(source, busiest(), busiest())).isCrowded).toBe(true);
     } finally {
       await watched.close();
     }
   });
 
-  for (const [fault, spoil, isCrowded] of inBothWays(SPOILED)) {
+  for (const [fault, spoil] of Object.entries(SPOILED)) {
     test(`${fault}: the next endpoint is asked`, async () => {
       const bad = await startEndpoint(devnet.url, (calls, replies) =>
         calls.some(({ method }) => method === 'eth_chainId') ? undefined : spoil(calls, replies),
@@ -182,7 +169,7 @@ describe('a range of blocks', () => {
       try {
         // A contradiction between whole answers costs an attempt: the follower reads again, too.
         const urls = `${bad.url},${devnet.url}`;
-        expect(await places(urls, { attempts: 5, isCrowded })).toEqual(expected);
+        expect(await places(urls, 5)).toEqual(expected);
         expect(bad.asked).toBeGreaterThan(0);
       } finally {
         await bad.close();
@@ -190,14 +177,14 @@ describe('a range of blocks', () => {
     });
   }
 
-  for (const [fault, change, isCrowded] of inBothWays(FALSE_LOGS)) {
+  for (const [fault, change] of Object.entries(FALSE_LOGS)) {
     test(`${fault}: never accepted`, async () => {
       const bad = await startEndpoint(devnet.url, result('eth_getLogs', change));
       try {
         const urls = `${bad.url},${devnet.url}`;
-        expect(await places(urls, { attempts: 5, isCrowded })).toEqual(expected);
+        expect(await places(urls, 5)).toEqual(expected);
         // Alone it is either found out, or put right by the receipts.
-        const alone = await places(bad.url, { isCrowded }).catch((error: unknown) => error);
+        const alone = await places(bad.url).catch((error: unknown) => error);
         if (alone instanceof RpcError) expect(alone.class).toBe('inconsistent');
         else expect(alone).toEqual(expected);
       } finally {

@@ -1,23 +1,12 @@
 import { describe, expect, test } from 'vitest';
-import {
-  firstSource,
-  nextSource,
-  RpcRefusedError,
-  refuses,
-  SocketLostError,
-  shapeOf,
-  subscriptionOf,
-} from '../../ingest/mempool.ts';
+import { refuses, shapeOf, sourcesOf, subscriptionOf } from '../../ingest/mempool.ts';
+import { RpcError } from '../../ingest/rpc-pool.ts';
 
-describe('nextSource', () => {
-  test('goes from the best source to the worst in auto, and never leaves a configured one', () => {
-    const ways = [firstSource('auto')];
-    for (let way = ways[0]; way !== undefined && way !== 'off'; way = ways.at(-1)) {
-      ways.push(nextSource('auto', way));
-    }
-    expect(ways).toEqual(['full', 'alchemy', 'hashes', 'txpool', 'off']);
-    expect(firstSource('off')).toBe('off');
-    expect(nextSource('hashes', 'hashes')).toBe('hashes');
+describe('sourcesOf', () => {
+  test('goes from the best source to the worst in auto, and has only a configured one', () => {
+    expect(sourcesOf('auto')).toEqual(['full', 'alchemy', 'hashes', 'txpool']);
+    expect(sourcesOf('off')).toEqual([]);
+    expect(sourcesOf('hashes')).toEqual(['hashes']);
   });
 });
 
@@ -47,14 +36,14 @@ describe('shapeOf', () => {
 
 describe('refuses', () => {
   test.each([-32601, -32602, -32600, -32004, -32000])('code %i means unsupported', (code) => {
-    expect(refuses(new RpcRefusedError('eth_subscribe', code, 'no'))).toBe(true);
+    expect(refuses(new RpcError('refused', 'no', { code }))).toBe(true);
   });
 
   test.each([-32005, -32603, 429])('code %i is transient', (code) => {
-    expect(refuses(new RpcRefusedError('eth_subscribe', code, 'later'))).toBe(false);
+    expect(refuses(new RpcError('refused', 'later', { code }))).toBe(false);
   });
 
   test('a lost connection is not a refusal', () => {
-    expect(refuses(new SocketLostError('gone'))).toBe(false);
+    expect(refuses(new RpcError('network', 'gone'))).toBe(false);
   });
 });

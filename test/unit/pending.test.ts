@@ -185,13 +185,6 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['unmatched']);
   });
 
-  test('recognizes a push of a match that is already final', async () => {
-    const { final, pending } = setUp();
-    await final(5, [located(match(1))]);
-    expect(pending.isFinal(match(1).txHash)).toBe(true);
-    expect(pending.isFinal(match(2).txHash)).toBe(false);
-  });
-
   test('accepts a receipt at once, its absence only the second time', async () => {
     const { final, show, head, pending, chain, reasons } = setUp();
     const [reverted, absent, late] = [await show(1), await show(2), await show(3)];
