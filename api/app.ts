@@ -85,9 +85,7 @@ const setDocumentHeaders: RequestHandler = helmet();
 /** Builds the application; the caller makes a server listen with it. */
 export function createApp(options: AppOptions): Express {
   const { feed, keys, logger, select, streams, usage } = options;
-  const limits = createLimits(
-    options.sharedCounts === undefined ? {} : { shared: options.sharedCounts },
-  );
+  const limits = createLimits({ shared: options.sharedCounts });
   const app = express();
   app.disable('x-powered-by');
   app.disable('etag');
@@ -102,7 +100,7 @@ export function createApp(options: AppOptions): Express {
     metadata: createMetadata({ select, queryMsMax }),
   };
   app.use(logRequests(logger, options.metrics));
-  app.use(setNoStore, setDataHeaders, setRequestId, allowOrigins(options.corsOrigins ?? []));
+  app.use(setDefaultHeaders, setDataHeaders, allowOrigins(options.corsOrigins ?? []));
 
   app.get('/healthz', uncounted(limits), livenessHandler);
   app.get('/readyz', uncounted(limits), readinessHandler(options.readiness));
@@ -137,19 +135,15 @@ export function createApp(options: AppOptions): Express {
   for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, pageHandler).all(notGet);
 
   app.use(() => {
-    throw new Problem({ status: 404, error: 'not_found', detail: 'no such route' });
+    throw new Problem({ error: 'not_found', detail: 'no such route' });
   });
   app.use(problemHandler(logger));
   return app;
 }
 
-/** Responses that may be cached replace it. */
-const setNoStore: RequestHandler = (_request, response, next) => {
+const setDefaultHeaders: RequestHandler = (_request, response, next) => {
+  // Responses that may be cached replace it.
   response.setHeader('Cache-Control', 'no-store');
-  next();
-};
-
-const setRequestId: RequestHandler = (_request, response, next) => {
   response.setHeader('X-Request-Id', requestIdOf(response));
   next();
 };

@@ -7,7 +7,7 @@
 import type { z } from 'zod';
 import type { Caller } from './auth/keys.ts';
 import type { ProblemCode } from './errors.ts';
-import { parseBody, parseParameters } from './parameters.ts';
+import { parse } from './parameters.ts';
 import { type Encoded, encode, encodeStream, type Format, type Streamed } from './response.ts';
 
 /** What every endpoint gets with its request; groups of endpoints add what they work with. */
@@ -125,11 +125,11 @@ export function endpoint<
   return {
     ...described,
     async respond(call, request) {
-      const parsed = parseParameters(described.parameters, request);
+      const parsed = parse(described.parameters, { ...request.query, ...request.params });
       const input = allowed === undefined ? parsed : allowed(parsed, call.caller);
       const format = list === undefined ? 'json' : request.format;
       const body = (
-        described.body === undefined ? undefined : parseBody(described.body, request.body)
+        described.body === undefined ? undefined : parse(described.body, request.body)
       ) as z.output<Body>;
       if (keep === undefined) return await produce(call, input, body, format);
       const key = JSON.stringify([described.path, format, Object.entries(input).sort()]);

@@ -8,25 +8,29 @@ import type { Logger } from 'pino';
 import { z } from 'zod';
 import { NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
 import { withoutSecrets } from '../infra/secrets.ts';
+import { UnreadableLedgerError } from '../ingest/ledger.ts';
 import type { Tier } from './auth/tiers.ts';
 
-const TITLES = {
-  invalid_request: 'The request is not valid',
-  unauthorized: 'A valid API key is required',
-  tier_required: 'The tier of this key does not include this',
-  quota_exceeded: 'A quota of this account is used up',
-  stream_disabled: 'The stream is disabled',
-  not_found: 'Not found',
-  method_not_allowed: 'The method is not allowed here',
-  payload_too_large: 'The body is too large',
-  unsupported_media_type: 'The media type of the body is not supported',
-  rate_limited: 'Too many requests',
-  internal: 'Internal error',
-  unavailable: 'Temporarily unavailable',
+/** Status and title of each problem, by its stable code in `error`. */
+export const PROBLEMS = {
+  invalid_request: { status: 400, title: 'The request is not valid' },
+  unauthorized: { status: 401, title: 'A valid API key is required' },
+  tier_required: { status: 403, title: 'The tier of this key does not include this' },
+  quota_exceeded: { status: 403, title: 'A quota of this account is used up' },
+  stream_disabled: { status: 403, title: 'The stream is disabled' },
+  not_found: { status: 404, title: 'Not found' },
+  method_not_allowed: { status: 405, title: 'The method is not allowed here' },
+  payload_too_large: { status: 413, title: 'The body is too large' },
+  unsupported_media_type: {
+    status: 415,
+    title: 'The media type of the body is not supported',
+  },
+  rate_limited: { status: 429, title: 'Too many requests' },
+  internal: { status: 500, title: 'Internal error' },
+  unavailable: { status: 503, title: 'Temporarily unavailable' },
 } as const;
 
-/** The stable codes in `error`. */
-export type ProblemCode = keyof typeof TITLES;
+export type ProblemCode = keyof typeof PROBLEMS;
 
 /** The body of every error response. */
 export const ProblemBody = z.object({
@@ -35,7 +39,7 @@ export const ProblemBody = z.object({
   status: z.int().describe('HTTP status'),
   detail: z.string().describe('what is wrong with this request'),
   instance: z.string().describe('path of the request'),
-  error: z.enum(Object.keys(TITLES)).describe('stable code of the kind of problem'),
+  error: z.enum(Object.keys(PROBLEMS)).describe('stable code of the kind of problem'),
   message: z.string().describe('the same as detail'),
   request_id: z.string().describe('the X-Request-Id header; quote it when you ask for help'),
   issues: z
@@ -61,7 +65,7 @@ export type Quota = { readonly name: string; readonly limit: number; readonly us
 
 export type Issue = { readonly path: string; readonly message: string };
 
-/** Thrown by a handler to respond with this status and code; clients see `detail`. */
+/** Thrown by a handler to respond with this code and its status; clients see `detail`. */
 export class Problem extends Error {
   readonly status: number;
   readonly error: ProblemCode;
@@ -72,7 +76,6 @@ export class Problem extends Error {
 
   constructor(
     init: {
-      readonly status: number;
       readonly error: ProblemCode;
       readonly detail: string;
       readonly issues?: readonly Issue[];
@@ -83,7 +86,7 @@ export class Problem extends Error {
   ) {
     super(init.detail, options);
     this.name = 'Problem';
-    this.status = init.status;
+    this.status = PROBLEMS[init.error].status;
     this.error = init.error;
     this.detail = init.detail;
     this.issues = init.issues;
@@ -98,7 +101,6 @@ const RETRY_AFTER_SECONDS = 2;
 export function unavailable(detail: string, cause?: unknown): Problem {
   return new Problem(
     {
-      status: 503,
       error: 'unavailable',
       detail,
       headers: { 'Retry-After': String(RETRY_AFTER_SECONDS) },
@@ -110,7 +112,6 @@ export function unavailable(detail: string, cause?: unknown): Problem {
 /** 403: the account has used up a quota of its tier; the response names the quota, limit and usage. */
 export function quotaExceeded(name: string, tier: Tier, limit: number, used: number): Problem {
   return new Problem({
-    status: 403,
     error: 'quota_exceeded',
     detail: `the quota ${name} of tier ${tier} is used up: ${used} of ${limit} in use`,
     quota: { name, limit, used },
@@ -139,15 +140,15 @@ export function problemHandler(logger: Logger): ErrorRequestHandler {
       .send(
         JSON.stringify({
           type: `urn:fillstream:problem:${problem.error}`,
-          title: TITLES[problem.error],
+          title: PROBLEMS[problem.error].title,
           status: problem.status,
           detail: problem.detail,
           instance: withoutSecrets(request.originalUrl.split('?', 1)[0] ?? ''),
           error: problem.error,
           message: problem.detail,
           request_id: requestId,
-          ...(problem.issues === undefined ? {} : { issues: problem.issues }),
-          ...(problem.quota === undefined ? {} : { quota: problem.quota }),
+          issues: problem.issues,
+          quota: problem.quota,
         }),
       );
   };
@@ -160,24 +161,26 @@ export function requestIdOf(response: Response): string {
 
 function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
-  if (error instanceof NatsUnavailableError || error instanceof StreamMissingError) {
-    return unavailable('a store that this request needs cannot be reached now', error);
-  }
+  const isStoreAway =
+    error instanceof NatsUnavailableError ||
+    error instanceof StreamMissingError ||
+    error instanceof UnreadableLedgerError;
+  if (isStoreAway) return unavailable('a store that this request needs cannot be read now', error);
   const status = httpStatusOf(error);
   // Express and its body parser throw http-errors, whose status is right but whose text is not for clients.
   if (status === 413) {
-    return new Problem({ status, error: 'payload_too_large', detail: 'the body is too large' });
+    return new Problem({ error: 'payload_too_large', detail: 'the body is too large' });
   }
   if (status === 415) {
     const detail = 'the body must be application/json in UTF-8';
-    return new Problem({ status, error: 'unsupported_media_type', detail });
+    return new Problem({ error: 'unsupported_media_type', detail });
   }
   if (status !== undefined && status >= 400 && status < 500) {
     const detail = 'the request cannot be read: malformed URL, header or JSON';
-    return new Problem({ status: 400, error: 'invalid_request', detail });
+    return new Problem({ error: 'invalid_request', detail });
   }
   const detail = 'the request failed for a reason that is logged under its request_id';
-  return new Problem({ status: 500, error: 'internal', detail });
+  return new Problem({ error: 'internal', detail });
 }
 
 /** The error of a response whose client disconnected. */

@@ -3,7 +3,9 @@
  * Readiness queries ClickHouse at most once a second, however often it is probed.
  */
 import type { RequestHandler } from 'express';
+import { LRUCache } from 'lru-cache';
 import type { Select } from '../infra/clickhouse.ts';
+import { read } from './analytics/query.ts';
 import { count, rowOf } from './analytics/rows.ts';
 
 const CHECK_MS_MAX = 2_000;
@@ -25,18 +27,14 @@ export function createReadiness(options: {
   readonly feed: { status(): Check };
 }): Readiness {
   const { select, nats, feed } = options;
-  let last: { readonly atMs: number; readonly check: Promise<Check> } | undefined;
-
-  function checkClickHouse(): Promise<Check> {
-    const atMs = performance.now();
-    if (last === undefined || atMs - last.atMs > CHECK_AGE_MS_MAX) {
-      last = { atMs, check: readMigrations(select) };
-    }
-    return last.check;
-  }
+  const checks = new LRUCache<'clickhouse', Check>({
+    max: 1,
+    ttl: CHECK_AGE_MS_MAX,
+    fetchMethod: () => readMigrations(select),
+  });
 
   return async () => ({
-    clickhouse: await checkClickHouse(),
+    clickhouse: await checks.forceFetch('clickhouse'),
     nats: { ready: nats.connected, detail: nats.connected ? 'connected' : 'disconnected' },
     feed: feed.status(),
   });
@@ -65,14 +63,9 @@ const One = rowOf({ one: count('1') });
 /** Reads a table, because a server that responds to /ping may still lack its database. */
 async function readMigrations(select: Select): Promise<Check> {
   try {
-    const rows = await select({
-      sql: `SELECT ${One.columns} FROM migrations LIMIT 1`,
-      parameters: {},
-      rows: One.rows,
-      settings: {},
-      signal: null,
-      msMax: CHECK_MS_MAX,
-    });
+    const sql = `SELECT ${One.columns} FROM migrations LIMIT 1`;
+    const limits = { select, queryMsMax: CHECK_MS_MAX, signal: null };
+    const rows = await read(limits, { sql, parameters: {}, row: One });
     return rows.length === 1
       ? { ready: true, detail: 'responds' }
       : { ready: false, detail: 'not migrated' };

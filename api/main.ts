@@ -4,7 +4,6 @@
  */
 import { once } from 'node:events';
 import type { Server } from 'node:http';
-import type { Registry } from 'prom-client';
 import { createSelect } from '../infra/clickhouse.ts';
 import { ApiConfig, readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
@@ -17,11 +16,11 @@ import { KEYS_BUCKET, openKeys } from './auth/keys.ts';
 import { shareCounts } from './auth/rate-limit.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from './auth/usage.ts';
 import { Feed } from './feed/route.ts';
-import { createReadiness, notReady, type Readiness } from './health.ts';
+import { createReadiness, notReady } from './health.ts';
 import { countConnections, countFeed, httpMetrics, watchLeaderboards } from './metrics.ts';
 import { pageOnce } from './page.ts';
 import { createLimitedServer } from './server.ts';
-import { openSessions } from './sessions/sessions.ts';
+import { Sessions } from './sessions/sessions.ts';
 import { openStreams } from './streams/endpoints.ts';
 
 /** The supervisor allows 2.5 s: most of it for streams, the rest for requests in flight. */
@@ -52,7 +51,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     name: 'api',
   });
   const shared = { nats, logger, replicas: config.NATS_REPLICAS };
-  const sessions = await openSessions(shared);
+  const sessions = await Sessions.start(shared);
   const feed = await Feed.start({ nats, logger, sessions });
   const streams = await openStreams({ ...shared, feed, sessions });
   // Bundled at startup, so that no request waits for it and a broken page stops the process.
@@ -73,7 +72,15 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   countConnections(registry, server, caps);
   countFeed(registry, feed);
   const stopWatching = watchLeaderboards(registry, select);
-  const metrics = await serveOwnMetrics(config, registry, readiness);
+  const metrics =
+    config.METRICS_PORT === undefined
+      ? undefined
+      : await serveMetrics({
+          registry,
+          host: config.METRICS_HOST,
+          port: config.METRICS_PORT,
+          notReady: () => notReady(readiness),
+        });
   if (metrics !== undefined) report({ event: 'metrics', port: metrics.port });
 
   const port = await listen(server, config.HTTP_HOST, config.HTTP_PORT);
@@ -97,16 +104,6 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   await Promise.all(open.map((one) => one.close()));
   await nats.close();
   await metrics?.close();
-}
-
-async function serveOwnMetrics(config: ApiConfig, registry: Registry, readiness: Readiness) {
-  if (config.METRICS_PORT === undefined) return undefined;
-  return await serveMetrics({
-    registry,
-    host: config.METRICS_HOST,
-    port: config.METRICS_PORT,
-    notReady: () => notReady(readiness),
-  });
 }
 
 async function listen(server: Server, host: string, port: number): Promise<number> {

@@ -5,11 +5,13 @@
  */
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
+import { promisify } from 'node:util';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Select } from '../infra/clickhouse.ts';
 import { withoutSecrets } from '../infra/secrets.ts';
+import { read } from './analytics/query.ts';
 import { count, rowOf, string } from './analytics/rows.ts';
 import { callerOf, KEY_IN_TEXT } from './auth/keys.ts';
 import type { FeedFigures } from './feed/fan-out.ts';
@@ -26,10 +28,7 @@ WHERE database = currentDatabase() AND last_success_time IS NOT NULL`;
 
 const REQUEST_ID_FORM = /^[\w.-]{1,64}$/;
 
-export type HttpMetrics = {
-  /** A response has ended, completely or not. */
-  answered(request: Request, response: Response, ms: number): void;
-};
+export type HttpMetrics = ReturnType<typeof httpMetrics>;
 
 /**
  * Gives each request an id and logs and counts it once when it ends. A client's own id is used if it is
@@ -62,7 +61,7 @@ export function logRequests(logger: Logger, metrics: HttpMetrics | undefined): R
 }
 
 /** Counts requests; event streams count when they end and are not in the durations. */
-export function httpMetrics(registry: Registry): HttpMetrics {
+export function httpMetrics(registry: Registry) {
   const registers = [registry];
   const requests = new Counter({
     name: 'fillstream_http_requests_total',
@@ -78,7 +77,8 @@ export function httpMetrics(registry: Registry): HttpMetrics {
     registers,
   });
   return {
-    answered(request, response, ms) {
+    /** A response has ended, completely or not. */
+    answered(request: Request, response: Response, ms: number): void {
       const route: string = request.route?.path ?? 'none';
       // Clients can send any method; those that no route has share a label.
       const method = METHODS.has(request.method) ? request.method : 'other';
@@ -102,7 +102,7 @@ export function countConnections(
     help: 'open connections',
     registers: [registry],
     async collect() {
-      this.set(await connectionsOf(server));
+      this.set(await promisify(server.getConnections.bind(server))());
     },
   });
   new Counter({
@@ -168,37 +168,19 @@ export function watchLeaderboards(registry: Registry, select: Select): () => voi
     labelNames: ['time_frame'],
     registers: [registry],
   });
-  const failures = new Counter({
-    name: 'fillstream_leaderboard_age_failures_total',
-    help: 'failed reads of the age of the leaderboards',
-    registers: [registry],
-  });
-  async function look(): Promise<void> {
-    try {
-      const ages = await select({
-        sql: AGES_SQL,
-        parameters: {},
-        rows: Age.rows,
-        settings: {},
-        signal: null,
-        msMax: AGES_MS,
-      });
-      for (const { frame, seconds } of ages) {
-        age.set({ time_frame: frame.toUpperCase() }, seconds);
-      }
-    } catch {
-      // Readiness and requests report the reason; this only counts.
-      failures.inc();
+  async function update(): Promise<void> {
+    const ages = await read(
+      { select, queryMsMax: AGES_MS, signal: null },
+      { sql: AGES_SQL, parameters: {}, row: Age },
+    );
+    for (const { frame, seconds } of ages) {
+      age.set({ time_frame: frame.toUpperCase() }, seconds);
     }
   }
-  void look();
-  const timer = setInterval(look, AGES_MS);
+  // Readiness and requests report why ClickHouse cannot be read.
+  const tryUpdate = () => update().catch(() => undefined);
+  void tryUpdate();
+  const timer = setInterval(tryUpdate, AGES_MS);
   timer.unref();
   return () => clearInterval(timer);
-}
-
-function connectionsOf(server: Server): Promise<number> {
-  return new Promise((done, failed) => {
-    server.getConnections((error, count) => (error === null ? done(count) : failed(error)));
-  });
 }

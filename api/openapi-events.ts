@@ -1,7 +1,4 @@
-/**
- * Schemas of what the events of the event streams carry, for the
- * OpenAPI document; tests compare delivered events with them.
- */
+/** Schemas of the data of stream events, for the OpenAPI document; tests compare delivered events with them. */
 import { z } from 'zod';
 import { SessionEnd } from './sessions/record.ts';
 

@@ -1,11 +1,11 @@
 /**
  * The OpenAPI 3.1 document, generated from the endpoints: the schemas that parse and type parameters and
- * responses also describe them. The event streams are no JSON endpoints and are described here; the
- * feed parses their parameters itself (feed/query.ts), and a test compares the names.
+ * responses also describe them. The event streams are not JSON endpoints and are described here; the
+ * feed parses their parameters itself (feed/route.ts), and a test compares the names.
  */
 import { z } from 'zod';
 import type { Described } from './endpoint.ts';
-import { ProblemBody, type ProblemCode } from './errors.ts';
+import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
 import { EVENT_SCHEMAS } from './openapi-events.ts';
 
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
@@ -39,33 +39,15 @@ export type Operation = {
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 type PathItem = Readonly<Partial<Record<Method, Operation>>>;
 
-export type OpenApi = {
-  readonly openapi: '3.1.0';
-  readonly info: { readonly title: string; readonly version: string; readonly description: string };
-  readonly servers: readonly { readonly url: string }[];
-  readonly security: readonly Readonly<Record<string, readonly string[]>>[];
-  readonly paths: Readonly<Record<string, PathItem>>;
-  readonly components: Readonly<Record<string, unknown>>;
-};
-
-const STATUSES: Readonly<Record<ProblemCode, number>> = {
-  invalid_request: 400,
-  unauthorized: 401,
-  tier_required: 403,
-  quota_exceeded: 403,
-  stream_disabled: 403,
-  not_found: 404,
-  method_not_allowed: 405,
-  payload_too_large: 413,
-  unsupported_media_type: 415,
-  rate_limited: 429,
-  internal: 500,
-  unavailable: 503,
-};
+export type OpenApi = ReturnType<typeof openApi>;
 
 /** Problems that every request can get. */
 const COMMON: readonly ProblemCode[] = [
-  ...(['invalid_request', 'unauthorized', 'rate_limited', 'internal', 'unavailable'] as const),
+  'invalid_request',
+  'unauthorized',
+  'rate_limited',
+  'internal',
+  'unavailable',
 ];
 
 const DESCRIPTION = `Trader analytics of a prediction-market exchange, and its live order flow.
@@ -180,13 +162,7 @@ ${DELIVERY}`,
     }),
     ...POSITION,
   ],
-  responses: opened({
-    order: 'LabelledMatch',
-    gap: 'Gap',
-    void: 'Void',
-    restored: 'Restored',
-    end: 'End',
-  }),
+  responses: opened({ order: 'LabelledMatch' }),
 };
 
 const LISTEN: Operation = {
@@ -210,13 +186,7 @@ ${DELIVERY}`,
     },
     ...POSITION,
   ],
-  responses: opened({
-    tx: 'LiveTransaction',
-    gap: 'Gap',
-    void: 'Void',
-    restored: 'Restored',
-    end: 'End',
-  }),
+  responses: opened({ tx: 'LiveTransaction' }),
 };
 
 /** By path, with the problems besides those of every endpoint. */
@@ -230,26 +200,21 @@ export const STREAM_OPERATIONS: Readonly<
   },
 };
 
-export function openApi(endpoints: readonly Described[]): OpenApi {
-  const jsonPaths: Readonly<Record<string, PathItem>> = Object.fromEntries(
-    [...Map.groupBy(endpoints, (endpoint) => template(endpoint.path))].map(([path, own]) => [
-      path,
-      Object.fromEntries(own.map((one) => [one.method ?? 'get', operation(one)])),
-    ]),
-  );
-  const streamPaths = Object.entries(STREAM_OPERATIONS).map(([path, { operation, problems }]) => {
+export function openApi(endpoints: readonly Described[]) {
+  const paths: Record<string, PathItem> = {};
+  for (const [path, own] of Map.groupBy(endpoints, (endpoint) => template(endpoint.path))) {
+    paths[path] = Object.fromEntries(own.map((one) => [one.method ?? 'get', operation(one)]));
+  }
+  for (const [path, { operation, problems }] of Object.entries(STREAM_OPERATIONS)) {
     const responses = { ...operation.responses, ...problemResponses(problems) };
-    return [path, { get: { ...operation, responses }, ...jsonPaths[path] }];
-  });
+    paths[path] = { get: { ...operation, responses }, ...paths[path] };
+  }
   return {
     openapi: '3.1.0',
     info: { title: 'Fillstream', version: '2.0.0', description: DESCRIPTION },
     servers: [{ url: '/' }],
     security: [{ key: [] }],
-    paths: {
-      ...jsonPaths,
-      ...Object.fromEntries(streamPaths),
-    },
+    paths,
     components: {
       securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Service-Key' } },
       schemas: Object.fromEntries(
@@ -320,7 +285,7 @@ function described(parameter: z.core.$ZodType): JsonSchema {
 
 /** One response per status; its description lists the codes. */
 function problemResponses(codes: readonly ProblemCode[]): Record<string, Answer> {
-  const byStatus = Map.groupBy([...COMMON, ...codes], (code) => STATUSES[code]);
+  const byStatus = Map.groupBy([...COMMON, ...codes], (code) => PROBLEMS[code].status);
   return Object.fromEntries(
     [...byStatus].map(([status, all]) => [
       status,
@@ -351,7 +316,9 @@ function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
   return described;
 }
 
-function opened(events: Readonly<Record<string, keyof typeof EVENT_SCHEMAS>>) {
+/** The response of an event stream; `matches` is its event with a match. */
+function opened(matches: Readonly<Record<string, keyof typeof EVENT_SCHEMAS>>) {
+  const events = { ...matches, gap: 'Gap', void: 'Void', restored: 'Restored', end: 'End' };
   const data = Object.entries(events).map(([event, schema]) => [
     event,
     { $ref: `#/components/schemas/${schema}` },

@@ -68,7 +68,7 @@ export const assetHandler: RequestHandler = async (request, response) => {
   const { assets } = await pageOnce();
   const file = assets.get(String(request.params.name));
   if (file === undefined) {
-    throw new Problem({ status: 404, error: 'not_found', detail: 'the page has no such file' });
+    throw new Problem({ error: 'not_found', detail: 'the page has no such file' });
   }
   response.set('Cache-Control', FOREVER);
   sendFile(response, file, codingFor(request));

@@ -136,20 +136,8 @@ export const instant = parameter(
 const ISO_TIME =
   /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?)(Z|[+-]\d\d:\d\d)?)?$/;
 
-/** Parses the path and query of a request. Throws Problem 400 with one issue per bad parameter. */
-export function parseParameters<Shape extends z.ZodType>(
-  schema: Shape,
-  request: { readonly params: object; readonly query: object },
-): z.output<Shape> {
-  return parse(schema, { ...request.query, ...request.params });
-}
-
-/** Parses a JSON body. Throws Problem 400 with one issue per bad member. */
-export function parseBody<Shape extends z.ZodType>(schema: Shape, body: unknown): z.output<Shape> {
-  return parse(schema, body);
-}
-
-function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z.output<Shape> {
+/** Parses parameters or a JSON body. Throws Problem 400 with one issue per bad member. */
+export function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z.output<Shape> {
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
   const issues = parsed.error.issues.map(({ path, message }) => ({
@@ -157,7 +145,6 @@ function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z.output
     message,
   }));
   throw new Problem({
-    status: 400,
     error: 'invalid_request',
     detail: issues.map((issue) => `${issue.path}: ${issue.message}`).join('; '),
     issues,

@@ -6,7 +6,6 @@
  * takes a partial response for a complete one.
  */
 import { createHash } from 'node:crypto';
-import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { brotliCompress, constants, createBrotliCompress, createGzip, gzip } from 'node:zlib';
@@ -186,10 +185,9 @@ async function sendStreamed(
     response.end();
     return;
   }
-  const source = Readable.from(answer.chunks, { objectMode: true });
   await (coding === undefined
-    ? pipeline(source, response)
-    : pipeline(source, COMPRESSORS[coding].stream(), response));
+    ? pipeline(answer.chunks, response)
+    : pipeline(answer.chunks, COMPRESSORS[coding].stream(), response));
 }
 
 /** The coding that the client prefers; undefined for none. */

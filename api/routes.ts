@@ -34,7 +34,6 @@ export function serveEndpoints<Call extends Context>(
 export function refuseMethod(allow: string): RequestHandler {
   return (request) => {
     throw new Problem({
-      status: 405,
       error: 'method_not_allowed',
       detail: `${request.method} is not allowed here; allowed: ${allow}`,
       headers: { Allow: allow },
@@ -66,7 +65,7 @@ function handlerOf<Call extends Context>(
 const requireJson: RequestHandler = (request, _response, next) => {
   if (request.is('application/json') === false) {
     const detail = 'the body must be application/json';
-    throw new Problem({ status: 415, error: 'unsupported_media_type', detail });
+    throw new Problem({ error: 'unsupported_media_type', detail });
   }
   next();
 };

@@ -3,9 +3,10 @@
  * trade in the analytics, and when each leaderboard was computed. Read from the streams and the store,
  * so that it is right whichever processes run, at most once a second.
  */
+import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { Select } from '../infra/clickhouse.ts';
-import { type Nats, NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
+import type { Nats } from '../infra/nats/connection.ts';
 import { lastMessage } from '../infra/nats/reader.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract.ts';
 import {
@@ -14,13 +15,11 @@ import {
   lastBlock,
   MATCHES_SUBJECT,
   newestMessage,
-  UnreadableLedgerError,
 } from '../ingest/ledger.ts';
 import { QUERY_MS_MAX, read } from './analytics/query.ts';
 import { rowOf, seconds, typed } from './analytics/rows.ts';
 import { count as counted } from './analytics/schemas.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
-import { unavailable } from './errors.ts';
 
 /** What the endpoint works with. */
 type StatusCall = Context & { readonly status: () => Promise<Status> };
@@ -89,14 +88,12 @@ export function createStatus(options: {
   readonly select: Select;
   readonly now: () => number;
 }): () => Promise<Status> {
-  let last: { readonly atMs: number; readonly reading: Promise<Status> } | undefined;
-  return () => {
-    const atMs = performance.now();
-    if (last === undefined || atMs - last.atMs > READ_AGE_MS_MAX) {
-      last = { atMs, reading: readStatus(options) };
-    }
-    return last.reading;
-  };
+  const cache = new LRUCache<'status', Status>({
+    max: 1,
+    ttl: READ_AGE_MS_MAX,
+    fetchMethod: () => readStatus(options),
+  });
+  return () => cache.forceFetch('status');
 }
 
 const refreshed = (frame: string) =>
@@ -139,28 +136,19 @@ async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<
 }
 
 async function readStreams(nats: Nats) {
-  try {
-    const [event, newest, matched] = await Promise.all([
-      lastMessage(nats, FEED_STREAM, FEED_SUBJECTS),
-      newestMessage(nats),
-      lastMessage(nats, LEDGER_STREAM, MATCHES_SUBJECT),
-    ]);
-    const block = newest?.range.kind === 'blocks' ? lastBlock(newest.range) : undefined;
-    const blocks = matched === undefined ? [] : decodeRange(matched).blocks;
-    const traded = blocks.findLast(({ matches }) => matches.length > 0);
-    return {
-      event: event?.timestampMs ?? 0,
-      block: { number: block?.number ?? 0, atMs: (block?.time ?? 0) * 1_000 },
-      matchedMs: (traded?.time ?? 0) * 1_000,
-    };
-  } catch (error) {
-    const passes =
-      error instanceof NatsUnavailableError ||
-      error instanceof StreamMissingError ||
-      error instanceof UnreadableLedgerError;
-    if (passes) throw unavailable('the streams cannot be read now', error);
-    throw error;
-  }
+  const [event, newest, matched] = await Promise.all([
+    lastMessage(nats, FEED_STREAM, FEED_SUBJECTS),
+    newestMessage(nats),
+    lastMessage(nats, LEDGER_STREAM, MATCHES_SUBJECT),
+  ]);
+  const block = newest?.range.kind === 'blocks' ? lastBlock(newest.range) : undefined;
+  const blocks = matched === undefined ? [] : decodeRange(matched).blocks;
+  const traded = blocks.findLast(({ matches }) => matches.length > 0);
+  return {
+    event: event?.timestampMs ?? 0,
+    block: { number: block?.number ?? 0, atMs: (block?.time ?? 0) * 1_000 },
+    matchedMs: (traded?.time ?? 0) * 1_000,
+  };
 }
 
 /** '' for 0. */

@@ -58,7 +58,6 @@ export function safeInteger(amount: bigint): number {
   const number = Number(amount);
   if (Number.isSafeInteger(number)) return number;
   throw new Problem({
-    status: 500,
     error: 'internal',
     detail: 'an amount of this response exceeds 2^53 - 1: only v1 represents it exactly',
   });

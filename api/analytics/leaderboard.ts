@@ -243,7 +243,6 @@ function cursorOf({ address, pnl, cost, total_volume, markets, wins }: Entry): s
 function tierRequired(path: string, allowed: string, caller: Caller): Problem {
   const message = `the tier ${caller.tier} allows ${allowed}`;
   return new Problem({
-    status: 403,
     error: 'tier_required',
     detail: `${path}: ${message}`,
     issues: [{ path, message }],

@@ -197,5 +197,5 @@ async function readFills(call: Call, conditionId: string, addresses: readonly st
 function requireTier(given: Given, caller: Caller): Given {
   if (TIERS[caller.tier].marketData) return given;
   const detail = `the tier ${caller.tier} does not include market_data; individual and pro do`;
-  throw new Problem({ status: 403, error: 'tier_required', detail });
+  throw new Problem({ error: 'tier_required', detail });
 }

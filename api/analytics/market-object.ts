@@ -210,7 +210,7 @@ export function knownListing(
 export function unknownMarket(key: MarketKey): Problem {
   const { kind, ...name } = key;
   const detail = `no market has the ${kind} ${Object.values(name).join('')}`;
-  return new Problem({ status: 404, error: 'not_found', detail });
+  return new Problem({ error: 'not_found', detail });
 }
 
 /** Traders of a market whose fills are searched: enough to contain both outcomes. */

@@ -255,7 +255,6 @@ function requireOrdersTier(given: Given, caller: Caller): Given {
   if (!given.include_orders || TIERS[caller.tier].includeOrders) return given;
   const message = `the tier ${caller.tier} does not include orders; individual and pro do`;
   throw new Problem({
-    status: 403,
     error: 'tier_required',
     detail: `include_orders: ${message}`,
     issues: [{ path: 'include_orders', message }],

@@ -221,7 +221,7 @@ export async function readIdentity(call: Call, address: string, recent: Recent |
   const profile = profiles.get(address);
   if (profile === undefined && last_trade_at === 0) {
     const detail = `${address} has no trades`;
-    throw new Problem({ status: 404, error: 'not_found', detail });
+    throw new Problem({ error: 'not_found', detail });
   }
   return { ...(profile ?? NO_PROFILE), last_trade_at };
 }

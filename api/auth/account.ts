@@ -5,9 +5,8 @@
  * one.
  */
 import { z } from 'zod';
-import { NatsUnavailableError } from '../../infra/nats/connection.ts';
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
-import { Problem, unavailable } from '../errors.ts';
+import { Problem } from '../errors.ts';
 import { keyId } from '../parameters.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { changeKey, issueKey, KeyRevokedError, type KeysBucket, revokeKey } from './key-admin.ts';
@@ -50,11 +49,11 @@ const KeyView = z.object({
   revoked_at: Time.describe('when it was revoked; empty if it was not'),
 });
 
-const count = (description: string) =>
+const count = (description: string, example = 20) =>
   z
     .int()
     .min(0)
-    .meta({ description, examples: [20] });
+    .meta({ description, examples: [example] });
 
 const TierView = z.object({
   name: Tier.meta({ description: 'name of the tier', examples: ['individual'] }),
@@ -108,19 +107,13 @@ const telemetry = endpoint({
       .regex(/^\d{4}-\d\d-\d\d$/)
       .meta({ description: 'the UTC day', examples: ['2026-05-01'] }),
     requests: z.object({
-      today: z
-        .int()
-        .min(0)
-        .meta({ description: 'requests that were admitted', examples: [1204] }),
+      today: count('requests that were admitted', 1204),
       per_second: z
         .int()
         .meta({ description: 'requests per second that the tier allows', examples: [20] }),
     }),
     stream_seconds: z.object({
-      today: z
-        .int()
-        .min(0)
-        .meta({ description: 'seconds of event streams', examples: [3600] }),
+      today: count('seconds of event streams', 3600),
       quota: z
         .int()
         .nullable()
@@ -132,10 +125,7 @@ const telemetry = endpoint({
         .meta({ description: 'seconds left today; null = no limit', examples: [null] }),
     }),
     sessions: z.object({
-      open: z
-        .int()
-        .min(0)
-        .meta({ description: 'event streams open now', examples: [1] }),
+      open: count('event streams open now', 1),
       quota: z.int().meta({ description: 'event streams that may be open', examples: [10] }),
     }),
   }),
@@ -194,10 +184,7 @@ const listKeys = endpoint({
   parameters: z.object({}),
   answer: z.object({
     keys: z.array(KeyView),
-    total_count: z
-      .int()
-      .min(0)
-      .meta({ description: 'keys in the list', examples: [2] }),
+    total_count: count('keys in the list', 2),
   }),
   problems: [],
   run: async (call: AccountCall) => {
@@ -231,14 +218,13 @@ const createKey = endpoint({
     const valid = own.filter(({ record }) => keyStatus(record, call.now()) === 'valid');
     if (valid.length >= keysMax) {
       throw new Problem({
-        status: 403,
         error: 'quota_exceeded',
         detail: `max_keys: tier ${tier} allows ${keysMax} valid keys, all in use; revoke one first`,
       });
     }
     const expiresAt = cappedExpiry(body.expires_at, call);
     const wanted = { account, tier, label: body.label, expiresAt };
-    const { key, stored } = await written(issueKey(call.keysBucket, wanted, call.now()));
+    const { key, stored } = await issueKey(call.keysBucket, wanted, call.now());
     // This process knows it at once, the others when the bucket notifies them.
     await call.keys.fetch(stored.keyHash);
     return { ...viewOf(stored, call), key };
@@ -257,25 +243,18 @@ const updateKey = endpoint({
   run: async (call: AccountCall, { id }, body) => {
     const { keyHash } = ownKey(call, id);
     const { label, expires_at: expiresAt } = body;
-    const expiry = expiresAt === undefined ? undefined : (cappedExpiry(expiresAt, call) ?? null);
     try {
-      const stored = await written(
-        changeKey(call.keysBucket, keyHash, ({ expires_at: before, ...record }) => {
-          const after = expiry === undefined ? before : expiry;
-          return {
-            ...record,
-            ...(label === undefined ? {} : { label }),
-            ...(after === null || after === undefined ? {} : { expires_at: after }),
-          };
-        }),
-      );
+      const stored = await changeKey(call.keysBucket, keyHash, (record) => ({
+        ...record,
+        label: label ?? record.label,
+        expires_at: expiresAt === undefined ? record.expires_at : cappedExpiry(expiresAt, call),
+      }));
       await call.keys.fetch(keyHash);
       return viewOf(stored, call);
     } catch (error) {
       if (!(error instanceof KeyRevokedError)) throw error;
       const message = 'the key was revoked: create another';
       throw new Problem({
-        status: 400,
         error: 'invalid_request',
         detail: `id: ${message}`,
         issues: [{ path: 'id', message }],
@@ -296,7 +275,7 @@ const deleteKey = endpoint({
   problems: ['not_found'],
   run: async (call: AccountCall, { id }) => {
     const { keyHash } = ownKey(call, id);
-    await written(revokeKey(call.keysBucket, keyHash, call.now()));
+    await revokeKey(call.keysBucket, keyHash, call.now());
     await call.keys.fetch(keyHash);
     return { id };
   },
@@ -316,7 +295,7 @@ export const ACCOUNT_ENDPOINTS: readonly Endpoint<AccountCall>[] = [
 function ownKey({ keys, caller }: AccountCall, id: string): StoredKey {
   const found = keys.ofAccount(caller.account).find(({ keyHash }) => keyIdOf(keyHash) === id);
   if (found !== undefined) return found;
-  throw new Problem({ status: 404, error: 'not_found', detail: `the account has no key ${id}` });
+  throw new Problem({ error: 'not_found', detail: `the account has no key ${id}` });
 }
 
 /** The requested expiry, or that of the caller's key if it is sooner. */
@@ -326,17 +305,6 @@ function cappedExpiry(wanted: string | null, { keys, caller }: AccountCall): str
   if (wanted === null) return own;
   const isLater = own !== undefined && Date.parse(own) < Date.parse(wanted);
   return isLater ? own : new Date(wanted).toISOString();
-}
-
-async function written<Value>(writing: Promise<Value>): Promise<Value> {
-  try {
-    return await writing;
-  } catch (error) {
-    if (error instanceof NatsUnavailableError) {
-      throw unavailable('API keys cannot be written now', error);
-    }
-    throw error;
-  }
 }
 
 function viewOf(

@@ -48,7 +48,6 @@ export const requireKey: RequestHandler = (_request, response, next) => {
   }
   const refusal: Refusal = response.locals.refusal;
   throw new Problem({
-    status: 401,
     error: 'unauthorized',
     detail: REFUSALS[refusal],
     headers: { 'WWW-Authenticate': `ApiKey header="${KEY_HEADER}"` },
@@ -62,7 +61,6 @@ export const refuseKeyInUrl: RequestHandler = (request, _response, next) => {
     return;
   }
   throw new Problem({
-    status: 400,
     error: 'invalid_request',
     detail: 'the URL contains an API key: send it in X-Service-Key, and revoke this one',
   });

@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { ConfigError, NatsConfig, readConfig } from '../../infra/config.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
-import { type Kv, openKv } from '../../infra/nats/kv.ts';
+import { type Kv, openKv, parseValue } from '../../infra/nats/kv.ts';
 import {
   changeKey,
   issueKey,
@@ -16,7 +16,7 @@ import {
   revokeKey,
   rotateKey,
 } from './key-admin.ts';
-import { KEYS_BUCKET, keyIdOf, keyStatus, parseRecord, type StoredKey } from './keys.ts';
+import { KEYS_BUCKET, KeyRecord, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
 import { Tier } from './tiers.ts';
 
 const HELP = `API keys of Fillstream.
@@ -61,7 +61,7 @@ try {
   process.exit(0);
 } catch (error) {
   if (!isExpected(error)) throw error;
-  process.stderr.write(`${messageOf(error)}\n`);
+  process.stderr.write(`${error.message}\n`);
   process.exit(error instanceof UsageError ? 2 : 1);
 }
 
@@ -69,7 +69,7 @@ async function main(): Promise<void> {
   const { positionals, values } = readArguments();
   const [command, ...ids] = positionals;
   if (command === undefined || command === 'help' || values.help === true) return print(HELP);
-  const run = commandOf(command, ids, values);
+  const run = commandOf(command, ids, values, Date.now());
   const config = readConfig(NatsConfig);
   const nats = await connectNats({ ...natsOptions(config), name: 'keys', isPatient: false });
   try {
@@ -80,6 +80,7 @@ async function main(): Promise<void> {
 }
 
 type Values = ReturnType<typeof readArguments>['values'];
+type Command = (bucket: Kv) => Promise<void>;
 
 function readArguments() {
   const text = { type: 'string' } as const;
@@ -102,43 +103,44 @@ function commandOf(
   command: string,
   ids: readonly string[],
   values: Values,
-): (bucket: Kv) => Promise<void> {
-  const nowMs = Date.now();
+  nowMs: number,
+): Command {
   switch (command) {
-    case 'issue': {
-      const wanted = parseNewKey(values, nowMs);
-      return (bucket) => issue(bucket, wanted, nowMs);
-    }
+    case 'issue':
+      return issue(values, nowMs);
     case 'list':
       return (bucket) => list(bucket, values, nowMs);
-    case 'rotate': {
-      const id = oneId(ids);
-      const graceMs = durationMs(values.grace ?? '24h');
-      if (graceMs === undefined)
-        throw new UsageError('--grace: expected a duration such as 24h or 0s');
-      return (bucket) => rotate(bucket, id, graceMs, nowMs);
-    }
-    case 'expire': {
-      const id = oneId(ids);
-      if (values.at === undefined) throw new UsageError('--at is required: a time, or never');
-      const expiresAt = values.at === 'never' ? undefined : timeOf('--at', values.at, nowMs);
-      return (bucket) => expire(bucket, id, expiresAt);
-    }
-    case 'revoke': {
-      const id = oneId(ids);
-      return (bucket) => revoke(bucket, id, nowMs);
-    }
+    case 'rotate':
+      return rotate(oneId(ids), values, nowMs);
+    case 'expire':
+      return expire(oneId(ids), values, nowMs);
+    case 'revoke':
+      return revoke(oneId(ids), nowMs);
     default:
       throw new UsageError(`unknown command ${command}. See npm run keys -- help.`);
   }
 }
 
-async function issue(bucket: Kv, wanted: NewKeyArguments, nowMs: number): Promise<void> {
-  const { key, stored } = await issueKey(bucket, wanted, nowMs);
-  print(
-    `${key}\n\n${describe(stored)}\nThe key is not shown again. ` +
-      'Clients send it in the header X-Service-Key.',
-  );
+function issue({ tier, account, label, expires }: Values, nowMs: number): Command {
+  const parsed = z
+    .object({
+      tier: z.enum(Tier.options, { error: `required: ${Tier.options.join(', ')}` }),
+      account: z.string({ error: 'required: the account that owns the key' }).min(1).max(200),
+      label: z.string().max(200),
+    })
+    .safeParse({ tier, account, label: label ?? '' });
+  if (!parsed.success) {
+    const lines = parsed.error.issues.map((issue) => `--${issue.path.join('.')}: ${issue.message}`);
+    throw new UsageError(`${lines.join('\n')}\nSee npm run keys -- help.`);
+  }
+  const expiresAt = expires === undefined ? undefined : timeOf('--expires', expires, nowMs);
+  return async (bucket) => {
+    const { key, stored } = await issueKey(bucket, { ...parsed.data, expiresAt }, nowMs);
+    print(
+      `${key}\n\n${describe(stored)}\nThe key is not shown again. ` +
+        'Clients send it in the header X-Service-Key.',
+    );
+  };
 }
 
 async function list(bucket: Kv, values: Values, nowMs: number): Promise<void> {
@@ -176,27 +178,34 @@ async function list(bucket: Kv, values: Values, nowMs: number): Promise<void> {
   print([head, ...rows].map(line).join('\n'));
 }
 
-async function rotate(bucket: Kv, id: string, graceMs: number, nowMs: number): Promise<void> {
-  const { keyHash } = await findKey(bucket, id);
-  const { key, stored, old } = await rotateKey(bucket, keyHash, graceMs, nowMs);
-  print(
-    `${key}\n\n${describe(stored)}\nThe key is not shown again. ` +
-      `The old key ${id} is valid until ${old.record.expires_at}.`,
-  );
+function rotate(id: string, { grace = '24h' }: Values, nowMs: number): Command {
+  const graceMs = durationMs(grace);
+  if (graceMs === undefined) throw new UsageError('--grace: expected a duration such as 24h or 0s');
+  return async (bucket) => {
+    const { keyHash } = await findKey(bucket, id);
+    const { key, stored, old } = await rotateKey(bucket, keyHash, graceMs, nowMs);
+    print(
+      `${key}\n\n${describe(stored)}\nThe key is not shown again. ` +
+        `The old key ${id} is valid until ${old.record.expires_at}.`,
+    );
+  };
 }
 
-async function expire(bucket: Kv, id: string, expiresAt: string | undefined): Promise<void> {
-  const { keyHash } = await findKey(bucket, id);
-  const changed = await changeKey(bucket, keyHash, ({ expires_at: _, ...record }) =>
-    expiresAt === undefined ? record : { ...record, expires_at: expiresAt },
-  );
-  print(describe(changed));
+function expire(id: string, { at }: Values, nowMs: number): Command {
+  if (at === undefined) throw new UsageError('--at is required: a time, or never');
+  const expires_at = at === 'never' ? undefined : timeOf('--at', at, nowMs);
+  return async (bucket) => {
+    const { keyHash } = await findKey(bucket, id);
+    print(describe(await changeKey(bucket, keyHash, (record) => ({ ...record, expires_at }))));
+  };
 }
 
-async function revoke(bucket: Kv, id: string, nowMs: number): Promise<void> {
-  const { keyHash } = await findKey(bucket, id);
-  const { record } = await revokeKey(bucket, keyHash, nowMs);
-  print(`key ${id} of account ${record.account} is revoked since ${record.revoked_at}`);
+function revoke(id: string, nowMs: number): Command {
+  return async (bucket) => {
+    const { keyHash } = await findKey(bucket, id);
+    const { record } = await revokeKey(bucket, keyHash, nowMs);
+    print(`key ${id} of account ${record.account} is revoked since ${record.revoked_at}`);
+  };
 }
 
 async function findKey(bucket: Kv, id: string): Promise<StoredKey> {
@@ -210,32 +219,12 @@ async function readAll(bucket: Kv): Promise<readonly StoredKey[]> {
   const stop = new AbortController();
   for await (const event of bucket.watch(stop.signal)) {
     if (event.type === 'initialised') break;
-    const record = event.type === 'put' ? parseRecord(event.value) : undefined;
+    const record = event.type === 'put' ? parseValue(KeyRecord, event.value) : undefined;
     if (record === undefined) continue;
     found.set(event.key, { keyHash: event.key, record, revision: event.revision });
   }
   stop.abort();
   return [...found.values()];
-}
-
-type NewKeyArguments = ReturnType<typeof parseNewKey>;
-
-function parseNewKey({ tier, account, label, expires }: Values, nowMs: number) {
-  const parsed = z
-    .object({
-      tier: z.enum(Tier.options, { error: `required: ${Tier.options.join(', ')}` }),
-      account: z.string({ error: 'required: the account that owns the key' }).min(1).max(200),
-      label: z.string().max(200),
-    })
-    .safeParse({ tier, account, label: label ?? '' });
-  if (!parsed.success) {
-    const lines = parsed.error.issues.map((issue) => `--${issue.path.join('.')}: ${issue.message}`);
-    throw new UsageError(`${lines.join('\n')}\nSee npm run keys -- help.`);
-  }
-  return {
-    ...parsed.data,
-    expiresAt: expires === undefined ? undefined : timeOf('--expires', expires, nowMs),
-  };
 }
 
 function oneId(ids: readonly string[]): string {
@@ -281,10 +270,4 @@ function isExpected(error: unknown): error is Error {
     error instanceof KeyRevokedError ||
     (error instanceof Error && /^Nats(Unavailable|Refused)Error$/.test(error.name))
   );
-}
-
-function messageOf(error: Error): string {
-  if (error instanceof KeyUnknownError) return `no key has the id ${error.message}`;
-  if (error instanceof KeyRevokedError) return `key ${error.message} is revoked: issue another`;
-  return error.message;
 }

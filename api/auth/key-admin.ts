@@ -3,8 +3,8 @@
  * which check permissions. Every change is a conditional update, so that two at once cannot undo each
  * other: a label changed at the same moment never brings back a revoked key.
  */
-import { type Kv, KvConflictError } from '../../infra/nats/kv.ts';
-import { generateKey, hashKey, KeyRecord, keyIdOf, parseRecord, type StoredKey } from './keys.ts';
+import { type Kv, KvConflictError, parseValue } from '../../infra/nats/kv.ts';
+import { generateKey, hashKey, KeyRecord, keyIdOf, type StoredKey } from './keys.ts';
 import type { Tier } from './tiers.ts';
 
 export type KeysBucket = Pick<Kv, 'get' | 'create' | 'update'>;
@@ -23,11 +23,17 @@ export type IssuedKey = { readonly key: string; readonly stored: StoredKey };
 /** The key is revoked and cannot be changed. */
 export class KeyRevokedError extends Error {
   override readonly name = 'KeyRevokedError';
+  constructor(id: string) {
+    super(`key ${id} is revoked: issue another`);
+  }
 }
 
 /** No key has this id. */
 export class KeyUnknownError extends Error {
   override readonly name = 'KeyUnknownError';
+  constructor(id: string) {
+    super(`no key has the id ${id}`);
+  }
 }
 
 const ATTEMPTS_MAX = 5;
@@ -45,7 +51,7 @@ export async function issueKey(
     tier: wanted.tier,
     account: wanted.account,
     created_at: new Date(nowMs).toISOString(),
-    ...(wanted.expiresAt === undefined ? {} : { expires_at: wanted.expiresAt }),
+    expires_at: wanted.expiresAt,
   });
   const revision = await bucket.create(keyHash, JSON.stringify(record));
   return { key, stored: { keyHash, record, revision } };
@@ -111,7 +117,7 @@ export async function changeKey(
 
 async function readKey(bucket: Pick<Kv, 'get'>, keyHash: string): Promise<StoredKey> {
   const entry = await bucket.get(keyHash);
-  const record = entry === undefined ? undefined : parseRecord(entry.value);
+  const record = entry === undefined ? undefined : parseValue(KeyRecord, entry.value);
   if (entry === undefined || record === undefined) throw new KeyUnknownError(keyIdOf(keyHash));
   return { keyHash, record, revision: entry.revision };
 }

@@ -4,11 +4,11 @@
  * everywhere as soon as the bucket reports it; an unknown key is looked up in the bucket. Lookups leak
  * nothing useful through timing, because clients cannot steer the hash that is compared.
  */
-import { hash, randomBytes } from 'node:crypto';
+import { hash, randomInt } from 'node:crypto';
 import type { Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Kv } from '../../infra/nats/kv.ts';
+import { follow, type Kv, parseValue } from '../../infra/nats/kv.ts';
 import { Tier } from './tiers.ts';
 
 /** API keys by SHA-256 of the key. */
@@ -51,33 +51,24 @@ export type Lookup =
   | { readonly kind: 'valid'; readonly caller: Caller }
   | { readonly kind: 'unknown' | 'revoked' | 'expired' };
 
-export type Keys = {
-  /** The key as this process knows it; undefined if it does not: call `fetch`. */
-  find(keyHash: string): Lookup | undefined;
-  /** Reads the bucket. Rejects if it cannot be reached or has too many reads in flight. */
-  fetch(keyHash: string): Promise<Lookup>;
-  /** The known keys of an account, including revoked and expired ones. */
-  ofAccount(account: string): readonly StoredKey[];
-  /** Calls back once when the key stops being valid; the returned function unsubscribes. */
-  onRevoked(keyHash: string, callback: () => void): () => void;
-  /** Resolves after `close`; rejects when the bucket can no longer be watched. */
-  readonly watching: Promise<void>;
-  close(): Promise<void>;
-};
+export type Keys = Awaited<ReturnType<typeof openKeys>>;
 
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz';
-const SECRET_BYTES = 32;
+/** 257 bits. */
+const SECRET_CHARACTERS = 44;
 const KEY_FORM = /^fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32,44}$/;
 /** A key anywhere in a text, such as a URL. */
 export const KEY_IN_TEXT = /fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32}/;
 const EXPIRY_CHECK_MS = 500;
-const FETCH_MS_MAX = 2_000;
 /** Reads in flight; more are 503, so that unknown keys from many addresses cannot load the bucket. */
 const FETCHES_MAX = 64;
 
-/** A new key: `fs_<tier>_<32 random bytes, base58>`. Show it once; store its record. */
+/** A new key: `fs_<tier>_<44 random characters>`. Show it once; store its record. */
 export function generateKey(tier: Tier): string {
-  return `fs_${tier}_${base58(randomBytes(SECRET_BYTES))}`;
+  const characters = Array.from({ length: SECRET_CHARACTERS }, () =>
+    ALPHABET.charAt(randomInt(ALPHABET.length)),
+  );
+  return `fs_${tier}_${characters.join('')}`;
 }
 
 /** Whether a text has the form of a key; others are rejected without a lookup. */
@@ -125,17 +116,16 @@ export async function openKeys(options: {
   readonly bucket: Pick<Kv, 'get' | 'watch'>;
   readonly logger: Logger;
   readonly now?: () => number;
-}): Promise<Keys> {
+}) {
   const { bucket, logger, now = Date.now } = options;
   const known = new Map<string, Known>();
   const callbacks = new Map<string, Set<() => void>>();
   const stop = new AbortController();
-  const initialised = Promise.withResolvers<void>();
 
   /** A deleted key stays in the map, so that an older read in flight cannot bring it back. */
   function learn(keyHash: string, revision: number, value: Uint8Array | undefined): void {
     if (revision < (known.get(keyHash)?.revision ?? 0)) return;
-    const record = value === undefined ? undefined : parseRecord(value);
+    const record = value === undefined ? undefined : parseValue(KeyRecord, value);
     // An unreadable record is an unknown key; the operator sees it in the log.
     if (value !== undefined && record === undefined) {
       logger.error({ key_hash: keyHash }, 'unreadable record in the bucket of keys');
@@ -150,16 +140,11 @@ export async function openKeys(options: {
     for (const callback of waiting ?? []) callback();
   }
 
-  async function follow(): Promise<void> {
-    for await (const event of bucket.watch(stop.signal)) {
-      if (event.type === 'initialised') initialised.resolve();
-      else learn(event.key, event.revision, event.type === 'put' ? event.value : undefined);
-    }
-  }
   // A process that cannot see revocations must end: main stops when this rejects.
-  const watching = follow();
-  watching.catch(initialised.reject);
-  await initialised.promise;
+  const { watching } = await follow(bucket, stop.signal, (event) => {
+    if (event.type === 'initialised') return;
+    learn(event.key, event.revision, event.type === 'put' ? event.value : undefined);
+  });
 
   const expiry = setInterval(() => {
     for (const keyHash of callbacks.keys()) {
@@ -171,27 +156,31 @@ export async function openKeys(options: {
   let fetching = 0;
 
   return {
-    find(keyHash) {
+    /** The key as this process knows it; undefined if it does not: call `fetch`. */
+    find(keyHash: string): Lookup | undefined {
       const found = known.get(keyHash);
       return found === undefined ? undefined : lookup(keyHash, found.record, now());
     },
-    async fetch(keyHash) {
-      if (fetching >= FETCHES_MAX) throw new KeysUnavailableError('too many key lookups in flight');
+    /** Reads the bucket. Rejects if it cannot be reached or has too many reads in flight. */
+    async fetch(keyHash: string): Promise<Lookup> {
+      if (fetching >= FETCHES_MAX) throw new Error('too many key lookups in flight');
       fetching += 1;
       try {
-        const entry = await within(FETCH_MS_MAX, bucket.get(keyHash));
+        const entry = await bucket.get(keyHash);
         if (entry !== undefined) learn(keyHash, entry.revision, entry.value);
       } finally {
         fetching -= 1;
       }
       return lookup(keyHash, known.get(keyHash)?.record, now());
     },
-    ofAccount(account) {
+    /** The known keys of an account, including revoked and expired ones. */
+    ofAccount(account: string): readonly StoredKey[] {
       return [...known].flatMap(([keyHash, { revision, record }]) =>
         record?.account === account ? [{ keyHash, revision, record }] : [],
       );
     },
-    onRevoked(keyHash, callback) {
+    /** Calls back once when the key stops being valid; the returned function unsubscribes. */
+    onRevoked(keyHash: string, callback: () => void): () => void {
       const waiting = callbacks.get(keyHash) ?? new Set();
       callbacks.set(keyHash, waiting.add(callback));
       return () => {
@@ -199,8 +188,9 @@ export async function openKeys(options: {
         if (waiting.size === 0 && callbacks.get(keyHash) === waiting) callbacks.delete(keyHash);
       };
     },
+    /** Resolves after `close`; rejects when the bucket can no longer be watched. */
     watching,
-    async close() {
+    async close(): Promise<void> {
       clearInterval(expiry);
       stop.abort();
       await watching;
@@ -208,50 +198,9 @@ export async function openKeys(options: {
   };
 }
 
-/** Thrown by `fetch` if the bucket does not respond in time or has too many reads in flight. */
-class KeysUnavailableError extends Error {
-  override readonly name = 'KeysUnavailableError';
-}
-
-async function within<Value>(ms: number, promise: Promise<Value>): Promise<Value> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => {
-    late.reject(new KeysUnavailableError(`the bucket of keys did not respond within ${ms} ms`));
-  }, ms);
-  try {
-    return await Promise.race([promise, late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
 function lookup(keyHash: string, record: KeyRecord | undefined, nowMs: number): Lookup {
   if (record === undefined) return { kind: 'unknown' };
   const kind = keyStatus(record, nowMs);
   if (kind !== 'valid') return { kind };
   return { kind, caller: { keyHash, account: record.account, tier: record.tier } };
-}
-
-/** The record in a value of the bucket; undefined if it is malformed. */
-export function parseRecord(value: Uint8Array): KeyRecord | undefined {
-  let json: unknown;
-  try {
-    json = JSON.parse(new TextDecoder().decode(value));
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
-  const parsed = KeyRecord.safeParse(json);
-  return parsed.success ? parsed.data : undefined;
-}
-
-function base58(bytes: Uint8Array): string {
-  let rest = BigInt(`0x${Buffer.from(bytes).toString('hex')}`);
-  let text = '';
-  while (rest > 0n) {
-    text = ALPHABET.charAt(Number(rest % 58n)) + text;
-    rest /= 58n;
-  }
-  const leadingZeros = bytes.findIndex((byte) => byte !== 0);
-  return '1'.repeat(leadingZeros === -1 ? bytes.length : leadingZeros) + text;
 }

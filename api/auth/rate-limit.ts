@@ -17,12 +17,7 @@ import { ANONYMOUS_REQUESTS_PER_SECOND, TIERS, type Tier } from './tiers.ts';
 /** An account, or a remote address without a valid key. */
 export type Counted = { readonly name: string; readonly policy: Tier | 'anonymous' };
 
-export type Limits = {
-  /** Takes one request and sets the headers. Throws Problem 429 if none is left. */
-  charge(response: Response, counted: Counted): void;
-  /** Sets the headers without taking a request: for probes. */
-  show(response: Response, counted: Counted): void;
-};
+export type Limits = ReturnType<typeof createLimits>;
 
 type Policy = Counted['policy'];
 type Bucket = { tokens: number; atMs: number };
@@ -44,9 +39,9 @@ export function createLimits(
   options: {
     /** Milliseconds of a monotonic clock. */
     readonly now?: () => number;
-    readonly shared?: Pick<SharedCounts, 'counted' | 'onOthers'>;
+    readonly shared?: Pick<SharedCounts, 'counted' | 'onOthers'> | undefined;
   } = {},
-): Limits {
+) {
   const { now = () => performance.now(), shared } = options;
   // Apart, so that requests from many addresses drop no account's bucket.
   const addresses = new LRUCache<string, Bucket>({ max: BUCKETS_MAX });
@@ -79,7 +74,8 @@ export function createLimits(
   });
 
   return {
-    charge(response, counted) {
+    /** Takes one request and sets the headers. Throws Problem 429 if none is left. */
+    charge(response: Response, counted: Counted): void {
       const bucket = bucketOf(counted);
       const isAllowed = bucket.tokens >= 1;
       if (isAllowed) bucket.tokens -= 1;
@@ -87,7 +83,8 @@ export function createLimits(
       if (!isAllowed) throw rateLimited(RATES[counted.policy], bucket.tokens);
       if (counted.policy !== 'anonymous') shared?.counted(sharedName(counted));
     },
-    show(response, counted) {
+    /** Sets the headers without taking a request: for probes. */
+    show(response: Response, counted: Counted): void {
       setHeaders(response, counted, bucketOf(counted).tokens);
     },
   };
@@ -102,7 +99,6 @@ function setHeaders(response: Response, { policy }: Counted, tokens: number): vo
 
 function rateLimited(perSecond: number, tokens: number): Problem {
   return new Problem({
-    status: 429,
     error: 'rate_limited',
     detail: `more than ${perSecond} requests per second`,
     headers: { 'Retry-After': String(secondsUntilFree(perSecond, tokens)) },
@@ -133,19 +129,13 @@ const NAMES_MAX = 1_000;
 /** Pairs, because an object with a thousand names is slow to parse. */
 const Counts = z.array(z.tuple([z.string(), z.int().min(1)]));
 
-export type SharedCounts = {
-  /** One request was admitted here. */
-  counted(name: string): void;
-  /** Sets the listener for requests that other processes admitted. */
-  onOthers(listener: (name: string, count: number) => void): void;
-  close(): void;
-};
+export type SharedCounts = ReturnType<typeof shareCounts>;
 
 /**
  * Exchanges counts with the other api processes over plain NATS: a message that is lost during an
  * outage only makes the rate inexact for that moment.
  */
-export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>): SharedCounts {
+export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>) {
   const own = SUBJECT + randomUUID();
   const unsent = new Map<string, number>();
   let listener: (name: string, count: number) => void = () => undefined;
@@ -168,13 +158,15 @@ export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>): Share
   timer.unref();
 
   return {
-    counted(name) {
+    /** One request was admitted here. */
+    counted(name: string): void {
       unsent.set(name, (unsent.get(name) ?? 0) + 1);
     },
-    onOthers(given) {
+    /** Sets the listener for requests that other processes admitted. */
+    onOthers(given: (name: string, count: number) => void): void {
       listener = given;
     },
-    close() {
+    close(): void {
       clearInterval(timer);
       subscription.unsubscribe();
     },

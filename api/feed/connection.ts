@@ -3,13 +3,16 @@
  * notices the disconnect. Events bypass `Session.push`: they are encoded once for all listeners, and
  * the limit on unsent bytes must be checked before a write. All frames that are sent in one turn of
  * the event loop become one `response.write`.
- * Invariant: nothing is written after the end, and at most `unsentBytesMax` is buffered, apart from a
+ * Invariant: nothing is written after the end, and at most UNSENT_BYTES_MAX is buffered, apart from a
  * single frame that is larger than that.
  */
+import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { Connection, createSession } from 'better-sse';
 import type { SessionEnd } from '../sessions/record.ts';
 
+/** Bytes that may be buffered for a client before it is disconnected. */
+const UNSENT_BYTES_MAX = 1_048_576;
 const END_MS_MAX = 10_000;
 
 export const FEED_HEADERS = {
@@ -24,42 +27,32 @@ const URL_UNUSED = new URL('http://localhost/');
 const RESPONSE_UNUSED = new Response(null);
 
 export class FeedConnection extends Connection {
+  readonly #abort = new AbortController();
+  readonly #over = Promise.withResolvers<void>();
+  readonly #gone = Promise.withResolvers<void>();
   override readonly url = URL_UNUSED;
-  override readonly request: Request;
+  override readonly request = new Request(URL_UNUSED, { signal: this.#abort.signal });
   override readonly response = RESPONSE_UNUSED;
   /** Resolves when nothing more will be written: the client left, or `end` or `destroy` was called. */
-  readonly over: Promise<void>;
+  readonly over = this.#over.promise;
   /** Resolves when the response is closed. */
-  readonly gone: Promise<void>;
+  readonly gone = this.#gone.promise;
   /** Why it is over, as far as is known here. */
   why: SessionEnd = 'client_left';
   readonly #response: ServerResponse;
-  readonly #unsentBytesMax: number;
-  readonly #abort = new AbortController();
-  readonly #markOver: () => void;
   readonly #pending: Buffer[] = [];
   #pendingBytes = 0;
   #open = true;
-  #wake: (() => void) | undefined;
 
-  constructor(response: ServerResponse, unsentBytesMax: number) {
+  constructor(response: ServerResponse) {
     super();
     this.#response = response;
-    this.#unsentBytesMax = unsentBytesMax;
-    this.request = new Request(URL_UNUSED, { signal: this.#abort.signal });
-    const over = Promise.withResolvers<void>();
-    const gone = Promise.withResolvers<void>();
-    this.over = over.promise;
-    this.gone = gone.promise;
-    this.#markOver = over.resolve;
-    response.once('close', () => {
+    const leave = () => {
       this.#close();
-      gone.resolve();
-    });
-    if (response.closed || response.destroyed) {
-      this.#close();
-      gone.resolve();
-    }
+      this.#gone.resolve();
+    };
+    response.once('close', leave);
+    if (response.closed || response.destroyed) leave();
   }
 
   get open(): boolean {
@@ -80,7 +73,7 @@ export class FeedConnection extends Connection {
   send(frame: Buffer): 'sent' | 'cut' {
     if (!this.#open) return 'cut';
     const unsent = this.unsentBytes;
-    if (unsent > 0 && unsent + frame.length > this.#unsentBytesMax) {
+    if (unsent > 0 && unsent + frame.length > UNSENT_BYTES_MAX) {
       this.destroy('too_slow');
       return 'cut';
     }
@@ -99,13 +92,9 @@ export class FeedConnection extends Connection {
 
   /** Resolves when the buffer is empty or the connection over, which a stalled client is in the end. */
   async drained(stalledMsMax: number): Promise<void> {
+    if (!this.#open || !this.#response.writableNeedDrain) return;
     const stalled = setTimeout(() => this.destroy('too_slow'), stalledMsMax).unref();
-    while (this.#open && this.#response.writableNeedDrain) {
-      await new Promise<void>((resolve) => {
-        this.#wake = resolve;
-        this.#response.once('drain', resolve);
-      });
-    }
+    await once(this.#response, 'drain', { signal: this.#abort.signal }).catch(() => undefined);
     clearTimeout(stalled);
   }
 
@@ -142,8 +131,7 @@ export class FeedConnection extends Connection {
     if (!this.#open) return;
     this.#open = false;
     this.#abort.abort();
-    this.#wake?.();
-    this.#markOver();
+    this.#over.resolve();
   }
 }
 

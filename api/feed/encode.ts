@@ -79,31 +79,29 @@ export function endBlock(reason: string): string {
 
 function compact(match: FeedMatch): string {
   const { market } = match;
-  const afterId = [
-    market.question,
-    market.slug,
-    spaced(market.startDate),
-    spaced(market.endDate),
-    market.icon,
-    market.negRisk,
-    market.eventSlug,
-    market.seriesSlug,
-    market.tags,
-    market.outcomes[0],
-    market.outcomes[1],
-    market.groupItemTitle,
-    market.eventTitle,
-    market.eventIcon,
-  ];
-  const head = JSON.stringify([match.txHash, detectedAt(match)]).slice(0, -1);
-  // A market id may exceed 2^53: its digits are written as they are.
-  const id = BigInt(match.market.marketId);
-  const rest = JSON.stringify(afterId).slice(1);
-  const orders = JSON.stringify([
+  return JSON.stringify([
+    match.txHash,
+    detectedAt(match),
+    [
+      exactNumber(market.marketId),
+      market.question,
+      market.slug,
+      spaced(market.startDate),
+      spaced(market.endDate),
+      market.icon,
+      market.negRisk,
+      market.eventSlug,
+      market.seriesSlug,
+      market.tags,
+      market.outcomes[0],
+      market.outcomes[1],
+      market.groupItemTitle,
+      market.eventTitle,
+      market.eventIcon,
+    ],
     compactOrder(match, match.taker),
     match.makers.map((maker) => compactOrder(match, maker)),
-  ]).slice(1);
-  return `${head},[${id},${rest},${orders}`;
+  ]);
 }
 
 function compactOrder(match: FeedMatch, fill: FeedFill) {
@@ -175,32 +173,27 @@ function labelledOrder(match: FeedMatch, fill: FeedFill) {
 
 function liveTransaction(match: FeedMatch): string {
   const { market } = match;
-  const before = {
-    condition_id: match.conditionId,
-    event_slug: market.eventSlug,
-    group_item_title: market.groupItemTitle,
-  };
-  const after = {
-    neg_risk: market.negRisk,
-    outcomes: market.outcomes,
-    question: market.question,
-    series_slug: market.seriesSlug,
-    slug: market.slug,
-    sports_market_type: market.sportsMarketType,
-    start_date: market.startDate,
-    tags_slug: market.tags,
-    token_ids: market.tokenIds,
-  };
-  // A market id may exceed 2^53: its digits are written as they are.
-  const id = `"id":${BigInt(market.marketId)}`;
-  const marketText = `${JSON.stringify(before).slice(0, -1)},${id},${JSON.stringify(after).slice(1)}`;
-  const makers = JSON.stringify(match.makers.map((maker) => participant(match, maker)));
-  const rest = JSON.stringify({
+  return JSON.stringify({
+    makers: match.makers.map((maker) => participant(match, maker)),
+    market: {
+      condition_id: match.conditionId,
+      event_slug: market.eventSlug,
+      group_item_title: market.groupItemTitle,
+      id: exactNumber(market.marketId),
+      neg_risk: market.negRisk,
+      outcomes: market.outcomes,
+      question: market.question,
+      series_slug: market.seriesSlug,
+      slug: market.slug,
+      sports_market_type: market.sportsMarketType,
+      start_date: market.startDate,
+      tags_slug: market.tags,
+      token_ids: market.tokenIds,
+    },
     taker: participant(match, match.taker),
     timestamp: new Date(match.detectedAtMs).toISOString(),
     tx_hash: match.txHash,
-  }).slice(1);
-  return `{"makers":${makers},"market":${marketText},${rest}`;
+  });
 }
 
 function participant(match: FeedMatch, fill: FeedFill) {
@@ -214,6 +207,12 @@ function participant(match: FeedMatch, fill: FeedFill) {
     usdc: String(fill.usdc),
     user: { address: fill.trader.address, name: fill.trader.name },
   };
+}
+
+/** A JSON number with all digits: a market id may exceed 2^53. */
+function exactNumber(digits: string): unknown {
+  // TypeScript does not know `rawJSON` yet.
+  return (JSON as unknown as { rawJSON(text: string): unknown }).rawJSON(String(BigInt(digits)));
 }
 
 /** The order from calldata. Without calldata its capacity is "0", which no real order has. */

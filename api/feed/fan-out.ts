@@ -23,37 +23,18 @@ export type FanOutOptions = {
   readonly stalledMsMax: number;
 };
 
-/** Since the process started. */
-export type FeedFigures = {
-  readonly listeners: number;
-  /** Listeners that read stored events and are not at the head yet. */
-  readonly replaying: number;
-  /** Messages of the stream that this process has not read. */
-  readonly behind: number;
-  readonly opened: { readonly fromNow: number; readonly resumed: number };
-  readonly ended: ReadonlyMap<SessionEnd, number>;
-  readonly events: number;
-  readonly gaps: number;
-};
+export type FeedFigures = FanOut['figures'];
 
 /** How much is buffered for a listener that reads before it waits for its socket. */
 const READ_UNSENT_BYTES_MAX = 64 * 1_024;
 const READ_RETRY_MS = 200;
 /** How long a client waits before it reconnects, milliseconds. */
 const CLIENT_RETRY = Buffer.from(retryBlock(2_000));
-const HEARTBEAT_BUCKETS = 30;
 
 export class FanOut implements LogSink {
   readonly listeners = new Set<Listener>();
-  readonly #log: FeedLog;
-  readonly #replay: Replay;
-  readonly #logger: Logger;
-  readonly #stalledMsMax: number;
+  readonly #options: FanOutOptions;
   readonly #index = new FilterIndex<Listener>();
-  readonly #heartbeats: NodeJS.Timeout;
-  /** Listeners by the time they came, so that thousands of heartbeats never go out at once. */
-  readonly #buckets = Array.from({ length: HEARTBEAT_BUCKETS }, () => new Set<Listener>());
-  #bucket = 0;
   readonly #opened = { fromNow: 0, resumed: 0 };
   readonly #ended = new Map<SessionEnd, number>();
   /** Sent to listeners that are gone. */
@@ -61,20 +42,18 @@ export class FanOut implements LogSink {
   #gaps = 0;
 
   constructor(options: FanOutOptions) {
-    this.#log = options.log;
-    this.#replay = options.replay;
-    this.#logger = options.logger;
-    this.#stalledMsMax = options.stalledMsMax;
-    const beatAll = () => this.#beatBucket();
-    this.#heartbeats = setInterval(beatAll, options.heartbeatMs / HEARTBEAT_BUCKETS).unref();
+    this.#options = options;
   }
 
-  get figures(): FeedFigures {
+  /** Counts since the process started, for the metrics. */
+  get figures() {
     const open = [...this.listeners];
     return {
       listeners: open.length,
+      /** Listeners that read stored events and are not at the head yet. */
       replaying: open.filter((listener) => !listener.live).length,
-      behind: this.#log.behind,
+      /** Messages of the stream that this process has not read. */
+      behind: this.#options.log.behind,
       opened: this.#opened,
       ended: this.#ended,
       events: open.reduce((sum, { delivered }) => sum + delivered, this.#events),
@@ -85,13 +64,12 @@ export class FanOut implements LogSink {
   /** Serves the listener until its connection is over. Resolves once the headers are sent. */
   async add(listener: Listener): Promise<void> {
     const { connection } = listener;
-    const bucket = this.#buckets[this.#bucket];
+    const beats = setInterval(() => this.#beat(listener), this.#options.heartbeatMs).unref();
     this.listeners.add(listener);
-    bucket?.add(listener);
     this.#opened[listener.claim === 0n ? 'fromNow' : 'resumed'] += 1;
     void connection.over.then(() => {
+      clearInterval(beats);
       this.listeners.delete(listener);
-      bucket?.delete(listener);
       this.#unlist(listener);
     });
     void connection.gone.then(() => {
@@ -109,7 +87,10 @@ export class FanOut implements LogSink {
     if (skippedAfter !== undefined) this.#tellSkipped(event, skippedAfter);
     const { facts } = event;
     if (facts === undefined) {
-      this.#logger.error({ sequence: event.sequence }, 'a message of the feed cannot be read');
+      this.#options.logger.error(
+        { sequence: event.sequence },
+        'a message of the feed cannot be read',
+      );
       return;
     }
     this.#index.forEachCandidate(facts, (listener) => {
@@ -138,18 +119,10 @@ export class FanOut implements LogSink {
     if (listener.live) this.#index.add(listener);
   }
 
-  stop(): void {
-    clearInterval(this.#heartbeats);
-  }
-
-  /** Each listener is in one bucket; a bucket gets its heartbeats once per interval. */
-  #beatBucket(): void {
-    this.#bucket = (this.#bucket + 1) % HEARTBEAT_BUCKETS;
-    const { head } = this.#log;
-    for (const listener of this.#buckets[this.#bucket] ?? []) {
-      if (listener.live && head !== undefined) this.#catchUp(listener, head);
-      listener.beat();
-    }
+  #beat(listener: Listener): void {
+    const { head } = this.#options.log;
+    if (listener.live && head !== undefined) this.#catchUp(listener, head);
+    listener.beat();
   }
 
   /** Everything up to the head was offered to a live listener, through the index. */
@@ -172,26 +145,26 @@ export class FanOut implements LogSink {
           await delay(READ_RETRY_MS, undefined, { ref: false });
           continue;
         }
-        this.#logger.error({ err: error }, 'a listener of the feed could not be served');
+        this.#options.logger.error({ err: error }, 'a listener of the feed could not be served');
         listener.connection.destroy('fault');
       }
     }
   }
 
   #atHead(listener: Listener): boolean {
-    return listener.sequence >= (this.#log.head?.sequence ?? 0);
+    return listener.sequence >= (this.#options.log.head?.sequence ?? 0);
   }
 
   async #locate(listener: Listener): Promise<void> {
-    const { generation } = this.#log;
-    const start = await this.#replay.locate(listener.claim, listener.reading);
-    if (generation === this.#log.generation) listener.startAt(start);
+    const { generation } = this.#options.log;
+    const start = await this.#options.replay.locate(listener.claim, listener.reading);
+    if (generation === this.#options.log.generation) listener.startAt(start);
   }
 
   async #readPage(listener: Listener): Promise<void> {
-    const { head } = this.#log;
+    const { head } = this.#options.log;
     const { filter } = listener;
-    const events = await this.#replay.after(listener.sequence, listener.reading);
+    const events = await this.#options.replay.after(listener.sequence, listener.reading);
     // The feed was replaced meanwhile: these events belong to the former one.
     if (listener.unlocated || head === undefined) return;
     // Events that were read for one filter need not have the facts for another.
@@ -213,7 +186,7 @@ export class FanOut implements LogSink {
     // The page is given up while the socket drains: only the cursor waits for a slow client.
     await setImmediate();
     if (connection.unsentBytes > READ_UNSENT_BYTES_MAX) {
-      await connection.drained(this.#stalledMsMax);
+      await connection.drained(this.#options.stalledMsMax);
     }
   }
 
@@ -232,7 +205,7 @@ export class FanOut implements LogSink {
 
   #cut(listener: Listener): void {
     this.#unlist(listener);
-    this.#logger.info(
+    this.#options.logger.info(
       { key_hash: listener.keyHash, cursor: String(listener.claim) },
       'a listener of the feed did not keep up and was disconnected',
     );

@@ -19,7 +19,6 @@ import {
   StreamRewoundError,
   tailBatches,
 } from '../../infra/nats/reader.ts';
-import { retry } from '../../infra/retry.ts';
 import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract.ts';
 import { type Cursor, cursorOf, NO_CURSOR } from './cursor.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
@@ -84,8 +83,8 @@ export class FeedLog {
   #sink: LogSink | undefined;
   #running: Promise<unknown> = Promise.resolve();
   #head: Head | undefined;
-  /** First sequences of reader sessions that are not yet proven to continue the stream. */
-  #doubts: number[] = [];
+  /** Aborting it ends the current reader; the next one attaches to the stream again. */
+  #reader = new AbortController();
   #continuation: number | undefined;
   #generation = 0;
   #trouble: string | undefined = 'the feed is starting';
@@ -162,10 +161,10 @@ export class FeedLog {
     const { signal } = this.#abort;
     while (!signal.aborted) {
       try {
-        await this.#attach();
+        const head = await this.#attach();
         this.#trouble = undefined;
         firstAttempt();
-        await this.#follow(signal);
+        await this.#follow(head, signal);
       } catch (error) {
         this.#note(error);
         firstAttempt();
@@ -179,8 +178,11 @@ export class FeedLog {
     while (!this.#abort.signal.aborted) {
       await this.#pause(LAG_CHECK_MS);
       try {
-        const { lastSequence } = await streamState(nats, stream);
-        const behind = lastSequence - (this.#head?.sequence ?? 0);
+        const head = this.#head?.sequence ?? 0;
+        const { lastSequence } = await streamState(nats, stream, head);
+        // The stream lost messages or was recreated while the reader waited for the next one.
+        if (lastSequence < head) this.#reader.abort();
+        const behind = lastSequence - head;
         this.#behind = Math.max(0, behind);
         this.#lag = behind > LAG_MESSAGES_MAX ? `the feed is ${behind} messages behind` : undefined;
       } catch (error) {
@@ -209,58 +211,48 @@ export class FeedLog {
   }
 
   /** Finds the head, or proves that the stream still continues the one that was followed. */
-  async #attach(): Promise<void> {
+  async #attach(): Promise<Head> {
     if (this.#head === undefined) {
       const { lastSequence } = await streamState(this.#options.nats, this.#options.stream);
       this.#head = await this.#headAt(lastSequence);
     } else if (!(await this.#continues(this.#head))) await this.#replace(this.#head);
+    return this.#head;
   }
 
   /**
-   * Reads what is stored after the head until the signal aborts, or until the stream turns out to be
-   * another one, after which it must be attached again.
+   * Reads what is stored after the head until the signal aborts, or until the stream may be another
+   * one, after which it must be attached again.
    */
-  async #follow(signal: AbortSignal): Promise<void> {
+  async #follow(head: Head, signal: AbortSignal): Promise<void> {
     const { nats, stream, logger } = this.#options;
     const reader = new AbortController();
-    const fromSequence = (this.#head?.sequence ?? 0) + 1;
-    // Proven again with the first message: the server may have been replaced since `#attach`.
-    this.#doubts = [fromSequence];
+    this.#reader = reader;
     const batches = tailBatches(nats, {
       stream,
-      fromSequence,
+      fromSequence: head.sequence + 1,
       signal: AbortSignal.any([signal, reader.signal]),
       onRestart: ({ next, reason }) => {
         logger.info({ stream, next, reason }, 'the reader of the feed restarted');
-        this.#doubts.push(next);
-        // Also at once: a stream that lost messages may not deliver `next` for a long time.
-        void this.#proveHead(reader);
+        reader.abort();
       },
     });
-    void this.#proveHead(reader);
-    try {
-      for await (const batch of batches) {
-        const startedAt = performance.now();
-        if (!(await this.#takeAll(batch))) return;
-        // Connections write to their sockets at the end of the turn: that is part of the work.
-        await setImmediate();
-        await this.#rest(performance.now() - startedAt);
-      }
-    } finally {
-      reader.abort();
+    let isProven = false;
+    for await (const batch of batches) {
+      // Again with the first messages: the server may have been replaced since `#attach`.
+      if (!isProven && !(await this.#continues(head))) return;
+      isProven = true;
+      const startedAt = performance.now();
+      await this.#takeAll(batch);
+      // Connections write to their sockets at the end of the turn: that is part of the work.
+      await setImmediate();
+      await this.#rest(performance.now() - startedAt);
     }
   }
 
-  /** False if a message is not of the stream that was followed. */
-  async #takeAll(batch: readonly StreamMessage[]): Promise<boolean> {
+  async #takeAll(batch: readonly StreamMessage[]): Promise<void> {
     let endsAt = performance.now() + SLICE_MS_MAX;
     let bytes = 0;
     for (const message of batch) {
-      const [doubt] = this.#doubts;
-      if (doubt !== undefined && message.sequence >= doubt) {
-        if (this.#head !== undefined && !(await this.#continues(this.#head))) return false;
-        this.#doubts.shift();
-      }
       this.#take(message);
       bytes += message.data.length;
       if (bytes < SLICE_BYTES_MAX && performance.now() < endsAt) continue;
@@ -268,7 +260,6 @@ export class FeedLog {
       endsAt = performance.now() + SLICE_MS_MAX;
       bytes = 0;
     }
-    return true;
   }
 
   /** Lets events accumulate after a fan-out of the given duration. */
@@ -284,20 +275,6 @@ export class FeedLog {
     this.#head = event;
     const follows = last === undefined || event.sequence === last.sequence + 1;
     this.#sink?.event(event, follows ? undefined : last);
-  }
-
-  /** Stops the reader if the stream turns out to be another one. */
-  async #proveHead(reader: AbortController): Promise<void> {
-    const { signal } = reader;
-    try {
-      const continues = await retry(
-        async () => this.#head === undefined || (await this.#continues(this.#head)),
-        { signal, isRetryable: isTemporary },
-      );
-      if (!continues) reader.abort();
-    } catch (error) {
-      if (!signal.aborted) throw error;
-    }
   }
 
   /** Whether the stream holds, or has removed, the very message that is the head. */
@@ -343,11 +320,7 @@ function isTemporary(
   );
 }
 
-/**
- * An event in the ring. Facts and frames are made when they are first needed and shared by all
- * listeners. Measured for a match of two makers (2.3 KB of JSON): decoding 9 µs, encoding 2 µs per
- * format; so the compact format is made with the decoding, and the others decode again.
- */
+/** An event in the ring. Facts and frames are made when they are first needed and shared by all listeners. */
 export class FeedEvent implements Offered {
   readonly sequence: number;
   readonly cursor: Cursor;
@@ -356,8 +329,9 @@ export class FeedEvent implements Offered {
   /** Size of the message. Facts and all formats take at most about four times as much. */
   readonly bytes: number;
   readonly #data: Buffer;
-  #readable: Readable | 'unreadable' | undefined;
-  readonly #others: { json?: Buffer; tx?: Buffer } = {};
+  /** null if the message cannot be read. */
+  #facts: Facts | null | undefined;
+  readonly #frames: Partial<Record<Format, Buffer>> = {};
 
   constructor(message: StreamMessage) {
     this.sequence = message.sequence;
@@ -369,42 +343,30 @@ export class FeedEvent implements Offered {
   }
 
   get facts(): Facts | undefined {
-    const readable = this.#decoded();
-    return readable === 'unreadable' ? undefined : readable.facts;
+    if (this.#facts === undefined) this.#facts = readEvent(this.#data)?.facts ?? null;
+    return this.#facts ?? undefined;
   }
 
   frame(format: Format): Buffer {
-    if (format !== 'compact') {
-      this.#others[format] ??= encode(decodeFeedEvent(this.#data), this.cursor, format);
-      return this.#others[format];
-    }
-    const readable = this.#decoded();
-    if (readable === 'unreadable') throw new Error(`message ${this.sequence} cannot be read`);
-    return readable.frame;
-  }
-
-  #decoded(): Readable | 'unreadable' {
-    this.#readable ??= readEvent(this.#data, this.cursor, 'compact') ?? 'unreadable';
-    return this.#readable;
+    this.#frames[format] ??= encode(decodeFeedEvent(this.#data), this.cursor, format);
+    return this.#frames[format];
   }
 }
 
-type Readable = { readonly facts: Facts; readonly frame: Buffer };
-
-/** Facts and one format of a message of the stream; undefined if it is not a FEED event. */
-export function readEvent(data: Uint8Array, cursor: Cursor, format: Format): Readable | undefined {
-  let message: Message;
+/** A message of the stream and its facts; undefined if it is not a FEED event. */
+export function readEvent(data: Uint8Array) {
   try {
-    message = decodeFeedEvent(data);
+    const message = decodeFeedEvent(data);
+    const facts = message.kind === 'match' ? factsOf(message) : factsOfSequel(message);
+    return { message, facts };
   } catch (error) {
     if (error instanceof SyntaxError || error instanceof z.ZodError) return undefined;
     throw error;
   }
-  const facts = message.kind === 'match' ? factsOf(message) : factsOfSequel(message);
-  return { facts, frame: encode(message, cursor, format) };
 }
 
-function encode(message: Message, cursor: Cursor, format: Format): Buffer {
+/** The block of a message. */
+export function encode(message: Message, cursor: Cursor, format: Format): Buffer {
   return Buffer.from(
     message.kind === 'match'
       ? matchBlock(cursor, encodeMatch(message, format), format)

@@ -9,7 +9,7 @@ import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats/c
 import { getMessage, readRange } from '../../infra/nats/reader.ts';
 import { attainable, type Cursor, cursorOf, NO_CURSOR, sequenceOf } from './cursor.ts';
 import type { Format } from './encode.ts';
-import { type FeedLog, type Offered, readEvent } from './feed-log.ts';
+import { encode, type FeedLog, type Offered, readEvent } from './feed-log.ts';
 import type { Facts } from './filter.ts';
 
 /** Delivery starts after `sequence`. */
@@ -47,6 +47,8 @@ const EVENT_BYTES = 200;
 const FACTS_BYTES = 850;
 /** For listeners without a filter, which would pass any; facts take as much memory as the frame. */
 const FACTS_UNUSED: Facts = { traders: [], tags: [], series: '', usdc: 0n, shares: 0n };
+/** Of a message that cannot be read, which is never delivered. */
+const NO_FRAME = Buffer.alloc(0);
 
 export class Replay {
   readonly #nats: Nats;
@@ -200,39 +202,36 @@ export class Replay {
     }
     const read = messages
       .filter(({ sequence }) => sequence <= end)
-      .map(({ sequence, messageId, data }) => {
+      .map(({ sequence, messageId, data }): Read => {
         const cursor = cursorOf(sequence, messageId);
-        return { sequence, cursor, readable: readEvent(data, cursor, reading.format) };
+        const event = readEvent(data);
+        if (event === undefined) return { sequence, cursor, facts: undefined, frame: NO_FRAME };
+        const frame = encode(event.message, cursor, reading.format);
+        return { sequence, cursor, facts: reading.isFiltered ? event.facts : FACTS_UNUSED, frame };
       });
     const events: Offered[] = [];
     for (let n = 0; n < read.length; n += PAGE_EVENTS_MAX) {
-      events.push(...packed(read.slice(n, n + PAGE_EVENTS_MAX), reading));
+      events.push(...packed(read.slice(n, n + PAGE_EVENTS_MAX)));
     }
-    const frameBytes = read.reduce((sum, { readable }) => sum + (readable?.frame.length ?? 0), 0);
+    const frameBytes = read.reduce((sum, { frame }) => sum + frame.length, 0);
     const perEvent = EVENT_BYTES + (reading.isFiltered ? FACTS_BYTES : 0);
     return { end, events, bytes: 1 + frameBytes + events.length * perEvent };
   }
 }
 
-type Read = {
-  readonly sequence: number;
-  readonly cursor: Cursor;
-  readonly readable: ReturnType<typeof readEvent>;
-};
+type Read = Omit<Offered, 'frame'> & { readonly frame: Buffer };
 
 /**
  * The frames of a page in one buffer, which is written as it is to a listener without a filter. A
  * socket keeps the whole buffer in memory, so it must not be larger.
  */
-function packed(page: readonly Read[], { isFiltered }: Reading): Offered[] {
-  const frames = Buffer.concat(page.flatMap(({ readable }) => readable?.frame ?? []));
-  let to = 0;
-  return page.map(({ sequence, cursor, readable }) => {
-    const from = to;
-    to += readable?.frame.length ?? 0;
-    const until = to;
-    const facts = readable === undefined || isFiltered ? readable?.facts : FACTS_UNUSED;
-    return { sequence, cursor, facts, frame: () => frames.subarray(from, until) };
+function packed(page: readonly Read[]): Offered[] {
+  const frames = Buffer.concat(page.map(({ frame }) => frame));
+  let end = 0;
+  return page.map(({ frame: { length }, ...event }) => {
+    const start = end;
+    end += length;
+    return { ...event, frame: () => frames.subarray(start, start + length) };
   });
 }
 

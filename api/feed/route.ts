@@ -11,7 +11,8 @@ import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { callerOf } from '../auth/keys.ts';
-import { Problem, unavailable } from '../errors.ts';
+import { unavailable } from '../errors.ts';
+import { parse } from '../parameters.ts';
 import type { SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';
@@ -41,14 +42,11 @@ export type FeedOptions = {
   readonly sessions: Pick<Sessions, 'open'>;
   /** Name of the JetStream stream; FEED. */
   readonly stream?: string;
-  /** Limits of the newest events in memory: their number, and bytes of their messages. */
+  /** Limit of the newest events in memory. */
   readonly ringEventsMax?: number;
-  readonly ringBytesMax?: number;
   /** About how many bytes of older events are kept for listeners that read them. */
   readonly chunkBytesMax?: number;
   readonly heartbeatMs?: number;
-  /** Bytes that may be buffered for a live listener before it is disconnected. */
-  readonly unsentBytesMax?: number;
   /** How long a listener that reads stored events may take for what was written to it. */
   readonly stalledMsMax?: number;
 };
@@ -59,7 +57,6 @@ const RING_EVENTS_MAX = 65_536;
 const RING_BYTES_MAX = 16 * 1_048_576;
 const CHUNK_BYTES_MAX = 64 * 1_048_576;
 const HEARTBEAT_MS = 30_000;
-const UNSENT_BYTES_MAX = 1_048_576;
 const STALLED_MS_MAX = 60_000;
 const STOP_SPREAD_MS_MAX = 5_000;
 /** After a stop, clients come back within this span and not all at once. */
@@ -68,7 +65,6 @@ const STOP_RETRY_MS = { least: 500, spread: 2_500 };
 export class Feed {
   readonly #nats: Nats;
   readonly #sessions: FeedOptions['sessions'];
-  readonly #unsentBytesMax: number;
   readonly #log: FeedLog;
   readonly #replay: Replay;
   readonly #fanOut: FanOut;
@@ -78,13 +74,12 @@ export class Feed {
     const { nats, logger, stream = FEED_STREAM } = options;
     this.#nats = nats;
     this.#sessions = options.sessions;
-    this.#unsentBytesMax = options.unsentBytesMax ?? UNSENT_BYTES_MAX;
     const log = new FeedLog({
       nats,
       logger,
       stream,
       ringEventsMax: options.ringEventsMax ?? RING_EVENTS_MAX,
-      ringBytesMax: options.ringBytesMax ?? RING_BYTES_MAX,
+      ringBytesMax: RING_BYTES_MAX,
     });
     const chunkBytesMax = options.chunkBytesMax ?? CHUNK_BYTES_MAX;
     const replay = new Replay({ nats, stream, log, chunkBytesMax });
@@ -130,12 +125,14 @@ export class Feed {
       session.close('client_left', 0);
       throw error;
     }
-    const connection = new FeedConnection(response, this.#unsentBytesMax);
+    const connection = new FeedConnection(response);
     const { keyHash } = caller;
     const listener = new Listener({ ...wanted, filter, connection, keyHash });
     void connection.gone.then(() => session.close(connection.why, listener.delivered));
-    void session.usedUp.then(() => connection.end('quota_used_up'));
-    void session.inExcess.then(() => listener.endInBand('quota_used_up'));
+    void session.overQuota.then((quota) => {
+      if (quota === 'sessions') listener.endInBand('quota_used_up');
+      else connection.end('quota_used_up');
+    });
     await this.#fanOut.add(listener);
   }
 
@@ -188,7 +185,6 @@ export class Feed {
     });
     await Promise.race([Promise.all(ended), deadline]);
     for (const connection of connections) connection.destroy('shutdown');
-    this.#fanOut.stop();
     await this.#log.stop();
   }
 
@@ -209,6 +205,7 @@ export class Feed {
   }
 }
 
+type Query = Readonly<Record<string, unknown>>;
 type FeedQuery = Pick<FeedRequest, 'format' | 'requested'> & { readonly filter: Filter };
 
 const MICRO = 1_000_000n;
@@ -295,14 +292,11 @@ const OrdersQuery = z
  *
  * Throws Problem 400 with all issues.
  */
-export function parseFeedQuery(
-  query: Readonly<Record<string, unknown>>,
-  lastEventIdHeader: string | undefined,
-): FeedQuery {
-  const data = parse(OrdersQuery, query, lastEventIdHeader);
+export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefined): FeedQuery {
+  const data = parse(OrdersQuery, withHeader(query, lastEventIdHeader));
   return {
     format: data.format ?? 'compact',
-    requested: requestedBy(data),
+    requested: cursorIn(data),
     filter: {
       traders: new Set(data.traders),
       tags: new Set(effectiveTags(data.tags)),
@@ -318,31 +312,17 @@ export function parseFeedQuery(
 }
 
 /** The cursor of a client of a managed stream. Throws as `parseFeedQuery`. */
-export function parseCursorQuery(
-  query: Readonly<Record<string, unknown>>,
-  lastEventIdHeader: string | undefined,
-): bigint {
-  return requestedBy(parse(CursorQuery, query, lastEventIdHeader));
+export function parseCursorQuery(query: Query, lastEventIdHeader: string | undefined): bigint {
+  return cursorIn(parse(CursorQuery, withHeader(query, lastEventIdHeader)));
 }
 
-function parse<Schema extends z.ZodType>(
-  schema: Schema,
-  query: Readonly<Record<string, unknown>>,
-  lastEventIdHeader: string | undefined,
-): z.output<Schema> {
+function withHeader(query: Query, lastEventIdHeader: string | undefined): Query {
   const header = lastEventIdHeader === '' ? undefined : lastEventIdHeader;
   const cursor = header === undefined ? {} : { lastEventId: undefined };
-  const parsed = schema.safeParse({ ...query, ...cursor, 'Last-Event-ID': header });
-  if (parsed.success) return parsed.data;
-  throw new Problem({
-    status: 400,
-    error: 'invalid_request',
-    detail: 'a parameter of the feed is not valid',
-    issues: parsed.error.issues.map(({ path, message }) => ({ path: path.join('.'), message })),
-  });
+  return { ...query, ...cursor, 'Last-Event-ID': header };
 }
 
-function requestedBy(given: z.output<typeof CursorQuery>): bigint {
+function cursorIn(given: z.output<typeof CursorQuery>): bigint {
   return given['Last-Event-ID'] ?? given.lastEventId ?? 0n;
 }
 

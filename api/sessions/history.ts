@@ -52,10 +52,9 @@ export class History {
       RECORDS_PER_ACCOUNT_MAX,
       SUBJECT + key,
     );
-    const text = new TextDecoder();
     return messages
       .slice(-limit)
       .reverse()
-      .map((message) => ClosedRecord.parse(JSON.parse(text.decode(message.data))));
+      .map(({ data }) => ClosedRecord.parse(JSON.parse(new TextDecoder().decode(data))));
   }
 }

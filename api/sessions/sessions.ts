@@ -13,7 +13,14 @@ import {
   NatsUnavailableError,
   StreamMissingError,
 } from '../../infra/nats/connection.ts';
-import { type Kv, KvConflictError, type KvEvent, openKv } from '../../infra/nats/kv.ts';
+import {
+  follow,
+  type Kv,
+  KvConflictError,
+  type KvEvent,
+  openKv,
+  parseValue,
+} from '../../infra/nats/kv.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { type Problem, quotaExceeded } from '../errors.ts';
@@ -36,26 +43,13 @@ const SESSIONS_BUCKET = 'sessions';
 /** An admitted event stream. */
 export type OpenSession = {
   readonly id: string;
-  /** Resolves when the account has used up its time of today; the stream must be ended then. */
-  readonly usedUp: Promise<void>;
-  /** Resolves when the session is in excess of the quota; the stream must be ended then. */
-  readonly inExcess: Promise<void>;
+  /**
+   * Resolves when the account has used up its time of today, or when the session is in excess of the
+   * quota of sessions. The stream must be ended then.
+   */
+  readonly overQuota: Promise<'time' | 'sessions'>;
   /** Call it once. */
   close(end: SessionEnd, events: number): void;
-};
-
-export type Sessions = {
-  /** Throws Problem 403 if a quota of the tier is used up. */
-  open(caller: Caller, streamId: string | null): Promise<OpenSession>;
-  /** Open sessions of an account, oldest first. */
-  list(account: string): OpenRecord[];
-  /** Ended sessions, newest first. Rejects with NatsUnavailableError. */
-  history(account: string, limit: number): Promise<ClosedRecord[]>;
-  /** Seconds of event streams of an account on this UTC day. */
-  usedSeconds(account: string): number;
-  /** Settles when the bucket is no longer watched; rejects if `close` was not called. */
-  readonly watching: Promise<void>;
-  close(): Promise<void>;
 };
 
 const CHECK_MS = 500;
@@ -80,27 +74,20 @@ type Other = {
 type Own = {
   readonly key: string;
   readonly caller: Caller;
-  readonly usedUp: PromiseWithResolvers<void>;
-  readonly inExcess: PromiseWithResolvers<void>;
+  readonly overQuota: PromiseWithResolvers<'time' | 'sessions'>;
 };
 
-/** Watches the bucket; resolves once every open session is known. */
-export async function openSessions(options: {
+type SessionsOptions = {
   readonly nats: Nats;
   readonly logger: Logger;
   readonly replicas?: number;
   /** Milliseconds since the epoch. */
   readonly now?: () => number;
-}): Promise<Sessions> {
-  const { nats, replicas = 1 } = options;
-  const bucket = await openKv(nats, SESSIONS_BUCKET, { replicas });
-  const history = await History.open(nats, replicas);
-  const registry = new Registry({ ...options, bucket, history });
-  await registry.start();
-  return registry;
-}
+};
 
-class Registry implements Sessions {
+export class Sessions {
+  /** Settles when the bucket is no longer watched; rejects if `close` was not called. */
+  watching: Promise<void> = Promise.resolve();
   readonly #self = randomUUID();
   readonly #nats: Nats;
   readonly #logger: Logger;
@@ -123,19 +110,12 @@ class Registry implements Sessions {
   readonly #closing = new AbortController();
   readonly #stop = new AbortController();
   readonly #timers: readonly NodeJS.Timeout[];
-  watching: Promise<void> = Promise.resolve();
 
-  constructor(options: {
-    readonly nats: Nats;
-    readonly logger: Logger;
-    readonly bucket: Kv;
-    readonly history: History;
-    readonly now?: () => number;
-  }) {
+  private constructor(bucket: Kv, history: History, options: SessionsOptions) {
     this.#nats = options.nats;
     this.#logger = options.logger;
-    this.#bucket = options.bucket;
-    this.#history = options.history;
+    this.#bucket = bucket;
+    this.#history = history;
     this.#now = options.now ?? Date.now;
     this.#timers = [
       setInterval(() => this.#check(), CHECK_MS).unref(),
@@ -143,29 +123,31 @@ class Registry implements Sessions {
     ];
   }
 
-  async start(): Promise<void> {
-    const initialised = Promise.withResolvers<void>();
-    this.watching = this.#follow(initialised.resolve);
-    this.watching.catch(initialised.reject);
-    await initialised.promise;
-    await this.#writeNow();
+  /** Watches the bucket; resolves once every open session is known. */
+  static async start(options: SessionsOptions): Promise<Sessions> {
+    const { nats, replicas = 1 } = options;
+    const bucket = await openKv(nats, SESSIONS_BUCKET, { replicas });
+    const sessions = new Sessions(bucket, await History.open(nats, replicas), options);
+    const signal = sessions.#stop.signal;
+    sessions.watching = (await follow(bucket, signal, (event) => sessions.#hear(event))).watching;
+    await sessions.#writeNow();
+    return sessions;
   }
 
+  /** Throws Problem 403 if a quota of the tier is used up. */
   async open(caller: Caller, streamId: string | null): Promise<OpenSession> {
     const key = keyOf(caller.account);
     if (this.#refusal(caller) !== undefined) await this.#heardFromOthers(key);
     const problem = this.#refusal(caller);
     if (problem !== undefined) throw problem;
     const record = { id: randomUUID(), streamId, startedAtMs: this.#now() };
-    const usedUp = Promise.withResolvers<void>();
-    const inExcess = Promise.withResolvers<void>();
+    const overQuota = Promise.withResolvers<'time' | 'sessions'>();
     addSession(this.#record, key, record);
-    this.#own.set(record.id, { key, caller, usedUp, inExcess });
+    this.#own.set(record.id, { key, caller, overQuota });
     this.#write();
     return {
       id: record.id,
-      usedUp: usedUp.promise,
-      inExcess: inExcess.promise,
+      overQuota: overQuota.promise,
       close: (end, events) => {
         const closed = { ...record, endedAtMs: this.#now(), end, events };
         this.#own.delete(record.id);
@@ -176,14 +158,17 @@ class Registry implements Sessions {
     };
   }
 
+  /** Open sessions of an account, oldest first. */
   list(account: string): OpenRecord[] {
     return openSessionsOf(this.#records(), keyOf(account));
   }
 
+  /** Ended sessions, newest first. Rejects with NatsUnavailableError. */
   history(account: string, limit: number): Promise<ClosedRecord[]> {
     return this.#history.newest(keyOf(account), limit);
   }
 
+  /** Seconds of event streams of an account on this UTC day. */
   usedSeconds(account: string): number {
     // Rounds down: a second that has begun is not used up.
     return Math.floor(usedMs(this.#records(), keyOf(account), this.#now()) / 1_000);
@@ -193,40 +178,24 @@ class Registry implements Sessions {
     for (const timer of this.#timers) clearInterval(timer);
     this.#closing.abort();
     this.#write();
-    const deadline = new AbortController();
-    const late = delay(CLOSE_MS_MAX, undefined, { signal: deadline.signal });
-    await Promise.race([this.#writing, late]);
-    late.catch(() => undefined);
-    deadline.abort();
+    await Promise.race([this.#writing, delay(CLOSE_MS_MAX, undefined, { ref: false })]);
     this.#stop.abort();
     await this.watching;
   }
 
-  async #follow(initialised: () => void): Promise<void> {
-    for await (const event of this.#bucket.watch(this.#stop.signal)) {
-      if (event.type === 'initialised') initialised();
-      else if (event.key.startsWith(RECORD_KEY)) this.#hear(event);
-    }
-  }
-
-  #hear(event: Exclude<KvEvent, { type: 'initialised' }>): void {
+  #hear(event: KvEvent): void {
+    if (event.type === 'initialised' || !event.key.startsWith(RECORD_KEY)) return;
     const process = event.key.slice(RECORD_KEY.length);
     if (process === this.#self) return;
     const { revision } = event;
-    const record = event.type === 'put' ? this.#parse(event.key, event.value) : undefined;
+    const record = event.type === 'put' ? parseValue(ProcessRecord, event.value) : undefined;
+    if (event.type === 'put' && record === undefined) {
+      // Its process writes it again within a second.
+      this.#logger.error({ key: event.key }, 'unreadable record in the bucket of sessions');
+    }
     if (record === undefined) this.#others.delete(process);
     else this.#others.set(process, { record, revision, heardAtMs: performance.now() });
     this.#wake();
-  }
-
-  #parse(key: string, value: Uint8Array): ProcessRecord | undefined {
-    try {
-      return ProcessRecord.parse(JSON.parse(new TextDecoder().decode(value)));
-    } catch (error) {
-      // Its process writes it again within a second.
-      this.#logger.error({ err: error, key }, 'unreadable record in the bucket of sessions');
-      return undefined;
-    }
   }
 
   #wake(): void {
@@ -303,10 +272,10 @@ class Registry implements Sessions {
         const own = this.#own.get(id);
         if (own === undefined) continue;
         const { sessionsMax, streamSecondsPerDayMax } = TIERS[own.caller.tier];
-        if (n >= sessionsMax && isCurrent) own.inExcess.resolve();
+        if (n >= sessionsMax && isCurrent) own.overQuota.resolve('sessions');
         if (streamSecondsPerDayMax === null) continue;
         const used = usedMs(records, key, this.#now());
-        if (used >= streamSecondsPerDayMax * 1_000) own.usedUp.resolve();
+        if (used >= streamSecondsPerDayMax * 1_000) own.overQuota.resolve('time');
       }
     }
   }

@@ -112,7 +112,7 @@ in every process. An omitted list is kept, an empty one is cleared.`,
   answer: Stream,
   problems: ['not_found', 'quota_exceeded', 'payload_too_large', 'unsupported_media_type'],
   run: async (call: StreamsCall, { id }, body) =>
-    wire(call, await call.store.update(call.caller, id, present(body))),
+    wire(call, await call.store.update(call.caller, id, body)),
 });
 
 const readMeta = endpoint({
@@ -137,7 +137,7 @@ again, listening is refused with 403 \`stream_disabled\`.`,
   answer: Stream,
   problems: ['not_found', 'payload_too_large', 'unsupported_media_type'],
   run: async (call: StreamsCall, { id }, body) =>
-    wire(call, await call.store.update(call.caller, id, present(body))),
+    wire(call, await call.store.update(call.caller, id, body)),
 });
 
 const deleteStream = endpoint({
@@ -211,15 +211,7 @@ export const STREAMS_ENDPOINTS: readonly Endpoint<StreamsCall>[] = [
   listEndedSessions,
 ];
 
-export type Streams = {
-  readonly store: StreamStore;
-  readonly sessions: Sessions;
-  /** Mount behind `requireKey`, with the stream's id as the path parameter `id`. */
-  readonly listen: RequestHandler;
-  /** Settles when the bucket is no longer watched; rejects if `close` was not called. */
-  readonly watching: Promise<void>;
-  close(): Promise<void>;
-};
+export type Streams = Awaited<ReturnType<typeof openStreams>>;
 
 /** The managed streams of this process. Changes in any process reach its listeners by the watch. */
 export async function openStreams(options: {
@@ -230,7 +222,7 @@ export async function openStreams(options: {
   readonly replicas?: number;
   /** Milliseconds since the epoch. */
   readonly now?: () => number;
-}): Promise<Streams> {
+}) {
   const { feed, sessions } = options;
   const store = await StreamStore.open({
     ...options,
@@ -245,24 +237,28 @@ export async function openStreams(options: {
   function filterNow(id: string): Filter {
     const record = store.known(id);
     if (record === undefined) {
-      throw new Problem({ status: 404, error: 'not_found', detail: 'the stream is deleted' });
+      throw new Problem({ error: 'not_found', detail: 'the stream is deleted' });
     }
     if (record.enabled) return filterOf(record);
     const detail = 'the stream is disabled; PUT /streams/{id}/meta enables it';
-    throw new Problem({ status: 403, error: 'stream_disabled', detail });
+    throw new Problem({ error: 'stream_disabled', detail });
   }
+
+  const listen: RequestHandler = async (request, response) => {
+    const requested = parseCursorQuery(request.query, request.get('Last-Event-ID'));
+    const { id } = await store.find(callerOf(response), String(request.params.id));
+    const filter = () => filterNow(id);
+    // Checked before a session is opened, and again afterwards.
+    filter();
+    await feed.serve({ format: 'tx', requested, streamId: id, filter }, request, response);
+  };
 
   return {
     store,
     sessions,
-    listen: async (request, response) => {
-      const requested = parseCursorQuery(request.query, request.get('Last-Event-ID'));
-      const { id } = await store.find(callerOf(response), String(request.params.id));
-      const filter = () => filterNow(id);
-      // Checked before a session is opened, and again afterwards.
-      filter();
-      await feed.serve({ format: 'tx', requested, streamId: id, filter }, request, response);
-    },
+    /** Mount behind `requireKey`, with the stream's id as the path parameter `id`. */
+    listen,
+    /** Settles when the bucket is no longer watched; rejects if `close` was not called. */
     watching: store.watching,
     close: () => store.close(),
   };
@@ -279,12 +275,4 @@ function wireSession({ id, streamId, startedAtMs }: OpenRecord) {
 
 function wireEnd({ endedAtMs, end, events }: ClosedRecord) {
   return { ended_at: new Date(endedAtMs).toISOString(), end, events };
-}
-
-type Present<Given> = { [Name in keyof Given]: Exclude<Given[Name], undefined> };
-
-/** The members that were given: an omitted member must not replace the stored one. */
-function present<Given extends object>(given: Given): Partial<Present<Given>> {
-  const entries = Object.entries(given).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries) as Partial<Present<Given>>;
 }

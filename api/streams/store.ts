@@ -7,11 +7,25 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { type Nats, NatsUnavailableError } from '../../infra/nats/connection.ts';
-import { type Kv, KvConflictError, openKv } from '../../infra/nats/kv.ts';
+import {
+  follow,
+  type Kv,
+  KvConflictError,
+  type KvEvent,
+  openKv,
+  parseValue,
+} from '../../infra/nats/kv.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { Problem, quotaExceeded } from '../errors.ts';
-import { isNaked, longList, type NewStream, StreamRecord } from './stream.ts';
+import {
+  isNaked,
+  longList,
+  type Meta,
+  type NewStream,
+  StreamRecord,
+  type Subscription,
+} from './stream.ts';
 
 const STREAMS_BUCKET = 'streams';
 
@@ -34,6 +48,7 @@ export class StreamStore {
   readonly #now: () => number;
   readonly #onChange: OnChange;
   readonly #known = new Map<string, Known>();
+  #isInitialised = false;
   /** The watch has delivered every write up to this revision of the bucket. */
   #seen = 0;
   /** Resolves when the watch delivers the next write. */
@@ -54,10 +69,8 @@ export class StreamStore {
     // Older servers do not check an expected revision of 0.
     if ((await bucket.revision()) === 0) await bucket.put('opened', '');
     const store = new StreamStore(bucket, options);
-    const initialised = Promise.withResolvers<void>();
-    store.watching = store.#follow(initialised.resolve);
-    store.watching.catch(initialised.reject);
-    await initialised.promise;
+    const signal = store.#stop.signal;
+    store.watching = (await follow(bucket, signal, (event) => store.#hear(event))).watching;
     return store;
   }
 
@@ -66,7 +79,7 @@ export class StreamStore {
     const records = [...this.#known.values()].flatMap(({ record }) => record ?? []);
     return records
       .filter((record) => record.account === account)
-      .sort((a, b) => compare(a.createdAt, b.createdAt) || compare(a.id, b.id));
+      .sort((a, b) => a.createdAt.localeCompare(b.createdAt) || a.id.localeCompare(b.id));
   }
 
   /** The stream as this process knows it; undefined if there is none. */
@@ -109,14 +122,11 @@ export class StreamStore {
    * Replaces the given members of a stream, and moves `updatedAt`. Throws Problem 404, and 403 if a
    * quota is used up. Rejects as `find`.
    */
-  async update(
-    caller: Caller,
-    id: string,
-    change: Partial<Omit<StreamRecord, 'id' | 'account' | 'createdAt' | 'updatedAt'>>,
-  ): Promise<StreamRecord> {
+  async update(caller: Caller, id: string, change: Subscription | Meta): Promise<StreamRecord> {
     for (;;) {
       const stored = await this.#own(caller, id);
-      const record = { ...stored.record, ...change, updatedAt: this.#after(stored.record) };
+      const updatedAt = this.#after(stored.record);
+      const record = StreamRecord.parse({ ...stored.record, ...change, updatedAt });
       refuseLongLists(caller, record);
       if (await this.#write(caller, record, stored)) return record;
     }
@@ -211,24 +221,18 @@ export class StreamStore {
     return new Date(Math.max(this.#now(), Date.parse(updatedAt) + 1)).toISOString();
   }
 
-  async #follow(initialised: () => void): Promise<void> {
-    let isInitial = true;
-    for await (const event of this.#bucket.watch(this.#stop.signal)) {
-      if (event.type !== 'initialised' && event.key.startsWith(STREAM_KEY)) {
-        const id = event.key.slice(STREAM_KEY.length);
-        const record = event.type === 'put' ? this.#parse(id, event.value) : undefined;
-        this.#learn(id, event.revision, record);
-      }
-      if (event.type === 'initialised') {
-        isInitial = false;
-        initialised();
-      }
-      // Before, newer values may come ahead of older ones.
-      if (isInitial) continue;
-      this.#seen = Math.max(this.#seen, event.revision);
-      this.#news.resolve();
-      this.#news = Promise.withResolvers();
+  #hear(event: KvEvent): void {
+    if (event.type !== 'initialised' && event.key.startsWith(STREAM_KEY)) {
+      const id = event.key.slice(STREAM_KEY.length);
+      const record = event.type === 'put' ? this.#parse(id, event.value) : undefined;
+      this.#learn(id, event.revision, record);
     }
+    // The initial values are not in the order of their revisions.
+    if (event.type === 'initialised') this.#isInitialised = true;
+    if (!this.#isInitialised) return;
+    this.#seen = Math.max(this.#seen, event.revision);
+    this.#news.resolve();
+    this.#news = Promise.withResolvers();
   }
 
   #learn(id: string, revision: number, record: StreamRecord | undefined): void {
@@ -238,13 +242,10 @@ export class StreamStore {
   }
 
   #parse(id: string, value: Uint8Array): StreamRecord | undefined {
-    try {
-      return StreamRecord.parse(JSON.parse(String(Buffer.from(value))));
-    } catch (error) {
-      // Such a stream does not exist for clients.
-      this.#logger.error({ err: error, id }, 'unreadable record in the streams bucket');
-      return undefined;
-    }
+    const record = parseValue(StreamRecord, value);
+    // Such a stream does not exist for clients.
+    if (record === undefined) this.#logger.error({ id }, 'unreadable record in the streams bucket');
+    return record;
   }
 }
 
@@ -264,9 +265,5 @@ function refuseLongLists(caller: Caller, record: StreamRecord): void {
 
 function notFound(id: string): Problem {
   const detail = `this account has no stream ${ID.test(id) ? id : 'with this id'}`;
-  return new Problem({ status: 404, error: 'not_found', detail });
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0;
+  return new Problem({ error: 'not_found', detail });
 }

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import type { TierLimits } from '../auth/tiers.ts';
-import { effectiveTags, type Filter, NO_FILTER } from '../feed/filter.ts';
+import { effectiveTags, type Filter, filtersNothing, NO_FILTER } from '../feed/filter.ts';
 
 const NAME_CHARACTERS_MAX = 64;
 const SLUG_CHARACTERS_MAX = 100;
@@ -160,8 +160,7 @@ export function filterOf({ addresses, tags, series }: Lists): Filter {
 
 /** Whether every match passes, which makes the stream "naked". */
 export function isNaked(lists: Lists): boolean {
-  const { traders, tags, series } = filterOf(lists);
-  return traders.size === 0 && tags.size === 0 && series.size === 0;
+  return filtersNothing(filterOf(lists));
 }
 
 /** The first list that is longer than the tier allows. */

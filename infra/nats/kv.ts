@@ -6,6 +6,7 @@
  */
 import { DiscardPolicy } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
+import { z } from 'zod';
 import { answered, isOvertaken, type Nats, streamState } from './connection.ts';
 import { lastPerSubject, type StreamMessage, tail } from './reader.ts';
 import { ensureStream } from './streams.ts';
@@ -118,6 +119,41 @@ const KEY = /^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$/;
 function assertKey(key: string): void {
   if (KEY.test(key)) return;
   throw new RangeError('a key consists of letters, digits, - / _ = and single dots');
+}
+
+/**
+ * Reports the current values of a bucket and then its changes, until the signal aborts. Resolves once the
+ * current values were reported; `watching` settles when the watch ends, and rejects if it fails.
+ */
+export async function follow(
+  bucket: Pick<Kv, 'watch'>,
+  signal: AbortSignal,
+  report: (event: KvEvent) => void,
+): Promise<{ readonly watching: Promise<void> }> {
+  const initialised = Promise.withResolvers<void>();
+  async function reportAll(): Promise<void> {
+    for await (const event of bucket.watch(signal)) {
+      report(event);
+      if (event.type === 'initialised') initialised.resolve();
+    }
+  }
+  const watching = reportAll();
+  watching.catch(initialised.reject);
+  await initialised.promise;
+  return { watching };
+}
+
+/** A JSON value of a bucket; undefined if it does not match the schema. */
+export function parseValue<Schema extends z.ZodType>(
+  schema: Schema,
+  value: Uint8Array,
+): z.output<Schema> | undefined {
+  try {
+    return schema.parse(JSON.parse(new TextDecoder().decode(value)));
+  } catch (error) {
+    if (error instanceof SyntaxError || error instanceof z.ZodError) return undefined;
+    throw error;
+  }
 }
 
 async function* watch(

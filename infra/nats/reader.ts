@@ -359,6 +359,7 @@ export async function* fetched(
   });
   const abort = () => fetch.stop();
   signal?.addEventListener('abort', abort);
+  if (signal?.aborted === true) abort();
   const waiting: JsMsg[] = [];
   let arrived = Promise.withResolvers<void>();
   let isOver = false;

@@ -176,7 +176,7 @@ describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
     }
   });
 
-  test('the requests of many accounts are written in turn, and all of them when a process ends', async () => {
+  test('the requests of many accounts reach other processes, the last ones when a process ends', async () => {
     const bucket = await openKv(nats.nats, 'usage_of_many', { ttlMs: USAGE_TTL_MS });
     const [own, others] = [
       await openUsage({ bucket, logger: silent }),

@@ -18,7 +18,7 @@ import type { Tier } from '../../api/auth/tiers.ts';
 import { openUsage, USAGE_BUCKET, USAGE_TTL_MS } from '../../api/auth/usage.ts';
 import { Feed } from '../../api/feed/route.ts';
 import { createReadiness } from '../../api/health.ts';
-import { openSessions } from '../../api/sessions/sessions.ts';
+import { Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams } from '../../api/streams/endpoints.ts';
 import { connectClickHouse, createSelect } from '../../infra/clickhouse.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
@@ -127,7 +127,7 @@ export async function startApi(options: {
   const keys = await openKeys({ bucket: options.nats.bucket, logger: silent });
   const usageBucket = await openKv(nats, USAGE_BUCKET, { ttlMs: USAGE_TTL_MS });
   const usage = await openUsage({ bucket: usageBucket, logger: silent });
-  const sessions = await openSessions({ nats, logger: silent });
+  const sessions = await Sessions.start({ nats, logger: silent });
   const ownFeed = await Feed.start({ nats, logger: silent, sessions });
   const streams = await openStreams({ nats, logger: silent, feed: ownFeed, sessions });
   const feed = options.feed ?? ownFeed;

@@ -17,7 +17,7 @@ import { problemHandler } from '../../api/errors.ts';
 import { cursorOf } from '../../api/feed/cursor.ts';
 import { Feed, type FeedOptions } from '../../api/feed/route.ts';
 import { serveEndpoints } from '../../api/routes.ts';
-import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
+import { Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams, STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
@@ -111,7 +111,7 @@ export async function startApi(
   options: Omit<FeedOptions, 'logger' | 'sessions'> & { readonly now?: () => number },
 ): Promise<Api> {
   const logger = pino({ level: process.env.LOG_LEVEL ?? 'silent' });
-  const sessions = await openSessions({ ...options, logger });
+  const sessions = await Sessions.start({ ...options, logger });
   const feed = await Feed.start({ ...options, sessions, logger });
   const streams = await openStreams({ ...options, feed, sessions, logger });
   // Rejected when a test replaces the whole broker.

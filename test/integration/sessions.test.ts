@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pino from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { Tier } from '../../api/auth/tiers.ts';
-import { openSessions, type Sessions } from '../../api/sessions/sessions.ts';
+import { Sessions } from '../../api/sessions/sessions.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { type Api, type Broker, makeStream, startApi, startBroker } from './feed-harness.ts';
 import { Client } from './raw-client.ts';
@@ -58,7 +58,7 @@ async function eventually<T>(probe: () => Promise<T>, wanted: (value: T) => bool
 /** The sessions of another process, whose connection can be cut without warning. */
 async function process(): Promise<{ sessions: Sessions; crash: () => Promise<void> }> {
   const nats = await connectNats({ url: broker.url, name: 'another process' });
-  const sessions = await openSessions({ nats, logger, now: () => nowMs });
+  const sessions = await Sessions.start({ nats, logger, now: () => nowMs });
   return { sessions, crash: () => nats.close() };
 }
 
@@ -114,7 +114,7 @@ describe('open streams of an account', () => {
     const account = newAccount('individual');
     const open = async ({ sessions }: Api) => {
       const session = await sessions.open(caller(account, 'individual'), null);
-      void session.inExcess.then(() => session.close('quota_used_up', 0));
+      void session.overQuota.then(() => session.close('quota_used_up', 0));
     };
     // Nothing is awaited in between: neither process can know of the other's sessions.
     await Promise.all([one, other].flatMap((api) => Array.from({ length: 10 }, () => open(api))));
@@ -234,10 +234,10 @@ describe('without NATS', () => {
     const apart = await startBroker();
     await makeStream(apart.nats, FEED);
     const [here, there] = [
-      await openSessions({ nats: apart.nats, logger, now: () => nowMs }),
+      await Sessions.start({ nats: apart.nats, logger, now: () => nowMs }),
       await connectNats({ url: apart.url, name: 'another process' }),
     ];
-    const elsewhere = await openSessions({ nats: there, logger, now: () => nowMs });
+    const elsewhere = await Sessions.start({ nats: there, logger, now: () => nowMs });
     const demo = caller('without NATS', 'demo');
     for (let i = 0; i < 2; i += 1) await elsewhere.open(demo, null);
     await eventually(
