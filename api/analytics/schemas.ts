@@ -17,11 +17,11 @@ export function amount(what: string) {
   return z.int().meta({ description: what, examples: [12_500_000] });
 }
 
-export function count(what: string) {
+export function count(what: string, example = 7) {
   return z
     .int()
     .min(0)
-    .meta({ description: what, examples: [7] });
+    .meta({ description: what, examples: [example] });
 }
 
 /** Percent; ROI has no bounds, because fees are outside the cost. */

@@ -5,6 +5,7 @@
  * one.
  */
 import { z } from 'zod';
+import { count, text } from '../analytics/schemas.ts';
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import { keyId } from '../parameters.ts';
@@ -26,9 +27,7 @@ type AccountCall = Context & {
 
 const LABEL_CHARACTERS_MAX = 200;
 
-const Account = z
-  .string()
-  .meta({ description: 'owner of the key; limits count per account', examples: ['acme'] });
+const Account = text('owner of the key; limits count per account', 'acme');
 const Time = z.string().meta({ examples: ['2026-05-01T12:00:00.000Z'] });
 
 const KeyView = z.object({
@@ -36,7 +35,7 @@ const KeyView = z.object({
     .string()
     .regex(/^[0-9a-f]{16}$/)
     .meta({ description: 'names the key; it grants nothing', examples: ['9f86d081884c7d65'] }),
-  label: z.string().meta({ description: "the owner's name for it", examples: ['laptop'] }),
+  label: text("the owner's name for it", 'laptop'),
   tier: Tier.meta({ description: 'what the key may do', examples: ['individual'] }),
   status: z
     .enum(['valid', 'expired', 'revoked'])
@@ -49,30 +48,25 @@ const KeyView = z.object({
   revoked_at: Time.describe('when it was revoked; empty if it was not'),
 });
 
-const count = (description: string, example = 20) =>
+/** A limit of a tier; null = no limit. */
+const quota = (description: string) =>
   z
     .int()
-    .min(0)
-    .meta({ description, examples: [example] });
+    .nullable()
+    .meta({ description, examples: [null] });
 
 const TierView = z.object({
   name: Tier.meta({ description: 'name of the tier', examples: ['individual'] }),
-  requests_per_second: count('requests per second of an account, which is also its burst'),
-  max_keys: count('valid API keys of an account'),
-  max_sessions: count('open event streams of an account at a time'),
-  max_streams: count('managed streams'),
-  max_naked_streams: count('managed streams without any filter'),
-  max_filter_addrs: count('addresses in a filter'),
-  max_filter_tags: count('tags in a filter'),
-  max_filter_series: count('series in a filter'),
-  stream_seconds_per_day: z
-    .int()
-    .nullable()
-    .meta({
-      description: 'seconds of event streams per UTC day; null = no limit',
-      examples: [null],
-    }),
-  leaderboard_limit: count('greatest `limit` of the leaderboard'),
+  requests_per_second: count('requests per second of an account, which is also its burst', 20),
+  max_keys: count('valid API keys of an account', 20),
+  max_sessions: count('open event streams of an account at a time', 20),
+  max_streams: count('managed streams', 20),
+  max_naked_streams: count('managed streams without any filter', 20),
+  max_filter_addrs: count('addresses in a filter', 20),
+  max_filter_tags: count('tags in a filter', 20),
+  max_filter_series: count('series in a filter', 20),
+  stream_seconds_per_day: quota('seconds of event streams per UTC day; null = no limit'),
+  leaderboard_limit: count('greatest `limit` of the leaderboard', 20),
   include_orders: z
     .boolean()
     .meta({ description: '`include_orders` of a trader’s markets', examples: [true] }),
@@ -114,10 +108,7 @@ const telemetry = endpoint({
     }),
     stream_seconds: z.object({
       today: count('seconds of event streams', 3600),
-      quota: z
-        .int()
-        .nullable()
-        .meta({ description: 'seconds per day of the tier; null = no limit', examples: [null] }),
+      quota: quota('seconds per day of the tier; null = no limit'),
       left: z
         .int()
         .min(0)
@@ -206,9 +197,7 @@ const createKey = endpoint({
   parameters: z.object({}),
   body: z.object({ label: Label.default(''), expires_at: ExpiresAt.default(null) }),
   answer: KeyView.extend({
-    key: z
-      .string()
-      .meta({ description: 'the key, shown once', examples: [`fs_pro_${'2'.repeat(43)}`] }),
+    key: text('the key, shown once', `fs_pro_${'2'.repeat(43)}`),
   }),
   problems: ['quota_exceeded'],
   run: async (call: AccountCall, _given, body) => {

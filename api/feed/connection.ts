@@ -70,7 +70,7 @@ export class FeedConnection extends Connection {
   }
 
   /** Sends complete blocks at the end of this turn, or disconnects a client that is too far behind. */
-  send(frame: Buffer): 'sent' | 'cut' {
+  send(frame: Buffer): 'open' | 'cut' {
     if (!this.#open) return 'cut';
     const unsent = this.unsentBytes;
     if (unsent > 0 && unsent + frame.length > UNSENT_BYTES_MAX) {
@@ -80,7 +80,7 @@ export class FeedConnection extends Connection {
     if (this.#pending.length === 0) flushLater(this);
     this.#pending.push(frame);
     this.#pendingBytes += frame.length;
-    return 'sent';
+    return 'open';
   }
 
   /** Writes the pending frames. */

@@ -77,19 +77,23 @@ const REST_MS_MAX = 10;
 const WORK_MS_MIN = 2;
 
 export class FeedLog {
+  /** Undefined until the stream was reached for the first time. */
+  head: Head | undefined;
+  /** Grows each time the stream turns out to be another one. */
+  generation = 0;
+  /** The sequence at which the feed continued when it was last replaced. */
+  continuation: number | undefined;
+  /** Messages of the stream that had not been read at the last check. */
+  behind = 0;
   readonly #options: LogOptions;
   readonly #ring: Ring;
   readonly #abort = new AbortController();
   #sink: LogSink | undefined;
   #running: Promise<unknown> = Promise.resolve();
-  #head: Head | undefined;
   /** Aborting it ends the current reader; the next one attaches to the stream again. */
   #reader = new AbortController();
-  #continuation: number | undefined;
-  #generation = 0;
   #trouble: string | undefined = 'the feed is starting';
   #lag: string | undefined;
-  #behind = 0;
 
   constructor(options: LogOptions) {
     this.#options = options;
@@ -109,29 +113,9 @@ export class FeedLog {
     await this.#running;
   }
 
-  /** Undefined until the stream was reached for the first time. */
-  get head(): Head | undefined {
-    return this.#head;
-  }
-
-  /** Grows each time the stream turns out to be another one. */
-  get generation(): number {
-    return this.#generation;
-  }
-
-  /** The sequence at which the feed continued when it was last replaced. */
-  get continuation(): number | undefined {
-    return this.#continuation;
-  }
-
   /** Why the stream is not being read; undefined while it is. */
   get trouble(): string | undefined {
     return this.#trouble ?? this.#lag;
-  }
-
-  /** Messages of the stream that had not been read at the last check. */
-  get behind(): number {
-    return this.#behind;
   }
 
   /** Up to `countMax` events that directly follow a sequence; empty if the ring lacks the first. */
@@ -152,7 +136,7 @@ export class FeedLog {
 
   /** The cursor of a message, from memory alone. */
   remembered(sequence: number): Cursor | undefined {
-    const head = this.#head;
+    const head = this.head;
     if (head?.sequence === sequence && head.cursor !== NO_CURSOR) return head.cursor;
     return this.#ring.at(sequence)?.cursor;
   }
@@ -178,12 +162,12 @@ export class FeedLog {
     while (!this.#abort.signal.aborted) {
       await this.#pause(LAG_CHECK_MS);
       try {
-        const head = this.#head?.sequence ?? 0;
+        const head = this.head?.sequence ?? 0;
         const { lastSequence } = await streamState(nats, stream, head);
         // The stream lost messages or was recreated while the reader waited for the next one.
         if (lastSequence < head) this.#reader.abort();
         const behind = lastSequence - head;
-        this.#behind = Math.max(0, behind);
+        this.behind = Math.max(0, behind);
         this.#lag = behind > LAG_MESSAGES_MAX ? `the feed is ${behind} messages behind` : undefined;
       } catch (error) {
         if (!isTemporary(error)) throw error;
@@ -212,11 +196,11 @@ export class FeedLog {
 
   /** Finds the head, or proves that the stream still continues the one that was followed. */
   async #attach(): Promise<Head> {
-    if (this.#head === undefined) {
+    if (this.head === undefined) {
       const { lastSequence } = await streamState(this.#options.nats, this.#options.stream);
-      this.#head = await this.#headAt(lastSequence);
-    } else if (!(await this.#continues(this.#head))) await this.#replace(this.#head);
-    return this.#head;
+      this.head = await this.#headAt(lastSequence);
+    } else if (!(await this.#continues(this.head))) await this.#replace(this.head);
+    return this.head;
   }
 
   /**
@@ -270,9 +254,9 @@ export class FeedLog {
 
   #take(message: StreamMessage): void {
     const event = new FeedEvent(message);
-    const last = this.#head;
+    const last = this.head;
     this.#ring.push(event);
-    this.#head = event;
+    this.head = event;
     const follows = last === undefined || event.sequence === last.sequence + 1;
     this.#sink?.event(event, follows ? undefined : last);
   }
@@ -293,10 +277,10 @@ export class FeedLog {
     const later = await firstMessageAtOrAfter(nats, stream, last.storedAtMs + 1);
     const { lastSequence } = await streamState(nats, stream);
     const continuation = later?.sequence ?? lastSequence + 1;
-    this.#head = await this.#headAt(continuation - 1);
-    this.#continuation = continuation;
+    this.head = await this.#headAt(continuation - 1);
+    this.continuation = continuation;
     this.#ring.clear();
-    this.#generation += 1;
+    this.generation += 1;
     logger.warn({ stream, cursor: last.cursor, continuation }, 'the feed was replaced');
     this.#sink?.replaced(last);
   }

@@ -30,8 +30,9 @@ export class Listener {
   live = false;
   /** `claim` must be located in the feed before `sequence` counts. */
   unlocated = true;
+  /** Of the newest event examined. */
+  sequence = 0;
   #requested: bigint;
-  #sequence = 0;
   #cursor: Cursor = NO_CURSOR;
   /** The newest cursor that the client knows. */
   #told: Cursor = NO_CURSOR;
@@ -53,11 +54,6 @@ export class Listener {
     this.#requested = options.requested;
   }
 
-  /** Of the newest event examined. */
-  get sequence(): number {
-    return this.#sequence;
-  }
-
   /** What the client has seen of the feed, as a cursor. */
   get claim(): bigint {
     return this.#cursor === NO_CURSOR ? this.#requested : BigInt(this.#cursor);
@@ -72,7 +68,7 @@ export class Listener {
   startAt({ sequence, cursor, gap }: Start): void {
     const { claim } = this;
     this.unlocated = false;
-    this.#sequence = sequence;
+    this.sequence = sequence;
     this.#cursor = cursor;
     this.#told = cursor;
     if (gap !== undefined) {
@@ -99,15 +95,14 @@ export class Listener {
 
   /** Moves on to an event that was examined, here or in the index. */
   pass(sequence: number, cursor: Cursor): void {
-    this.#sequence = sequence;
+    this.sequence = sequence;
     if (cursor !== NO_CURSOR) this.#cursor = cursor;
   }
 
   /** Reports that events between `sequence` and the given cursor were removed unseen. */
   tellGap(firstAvailable: Cursor, resumeAt?: Cursor): 'open' | 'cut' {
-    const sent = this.#sendBlock(gapBlock(this.claim, firstAvailable, resumeAt));
     this.gaps += 1;
-    return sent === 'sent' ? 'open' : 'cut';
+    return this.#sendBlock(gapBlock(this.claim, firstAvailable, resumeAt));
   }
 
   /** Sends the reason in an `end` event, then ends the response. */
@@ -119,13 +114,13 @@ export class Listener {
   /** Keeps the connection alive, and the client's cursor recent where events were filtered out. */
   beat(): void {
     const moved = !this.unlocated && this.#cursor > this.#told;
-    const sent = moved
+    const state = moved
       ? this.#sendBlock(HEARTBEAT_BLOCK + cursorBlock(this.#cursor))
       : this.connection.send(HEARTBEAT);
-    if (sent === 'sent' && moved) this.#told = this.#cursor;
+    if (state === 'open' && moved) this.#told = this.#cursor;
   }
 
-  #sendBlock(block: string): 'sent' | 'cut' {
+  #sendBlock(block: string): 'open' | 'cut' {
     return this.connection.send(Buffer.from(block));
   }
 }

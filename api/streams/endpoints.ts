@@ -7,6 +7,7 @@ import type { RequestHandler } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
+import { count, text } from '../analytics/schemas.ts';
 import { callerOf } from '../auth/keys.ts';
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
@@ -43,28 +44,19 @@ export const StreamId = z.object({
     .meta({ type: 'string', format: 'uuid', description: 'stream id', examples: [ID_EXAMPLE] }),
 });
 
-const TotalCount = z
-  .int()
-  .nonnegative()
-  .meta({ description: 'number of entries in data', examples: [1] });
+const TotalCount = count('number of entries in data', 1);
 
 const Session = z.object({
-  id: z.string().meta({ description: 'id of the session', examples: [ID_EXAMPLE] }),
+  id: text('id of the session', ID_EXAMPLE),
   stream_id: z
     .string()
     .nullable()
     .meta({ description: 'the managed stream; null: the order feed', examples: [ID_EXAMPLE] }),
-  started_at: z.string().meta({
-    description: 'when it was opened, UTC with milliseconds',
-    examples: ['2026-05-01T12:00:00.000Z'],
-  }),
+  started_at: text('when it was opened, UTC with milliseconds', '2026-05-01T12:00:00.000Z'),
 });
 
 const EndedSession = Session.extend({
-  ended_at: z.string().meta({
-    description: 'when it ended',
-    examples: ['2026-05-01T12:30:00.000Z'],
-  }),
+  ended_at: text('when it ended', '2026-05-01T12:30:00.000Z'),
   end: SessionEnd.meta({ description: 'why it ended', examples: ['client_left'] }),
   events: z
     .int()
@@ -146,9 +138,7 @@ const deleteStream = endpoint({
   summary: 'Delete a stream',
   description: 'The responses of its listeners end normally.',
   parameters: StreamId,
-  answer: z.object({
-    id: z.string().meta({ description: 'id of the deleted stream', examples: [ID_EXAMPLE] }),
-  }),
+  answer: z.object({ id: text('id of the deleted stream', ID_EXAMPLE) }),
   problems: ['not_found'],
   run: async (call: StreamsCall, { id }) => {
     await call.store.delete(call.caller, id);
@@ -165,13 +155,10 @@ export const listSessions = endpoint({
   answer: z.object({
     data: z.array(Session),
     total_count: TotalCount,
-    used_seconds_today: z
-      .int()
-      .nonnegative()
-      .meta({
-        description: 'seconds of event streams on this UTC day, summed over all sessions',
-        examples: [5400],
-      }),
+    used_seconds_today: count(
+      'seconds of event streams on this UTC day, summed over all sessions',
+      5400,
+    ),
   }),
   problems: [],
   run: async ({ caller, sessions }: StreamsCall) => {

@@ -3,6 +3,7 @@
  * object in responses. Pure.
  */
 import { z } from 'zod';
+import { count, text } from '../analytics/schemas.ts';
 import type { TierLimits } from '../auth/tiers.ts';
 import { effectiveTags, type Filter, filtersNothing, NO_FILTER } from '../feed/filter.ts';
 
@@ -12,6 +13,7 @@ const SLUG_CHARACTERS_MAX = 100;
 const LIST_ENTRIES_MAX = 10_000;
 
 const EXAMPLE_ADDRESS = '0x56687bf447db6ffa42ffe2204a05edaa20f55839';
+const EXAMPLE_TIME = '2026-05-01T12:00:00.000Z';
 
 const Slug = z
   .string()
@@ -106,30 +108,15 @@ export type StreamRecord = z.infer<typeof StreamRecord>;
 
 /** A stream in responses. */
 export const Stream = z.object({
-  id: z.string().meta({
-    description: 'id of the stream, a UUID',
-    examples: ['0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a'],
-  }),
+  id: text('id of the stream, a UUID', '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a'),
   name: z.string().meta(NAME_MEANING),
   addresses: z.array(z.string()).meta(ADDRESSES_MEANING),
   tags: z.array(z.string()).meta(TAGS_MEANING),
   series: z.array(z.string()).meta(SERIES_MEANING),
   enabled: z.boolean().meta({ description: 'false: listeners are refused', examples: [true] }),
-  active_sessions: z
-    .int()
-    .nonnegative()
-    .meta({
-      description: 'connected listeners, over all processes of the service',
-      examples: [2],
-    }),
-  created_at: z.string().meta({
-    description: 'when it was created, UTC with milliseconds',
-    examples: ['2026-05-01T12:00:00.000Z'],
-  }),
-  updated_at: z.string().meta({
-    description: 'when its filters, name or state were last changed',
-    examples: ['2026-05-01T12:00:00.000Z'],
-  }),
+  active_sessions: count('connected listeners, over all processes of the service', 2),
+  created_at: text('when it was created, UTC with milliseconds', EXAMPLE_TIME),
+  updated_at: text('when its filters, name or state were last changed', EXAMPLE_TIME),
 });
 export type Stream = z.infer<typeof Stream>;
 
