@@ -1,7 +1,7 @@
 /**
  * An endpoint: its method and path, the schemas of its parameters, body and response, and the function
  * from one to the other. routes.ts serves endpoints and openapi.ts describes them, from the same value,
- * so that the document cannot differ from what is served. An endpoint knows neither Express nor
+ * so that the document cannot differ from what is served. An endpoint uses neither Express nor
  * headers.
  */
 import type { z } from 'zod';

@@ -214,7 +214,7 @@ const createKey = endpoint({
     const expiresAt = cappedExpiry(body.expires_at, call);
     const wanted = { account, tier, label: body.label, expiresAt };
     const { key, stored } = await issueKey(call.keysBucket, wanted, call.now());
-    // This process knows it at once, the others when the bucket notifies them.
+    // This process accepts it at once, the others when the watch of the bucket delivers it.
     await call.keys.fetch(stored.keyHash);
     return { ...viewOf(stored, call), key };
   },

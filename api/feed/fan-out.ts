@@ -64,11 +64,14 @@ export class FanOut implements LogSink {
   /** Serves the listener until its connection is over. Resolves once the headers are sent. */
   async add(listener: Listener): Promise<void> {
     const { connection } = listener;
-    const beats = setInterval(() => this.#beat(listener), this.#options.heartbeatMs).unref();
+    const heartbeats = setInterval(
+      () => this.#sendHeartbeat(listener),
+      this.#options.heartbeatMs,
+    ).unref();
     this.listeners.add(listener);
     this.#opened[listener.claim === 0n ? 'fromNow' : 'resumed'] += 1;
     void connection.over.then(() => {
-      clearInterval(beats);
+      clearInterval(heartbeats);
       this.listeners.delete(listener);
       this.#unlist(listener);
     });
@@ -84,7 +87,7 @@ export class FanOut implements LogSink {
 
   event(event: FeedEvent, skippedAfter: Head | undefined): void {
     if (this.listeners.size === 0) return;
-    if (skippedAfter !== undefined) this.#tellSkipped(event, skippedAfter);
+    if (skippedAfter !== undefined) this.#reportSkipped(event, skippedAfter);
     const { facts } = event;
     if (facts === undefined) {
       this.#options.logger.error(
@@ -119,10 +122,10 @@ export class FanOut implements LogSink {
     if (listener.live) this.#index.add(listener);
   }
 
-  #beat(listener: Listener): void {
+  #sendHeartbeat(listener: Listener): void {
     const { head } = this.#options.log;
     if (listener.live && head !== undefined) this.#catchUp(listener, head);
-    listener.beat();
+    listener.sendHeartbeat();
   }
 
   /** Everything up to the head was offered to a live listener, through the index. */
@@ -172,11 +175,11 @@ export class FanOut implements LogSink {
     const [first] = events;
     if (first === undefined) {
       // Everything up to the former head was removed.
-      listener.tellGap(head.cursor, head.cursor);
+      listener.sendGap(head.cursor, head.cursor);
       listener.pass(head.sequence, head.cursor);
       return;
     }
-    if (first.sequence > listener.sequence + 1) listener.tellGap(first.cursor);
+    if (first.sequence > listener.sequence + 1) listener.sendGap(first.cursor);
     const { connection } = listener;
     for (const event of events) {
       if (listener.offer(event) === 'cut') return;
@@ -190,11 +193,11 @@ export class FanOut implements LogSink {
     }
   }
 
-  #tellSkipped(event: FeedEvent, skippedAfter: Head): void {
+  #reportSkipped(event: FeedEvent, skippedAfter: Head): void {
     for (const listener of this.listeners) {
       if (!listener.live || listener.sequence > skippedAfter.sequence) continue;
       this.#catchUp(listener, skippedAfter);
-      if (listener.tellGap(event.cursor) === 'cut') this.#cut(listener);
+      if (listener.sendGap(event.cursor) === 'cut') this.#cut(listener);
     }
   }
 

@@ -1,7 +1,7 @@
 /**
  * The FEED stream as this process sees it: one reader that follows it forever and keeps the newest
  * events in a ring. Invariant: events come in stream order, each once; skipped messages and a stream
- * that was replaced are reported to the sink. The log knows neither listeners nor clients' cursors.
+ * that was replaced are reported to the sink. The log has no access to listeners or clients' cursors.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';

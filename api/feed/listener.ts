@@ -34,8 +34,8 @@ export class Listener {
   sequence = 0;
   #requested: bigint;
   #cursor: Cursor = NO_CURSOR;
-  /** The newest cursor that the client knows. */
-  #told: Cursor = NO_CURSOR;
+  /** The newest cursor that was sent to the client. */
+  #sentCursor: Cursor = NO_CURSOR;
 
   constructor(options: {
     readonly connection: FeedConnection;
@@ -70,7 +70,7 @@ export class Listener {
     this.unlocated = false;
     this.sequence = sequence;
     this.#cursor = cursor;
-    this.#told = cursor;
+    this.#sentCursor = cursor;
     if (gap !== undefined) {
       // The claim stays that of the client until an event replaces it.
       this.#requested = claim;
@@ -86,7 +86,7 @@ export class Listener {
   offer(event: Offered): 'open' | 'cut' {
     if (event.facts !== undefined && matches(this.filter, event.facts)) {
       if (this.connection.send(event.frame(this.format)) === 'cut') return 'cut';
-      this.#told = event.cursor;
+      this.#sentCursor = event.cursor;
       this.delivered += 1;
     }
     this.pass(event.sequence, event.cursor);
@@ -100,7 +100,7 @@ export class Listener {
   }
 
   /** Reports that events between `sequence` and the given cursor were removed unseen. */
-  tellGap(firstAvailable: Cursor, resumeAt?: Cursor): 'open' | 'cut' {
+  sendGap(firstAvailable: Cursor, resumeAt?: Cursor): 'open' | 'cut' {
     this.gaps += 1;
     return this.#sendBlock(gapBlock(this.claim, firstAvailable, resumeAt));
   }
@@ -112,12 +112,12 @@ export class Listener {
   }
 
   /** Keeps the connection alive, and the client's cursor recent where events were filtered out. */
-  beat(): void {
-    const moved = !this.unlocated && this.#cursor > this.#told;
+  sendHeartbeat(): void {
+    const moved = !this.unlocated && this.#cursor > this.#sentCursor;
     const state = moved
       ? this.#sendBlock(HEARTBEAT_BLOCK + cursorBlock(this.#cursor))
       : this.connection.send(HEARTBEAT);
-    if (state === 'open' && moved) this.#told = this.#cursor;
+    if (state === 'open' && moved) this.#sentCursor = this.#cursor;
   }
 
   #sendBlock(block: string): 'open' | 'cut' {

@@ -96,7 +96,7 @@ export class Replay {
   }
 
   /** Whether `locate` can answer from memory. */
-  knows(requested: bigint): boolean {
+  isInMemory(requested: bigint): boolean {
     const cursor = attainable(requested);
     if (requested === 0n) return true;
     return cursor !== undefined && this.#log.remembered(sequenceOf(cursor)) !== undefined;
@@ -158,7 +158,7 @@ export class Replay {
       const { events } = await this.#chunkAt(sequence, head, reading);
       return events.find((event) => event.sequence === sequence)?.cursor ?? 'removed';
     }
-    // Another process was ahead of this one's log: ask the stream itself.
+    // Another process was ahead of this one's log: read the stream itself.
     const message = await getMessage(this.#nats, this.#stream, sequence);
     return message === undefined ? 'removed' : cursorOf(sequence, message.messageId);
   }

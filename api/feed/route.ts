@@ -188,12 +188,12 @@ export class Feed {
     await this.#log.stop();
   }
 
-  /** Refuses at once what would otherwise be an open stream without events. */
+  /** Throws Problem 503 instead of opening a stream that would stay without events. */
   #requireServed(requested: bigint): void {
     const { ready, detail } = this.status();
     if (ready) return;
     // During a short outage of NATS, clients are still served from memory.
-    if (this.#stopping || this.#log.head === undefined || !this.#replay.knows(requested)) {
+    if (this.#stopping || this.#log.head === undefined || !this.#replay.isInMemory(requested)) {
       throw unavailable(`the order feed cannot be read now: ${detail}`);
     }
   }

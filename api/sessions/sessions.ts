@@ -68,7 +68,7 @@ type Other = {
   readonly record: ProcessRecord;
   readonly revision: number;
   /** When its last heartbeat came, on this process's clock: clocks of processes need not agree. */
-  heardAtMs: number;
+  heartbeatAtMs: number;
 };
 
 type Own = {
@@ -104,9 +104,9 @@ export class Sessions {
   #wasConnected = true;
   #checkedAtMs = performance.now();
   /** When heartbeats of others could last have been missed. */
-  #deafAtMs = Number.NEGATIVE_INFINITY;
+  #outageAtMs = Number.NEGATIVE_INFINITY;
   /** Resolves at the next heartbeat of another process, and at the next check. */
-  #news = Promise.withResolvers<void>();
+  #changed = Promise.withResolvers<void>();
   readonly #closing = new AbortController();
   readonly #stop = new AbortController();
   readonly #timers: readonly NodeJS.Timeout[];
@@ -129,7 +129,9 @@ export class Sessions {
     const bucket = await openKv(nats, SESSIONS_BUCKET, { replicas });
     const sessions = new Sessions(bucket, await History.open(nats, replicas), options);
     const signal = sessions.#stop.signal;
-    sessions.watching = (await follow(bucket, signal, (event) => sessions.#hear(event))).watching;
+    sessions.watching = (
+      await follow(bucket, signal, (event) => sessions.#receive(event))
+    ).watching;
     await sessions.#writeNow();
     return sessions;
   }
@@ -137,7 +139,7 @@ export class Sessions {
   /** Throws Problem 403 if a quota of the tier is used up. */
   async open(caller: Caller, streamId: string | null): Promise<OpenSession> {
     const key = keyOf(caller.account);
-    if (this.#refusal(caller) !== undefined) await this.#heardFromOthers(key);
+    if (this.#refusal(caller) !== undefined) await this.#otherHeartbeats(key);
     const problem = this.#refusal(caller);
     if (problem !== undefined) throw problem;
     const record = { id: randomUUID(), streamId, startedAtMs: this.#now() };
@@ -183,7 +185,7 @@ export class Sessions {
     await this.watching;
   }
 
-  #hear(event: KvEvent): void {
+  #receive(event: KvEvent): void {
     if (event.type === 'initialised' || !event.key.startsWith(RECORD_KEY)) return;
     const process = event.key.slice(RECORD_KEY.length);
     if (process === this.#self) return;
@@ -194,13 +196,13 @@ export class Sessions {
       this.#logger.error({ key: event.key }, 'unreadable record in the bucket of sessions');
     }
     if (record === undefined) this.#others.delete(process);
-    else this.#others.set(process, { record, revision, heardAtMs: performance.now() });
+    else this.#others.set(process, { record, revision, heartbeatAtMs: performance.now() });
     this.#wake();
   }
 
   #wake(): void {
-    this.#news.resolve();
-    this.#news = Promise.withResolvers();
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
   }
 
   /** Own record first. A process that is not live has no open sessions; its time of today counts. */
@@ -235,12 +237,12 @@ export class Sessions {
    * Resolves when every process with open sessions of the account has sent a new heartbeat or counts as
    * gone. A client that returns after a crash must not be refused for the sessions that it had there.
    */
-  async #heardFromOthers(key: string): Promise<void> {
+  async #otherHeartbeats(key: string): Promise<void> {
     const sinceMs = performance.now();
     const isAwaited = (other: Other) =>
-      isLive(other) && other.heardAtMs < sinceMs && other.record.open[key] !== undefined;
+      isLive(other) && other.heartbeatAtMs < sinceMs && other.record.open[key] !== undefined;
     while (this.#nats.connected && [...this.#others.values()].some(isAwaited)) {
-      await this.#news.promise;
+      await this.#changed.promise;
     }
   }
 
@@ -248,17 +250,18 @@ export class Sessions {
     const { connected } = this.#nats;
     const stoppedMs = performance.now() - this.#checkedAtMs;
     this.#checkedAtMs = performance.now();
-    // A process that was disconnected or stopped itself knows nothing about the others.
+    // A process that was disconnected or suspended has missed the heartbeats of the others.
     if (!connected || !this.#wasConnected || stoppedMs > BEAT_MS + CHECK_MS) {
-      this.#deafAtMs = performance.now();
-      for (const other of this.#others.values()) other.heardAtMs = performance.now();
+      this.#outageAtMs = performance.now();
+      for (const other of this.#others.values()) other.heartbeatAtMs = performance.now();
     }
     this.#wasConnected = connected;
     this.#wake();
     this.#endOverQuota();
     if (!connected) return;
     for (const [process, other] of this.#others) {
-      if (performance.now() - other.heardAtMs > SILENT_MS_MAX) void this.#bury(process, other);
+      if (performance.now() - other.heartbeatAtMs > SILENT_MS_MAX)
+        void this.#closeLost(process, other);
     }
   }
 
@@ -266,7 +269,7 @@ export class Sessions {
   #endOverQuota(): void {
     const records = this.#records();
     // After an outage, records are old until every live process has sent a heartbeat.
-    const isCurrent = performance.now() - this.#deafAtMs > LIVE_MS_MAX;
+    const isCurrent = performance.now() - this.#outageAtMs > LIVE_MS_MAX;
     for (const key of new Set([...this.#own.values()].map((one) => one.key))) {
       for (const [n, { id }] of openSessionsOf(records, key).entries()) {
         const own = this.#own.get(id);
@@ -281,7 +284,7 @@ export class Sessions {
   }
 
   /** Closes the sessions of a lost process; several processes may do so at once, with one result. */
-  async #bury(process: string, { record, revision }: Other): Promise<void> {
+  async #closeLost(process: string, { record, revision }: Other): Promise<void> {
     const nowMs = this.#now();
     const rest = structuredClone(record);
     const lost = Object.entries(record.open).flatMap(([key, sessions]) =>
@@ -336,8 +339,8 @@ export class Sessions {
   }
 }
 
-function isLive({ heardAtMs }: Other): boolean {
-  return performance.now() - heardAtMs < LIVE_MS_MAX;
+function isLive({ heartbeatAtMs }: Other): boolean {
+  return performance.now() - heartbeatAtMs < LIVE_MS_MAX;
 }
 
 /** An account name may contain any character, a subject may not. */

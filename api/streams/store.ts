@@ -52,7 +52,7 @@ export class StreamStore {
   /** The watch has delivered every write up to this revision of the bucket. */
   #seen = 0;
   /** Resolves when the watch delivers the next write. */
-  #news = Promise.withResolvers<void>();
+  #changed = Promise.withResolvers<void>();
   readonly #stop = new AbortController();
 
   private constructor(bucket: Kv, options: StreamStoreOptions) {
@@ -70,7 +70,7 @@ export class StreamStore {
     if ((await bucket.revision()) === 0) await bucket.put('opened', '');
     const store = new StreamStore(bucket, options);
     const signal = store.#stop.signal;
-    store.watching = (await follow(bucket, signal, (event) => store.#hear(event))).watching;
+    store.watching = (await follow(bucket, signal, (event) => store.#receive(event))).watching;
     return store;
   }
 
@@ -210,7 +210,7 @@ export class StreamStore {
   async #changedSince(revision: number): Promise<void> {
     const deadline = delay(WATCH_MS_MAX, 'late' as const, { ref: false });
     while (this.#seen <= revision) {
-      if ((await Promise.race([this.#news.promise, deadline])) === 'late') {
+      if ((await Promise.race([this.#changed.promise, deadline])) === 'late') {
         throw new NatsUnavailableError('the watch of the streams is behind');
       }
     }
@@ -221,7 +221,7 @@ export class StreamStore {
     return new Date(Math.max(this.#now(), Date.parse(updatedAt) + 1)).toISOString();
   }
 
-  #hear(event: KvEvent): void {
+  #receive(event: KvEvent): void {
     if (event.type !== 'initialised' && event.key.startsWith(STREAM_KEY)) {
       const id = event.key.slice(STREAM_KEY.length);
       const record = event.type === 'put' ? this.#parse(id, event.value) : undefined;
@@ -231,8 +231,8 @@ export class StreamStore {
     if (event.type === 'initialised') this.#isInitialised = true;
     if (!this.#isInitialised) return;
     this.#seen = Math.max(this.#seen, event.revision);
-    this.#news.resolve();
-    this.#news = Promise.withResolvers();
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
   }
 
   #learn(id: string, revision: number, record: StreamRecord | undefined): void {
