@@ -1,7 +1,7 @@
 /**
  * `GET /v2/final_matches`: the transactions that became final after a cursor, read from LEDGER. Readers
  * of the order feed, which shows matches before their block, use it to learn which of them are final.
- * Readers with the same cursor, which is usually the newest block, share one read per second.
+ * The newest block is read at most once a second, and what follows a cursor once for all its readers.
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
@@ -14,7 +14,7 @@ import { integer } from './parameters.ts';
 type FinalityCall = Context & { readonly finalMatches: (after?: number) => Promise<Answer> };
 
 const MATCHES_MAX = 2_048;
-const ANSWER_AGE_MS_MAX = 1_000;
+const NEWEST_AGE_MS_MAX = 1_000;
 const ANSWERS_MAX = 64;
 
 const Answer = z.object({
@@ -54,25 +54,40 @@ export const FINALITY_ENDPOINTS: readonly Endpoint<FinalityCall>[] = [
   }),
 ];
 
+type Newest = { readonly sequence: number; readonly to: number };
+
 /** Reads LEDGER for all calls of the endpoint. */
 export function createFinalMatches(nats: Nats): FinalityCall['finalMatches'] {
-  const answers = new LRUCache<number | 'now', Answer>({
+  const newest = new LRUCache<'newest', Newest>({
+    max: 1,
+    ttl: NEWEST_AGE_MS_MAX,
+    fetchMethod: () => readNewest(nats),
+  });
+  const answers = new LRUCache<string, Answer, { readonly after: number; readonly to: number }>({
     max: ANSWERS_MAX,
-    ttl: ANSWER_AGE_MS_MAX,
-    fetchMethod: (after) => readAnswer(nats, after),
+    fetchMethod: (_key, _stale, { context }) => readAnswer(nats, context.after, context.to),
     // Eviction must not fail the requests that wait for the answer.
     ignoreFetchAbort: true,
   });
-  return (after) => answers.forceFetch(after ?? 'now');
+  return async (after) => {
+    const { sequence, to } = await newest.forceFetch('newest');
+    const present = { tx_hashes: [], next: to, more: false, restarted: false };
+    if (after === undefined || after === to) return present;
+    if (after > to) return { ...present, restarted: true };
+    return await answers.forceFetch(`${after} ${sequence}`, { context: { after, to } });
+  };
 }
 
-async function readAnswer(nats: Nats, after: number | 'now'): Promise<Answer> {
+async function readNewest(nats: Nats): Promise<Newest> {
   const newest = await newestMessage(nats);
-  const to = newest?.range.kind === 'blocks' ? newest.range.to : 0;
-  const present = { tx_hashes: [], next: to, more: false, restarted: false };
-  if (after === 'now' || after === to) return present;
-  const first = after > to ? undefined : await messageAt(nats, after + 1);
-  if (first === undefined) return { ...present, restarted: true };
+  if (newest?.range.kind !== 'blocks') return { sequence: newest?.sequence ?? 0, to: 0 };
+  return { sequence: newest.sequence, to: newest.range.to };
+}
+
+/** The blocks after a cursor, as far as they fit; `to` is the newest block. */
+async function readAnswer(nats: Nats, after: number, to: number): Promise<Answer> {
+  const first = await messageAt(nats, after + 1);
+  if (first === undefined) return { tx_hashes: [], next: to, more: false, restarted: true };
   const hashes: string[] = [];
   let next = after;
   for await (const { range } of storedMessages(nats, { sequence: first.sequence })) {
