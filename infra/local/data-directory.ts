@@ -1,11 +1,9 @@
 /** The data directory of `npm start`: used by one service at a time, with the API keys that it shows. */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
 import { generateKey } from '../../api/auth/keys.ts';
-
-/** Another service uses this data directory. */
-export class DataDirectoryInUseError extends Error {}
+import { DataDirectoryInUseError, readText, runs } from './lock.ts';
 
 export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
 export type ShownKeys = z.infer<typeof ShownKeys>;
@@ -18,10 +16,8 @@ export function lockDataDirectory(directory: string): () => void {
   mkdirSync(join(directory, 'logs'), { recursive: true });
   const lock = join(directory, 'up.pid');
   const pid = Number(readText(lock));
-  if (pid > 0 && pid !== process.pid && isService(pid)) {
-    throw new DataDirectoryInUseError(
-      `${directory} is in use by process ${pid}: stop that service, or choose another --data DIR`,
-    );
+  if (pid !== process.pid && runs(pid, 'infra/local/up')) {
+    throw new DataDirectoryInUseError(directory, pid);
   }
   writeFileSync(lock, String(process.pid));
   return () => rmSync(lock, { force: true });
@@ -42,23 +38,4 @@ export function readShownKeys(directory: string): ShownKeys {
   };
   writeFileSync(file, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
   return keys;
-}
-
-function isService(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-  const command = readText(`/proc/${pid}/cmdline`);
-  return command === '' || command.includes('infra/local/up');
-}
-
-function readText(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return '';
-    throw error;
-  }
 }

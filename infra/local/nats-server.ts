@@ -1,6 +1,6 @@
 /**
  * Runs a nats-server with JetStream as a child process on loopback, for `npm start` and tests. At most one
- * server uses a data directory at a time (nats-server-lock.ts). It does not supervise: a server that dies
+ * server uses a data directory at a time. It does not supervise: a server that dies
  * stays dead until the caller starts it again, if necessary on the same port.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -18,8 +18,8 @@ import {
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { DataDirectoryInUseError, readText, runs } from './lock.ts';
 import { findNatsServer } from './nats-server-binary.ts';
-import { lockDataDirectory } from './nats-server-lock.ts';
 import { isPortTaken } from './ports.ts';
 
 export type NatsServerOptions = {
@@ -64,7 +64,15 @@ const STOP_MS_MAX = 10_000;
 // A port may stay busy for a moment after kill −9, for example while a client's connection closes.
 const PORT_FREE_MS_MAX = 1_000;
 const PORT_POLL_MS = 50;
+const ORPHAN_STOP_MS_MAX = 10_000;
+const ORPHAN_POLL_MS = 20;
 const LOG_LINES_SHOWN_MAX = 5;
+
+/**
+ * Writes the ids of the starter and of this process into the lock file ($0), or fails if there is one. Then
+ * becomes the server, which keeps the id.
+ */
+const LOCK_AND_RUN = 'set -C; echo "$PPID $$" > "$0" && exec "$@"';
 
 /**
  * Starts nats-server and resolves when it accepts connections (5–120 ms with an empty store). Throws
@@ -77,30 +85,49 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   const binary = await findNatsServer(options.binary ?? process.env.NATS_SERVER_BIN);
   mkdirSync(dataDir, { recursive: true });
   const configPath = join(dataDir, 'nats-server.conf');
-  const lock = await lockDataDirectory(dataDir, configPath);
-  try {
-    if (port !== 0) await waitUntilPortIsFree(port);
-    for (const name of readdirSync(dataDir)) {
-      if (name.endsWith('.ports')) rmSync(join(dataDir, name));
-    }
-    writeFileSync(configPath, configuration(dataDir, port, options));
-    const logPath = join(dataDir, 'nats-server.log');
-    // A file rather than a pipe: a server that outlives us must not die on its next log line.
-    const log = openSync(logPath, 'a');
-    const child = spawn(binary, ['--config', configPath], { stdio: ['ignore', log, log] });
-    closeSync(log);
-    child.once('exit', () => lock.release());
-    await once(child, 'spawn').catch((cause: unknown) => {
-      throw new NatsServerStartError(`${binary} cannot be run`, { cause });
-    });
-    const pid = child.pid ?? 0;
-    lock.hold(pid);
-    const url = await listening(child, join(dataDir, `nats-server_${pid}.ports`), logPath);
-    return { url, port: Number(new URL(url).port), pid, child, stop: () => stop(child) };
-  } catch (error) {
-    lock.release();
-    throw error;
+  const lockPath = join(dataDir, 'nats-server.lock');
+  await takeOver(dataDir, lockPath, configPath);
+  if (port !== 0) await waitUntilPortIsFree(port);
+  // Another starter was faster: its files must stay as they are.
+  if (existsSync(lockPath)) await takeOver(dataDir, lockPath, configPath);
+  for (const name of readdirSync(dataDir)) {
+    if (name.endsWith('.ports')) rmSync(join(dataDir, name));
   }
+  writeFileSync(configPath, configuration(dataDir, port, options));
+  const logPath = join(dataDir, 'nats-server.log');
+  // A file rather than a pipe: a server that outlives us must not die on its next log line.
+  const log = openSync(logPath, 'a');
+  const command = ['-c', LOCK_AND_RUN, lockPath, binary, '--config', configPath];
+  const child = spawn('/bin/sh', command, { stdio: ['ignore', log, log] });
+  closeSync(log);
+  await once(child, 'spawn');
+  const pid = child.pid ?? 0;
+  child.once('exit', () => {
+    if (readText(lockPath) === `${process.pid} ${pid}\n`) rmSync(lockPath, { force: true });
+  });
+  const url = await listening(child, join(dataDir, `nats-server_${pid}.ports`), logPath);
+  return { url, port: Number(new URL(url).port), pid, child, stop: () => stop(child) };
+}
+
+/**
+ * Stops a server whose starter was killed, and removes its lock: two servers on one store would destroy it.
+ * Throws DataDirectoryInUseError if the starter lives, or if the server does not stop.
+ */
+async function takeOver(dataDir: string, lockPath: string, configPath: string): Promise<void> {
+  const lock = readText(lockPath);
+  const [starterPid = 0, serverPid = 0] = lock.split(' ').map(Number);
+  const isServing = () => runs(serverPid, configPath);
+  if (isServing()) {
+    if (runs(starterPid, '')) throw new DataDirectoryInUseError(dataDir, serverPid);
+    process.kill(serverPid, 'SIGTERM');
+  }
+  const deadline = Date.now() + ORPHAN_STOP_MS_MAX;
+  while (isServing()) {
+    if (Date.now() > deadline) throw new DataDirectoryInUseError(dataDir, serverPid);
+    await delay(ORPHAN_POLL_MS);
+  }
+  // A new text is the lock of a server that started meanwhile.
+  if (lock !== '' && readText(lockPath) === lock) rmSync(lockPath, { force: true });
 }
 
 function configuration(
@@ -147,8 +174,7 @@ async function listening(child: ChildProcess, portsPath: string, logPath: string
 }
 
 function urlFrom(portsPath: string): string | undefined {
-  if (!existsSync(portsPath)) return undefined;
-  const text = readFileSync(portsPath, 'utf8');
+  const text = readText(portsPath);
   // The file appears before its contents; the closing brace is written last.
   if (!text.trimEnd().endsWith('}')) return undefined;
   return /(nats|tls):\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
