@@ -26,6 +26,7 @@ import {
   usernamePasswordAuthenticator,
 } from '@nats-io/transport-node';
 import type { NatsConfig } from '../config.ts';
+import { retry } from '../retry.ts';
 
 /** Status changes of the library, without its periodic pings. */
 export type NatsStatus = Exclude<Status, { type: 'ping' }>;
@@ -56,8 +57,8 @@ export type NatsOptions = {
   readonly onStatus?: NatsStatusListener;
   /** Waits for the first server (default); otherwise fails. */
   readonly isPatient?: boolean;
-  /** Called when no server can be reached at startup, at most every 10 s. */
-  readonly onWait?: (error: NatsUnavailableError) => void;
+  /** Called before each new attempt to reach a first server, at most 5 s apart. */
+  readonly onWait?: (error: unknown) => void;
 };
 
 /** Connection options from a process's configuration. Throws when the credentials file cannot be read. */
@@ -110,7 +111,6 @@ const RECONNECT_WAIT_MS = 200;
 const PING_INTERVAL_MS = 2_000;
 const PINGS_OUT_MAX = 2;
 const CONNECT_MS_MAX = 10_000;
-const REPORT_EVERY_MS = 10_000;
 /** The server's default limit, for streams without their own. */
 const MESSAGE_BYTES_MAX = 1_048_576;
 
@@ -134,7 +134,12 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
       ? {}
       : { tls: { ...options.tls, ...{ checkServerIdentity: identityCheck(servers) } } }),
   };
-  const connection = await firstConnection(wanted, options);
+  const { isPatient = true, onWait = () => undefined } = options;
+  // Not by the library, which would retry silently even where trust is missing.
+  const connection = await retry(() => connectWith(wanted), {
+    isRetryable: (error) => isPatient && error instanceof NatsUnavailableError,
+    onRetry: onWait,
+  });
   const js = jetstream(connection);
   const jsm = await js.jetstreamManager(false);
   if (servers.length > 1) void leaveLonelyServers(connection, js.apiPrefix);
@@ -157,7 +162,7 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
     connection,
     js,
     jsm,
-    isPatient: options.isPatient ?? true,
+    isPatient,
     get connected() {
       return connected && !connection.isClosed();
     },
@@ -270,23 +275,6 @@ export function isOvertaken(error: unknown): boolean {
     (error.code === JetStreamApiCodes.StreamWrongLastSequence ||
       error.code === JetStreamApiCodes.StreamWrongLastSequenceUnknown)
   );
-}
-
-/** Retries here because the library would retry silently even where trust is missing. */
-async function firstConnection(
-  wanted: NodeConnectionOptions,
-  { isPatient = true, onWait = () => undefined }: NatsOptions,
-): Promise<NatsConnection> {
-  for (let reportedAt = Number.NEGATIVE_INFINITY; ; await delay(RECONNECT_WAIT_MS)) {
-    try {
-      return await connectWith(wanted);
-    } catch (error) {
-      if (!isPatient || !(error instanceof NatsUnavailableError)) throw error;
-      if (performance.now() - reportedAt < REPORT_EVERY_MS) continue;
-      reportedAt = performance.now();
-      onWait(error);
-    }
-  }
 }
 
 async function connectWith(options: NodeConnectionOptions): Promise<NatsConnection> {

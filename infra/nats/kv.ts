@@ -8,7 +8,7 @@ import { DiscardPolicy } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
 import { z } from 'zod';
 import { answered, isOvertaken, type Nats, streamState } from './connection.ts';
-import { lastPerSubject, type StreamMessage, tail } from './reader.ts';
+import { type StreamMessage, storedSince, tail } from './reader.ts';
 import { ensureStream } from './streams.ts';
 
 export type KvOptions = {
@@ -164,18 +164,15 @@ async function* watch(
 ): AsyncGenerator<KvEvent> {
   const prefix = `$KV.${bucket}.`;
   const { lastSequence } = await streamState(nats, stream);
-  // Keys written during the initial read: the tail delivers their older writes, which are skipped.
-  const ahead = new Map<string, number>();
-  for (const message of await lastPerSubject(nats, stream, `${prefix}>`)) {
-    if (message.sequence > lastSequence) ahead.set(message.subject, message.sequence);
+  let revision = lastSequence;
+  // The stream keeps the last message of each key.
+  for await (const message of storedSince(nats, stream, { sequence: 1 })) {
     const event = toEvent(message, prefix);
-    if (event.type === 'put') yield event;
+    revision = Math.max(revision, event.revision);
+    if (event.type === 'put' || event.revision > lastSequence) yield event;
   }
-  yield { type: 'initialised', revision: lastSequence };
-  for await (const message of tail(nats, { stream, fromSequence: lastSequence + 1, signal })) {
-    const known = ahead.get(message.subject);
-    if (known !== undefined && message.sequence < known) continue;
-    ahead.delete(message.subject);
+  yield { type: 'initialised', revision };
+  for await (const message of tail(nats, { stream, fromSequence: revision + 1, signal })) {
     yield toEvent(message, prefix);
   }
 }

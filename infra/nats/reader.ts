@@ -9,7 +9,7 @@
  * checks the delivery sequence itself, and throws at the first sign of trouble; its callers then open a
  * new consumer after the last delivered message.
  */
-import { setTimeout as delay, setImmediate } from 'node:timers/promises';
+import { setTimeout as delay } from 'node:timers/promises';
 import {
   AckPolicy,
   type Consumer,
@@ -17,47 +17,28 @@ import {
   DeliverPolicy,
   type JsMsg,
   type MsgRequest,
-  type StoredMsg,
 } from '@nats-io/jetstream';
-import { nanos } from '@nats-io/transport-node';
+import { type MsgHdrs, nanos } from '@nats-io/transport-node';
 import { answered, type Nats, NatsUnavailableError, streamState } from './connection.ts';
 
 /** Header with the id that a StreamWriter gives each message. */
 export const ID_HEADER = 'Fillstream-Id';
 
 /** A message of a stream. `data` is a view of a network buffer: copy what is kept for long. */
-export class StreamMessage {
+export type StreamMessage = {
   /** Position in the stream, from 1. */
   readonly sequence: number;
   readonly subject: string;
   readonly data: Uint8Array;
   /** When the server stored it, milliseconds since 1970. */
   readonly timestampMs: number;
-  /** The value of a header, '' if absent. Headers are parsed at the first use. */
-  readonly header: (name: string) => string;
-
-  constructor(
-    fields: { sequence: number; subject: string; data: Uint8Array; timestampMs: number },
-    header: (name: string) => string,
-  ) {
-    this.sequence = fields.sequence;
-    this.subject = fields.subject;
-    this.data = fields.data;
-    this.timestampMs = fields.timestampMs;
-    this.header = header;
-  }
-
   /** The writer's id for the message; '' if none. */
-  get messageId(): string {
-    // FEED keeps messages of version 0.1, which have a Nats-Msg-Id, for 72 hours after an upgrade.
-    return this.header(ID_HEADER) || this.header('Nats-Msg-Id');
-  }
-}
+  readonly messageId: string;
+  /** The value of a header, '' if absent. */
+  header(name: string): string;
+};
 
-type Start =
-  | { readonly sequence: number }
-  | { readonly timeMs: number }
-  | { readonly lastPerSubject: true };
+type Start = { readonly sequence: number } | { readonly timeMs: number };
 
 export type TailOptions = {
   readonly stream: string;
@@ -77,12 +58,8 @@ export type TailOptions = {
  */
 export class StreamRewoundError extends Error {
   override readonly name = 'StreamRewoundError';
-  readonly delivered: number;
-  readonly lastSequence: number;
   constructor(stream: string, delivered: number, lastSequence: number) {
     super(`stream ${stream} ends at ${lastSequence}, but ${delivered} was delivered`);
-    this.delivered = delivered;
-    this.lastSequence = lastSequence;
   }
 }
 
@@ -95,7 +72,6 @@ const HEARTBEAT_MS = 500;
 /** The server removes a consumer that nobody reads; only needed when deleting it fails. */
 const INACTIVE_MS_MAX = 30_000;
 const RETRY_MS = 100;
-const READ_RESTARTS_MAX = 3;
 const RANGE_MESSAGES_MAX = 65_536;
 const STORED_MESSAGES = 256;
 const LAG_POLL_MS = 20;
@@ -133,11 +109,9 @@ export async function* tailBatches(
       const options = { stream, start, filterSubject, fetchMessages, signal };
       for await (const batch of deliveries(nats, options)) {
         if (signal.aborted) return;
-        // The server clamps a start beyond the end to the end.
-        const messages = batch.filter(({ sequence }) => sequence >= next);
-        delivered = messages.at(-1)?.sequence ?? delivered;
-        next = Math.max(next, delivered + 1);
-        if (messages.length > 0) yield messages;
+        delivered = batch.at(-1)?.sequence ?? delivered;
+        next = delivered + 1;
+        yield batch;
       }
     } catch (error) {
       if (!(error instanceof NatsUnavailableError)) throw error;
@@ -160,15 +134,6 @@ export async function getMessage(
   sequence: number,
 ): Promise<StreamMessage | undefined> {
   assertSequence(sequence);
-  try {
-    // Any replica may answer a direct get. A message that it returns is right; its absence is not.
-    const direct = () => nats.jsm.direct.getMessage(stream, { seq: sequence });
-    const message = fromStored(await answered(nats, stream, direct));
-    if (message !== undefined) return message;
-  } catch (error) {
-    // Nobody answers for a stream that does not exist or has no direct gets; the leader knows.
-    if (!(error instanceof NatsUnavailableError && nats.connected)) throw error;
-  }
   return ofLeader(nats, stream, { seq: sequence });
 }
 
@@ -227,16 +192,6 @@ export async function* storedSince(
   }
 }
 
-/** The newest message of each subject, in stream order. */
-export async function lastPerSubject(
-  nats: Nats,
-  stream: string,
-  filterSubject: string,
-): Promise<StreamMessage[]> {
-  const count = Number.POSITIVE_INFINITY;
-  return read(nats, { stream, start: { lastPerSubject: true }, filterSubject, count });
-}
-
 type Source = {
   readonly stream: string;
   readonly start: Start;
@@ -250,18 +205,21 @@ type Read = Source & { readonly count: number };
  * short list is compared with the leader's newest message.
  */
 async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
-  const { stream, start, filterSubject = '>' } = options;
-  const from = 'sequence' in start ? start.sequence : 1;
+  const { stream, start, count, filterSubject = '>' } = options;
   const deadline = performance.now() + LAG_MS_MAX;
   let newest: StreamMessage | undefined;
   for (;;) {
-    // The server clamps a start beyond the end to the end.
-    const messages = (await readOnce(nats, options)).filter(({ sequence }) => sequence >= from);
-    if (messages.length === options.count) return messages;
-    newest ??= await lastMessage(nats, stream, filterSubject);
-    if (newest === undefined || !isBeyond(newest, messages, start)) return messages;
+    const messages: StreamMessage[] = [];
+    try {
+      for await (const batch of deliveries(nats, options)) messages.push(...batch);
+      if (messages.length === count) return messages;
+      newest ??= await lastMessage(nats, stream, filterSubject);
+      if (newest === undefined || !isBeyond(newest, messages, start)) return messages;
+    } catch (error) {
+      if (!(error instanceof ConsumerLostError) || !nats.connected) throw error;
+    }
     if (performance.now() > deadline) {
-      throw new NatsUnavailableError(`a replica of ${stream} lacks what its leader has`);
+      throw new NatsUnavailableError(`no server delivers what the leader of ${stream} has`);
     }
     await delay(LAG_POLL_MS);
   }
@@ -272,21 +230,7 @@ function isBeyond(newest: StreamMessage, messages: StreamMessage[], start: Start
   const last = messages.at(-1);
   if (last !== undefined) return newest.sequence > last.sequence;
   if ('sequence' in start) return newest.sequence >= start.sequence;
-  return !('timeMs' in start) || newest.timestampMs >= start.timeMs;
-}
-
-/** Reads again from the start after a lost consumer, a few times. */
-async function readOnce(nats: Nats, options: Read): Promise<StreamMessage[]> {
-  for (let restarts = 0; ; restarts += 1) {
-    const messages: StreamMessage[] = [];
-    try {
-      for await (const batch of deliveries(nats, options)) messages.push(...batch);
-      return messages;
-    } catch (error) {
-      if (!(error instanceof ConsumerLostError) || !nats.connected) throw error;
-      if (restarts === READ_RESTARTS_MAX) throw error;
-    }
-  }
+  return newest.timestampMs >= start.timeMs;
 }
 
 /** The consumer may be gone, together with messages in flight. */
@@ -306,7 +250,8 @@ type Deliveries = Source & {
  * StreamMissingError and NatsUnavailableError.
  */
 async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<StreamMessage[]> {
-  const { stream, count, signal } = options;
+  const { stream, start, count, signal } = options;
+  const first = 'sequence' in start ? start.sequence : 1;
   const fetchMessages = Math.min(options.fetchMessages ?? FETCH_MESSAGES_MAX, FETCH_MESSAGES_MAX);
   const config = consumerConfig(options);
   const info = await answered(nats, stream, () => nats.jsm.consumers.add(stream, config));
@@ -323,7 +268,9 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
           delivered += 1;
           if (info.deliverySequence !== delivered) throw new ConsumerLostError('missing message');
         }
-        yield batch.map(fromDelivered);
+        // The server clamps a start beyond the end to the end.
+        const messages = batch.map(fromDelivered).filter(({ sequence }) => sequence >= first);
+        if (messages.length > 0) yield messages;
       }
       if (signal?.aborted === true) return;
       if (count !== undefined && delivered === before) {
@@ -360,25 +307,15 @@ export async function* fetched(
   const abort = () => fetch.stop();
   signal?.addEventListener('abort', abort);
   if (signal?.aborted === true) abort();
-  const waiting: JsMsg[] = [];
-  let arrived = Promise.withResolvers<void>();
-  let isOver = false;
-  const received = (async () => {
-    for await (const message of fetch) {
-      waiting.push(message);
-      arrived.resolve();
-    }
-    isOver = true;
-  })();
+  let batch: JsMsg[] = [];
   try {
-    while (!isOver || waiting.length > 0) {
-      await Promise.race([arrived.promise, received]);
-      // Messages of the same packet join the batch.
-      await setImmediate();
-      arrived = Promise.withResolvers();
-      if (waiting.length > 0) yield waiting.splice(0);
+    for await (const message of fetch) {
+      batch.push(message);
+      if (fetch.getPending() > 0) continue;
+      yield batch;
+      batch = [];
     }
-    await received;
+    if (batch.length > 0) yield batch;
   } catch (error) {
     throw new ConsumerLostError(error instanceof Error ? error.message : String(error), {
       cause: error,
@@ -392,7 +329,12 @@ export async function* fetched(
 
 function consumerConfig({ start, filterSubject }: Source): Partial<ConsumerConfig> {
   return {
-    ...startOptions(start),
+    ...('sequence' in start
+      ? { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: start.sequence }
+      : {
+          deliver_policy: DeliverPolicy.StartTime,
+          opt_start_time: new Date(start.timeMs).toISOString(),
+        }),
     ...(filterSubject === undefined ? {} : { filter_subject: filterSubject }),
     ack_policy: AckPolicy.None,
     max_deliver: 1,
@@ -402,23 +344,9 @@ function consumerConfig({ start, filterSubject }: Source): Partial<ConsumerConfi
   };
 }
 
-function startOptions(start: Start): Partial<ConsumerConfig> {
-  if ('sequence' in start) {
-    return { deliver_policy: DeliverPolicy.StartSequence, opt_start_seq: start.sequence };
-  }
-  if ('timeMs' in start) {
-    const time = new Date(start.timeMs).toISOString();
-    return { deliver_policy: DeliverPolicy.StartTime, opt_start_time: time };
-  }
-  return { deliver_policy: DeliverPolicy.LastPerSubject };
-}
-
 function fromDelivered({ subject, data, headers, info }: JsMsg): StreamMessage {
   const timestampMs = Math.floor(info.timestampNanos / 1_000_000);
-  return new StreamMessage(
-    { sequence: info.streamSequence, subject, data, timestampMs },
-    (name) => headers?.get(name) ?? '',
-  );
+  return streamMessage({ sequence: info.streamSequence, subject, data, timestampMs }, headers);
 }
 
 async function ofLeader(
@@ -427,16 +355,18 @@ async function ofLeader(
   request: MsgRequest,
 ): Promise<StreamMessage | undefined> {
   const message = await answered(nats, stream, () => nats.jsm.streams.getMessage(stream, request));
-  return fromStored(message);
-}
-
-function fromStored(message: StoredMsg | null): StreamMessage | undefined {
   if (message === null) return undefined;
   const { seq: sequence, subject, data, timestamp, header } = message;
-  return new StreamMessage(
-    { sequence, subject, data, timestampMs: Date.parse(timestamp) },
-    (name) => header?.get(name) ?? '',
-  );
+  return streamMessage({ sequence, subject, data, timestampMs: Date.parse(timestamp) }, header);
+}
+
+function streamMessage(
+  fields: Pick<StreamMessage, 'sequence' | 'subject' | 'data' | 'timestampMs'>,
+  headers: MsgHdrs | undefined,
+): StreamMessage {
+  const header = (name: string) => headers?.get(name) ?? '';
+  // FEED keeps messages of version 0.1, which have a Nats-Msg-Id, for 72 hours after an upgrade.
+  return { ...fields, header, messageId: header(ID_HEADER) || header('Nats-Msg-Id') };
 }
 
 function assertSequence(sequence: number): void {

@@ -38,17 +38,6 @@ export type Append = {
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-export type WriterStats = {
-  /** Messages passed to `append`. */
-  readonly published: number;
-  /** Messages that are stored. */
-  readonly acked: number;
-  /** Publishes beyond the first of a message. */
-  readonly resent: number;
-  /** Messages that were found in the stream: the acknowledgement was lost, or another writer stored the id. */
-  readonly duplicates: number;
-};
-
 /** The server rejects a message permanently, for example because it is too large. */
 export class AppendRejectedError extends Error {
   override readonly name = 'AppendRejectedError';
@@ -83,6 +72,16 @@ export async function openWriter(nats: Nats, options: WriterOptions): Promise<St
 }
 
 export class StreamWriter {
+  readonly stats = {
+    /** Messages passed to `append`. */
+    published: 0,
+    /** Messages that are stored. */
+    acked: 0,
+    /** Publishes beyond the first of a message. */
+    resent: 0,
+    /** Messages found in the stream: the acknowledgement was lost, or another writer stored the id. */
+    duplicates: 0,
+  };
   readonly #nats: Nats;
   readonly #options: WriterOptions;
   readonly #queue: Entry[] = [];
@@ -93,10 +92,6 @@ export class StreamWriter {
   #running = false;
   #progressAtMs = 0;
   #failure: Error | undefined;
-  #published = 0;
-  #acked = 0;
-  #resent = 0;
-  #duplicates = 0;
 
   constructor(nats: Nats, options: WriterOptions, lastSequence: number) {
     this.#nats = nats;
@@ -120,7 +115,7 @@ export class StreamWriter {
       );
     }
     const entry: Entry = { ...message, stored: Promise.withResolvers() };
-    this.#published += 1;
+    this.stats.published += 1;
     this.#queuedBytes += message.data.length;
     this.#queue.push(entry);
     if (!this.#running) void this.#run();
@@ -138,20 +133,6 @@ export class StreamWriter {
     this.#stop(new WriterClosedError(`the writer of ${this.#options.stream} was closed`));
   }
 
-  /** Messages that are not stored yet. */
-  get pending(): number {
-    return this.#queue.length;
-  }
-
-  get stats(): WriterStats {
-    return {
-      published: this.#published,
-      acked: this.#acked,
-      resent: this.#resent,
-      duplicates: this.#duplicates,
-    };
-  }
-
   /** Milliseconds since the oldest waiting message could have been stored; 0 when none waits. */
   get unstoredMs(): number {
     return this.#queue.length === 0 ? 0 : performance.now() - this.#progressAtMs;
@@ -167,7 +148,7 @@ export class StreamWriter {
         if (this.#queue[0] !== entry) break;
         this.#queue.shift();
         this.#queuedBytes -= entry.data.length;
-        this.#acked += 1;
+        this.stats.acked += 1;
         this.#progressAtMs = performance.now();
         entry.stored.resolve(sequence);
       } catch (error) {
@@ -181,10 +162,10 @@ export class StreamWriter {
     for (let attempt = 0; this.#failure === undefined; attempt += 1) {
       const found = entry.sequence ?? this.#foreign.get(entry.id);
       if (found !== undefined) {
-        this.#duplicates += 1;
+        this.stats.duplicates += 1;
         return found;
       }
-      if (attempt > 0) this.#resent += 1;
+      if (attempt > 0) this.stats.resent += 1;
       if (await this.#publish(entry)) return this.#last;
       const before = this.#last;
       while (this.#failure === undefined && !(await this.#catchUp(entry))) await delay(RETRY_MS);

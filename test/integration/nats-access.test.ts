@@ -159,7 +159,7 @@ test('a cluster that has no leader yet is waited for, and a command does not wai
 });
 
 test('who waits for a server says so, and again', async () => {
-  const told: Error[] = [];
+  const told: unknown[] = [];
   void connectNats({
     url: 'nats://127.0.0.1:1',
     name: 'test',

@@ -77,7 +77,9 @@ async function load(nats: Nats, otherNats: Nats) {
       append(ledger, acked.ledger, fact(`fact-${number}`));
       append(otherLedger, acked.other, fact(`other-${number}`));
       if (number % ((MATCHES_PER_SECOND * STEP_MS) / 1_000) === 0) await delay(STEP_MS);
-      while (writers.some(({ pending }) => pending > PENDING_MAX)) await delay(STEP_MS);
+      while (writers.some(({ stats }) => stats.published - stats.acked > PENDING_MAX)) {
+        await delay(STEP_MS);
+      }
     }
     await Promise.all(writers.map((writer) => writer.flush()));
   }

@@ -2,11 +2,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FeedEvent, Ring } from '../../api/feed/feed-log.ts';
-import { StreamMessage } from '../../infra/nats/reader.ts';
 
 function event(sequence: number, bytes: number): FeedEvent {
   const fields = { sequence, subject: 'feed.match', data: new Uint8Array(bytes), timestampMs: 0 };
-  return new FeedEvent(new StreamMessage(fields, () => `id-${sequence}`));
+  return new FeedEvent({ ...fields, messageId: `id-${sequence}`, header: () => '' });
 }
 
 describe('Ring', () => {
