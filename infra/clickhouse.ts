@@ -11,6 +11,7 @@ import {
   parseError,
 } from '@clickhouse/client';
 import type { z } from 'zod';
+import { createSlots } from './slots.ts';
 
 const REQUEST_TIMEOUT_MS = 30_000;
 const CONNECTIONS_MAX = 16;
@@ -113,13 +114,14 @@ export function createSelect(options: {
     }
     const late = AbortSignal.timeout(msMax + GRACE_MS);
     const end = signal === null ? late : AbortSignal.any([signal, late]);
-    let release: (() => void) | undefined;
+    const attempt = () => send(query, sql, end);
     try {
-      release = await slots(end);
-      const columns = await send(query, sql, end).catch((error: unknown) => {
-        if (!isStale(error)) throw error;
-        return send(query, sql, end);
-      });
+      const columns = await slots(end, () =>
+        attempt().catch((error: unknown) => {
+          if (!isStale(error)) throw error;
+          return attempt();
+        }),
+      );
       return rows.parse(columns);
     } catch (error) {
       if (late.aborted && error === late.reason) {
@@ -127,8 +129,6 @@ export function createSelect(options: {
       }
       if (!(error instanceof TypeError) || error.cause === undefined) throw error;
       throw new StoreUnreachableError('ClickHouse cannot be reached', { cause: error.cause });
-    } finally {
-      release?.();
     }
   };
 }
@@ -138,37 +138,6 @@ function isStale(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;
   const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
   return code === 'ECONNRESET' || code === 'EPIPE' || code === 'UND_ERR_SOCKET';
-}
-
-/** Bounds how many reads are in flight, first come, first served; resolves with the function that ends one. */
-function createSlots(max: number) {
-  let inFlight = 0;
-  const waiting = new Set<() => void>();
-  const release = () => {
-    const [next] = waiting;
-    if (next === undefined) inFlight--;
-    else next();
-  };
-  return async (signal: AbortSignal): Promise<() => void> => {
-    signal.throwIfAborted();
-    if (inFlight < max) {
-      inFlight++;
-      return release;
-    }
-    return await new Promise((resolve, reject) => {
-      const enter = () => {
-        waiting.delete(enter);
-        signal.removeEventListener('abort', leave);
-        resolve(release);
-      };
-      const leave = () => {
-        waiting.delete(enter);
-        reject(signal.reason);
-      };
-      waiting.add(enter);
-      signal.addEventListener('abort', leave, { once: true });
-    });
-  };
 }
 
 /** A parameter as ClickHouse reads it: escaped text; bytes as escapes, quoted in a list. */

@@ -342,7 +342,7 @@ describe('the process', () => {
     const taken = ['--data', join(root, 'other'), '--port', new URL(url).port];
     expect(await refusal(['--data', join(root, 'shared'), '--port', '0'])).toEqual([
       1,
-      expect.stringMatching(/ is in use by process \d+: stop it, or use another directory\.\n$/),
+      expect.stringMatching(/ is in use by process \d+; stop it or choose another directory\n$/),
     ]);
     expect(await refusal(taken)).toEqual([1, expect.stringMatching(/^Port \d+ is taken: .+\n$/)]);
     // A pattern for the engine: rows spooled below it would be lost.

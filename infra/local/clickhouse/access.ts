@@ -7,7 +7,6 @@
  * without that function. It then runs with readonly=1 and limits. In case of doubt it is refused.
  */
 import type { IncomingMessage } from 'node:http';
-import type { Statement } from './engine.ts';
 import { ClickHouseException } from './exception.ts';
 
 export type User = 'default' | 'analyst';
@@ -81,9 +80,9 @@ export function analystSettings(requested: ReadonlyMap<string, string>): Map<str
   return settings.set('readonly', '1');
 }
 
-/** Throws ClickHouseException unless the text is one harmless read. */
-export function refuseUnlessRead(text: string, statement: Statement): void {
-  if (statement.kind !== 'read') throw readonly('Cannot execute query in readonly mode.');
+/** Throws ClickHouseException unless the one statement is a harmless read; `isRead` is the parser's view. */
+export function refuseUnlessRead(text: string, isRead: boolean): void {
+  if (!isRead) throw readonly('Cannot execute query in readonly mode.');
   // Strips comments where ClickHouse ends them: `--` at a line feed, `/*` at the first `*/`.
   const bare = text.replace(/^(?:\s|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*/, '');
   const isSelect = /^\(*\s*(?:SELECT|WITH|EXPLAIN)\b/i.test(bare) && !/\bOVERRIDE\b/i.test(bare);

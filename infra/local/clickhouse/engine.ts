@@ -4,11 +4,11 @@
  * connection silently drops every later insert.) Knows neither HTTP nor users.
  */
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { rm } from 'node:fs/promises';
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { DataDirectoryInUseError, readText, runs } from '../lock.ts';
 import { ClickHouseException, exceptionOf } from './exception.ts';
 import { type Connection, loadNative, type Native } from './native.ts';
 
@@ -17,11 +17,6 @@ const SERVER_MEMORY_BYTES_MAX = Math.min(4 * 2 ** 30, Math.floor(totalmem() / 2)
 /** Memory of one query, bytes. */
 const QUERY_MEMORY_BYTES_MAX = Math.floor((SERVER_MEMORY_BYTES_MAX * 3) / 4);
 const MARK_CACHE_BYTES = 256 * 2 ** 20;
-/**
- * Larger results go through a file, such as all positions when a projector starts. The engine builds a
- * result in memory by copying: 79 MB took 1.2 s and 0.5 GB of memory, through a file 0.2 s and no memory.
- */
-const RESULT_IN_MEMORY_BYTES_MAX = 32 * 2 ** 20;
 const KILL_INTERVAL_MS = 100;
 
 /** For every connection: where the compiled default or chdb's own differs from a server's. */
@@ -35,11 +30,11 @@ const CONNECTION_SETTINGS: Readonly<Record<string, string | number>> = {
 };
 const CONNECTION_ARGUMENTS = Object.entries(CONNECTION_SETTINGS).map(([k, v]) => `--${k}=${v}`);
 
-/** The engine parser's view of a text: how many statements, and of what kind. */
-export type Statement = {
-  /** 0 when the text cannot be parsed. */
+/** The engine parser's view of a text. */
+export type Parsed = {
+  /** Statements; 0 when the text cannot be parsed. */
   readonly count: number;
-  readonly kind: 'read' | 'write' | 'other';
+  readonly isRead: boolean;
 };
 
 export type Call = {
@@ -52,13 +47,10 @@ export type Call = {
   readonly format: string;
   /** Unique among the running calls; `kill` finds a call by it. */
   readonly mark: string;
-  /** Whether a large result may go through a file. */
-  readonly spill: boolean;
 };
 
 export type Result = {
-  /** The whole result, or the path of a file that holds it; the caller removes the file. */
-  readonly body: Buffer | string;
+  readonly body: Buffer;
   readonly elapsedSeconds: number;
   readonly readRows: number;
   readonly readBytes: number;
@@ -105,7 +97,7 @@ export class Engine {
     return new Engine(native, base, directory, bytes.toString().trim());
   }
 
-  /** A new path for rows or a result; files that are left over are removed at the next start. */
+  /** A new path for the rows of an INSERT; files that are left over are removed at the next start. */
   spoolPath(): string {
     return join(this.#spool, randomUUID());
   }
@@ -115,10 +107,9 @@ export class Engine {
   }
 
   /** Asks the engine's parser, about 0.04 ms. It resolves no names, so parameters need no values. */
-  async classify(text: string): Promise<Statement> {
+  async parse(text: string): Promise<Parsed> {
     const found = await this.#native.DurableClassifyAsync(this.#base, text);
-    const kind = found.queryClass === 0 ? 'read' : found.queryClass === 1 ? 'write' : 'other';
-    return { count: found.statementCount, kind };
+    return { count: found.statementCount, isRead: found.queryClass === 0 };
   }
 
   /** Runs one call on a connection of its own. Throws ClickHouseException, 236 while closing. */
@@ -165,40 +156,7 @@ export class Engine {
     await Promise.race([running.catch(() => undefined), delay(KILL_INTERVAL_MS)]);
   }
 
-  async #run(call: Call): Promise<Result> {
-    // With a limit of the caller's own, ours could cut the result short (overflow mode 'break').
-    const hasLimit = /max_result_|result_overflow_mode/i.test(
-      [call.statement, ...call.settings.keys()].join(' '),
-    );
-    if (!call.spill || hasLimit || !/^[\s(]*(SELECT|WITH)\b/i.test(call.statement)) {
-      return this.#once(call);
-    }
-    const limit = ['max_result_bytes', String(RESULT_IN_MEMORY_BYTES_MAX)] as const;
-    try {
-      return await this.#once({ ...call, settings: new Map([limit, ...call.settings]) });
-    } catch (error) {
-      // 396 is TOO_MANY_ROWS_OR_BYTES, which only our own limit can cause here.
-      if (!(error instanceof ClickHouseException) || error.code !== 396) throw error;
-      return this.#throughFile(call);
-    }
-  }
-
-  /** Repeats the read; the engine writes the result to a file. */
-  async #throughFile(call: Call): Promise<Result> {
-    const path = this.spoolPath();
-    const [, select = call.statement, format = call.format] =
-      /^([\s\S]*?)\s+FORMAT\s+(\w+)[\s;]*$/i.exec(call.statement) ?? [];
-    const read = select.replace(/[\s;]+$/, '');
-    const statement = `${read}\nINTO OUTFILE ${literal(path)} FORMAT ${format}`;
-    try {
-      return { ...(await this.#once({ ...call, statement })), body: path };
-    } catch (error) {
-      await rm(path, { force: true });
-      throw error;
-    }
-  }
-
-  async #once({ statement, settings, database, format, mark }: Call): Promise<Result> {
+  async #run({ statement, settings, database, format, mark }: Call): Promise<Result> {
     const use = database === undefined ? '' : `USE ${identifier(database)};\n`;
     // First, because `readonly` among the settings freezes the rest.
     const values = new Map([['log_comment', ''], ...settings]).set('log_comment', mark);
@@ -257,25 +215,12 @@ function serverConfiguration(directory: string): string {
 `;
 }
 
+/** Throws DataDirectoryInUseError while the process that wrote the engine's `status` file runs. */
 function openBase(native: Native, engine: string, config: string): Connection {
   try {
     return native.CreateConnection(engine, [`--config-file=${config}`, ...CONNECTION_ARGUMENTS]);
   } catch (cause) {
-    const holder = lockHolder(engine);
-    if (holder === undefined) throw cause;
-    const remedy = 'stop it, or use another directory.';
-    const message = `The data directory ${engine} is in use by process ${holder}: ${remedy}`;
-    throw new Error(message, { cause });
-  }
-}
-
-/** The live process that wrote the engine's `status` file; read only after the engine has refused. */
-function lockHolder(engine: string): number | undefined {
-  try {
-    const pid = Number(/^PID: (\d+)/.exec(readFileSync(join(engine, 'status'), 'utf8'))?.[1]);
-    process.kill(pid, 0);
-    return pid;
-  } catch {
-    return undefined;
+    const pid = Number(/^PID: (\d+)/.exec(readText(join(engine, 'status')))?.[1]);
+    throw runs(pid, '') ? new DataDirectoryInUseError(engine, pid) : cause;
   }
 }

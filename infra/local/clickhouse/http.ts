@@ -4,12 +4,11 @@
  * When a client disconnects, its call is killed, or never started if it is still waiting. Without
  * sessions, ClickHouse's block compression and progress headers.
  */
-import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
-import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import * as zlib from 'node:zlib';
+import { createSlots, type Slots } from '../../slots.ts';
 import { authenticate, refuseUnlessRead, type User } from './access.ts';
 import { type Engine, literal, type Result } from './engine.ts';
 import { ClickHouseException, exceptionOf } from './exception.ts';
@@ -28,10 +27,13 @@ const gzip = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
 
 /** Creates a server, not yet listening, that answers from the engine. */
 export function createClickHouseServer(engine: Engine): Server {
-  const limits = { default: new Limit(CALLS_MAX.default), analyst: new Limit(CALLS_MAX.analyst) };
+  const slots = {
+    default: createSlots(CALLS_MAX.default),
+    analyst: createSlots(CALLS_MAX.analyst),
+  };
   const options = { maxHeaderSize: URL_BYTES_MAX, keepAliveTimeout: KEEP_ALIVE_MS };
   const server = createServer(options, (request, response) => {
-    answer(engine, limits, request, response).catch((error: unknown) => {
+    answer(engine, slots, request, response).catch((error: unknown) => {
       if (response.destroyed) return;
       // While the server closes, connections end with their response.
       if (!server.listening) response.setHeader('Connection', 'close');
@@ -41,46 +43,9 @@ export function createClickHouseServer(engine: Engine): Server {
   return server;
 }
 
-/** Runs at most `free` tasks at once, in order of arrival. */
-class Limit {
-  #free: number;
-  readonly #waiting = new Set<() => void>();
-
-  constructor(free: number) {
-    this.#free = free;
-  }
-
-  /** Rejects with the signal's reason if it aborts before the task has started. */
-  async run<T>(signal: AbortSignal, task: () => Promise<T>): Promise<T> {
-    signal.throwIfAborted();
-    if (this.#free > 0) this.#free -= 1;
-    else await this.#turn(signal);
-    try {
-      return await task();
-    } finally {
-      const [next] = this.#waiting;
-      if (next === undefined) this.#free += 1;
-      else {
-        this.#waiting.delete(next);
-        next();
-      }
-    }
-  }
-
-  #turn(signal: AbortSignal): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const leave = () => {
-        if (this.#waiting.delete(resolve)) reject(signal.reason);
-      };
-      this.#waiting.add(resolve);
-      signal.addEventListener('abort', leave, { once: true });
-    });
-  }
-}
-
 async function answer(
   engine: Engine,
-  limits: Readonly<Record<User, Limit>>,
+  slots: Readonly<Record<User, Slots>>,
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
@@ -99,21 +64,17 @@ async function answer(
     response.writeHead(404).end(`There is no handle ${url.pathname}\n`);
     return;
   }
-  let rowsPath: string | undefined;
-  const spoolPath = () => {
-    rowsPath = engine.spoolPath();
-    return rowsPath;
-  };
+  const rowsPath = engine.spoolPath();
   try {
-    const given = await readRequest(request, url, user, spoolPath);
+    const given = await readRequest(request, url, user, rowsPath);
     response.setHeader('X-ClickHouse-Query-Id', given.queryId.replaceAll(/[^\x20-\x7e]/g, '?'));
     const call = () => run(engine, given, gone.signal);
     // A KILL must not wait for the call that it is meant to stop.
     const isKill = user === 'default' && /^\s*KILL\b/i.test(given.statement);
-    const result = await (isKill ? call() : limits[user].run(gone.signal, call));
+    const result = await (isKill ? call() : slots[user](gone.signal, call));
     await send(engine, given, result, response);
   } finally {
-    if (rowsPath !== undefined) await rm(rowsPath, { force: true });
+    await rm(rowsPath, { force: true });
   }
 }
 
@@ -133,8 +94,7 @@ async function run(engine: Engine, request: Request, gone: AbortSignal): Promise
   gone.throwIfAborted();
   gone.addEventListener('abort', kill, { once: true });
   try {
-    const spill = user === 'default';
-    return await engine.run({ statement, settings, database, format, mark, spill });
+    return await engine.run({ statement, settings, database, format, mark });
   } finally {
     gone.removeEventListener('abort', kill);
   }
@@ -142,7 +102,7 @@ async function run(engine: Engine, request: Request, gone: AbortSignal): Promise
 
 /** Refuses several statements in one text, and statements that the analyst may not run. */
 async function requireOne(engine: Engine, { user, statement, ...rest }: Request): Promise<void> {
-  const found = await engine.classify(statement);
+  const found = await engine.parse(statement);
   if (found.count > 1) {
     const reason = 'Syntax error (Multi-statements are not allowed).';
     throw new ClickHouseException(62, 'SYNTAX_ERROR', reason);
@@ -150,13 +110,13 @@ async function requireOne(engine: Engine, { user, statement, ...rest }: Request)
   if (user === 'default') return;
   if (found.count === 0) {
     // The engine explains what it cannot parse, without running any of it.
-    const explain = { statement: `SELECT formatQuery(${literal(statement)})`, spill: false };
+    const explain = `SELECT formatQuery(${literal(statement)})`;
     const settings = new Map([['readonly', '1']]);
     const { queryId: mark, format } = rest;
-    await engine.run({ ...explain, settings, database: undefined, format, mark });
+    await engine.run({ statement: explain, settings, database: undefined, format, mark });
     throw new ClickHouseException(62, 'SYNTAX_ERROR', 'Syntax error: this is not one statement.');
   }
-  refuseUnlessRead(statement, found);
+  refuseUnlessRead(statement, found.isRead);
 }
 
 async function send(
@@ -174,17 +134,7 @@ async function send(
   response.setHeader('X-ClickHouse-Server-Display-Name', 'embedded');
   response.setHeader('X-ClickHouse-Summary', JSON.stringify(summaryOf(result)));
   if (request.acceptsGzip) response.setHeader('Content-Encoding', 'gzip');
-  if (typeof body !== 'string') {
-    response.end(request.acceptsGzip ? await gzip(body, GZIP) : body);
-    return;
-  }
-  try {
-    const file = createReadStream(body);
-    if (request.acceptsGzip) await pipeline(file, zlib.createGzip(GZIP), response);
-    else await pipeline(file, response);
-  } finally {
-    await rm(body, { force: true });
-  }
+  response.end(request.acceptsGzip ? await gzip(body, GZIP) : body);
 }
 
 /** All values are strings, as on a server. Values that the engine does not report are 0. */

@@ -10,7 +10,7 @@ import type { IncomingMessage } from 'node:http';
 import { pipeline } from 'node:stream/promises';
 import { createGunzip } from 'node:zlib';
 import { analystSettings, type User } from './access.ts';
-import { literal } from './engine.ts';
+import { type Call, literal } from './engine.ts';
 import { ClickHouseException, notImplemented } from './exception.ts';
 
 /** Decoded rows of one INSERT, bytes. */
@@ -35,31 +35,27 @@ const UNSUPPORTED: ReadonlyMap<string, string> = new Map([
   ['role', 'roles'],
 ]);
 
-export type Request = {
+export type Request = Omit<Call, 'mark'> & {
   readonly user: User;
   readonly queryId: string;
-  readonly statement: string;
-  readonly settings: ReadonlyMap<string, string>;
-  readonly database: string | undefined;
-  readonly format: string;
   readonly acceptsGzip: boolean;
 };
 
 /**
- * Reads the whole request. `spoolPath` is called for the path of a file if there are rows; the caller
- * removes the file. Throws ClickHouseException, or the stream's error if the client disconnects.
+ * Reads the whole request. Rows go to a new file `rowsPath`, which the caller removes. Throws
+ * ClickHouseException, or the stream's error if the client disconnects.
  */
 export async function readRequest(
   request: IncomingMessage,
   url: URL,
   user: User,
-  spoolPath: () => string,
+  rowsPath: string,
 ): Promise<Request> {
   const parameters = new Map(url.searchParams);
   for (const [name, feature] of UNSUPPORTED) {
     if ((parameters.get(name) ?? '0') !== '0') throw notImplemented(feature);
   }
-  const statement = await readStatement(request, parameters, user, spoolPath);
+  const statement = await readStatement(request, parameters, user, rowsPath);
   const settings = new Map([...parameters].filter(([name]) => !NOT_SETTINGS.has(name)));
   const unknown = [...settings.keys()].find((name) => !/^[A-Za-z_]\w*$/.test(name));
   if (unknown !== undefined) {
@@ -87,14 +83,13 @@ async function readStatement(
   request: IncomingMessage,
   parameters: Map<string, string>,
   user: User,
-  spoolPath: () => string,
+  rowsPath: string,
 ): Promise<string> {
   const query = parameters.get('query') ?? '';
   const insert = user === 'default' ? insertOfBody(query) : undefined;
   if (insert !== undefined) {
-    const path = spoolPath();
-    await receive(request, ROWS_BYTES_MAX, (rows) => writeFile(path, rows));
-    return `${insert.head} FROM INFILE ${literal(path)}${insert.tail}`;
+    await receive(request, ROWS_BYTES_MAX, (rows) => writeFile(rowsPath, rows));
+    return `${insert.head} FROM INFILE ${literal(rowsPath)}${insert.tail}`;
   }
   const parts: Buffer[] = [];
   const textMax = user === 'analyst' ? ANALYST_TEXT_BYTES_MAX : TEXT_BYTES_MAX;
@@ -117,9 +112,8 @@ async function readStatement(
   if (query !== '') return body.length === 0 ? query : `${query}\n${body.toString()}`;
   const rows = user === 'default' ? rowsInText(body) : undefined;
   if (rows === undefined) return body.toString();
-  const path = spoolPath();
-  await writeFile(path, body.subarray(rows.begin));
-  return `${rows.head} FROM INFILE ${literal(path)}${rows.tail}`;
+  await writeFile(rowsPath, body.subarray(rows.begin));
+  return `${rows.head} FROM INFILE ${literal(rowsPath)}${rows.tail}`;
 }
 
 /** An INSERT without its rows: FROM INFILE goes between the two parts. */

@@ -1,0 +1,37 @@
+/**
+ * Runs the task when a slot is free. Rejects with the signal's reason if it aborts before that; afterwards
+ * the signal has no effect here.
+ */
+export type Slots = <T>(signal: AbortSignal, task: () => Promise<T>) => Promise<T>;
+
+/** Bounds how many tasks run at once, first come, first served. */
+export function createSlots(max: number): Slots {
+  let free = max;
+  const waiting = new Set<() => void>();
+
+  function turn(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const leave = () => {
+        if (waiting.delete(resolve)) reject(signal.reason);
+      };
+      waiting.add(resolve);
+      signal.addEventListener('abort', leave, { once: true });
+    });
+  }
+
+  return async (signal, task) => {
+    signal.throwIfAborted();
+    if (free > 0) free -= 1;
+    else await turn(signal);
+    try {
+      return await task();
+    } finally {
+      const [next] = waiting;
+      if (next === undefined) free += 1;
+      else {
+        waiting.delete(next);
+        next();
+      }
+    }
+  };
+}
