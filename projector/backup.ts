@@ -5,7 +5,6 @@
  * restored service continues from there. Ingest and api keep running during a backup.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
-import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -15,10 +14,10 @@ import { connectClickHouse } from '../infra/clickhouse.ts';
 import { ConfigError, readConfig, StoresConfig } from '../infra/config.ts';
 import { restoreStream, StreamCopyError, saveStream, streamNames } from '../infra/nats/backup.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
-import { openKv } from '../infra/nats/kv.ts';
 import {
-  LEASE_TTL_MS,
   LeaseTakenError,
+  leaseHolder,
+  openLeases,
   PAUSE_KEY,
   PROJECTORS_BUCKET,
   partitionsOf,
@@ -154,13 +153,9 @@ async function whilePaused(
   nats: Nats,
   work: () => Promise<void>,
 ): Promise<void> {
-  const kv = await openKv(nats, PROJECTORS_BUCKET, {
-    ttlMs: LEASE_TTL_MS,
-    replicas: config.NATS_REPLICAS,
-  });
   const shared = {
-    kv,
-    holder: `backup ${hostname()}:${process.pid}`,
+    kv: await openLeases(nats, config.NATS_REPLICAS),
+    holder: leaseHolder('backup'),
     logger: pino({ name: 'backup', level: 'warn' }),
     signal: new AbortController().signal,
     patienceMs: PAUSE_PATIENCE_MS,
@@ -189,35 +184,22 @@ async function existing(client: ClickHouseClient, databases: readonly string[]):
 }
 
 function readArguments() {
-  const text = { type: 'string' } as const;
-  const options = { to: text, from: text, name: text, help: { type: 'boolean' } } as const;
-  const { positionals, values } = parsed(options);
+  const { positionals, values } = parsed();
   const [command, ...more] = positionals;
   if (values.help === true) return { command: 'help' as const, directory: '', name: '' };
   const name = values.name ?? `fillstream-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`;
   if (!/^[\w.-]{1,100}$/.test(name)) throw new UsageError('--name: letters, digits, . _ and -');
-  const isBackup = command === 'backup' && values.to !== undefined;
-  const isRestore = command === 'restore' && values.from !== undefined;
-  if ((isBackup || isRestore) && more.length === 0) {
-    return { command, directory: values.to ?? values.from ?? '', name };
-  }
-  throw new UsageError(HELP);
+  const directory = command === 'backup' ? values.to : values.from;
+  const isKnown = command === 'backup' || command === 'restore';
+  if (!isKnown || directory === undefined || more.length > 0) throw new UsageError(HELP);
+  return { command, directory, name };
 }
 
-function parsed(options: Record<string, { type: 'string' } | { type: 'boolean' }>) {
+function parsed() {
+  const text = { type: 'string' } as const;
+  const options = { to: text, from: text, name: text, help: { type: 'boolean' } } as const;
   try {
-    const { positionals, values } = parseArgs({ allowPositionals: true, options });
-    return {
-      positionals,
-      values: z
-        .object({
-          to: z.string().optional(),
-          from: z.string().optional(),
-          name: z.string().optional(),
-          help: z.boolean().optional(),
-        })
-        .parse(values),
-    };
+    return parseArgs({ allowPositionals: true, options });
   } catch (error) {
     throw new UsageError(`${(error as Error).message}\n\n${HELP}`);
   }

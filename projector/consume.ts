@@ -8,7 +8,6 @@ import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
 import { tailBatches } from '../infra/nats/reader.ts';
-import { retry } from '../infra/retry.ts';
 import { type Hash, partitionOf } from '../ingest/contract.ts';
 import {
   type Block,
@@ -20,10 +19,9 @@ import {
   lastBlock,
   messageAt,
   newestMessage,
-  UnreadableLedgerError,
 } from '../ingest/ledger.ts';
 import { BATCH_ROWS_MAX, type BookedEvent, batchesOf, OpenPositions } from './fold.ts';
-import type { ProjectorMetrics, Reached } from './metrics.ts';
+import { type ProjectorMetrics, type Reached, retryLogged } from './metrics.ts';
 import type { Checkpoint, Fact, Store, StoredState } from './store.ts';
 
 const CHECKPOINT_MS = 10_000;
@@ -62,9 +60,9 @@ export class LedgerRewrittenError extends Error {}
 export async function runProjector(options: ProjectorOptions): Promise<void> {
   const { store, logger, signal, onStart, onWait } = options;
   const book = new OpenPositions();
-  const healed = await patiently(options, 'heal', () => store.heal());
+  const healed = await retryLogged(options, 'heal', () => store.heal());
   options.metrics?.healed.inc(healed.healedBatches);
-  const stored = await patiently(options, 'restore', () => store.restore(book));
+  const stored = await retryLogged(options, 'restore', () => store.restore(book));
   const { fromSequence, checkpoints } = await findStart(options, stored);
   onWait?.(undefined);
   logger.info({ ...healed, openPositions: book.openPositions(), fromSequence }, 'projecting');
@@ -158,11 +156,11 @@ async function write(
     const chunk = await queue.take(signal);
     if (chunk === 'closed') break;
     const { events, facts, reached } = chunk;
-    if (facts.length > 0) await patiently(options, 'facts', () => store.writeFacts(facts));
+    if (facts.length > 0) await retryLogged(options, 'facts', () => store.writeFacts(facts));
     for (const batch of batchesOf(events)) {
       assertOwner();
       const done = metrics?.insertSeconds.startTimer();
-      await patiently(options, 'batch', () => store.writeBatch(batch));
+      await retryLogged(options, 'batch', () => store.writeBatch(batch));
       done?.();
       metrics?.batchRows.observe(batch.rows.length);
     }
@@ -172,7 +170,7 @@ async function write(
     const isDue = Date.now() - checkpointAt >= CHECKPOINT_MS && !signal.aborted;
     if (isDue && checkpoints.size > 0) {
       assertOwner();
-      await patiently(options, 'checkpoint', () => store.writeCheckpoints(checkpoints));
+      await retryLogged(options, 'checkpoint', () => store.writeCheckpoints(checkpoints));
       checkpointAt = Date.now();
     }
     onStored(reached);
@@ -241,7 +239,7 @@ async function storedBlock(
 ): Promise<{ readonly message: LedgerMessage; readonly block: Block }> {
   const { nats, logger, signal, onWait } = options;
   for (;;) {
-    const { message, newest } = await patiently(options, 'LEDGER', async () => ({
+    const { message, newest } = await retryLogged(options, 'LEDGER', async () => ({
       message: await messageAt(nats, number),
       newest: await newestMessage(nats),
     }));
@@ -254,22 +252,6 @@ async function storedBlock(
     onWait?.(reason);
     await delay(WAIT_MS, undefined, { signal });
   }
-}
-
-/** Retries until it succeeds or the signal aborts. Unreadable messages are not retried. */
-async function patiently<T>(
-  { logger, metrics, signal }: ProjectorOptions,
-  what: string,
-  attempt: () => Promise<T>,
-): Promise<T> {
-  return retry(attempt, {
-    signal,
-    isRetryable: (error) => !(error instanceof UnreadableLedgerError),
-    onRetry(error) {
-      metrics?.retries.inc({ what });
-      logger.warn({ err: error, what }, 'failed, retrying');
-    },
-  });
 }
 
 /** The result of one or more LEDGER messages; events and facts are in chain order. */
@@ -315,11 +297,12 @@ class Queue {
   /** All queued rows, once they are a full batch or FLUSH_MS passed. */
   async take(signal: AbortSignal): Promise<Projected | 'closed'> {
     while (this.#reached === undefined && !this.#closed) await this.#changed.promise;
-    const flushAt = Date.now() + FLUSH_MS;
-    while (this.#reached !== undefined && this.#rows < BATCH_ROWS_MAX && !this.#closed) {
-      const leftMs = flushAt - Date.now();
-      if (leftMs <= 0) break;
-      await this.#wait(leftMs);
+    let isDue = false;
+    const flush = delay(FLUSH_MS, undefined, { ref: false }).then(() => {
+      isDue = true;
+    });
+    while (!isDue && !this.#closed && this.#rows < BATCH_ROWS_MAX) {
+      await Promise.race([this.#changed.promise, flush]);
     }
     if (this.#reached === undefined || (this.#closed && signal.aborted)) return 'closed';
     const chunk = { events: this.#events, facts: this.#facts, reached: this.#reached };
@@ -334,14 +317,5 @@ class Queue {
   #notify(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers<void>();
-  }
-
-  async #wait(milliseconds: number): Promise<void> {
-    const timer = new AbortController();
-    await Promise.race([
-      this.#changed.promise,
-      delay(milliseconds, undefined, { signal: timer.signal }).catch(() => undefined),
-    ]);
-    timer.abort();
   }
 }

@@ -3,38 +3,6 @@
  * their position. The api and the tests import only this file of the projector.
  */
 
-/** Columns of an insert, in the order of `bookingValues`. */
-export const BOOKING_COLUMNS = [
-  'kind',
-  'block_number',
-  'block_time',
-  'log_index',
-  'event_log_index',
-  'tx_hash_hex',
-  'condition_id_hex',
-  'trader_hex',
-  'order_hash_hex',
-  'is_taker',
-  'side',
-  'outcome_index',
-  'token_id',
-  'shares',
-  'usdc',
-  'fee',
-  'realised_pnl',
-  'realised_cost',
-  'position_outcome',
-  'position_shares',
-  'position_cost',
-  'position_fees',
-  'partition',
-  'leg',
-  'batch_id',
-] as const;
-
-/** Columns as stored, for inserting a batch again from its own rows. */
-export const STORED_COLUMNS = BOOKING_COLUMNS.map((column) => column.replace(/_hex$/, ''));
-
 export type Booking = {
   readonly kind: 'fill' | 'settlement';
   readonly blockNumber: number;
@@ -66,33 +34,42 @@ export type Booking = {
   readonly leg: number;
 };
 
-/** A row for JSONCompactEachRow; 64-bit numbers as decimal strings. */
+/** The columns of an insert and their values: 64-bit numbers as decimal text, hex without 0x. */
+const COLUMNS: Readonly<Record<string, (row: Booking) => unknown>> = {
+  kind: (row) => row.kind,
+  block_number: (row) => row.blockNumber,
+  block_time: (row) => row.blockTime,
+  log_index: (row) => row.logIndex,
+  event_log_index: (row) => row.eventLogIndex,
+  tx_hash_hex: (row) => row.txHash.slice(2),
+  condition_id_hex: (row) => row.conditionId.slice(2),
+  trader_hex: (row) => row.trader.slice(2),
+  order_hash_hex: (row) => row.orderHash.slice(2),
+  is_taker: (row) => row.isTaker,
+  side: (row) => row.side,
+  outcome_index: (row) => row.outcomeIndex,
+  token_id: (row) => row.tokenId,
+  shares: (row) => row.shares.toString(),
+  usdc: (row) => row.usdc.toString(),
+  fee: (row) => row.fee.toString(),
+  realised_pnl: (row) => row.realisedPnl.toString(),
+  realised_cost: (row) => row.realisedCost.toString(),
+  position_outcome: (row) => row.positionOutcome,
+  position_shares: (row) => row.positionShares.toString(),
+  position_cost: (row) => row.positionCost.toString(),
+  position_fees: (row) => row.positionFees.toString(),
+  partition: (row) => row.partition,
+  leg: (row) => row.leg,
+};
+const VALUES = Object.values(COLUMNS);
+
+/** Columns of an insert, in the order of `bookingValues`. */
+export const BOOKING_COLUMNS = [...Object.keys(COLUMNS), 'batch_id'];
+
+/** Columns as stored, for inserting a batch again from its own rows. */
+export const STORED_COLUMNS = BOOKING_COLUMNS.map((column) => column.replace(/_hex$/, ''));
+
+/** A row for JSONCompactEachRow. */
 export function bookingValues(row: Booking, batchId: string): unknown[] {
-  return [
-    row.kind,
-    row.blockNumber,
-    row.blockTime,
-    row.logIndex,
-    row.eventLogIndex,
-    row.txHash.slice(2),
-    row.conditionId.slice(2),
-    row.trader.slice(2),
-    row.orderHash.slice(2),
-    row.isTaker,
-    row.side,
-    row.outcomeIndex,
-    row.tokenId,
-    row.shares.toString(),
-    row.usdc.toString(),
-    row.fee.toString(),
-    row.realisedPnl.toString(),
-    row.realisedCost.toString(),
-    row.positionOutcome,
-    row.positionShares.toString(),
-    row.positionCost.toString(),
-    row.positionFees.toString(),
-    row.partition,
-    row.leg,
-    batchId,
-  ];
+  return [...VALUES.map((value) => value(row)), batchId];
 }

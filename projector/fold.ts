@@ -13,7 +13,7 @@ import {
   type Resolution,
 } from '../ingest/contract.ts';
 import type { Booking } from './contract.ts';
-import { evolve, FLAT, type Position, type Step } from './position.ts';
+import { FLAT, type Position, type Step, settle, trade } from './position.ts';
 import { Positions } from './positions.ts';
 
 type Market = {
@@ -21,7 +21,8 @@ type Market = {
   payouts: readonly [bigint, bigint] | undefined;
 };
 
-type ChainPosition = { readonly blockNumber: number; readonly logIndex: number };
+/** The place of an event in the chain. */
+export type Place = { readonly blockNumber: number; readonly logIndex: number };
 
 export class OpenPositions {
   readonly #markets = new Map<string, Market>();
@@ -29,11 +30,7 @@ export class OpenPositions {
   /** Traders are numbered in order of appearance, so that each address is in memory once. */
   readonly #numbers = new Map<string, number>();
   readonly #traders: string[] = [];
-  readonly #last = new Map<number, ChainPosition>();
-  /** Number of events that were not after their partition's last one. */
-  droppedDuplicates = 0;
-  /** Number of resolutions of a market that was already resolved; the first one is valid. */
-  droppedResolutions = 0;
+  readonly #last = new Map<number, Place>();
 
   /** Restores an open position from storage. */
   restorePosition(conditionId: string, trader: string, position: Position): void {
@@ -45,12 +42,12 @@ export class OpenPositions {
   }
 
   /** Sets the position up to which a partition is stored, unless a later one is set. */
-  restoreLast(partition: number, last: ChainPosition): void {
+  restoreLast(partition: number, last: Place): void {
     if (isAfter(last, this.#last.get(partition))) this.#last.set(partition, last);
   }
 
   /** The newest applied event of a partition; undefined before the first. */
-  lastOf(partition: number): ChainPosition | undefined {
+  lastOf(partition: number): Place | undefined {
     return this.#last.get(partition);
   }
 
@@ -65,58 +62,42 @@ export class OpenPositions {
 
   /** The booking rows of the next event; none for one that was applied before. */
   apply(event: LedgerEvent): Booking[] {
-    return event.kind === 'match' ? this.#applyMatch(event) : this.#applyResolution(event);
+    const partition = partitionOf(event.conditionId);
+    const { blockNumber, logIndex } = event;
+    if (!isAfter(event, this.#last.get(partition))) return [];
+    this.#last.set(partition, { blockNumber, logIndex });
+    const market = this.#market(event.conditionId);
+    return event.kind === 'match'
+      ? this.#applyMatch(event, market, partition)
+      : this.#applyResolution(event, market, partition);
   }
 
   /** Rows of a match: one per fill, plus immediate settlements if the market is already resolved. */
-  #applyMatch(match: Match): Booking[] {
-    const partition = partitionOf(match.conditionId);
-    if (!this.#advance(partition, match)) return [];
-    const market = this.#market(match.conditionId);
+  #applyMatch(match: Match, { number, payouts }: Market, partition: number): Booking[] {
     const rows: Booking[] = [];
     for (const fill of match.fills) {
       const trader = this.#numberOf(fill.trader);
-      const held = this.#positions.get(market.number, trader);
-      const step = evolve(held ?? FLAT, {
-        kind: 'fill',
-        side: fill.side,
-        outcomeIndex: fill.outcomeIndex,
-        shares: fill.shares,
-        usdc: fill.usdc,
-        fee: fill.fee,
-      });
-      const isSettled = market.payouts !== undefined && step.position.shares > 0n;
-      if (!isSettled && step.position.shares > 0n) {
-        this.#positions.set(market.number, trader, step.position);
-      } else if (held !== undefined) {
-        this.#positions.delete(market.number, trader);
-      }
-      rows.push(fillRow(match, fill, step, partition, rows.length));
+      const held = this.#positions.get(number, trader);
+      const step = trade(held ?? FLAT, fill);
+      const isOpen = step.position.shares > 0n;
+      if (isOpen && payouts === undefined) this.#positions.set(number, trader, step.position);
+      else if (held !== undefined) this.#positions.delete(number, trader);
+      rows.push(bookingOf('fill', match, fill, step, partition, rows.length));
       // A fill after the resolution: the remaining shares can be redeemed, so they settle at once.
-      if (market.payouts !== undefined && isSettled) {
-        rows.push(
-          settlement(step.position, fill.trader, market.payouts, {
-            event: match,
-            logIndex: fill.logIndex,
-            partition,
-            leg: rows.length,
-          }),
-        );
+      if (isOpen && payouts !== undefined) {
+        const { logIndex } = fill;
+        const at = { event: match, logIndex, partition, leg: rows.length };
+        rows.push(settlement(step.position, fill.trader, payouts, at));
       }
     }
     return rows;
   }
 
-  /** Settlement rows of all open positions of the market, by trader. */
-  #applyResolution(resolution: Resolution): Booking[] {
-    const partition = partitionOf(resolution.conditionId);
-    if (!this.#advance(partition, resolution)) return [];
-    const market = this.#market(resolution.conditionId);
-    if (market.payouts !== undefined) {
-      this.droppedResolutions += 1;
-      return [];
-    }
-    market.payouts = resolution.payouts;
+  /** Settlement rows of all open positions of the market, by trader; only the first resolution is valid. */
+  #applyResolution(resolution: Resolution, market: Market, partition: number): Booking[] {
+    if (market.payouts !== undefined) return [];
+    const { payouts, logIndex } = resolution;
+    market.payouts = payouts;
     const held = [...this.#positions.of(market.number)].map(([number, position]) => ({
       number,
       trader: this.#traders[number] ?? '',
@@ -126,12 +107,7 @@ export class OpenPositions {
     return held
       .sort((a, b) => (a.trader < b.trader ? -1 : 1))
       .map(({ trader, position }, leg) =>
-        settlement(position, trader, resolution.payouts, {
-          event: resolution,
-          logIndex: resolution.logIndex,
-          partition,
-          leg,
-        }),
+        settlement(position, trader, payouts, { event: resolution, logIndex, partition, leg }),
       );
   }
 
@@ -153,20 +129,10 @@ export class OpenPositions {
     }
     return market;
   }
-
-  /** False for an event that is not after the partition's last one. */
-  #advance(partition: number, event: ChainPosition): boolean {
-    if (!isAfter(event, this.#last.get(partition))) {
-      this.droppedDuplicates += 1;
-      return false;
-    }
-    this.#last.set(partition, { blockNumber: event.blockNumber, logIndex: event.logIndex });
-    return true;
-  }
 }
 
-/** Whether a position in the chain is after another one. */
-export function isAfter(place: ChainPosition, last: ChainPosition | undefined): boolean {
+/** Whether a place is after another one; true if there is no other one. */
+export function isAfter(place: Place, last: Place | undefined): boolean {
   return (
     last === undefined ||
     place.blockNumber > last.blockNumber ||
@@ -175,30 +141,31 @@ export function isAfter(place: ChainPosition, last: ChainPosition | undefined): 
 }
 
 // Rows are written out field by field: spreading objects halves the speed of the fold.
-function fillRow(
-  match: Match,
-  fill: Fill,
+function bookingOf(
+  kind: Booking['kind'],
+  event: Match | Resolution,
+  traded: Pick<Booking, keyof Fill>,
   { position, realisedPnl, realisedCost }: Step,
   partition: number,
   leg: number,
 ): Booking {
   return {
-    kind: 'fill',
-    blockNumber: match.blockNumber,
-    blockTime: match.blockTime,
-    logIndex: fill.logIndex,
-    eventLogIndex: match.logIndex,
-    txHash: match.txHash,
-    conditionId: match.conditionId,
-    trader: fill.trader,
-    orderHash: fill.orderHash,
-    isTaker: fill.isTaker,
-    side: fill.side,
-    outcomeIndex: fill.outcomeIndex,
-    tokenId: fill.tokenId,
-    shares: fill.shares,
-    usdc: fill.usdc,
-    fee: fill.fee,
+    kind,
+    blockNumber: event.blockNumber,
+    blockTime: event.blockTime,
+    logIndex: traded.logIndex,
+    eventLogIndex: event.logIndex,
+    txHash: event.txHash,
+    conditionId: event.conditionId,
+    trader: traded.trader,
+    orderHash: traded.orderHash,
+    isTaker: traded.isTaker,
+    side: traded.side,
+    outcomeIndex: traded.outcomeIndex,
+    tokenId: traded.tokenId,
+    shares: traded.shares,
+    usdc: traded.usdc,
+    fee: traded.fee,
     realisedPnl,
     realisedCost,
     positionOutcome: position.outcome,
@@ -210,6 +177,7 @@ function fillRow(
   };
 }
 
+/** The row that pays out a position. */
 function settlement(
   before: Position,
   trader: string,
@@ -221,19 +189,9 @@ function settlement(
     readonly leg: number;
   },
 ): Booking {
-  const { event, logIndex, partition, leg } = at;
-  const { position, payout, realisedPnl, realisedCost } = evolve(before, {
-    kind: 'resolution',
-    payouts,
-  });
-  return {
-    kind: 'settlement',
-    blockNumber: event.blockNumber,
-    blockTime: event.blockTime,
-    logIndex,
-    eventLogIndex: event.logIndex,
-    txHash: event.txHash,
-    conditionId: event.conditionId,
+  const step = settle(before, payouts);
+  const paid = {
+    logIndex: at.logIndex,
     trader,
     orderHash: '',
     isTaker: false,
@@ -241,17 +199,10 @@ function settlement(
     outcomeIndex: before.outcome,
     tokenId: '0',
     shares: before.shares,
-    usdc: payout,
+    usdc: step.payout,
     fee: 0n,
-    realisedPnl,
-    realisedCost,
-    positionOutcome: position.outcome,
-    positionShares: position.shares,
-    positionCost: position.costBasis,
-    positionFees: position.openFees,
-    partition,
-    leg,
-  };
+  } as const;
+  return bookingOf('settlement', at.event, paid, step, at.partition, at.leg);
 }
 
 /** Rows after which a batch is closed. A single event may have more, because events are never split. */

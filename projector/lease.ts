@@ -10,8 +10,8 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
-import { NatsUnavailableError } from '../infra/nats/connection.ts';
-import { type Kv, KvConflictError } from '../infra/nats/kv.ts';
+import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
+import { type Kv, KvConflictError, openKv } from '../infra/nats/kv.ts';
 import { PARTITIONS } from '../ingest/contract.ts';
 
 /** Leases of the projectors, by partition. */
@@ -28,6 +28,11 @@ export const REBUILD_KEY = 'rebuild';
 export const LEASE_TTL_MS = 10_000;
 const RENEW_MS = 1_000;
 const POLL_MS = 250;
+
+/** Opens the bucket of the leases. */
+export function openLeases(nats: Nats, replicas: number): Promise<Kv> {
+  return openKv(nats, PROJECTORS_BUCKET, { ttlMs: LEASE_TTL_MS, replicas });
+}
 
 /** Partitions of instance `index` of `count`, ascending. */
 export function partitionsOf(index: number, count: number): readonly number[] {

@@ -15,16 +15,15 @@ import {
   NatsUnavailableError,
   natsOptions,
 } from '../infra/nats/connection.ts';
-import { type Kv, openKv } from '../infra/nats/kv.ts';
+import type { Kv } from '../infra/nats/kv.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { UnreadableLedgerError } from '../ingest/ledger.ts';
 import { ensureStreams } from '../ingest/streams.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
 import {
-  LEASE_TTL_MS,
   LeaseLostError,
   leaseHolder,
-  PROJECTORS_BUCKET,
+  openLeases,
   partitionsOf,
   pauseLifted,
   pauseRequested,
@@ -60,8 +59,8 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   const registry = createRegistry('projector');
   const lag = createLag(registry, partitions);
   const metadataLag = new MetadataLag(registry);
-  const figures = projectorMetrics(registry);
-  const metrics =
+  const metrics = projectorMetrics(registry);
+  const server =
     config.METRICS_PORT === undefined
       ? undefined
       : await serveMetrics({
@@ -70,30 +69,16 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           port: config.METRICS_PORT,
           notReady: () => ({ ...lag.notReady(), ...metadataLag.notReady() }),
         });
-  if (metrics !== undefined) report({ event: 'metrics', port: metrics.port });
+  if (server !== undefined) report({ event: 'metrics', port: server.port });
   try {
     await ensureStreams(nats, config.NATS_REPLICAS);
-    const kv = await openKv(nats, PROJECTORS_BUCKET, {
-      ttlMs: LEASE_TTL_MS,
-      replicas: config.NATS_REPLICAS,
-    });
+    const kv = await openLeases(nats, config.NATS_REPLICAS);
+    const parts = { nats, client, kv, deployment, partitions, lag, metadataLag, metrics };
     while (!signal.aborted) {
       if (await pauseLifted(kv, signal)) logger.info('the pause ended, resuming');
       if (signal.aborted) break;
       try {
-        await projectUntilPaused({
-          nats,
-          client,
-          kv,
-          deployment,
-          partitions,
-          lag,
-          metadataLag,
-          figures,
-          logger,
-          signal,
-          report,
-        });
+        await projectUntilPaused({ ...parts, logger, signal, report });
       } catch (error) {
         if (error instanceof UnreadableLedgerError || error instanceof LedgerRewrittenError) {
           // Skipping it would lose fills: stop, not ready, until LEDGER or the tables are repaired.
@@ -114,7 +99,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   } finally {
     await client.close();
     await nats.close();
-    await metrics?.close();
+    await server?.close();
   }
 });
 
@@ -127,14 +112,12 @@ async function projectUntilPaused(options: {
   readonly partitions: readonly number[];
   readonly lag: Lag;
   readonly metadataLag: MetadataLag;
-  readonly figures: ProjectorMetrics;
+  readonly metrics: ProjectorMetrics;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly report: ProcessContext['report'];
 }): Promise<void> {
-  const { nats, client, kv, deployment, partitions, lag, metadataLag, logger, signal, report } =
-    options;
-  const metrics = options.figures;
+  const { nats, client, kv, deployment, partitions, lag, logger, signal, report } = options;
   const stop = new AbortController();
   const running = AbortSignal.any([signal, stop.signal]);
   let paused = false;
@@ -156,13 +139,9 @@ async function projectUntilPaused(options: {
       // The stream has one reader: the owner of the first partition.
       const metadata = partitions.includes(0)
         ? projectMetadata({
-            nats,
-            client,
-            deployment,
+            ...options,
             assertOwner: assertHeld,
-            logger,
-            metrics,
-            lag: metadataLag,
+            lag: options.metadataLag,
             signal: running,
             onStored: (sequence) => report({ event: 'metadata_stored', sequence }),
           }).catch((error: unknown) => {
@@ -171,12 +150,9 @@ async function projectUntilPaused(options: {
         : undefined;
       try {
         await runProjector({
-          nats,
+          ...options,
           store: new Store(client, partitions, deployment),
-          partitions,
           assertOwner: assertHeld,
-          logger,
-          metrics,
           signal: running,
           onStart: () => report({ event: 'projecting' }),
           onWait: lag.waits,

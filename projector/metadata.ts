@@ -10,10 +10,9 @@ import { z } from 'zod';
 import type { Reasons } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { durableBatches } from '../infra/nats/durable.ts';
-import { retry } from '../infra/retry.ts';
 import { decodeObservation, METADATA_STREAM, type Observation } from '../ingest/contract.ts';
-import type { ProjectorMetrics } from './metrics.ts';
-import { type Deployment, reloadStatement } from './store.ts';
+import { type ProjectorMetrics, retryLogged } from './metrics.ts';
+import { type Deployment, insertRows, reloadStatement, type TableRow } from './store.ts';
 
 /** Tags and series of new listings are visible to queries after at most this time. */
 const DICTIONARY_MS = 2_000;
@@ -68,25 +67,17 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
     });
   };
   try {
-    const name = await patiently(options, 'metadata', () => consumerName(client));
+    const name = await retryLogged(options, 'metadata', () => consumerName(client));
     for await (const batch of durableBatches(nats, { stream: METADATA_STREAM, name, signal })) {
       lag.events = batch.messages.length + batch.pending;
       const rows = rowsOf(batch.messages, options);
-      for (const [table, { columns, values }] of rows) {
-        assertOwner();
-        await patiently(options, 'metadata', () =>
-          client.insert({
-            table,
-            columns: [...columns] as [string, ...string[]],
-            values,
-            format: 'JSONCompactEachRow',
-          }),
-        );
-      }
+      assertOwner();
+      await retryLogged(options, 'metadata', () => insertRows(client, rows));
       batch.acknowledge();
       lag.events = batch.pending;
       onStored(batch.reached);
-      if (rows.has('markets')) timer ??= setTimeout(reload, DICTIONARY_MS);
+      if (rows.some(({ table }) => table === 'markets'))
+        timer ??= setTimeout(reload, DICTIONARY_MS);
     }
   } finally {
     clearTimeout(timer);
@@ -109,136 +100,76 @@ async function consumerName(client: ClickHouseClient): Promise<string> {
   return `projector-${row.uuid}`;
 }
 
-type Rows = ReadonlyMap<string, { readonly columns: readonly string[]; values: unknown[][] }>;
-
-/** Rows of a batch by table. */
 function rowsOf(
   messages: readonly { readonly sequence: number; readonly data: Uint8Array }[],
   { logger, metrics }: MetadataOptions,
-): Rows {
-  const rows = new Map<string, { columns: readonly string[]; values: unknown[][] }>();
-  for (const { sequence, data } of messages) {
-    let observation: Observation;
+): readonly TableRow[] {
+  return messages.flatMap(({ sequence, data }) => {
     try {
-      observation = decodeObservation(data);
+      return rowOf(decodeObservation(data));
     } catch (error) {
       // Only ingest writes here, so this is a bug; the next observation of the key repairs it.
       metrics.unreadable.inc();
       logger.error({ sequence, err: error }, 'METADATA message cannot be read');
-      continue;
+      return [];
     }
-    const { table, columns, values } = rowOf(observation);
-    const entry = rows.get(table) ?? { columns, values: [] };
-    entry.values.push(values);
-    rows.set(table, entry);
-  }
-  return rows;
-}
-
-/** Retries until it succeeds or the signal aborts. */
-function patiently<T>(
-  { logger, metrics, signal }: MetadataOptions,
-  what: string,
-  attempt: () => Promise<T>,
-): Promise<T> {
-  return retry(attempt, {
-    signal,
-    isRetryable: () => true,
-    onRetry(error) {
-      metrics.retries.inc({ what });
-      logger.warn({ err: error, what }, 'the insert failed, retrying');
-    },
   });
 }
 
-/** Table, columns and values of one observation. */
-function rowOf({ observedAtMs, event }: Observation) {
-  const observedAt = (observedAtMs / 1_000).toFixed(3);
+function rowOf({ observedAtMs, event }: Observation): TableRow {
+  const observed_at = (observedAtMs / 1_000).toFixed(3);
   switch (event.kind) {
     case 'listing':
       return {
         table: 'markets',
-        columns: MARKET_COLUMNS,
-        values: [
-          bare(event.conditionId),
-          event.marketId,
-          event.question,
-          event.slug,
-          event.startDate,
-          event.endDate,
-          event.icon,
-          event.negRisk,
-          event.eventSlug,
-          event.eventTitle,
-          event.eventIcon,
-          event.seriesSlug,
-          event.tags,
-          event.outcomes,
-          event.tokenIds,
-          event.groupItemTitle,
-          event.sportsMarketType,
-          observedAt,
-        ],
+        row: {
+          condition_id_hex: bare(event.conditionId),
+          market_id: event.marketId,
+          question: event.question,
+          slug: event.slug,
+          start_date: event.startDate,
+          end_date: event.endDate,
+          icon: event.icon,
+          neg_risk: event.negRisk,
+          event_slug: event.eventSlug,
+          event_title: event.eventTitle,
+          event_icon: event.eventIcon,
+          series_slug: event.seriesSlug,
+          tags: event.tags,
+          outcomes: event.outcomes,
+          token_ids: event.tokenIds,
+          group_item_title: event.groupItemTitle,
+          sports_market_type: event.sportsMarketType,
+          observed_at,
+        },
       };
     case 'profile':
       return {
         table: 'traders',
-        columns: TRADER_COLUMNS,
-        values: [
-          bare(event.address),
-          event.name,
-          event.profileImage,
-          event.xUsername,
-          event.createdAt,
-          event.takerTier,
-          event.takerTierName,
-          event.weightedVolumeUsd ?? 0,
-          event.weightedVolumeUsd !== null,
-          observedAt,
-        ],
+        row: {
+          trader_hex: bare(event.address),
+          name: event.name,
+          profile_image: event.profileImage,
+          x_username: event.xUsername,
+          profile_created_at: event.createdAt,
+          taker_tier: event.takerTier,
+          taker_tier_name: event.takerTierName,
+          weighted_volume_usd: event.weightedVolumeUsd ?? 0,
+          has_weighted_volume: event.weightedVolumeUsd !== null,
+          observed_at,
+        },
       };
     case 'balance':
       return {
         table: 'balances',
-        columns: ['trader_hex', 'balance', 'block_number'],
-        values: [bare(event.address), event.balance.toString(), event.blockNumber],
+        row: {
+          trader_hex: bare(event.address),
+          balance: event.balance.toString(),
+          block_number: event.blockNumber,
+        },
       };
   }
 }
-
-const MARKET_COLUMNS = [
-  'condition_id_hex',
-  'market_id',
-  'question',
-  'slug',
-  'start_date',
-  'end_date',
-  'icon',
-  'neg_risk',
-  'event_slug',
-  'event_title',
-  'event_icon',
-  'series_slug',
-  'tags',
-  'outcomes',
-  'token_ids',
-  'group_item_title',
-  'sports_market_type',
-  'observed_at',
-] as const;
-
-const TRADER_COLUMNS = [
-  'trader_hex',
-  'name',
-  'profile_image',
-  'x_username',
-  'profile_created_at',
-  'taker_tier',
-  'taker_tier_name',
-  'weighted_volume_usd',
-  'has_weighted_volume',
-  'observed_at',
-] as const;
 
 /** Hex without 0x, the format of the *_hex columns. */
 function bare(hex: `0x${string}`): string {

@@ -3,9 +3,11 @@
  * chain's time. All owned partitions advance together, so they share the same figures.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Reasons } from '../infra/metrics.ts';
 import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
+import { retry } from '../infra/retry.ts';
 import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
 
 /** Above this, about ten minutes, the figures of the api are outdated. */
@@ -39,31 +41,42 @@ export function projectorMetrics(registry: Registry) {
     }),
     retries: new Counter({
       name: 'fillstream_projector_retries_total',
-      help: 'work that ClickHouse did not take and that was tried again, by what it was',
+      help: 'failed reads and writes that were retried, by what they were',
       labelNames: ['what'],
       registers,
     }),
     unreadable: new Counter({
       name: 'fillstream_projector_unreadable_total',
-      help: 'LEDGER messages that could not be read: a fault of this software',
+      help: 'METADATA messages that could not be read: a fault of this software',
       registers,
     }),
   };
 }
 
-export type Lag = {
-  /** Reports the current storage position. */
-  stored(reached: Reached): void;
-  /** Why the projector cannot read yet, for /readyz; undefined while it reads. */
-  waits(reason: string | undefined): void;
-  /** Why the projector stopped, for /readyz until a newer block than before is stored. */
-  stopped(reason: string): void;
-  notReady(): Reasons;
-  /** Compares with the end of LEDGER every POLL_MS until the signal aborts. */
-  watch(nats: Nats, signal: AbortSignal): Promise<void>;
-};
+/** Retries until it succeeds or the signal aborts. Unreadable LEDGER messages are not retried. */
+export function retryLogged<T>(
+  options: {
+    readonly logger: Logger;
+    readonly metrics?: ProjectorMetrics;
+    readonly signal: AbortSignal;
+  },
+  what: string,
+  attempt: () => Promise<T>,
+): Promise<T> {
+  const { logger, metrics, signal } = options;
+  return retry(attempt, {
+    signal,
+    isRetryable: (error) => !(error instanceof UnreadableLedgerError),
+    onRetry(error) {
+      metrics?.retries.inc({ what });
+      logger.warn({ err: error, what }, 'failed, retrying');
+    },
+  });
+}
 
-export function createLag(registry: Registry, partitions: readonly number[]): Lag {
+export type Lag = ReturnType<typeof createLag>;
+
+export function createLag(registry: Registry, partitions: readonly number[]) {
   let stored: Reached | undefined;
   let newest: Reached | undefined;
   let isWatching = false;
@@ -82,30 +95,28 @@ export function createLag(registry: Registry, partitions: readonly number[]): La
       },
     });
   gauge('lag_blocks', 'blocks of LEDGER that are not stored yet', () => behind('block'));
-  gauge(
-    'lag_seconds',
-    'by how much the newest block of LEDGER is newer than the newest stored one',
-    () => behind('time'),
+  gauge('lag_seconds', 'time between the newest stored block and the newest of LEDGER', () =>
+    behind('time'),
   );
   gauge('stored_block', 'block up to which everything is stored', () => stored?.block ?? 0);
-  gauge('stored_age_seconds', 'age of the newest stored block', () =>
-    stored === undefined ? 0 : Date.now() / 1_000 - stored.time,
-  );
   gauge('blocked', '1 while LEDGER cannot be projected; /readyz says why', () =>
     blockedBy() === undefined ? 0 : 1,
   );
   return {
-    stored(reached) {
+    /** Reports the current storage position. */
+    stored(reached: Reached): void {
       stored = reached;
       if (stopped !== undefined && reached.block > stopped.block) stopped = undefined;
     },
-    waits(reason) {
+    /** Why the projector cannot read yet, for /readyz; undefined while it reads. */
+    waits(reason: string | undefined): void {
       waitsFor = reason;
     },
-    stopped(reason) {
+    /** Why the projector stopped, for /readyz until a newer block than before is stored. */
+    stopped(reason: string): void {
       stopped = { reason, block: stored?.block ?? -1 };
     },
-    notReady() {
+    notReady(): Reasons {
       const reason = blockedBy();
       if (reason !== undefined) return { projection: reason };
       if (!isWatching) return { projection: 'starting' };
@@ -114,7 +125,8 @@ export function createLag(registry: Registry, partitions: readonly number[]): La
       const blocks = behind('block');
       return blocks <= READY_BLOCKS_MAX ? {} : { projection: `${blocks} blocks behind` };
     },
-    async watch(nats, signal) {
+    /** Compares with the end of LEDGER every POLL_MS until the signal aborts. */
+    async watch(nats: Nats, signal: AbortSignal): Promise<void> {
       while (!signal.aborted) {
         try {
           const range = (await newestMessage(nats))?.range;

@@ -7,7 +7,7 @@
  * Every division rounds down and the last part takes the remainder, so a position that is closed to zero
  * has released exactly the amounts it took in.
  */
-import type { MicroShares, MicroUsdc } from '../ingest/contract.ts';
+import type { Fill, MicroShares, MicroUsdc } from '../ingest/contract.ts';
 
 export type Position = {
   /** Outcome held, 0 or 1; meaningless while `shares` is 0. */
@@ -21,16 +21,8 @@ export type Position = {
 
 export const FLAT: Position = { outcome: 0, shares: 0n, costBasis: 0n, openFees: 0n };
 
-export type PositionEvent =
-  | {
-      readonly kind: 'fill';
-      readonly side: 'BUY' | 'SELL';
-      readonly outcomeIndex: 0 | 1;
-      readonly shares: MicroShares;
-      readonly usdc: MicroUsdc;
-      readonly fee: MicroUsdc;
-    }
-  | { readonly kind: 'resolution'; readonly payouts: readonly [bigint, bigint] };
+/** What a fill changes a position by. */
+export type Trade = Pick<Fill, 'side' | 'outcomeIndex' | 'shares' | 'usdc' | 'fee'>;
 
 export type Step = {
   readonly position: Position;
@@ -42,27 +34,12 @@ export type Step = {
   readonly payout: MicroUsdc;
 };
 
-/** Thrown in branches that the type system excludes. */
-export class UnreachableError extends Error {
-  constructor(value: never) {
-    super(`unreachable: ${JSON.stringify(value)}`);
-  }
-}
-
-/** The position after `event`, and the realised amounts. */
-export function evolve(position: Position, event: PositionEvent): Step {
-  switch (event.kind) {
-    case 'fill': {
-      const bought = event.side === 'BUY';
-      const outcome = bought ? event.outcomeIndex : other(event.outcomeIndex);
-      const cost = bought ? event.usdc : event.shares - event.usdc;
-      return purchase(position, outcome, event.shares, cost, event.fee);
-    }
-    case 'resolution':
-      return settle(position, event.payouts);
-    default:
-      throw new UnreachableError(event);
-  }
+/** The position after a fill, and the realised amounts. */
+export function trade(position: Position, fill: Trade): Step {
+  const { side, outcomeIndex, shares, usdc, fee } = fill;
+  return side === 'BUY'
+    ? purchase(position, outcomeIndex, shares, usdc, fee)
+    : purchase(position, outcomeIndex === 0 ? 1 : 0, shares, shares - usdc, fee);
 }
 
 function purchase(
@@ -113,7 +90,8 @@ function purchase(
   return { position: after, realisedPnl, realisedCost, payout: 0n };
 }
 
-function settle(position: Position, payouts: readonly [bigint, bigint]): Step {
+/** Closes the position at the payouts of a resolution. */
+export function settle(position: Position, payouts: readonly [bigint, bigint]): Step {
   // Rounds down: half a micro-USDC is not paid.
   const payout = divideDown(position.shares * payouts[position.outcome], payouts[0] + payouts[1]);
   return {
@@ -122,10 +100,6 @@ function settle(position: Position, payouts: readonly [bigint, bigint]): Step {
     realisedCost: position.costBasis,
     payout,
   };
-}
-
-function other(outcome: 0 | 1): 0 | 1 {
-  return outcome === 0 ? 1 : 0;
 }
 
 /** Floor of a / b for b > 0; plain bigint division rounds towards zero. */

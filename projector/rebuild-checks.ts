@@ -10,12 +10,6 @@ import { STORED_COLUMNS } from './contract.ts';
 /** Decimal figures by `table.figure`. A name that ends in `#` is a checksum, of which only equality matters. */
 export type Figures = ReadonlyMap<string, string>;
 
-type Scan = {
-  readonly table: string;
-  readonly final?: boolean;
-  readonly figures: Readonly<Record<string, string>>;
-};
-
 const MARKET_KEY = 'reinterpretAsInt64(cityHash64(trader, condition_id))';
 const hourKey = (hour: string) =>
   `reinterpretAsInt64(cityHash64(trader, toUnixTimestamp(${hour}), condition_id))`;
@@ -41,77 +35,51 @@ const FILL_HASH = `cityHash64(condition_id, trader, block_number, log_index, blo
 
 /** The batch describes how a row was inserted, not its meaning. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
+
+const LAST_TRADES = { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' };
 const CONTENTS = { rows: 'count()', 'contents#': 'sum(cityHash64(*))' };
 
-const SCANS: readonly Scan[] = [
-  {
-    table: 'bookings',
-    figures: {
-      fills: `countIf(kind = 'fill')`,
-      settlements: `countIf(kind = 'settlement')`,
-      usdc: `sumIf(usdc, kind = 'fill')`,
-      payouts: `sumIf(usdc, kind = 'settlement')`,
-      fee: 'sum(fee)',
-      realised_pnl: 'sum(realised_pnl)',
-      realised_cost: 'sum(realised_cost)',
-      'by market#': `sum(${MIXED_BOOKING} * ${MARKET_KEY})`,
-      'by hour#': `sum(${MIXED_BOOKING} * ${hourKey('toStartOfHour(block_time)')})`,
-      'by fill#': `sumIf(${FILL_HASH}, kind = 'fill')`,
-      'contents#': `sum(cityHash64(${BOOKED}))`,
-    },
+/** Expressions by figure, for each table, with FINAL where its unmerged rows do not add up. */
+const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  bookings: {
+    fills: `countIf(kind = 'fill')`,
+    settlements: `countIf(kind = 'settlement')`,
+    usdc: `sumIf(usdc, kind = 'fill')`,
+    payouts: `sumIf(usdc, kind = 'settlement')`,
+    fee: 'sum(fee)',
+    realised_pnl: 'sum(realised_pnl)',
+    realised_cost: 'sum(realised_cost)',
+    'by market#': `sum(${MIXED_BOOKING} * ${MARKET_KEY})`,
+    'by hour#': `sum(${MIXED_BOOKING} * ${hourKey('toStartOfHour(block_time)')})`,
+    'by fill#': `sumIf(${FILL_HASH}, kind = 'fill')`,
+    'contents#': `sum(cityHash64(${BOOKED}))`,
   },
-  {
-    table: 'trader_hours',
-    figures: { ...SUMS, 'by hour#': `sum(${MIXED} * ${hourKey('hour')})` },
+  trader_hours: { ...SUMS, 'by hour#': `sum(${MIXED} * ${hourKey('hour')})` },
+  trader_markets: SUMS,
+  market_traders: SUMS,
+  'trader_markets FINAL': LAST_TRADES,
+  'market_traders FINAL': LAST_TRADES,
+  'market_fills FINAL': {
+    fills: 'count()',
+    usdc: 'sum(usdc)',
+    fee: 'sum(fee)',
+    'by fill#': `sum(${FILL_HASH})`,
   },
-  { table: 'trader_markets', figures: SUMS },
-  { table: 'market_traders', figures: SUMS },
-  {
-    table: 'trader_markets',
-    final: true,
-    figures: { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' },
+  'trader_activity FINAL': {
+    fills: 'sum(fills)',
+    'contents#': 'sum(cityHash64(trader, first_trade_at, last_trade_at, fills))',
   },
-  {
-    table: 'market_traders',
-    final: true,
-    figures: { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' },
+  'positions FINAL': {
+    open: 'countIf(shares > 0)',
+    shares: 'sum(shares)',
+    cost_basis: 'sum(cost_basis)',
+    open_fees: 'sum(open_fees)',
+    'contents#': `sum(cityHash64(condition_id, trader, partition, if(shares = 0, 0, outcome), shares,
+      cost_basis, open_fees, version))`,
   },
-  {
-    table: 'market_fills',
-    final: true,
-    figures: {
-      fills: 'count()',
-      usdc: 'sum(usdc)',
-      fee: 'sum(fee)',
-      'by fill#': `sum(${FILL_HASH})`,
-    },
-  },
-  {
-    table: 'trader_activity',
-    final: true,
-    figures: {
-      fills: 'sum(fills)',
-      'contents#': 'sum(cityHash64(trader, first_trade_at, last_trade_at, fills))',
-    },
-  },
-  {
-    table: 'positions',
-    final: true,
-    figures: {
-      open: 'countIf(shares > 0)',
-      shares: 'sum(shares)',
-      cost_basis: 'sum(cost_basis)',
-      open_fees: 'sum(open_fees)',
-      'contents#': `sum(cityHash64(condition_id, trader, partition, if(shares = 0, 0, outcome), shares,
-        cost_basis, open_fees, version))`,
-    },
-  },
-  ...['resolutions', 'refused_events'].map((table) => ({
-    table,
-    final: true,
-    figures: CONTENTS,
-  })),
-];
+  'resolutions FINAL': CONTENTS,
+  'refused_events FINAL': CONTENTS,
+};
 
 /** Figures of the positions in the booking rows, which `positions` must match. */
 const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(held.1)),
@@ -121,13 +89,13 @@ const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(hel
 
 export async function figuresOf(client: ClickHouseClient): Promise<Figures> {
   const figures = new Map<string, string>();
-  for (const { table, final, figures: wanted } of SCANS) {
+  for (const [from, wanted] of Object.entries(SCANS)) {
     const expressions = Object.values(wanted).map((expression) => `toString(${expression})`);
-    const from = final ? `${table} FINAL` : table;
     const values = await row(client, `SELECT ${expressions.join(', ')} FROM ${from}`);
-    Object.keys(wanted).forEach((name, i) => {
+    const table = from.replace(' FINAL', '');
+    for (const [i, name] of Object.keys(wanted).entries()) {
       figures.set(`${table}.${name}`, values[i] ?? '');
-    });
+    }
   }
   return figures;
 }

@@ -5,8 +5,8 @@
  * statement. If this process is killed, its leases expire and the projectors resume with tables that are all at
  * one position (docs/decisions/0002-clickhouse-is-the-checkpoint.md).
  *
- * Prints its progress, and sends it to a parent over IPC. Exit codes: 0 swapped, 1 failed, 2 wrong arguments, 3
- * the rebuilt tables differ from the live ones and the swap was not confirmed: nothing was changed.
+ * Prints its progress, and sends its phases to a parent over IPC. Exit codes: 0 swapped, 1 failed, 2 wrong arguments,
+ * 3 the rebuilt tables differ from the live ones and the swap was not confirmed: nothing was changed.
  */
 import { createInterface } from 'node:readline/promises';
 import { parseArgs } from 'node:util';
@@ -21,7 +21,7 @@ import {
   natsOptions,
   StreamMissingError,
 } from '../infra/nats/connection.ts';
-import { type Kv, openKv } from '../infra/nats/kv.ts';
+import type { Kv } from '../infra/nats/kv.ts';
 import { newestMessage, storedMessages, UnreadableLedgerError } from '../ingest/ledger.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
 import {
@@ -29,8 +29,8 @@ import {
   LeaseLostError,
   LeaseTakenError,
   leaseHolder,
+  openLeases,
   PAUSE_KEY,
-  PROJECTORS_BUCKET,
   partitionsOf,
   REBUILD_KEY,
   withLeases,
@@ -61,10 +61,6 @@ CLICKHOUSE_DATABASE (npm start shows the URLs of its own servers).`;
 /** The figures of 20M fills take longer than the service's request timeout. */
 const REQUEST_TIMEOUT_MS = 600_000;
 const PROGRESS_MS = 1_000;
-
-/** Exchanging tables on every node of a cluster is not implemented. */
-class ClusterRefusedError extends Error {}
-
 /** Longer than the lifetime of a killed rebuild's leases. */
 const REBUILD_PATIENCE_MS = LEASE_TTL_MS + 2_000;
 /** A projector releases its partitions after its current batch; those of a killed one expire. */
@@ -78,10 +74,7 @@ const ALL_PARTITIONS = partitionsOf(0, 1);
 const UInt = z.union([z.number(), z.string()]).transform(Number).pipe(z.int().nonnegative());
 const Stored = z.object({ fills: UInt, first_block: UInt });
 
-/** Phases of a rebuild with their figures, and progress within a phase. */
-type Report = { readonly event: string } & Readonly<Record<string, unknown>>;
-
-type RebuildOptions = {
+type Parts = {
   readonly nats: Nats;
   readonly kv: Kv;
   readonly live: ClickHouseClient;
@@ -90,29 +83,27 @@ type RebuildOptions = {
   readonly holder: string;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  readonly report: (event: Report) => void;
-  /** Swap although the rebuilt tables differ from the live ones. */
-  readonly yes: boolean;
-  /** Called if they differ and `yes` is false; the projectors run until it resolves. */
-  readonly confirm: () => Promise<boolean>;
 };
 
-/** LEDGER begins after the first stored fill. */
-class LedgerIncompleteError extends Error {}
+/** Throws if another process may own what this rebuild writes. */
+type AssertOwner = () => void;
 
-/** The rebuilt tables contradict each other: a bug in the fold or in a view. Nothing was swapped. */
-class RebuildWrongError extends Error {}
+/** A cluster, an incomplete LEDGER, or rebuilt tables that contradict each other. Nothing was swapped. */
+class RebuildRefusedError extends Error {}
 
 process.exitCode = await main();
 
 async function main(): Promise<number> {
-  const asked = readArguments();
-  if (typeof asked === 'number') return asked;
+  const { yes, help } = readArguments();
+  if (help) {
+    console.log(HELP);
+    return 0;
+  }
   const stop = new AbortController();
   process.once('SIGINT', () => stop.abort());
   process.once('SIGTERM', () => stop.abort());
   try {
-    return (await run(asked, stop.signal)) ? 0 : 3;
+    return (await run(yes, stop.signal)) ? 0 : 3;
   } catch (error) {
     if (stop.signal.aborted) console.error('rebuild: stopped; the live tables are as they were');
     else if (isExpected(error)) console.error(`rebuild: ${error.message}`);
@@ -121,69 +112,42 @@ async function main(): Promise<number> {
   }
 }
 
-type Asked = { readonly yes: boolean };
-
-function readArguments(): Asked | number {
+function readArguments() {
+  const flag = { type: 'boolean', default: false } as const;
   try {
-    const { values } = parseArgs({
-      options: {
-        yes: { type: 'boolean', default: false },
-        help: { type: 'boolean', default: false },
-      },
-    });
-    if (values.help) {
-      console.log(HELP);
-      return 0;
-    }
-    return { yes: values.yes };
+    return parseArgs({ options: { yes: flag, help: flag } }).values;
   } catch (error) {
     if (!(error instanceof TypeError)) throw error;
     console.error(`rebuild: ${error.message}\n\n${HELP}`);
+    process.exit(2);
   }
-  return 2;
 }
 
-async function run({ yes }: Asked, signal: AbortSignal): Promise<boolean> {
+async function run(yes: boolean, signal: AbortSignal): Promise<boolean> {
   const config = readConfig(StoresConfig);
   if (config.CLICKHOUSE_CLUSTER !== undefined) {
-    throw new ClusterRefusedError(
+    throw new RebuildRefusedError(
       'a cluster (CLICKHOUSE_CLUSTER) cannot be rebuilt by this command',
     );
   }
   const { CLICKHOUSE_URL: url, CLICKHOUSE_DATABASE: database } = config;
   const nats = await connectNats({ ...natsOptions(config), name: 'rebuild' });
+  const requestTimeoutMs = REQUEST_TIMEOUT_MS;
   const connect = (name: string) =>
-    connectClickHouse({
-      url,
-      database: name,
-      name: 'rebuild',
-      requestTimeoutMs: REQUEST_TIMEOUT_MS,
-    });
+    connectClickHouse({ url, database: name, name: 'rebuild', requestTimeoutMs });
   const [live, beside] = [connect(database), connect(besideOf(database))];
   try {
-    const kv = await openKv(nats, PROJECTORS_BUCKET, {
-      ttlMs: LEASE_TTL_MS,
-      replicas: config.NATS_REPLICAS,
-    });
-    return await rebuild({
-      nats,
-      kv,
-      live,
-      beside,
-      database,
-      holder: leaseHolder('rebuild'),
-      // Progress goes to the user as text; the log is for faults.
-      logger: pino({ name: 'rebuild', level: 'warn' }),
-      signal,
-      report: createReporter(),
-      yes,
-      confirm: () => isConfirmed(signal),
-    });
+    const kv = await openLeases(nats, config.NATS_REPLICAS);
+    const holder = leaseHolder('rebuild');
+    // Progress goes to the user as text; the log is for faults.
+    const logger = pino({ name: 'rebuild', level: 'warn' });
+    return await rebuild({ nats, kv, live, beside, database, holder, logger, signal }, yes);
   } finally {
     await Promise.all([live.close(), beside.close(), nats.close()]);
   }
 }
 
+/** Lets the user decide about differences; false without a terminal. */
 async function isConfirmed(signal: AbortSignal): Promise<boolean> {
   if (!process.stdin.isTTY) {
     console.log(
@@ -192,13 +156,9 @@ async function isConfirmed(signal: AbortSignal): Promise<boolean> {
     return false;
   }
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  const question = 'replace the live tables with the rebuilt ones? [y/N] ';
   try {
-    const answer = await terminal.question(
-      'replace the live tables with the rebuilt ones? [y/N] ',
-      {
-        signal,
-      },
-    );
+    const answer = await terminal.question(question, { signal });
     return /^y(es)?$/i.test(answer.trim());
   } finally {
     terminal.close();
@@ -208,68 +168,38 @@ async function isConfirmed(signal: AbortSignal): Promise<boolean> {
 function isExpected(error: unknown): error is Error {
   return [
     ConfigError,
-    ClusterRefusedError,
     LeaseTakenError,
     LeaseLostError,
-    LedgerIncompleteError,
     LedgerRewrittenError,
     UnreadableLedgerError,
-    RebuildWrongError,
+    RebuildRefusedError,
     StreamMissingError,
   ].some((expected) => error instanceof expected);
 }
 
-/** Prints each report; progress at most once a second, with its rate and the time left. */
-function createReporter(): (report: Report) => void {
-  let what: unknown;
-  let startedAt = 0;
+/** Prints what a phase did, and sends the event to the parent process if there is one. */
+function report(
+  event: { readonly event: string } & Readonly<Record<string, unknown>>,
+  text: string,
+): void {
+  if (process.connected) process.send?.(event);
+  console.log(text);
+}
+
+/** Prints how many of `all` blocks are done, at most once a second, with the rate and the time left. */
+function createProgress(all: number): (done: number) => void {
+  const startedAt = performance.now();
   let printedAt = 0;
-  return (report) => {
-    if (process.connected) process.send?.(report);
-    if (report.event !== 'progress') {
-      for (const line of linesOf(report)) console.log(line);
-      return;
-    }
-    const [now, done, all] = [performance.now(), Number(report.done), Number(report.all)];
-    if (report.what !== what) {
-      what = report.what;
-      startedAt = now;
-    }
+  return (done) => {
+    const now = performance.now();
     if (now - printedAt < PROGRESS_MS && done < all) return;
     printedAt = now;
     const rate = done / Math.max(0.001, (now - startedAt) / 1_000);
-    const left = rate === 0 ? '?' : Math.ceil((all - done) / rate);
-    const share = Math.floor((100 * done) / Math.max(1, all));
-    console.log(
-      `${share} % · ${count(done)} of ${count(all)} ${what} · ${count(rate)}/s · ${left} s left`,
-    );
+    const share = Math.floor((100 * done) / all);
+    const left = Math.ceil((all - done) / rate);
+    const blocks = `${count(done)} of ${count(all)} blocks`;
+    console.log(`${share} % · ${blocks} · ${count(rate)}/s · ${left} s left`);
   };
-}
-
-function linesOf(report: Report): readonly string[] {
-  switch (report.event) {
-    case 'reading':
-      return ['rebuilding from LEDGER'];
-    case 'filled':
-      return [
-        `filled up to block ${report.block}: ${count(Number(report.fills))} fills, sums agree`,
-      ];
-    case 'paused':
-      return [`projectors paused after ${report.ms} ms`];
-    case 'compared': {
-      const different = report.differences as readonly string[];
-      if (different.length === 0) return ['the same as the live tables'];
-      return ['different from the live tables:', ...different.map((line) => `  ${line}`)];
-    }
-    case 'swapped':
-      return [`tables exchanged in ${report.ms} ms`];
-    case 'resumed':
-      return [`projectors resume after a pause of ${report.paused_ms} ms`];
-    case 'done':
-      return ['done'];
-    default:
-      return [];
-  }
 }
 
 function count(value: number): string {
@@ -277,46 +207,45 @@ function count(value: number): string {
 }
 
 /** Resolves with true after a swap, with false if the differences were not accepted. */
-async function rebuild(options: RebuildOptions): Promise<boolean> {
-  const { live, database, report } = options;
-  const lease = { ...options, keys: [REBUILD_KEY], patienceMs: REBUILD_PATIENCE_MS };
+async function rebuild(parts: Parts, yes: boolean): Promise<boolean> {
+  const { live, database, signal } = parts;
+  const lease = { ...parts, keys: [REBUILD_KEY], patienceMs: REBUILD_PATIENCE_MS };
   return withLeases(lease, async ({ assertHeld }) => {
     const tables = await createBeside(live, database);
-    await fill({ ...options, assertOwner: assertHeld });
+    await fill(parts, assertHeld);
+    // The projectors run while the user decides.
     const isSwapped =
-      (await handOver(options, tables, options.yes)) ||
-      ((await options.confirm()) && (await handOver(options, tables, true)));
-    if (!isSwapped) {
-      await dropBeside(live, database);
-      return false;
-    }
-    await refreshReaders(live, database);
+      (await handOver(parts, tables, yes)) ||
+      ((await isConfirmed(signal)) && (await handOver(parts, tables, true)));
+    if (isSwapped) await refreshReaders(live, database);
     await dropBeside(live, database);
-    report({ event: 'done' });
-    return true;
+    if (isSwapped) report({ event: 'done' }, 'done');
+    return isSwapped;
   });
 }
 
-type Owner = RebuildOptions & { readonly assertOwner: () => void };
-
 /** Fills the new tables up to near the end of LEDGER and checks them against each other. */
-async function fill(options: Owner): Promise<void> {
-  const { nats, live, beside, report } = options;
+async function fill(parts: Parts, assertOwner: AssertOwner): Promise<void> {
+  const { nats, live, beside } = parts;
   const first = await firstBlock(nats, live);
-  report({ event: 'reading' });
+  report({ event: 'reading' }, 'rebuilding from LEDGER');
   let reached = first - 1;
   for (let pass = 0; pass < PASSES_MAX; pass += 1) {
     const end = await endOf(nats);
     if (pass > 0 && end - reached < NEAR_BLOCKS) break;
-    await project(options, 'beside', end, reached);
+    await project(parts, 'beside', { from: reached, to: end }, assertOwner);
     reached = end;
   }
   const figures = await figuresOf(beside);
   refuseWrong([...contradictions(figures), ...(await wrongPositions(beside, figures))]);
-  report({ event: 'filled', block: reached, fills: figures.get('bookings.fills') });
+  const fills = count(Number(figures.get('bookings.fills')));
+  report(
+    { event: 'filled', block: reached },
+    `filled up to block ${reached}: ${fills} fills, sums agree`,
+  );
 }
 
-/** First block of LEDGER. Throws LedgerIncompleteError if fills of earlier blocks are stored. */
+/** First block of LEDGER. Throws RebuildRefusedError if fills of earlier blocks are stored. */
 async function firstBlock(nats: Nats, live: ClickHouseClient): Promise<number> {
   let first: number | undefined;
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
@@ -330,7 +259,7 @@ async function firstBlock(nats: Nats, live: ClickHouseClient): Promise<number> {
   });
   const [stored] = z.array(Stored).parse(await result.json());
   if (stored !== undefined && stored.fills > 0 && (first ?? Infinity) > stored.first_block) {
-    throw new LedgerIncompleteError(
+    throw new RebuildRefusedError(
       `LEDGER begins with block ${first ?? 'none'}, after the first stored fill, which is of block ${stored.first_block}: ` +
         'restore LEDGER, or backfill an empty one',
     );
@@ -344,75 +273,74 @@ async function endOf(nats: Nats): Promise<number> {
 }
 
 /** Pauses, compares, and swaps if nothing differs or `yes`; returns whether it swapped. */
-async function handOver(
-  options: RebuildOptions,
-  tables: readonly string[],
-  yes: boolean,
-): Promise<boolean> {
-  const { nats, live, beside, database, report } = options;
+async function handOver(parts: Parts, tables: readonly string[], yes: boolean): Promise<boolean> {
+  const { nats, live, beside, database } = parts;
   const startedAt = performance.now();
   const sinceStart = () => Math.round(performance.now() - startedAt);
-  const pauseLease = { ...options, keys: [PAUSE_KEY], patienceMs: REBUILD_PATIENCE_MS };
-  const lease = { ...options, keys: ALL_PARTITIONS, patienceMs: PAUSE_PATIENCE_MS };
+  const pauseLease = { ...parts, keys: [PAUSE_KEY], patienceMs: REBUILD_PATIENCE_MS };
+  const lease = { ...parts, keys: ALL_PARTITIONS, patienceMs: PAUSE_PATIENCE_MS };
   const isSwapped = await withLeases(pauseLease, (pause) =>
     withLeases(lease, async (partitions) => {
       const assertOwner = () => {
         pause.assertHeld();
         partitions.assertHeld();
       };
-      report({ event: 'paused', ms: sinceStart() });
+      report({ event: 'paused' }, `projectors paused after ${sinceStart()} ms`);
       const end = await endOf(nats);
-      const owner = { ...options, assertOwner };
-      await Promise.all([project(owner, 'live', end, end), project(owner, 'beside', end, end)]);
-      report({ event: 'level', block: end, ms: sinceStart() });
+      const span = { from: end, to: end };
+      await Promise.all([
+        project(parts, 'live', span, assertOwner),
+        project(parts, 'beside', span, assertOwner),
+      ]);
       const [before, after] = await Promise.all([figuresOf(live), figuresOf(beside)]);
       refuseWrong(contradictions(after));
       const different = differences(before, after);
-      report({ event: 'compared', differences: different, ms: sinceStart() });
+      report(
+        { event: 'compared', differences: different },
+        different.length === 0
+          ? 'the same as the live tables'
+          : ['different from the live tables:', ...different].join('\n  '),
+      );
       if (different.length > 0 && !yes) return false;
       assertOwner();
       const exchangedAt = performance.now();
       await exchangeTables(live, database, tables);
-      report({ event: 'swapped', ms: Math.round(performance.now() - exchangedAt) });
+      const exchangeMs = Math.round(performance.now() - exchangedAt);
+      report({ event: 'swapped' }, `tables exchanged in ${exchangeMs} ms`);
       return true;
     }),
   );
-  report({ event: 'resumed', paused_ms: sinceStart() });
+  report({ event: 'resumed' }, `projectors resume after a pause of ${sinceStart()} ms`);
   return isSwapped;
 }
 
-/** Brings one of the two databases exactly to the end of a block, with the projector's own code. */
+/** Brings one of the two databases exactly to the end of block `to`, with the projector's own code. */
 async function project(
-  options: Owner,
+  parts: Parts,
   which: 'live' | 'beside',
-  untilBlock: number,
-  reached: number,
+  { from, to }: { readonly from: number; readonly to: number },
+  assertOwner: AssertOwner,
 ): Promise<void> {
-  const { nats, database, logger, signal, report, assertOwner } = options;
-  const store =
-    which === 'live'
-      ? new Store(options.live, ALL_PARTITIONS, { database })
-      : new Store(options.beside, ALL_PARTITIONS, { database: besideOf(database) });
-  if (untilBlock < 0) return;
-  const all = untilBlock - reached;
+  if (to < 0) return;
+  const database = which === 'live' ? parts.database : besideOf(parts.database);
+  const progress = createProgress(to - from);
   await runProjector({
-    nats,
-    store,
+    ...parts,
+    store: new Store(parts[which], ALL_PARTITIONS, { database }),
     partitions: ALL_PARTITIONS,
     assertOwner,
-    logger,
-    signal,
-    untilBlock,
+    untilBlock: to,
     onStart: () => undefined,
     onStored: ({ block }) => {
-      const done = block - reached;
-      if (done > 0) report({ event: 'progress', what: 'blocks', done, all });
+      if (block > from) progress(block - from);
     },
   });
-  signal.throwIfAborted();
+  parts.signal.throwIfAborted();
 }
 
 function refuseWrong(wrong: readonly string[]): void {
   if (wrong.length === 0) return;
-  throw new RebuildWrongError(`the rebuilt tables contradict each other:\n  ${wrong.join('\n  ')}`);
+  throw new RebuildRefusedError(
+    `the rebuilt tables contradict each other:\n  ${wrong.join('\n  ')}`,
+  );
 }

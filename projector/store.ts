@@ -3,6 +3,7 @@
  * event is done when its rows are in `bookings`. Every write may be repeated: a repeated batch has the same rows
  * and the same token, and adds only the view rows that a crash left out. Independent of NATS.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { Hash, partitionOf, type Refused, type Resolution } from '../ingest/contract.ts';
@@ -24,42 +25,38 @@ const HEX = (column: string) => `concat('0x', lower(hex(${column})))`;
 const UInt = z.union([z.number(), z.string()]).transform(Number).pipe(z.int().nonnegative());
 const Amount = z.union([z.number(), z.string()]).transform((value) => BigInt(value));
 
-const StoredTip = z.object({
+const Tip = z.object({
   partition: UInt,
-  tx_hash: z.string(),
-  block_number: UInt,
-  event_log_index: UInt,
-  batch_id: z.string(),
+  blockNumber: UInt,
+  logIndex: UInt,
+  txHash: z.string(),
+  batchId: z.string(),
 });
+/** The newest stored event of a partition. */
+export type Tip = z.infer<typeof Tip>;
+
 const StoredCheckpoint = z.object({
   partition: UInt,
-  block_number: UInt,
-  block_hash: Hash,
-  log_index: UInt,
+  blockNumber: UInt,
+  logIndex: UInt,
+  blockHash: Hash,
 });
+/** Everything up to this event is stored; it has rows, so LEDGER lists its block. */
+export type Checkpoint = Omit<z.infer<typeof StoredCheckpoint>, 'partition'>;
 
 const StoredResolution = z.object({
-  condition_id: z.string(),
-  payout_0: Amount,
-  payout_1: Amount,
-  block_number: UInt,
-  log_index: UInt,
+  conditionId: z.string(),
+  payout0: Amount,
+  payout1: Amount,
+  blockNumber: UInt,
+  logIndex: UInt,
 });
-
-/** The place of an event in the chain. */
-export type Place = { readonly blockNumber: number; readonly logIndex: number };
-
-/** Everything up to this event is stored; it has rows, so LEDGER lists its block. */
-export type Checkpoint = Place & { readonly blockHash: Hash };
-
-/** The newest stored event of a partition. */
-export type Tip = Place & { readonly partition: number; readonly txHash: string };
 
 /** The content of the tables. */
 export type StoredState = {
   /** By partition. */
   readonly checkpoints: ReadonlyMap<number, Checkpoint>;
-  /** Newest stored events that are beyond the checkpoint of their partition. */
+  /** Newest stored events that are beyond the checkpoint of their partition, so their batch may be incomplete. */
   readonly tips: readonly Tip[];
 };
 
@@ -89,9 +86,8 @@ export class Store {
   async heal(): Promise<{ readonly healedBatches: number }> {
     await this.#fence();
     for (const query of syncStatements(this.#deployment)) await this.#client.command({ query });
-    const checkpoints = await this.#checkpoints();
-    const doubtful = (await this.#tips()).filter((tip) => isBeyond(tip, checkpoints));
-    const batches = new Set(doubtful.map((tip) => tip.batch_id));
+    const { tips } = stateOf(await this.#tips(), await this.#checkpoints());
+    const batches = new Set(tips.map((tip) => tip.batchId));
     const columns = STORED_COLUMNS.join(', ');
     for (const batch of batches) {
       await this.#client.command({
@@ -114,22 +110,17 @@ export class Store {
   async restore(book: OpenPositions): Promise<StoredState> {
     const tips = await this.#tips();
     const checkpoints = await this.#checkpoints();
-    for (const tip of tips) book.restoreLast(tip.partition, placeOf(tip));
+    for (const tip of tips) book.restoreLast(tip.partition, tip);
     for (const [partition, checkpoint] of checkpoints) book.restoreLast(partition, checkpoint);
     await this.#restorePositions(book);
     await this.#restoreResolutions(book);
-    return {
-      checkpoints,
-      tips: tips
-        .filter((tip) => isBeyond(tip, checkpoints))
-        .map((tip) => ({ ...placeOf(tip), partition: tip.partition, txHash: tip.tx_hash })),
-    };
+    return stateOf(tips, checkpoints);
   }
 
   async writeBatch(batch: Batch): Promise<void> {
     await this.#client.insert({
       table: 'bookings',
-      columns: [...BOOKING_COLUMNS],
+      columns: BOOKING_COLUMNS as [string, ...string[]],
       values: batch.rows.map((row) => bookingValues(row, batch.id)),
       format: 'JSONCompactEachRow',
       clickhouse_settings: { insert_deduplication_token: batch.id, log_comment: this.#mark },
@@ -138,36 +129,16 @@ export class Store {
 
   /** Upserts resolutions and refused events; their order does not matter. */
   async writeFacts(facts: readonly Fact[]): Promise<void> {
-    const rows = new Map<string, { columns: readonly string[]; values: unknown[][] }>();
-    for (const fact of facts) {
-      const { table, columns, values } = factRow(fact);
-      const entry = rows.get(table) ?? { columns, values: [] };
-      entry.values.push(values);
-      rows.set(table, entry);
-    }
-    for (const [table, { columns, values }] of rows) {
-      await this.#client.insert({
-        table,
-        columns: [...columns] as [string, ...string[]],
-        values,
-        format: 'JSONCompactEachRow',
-      });
-    }
+    await insertRows(this.#client, facts.map(factRow));
   }
 
   /** Records the checkpoint of each partition. Call it only after everything that it covers is stored. */
   async writeCheckpoints(checkpoints: ReadonlyMap<number, Checkpoint>): Promise<void> {
-    await this.#client.insert({
+    const rows = [...checkpoints].map(([partition, { blockNumber, blockHash, logIndex }]) => ({
       table: 'projector_checkpoints',
-      columns: ['partition', 'block_number', 'block_hash', 'log_index'],
-      values: [...checkpoints].map(([partition, { blockNumber, blockHash, logIndex }]) => [
-        partition,
-        blockNumber,
-        blockHash,
-        logIndex,
-      ]),
-      format: 'JSONCompactEachRow',
-    });
+      row: { partition, block_number: blockNumber, block_hash: blockHash, log_index: logIndex },
+    }));
+    await insertRows(this.#client, rows);
   }
 
   async #fence(): Promise<void> {
@@ -183,33 +154,28 @@ export class Store {
       );
       if (row === undefined || row.running === 0) return;
       await this.#client.command({ query: killStatement(this.#deployment, mine) });
-      await new Promise((resolve) => setTimeout(resolve, FENCE_POLL_MS));
+      await delay(FENCE_POLL_MS);
     }
   }
 
   #tips() {
     return this.#rows(
-      `SELECT partition, ${HEX('tip.1')} AS tx_hash, tip.2 AS block_number, tip.3 AS event_log_index,
-         toString(tip.4) AS batch_id
+      `SELECT partition, ${HEX('tip.1')} AS txHash, tip.2 AS blockNumber, tip.3 AS logIndex,
+         toString(tip.4) AS batchId
        FROM (SELECT partition, argMax((tx_hash, block_number, event_log_index, batch_id),
            (block_number, event_log_index)) AS tip
          FROM bookings WHERE partition IN (${this.#partitions}) GROUP BY partition)`,
-      StoredTip,
+      Tip,
     );
   }
 
   async #checkpoints(): Promise<ReadonlyMap<number, Checkpoint>> {
     const rows = await this.#rows(
-      `SELECT partition, block_number, block_hash, log_index
+      `SELECT partition, block_number AS blockNumber, log_index AS logIndex, block_hash AS blockHash
        FROM projector_checkpoints FINAL WHERE partition IN (${this.#partitions})`,
       StoredCheckpoint,
     );
-    return new Map(
-      rows.map(({ partition, block_number, block_hash, log_index }) => [
-        partition,
-        { blockNumber: block_number, blockHash: block_hash, logIndex: log_index },
-      ]),
-    );
+    return new Map(rows.map(({ partition, ...checkpoint }) => [partition, checkpoint]));
   }
 
   async #restorePositions(book: OpenPositions): Promise<void> {
@@ -236,14 +202,14 @@ export class Store {
   /** Only resolutions that were applied: one that was stored before its settlements is read again. */
   async #restoreResolutions(book: OpenPositions): Promise<void> {
     const rows = await this.#rows(
-      `SELECT ${HEX('condition_id')} AS condition_id, payout_0, payout_1, block_number, log_index
+      `SELECT ${HEX('condition_id')} AS conditionId, payout_0 AS payout0, payout_1 AS payout1,
+         block_number AS blockNumber, log_index AS logIndex
        FROM resolutions FINAL`,
       StoredResolution,
     );
-    for (const { condition_id, payout_0, payout_1, block_number, log_index } of rows) {
-      const place = { blockNumber: block_number, logIndex: log_index };
-      if (isAfter(place, book.lastOf(partitionOf(condition_id)))) continue;
-      book.restoreResolution(condition_id, [payout_0, payout_1]);
+    for (const { conditionId, payout0, payout1, ...place } of rows) {
+      if (isAfter(place, book.lastOf(partitionOf(conditionId)))) continue;
+      book.restoreResolution(conditionId, [payout0, payout1]);
     }
   }
 
@@ -253,41 +219,45 @@ export class Store {
   }
 }
 
-function placeOf(tip: z.infer<typeof StoredTip>): Place {
-  return { blockNumber: tip.block_number, logIndex: tip.event_log_index };
+function stateOf(tips: readonly Tip[], checkpoints: ReadonlyMap<number, Checkpoint>): StoredState {
+  return {
+    checkpoints,
+    tips: tips.filter((tip) => isAfter(tip, checkpoints.get(tip.partition))),
+  };
 }
 
-/** Whether an event is beyond the checkpoint of its partition, so that its batch may be incomplete. */
-function isBeyond(
-  tip: z.infer<typeof StoredTip>,
-  checkpoints: ReadonlyMap<number, Checkpoint>,
-): boolean {
-  return isAfter(placeOf(tip), checkpoints.get(tip.partition));
-}
+/** A row by the columns of its table. All rows of a table have the same columns in the same order. */
+export type TableRow = {
+  readonly table: string;
+  readonly row: Readonly<Record<string, unknown>>;
+};
 
-const RESOLUTION_COLUMNS = [
-  'condition_id_hex',
-  'payout_0',
-  'payout_1',
-  'resolved_at',
-  'block_number',
-  'log_index',
-] as const;
-
-const REFUSED_COLUMNS = ['block_number', 'log_index', 'tx_hash_hex', 'reason', 'detail'] as const;
-
-/** Table, columns and values of one fact. */
-function factRow(event: Fact) {
-  const { blockNumber, logIndex } = event;
-  if (event.kind === 'resolution') {
-    const { conditionId, payouts, blockTime } = event;
-    const amounts = payouts.map(String);
-    const values = [conditionId.slice(2), ...amounts, blockTime, blockNumber, logIndex];
-    return { table: 'resolutions', columns: RESOLUTION_COLUMNS, values };
+/** Inserts rows, those of each table at once. */
+export async function insertRows(
+  client: ClickHouseClient,
+  rows: readonly TableRow[],
+): Promise<void> {
+  for (const [table, own] of Map.groupBy(rows, (row) => row.table)) {
+    await client.insert({
+      table,
+      columns: Object.keys(own[0]?.row ?? {}) as [string, ...string[]],
+      values: own.map(({ row }) => Object.values(row)),
+      format: 'JSONCompactEachRow',
+    });
   }
-  const { txHash, reason, detail } = event;
-  const values = [blockNumber, logIndex, txHash.slice(2), reason, detail];
-  return { table: 'refused_events', columns: REFUSED_COLUMNS, values };
+}
+
+function factRow(fact: Fact): TableRow {
+  const place = { block_number: fact.blockNumber, log_index: fact.logIndex };
+  if (fact.kind === 'resolution') {
+    const [payout_0, payout_1] = fact.payouts.map(String);
+    const condition_id_hex = fact.conditionId.slice(2);
+    const row = { condition_id_hex, payout_0, payout_1, resolved_at: fact.blockTime, ...place };
+    return { table: 'resolutions', row };
+  }
+  const { txHash, reason, detail } = fact;
+  const row = { ...place, tx_hash_hex: txHash.slice(2), reason, detail };
+  return { table: 'refused_events', row };
 }
 
 // Statements that differ on a cluster. A test lets the engine parse the cluster form; they were not tried on

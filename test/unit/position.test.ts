@@ -1,6 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { evolve, FLAT, type Position, type PositionEvent } from '../../projector/position.ts';
+import { FLAT, type Position, settle, type Trade, trade } from '../../projector/position.ts';
+
+type Resolved = { readonly payouts: readonly [bigint, bigint] };
 
 type FillGiven = readonly [
   side: 'BUY' | 'SELL',
@@ -10,9 +12,8 @@ type FillGiven = readonly [
   fee?: number,
 ];
 
-function fill([side, outcomeIndex, shares, usdc, fee = 0]: FillGiven): PositionEvent {
+function fill([side, outcomeIndex, shares, usdc, fee = 0]: FillGiven): Trade {
   return {
-    kind: 'fill',
     side,
     outcomeIndex,
     shares: BigInt(shares),
@@ -21,16 +22,15 @@ function fill([side, outcomeIndex, shares, usdc, fee = 0]: FillGiven): PositionE
   };
 }
 
-const resolution = (first: number, second: number): PositionEvent => ({
-  kind: 'resolution',
+const resolution = (first: number, second: number): Resolved => ({
   payouts: [BigInt(first), BigInt(second)],
 });
 
-function fold(events: readonly PositionEvent[], start: Position = FLAT) {
+function fold(events: readonly (Trade | Resolved)[], start: Position = FLAT) {
   let position = start;
   let [pnl, cost] = [0n, 0n];
   for (const event of events) {
-    const step = evolve(position, event);
+    const step = 'payouts' in event ? settle(position, event.payouts) : trade(position, event);
     position = step.position;
     pnl += step.realisedPnl;
     cost += step.realisedCost;
@@ -45,7 +45,7 @@ const long = (shares: number, costBasis: number, openFees = 0, outcome: 0 | 1 = 
   openFees: BigInt(openFees),
 });
 
-describe('evolve', () => {
+describe('trade and settle', () => {
   test('an open position that was never reduced has realised nothing', () => {
     const { position, pnl, cost } = fold([
       fill(['BUY', 0, 100, 40, 2]),
@@ -135,7 +135,6 @@ const anyFill = fc
     fee: fc.bigInt({ min: 0n, max: 10n ** 9n }),
   })
   .map(({ shares, priceMicro, ...rest }) => ({
-    kind: 'fill' as const,
     ...rest,
     shares,
     usdc: (shares * priceMicro) / 1_000_000n,
@@ -195,7 +194,7 @@ describe('the fold of any fills', () => {
 });
 
 /** Shares of both outcomes that were bought (a sale buys the other): each closed pair is worth 1. */
-function closedPairs(events: readonly Extract<PositionEvent, { kind: 'fill' }>[]): bigint {
+function closedPairs(events: readonly Trade[]): bigint {
   const bought: [bigint, bigint] = [0n, 0n];
   for (const { side, outcomeIndex, shares } of events) {
     bought[side === 'BUY' ? outcomeIndex : outcomeIndex === 0 ? 1 : 0] += shares;
