@@ -109,6 +109,15 @@ export function unavailable(detail: string, cause?: unknown): Problem {
   );
 }
 
+/** 403: the tier does not allow a parameter, or its value. */
+export function tierRequired(path: string, message: string): Problem {
+  return new Problem({
+    error: 'tier_required',
+    detail: `${path}: ${message}`,
+    issues: [{ path, message }],
+  });
+}
+
 /** 403: the account has used up a quota of its tier; the response names the quota, limit and usage. */
 export function quotaExceeded(name: string, tier: Tier, limit: number, used: number): Problem {
   return new Problem({

@@ -17,32 +17,12 @@ export function price(usdc: bigint, shares: bigint): bigint {
 
 /** `YYYY-MM-DDTHH:MM:SSZ`, '' for 0. */
 export function isoSecond(seconds: number): string {
-  return seconds === 0 ? '' : `${dateOf(seconds)}T${timeOf(seconds)}Z`;
+  return seconds === 0 ? '' : `${new Date(seconds * 1_000).toISOString().slice(0, 19)}Z`;
 }
 
 /** `YYYY-MM-DD HH:MM:SS`, '' for 0. */
 export function hourText(seconds: number): string {
-  return seconds === 0 ? '' : `${dateOf(seconds)} ${timeOf(seconds)}`;
-}
-
-const DAY_SECONDS = 86_400;
-/** Consecutive rows are mostly of one day, and formatting a date takes longer than the rest of a time. */
-let latest = { day: 0, date: '1970-01-01' };
-
-function dateOf(seconds: number): string {
-  const day = Math.floor(seconds / DAY_SECONDS);
-  if (day !== latest.day) {
-    latest = { day, date: new Date(day * DAY_SECONDS * 1_000).toISOString().slice(0, 10) };
-  }
-  return latest.date;
-}
-
-const TWO_DIGITS = Array.from({ length: 60 }, (_, number) => String(number).padStart(2, '0'));
-
-function timeOf(seconds: number): string {
-  const hour = Math.floor((seconds % DAY_SECONDS) / 3_600);
-  const minute = Math.floor((seconds % 3_600) / 60);
-  return `${TWO_DIGITS[hour]}:${TWO_DIGITS[minute]}:${TWO_DIGITS[seconds % 60]}`;
+  return spaced(isoSecond(seconds)).slice(0, 19);
 }
 
 /** An ISO 8601 time with a space in place of T: the form of the v1 trader profile. */

@@ -14,32 +14,20 @@ const FRESH_MS = 5_000;
 const GENERATION_MS = 1_000;
 const STALE_MS_MAX = 60_000;
 
-export type LeaderboardCache = {
-  /**
-   * The page of `key` on a board. `generation` names the board's refresh and is called at most once a
-   * second. Concurrent calls for a page share one `compute`. Rejects with the error of `compute` or
-   * `generation`, unless the store is unavailable and a page of the last minute is cached.
-   */
-  page(request: {
-    readonly board: string;
-    readonly key: string;
-    readonly generation: () => Promise<string>;
-    readonly compute: () => Promise<Encoded>;
-  }): Promise<Encoded>;
-  /** The number that `count` returns for `key`, called once per generation. Errors are not cached. */
-  count(request: {
-    readonly key: string;
-    readonly generation: string;
-    readonly count: () => Promise<number>;
-  }): Promise<number>;
+export type LeaderboardCache = ReturnType<typeof createLeaderboardCache>;
+
+type PageRequest = {
+  readonly board: string;
+  readonly key: string;
+  /** Names the board's refresh. */
+  readonly generation: () => Promise<string>;
+  readonly compute: () => Promise<Encoded>;
 };
 
 type Cached = { readonly atMs: number; readonly generation: string; readonly page: Encoded };
 
 /** `now` is in milliseconds and monotonic. */
-export function createLeaderboardCache(
-  now: () => number = () => performance.now(),
-): LeaderboardCache {
+export function createLeaderboardCache(now: () => number = () => performance.now()) {
   const clock = { perf: { now }, ttlResolution: 0 };
   const generations = new LRUCache<string, string, () => Promise<string>>({
     ...{ ...clock, max: BOARDS_MAX, ttl: GENERATION_MS },
@@ -58,9 +46,8 @@ export function createLeaderboardCache(
   const isFresh = (cached: Cached | undefined, generation: string) =>
     cached?.generation === generation && now() - cached.atMs < FRESH_MS;
 
-  async function readPage(request: Parameters<LeaderboardCache['page']>[0]): Promise<Cached> {
-    const { board, key, compute } = request;
-    const generation = await generations.forceFetch(board, { context: request.generation });
+  async function readPage({ board, key, generation: read, compute }: PageRequest) {
+    const generation = await generations.forceFetch(board, { context: read });
     return await pages.forceFetch(key, {
       forceRefresh: !isFresh(pages.peek(key), generation),
       context: async () => ({ page: await compute(), generation, atMs: now() }),
@@ -68,7 +55,12 @@ export function createLeaderboardCache(
   }
 
   return {
-    async page(request) {
+    /**
+     * The page of `key` on a board; `generation` is called at most once a second. Concurrent calls for a page share one
+     * `compute`. Rejects with the error of `compute` or `generation`, unless the store is unavailable and a page of the
+     * last minute is cached.
+     */
+    async page(request: PageRequest): Promise<Encoded> {
       try {
         return (await readPage(request)).page;
       } catch (error) {
@@ -78,7 +70,9 @@ export function createLeaderboardCache(
         return last.page;
       }
     },
-    count: ({ key, generation, count }) =>
-      counts.forceFetch(`${generation} ${key}`, { context: count }),
+    /** The number that `count` returns for `key`, called once per generation. Errors are not cached. */
+    count(key: string, generation: string, count: () => Promise<number>): Promise<number> {
+      return counts.forceFetch(`${generation} ${key}`, { context: count });
+    },
   };
 }

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
-import { Problem } from '../errors.ts';
+import { tierRequired } from '../errors.ts';
 import { decimal, integer, oneOf, order } from '../parameters.ts';
 import type { Encoded } from '../response.ts';
 import type { Call } from './call.ts';
@@ -27,7 +27,7 @@ const BOARDS = {
   '7D': 'leaderboard_7d',
   '30D': 'leaderboard_30d',
 } as const;
-const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
+const TIME_FRAMES = Object.keys(BOARDS) as (keyof typeof BOARDS)[];
 
 /** The column of each sort order; RANKING breaks ties. */
 const SORT_COLUMNS = {
@@ -37,6 +37,7 @@ const SORT_COLUMNS = {
   market_count: 'markets_count',
   volume: 'volume',
 } as const;
+const SORTS = Object.keys(SORT_COLUMNS) as (keyof typeof SORT_COLUMNS)[];
 
 /** By PnL, volume, address, all ascending, as the boards are sorted on disk. */
 const RANKING = ['-realised_pnl', '-volume', 'trader'] as const;
@@ -52,7 +53,6 @@ const CURSOR_ENTRY = `(
     if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost) AS roi,
     100 * wins_count / markets_count AS win_rate
 )`;
-const SORTS = ['pnl', 'roi', 'win_rate', 'market_count', 'volume'] as const;
 
 const TAGS = [
   ...['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture'],
@@ -69,7 +69,7 @@ const ROI_MAX = 1_000_000_000_000;
 const COUNT_MAX = 1_000_000_000;
 const HOURS_MAX = 1_000_000;
 
-export const Parameters = z.object({
+const Parameters = z.object({
   limit: integer(1, LIMIT_MAX)
     .optional()
     .describe('page size, 1–100 (default 50; demo tier: 20, its maximum)'),
@@ -100,7 +100,7 @@ export const Parameters = z.object({
   max_market_count: integer(0, COUNT_MAX).optional().describe('maximum markets in the time frame'),
   min_pnl: integer(-USDC_MAX, USDC_MAX).optional().describe('minimum PnL, whole USDC'),
 });
-export type Given = z.output<typeof Parameters>;
+type Given = z.output<typeof Parameters>;
 
 /** SQL condition of each filter parameter; values are bound. */
 const FILTERS = {
@@ -113,16 +113,13 @@ const FILTERS = {
   min_pnl: 'realised_pnl >= {min_pnl:Int64} * 1000000',
   last_active_hours: "last_trade_at >= toDateTime({active_since:UInt32}, 'UTC')",
 } as const;
-const FILTER_NAMES = [
-  ...(['min_win_rate', 'max_win_rate', 'min_roi', 'max_roi', 'min_market_count'] as const),
-  ...(['max_market_count', 'min_pnl', 'last_active_hours'] as const),
-];
+const FILTER_NAMES = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
 
 const Entry = rowOf({
   address: hexText('trader'),
   pnl: int('realised_pnl'),
   cost: int('realised_cost'),
-  total_volume: int('volume'),
+  volume: int('volume'),
   markets: counted('markets_count'),
   wins: counted('wins_count'),
   newest: seconds('last_trade_at'),
@@ -133,7 +130,7 @@ type Entry = RowOf<typeof Entry>;
 const Total = rowOf({ entries: counted('count()') });
 
 /** Reads the page and the profiles on it. Throws Problem 503 if ClickHouse cannot answer. */
-export async function readBoard(call: Call, given: Given) {
+async function readBoard(call: Call, given: Given) {
   const { cursor, limit = LIMIT_DEFAULT } = given;
   const parameters = { ...given, cursor: undefined, ...cursor, limit };
   const bound = { ...parameters, active_since: activeSince(given, call.now()) };
@@ -151,11 +148,7 @@ export async function readBoard(call: Call, given: Given) {
   const refreshed = entries[0]?.refreshed;
   const generation = refreshed ?? (await generationOf(call, given.time_frame));
   const [totalCount, profileOf] = await Promise.all([
-    call.leaderboards.count({
-      key: countKey(given, bound),
-      generation,
-      count: () => countOf(total),
-    }),
+    call.leaderboards.count(countKey(given, bound), generation, () => countOf(total)),
     readPublicProfiles(
       call,
       entries.map(({ address }) => address),
@@ -164,14 +157,21 @@ export async function readBoard(call: Call, given: Given) {
   const before = aheadCount + given.offset;
   const last = entries.at(-1);
   return {
-    entries: entries.map((entry) => ({
-      ...entry,
-      profile: { ...profileOf(entry.address), last_trade_at: isoSecond(entry.newest) },
+    entries: entries.map(({ address, newest, pnl, cost, volume, markets, wins }, index) => ({
+      profile: { ...profileOf(address), last_trade_at: isoSecond(newest) },
+      pnl,
+      volume,
+      /** Figures that both versions show alike. */
+      figures: {
+        roi: percent(pnl, cost),
+        win_rate: percent(BigInt(wins), BigInt(markets)),
+        // Counted from the top in either order.
+        rank: given.order === 'desc' ? before + index + 1 : totalCount - before - index,
+        markets_count: markets,
+        wins_count: wins,
+      },
     })),
     total: totalCount,
-    /** Rank of the entry with this index, counted from the top in either order. */
-    rankOf: (index: number) =>
-      given.order === 'desc' ? before + index + 1 : totalCount - before - index,
     next: last !== undefined && before + entries.length < totalCount ? cursorOf(last) : '',
   };
 }
@@ -187,7 +187,7 @@ function countKey(given: Given, { active_since }: { readonly active_since: numbe
 const Generation = rowOf({ refreshed: string('toString(refreshed_at)') });
 
 /** Identifies the last refresh of a board; '' while the board is empty. */
-export async function generationOf(call: Call, frame: Given['time_frame']): Promise<string> {
+async function generationOf(call: Call, frame: Given['time_frame']): Promise<string> {
   // All rows of a refresh have the same time.
   const sql = `SELECT ${Generation.columns} FROM ${BOARDS[frame]} LIMIT 1`;
   const [row] = await read(call, { sql, parameters: {}, row: Generation });
@@ -195,16 +195,18 @@ export async function generationOf(call: Call, frame: Given['time_frame']): Prom
 }
 
 /** The parameters with the page size of the tier. Throws Problem 403 if the tier excludes the page. */
-export function allowedPage(given: Given, caller: Caller): Given {
+function allowedPage(given: Given, caller: Caller): Given {
   const tier = TIERS[caller.tier];
+  const refuse = (path: string, allowed: string) =>
+    tierRequired(path, `the tier ${caller.tier} allows ${allowed}`);
   if (given.limit !== undefined && given.limit > tier.leaderboardLimitMax) {
-    throw tierRequired('limit', `at most ${tier.leaderboardLimitMax}`, caller);
+    throw refuse('limit', `at most ${tier.leaderboardLimitMax}`);
   }
   if (tier.leaderboardOffsetMax !== null && given.offset > tier.leaderboardOffsetMax) {
-    throw tierRequired('offset', `at most ${tier.leaderboardOffsetMax}`, caller);
+    throw refuse('offset', `at most ${tier.leaderboardOffsetMax}`);
   }
   if (tier.leaderboardOffsetMax !== null && given.cursor !== undefined) {
-    throw tierRequired('cursor', 'the first page only', caller);
+    throw refuse('cursor', 'the first page only');
   }
   return { ...given, limit: given.limit ?? tier.leaderboardLimitDefault };
 }
@@ -236,17 +238,8 @@ LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
   };
 }
 
-function cursorOf({ address, pnl, cost, total_volume, markets, wins }: Entry): string {
-  return [pnl, cost, total_volume, markets, wins, address.slice(2)].join('.');
-}
-
-function tierRequired(path: string, allowed: string, caller: Caller): Problem {
-  const message = `the tier ${caller.tier} allows ${allowed}`;
-  return new Problem({
-    error: 'tier_required',
-    detail: `${path}: ${message}`,
-    issues: [{ path, message }],
-  });
+function cursorOf({ address, pnl, cost, volume, markets, wins }: Entry): string {
+  return [pnl, cost, volume, markets, wins, address.slice(2)].join('.');
 }
 
 function activeSince(given: Given, nowMs: number): number {
@@ -316,16 +309,12 @@ export const leaderboardV1 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, given) {
-    const { entries, next, rankOf, total } = await readBoard(call, given);
-    const traders = entries.map(({ profile, pnl, cost, total_volume, markets, wins }, index) => ({
+    const { entries, next, total } = await readBoard(call, given);
+    const traders = entries.map(({ profile, pnl, volume, figures }) => ({
       profile,
       total_pnl: pnl.toString(),
-      total_volume: total_volume.toString(),
-      roi: percent(pnl, cost),
-      win_rate: percent(BigInt(wins), BigInt(markets)),
-      rank: rankOf(index),
-      markets_count: markets,
-      wins_count: wins,
+      total_volume: volume.toString(),
+      ...figures,
     }));
     return new Page({ traders, total_count: total }, next);
   },
@@ -342,17 +331,13 @@ export const leaderboardV2 = endpoint({
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, given) {
-    const { entries, next, rankOf, total } = await readBoard(call, given);
-    const traders = entries.map(({ profile, pnl, cost, total_volume, markets, wins }, index) => ({
+    const { entries, next, total } = await readBoard(call, given);
+    const traders = entries.map(({ profile, pnl, volume, figures }) => ({
       profile: profileV2(profile),
       last_trade_at: profile.last_trade_at,
       total_pnl: safeInteger(pnl),
-      total_volume: safeInteger(total_volume),
-      roi: percent(pnl, cost),
-      win_rate: percent(BigInt(wins), BigInt(markets)),
-      rank: rankOf(index),
-      markets_count: markets,
-      wins_count: wins,
+      total_volume: safeInteger(volume),
+      ...figures,
     }));
     return new Page({ traders, next_cursor: next, total_count: total }, next);
   },

@@ -37,7 +37,7 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
-const figures = {
+const Row = rowOf({
   address: hexText('trader'),
   pnl: int('realised_pnl'),
   cost: int('realised_cost'),
@@ -45,17 +45,11 @@ const figures = {
   maker: int('maker_volume'),
   taker: int('taker_volume'),
   newest: seconds('last_trade_at'),
-};
-/** With the number of traders on all pages; a page after a cursor has 0, and they are counted separately. */
-const FirstPageRow = rowOf({ ...figures, total: counted('count() OVER ()') });
-const LaterPageRow = rowOf({ ...figures, total: counted('0') });
-type TraderRow = RowOf<typeof FirstPageRow>;
-
-const rowsOf = ({ cursor }: Given) => (cursor === undefined ? FirstPageRow : LaterPageRow);
+});
 
 /** The traders of a page and the next one; FINAL merges the parts of a row. */
 const TRADERS_SQL = (given: Given) => `
-SELECT ${rowsOf(given).columns}
+SELECT ${Row.columns}
 FROM market_traders FINAL
 WHERE condition_id = {condition_id:FixedString(32)} ${given.cursor === undefined ? '' : BEHIND[given.order]}
 ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
@@ -135,16 +129,15 @@ async function readPage(call: Call, given: Given) {
     most: limit + 1,
     ...(cursor === undefined ? {} : { cursor: new Bytes(`0x${cursor}`) }),
   };
-  const [found, resolutions, rows, [counted]] = await Promise.all([
-    listing,
+  const [resolutions, rows, [counted]] = await Promise.all([
     readResolutions(call, [conditionId]),
-    read(call, { sql: TRADERS_SQL(given), parameters, row: rowsOf(given) }),
-    cursor === undefined ? [] : read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
+    read(call, { sql: TRADERS_SQL(given), parameters, row: Row }),
+    read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
   ]);
   const resolution = resolutions.get(conditionId);
-  const total = counted?.total ?? rows[0]?.total ?? 0;
+  const total = counted?.total ?? 0;
   return {
-    listing: knownListing(key, found, { traders: total, resolution }),
+    listing: knownListing(key, listing, { traders: total, resolution }),
     resolution,
     rows,
     total,
@@ -156,7 +149,7 @@ async function* withFills(
   call: Call,
   given: Given,
   { condition_id: conditionId, outcomes }: Listing,
-  page: readonly TraderRow[],
+  page: readonly RowOf<typeof Row>[],
 ): AsyncGenerator<z.input<typeof TraderV1>> {
   for (let begin = 0; begin < page.length; begin += READ_TRADERS_MAX) {
     const rows = page.slice(begin, begin + READ_TRADERS_MAX);

@@ -9,7 +9,7 @@ import { Problem } from '../errors.ts';
 import type { MarketKey } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
-import type { Listing } from './metadata-cache.ts';
+import type { Listing, ListingKey } from './metadata-cache.ts';
 import { FEW_ROWS, newestBy, read } from './query.ts';
 import { hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 import { text, time, yes } from './schemas.ts';
@@ -19,9 +19,9 @@ const ResolutionRow = rowOf({
   resolved_at: seconds('resolved_at'),
   payout_0: int('payout_0'),
   payout_1: int('payout_1'),
-  sequence: int('block_number'),
+  version: int('block_number'),
 });
-export type Resolution = Omit<RowOf<typeof ResolutionRow>, 'sequence'>;
+export type Resolution = Omit<RowOf<typeof ResolutionRow>, 'version'>;
 
 const RESOLUTIONS_SQL = `
 SELECT ${ResolutionRow.columns}
@@ -160,34 +160,28 @@ function resultOf(resolution: Resolution | undefined): number {
   return Number((100n * first) / (first + second));
 }
 
-export type FoundMarket = {
-  readonly conditionId: string;
-  /** Resolves with undefined if the market has no listing. */
-  readonly listing: Promise<Listing | undefined>;
-};
-
-/**
- * Finds a market. A condition id needs no read, so its listing is still being read when this resolves. Throws
- * Problem 404 for an unknown number or slug; a slug that was used again means the newest listing.
- */
-export async function findMarket(call: Call, key: MarketKey): Promise<FoundMarket> {
-  if (key.kind === 'condition') {
-    const { conditionId } = key;
-    const listing = call.metadata.listings([conditionId]).then((found) => found.get(conditionId));
-    // The caller awaits it and gets the error, unless another read fails first.
-    listing.catch(() => undefined);
-    return { conditionId, listing };
-  }
+/** The listing of a market by number or slug. Throws Problem 404 if there is none. */
+export async function findListing(call: Call, key: ListingKey): Promise<Listing> {
   const listing = await call.metadata.listing(key);
   if (listing === undefined) throw unknownMarket(key);
-  return { conditionId: listing.condition_id, listing: Promise.resolve(listing) };
+  return listing;
 }
 
-/** The listing of a market's number. Throws Problem 404 if no market has it. */
-export async function findListing(call: Call, id: string): Promise<Listing> {
-  const listing = await call.metadata.listing({ kind: 'id', id });
-  if (listing === undefined) throw unknownMarket({ kind: 'id', id });
-  return listing;
+/**
+ * Finds a market; one that is named by its condition id may have no listing. Throws Problem 404 for an unknown
+ * number or slug; a slug that was used again means the newest listing.
+ */
+export async function findMarket(
+  call: Call,
+  key: MarketKey,
+): Promise<{ readonly conditionId: string; readonly listing: Listing | undefined }> {
+  if (key.kind !== 'condition') {
+    const listing = await findListing(call, key);
+    return { conditionId: listing.condition_id, listing };
+  }
+  const { conditionId } = key;
+  const listings = await call.metadata.listings([conditionId]);
+  return { conditionId, listing: listings.get(conditionId) };
 }
 
 /**

@@ -155,8 +155,7 @@ export const marketDetailV2 = endpoint({
 async function readMarket(call: Call, key: MarketKey) {
   const { conditionId, listing } = await findMarket(call, key);
   const parameters = { condition_id: new Bytes(conditionId) };
-  const [found, resolutions, [totals]] = await Promise.all([
-    listing,
+  const [resolutions, [totals]] = await Promise.all([
     readResolutions(call, [conditionId]),
     read(call, { sql: SQL, parameters, row: Row }),
   ]);
@@ -164,7 +163,7 @@ async function readMarket(call: Call, key: MarketKey) {
   const resolution = resolutions.get(conditionId);
   return {
     ...totals,
-    listing: knownListing(key, found, { traders: totals.total_traders, resolution }),
+    listing: knownListing(key, listing, { traders: totals.total_traders, resolution }),
     resolution,
     profileOf: await readProfiles(
       call,

@@ -41,10 +41,10 @@ const ListingRow = rowOf({
   group_item_title: string('group_item_title'),
   event_title: string('event_title'),
   event_icon: string('event_icon'),
-  sequence: int('toUnixTimestamp64Milli(observed_at)'),
+  version: int('toUnixTimestamp64Milli(observed_at)'),
 });
 type ListingRow = RowOf<typeof ListingRow>;
-export type Listing = Omit<ListingRow, 'sequence'>;
+export type Listing = Omit<ListingRow, 'version'>;
 
 const ProfileRow = rowOf({
   address: hexText('trader'),
@@ -56,10 +56,13 @@ const ProfileRow = rowOf({
   taker_tier_name: string('taker_tier_name'),
   weighted_volume_usd: number('weighted_volume_usd'),
   has_weighted_volume: boolean('has_weighted_volume'),
-  sequence: int('toUnixTimestamp64Milli(observed_at)'),
+  version: int('toUnixTimestamp64Milli(observed_at)'),
 });
 type ProfileRow = RowOf<typeof ProfileRow>;
-export type Profile = Omit<ProfileRow, 'sequence'>;
+export type Profile = Omit<ProfileRow, 'version'>;
+
+/** A market by number or slug. */
+export type ListingKey = Exclude<MarketKey, { readonly kind: 'condition' }>;
 
 const LISTINGS_SQL = `
 SELECT ${ListingRow.columns}
@@ -87,46 +90,39 @@ FROM traders
 WHERE trader IN {traders:Array(FixedString(20))}
 ${FEW_ROWS}`;
 
-/** All methods throw Problem 503 if ClickHouse cannot answer. */
-export type Metadata = {
-  /** The listings of these markets by condition id, without markets that have none. */
-  listings(conditionIds: readonly string[]): Promise<ReadonlyMap<string, Listing>>;
-  /** The listing with this number or slug; the newest one of a slug that was used again. */
-  listing(key: Exclude<MarketKey, { readonly kind: 'condition' }>): Promise<Listing | undefined>;
-  /** The public profiles of these traders by address, without traders who have none. */
-  profiles(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>>;
-};
+export type Metadata = ReturnType<typeof createMetadata>;
 
-export function createMetadata(store: Omit<Reading, 'signal'>): Metadata {
+/** All methods throw Problem 503 if ClickHouse cannot answer. */
+export function createMetadata(store: Omit<Reading, 'signal'>) {
   // A load is shared: no request that goes away ends it.
   const reading = { ...store, signal: null };
-  const listings = createCache<Listing>(async (keys) => {
-    const parameters = { conditions: new Bytes(keys) };
-    const rows = await read(reading, { sql: LISTINGS_SQL, parameters, row: ListingRow });
-    return newestBy(rows, (row) => row.condition_id);
-  });
-  const named = { id: createCache(loadNamed('id')), slug: createCache(loadNamed('slug')) };
-  const profiles = createCache<Profile>(async (keys) => {
-    const parameters = { traders: new Bytes(keys) };
-    const rows = await read(reading, { sql: PROFILES_SQL, parameters, row: ProfileRow });
-    return newestBy(rows, (row) => row.address);
-  });
-
-  function loadNamed(kind: 'id' | 'slug'): Load<Listing> {
-    return async ([value = '']) => {
+  const loadNamed =
+    (kind: 'id' | 'slug'): Load<Listing> =>
+    async ([value = '']) => {
       const statement = { sql: LISTING_SQL[kind], parameters: { value }, row: ListingRow };
       const row = newestOf(await read(reading, statement));
       return new Map(row === undefined ? [] : [[value, row]]);
     };
-  }
+  const named = { id: createCache(loadNamed('id')), slug: createCache(loadNamed('slug')) };
 
   return {
-    listings,
-    async listing(key) {
+    /** The listings of these markets by condition id, without markets that have none. */
+    listings: createCache<Listing>(async (keys) => {
+      const parameters = { conditions: new Bytes(keys) };
+      const rows = await read(reading, { sql: LISTINGS_SQL, parameters, row: ListingRow });
+      return newestBy(rows, (row) => row.condition_id);
+    }),
+    /** The listing with this number or slug; the newest one of a slug that was used again. */
+    async listing(key: ListingKey): Promise<Listing | undefined> {
       const value = key.kind === 'id' ? key.id : key.slug;
       return (await named[key.kind]([value])).get(value);
     },
-    profiles,
+    /** The public profiles of these traders by address, without traders who have none. */
+    profiles: createCache<Profile>(async (keys) => {
+      const parameters = { traders: new Bytes(keys) };
+      const rows = await read(reading, { sql: PROFILES_SQL, parameters, row: ProfileRow });
+      return newestBy(rows, (row) => row.address);
+    }),
   };
 }
 

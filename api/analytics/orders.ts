@@ -68,49 +68,34 @@ export const ordersV2 = endpoint({
   run: async (call: Call, given) => await readOrders(call, given, fillV2),
 });
 
-type Outcomes = readonly string[];
-
 /** Throws Problem 404 if no market has the number. */
 async function readOrders<Shown extends object>(
   call: Call,
   given: Given,
-  shown: (fill: Fill, outcomes: Outcomes) => Shown,
+  shown: (fill: Fill, outcomes: readonly string[]) => Shown,
 ): Promise<Page<{ orders: Shown[] }>> {
-  const { condition_id: conditionId, outcomes } = await findListing(call, given.id);
+  const key = { kind: 'id', id: given.id } as const;
+  const { condition_id: conditionId, outcomes } = await findListing(call, key);
+  const show = (fill: Fill) => shown(fill, outcomes);
   const limit = given.limit ?? PAGE_FILLS_MAX;
   const fills = await readPage(call, conditionId, given, limit);
   const isWhole = fills.length < limit;
   if (given.limit === undefined && !isWhole) {
-    const pages = everyPage(call, conditionId, given, fills);
-    return new Page(
-      { orders: [] },
-      '',
-      everyOrder(pages, (fill) => shown(fill, outcomes)),
-    );
+    return new Page({ orders: [] }, '', everyOrder(call, conditionId, given, fills, show));
   }
-  const orders = withoutRepeats(fills).map((fill) => shown(fill, outcomes));
-  return new Page({ orders }, isWhole ? '' : cursorOf(fills));
+  return new Page({ orders: withoutRepeats(fills).map(show) }, isWhole ? '' : cursorOf(fills));
 }
 
+/** The fills of the first page and of all later ones. */
 async function* everyOrder<Shown extends object>(
-  pages: AsyncIterable<readonly Fill[]>,
-  shown: (fill: Fill) => Shown,
-): AsyncGenerator<Shown> {
-  for await (const fills of pages) {
-    for (const fill of withoutRepeats(fills)) yield shown(fill);
-  }
-}
-
-/** The first page and all later ones. */
-async function* everyPage(
   call: Call,
   conditionId: string,
   given: Given,
   first: readonly Fill[],
-): AsyncGenerator<readonly Fill[]> {
-  let fills = first;
-  for (;;) {
-    yield fills;
+  show: (fill: Fill) => Shown,
+): AsyncGenerator<Shown> {
+  for (let fills = first; ; ) {
+    for (const fill of withoutRepeats(fills)) yield show(fill);
     if (fills.length < PAGE_FILLS_MAX) return;
     const cursor = fillCursor.parse(cursorOf(fills));
     fills = await readPage(call, conditionId, { ...given, cursor }, PAGE_FILLS_MAX);

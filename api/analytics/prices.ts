@@ -83,12 +83,9 @@ export const pricesV2 = endpoint({
   async run(call: Call, { id: key, points }) {
     const { conditionId, listing } = await findMarket(call, key);
     const condition_id = new Bytes(conditionId);
-    const [found, [span]] = await Promise.all([
-      listing,
-      read(call, { sql: SPAN_SQL, parameters: { condition_id }, row: SpanRow }),
-    ]);
+    const [span] = await read(call, { sql: SPAN_SQL, parameters: { condition_id }, row: SpanRow });
     const { fills, first, last } = span ?? { fills: 0, first: 0, last: 0 };
-    if (found === undefined && fills === 0) throw unknownMarket(key);
+    if (listing === undefined && fills === 0) throw unknownMarket(key);
     // Rounds up, so that the last fill is in the last interval.
     const width = Math.max(INTERVAL_SECONDS_MIN, Math.floor((last - first) / points) + 1);
     const intervals =

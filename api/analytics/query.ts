@@ -80,24 +80,24 @@ export async function read<Row>(
 }
 
 /**
- * Of the rows of one key, the one with the greatest sequence, which FINAL would keep. Reading a few rows without
+ * Of the rows of one key, the one with the greatest version, which FINAL would keep. Reading a few rows without
  * FINAL costs a fifth less (docs/decisions/0007-fast-queries.md).
  */
-export function newestOf<Row extends { readonly sequence: bigint }>(
+export function newestOf<Row extends { readonly version: bigint }>(
   rows: readonly Row[],
 ): Row | undefined {
   return newestBy(rows, () => '').get('');
 }
 
 /** Like `newestOf`, for the rows of each key. */
-export function newestBy<Row extends { readonly sequence: bigint }>(
+export function newestBy<Row extends { readonly version: bigint }>(
   rows: readonly Row[],
   keyOf: (row: Row) => string,
 ): ReadonlyMap<string, Row> {
   const newest = new Map<string, Row>();
   for (const row of rows) {
     const other = newest.get(keyOf(row));
-    if (other === undefined || other.sequence < row.sequence) newest.set(keyOf(row), row);
+    if (other === undefined || other.version < row.version) newest.set(keyOf(row), row);
   }
   return newest;
 }

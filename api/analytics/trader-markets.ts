@@ -8,7 +8,7 @@ import { Bytes } from '../../infra/clickhouse.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
-import { Problem } from '../errors.ts';
+import { tierRequired } from '../errors.ts';
 import { address, flag, integer, order } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { marketCursor } from './cursors.ts';
@@ -67,18 +67,13 @@ function kept(given: Given): string {
   ${given.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}`;
 }
 
-const figures = {
+const Row = rowOf({
   conditionId: hexText('condition_id'),
   pnl: int('realised_pnl'),
   cost: int('realised_cost'),
   volume: int('maker_volume + taker_volume'),
   lastTradeAt: seconds('last_trade_at'),
-};
-/** With the number of entries on all pages; a page after a cursor has 0, and they are counted separately. */
-const FirstPageRow = rowOf({ ...figures, total: counted('count() OVER ()') });
-const LaterPageRow = rowOf({ ...figures, total: counted('0') });
-
-const rowsOf = ({ cursor }: Given) => (cursor === undefined ? FirstPageRow : LaterPageRow);
+});
 
 function pageStatement(given: Given): string {
   const isNewestFirst = given.order === 'desc';
@@ -90,7 +85,7 @@ function pageStatement(given: Given): string {
       AND condition_id ${later} unhex({cursor_condition:String})))`;
   // FINAL merges the parts of a row into one per market.
   return `
-SELECT ${rowsOf(given).columns}
+SELECT ${Row.columns}
 FROM trader_markets FINAL
 WHERE ${kept(given)}${given.cursor === undefined ? '' : isBehind}
 ORDER BY last_trade_at ${down}, condition_id ${up}
@@ -207,14 +202,10 @@ async function readHistory(call: Call, given: Given) {
     cursor_time: given.cursor?.lastTradeAt ?? 0,
     cursor_condition: given.cursor?.conditionId ?? '',
   };
-  const readCount = () => read(call, { sql: countStatement(given), parameters, row: CountRow });
-  const [page, [behind]] = await Promise.all([
-    read(call, { sql: pageStatement(given), parameters, row: rowsOf(given) }),
-    given.cursor === undefined ? [] : readCount(),
+  const [page, [counted]] = await Promise.all([
+    read(call, { sql: pageStatement(given), parameters, row: Row }),
+    read(call, { sql: countStatement(given), parameters, row: CountRow }),
   ]);
-  // A page without a cursor contains the count, unless it is past the end and has no row.
-  const isPastEnd = page.length === 0 && given.offset > 0;
-  const counted = isPastEnd && behind === undefined ? (await readCount())[0] : behind;
   const conditionIds = page.map((entry) => entry.conditionId);
   const [listings, resolutions, orders] = await Promise.all([
     call.metadata.listings(conditionIds),
@@ -224,7 +215,7 @@ async function readHistory(call: Call, given: Given) {
   const last = page.at(-1);
   const isFull = page.length === given.limit;
   return {
-    totalCount: counted?.total_count ?? page[0]?.total ?? 0,
+    totalCount: counted?.total_count ?? 0,
     nextCursor:
       last !== undefined && isFull ? `${last.lastTradeAt}-${last.conditionId.slice(2)}` : '',
     entries: page.map((entry) => ({
@@ -254,9 +245,5 @@ async function readOrders(
 function requireOrdersTier(given: Given, caller: Caller): Given {
   if (!given.include_orders || TIERS[caller.tier].includeOrders) return given;
   const message = `the tier ${caller.tier} does not include orders; individual and pro do`;
-  throw new Problem({
-    error: 'tier_required',
-    detail: `include_orders: ${message}`,
-    issues: [{ path: 'include_orders', message }],
-  });
+  throw tierRequired('include_orders', message);
 }

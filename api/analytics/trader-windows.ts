@@ -2,46 +2,35 @@
  * What a trader did recently: sums of windows that end now, exact to the second, from the trader's bookings;
  * what tags and windows show of them; and the weighted volume.
  */
-
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import type { Call } from './call.ts';
 import { percent, safeInteger } from './format.ts';
 import { countedTags, MARKET_TAGS } from './market-tags.ts';
 import { FEW_ROWS, read } from './query.ts';
-import { count as counted, int, rowOf, seconds, strings } from './rows.ts';
+import { count as counted, int, rowOf, strings } from './rows.ts';
 import { amount, amountText, count, percentage, share, text } from './schemas.ts';
 
-type WindowsRequest = {
-  readonly trader: string;
-  /** Seconds since the epoch; the windows end here. */
-  readonly now: number;
-  /** Lengths of the windows in seconds, each longer than the one before. */
-  readonly lengths: readonly number[];
-  /** Further conditions on the bookings, each after AND, and their parameters. */
-  readonly filter?: string;
-  readonly bound?: Readonly<Record<string, string>>;
-};
-
-export type Windows = {
-  /** Of each length: sums of the markets with equal tags. */
-  readonly windows: readonly (readonly WindowSums[])[];
-  /** Newest fill, seconds since the epoch; 0 if there is none. */
-  readonly newest: number;
-};
-type WindowSums = TaggedSums & { readonly unweighted: bigint };
-
-/** Throws Problem 503 if ClickHouse cannot answer. */
-export async function readWindows(call: Call, request: WindowsRequest): Promise<Windows> {
+/** Of each window: sums of the markets with equal tags. Throws Problem 503 if ClickHouse cannot answer. */
+export async function readWindows(
+  call: Call,
+  request: {
+    readonly trader: string;
+    /** Seconds since the epoch; the windows end here. */
+    readonly now: number;
+    /** Lengths of the windows in seconds. */
+    readonly lengths: readonly number[];
+    /** Further conditions on the bookings, each after AND, and their parameters. */
+    readonly filter?: string;
+    readonly bound?: Readonly<Record<string, string>>;
+  },
+) {
   const { bound, filter = '', lengths, now, trader } = request;
   const begins = lengths.map((length) => Math.max(0, now - length));
   const since = Math.min(...begins);
   const parameters = { ...bound, trader: new Bytes(trader), now, since, begins: `[${begins}]` };
   const rows = await read(call, { sql: SQL(filter), parameters, row: Row });
-  return {
-    windows: begins.map((begin) => rows.filter((row) => row.begin === begin)),
-    newest: Math.max(0, ...rows.map((row) => row.newest)),
-  };
+  return begins.map((begin) => rows.filter((row) => row.begin === begin));
 }
 
 const Row = rowOf({
@@ -54,7 +43,6 @@ const Row = rowOf({
   unweighted: int('sum(market_unweighted)'),
   markets: counted('count()'),
   wins: counted('countIf(market_pnl > 0)'),
-  newest: seconds('max(market_newest)'),
 });
 
 /** A booking counts in each window that began before it. */
@@ -69,8 +57,7 @@ FROM
     sum(realised_cost) AS market_cost,
     sumIf(usdc, kind = 'fill') AS market_volume,
     sumIf(usdc, is_taker) AS market_taker_volume,
-    ${UNWEIGHTED} AS market_unweighted,
-    maxIf(block_time, kind = 'fill') AS market_newest
+    ${UNWEIGHTED} AS market_unweighted
   FROM bookings
   ARRAY JOIN {begins:Array(UInt32)} AS begin
   WHERE trader = {trader:FixedString(20)}
@@ -110,7 +97,7 @@ const OTHER_TENTHS = 17;
  * Aggregate over rows of `bookings`: Σ usdc · (1 − price) of taker fills, micro-USDC. Rounds each
  * fill down; as price = usdc / shares, it is usdc · (shares − usdc) / shares.
  */
-export const UNWEIGHTED = 'sumIf(intDivOrZero(toInt128(usdc) * (shares - usdc), shares), is_taker)';
+const UNWEIGHTED = 'sumIf(intDivOrZero(toInt128(usdc) * (shares - usdc), shares), is_taker)';
 
 /** Weighted volume in dollars; exact until the final division. */
 export function weightedUsd(
@@ -201,9 +188,6 @@ export function tagV2(sums: Sums & { readonly tag: string }): z.input<typeof Tag
   };
 }
 
-/** Sums of the markets with equal tags. */
-export type TaggedSums = Sums & { readonly tags: readonly string[] };
-
 /** Adds all of them. */
 export function total(all: readonly Sums[]): Sums {
   return all.reduce(plus, NOTHING);
@@ -211,7 +195,7 @@ export function total(all: readonly Sums[]): Sums {
 
 /** The tags by PnL, then volume, then slug, so that equal inputs give equal lists. */
 export function topTags(
-  all: readonly TaggedSums[],
+  all: readonly (Sums & { readonly tags: readonly string[] })[],
   tagsMax: number,
 ): readonly (Sums & { readonly tag: string })[] {
   const byTag = new Map<string, Sums>();
@@ -231,9 +215,7 @@ export function topTags(
     .slice(0, tagsMax);
 }
 
-const NOTHING: Sums = {
-  ...{ pnl: 0n, cost: 0n, makerVolume: 0n, takerVolume: 0n, markets: 0, wins: 0 },
-};
+const NOTHING: Sums = { pnl: 0n, cost: 0n, makerVolume: 0n, takerVolume: 0n, markets: 0, wins: 0 };
 
 function plus(a: Sums, b: Sums): Sums {
   return {

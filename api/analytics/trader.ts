@@ -67,15 +67,15 @@ export const traderV1 = endpoint({
   answer: AnswerV1,
   problems: ['not_found'],
   async run(call: Call, given) {
-    const reading = readWindows(call, {
-      trader: given.address,
-      now: Math.floor(call.now() / 1000),
-      lengths: Object.values(WINDOWS),
-    });
-    const identifying = readIdentity(call, given.address, reading);
-    const [identity, { windows }] = await Promise.all([identifying, reading]);
-    const of = (name: Window) => windows[NAMES.indexOf(name)] ?? [];
-    const windowOf = (name: Window) => windowV1(total(of(name)));
+    const [identity, windows] = await Promise.all([
+      readIdentity(call, given.address),
+      readWindows(call, {
+        trader: given.address,
+        now: Math.floor(call.now() / 1000),
+        lengths: Object.values(WINDOWS),
+      }),
+    ]);
+    const shown = NAMES.map((name, i) => [name, windowV1(total(windows[i] ?? []))]);
     return {
       profile: {
         address: given.address,
@@ -85,18 +85,11 @@ export const traderV1 = endpoint({
         profile_created_at: spaced(identity.profile_created_at),
         last_trade_at: spaced(isoSecond(identity.last_trade_at)),
       },
-      top_tags: topTags(of('t_30d'), TAGS_MAX_V1).map((sums) => ({
+      top_tags: topTags(windows.at(-1) ?? [], TAGS_MAX_V1).map((sums) => ({
         slug: sums.tag,
         ...windowV1(sums),
       })),
-      stats: {
-        t_1h: windowOf('t_1h'),
-        t_4h: windowOf('t_4h'),
-        t_1d: windowOf('t_1d'),
-        t_3d: windowOf('t_3d'),
-        t_7d: windowOf('t_7d'),
-        t_30d: windowOf('t_30d'),
-      },
+      stats: Object.fromEntries(shown) as Record<Window, ReturnType<typeof windowV1>>,
     };
   },
 });
@@ -115,7 +108,7 @@ const ParametersV2 = z.object({
     .describe('restricts top_tags and weighted_volume to markets of this series'),
 });
 
-const BalanceRow = rowOf({ balance: int('balance'), sequence: int('block_number') });
+const BalanceRow = rowOf({ balance: int('balance'), version: int('block_number') });
 
 /** Has no row until a block with a trade of theirs was synced. */
 const BALANCE_SQL = `
@@ -155,17 +148,15 @@ export const traderV2 = endpoint({
   problems: ['not_found'],
   async run(call: Call, given) {
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
-    const reading = readWindows(call, {
-      trader: given.address,
-      now: Math.floor(call.now() / 1000),
-      lengths: [WINDOW_SECONDS],
-      filter: given.series === undefined ? '' : `AND ${HAS_SERIES}`,
-      bound: { series: given.series ?? '' },
-    });
-    const [identity, { windows }, balances] = await Promise.all([
-      // The sums of a series do not contain every fill.
-      readIdentity(call, given.address, given.series === undefined ? reading : undefined),
-      reading,
+    const [identity, windows, balances] = await Promise.all([
+      readIdentity(call, given.address),
+      readWindows(call, {
+        trader: given.address,
+        now: Math.floor(call.now() / 1000),
+        lengths: [WINDOW_SECONDS],
+        filter: given.series === undefined ? '' : `AND ${HAS_SERIES}`,
+        bound: { series: given.series ?? '' },
+      }),
       read(call, {
         sql: BALANCE_SQL,
         parameters: { trader: new Bytes(given.address) },
@@ -205,30 +196,21 @@ SELECT ${ActivityRow.columns}
 FROM trader_activity
 WHERE trader = {trader:FixedString(20)}`;
 
-/** Sums of the last days with their newest fill, 0 if there is none. */
-type Recent = Promise<{ readonly newest: number }>;
-
 /**
- * Profile and newest fill of a trader. All history is searched only if `recent` has no fill. Throws Problem 404
- * for an address without fills and without a public profile.
+ * Profile and newest fill of a trader. Throws Problem 404 for an address without fills and without a public
+ * profile.
  */
-export async function readIdentity(call: Call, address: string, recent: Recent | undefined) {
+async function readIdentity(call: Call, address: string) {
   const parameters = { trader: new Bytes(address) };
-  const [profiles, last_trade_at] = await Promise.all([
+  const [profiles, [activity]] = await Promise.all([
     call.metadata.profiles([address]),
-    newestFill(call, parameters, recent),
+    read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
   ]);
   const profile = profiles.get(address);
+  const last_trade_at = activity?.newest ?? 0;
   if (profile === undefined && last_trade_at === 0) {
     const detail = `${address} has no trades`;
     throw new Problem({ error: 'not_found', detail });
   }
   return { ...(profile ?? NO_PROFILE), last_trade_at };
-}
-
-async function newestFill(call: Call, parameters: { trader: Bytes }, recent: Recent | undefined) {
-  const newest = (await recent)?.newest ?? 0;
-  if (newest > 0) return newest;
-  const [ever] = await read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
-  return ever?.newest ?? 0;
 }

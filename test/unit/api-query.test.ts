@@ -3,15 +3,15 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { newestBy, newestOf } from '../../api/analytics/query.ts';
 
-const rows = fc.array(fc.record({ key: fc.constantFrom('a', 'b'), sequence: fc.bigInt() }));
+const rows = fc.array(fc.record({ key: fc.constantFrom('a', 'b'), version: fc.bigInt() }));
 
-test('keeps the row with the greatest sequence of each key, in any order', () => {
+test('keeps the row with the greatest version of each key, in any order', () => {
   fc.assert(
     fc.property(rows, (all) => {
       const newest = newestBy(all, ({ key }) => key);
       expect(new Set(newest.keys())).toEqual(new Set(all.map(({ key }) => key)));
-      for (const { key, sequence } of all) {
-        expect(newest.get(key)?.sequence).toBeGreaterThanOrEqual(sequence);
+      for (const { key, version } of all) {
+        expect(newest.get(key)?.version).toBeGreaterThanOrEqual(version);
         expect(newest.get(key)?.key).toBe(key);
       }
     }),
@@ -20,7 +20,7 @@ test('keeps the row with the greatest sequence of each key, in any order', () =>
 
 test('returns nothing for no rows', () => {
   expect(newestOf([])).toBeUndefined();
-  expect(newestOf([{ sequence: 1n }, { sequence: 3n }, { sequence: 2n }])).toEqual({
-    sequence: 3n,
+  expect(newestOf([{ version: 1n }, { version: 3n }, { version: 2n }])).toEqual({
+    version: 3n,
   });
 });

@@ -83,7 +83,7 @@ describe('the leaderboard cache', () => {
     const pages = createLeaderboardCache();
     let asked = 0;
     const count = (key: string, generation: string) =>
-      pages.count({ key, generation, count: async () => ++asked });
+      pages.count(key, generation, async () => ++asked);
     const of1 = await Promise.all([count('a', '1'), count('a', '1'), count('b', '1')]);
     expect(of1).toEqual([1, 1, 2]);
     expect([await count('a', '1'), await count('a', '2'), await count('a', '2')]).toEqual([
@@ -93,9 +93,8 @@ describe('the leaderboard cache', () => {
 
   test('counts again after a failure', async () => {
     const pages = createLeaderboardCache();
-    const request = { key: 'a', generation: '1' };
-    const down = pages.count({ ...request, count: () => Promise.reject(unavailable('down')) });
+    const down = pages.count('a', '1', () => Promise.reject(unavailable('down')));
     await expect(down).rejects.toThrow('down');
-    expect(await pages.count({ ...request, count: async () => 7 })).toBe(7);
+    expect(await pages.count('a', '1', async () => 7)).toBe(7);
   });
 });
