@@ -145,7 +145,7 @@ function Row({
 }) {
   return (
     <tr>
-      <td class="figure rank">{entry.rank}</td>
+      <td class={entry.rank <= 3 ? 'figure rank leader' : 'figure rank'}>{entry.rank}</td>
       <th scope="row">
         <TraderName profile={entry.profile} row />
       </th>

@@ -93,7 +93,9 @@ export function Market({ id }: { readonly id: string }) {
               <tbody>
                 {top_earners.map((earner) => (
                   <tr key={earner.profile.address}>
-                    <td class="figure rank">{earner.rank}</td>
+                    <td class={earner.rank <= 3 ? 'figure rank leader' : 'figure rank'}>
+                      {earner.rank}
+                    </td>
                     <th scope="row">
                       <TraderName profile={earner.profile} row />
                     </th>
