@@ -31,12 +31,13 @@ const SECONDS = Number(process.env.SECONDS || 10);
 const RESUMES = Number(process.env.RESUMES || 10_000);
 const WARM_SECONDS = 2;
 const SAMPLED = 100;
+const FILTERED_MAX = 5_000;
 const PARTS = ['delivery', 'filtered', 'saturation', 'stalled', 'resumes', 'devnet'];
 
 const parts = process.argv.slice(2).length > 0 ? process.argv.slice(2) : PARTS;
 console.log(machine());
 const directory = temporaryDirectory();
-const fillstream = await startFillstream(directory.path, Math.max(...CONNECTIONS));
+const fillstream = await startFillstream(directory.path, Math.max(...CONNECTIONS, FILTERED_MAX));
 try {
   if (parts.includes('delivery')) await delivery();
   if (parts.includes('filtered')) await filtered();
@@ -97,7 +98,7 @@ async function filtered(): Promise<void> {
   const rows = [];
   for (const [connections, groups] of [
     ...[100, 1_000, 5_000].map((count) => [count, count] as const),
-    ...[1_000, 100, 10].map((count) => [5_000, count] as const),
+    ...[1_000, 100, 10].map((count) => [FILTERED_MAX, count] as const),
   ]) {
     const target = await fillstream.startApi();
     const measured = await measure(target, { connections, groups, rate: RATE });

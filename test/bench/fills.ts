@@ -11,6 +11,7 @@ import { connectNats, type Nats, streamState } from '../../infra/nats/connection
 import { tailBatches } from '../../infra/nats/reader.ts';
 import { type Block, LEDGER_STREAM, newestMessage } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
+import { migrate } from '../../sql/migrate.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start } from '../e2e/service.ts';
 import {
@@ -32,6 +33,7 @@ const SETTLING = ['bookings', 'trader_hours', 'trader_markets', 'market_traders'
 /** About 400 KB of JSON, as in a catch-up. */
 const BLOCKS_PER_MESSAGE = 30;
 const READ_ROUNDS = 3;
+const ONE = { database: 'fillstream', count: 1 };
 
 /** What was measured while the data was made, fills per second. */
 export type Filling = {
@@ -153,21 +155,29 @@ async function readBare(nats: Nats, fills: number): Promise<number> {
   return median(rates);
 }
 
-/** Fills and rows a second of what is not stored yet. */
-async function project(parts: Parts, nats: Nats, fills: number) {
+/** Fills and rows a second of what is not stored yet, by several projectors that share the partitions. */
+async function project(parts: Parts, nats: Nats, fills: number, { database, count } = ONE) {
   const last = (await newestMessage(nats))?.range.to ?? 0;
-  const projector = start('projector/main.ts', [], parts.env);
+  const projectors = Array.from({ length: count }, (_, index) =>
+    start('projector/main.ts', [], {
+      ...parts.env,
+      CLICKHOUSE_DATABASE: database,
+      PROJECTOR_INSTANCE: `${index}/${count}`,
+    }),
+  );
   const stored = async () => {
     const [row] = await parts.query<{ block: string; rows: string }>(
-      'SELECT toString(max(block_number)) AS block, toString(count()) AS rows FROM bookings',
+      `SELECT toString(max(block_number)) AS block, toString(count()) AS rows FROM ${database}.bookings`,
     );
     return { block: Number(row?.block), rows: Number(row?.rows) };
   };
   try {
     const before = await stored();
-    await projector.event('projecting');
+    await Promise.all(projectors.map((one) => one.event('projecting')));
     const startedAt = performance.now();
-    await projector.reached('stored', (line) => Number(line.block) >= last);
+    await Promise.all(
+      projectors.map((one) => one.reached('stored', (line) => Number(line.block) >= last)),
+    );
     const left = 1 - before.block / last;
     const seconds = (performance.now() - startedAt) / 1_000;
     const rows = (await stored()).rows - before.rows;
@@ -176,7 +186,23 @@ async function project(parts: Parts, nats: Nats, fills: number) {
       projectedRows: Math.round(rows / seconds),
     };
   } finally {
-    await projector.stop();
+    await Promise.all(projectors.map((one) => one.stop()));
+  }
+}
+
+/** Rows a second of all fills, projected anew into a database of its own by two projectors. */
+export async function projectByTwo({ parts, filling }: Dataset): Promise<number> {
+  const target = { url: parts.env.CLICKHOUSE_URL, database: 'by_two' };
+  await migrate(target);
+  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });
+  try {
+    const how = { database: target.database, count: 2 };
+    return (await project(parts, nats, filling.fills, how)).projectedRows;
+  } finally {
+    await nats.close();
+    await parts.query(`DROP DATABASE ${target.database} FORMAT Null`);
+    // The analysts' views follow the database that was migrated last.
+    await migrate({ ...target, database: 'fillstream' });
   }
 }
 
