@@ -74,26 +74,21 @@ export const pusdAbi = parseAbi([
  */
 export async function deploy(rpc: Rpc, time: number): Promise<void> {
   const sender = new Sender(rpc);
-  const spenders = [CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE] as const;
+  const setSpenders = {
+    functionName: 'setSpenders',
+    args: [[CONDITIONAL_TOKENS, EXCHANGE, NEG_RISK_EXCHANGE]],
+  } as const;
   const exchange = creation('CtfExchange', [PUSD, CONDITIONAL_TOKENS, FEE_RECEIVER, OPERATORS]);
   const hashes = await sender.send([
     { from: DEPLOYER, data: creation('PusdToken', []) },
     { from: DEPLOYER, data: creation('ConditionalTokens', [PUSD]) },
     { from: DEPLOYER, data: exchange },
     { from: DEPLOYER, data: exchange },
-    {
-      from: DEPLOYER,
-      to: PUSD,
-      data: encodeFunctionData({ abi: pusdAbi, functionName: 'setSpenders', args: [spenders] }),
-    },
+    { from: DEPLOYER, to: PUSD, data: encodeFunctionData({ abi: pusdAbi, ...setSpenders }) },
     {
       from: DEPLOYER,
       to: CONDITIONAL_TOKENS,
-      data: encodeFunctionData({
-        abi: conditionalTokensAbi,
-        functionName: 'setSpenders',
-        args: [spenders],
-      }),
+      data: encodeFunctionData({ abi: conditionalTokensAbi, ...setSpenders }),
     },
   ]);
   await sender.mine(time);

@@ -81,7 +81,7 @@ export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
   const chain = await openChain(origin, options);
   const world = await recallWorld(chain.rpc, origin);
   const { seed } = origin;
-  const gamma = await startGamma({ world, seed, port: options.gammaPort, now: options.now });
+  const gamma = await startGamma({ world, seed, port: options.gammaPort });
   const stopping = new AbortController();
   const live = startLive(chain, world, options, stopping.signal);
   const keeping = setInterval(

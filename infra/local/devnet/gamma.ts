@@ -1,18 +1,16 @@
 /**
- * The devnet's metadata API: the paths and parameters of the Gamma API that Fillstream reads, for the markets
- * on the devnet's chain. Read-only, from memory. Wrong parameters return 400 and unknown wallets 404, both
- * with JSON bodies. Responses have Gamma's shape, quirks included: lists as JSON strings, `closedTime` with a
- * space and `+00`, events without tags inside markets.
+ * The devnet's metadata API: the paths, parameters and fields of the Gamma API that Fillstream reads, for the
+ * markets on the devnet's chain. Read-only, from memory. Wrong parameters return 400 and unknown wallets 404,
+ * both with JSON bodies. Keeps Gamma's quirks: lists as JSON strings, events without tags inside markets.
  */
 import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import express, { type NextFunction, type Request, type Response } from 'express';
 import type { Hex } from 'viem';
 import { z } from 'zod';
-import { EXCHANGE, ORACLE } from './contracts.ts';
-import { fairPrice, type Market, type MarketEvent, PRICE_UNIT } from './markets.ts';
-import { Random } from './random.ts';
-import type { Series, Tag, Topic } from './topics.ts';
+import { EXCHANGE } from './contracts.ts';
+import type { Market, MarketEvent } from './markets.ts';
+import type { Topic } from './topics.ts';
 import { type Profile, profileOf } from './traders.ts';
 import type { World } from './world.ts';
 
@@ -23,8 +21,6 @@ type GammaOptions = {
   readonly seed: number;
   /** 0: any free port. */
   readonly port: number;
-  /** Unix milliseconds. */
-  readonly now: () => number;
 };
 
 const LIMIT_DEFAULT = 20;
@@ -97,13 +93,14 @@ export async function startGamma(options: GammaOptions): Promise<Gamma> {
   };
 }
 
-function addMarkets(app: express.Express, { world, now }: GammaOptions): void {
-  const stateOf = (market: Market): MarketState => ({
-    closed: world.resolved.has(market.conditionId),
-    now: Math.floor(now() / 1000),
-  });
+function addMarkets(app: express.Express, { world }: GammaOptions): void {
+  const isClosed = (market: Market) => world.resolved.has(market.conditionId);
   const json = (markets: readonly Market[], includeTags = false) =>
-    markets.map((market) => marketJson(market, stateOf(market), includeTags));
+    markets.map((market) => ({
+      ...marketJson(market, isClosed(market)),
+      events: [eventJson(market.event)],
+      ...(includeTags ? { tags: tagsJson(market.event.topic) } : {}),
+    }));
   app.get('/markets', (request, response) => {
     const filter = Markets.parse(request.query);
     const found = marketsOf(world, filter).slice(0, filter.limit);
@@ -124,12 +121,17 @@ function addMarkets(app: express.Express, { world, now }: GammaOptions): void {
   });
   app.get('/events', (request, response) => {
     const { id, closed, limit } = Events.parse(request.query);
-    const groups = Map.groupBy(marketsOf(world, { closed }), (market) => market.event.id);
-    const events = [...groups]
-      .filter(([eventId]) => id === undefined || id.includes(String(eventId)))
-      .sort(([a], [b]) => a - b)
+    const events = new Map(marketsOf(world, { closed }).map(({ event }) => [event.id, event]));
+    const found = [...events.values()]
+      .filter((event) => id === undefined || id.includes(String(event.id)))
       .slice(0, limit);
-    response.json(events.map(([, markets]) => eventJson(markets, stateOf)));
+    response.json(
+      found.map((event) => ({
+        ...eventJson(event),
+        series: event.topic.series === undefined ? [] : [{ slug: event.topic.series }],
+        tags: tagsJson(event.topic),
+      })),
+    );
   });
 }
 
@@ -178,145 +180,37 @@ function refuse(error: unknown, _: Request, response: Response, next: NextFuncti
   }
 }
 
-type MarketState = { readonly closed: boolean; readonly now: number };
-
-const CREATED_BEFORE_SECONDS = 120;
-
-/** A market as in `/markets`. Volumes are drawn from its key; nothing reads them. */
-function marketJson(market: Market, state: MarketState, includeTags: boolean) {
-  const { event, payouts } = market;
-  const [first, second] = state.closed
-    ? payouts.map((payout) => payout / (payouts[0] + payouts[1]))
-    : pricesOf(market, state.now);
-  const volume = new Random(`volume:${market.key}`).between(500, 400_000);
-  const rate = event.topic.feeRateMillionths;
+function marketJson(market: Market, closed: boolean) {
   return {
     id: String(market.id),
     question: market.question,
     conditionId: market.conditionId,
     slug: market.slug,
-    resolutionSource: '',
     endDate: isoSecond(market.endTime),
     startDate: isoSecond(market.startTime),
-    image: iconOf(event.topic),
-    icon: iconOf(event.topic),
-    description: `Devnet market: ${market.question}`,
+    icon: iconOf(market.event.topic),
     outcomes: JSON.stringify(market.outcomes),
-    outcomePrices: JSON.stringify([String(first), String(second)]),
-    volume: volume.toFixed(6),
-    active: true,
-    closed: state.closed,
-    marketMakerAddress: '',
-    createdAt: isoSecond(market.startTime - CREATED_BEFORE_SECONDS),
-    updatedAt: isoSecond(state.closed ? market.resolveTime : market.startTime),
-    ...(state.closed ? { closedTime: sqlTime(market.resolveTime) } : {}),
-    new: false,
-    featured: false,
-    archived: false,
-    resolvedBy: ORACLE,
-    restricted: true,
-    groupItemTitle: market.groupItemTitle,
-    groupItemThreshold: '0',
-    questionID: market.questionId,
-    ...(state.closed ? { umaResolutionStatus: 'resolved' } : {}),
-    enableOrderBook: true,
-    orderPriceMinTickSize: market.tick / PRICE_UNIT,
-    orderMinSize: 1,
-    volumeNum: volume,
-    endDateIso: isoSecond(market.endTime).slice(0, 10),
-    startDateIso: isoSecond(market.startTime).slice(0, 10),
     clobTokenIds: JSON.stringify(market.tokenIds.map(String)),
-    acceptingOrders: !state.closed && state.now < market.endTime,
-    negRisk: market.exchange !== EXCHANGE,
-    ...(market.sportsMarketType === undefined ? {} : sportsFields(market)),
-    events: [eventFields(event, state)],
-    ...(includeTags ? { tags: event.topic.tags.map(tagJson) } : {}),
-    lastTradePrice: first,
-    feesEnabled: rate > 0,
-    ...(rate > 0 ? feeFields(event.topic) : {}),
-    version: 'v1',
-  };
-}
-
-/** An event as in `/events`, with its tags, series and markets. */
-function eventJson(markets: readonly Market[], stateOf: (market: Market) => MarketState) {
-  const [first] = markets;
-  if (first === undefined) throw new RangeError('an event has markets');
-  const states = markets.map(stateOf);
-  const closed = states.every((state) => state.closed);
-  const { event } = first;
-  const { series } = event.topic;
-  return {
-    ...eventFields(event, { closed, now: states[0]?.now ?? 0 }),
-    series: series === undefined ? [] : [seriesJson(series)],
-    tags: event.topic.tags.map(tagJson),
-    markets: markets.map((market) => {
-      const { events: _, ...rest } = marketJson(market, stateOf(market), false);
-      return rest;
-    }),
-  };
-}
-
-function tagJson(tag: Tag) {
-  return { ...tag, forceShow: false, createdAt: '2024-06-12T20:13:03.615956Z' };
-}
-
-function seriesJson(series: Series) {
-  return {
-    ...series,
-    ticker: series.slug,
-    seriesType: 'single',
-    recurrence: 'daily',
-    active: true,
-    closed: false,
-    archived: false,
-  };
-}
-
-function eventFields(event: MarketEvent, state: MarketState) {
-  return {
-    id: String(event.id),
-    ticker: event.slug,
-    slug: event.slug,
-    title: event.title,
-    description: `Devnet event: ${event.title}`,
-    startDate: isoSecond(event.startTime),
-    creationDate: isoSecond(event.startTime - CREATED_BEFORE_SECONDS),
-    endDate: isoSecond(event.endTime),
-    image: iconOf(event.topic),
-    icon: iconOf(event.topic),
-    active: true,
-    closed: state.closed,
-    archived: false,
-    new: false,
-    featured: false,
-    restricted: true,
-    enableOrderBook: true,
-    negRisk: event.negRisk,
-    enableNegRisk: event.negRisk,
-    ...(event.topic.series === undefined ? {} : { seriesSlug: event.topic.series.slug }),
-    version: 'v1',
-  };
-}
-
-function sportsFields(market: Market) {
-  return {
+    closed,
+    groupItemTitle: market.groupItemTitle,
     sportsMarketType: market.sportsMarketType,
-    gameStartTime: sqlTime(market.endTime - 3 * 3600),
+    negRisk: market.exchange !== EXCHANGE,
   };
 }
 
-function feeFields(topic: Topic) {
-  const rate = topic.feeRateMillionths / 1_000_000;
+/** An event as inside a market. */
+function eventJson({ id, slug, title, topic }: MarketEvent) {
   return {
-    feeType: topic.feeType,
-    feeSchedule: { exponent: 1, rate, takerOnly: true, rebateRate: 0.25 },
+    id: String(id),
+    slug,
+    title,
+    icon: iconOf(topic),
+    seriesSlug: topic.series,
   };
 }
 
-function pricesOf(market: Market, now: number): readonly number[] {
-  const price = fairPrice(market, now);
-  return [price / PRICE_UNIT, (PRICE_UNIT - price) / PRICE_UNIT];
+function tagsJson(topic: Topic) {
+  return topic.tags.map((slug) => ({ slug }));
 }
 
 function iconOf(topic: Topic): string {
@@ -325,9 +219,4 @@ function iconOf(topic: Topic): string {
 
 function isoSecond(time: number): string {
   return `${new Date(time * 1000).toISOString().slice(0, 19)}Z`;
-}
-
-/** `2026-09-10 15:11:42+00`, Gamma's format of closing times. */
-function sqlTime(time: number): string {
-  return `${new Date(time * 1000).toISOString().slice(0, 19).replace('T', ' ')}+00`;
 }

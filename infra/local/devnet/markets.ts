@@ -4,6 +4,7 @@
  * topic has an event for every slot of its rhythm, counted from the unix epoch. What is on the chain is not
  * known here.
  */
+import { LRUCache } from 'lru-cache';
 import { concat, encodePacked, type Hex, keccak256, toHex } from 'viem';
 import { positionIds } from '../../../ingest/token-ids.ts';
 import { EXCHANGE, NEG_RISK_EXCHANGE, ORACLE, PUSD } from './contracts.ts';
@@ -16,8 +17,6 @@ export type MarketEvent = {
   readonly title: string;
   readonly topic: Topic;
   readonly negRisk: boolean;
-  readonly startTime: number;
-  readonly endTime: number;
 };
 
 export type Market = {
@@ -57,7 +56,7 @@ const EVEN_SPLIT_CHANCE = 0.03;
 export class Calendar {
   readonly #seed: string;
   readonly #genesisTime: number;
-  readonly #cache = new Map<string, readonly Market[]>();
+  readonly #cache = new LRUCache<string, readonly Market[]>({ max: CACHED_EVENTS_MAX });
 
   constructor(seed: number, genesisTime: number) {
     this.#seed = String(seed);
@@ -100,12 +99,8 @@ export class Calendar {
 
   #event(topic: Topic, slot: number): readonly Market[] {
     const cacheKey = `${topic.key}:${slot}`;
-    const cached = this.#cache.get(cacheKey);
-    if (cached !== undefined) return cached;
-    const markets = this.#makeEvent(topic, slot);
+    const markets = this.#cache.get(cacheKey) ?? this.#makeEvent(topic, slot);
     this.#cache.set(cacheKey, markets);
-    const [oldest] = this.#cache.keys();
-    if (this.#cache.size > CACHED_EVENTS_MAX && oldest !== undefined) this.#cache.delete(oldest);
     return markets;
   }
 
@@ -124,8 +119,6 @@ export class Calendar {
       title: text.title,
       topic,
       negRisk: text.exclusive,
-      startTime,
-      endTime,
     };
     const winner = text.exclusive ? random.weighted(text.questions.map((q) => q.odds)) : -1;
     const split = !text.exclusive && random.chance(EVEN_SPLIT_CHANCE);

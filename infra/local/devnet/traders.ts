@@ -126,27 +126,13 @@ const WORDS: Readonly<Record<HabitName, string>> = {
   casual: 'sunday',
 };
 
-export type Profile = {
-  readonly createdAt: string;
-  readonly proxyWallet: Hex;
-  readonly profileImage?: string;
-  readonly displayUsernamePublic: boolean;
-  readonly bio?: string;
-  readonly pseudonym?: string;
-  readonly name?: string;
-  readonly users: readonly unknown[];
-  readonly xUsername?: string;
-  readonly verifiedBadge: boolean;
-  readonly takerTier: number;
-  readonly takerTierName: string;
-  readonly weightedVolume: number;
-};
+export type Profile = NonNullable<ReturnType<typeof profileOf>>;
 
 /**
  * The profile of a wallet in Gamma's shape; undefined for the few that have none. As on the real service,
  * fields that a user never set are absent.
  */
-export function profileOf(seed: number, trader: Trader, index: number): Profile | undefined {
+export function profileOf(seed: number, trader: Trader, index: number) {
   const random = new Random(`profile:${seed}:${index}`);
   if (random.chance(NO_PROFILE_CHANCE)) return undefined;
   const { habit } = trader;
@@ -160,13 +146,10 @@ export function profileOf(seed: number, trader: Trader, index: number): Profile 
     createdAt,
     proxyWallet: trader.address,
     ...(random.chance(0.5) ? { profileImage: `https://images.example/devnet/${index}.png` } : {}),
-    displayUsernamePublic: true,
     ...(random.chance(0.15) ? { bio: `${WORDS[habit.name]} on the devnet` } : {}),
     pseudonym: `${random.pick(ADJECTIVES)}-${random.pick(ANIMALS)}`,
     ...(random.chance(0.75) ? { name } : {}),
-    users: [{ id: String(index + 1), creator: false, mod: false, communityMod: false }],
     ...(random.chance(0.25) ? { xUsername: name.replaceAll('-', '_') } : {}),
-    verifiedBadge: random.chance(0.05),
     takerTier,
     takerTierName: TIER_NAMES[takerTier] ?? 'Tier 0',
     weightedVolume,
