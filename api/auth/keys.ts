@@ -5,6 +5,7 @@
  * nothing useful through timing, because clients cannot steer the hash that is compared.
  */
 import { hash, randomInt } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import type { Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
@@ -119,7 +120,8 @@ export async function openKeys(options: {
 }) {
   const { bucket, logger, now = Date.now } = options;
   const known = new Map<string, Known>();
-  const callbacks = new Map<string, Set<() => void>>();
+  /** Emits the hash of a key that has stopped being valid. */
+  const revocations = new EventEmitter().setMaxListeners(0);
   const stop = new AbortController();
 
   /** A deleted key stays in the map, so that an older read in flight cannot bring it back. */
@@ -131,13 +133,7 @@ export async function openKeys(options: {
       logger.error({ key_hash: keyHash }, 'unreadable record in the bucket of keys');
     }
     known.set(keyHash, { revision, record });
-    if (lookup(keyHash, record, now()).kind !== 'valid') fire(keyHash);
-  }
-
-  function fire(keyHash: string): void {
-    const waiting = callbacks.get(keyHash);
-    callbacks.delete(keyHash);
-    for (const callback of waiting ?? []) callback();
+    if (lookup(keyHash, record, now()).kind !== 'valid') revocations.emit(keyHash);
   }
 
   // A process that cannot see revocations must end: main stops when this rejects.
@@ -147,8 +143,9 @@ export async function openKeys(options: {
   });
 
   const expiry = setInterval(() => {
-    for (const keyHash of callbacks.keys()) {
-      if (lookup(keyHash, known.get(keyHash)?.record, now()).kind !== 'valid') fire(keyHash);
+    for (const keyHash of revocations.eventNames().map(String)) {
+      const { kind } = lookup(keyHash, known.get(keyHash)?.record, now());
+      if (kind !== 'valid') revocations.emit(keyHash);
     }
   }, EXPIRY_CHECK_MS);
   expiry.unref();
@@ -181,12 +178,8 @@ export async function openKeys(options: {
     },
     /** Calls back once when the key stops being valid; the returned function unsubscribes. */
     onRevoked(keyHash: string, callback: () => void): () => void {
-      const waiting = callbacks.get(keyHash) ?? new Set();
-      callbacks.set(keyHash, waiting.add(callback));
-      return () => {
-        waiting.delete(callback);
-        if (waiting.size === 0 && callbacks.get(keyHash) === waiting) callbacks.delete(keyHash);
-      };
+      revocations.once(keyHash, callback);
+      return () => void revocations.off(keyHash, callback);
     },
     /** Resolves after `close`; rejects when the bucket can no longer be watched. */
     watching,

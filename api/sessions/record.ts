@@ -60,9 +60,7 @@ export function usedMs(records: readonly ProcessRecord[], key: string, nowMs: nu
 
 /** Adds a session to the record. */
 export function addSession({ open }: ProcessRecord, key: string, session: OpenRecord): void {
-  const sessions = open[key];
-  if (sessions === undefined) open[key] = [session];
-  else sessions.push(session);
+  open[key] = [...(open[key] ?? []), session];
 }
 
 /** Removes a session from the record and books its time. */
