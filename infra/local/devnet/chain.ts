@@ -13,6 +13,7 @@ import { copyFile, rename } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { readText, runs } from '../lock.ts';
 import { freePort } from '../ports.ts';
 import { CHAIN_ID } from './contracts.ts';
 import { Rpc } from './rpc.ts';
@@ -23,7 +24,7 @@ type ChainOptions = {
   readonly port: number;
   /** Unix seconds of block 0; the same at every start on one state file. */
   readonly genesisTime: number;
-  readonly stateIntervalSeconds?: number;
+  readonly stateIntervalSeconds?: number | undefined;
 };
 
 export type Chain = {
@@ -177,24 +178,13 @@ function pidFileOf(stateFile: string): string {
 /** Waits until no anvil writes the state file any more; until then it may be incomplete. */
 export async function waitForPredecessor(stateFile: string): Promise<void> {
   const pidFile = pidFileOf(stateFile);
-  if (!existsSync(pidFile)) return;
-  const pid = Number(readFileSync(pidFile, 'utf8'));
+  const pid = Number(readText(pidFile));
   const deadline = Date.now() + PREDECESSOR_MS_MAX;
-  while (isAnvil(pid)) {
+  while (runs(pid, 'anvil')) {
     if (Date.now() > deadline) process.kill(pid, 'SIGKILL');
     await sleep(POLL_MS);
   }
   rmSync(pidFile, { force: true });
-}
-
-/** Whether the pid is still an anvil; pids are reused, so its name is checked. */
-function isAnvil(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return readFileSync(`/proc/${pid}/comm`, 'utf8').trim() === 'anvil';
-  } catch {
-    return false;
-  }
 }
 
 /** A write takes much less than this, so an older file is not being written. */

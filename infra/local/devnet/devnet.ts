@@ -119,9 +119,7 @@ async function openChain(origin: Origin, options: DevnetOptions): Promise<Chain>
       stateFile,
       port: options.rpcPort,
       genesisTime: origin.genesisTime,
-      ...(options.stateIntervalSeconds === undefined
-        ? {}
-        : { stateIntervalSeconds: options.stateIntervalSeconds }),
+      stateIntervalSeconds: options.stateIntervalSeconds,
     });
   await waitForPredecessor(stateFile);
   await restoreStateFile(stateFile);
@@ -172,17 +170,13 @@ async function startLive(
         onRevert: (hash) => options.report({ event: 'unexpected-revert', hash }),
       });
     }
-    await aborted(signal);
+    if (!signal.aborted) await once(signal, 'abort');
     return 'stopped';
   } catch (error) {
     const code = await Promise.race([chain.exited, sleep(EXIT_NEWS_MS)]);
     if (code !== undefined) return `anvil ended with exit code ${code}`;
     return `live trading failed: ${error instanceof Error ? error.message : String(error)}`;
   }
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  if (!signal.aborted) await once(signal, 'abort');
 }
 
 async function headOf(rpc: Rpc): Promise<number> {

@@ -13,7 +13,7 @@ import {
 } from './contracts.ts';
 import type { Market } from './markets.ts';
 import { BUY, type Match, type OutcomeIndex, settle } from './orders.ts';
-import type { Rpc } from './rpc.ts';
+import { type Rpc, viewCall } from './rpc.ts';
 
 type Shares = readonly [Map<Hex, bigint>, Map<Hex, bigint>];
 
@@ -103,16 +103,11 @@ export class Holdings {
     this.#shares.clear();
     const wallets = [...owners, FEE_RECEIVER] as const;
     const balances = await rpc.batch<Hex>(
-      wallets.map((owner) => ({
-        method: 'eth_call',
-        params: [
-          {
-            to: PUSD,
-            data: encodeFunctionData({ abi: pusdAbi, functionName: 'balanceOf', args: [owner] }),
-          },
-          'latest',
-        ],
-      })),
+      wallets.map((owner) => {
+        const args = [owner] as const;
+        const data = encodeFunctionData({ abi: pusdAbi, functionName: 'balanceOf', args });
+        return viewCall(PUSD, data);
+      }),
     );
     for (const [i, owner] of wallets.entries()) this.#cash.set(owner, BigInt(balances[i] ?? '0x'));
     for (let i = 0; i < markets.length; i += MARKETS_PER_CALL) {
@@ -124,17 +119,11 @@ export class Holdings {
     const balances = markets.flatMap((market) =>
       owners.flatMap((owner) => market.tokenIds.map((id) => ({ market, owner, id }))),
     );
-    const data = encodeFunctionData({
-      abi: conditionalTokensAbi,
-      functionName: 'balanceOfBatch',
-      args: [balances.map(({ owner }) => owner), balances.map(({ id }) => id)],
-    });
-    const answer = await rpc.call<Hex>('eth_call', { to: CONDITIONAL_TOKENS, data }, 'latest');
-    const held = decodeFunctionResult({
-      abi: conditionalTokensAbi,
-      functionName: 'balanceOfBatch',
-      data: answer,
-    });
+    const balanceOf = { abi: conditionalTokensAbi, functionName: 'balanceOfBatch' } as const;
+    const args = [balances.map(({ owner }) => owner), balances.map(({ id }) => id)] as const;
+    const call = viewCall(CONDITIONAL_TOKENS, encodeFunctionData({ ...balanceOf, args }));
+    const [data = '0x'] = await rpc.batch<Hex>([call]);
+    const held = decodeFunctionResult({ ...balanceOf, data });
     for (const [i, { market, owner, id }] of balances.entries()) {
       const amount = held[i] ?? 0n;
       if (amount > 0n) this.#addShares(market, id, owner, amount);

@@ -26,7 +26,6 @@ const UNPAYABLE_CHANCE = 1 / 400;
 const SPOOF_CHANCE = 1 / 600;
 /** After a pause (a sleeping machine, a stopped process) older matches are skipped, not sent in a burst. */
 const BACKLOG_MS_MAX = 2_000;
-const RECENT_REVERTS_MAX = 1_000;
 
 /**
  * Runs until the signal. Throws if the chain refuses a call or stops answering: bookings of a call that was
@@ -120,10 +119,6 @@ class Review {
 
   expect(hashes: readonly Hex[]): void {
     for (const hash of hashes) this.#expected.add(hash);
-    while (this.#expected.size > RECENT_REVERTS_MAX) {
-      const [oldest] = this.#expected;
-      if (oldest !== undefined) this.#expected.delete(oldest);
-    }
   }
 
   async check(): Promise<void> {
@@ -136,7 +131,7 @@ class Review {
         block,
       );
       for (const { status, transactionHash } of receipts) {
-        if (status === '0x1' || this.#expected.delete(transactionHash)) continue;
+        if (this.#expected.delete(transactionHash) || status === '0x1') continue;
         hasUnexpected = true;
         this.#onRevert(transactionHash);
       }

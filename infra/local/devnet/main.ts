@@ -25,30 +25,16 @@ const Options = z.object({
   'no-live': z.boolean().default(false),
 });
 
-const text = { type: 'string' } as const;
-
 async function main(): Promise<void> {
-  const { values } = parseArgs({
-    options: {
-      data: text,
-      'rpc-port': text,
-      'gamma-port': text,
-      seed: text,
-      'demo-rate': text,
-      'history-days': text,
-      'history-matches': text,
-      'block-time': text,
-      'state-interval': text,
-      traders: text,
-      'no-live': { type: 'boolean' },
-    },
-  });
+  const names = Object.keys(Options.shape).map(
+    (name) => [name, { type: name === 'no-live' ? 'boolean' : 'string' }] as const,
+  );
+  const { values } = parseArgs({ options: Object.fromEntries(names) });
   const options = Options.parse(values);
   mkdirSync(options.data, { recursive: true });
-  const ending = new AbortController();
-  const end = () => ending.abort();
-  process.once('SIGTERM', end).once('SIGINT', end).once('disconnect', end);
-
+  const stop = Promise.withResolvers<undefined>();
+  const onStop = () => stop.resolve(undefined);
+  process.once('SIGTERM', onStop).once('SIGINT', onStop).once('disconnect', onStop);
   const rest = new AbortController();
   process.once('SIGUSR2', () => rest.abort());
   const opening = openDevnet({
@@ -66,26 +52,17 @@ async function main(): Promise<void> {
     now: Date.now,
     report: (line) => process.stdout.write(`${JSON.stringify(line)}\n`),
   });
-  const devnet = await Promise.race([opening, aborted(ending.signal)]);
+  const devnet = await Promise.race([opening, stop.promise]);
   // During the history there is nothing to save: anvil ends with this process, and the next start writes the
   // history again.
   if (devnet === undefined) process.exit(0);
-  const chainDied = devnet.ended.then((reason) => {
-    if (ending.signal.aborted) return;
-    process.stderr.write(`devnet: ${reason}\n`);
+  const failure = await Promise.race([devnet.ended, stop.promise]);
+  if (failure !== undefined) {
+    process.stderr.write(`devnet: ${failure}\n`);
     process.exitCode = 1;
-    ending.abort();
-  });
-  await Promise.race([chainDied, aborted(ending.signal)]);
+  }
   await devnet.close();
   if (process.connected) process.disconnect();
-}
-
-function aborted(signal: AbortSignal): Promise<undefined> {
-  if (signal.aborted) return Promise.resolve(undefined);
-  return new Promise((resolve) => {
-    signal.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
 }
 
 await main();

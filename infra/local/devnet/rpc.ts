@@ -9,21 +9,8 @@ export type RpcCall = { readonly method: string; readonly params: readonly unkno
 type RpcAnswer = {
   readonly id: number;
   readonly result?: unknown;
-  readonly error?: { readonly code: number; readonly message: string };
+  readonly error?: { readonly message: string };
 };
-
-/** The node returned an error. */
-class RpcError extends Error {
-  override readonly name = 'RpcError';
-  readonly code: number;
-  readonly method: string;
-
-  constructor(method: string, code: number, message: string) {
-    super(`${method}: ${message}`);
-    this.code = code;
-    this.method = method;
-  }
-}
 
 export class Rpc {
   readonly url: string;
@@ -32,13 +19,13 @@ export class Rpc {
     this.url = url;
   }
 
-  /** Makes one call. Throws RpcError if the node returns an error. */
+  /** Makes one call. Throws if the node returns an error. */
   async call<T>(method: string, ...params: readonly unknown[]): Promise<T> {
     const answer = (await this.#post({ jsonrpc: '2.0', id: 0, method, params })) as RpcAnswer;
     return resultOf(answer, method) as T;
   }
 
-  /** Makes many calls in one request; results are in the order of the calls. Throws the first RpcError. */
+  /** Makes many calls in one request; results are in the order of the calls. Throws the first error. */
   async batch<T>(calls: readonly RpcCall[]): Promise<readonly T[]> {
     if (calls.length === 0) return [];
     const body = calls.map((call, id) => ({ jsonrpc: '2.0', id, ...call }));
@@ -61,10 +48,13 @@ export class Rpc {
 }
 
 function resultOf(answer: RpcAnswer, method: string): unknown {
-  if (answer.error !== undefined) {
-    throw new RpcError(method, answer.error.code, answer.error.message);
-  }
+  if (answer.error !== undefined) throw new Error(`${method}: ${answer.error.message}`);
   return answer.result;
+}
+
+/** An `eth_call` of a contract at the head. */
+export function viewCall(to: Hex, data: Hex): RpcCall {
+  return { method: 'eth_call', params: [{ to, data }, 'latest'] };
 }
 
 export type Transaction = { readonly from: Hex; readonly to?: Hex; readonly data: Hex };

@@ -24,7 +24,7 @@ import { Holdings } from './holdings.ts';
 import { Calendar, type Market, rememberTokenIds } from './markets.ts';
 import { encodeMatch, type Match } from './orders.ts';
 import { Random } from './random.ts';
-import { type Rpc, Sender, type Transaction } from './rpc.ts';
+import { type Rpc, Sender, type Transaction, viewCall } from './rpc.ts';
 import { TOPICS, type Topic } from './topics.ts';
 import { makeTraders, type Trader } from './traders.ts';
 import { Trading } from './trading.ts';
@@ -219,27 +219,15 @@ function findMarkets(
 }
 
 async function readTokenIds(rpc: Rpc, markets: readonly Market[]): Promise<void> {
-  const functionName = 'positionIds';
+  const positionIds = { abi: conditionalTokensAbi, functionName: 'positionIds' } as const;
   const answers = await rpc.batch<Hex>(
-    markets.map(({ conditionId }) => ({
-      method: 'eth_call',
-      params: [
-        {
-          to: CONDITIONAL_TOKENS,
-          data: encodeFunctionData({
-            abi: conditionalTokensAbi,
-            functionName,
-            args: [conditionId],
-          }),
-        },
-        'latest',
-      ],
-    })),
+    markets.map(({ conditionId }) =>
+      viewCall(CONDITIONAL_TOKENS, encodeFunctionData({ ...positionIds, args: [conditionId] })),
+    ),
   );
   for (const [i, { conditionId }] of markets.entries()) {
     const data = answers[i] ?? '0x';
-    const ids = decodeFunctionResult({ abi: conditionalTokensAbi, functionName, data });
-    rememberTokenIds(conditionId, ids);
+    rememberTokenIds(conditionId, decodeFunctionResult({ ...positionIds, data }));
   }
 }
 
