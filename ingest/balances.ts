@@ -53,10 +53,12 @@ export class Balances {
 
   /** Reads and publishes until the signal aborts. */
   async run(): Promise<void> {
-    const { signal, roundMs = ROUND_MS } = this.#options;
+    const { logger, signal, roundMs = ROUND_MS } = this.#options;
     for (let waitMs = roundMs; !signal.aborted; ) {
       const { read, failure } = await this.#round();
-      if (failure !== undefined && !signal.aborted) this.#warn(failure);
+      if (failure !== undefined && !signal.aborted) {
+        logger.warn({ err: failure, waiting: this.waiting }, 'balances not available');
+      }
       // Only a round without any response delays the next one.
       const isDown = failure !== undefined && read === 0;
       waitMs = isDown ? Math.min(waitMs * 2, ROUND_MS_MAX) : roundMs;
@@ -70,15 +72,17 @@ export class Balances {
   }
 
   async #round() {
+    const { rpc } = this.#options;
     let waiting = [...this.#touched].slice(0, ROUND_TRADERS_MAX);
     // Removed first, so that a trader who trades during the request is queued again.
     for (const trader of waiting) this.#touched.delete(trader);
     let read = 0;
     let failure: unknown;
     try {
-      for (const blockOf of this.#blocks()) {
+      for (const tag of ['seen', 'finalized', 'latest'] as const) {
         if (waiting.length === 0) break;
-        const answer = await this.#ask(waiting, await blockOf());
+        const block = tag === 'seen' ? this.#block : await rpc.blockNumber(tag);
+        const answer = await this.#ask(waiting, block);
         read += answer.read;
         waiting = answer.failed;
         failure = answer.failure;
@@ -92,16 +96,6 @@ export class Balances {
     }
     if (failure !== undefined) this.counts.failed += waiting.length;
     return { read, failure };
-  }
-
-  /** Blocks to read at, in order; each is tried for the traders whose state the previous one lacks. */
-  #blocks(): readonly (() => Promise<number>)[] {
-    const { rpc } = this.#options;
-    return [
-      async () => this.#block,
-      () => rpc.blockNumber('finalized'),
-      () => rpc.blockNumber('latest'),
-    ];
   }
 
   async #ask(traders: readonly string[], block: number) {
@@ -122,10 +116,5 @@ export class Balances {
       this.counts.read += 1;
     }
     return { read: traders.length - failed.length, failed, failure };
-  }
-
-  #warn(error: unknown): void {
-    const { logger } = this.#options;
-    logger.warn({ err: error, waiting: this.#touched.size }, 'balances not available');
   }
 }

@@ -50,7 +50,7 @@ export type Refusal = {
   readonly logs: readonly ChainLog[];
 };
 
-/** A block with the logs of the watched contracts and, at least, the transactions of its matches. */
+/** A block with its transactions and the logs of the watched contracts. */
 export type RawBlock = {
   readonly block: BlockHead & { readonly transactions: readonly Transaction[] };
   readonly logs: readonly ChainLog[];

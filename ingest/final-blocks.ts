@@ -304,18 +304,6 @@ async function newestAgreedOf(rpc: Rpc, { range }: LedgerMessage): Promise<Block
 
 const PROGRESS_MS = 2_000;
 
-export type EarlierOptions = {
-  readonly rpc: Rpc;
-  readonly chain: Chain;
-  readonly resolutionsFrom: number;
-  readonly startBlock: number;
-  readonly ledger: LedgerWriter;
-  readonly metadata: Metadata;
-  readonly progress: FollowProgress;
-  readonly logger: Logger;
-  readonly signal: AbortSignal;
-};
-
 type ResolutionBlock = { readonly header: Header; readonly logs: readonly RangeLog[] };
 type ResolutionRange = { readonly to: number; readonly blocks: readonly ResolutionBlock[] };
 
@@ -328,8 +316,8 @@ type ResolutionRange = { readonly to: number; readonly blocks: readonly Resoluti
  * Stores the resolutions of the blocks `resolutionsFrom` to `startBlock` − 1. `knownTo` is the block up to which an
  * interrupted predecessor has stored them.
  */
-export async function writeEarlierResolutions(
-  options: EarlierOptions,
+async function writeEarlierResolutions(
+  options: FollowOptions,
   knownTo: number | undefined,
 ): Promise<void> {
   const { chain, ledger, metadata, logger, progress, resolutionsFrom, startBlock } = options;
@@ -377,7 +365,7 @@ export async function writeEarlierResolutions(
 }
 
 async function readResolutions(
-  { rpc, chain }: EarlierOptions,
+  { rpc, chain }: FollowOptions,
   from: number,
   to: number,
 ): Promise<ResolutionRange> {

@@ -121,7 +121,9 @@ class Node {
       const answers = answersOf(body, single);
       return requests.map(({ id, method }) => resultOf(answers.get(id), method));
     } catch (error) {
-      const tooMany = error instanceof RpcError && (error.class === 'refused' || isTooLarge(error));
+      const tooMany =
+        error instanceof RpcError &&
+        (error.class === 'refused' || error.code === PAYLOAD_TOO_LARGE);
       if (!single && tooMany) this.batchMax = Math.max(1, Math.floor(calls.length / 2));
       throw error;
     }
@@ -157,10 +159,6 @@ class Node {
       throw new RpcError('malformed', `${text.length} characters that are not JSON`, { cause });
     }
   }
-}
-
-function isTooLarge(error: RpcError): boolean {
-  return error.class === 'http' && error.code === PAYLOAD_TOO_LARGE;
 }
 
 function statusError({ status, headers }: Response): RpcError {

@@ -143,14 +143,10 @@ export class TokenMap {
   }
 
   /** The listing's tokens in the chain's order; undefined if they are not those of the condition. */
-  #fitting({ conditionId, tokenIds, negRisk }: Listing): TokenPair | undefined {
-    // The first collateral of a chain is that of ordinary markets, so the likely one is tried first.
-    const [ordinary = '0x', ...others] = this.#collaterals;
-    for (const collateral of negRisk ? [...others, ordinary] : this.#collaterals) {
-      const pair = this.#derived(conditionId, collateral);
-      if (pair.every((token) => tokenIds.includes(token))) return pair;
-    }
-    return undefined;
+  #fitting({ conditionId, tokenIds }: Listing): TokenPair | undefined {
+    return this.#collaterals
+      .map((collateral) => this.#derived(conditionId, collateral))
+      .find((pair) => pair.every((token) => tokenIds.includes(token)));
   }
 
   #ownFirst(own: Hex): readonly Hex[] {
