@@ -10,7 +10,7 @@ import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import type { StreamMessage } from '../infra/nats/reader.ts';
-import { openWriter } from '../infra/nats/writer.ts';
+import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { Balances } from './balances.ts';
 import { patiently } from './block-range.ts';
@@ -30,7 +30,7 @@ import {
 } from './ledger-writer.ts';
 import { connectMempoolNode, Subscription } from './mempool.ts';
 import { Metadata } from './metadata.ts';
-import { MetadataPublisher } from './metadata-stream.ts';
+import { storeMetadata } from './metadata-stream.ts';
 import {
   countBalances,
   countMetadata,
@@ -175,16 +175,18 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
   const setup: Setup = { ...given, chain, rpc, logger, signal, step, fail };
   const progress = new FollowProgress({ logger, registry, notReady: readiness.reasons });
   const ledger = await step('ledger', () => LedgerWriter.open(nats));
-  const publisher = new MetadataPublisher(nats, signal);
-  const metadata = await startMetadata(setup, publisher);
-  const onBalance = (event: MetadataEvent) => publisher.publish(event);
+  const metadataWriter = await step('metadata writer', () =>
+    openWriter(nats, { stream: METADATA_STREAM }),
+  );
+  const metadata = await startMetadata(setup, metadataWriter);
+  const onBalance = (event: MetadataEvent) => storeMetadata(metadataWriter, event);
   const balances = new Balances({ rpc, token: chain.collateral, logger, signal, onBalance });
   countBalances(registry, balances);
   const feed = await openFeed(setup, metadata);
   const writers = {
     [LEDGER_STREAM]: ledger,
     [FEED_STREAM]: feed.writer,
-    [METADATA_STREAM]: publisher,
+    [METADATA_STREAM]: metadataWriter,
   };
   countWriters(registry, writers);
   readiness.writers = writers;
@@ -215,6 +217,7 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
     if (failed.signal.aborted) throw failed.signal.reason;
   } finally {
     failed.abort();
+    metadataWriter.close();
     await Promise.allSettled([...running, ...background]);
     ledger.close();
     feed.writer.close();
@@ -223,10 +226,10 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
 
 async function startMetadata(
   { config, nats, registry, chain, logger, signal, step, fail }: Setup,
-  publisher: MetadataPublisher,
+  writer: StreamWriter,
 ): Promise<Metadata> {
   const gamma = new Gamma({ url: config.GAMMA_URL, logger, signal });
-  const onChange = (event: MetadataEvent) => publisher.publish(event).catch(fail);
+  const onChange = (event: MetadataEvent) => storeMetadata(writer, event).catch(fail);
   const metadata = new Metadata({ chain, gamma, logger, signal, onChange });
   await step('metadata', () => metadata.restore(nats));
   countMetadata(registry, metadata, gamma);

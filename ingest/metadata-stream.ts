@@ -2,15 +2,11 @@
  * Reads and writes METADATA: every new or changed listing and profile, and every balance that was read. After a
  * restart listings and profiles are read back, so that ingest neither fetches nor publishes them again.
  */
+import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import {
-  answered,
-  type Nats,
-  NatsUnavailableError,
-  streamState,
-} from '../infra/nats/connection.ts';
+import { type Nats, streamState } from '../infra/nats/connection.ts';
 import { readRange, type StreamMessage } from '../infra/nats/reader.ts';
-import { retry } from '../infra/retry.ts';
+import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Resolution } from './contract.ts';
 import {
   decodeObservation,
@@ -40,48 +36,10 @@ const PROGRESS_MS = 2_000;
  */
 const RESOLUTION_BLOCKS = 43_200;
 
-/** Publishes at least once; duplicates are harmless because of the time of observation. */
-export class MetadataPublisher {
-  readonly #nats: Nats;
-  readonly #signal: AbortSignal;
-  /** When each unstored event was sent, oldest first. */
-  readonly #unstored = new Map<symbol, number>();
-  readonly stats = { acked: 0, resent: 0, duplicates: 0 };
-
-  constructor(nats: Nats, signal: AbortSignal) {
-    this.#nats = nats;
-    this.#signal = signal;
-  }
-
-  /** Resolves when JetStream has stored the event. Rejects if the signal aborts or the error is permanent. */
-  async publish(event: MetadataEvent): Promise<void> {
-    const data = encodeObservation({ observedAtMs: Date.now(), event });
-    const key = Symbol();
-    this.#unstored.set(key, performance.now());
-    try {
-      await retry(() => this.#send(metadataSubject(event), data), {
-        signal: this.#signal,
-        isRetryable: (error) => error instanceof NatsUnavailableError,
-        onRetry: () => {
-          this.stats.resent += 1;
-        },
-      });
-      this.stats.acked += 1;
-    } finally {
-      this.#unstored.delete(key);
-    }
-  }
-
-  /** How long the oldest unstored event has been in flight, in milliseconds. */
-  get unstoredMs(): number {
-    const [oldest] = this.#unstored.values();
-    return oldest === undefined ? 0 : performance.now() - oldest;
-  }
-
-  #send(subject: string, data: string): Promise<unknown> {
-    const nats = this.#nats;
-    return answered(nats, METADATA_STREAM, () => nats.js.publish(subject, data));
-  }
+/** Resolves when METADATA has stored the event as observed now. Rejects as `append` does. */
+export async function storeMetadata(writer: StreamWriter, event: MetadataEvent): Promise<void> {
+  const data = encodeObservation({ observedAtMs: Date.now(), event });
+  await writer.append({ id: randomUUID(), subject: metadataSubject(event), data });
 }
 
 /**

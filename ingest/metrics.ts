@@ -147,10 +147,7 @@ function gaugesOf<Label extends string>(
   });
 }
 
-type Writer = {
-  readonly stats: Readonly<Record<keyof typeof WRITER_FIGURES, number>>;
-  readonly unstoredMs: number;
-};
+type Writer = Pick<StreamWriter, 'stats' | 'unstoredMs'>;
 
 const WRITER_FIGURES = {
   acked: 'messages that JetStream stored',

@@ -3,19 +3,21 @@
  * several fills a match, resolutions now and then, chain order. The same seed gives the same events.
  */
 import type { Nats } from '../../infra/nats/connection.ts';
-import type {
-  Address,
-  Balance,
-  Fill,
-  Hash,
-  Listing,
-  Match,
-  MetadataEvent,
-  Profile,
-  Resolution,
+import { openWriter } from '../../infra/nats/writer.ts';
+import {
+  type Address,
+  type Balance,
+  type Fill,
+  type Hash,
+  type Listing,
+  type Match,
+  METADATA_STREAM,
+  type MetadataEvent,
+  type Profile,
+  type Resolution,
 } from '../../ingest/contract.ts';
 import { type Block, type BlockRange, emptyBlock } from '../../ingest/ledger.ts';
-import { MetadataPublisher } from '../../ingest/metadata-stream.ts';
+import { storeMetadata } from '../../ingest/metadata-stream.ts';
 
 export type GeneratorOptions = {
   readonly seed: number;
@@ -81,8 +83,8 @@ export function listingOf(market: number): Listing {
 
 /** Publishes events of METADATA; resolves when they are stored. */
 export async function publishMetadata(nats: Nats, events: Iterable<MetadataEvent>): Promise<void> {
-  const publisher = new MetadataPublisher(nats, new AbortController().signal);
-  for (const event of events) await publisher.publish(event);
+  const writer = await openWriter(nats, { stream: METADATA_STREAM });
+  for (const event of events) await storeMetadata(writer, event);
 }
 
 /** Profile and balance of the trader with this number; every second one has a profile. */
