@@ -71,7 +71,9 @@ export async function readRange(options: ReadOptions, from: number, to: number):
         found = await confirmedLogs(options, header, filter, found);
       }
       if (found.length === 0) return { head, raw: undefined };
-      return { head, raw: { block: { ...head, transactions }, logs: found } };
+      const logged = new Set<string>(found.map(({ transactionHash }) => transactionHash));
+      const ours = transactions.filter(({ hash }) => logged.has(hash));
+      return { head, raw: { block: { ...head, transactions: ours }, logs: found } };
     }),
   );
   const counts = {
@@ -260,7 +262,7 @@ const RANGE_BLOCKS_START = 32;
 const RANGE_BLOCKS_MAX = 10_000;
 /** Target content of a range. Together with RANGES_AHEAD it bounds the memory of a catch-up. */
 const RANGE_LOGS = 350;
-const RANGE_TRANSACTIONS = 20_000;
+const RANGE_TRANSACTIONS = 2_000;
 export const RANGES_AHEAD = 4;
 /** A refused size grows by this factor with each range: the node may only have been busy. */
 const FORGET_REFUSED = 1.002;

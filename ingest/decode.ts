@@ -59,10 +59,6 @@ const CALL = parseAbiParameters([
   'bytes32 conditionId, Order takerOrder, Order[] makerOrders, uint256 takerFillAmount, uint256[] makerFillAmounts, uint256 takerFeeAmount, uint256[] makerFeeAmounts',
   'struct Order { bytes32[11] words; bytes signature; }',
 ]);
-/** The same arguments up to the array of maker orders; only its offsets are read. */
-const CALL_HEAD = parseAbiParameters(
-  'bytes32 conditionId, uint256 takerOrder, uint256[] makerOrders',
-);
 /** Data of OrderFilled without its last two words, `builder` and `metadata`. */
 const ORDER_FILLED = parseAbiParameters(
   'uint256 side, uint256 tokenId, uint256 makerAmountFilled, uint256 takerAmountFilled, uint256 fee',
@@ -147,14 +143,16 @@ export function conditionOfCall(input: Hex): Hex | undefined {
   return `0x${input.slice(SELECTOR_LENGTH, end)}`;
 }
 
-/** The number of makers of a `matchOrders` call; undefined for any other input. */
+/** The number of makers of a `matchOrders` call, as its array states; undefined for any other input. */
 export function makersOfCall(input: Hex): number | undefined {
-  try {
-    return decodeArguments(CALL_HEAD, input)[2].length;
-  } catch (error) {
-    if (error instanceof DecodeError) return undefined;
-    throw error;
-  }
+  if (!input.startsWith(MATCH_ORDERS_SELECTOR)) return undefined;
+  const numberAt = (byte: number) => {
+    const start = SELECTOR_LENGTH + byte * 2;
+    return Number(`0x${input.slice(start, start + WORD_LENGTH - 2)}`);
+  };
+  // The third argument is the offset of the makers, which begin with their number.
+  const makers = numberAt(numberAt(64));
+  return Number.isSafeInteger(makers) ? makers : undefined;
 }
 
 /**

@@ -4,6 +4,7 @@
  * The ids are kept in memory and read back from the stream after a restart.
  */
 import { LRUCache } from 'lru-cache';
+import { upTo } from '../infra/lru.ts';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
 import { firstMessageAtOrAfter, type StreamMessage, storedSince } from '../infra/nats/reader.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
@@ -51,7 +52,7 @@ export type ShownMatch = {
 export class FeedWriter {
   readonly #writer: Pick<StreamWriter, 'append' | 'flush'>;
   readonly #metadata: Pick<Metadata, 'learn' | 'feedMarket' | 'feedTrader'>;
-  readonly #ids = new LRUCache<string, true>({ max: IDS_MAX });
+  readonly #ids = new LRUCache<string, true>(upTo(IDS_MAX));
   #impatientUntilMs = Number.NEGATIVE_INFINITY;
 
   constructor(

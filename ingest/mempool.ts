@@ -9,6 +9,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { numberToHex } from 'viem';
 import { z } from 'zod';
+import { upTo } from '../infra/lru.ts';
 import { parsed, Quantity, Transaction } from './rpc.ts';
 import { RpcError, RpcPool } from './rpc-pool.ts';
 
@@ -377,7 +378,7 @@ export type HashLookupOptions = {
  */
 export class HashLookups {
   readonly #options: HashLookupOptions;
-  readonly #known = new LRUCache<string, true>({ max: KNOWN_MAX });
+  readonly #known = new LRUCache<string, true>(upTo(KNOWN_MAX));
 
   constructor(options: HashLookupOptions) {
     this.#options = options;

@@ -8,6 +8,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
+import { upTo } from '../infra/lru.ts';
 import { retry } from '../infra/retry.ts';
 
 const GATHER_MS = 10;
@@ -54,7 +55,7 @@ export class MetadataCache<Value> {
 
   constructor(options: MetadataCacheOptions<Value>) {
     this.#options = options;
-    this.#entries = new LRUCache({ max: options.keysMax });
+    this.#entries = new LRUCache(upTo(options.keysMax));
   }
 
   /** Restores a value that was known before a restart, without onChange. */

@@ -6,6 +6,7 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
+import { upTo } from '../infra/lru.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
 import type { Chain } from './chains.ts';
@@ -70,7 +71,7 @@ export class Metadata {
   readonly #times: MetadataTimes;
   readonly #listings: MetadataCache<Listing>;
   readonly #profiles: MetadataCache<Profile>;
-  readonly #resolutions = new LRUCache<string, KnownResolution>({ max: RESOLUTIONS_MAX });
+  readonly #resolutions = new LRUCache<string, KnownResolution>(upTo(RESOLUTIONS_MAX));
   readonly #tokens: TokenMap;
   readonly #unknownTokens: UnknownTokens;
 
@@ -303,7 +304,7 @@ class UnknownTokens {
   readonly #options: UnknownTokensOptions;
   readonly #searches = new Map<string, Promise<Hash | undefined>>();
   /** Abandoned tokens; true if the service responded that it does not know the token. */
-  readonly #abandoned = new LRUCache<string, boolean>({ max: TOKENS_MAX });
+  readonly #abandoned = new LRUCache<string, boolean>(upTo(TOKENS_MAX));
 
   constructor(options: UnknownTokensOptions) {
     this.#options = options;

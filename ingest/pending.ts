@@ -12,6 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { z } from 'zod';
+import { upTo } from '../infra/lru.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { readRange, type StreamMessage } from '../infra/nats/reader.ts';
 import type { LocatedMatch } from './blocks.ts';
@@ -92,7 +93,7 @@ export class PendingMatches {
   /** A block may hold several matches of one transaction. */
   readonly #ofTransaction = new Map<string, ReadonlySet<OpenMatch>>();
   /** By match id. */
-  readonly #voided = new LRUCache<string, Voided>({ max: VOIDED_MATCHES_MAX });
+  readonly #voided = new LRUCache<string, Voided>(upTo(VOIDED_MATCHES_MAX));
   #heads = 0;
   #head = -1;
   #final: BlockTime | undefined;

@@ -8,6 +8,7 @@ import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
 import { encodePacked, type Hex } from 'viem';
 import { keccak256Hex } from '../infra/keccak.ts';
+import { upTo } from '../infra/lru.ts';
 import type { Chain } from './chains.ts';
 import type { Hash, Listing } from './contract.ts';
 
@@ -82,8 +83,8 @@ export class TokenMap {
   /** Every collateral that position ids on this chain may contain. */
   readonly #collaterals: readonly Hex[];
   readonly #logger: Logger;
-  readonly #pairs = new LRUCache<string, TokenPair>({ max: PAIRS_MAX });
-  readonly #places = new LRUCache<string, Place>({ max: TOKENS_MAX });
+  readonly #pairs = new LRUCache<string, TokenPair>(upTo(PAIRS_MAX));
+  readonly #places = new LRUCache<string, Place>(upTo(TOKENS_MAX));
   /** Conditions whose mismatch was logged. */
   readonly #mismatched = new LRUCache<string, true>({ max: MISMATCHES_LOGGED_MAX });
 

@@ -72,7 +72,7 @@ const SLICE_BYTES_MAX = 65_536;
  * that arrive within twice its duration are therefore written together.
  */
 const REST_PER_WORK = 2;
-const REST_MS_MAX = 10;
+const REST_MS_MAX = 4;
 /** A shorter fan-out is not worth a timer. */
 const WORK_MS_MIN = 2;
 
