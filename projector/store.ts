@@ -178,23 +178,27 @@ export class Store {
     return new Map(rows.map(({ partition, ...checkpoint }) => [partition, checkpoint]));
   }
 
+  /** One range of markets after another: the embedded engine holds a whole result in memory. */
   async #restorePositions(book: OpenPositions): Promise<void> {
-    const result = await this.#client.query({
-      query: `SELECT ${HEX('condition_id')}, ${HEX('trader')}, outcome, shares, cost_basis, open_fees
-        FROM positions FINAL WHERE shares > 0 AND partition IN (${this.#partitions})`,
-      format: 'TabSeparated',
-    });
-    // Six columns of our own SELECT, none of which can hold a tab; BigInt rejects everything that is not a number.
-    for await (const rows of result.stream()) {
-      for (const { text } of rows) {
-        const [condition = '', trader = '', outcome, shares = '', cost = '', fees = ''] =
-          text.split('\t');
-        book.restorePosition(condition, trader, {
-          outcome: outcome === '0' ? 0 : 1,
-          shares: BigInt(shares),
-          costBasis: BigInt(cost),
-          openFees: BigInt(fees),
-        });
+    for (const digit of '0123456789abcdef') {
+      const result = await this.#client.query({
+        query: `SELECT ${HEX('condition_id')}, ${HEX('trader')}, outcome, shares, cost_basis, open_fees
+          FROM positions FINAL WHERE shares > 0 AND partition IN (${this.#partitions})
+            AND condition_id BETWEEN unhex('${digit.padEnd(64, '0')}') AND unhex('${digit.padEnd(64, 'f')}')`,
+        format: 'TabSeparated',
+      });
+      // Six columns of our own SELECT, none of which can hold a tab; BigInt rejects everything that is not a number.
+      for await (const rows of result.stream()) {
+        for (const { text } of rows) {
+          const [condition = '', trader = '', outcome, shares = '', cost = '', fees = ''] =
+            text.split('\t');
+          book.restorePosition(condition, trader, {
+            outcome: outcome === '0' ? 0 : 1,
+            shares: BigInt(shares),
+            costBasis: BigInt(cost),
+            openFees: BigInt(fees),
+          });
+        }
       }
     }
   }
