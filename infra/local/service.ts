@@ -35,7 +35,7 @@ const LEADERBOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
 
 /**
  * Node's flag for ingest and api; the containers use it too. Nearly all of their garbage is young, and
- * V8 would let its space grow to 128 MB: 100 MB of resident memory (docs/benchmarks).
+ * V8 would let its space grow to 128 MB: 100 MB of resident memory (docs/benchmarks/ingest.md).
  */
 export const SMALL_YOUNG_SPACE = '--max-semi-space-size=16';
 /** Node's flags for the api, as in the containers: V8 also collects its old space earlier. */

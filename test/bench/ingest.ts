@@ -1,6 +1,6 @@
 /**
  * `npm run bench:ingest`: decoding, publishing, catch-up and latency of ingest, each beside a named
- * limit; the figures of docs/benchmarks.md come from here. Arguments choose parts (decode publish
+ * limit; the figures of docs/benchmarks/ingest.md come from here. Arguments choose parts (decode publish
  * catch-up latency; all without), ROUNDS the number of repetitions (3): a figure is the
  * median.
  */
