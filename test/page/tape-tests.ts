@@ -109,7 +109,7 @@ export function tapeTests(stage: Stage): void {
       const [taker, ...makers] = await texts(page.locator('.detail tbody tr'));
       expect([taker?.[0], makers[0]?.[0]]).toEqual(['taker', 'maker']);
       await page.goto(`${stage.url}/tape?min_price=101`);
-      await expectText(page.getByRole('alert'), 'a parameter of the feed is not valid');
+      await expectText(page.getByRole('alert'), 'min_price: must be from 0 to 100');
     });
   });
 
