@@ -1,6 +1,6 @@
 /**
- * Options of an LRUCache of up to that many entries whose memory grows with them. With `max` it reserves 28
- * bytes for every entry at once, which were 40 MB of ingest.
+ * Options of an LRUCache that holds up to this many entries and takes memory only as they come. Given `max`,
+ * an LRUCache allocates its lists for all entries at once, which cost ingest about 40 MB.
  */
 export function upTo(entries: number) {
   return { maxSize: entries, sizeCalculation: () => 1 };

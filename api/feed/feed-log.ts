@@ -68,11 +68,10 @@ const LAG_MESSAGES_MAX = 10_000;
 const SLICE_MS_MAX = 40;
 const SLICE_BYTES_MAX = 65_536;
 /**
- * Writing several events to a socket costs about as much as writing one. After a slow fan-out, events
- * that arrive within twice its duration are therefore written together.
+ * Writing several events to a socket costs about as much as writing one. After a slow fan-out, the events
+ * that arrive within this time are therefore written together.
  */
-const REST_PER_WORK = 2;
-const REST_MS_MAX = 4;
+const REST_MS = 4;
 /** A shorter fan-out is not worth a timer. */
 const WORK_MS_MIN = 2;
 
@@ -249,7 +248,7 @@ export class FeedLog {
   /** Lets events accumulate after a fan-out of the given duration. */
   async #rest(busyMs: number): Promise<void> {
     if (busyMs < WORK_MS_MIN) return;
-    await delay(Math.min(busyMs * REST_PER_WORK, REST_MS_MAX), undefined, { ref: false });
+    await delay(REST_MS, undefined, { ref: false });
   }
 
   #take(message: StreamMessage): void {
