@@ -122,6 +122,9 @@ export function endpoint<
     return await encodeStream(page.answer, page.elements, page.next, how);
   }
 
+  const names = Object.keys(
+    described.parameters.shape,
+  ) as (keyof typeof described.parameters.shape)[];
   return {
     ...described,
     async respond(call, request) {
@@ -132,7 +135,8 @@ export function endpoint<
         described.body === undefined ? undefined : parse(described.body, request.body)
       ) as z.output<Body>;
       if (keep === undefined) return await produce(call, input, body, format);
-      const key = JSON.stringify([described.path, format, Object.entries(input).sort()]);
+      const values = names.map((name) => input[name]);
+      const key = JSON.stringify([described.path, format, values]);
       // All callers share the result, so no client may abort it.
       const shared = { ...call, signal: null };
       const compute = async () => {

@@ -860,6 +860,7 @@ CREATE TABLE fillstream.markets
     `group_item_title` String COMMENT 'label of the market inside its event, or empty',
     `sports_market_type` String COMMENT 'moneyline, spreads, totals …; empty outside sports',
     `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
+    `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
     `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
     INDEX slug_index slug TYPE bloom_filter GRANULARITY 1
@@ -1103,6 +1104,7 @@ CREATE TABLE fillstream.traders
     `weighted_volume_usd` Float64 COMMENT '30-day weighted volume in USD, from the public profile',
     `has_weighted_volume` Bool COMMENT 'false until the public profile had one',
     `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
+    `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
     `trader_hex` String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
 ENGINE = ReplacingMergeTree(observed_at)

@@ -1,7 +1,8 @@
 /**
- * Listings and public profiles, which nearly every response shows and which seldom change. Each is read at most
- * once in five seconds, so a response may show one that is up to five seconds old. Keys without a row are
- * not cached. Neither are resolutions: a response must never show settled PnL beside an unresolved market.
+ * Listings and public profiles, which nearly every response shows and which seldom change. They are kept until they
+ * change: while requests come, one statement every two seconds names what was stored since. So a response may show
+ * one that is up to five seconds old, or none of a trader whose first profile came meanwhile. Markets without a listing
+ * are not cached. Neither are resolutions: a response must never show settled PnL beside an unresolved market.
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
@@ -15,6 +16,7 @@ import {
   int,
   number,
   type RowOf,
+  type RowSchema,
   rowOf,
   string,
   strings,
@@ -23,6 +25,13 @@ import {
 
 const KEYS_MAX = 20_000;
 const AGE_MS_MAX = 5_000;
+const CHECK_MS = 2_000;
+/** Rows become visible some time after the clock that is stored with them was read, and clocks differ. */
+const OVERLAP_SECONDS = 30;
+/** A replica may receive a row even later. */
+const KEPT_MS_MAX = 600_000;
+
+const VERSION = int('toUnixTimestamp64Milli(observed_at)');
 
 const ListingRow = rowOf({
   condition_id: hexText('condition_id'),
@@ -41,7 +50,7 @@ const ListingRow = rowOf({
   group_item_title: string('group_item_title'),
   event_title: string('event_title'),
   event_icon: string('event_icon'),
-  version: int('toUnixTimestamp64Milli(observed_at)'),
+  version: VERSION,
 });
 type ListingRow = RowOf<typeof ListingRow>;
 export type Listing = Omit<ListingRow, 'version'>;
@@ -56,7 +65,7 @@ const ProfileRow = rowOf({
   taker_tier_name: string('taker_tier_name'),
   weighted_volume_usd: number('weighted_volume_usd'),
   has_weighted_volume: boolean('has_weighted_volume'),
-  version: int('toUnixTimestamp64Milli(observed_at)'),
+  version: VERSION,
 });
 type ProfileRow = RowOf<typeof ProfileRow>;
 export type Profile = Omit<ProfileRow, 'version'>;
@@ -90,12 +99,29 @@ FROM traders
 WHERE trader IN {traders:Array(FixedString(20))}
 ${FEW_ROWS}`;
 
+const StoredMarket = rowOf({ condition: hexText('condition_id'), id: digits('market_id') });
+const StoredTrader = rowOf({ address: hexText('trader') });
+
+const storedStatement = (table: 'markets' | 'traders', columns: string) => `
+SELECT ${columns}
+FROM ${table}
+WHERE stored_at >= now() - {seconds:UInt32}
+LIMIT ${KEYS_MAX}`;
+
 export type Metadata = ReturnType<typeof createMetadata>;
 
 /** All methods throw Problem 503 if ClickHouse cannot answer. */
 export function createMetadata(store: Omit<Reading, 'signal'>) {
   // A load is shared: no request that goes away ends it.
   const reading = { ...store, signal: null };
+  const readStored =
+    <Row>(table: 'markets' | 'traders', row: RowSchema<Row>) =>
+    (seconds: number) =>
+      read(reading, {
+        sql: storedStatement(table, row.columns),
+        parameters: { seconds },
+        row,
+      });
   const loadNamed =
     (kind: 'id' | 'slug'): Load<Listing> =>
     async ([value = '']) => {
@@ -103,58 +129,134 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
       const row = newestOf(await read(reading, statement));
       return new Map(row === undefined ? [] : [[value, row]]);
     };
-  const named = { id: createCache(loadNamed('id')), slug: createCache(loadNamed('slug')) };
+  const listings = createCache<Listing>(async (keys) => {
+    const parameters = { conditions: new Bytes(keys) };
+    const rows = await read(reading, { sql: LISTINGS_SQL, parameters, row: ListingRow });
+    return newestBy(rows, (row) => row.condition_id);
+  });
+  const numbers = createCache(loadNamed('id'));
+  // No statement names the former slug of a market.
+  const slugs = createCache(loadNamed('slug'), { ageMsMax: AGE_MS_MAX });
+  const loadProfiles: Load<Profile> = async (keys) => {
+    const parameters = { traders: new Bytes(keys) };
+    const rows = await read(reading, { sql: PROFILES_SQL, parameters, row: ProfileRow });
+    return newestBy(rows, (row) => row.address);
+  };
+  const profiles = createCache(loadProfiles, { keepsNone: true });
+  const checkMarkets = createCheck(readStored('markets', StoredMarket), {
+    forget({ condition, id }) {
+      listings.forget(condition);
+      numbers.forget(id);
+    },
+    clear() {
+      listings.clear();
+      numbers.clear();
+    },
+  });
+  const checkTraders = createCheck(readStored('traders', StoredTrader), {
+    forget: ({ address }) => profiles.forget(address),
+    clear: profiles.clear,
+  });
 
   return {
     /** The listings of these markets by condition id, without markets that have none. */
-    listings: createCache<Listing>(async (keys) => {
-      const parameters = { conditions: new Bytes(keys) };
-      const rows = await read(reading, { sql: LISTINGS_SQL, parameters, row: ListingRow });
-      return newestBy(rows, (row) => row.condition_id);
-    }),
+    async listings(conditionIds: readonly string[]) {
+      await checkMarkets();
+      return await listings.get(conditionIds);
+    },
     /** The listing with this number or slug; the newest one of a slug that was used again. */
     async listing(key: ListingKey): Promise<Listing | undefined> {
-      const value = key.kind === 'id' ? key.id : key.slug;
-      return (await named[key.kind]([value])).get(value);
+      if (key.kind === 'slug') return (await slugs.get([key.slug])).get(key.slug);
+      await checkMarkets();
+      return (await numbers.get([key.id])).get(key.id);
     },
     /** The public profiles of these traders by address, without traders who have none. */
-    profiles: createCache<Profile>(async (keys) => {
-      const parameters = { traders: new Bytes(keys) };
-      const rows = await read(reading, { sql: PROFILES_SQL, parameters, row: ProfileRow });
-      return newestBy(rows, (row) => row.address);
-    }),
+    async profiles(addresses: readonly string[]) {
+      await checkTraders();
+      return await profiles.get(addresses);
+    },
   };
 }
 
+/**
+ * Returns a function that resolves when what is cached is at most AGE_MS_MAX old; it waits only if no request came for
+ * so long.
+ */
+function createCheck<Row>(
+  /** Rows that were stored in the last seconds. */
+  readStored: (seconds: number) => Promise<readonly Row[]>,
+  cache: { readonly forget: (row: Row) => void; readonly clear: () => void },
+): () => Promise<void> {
+  // Nothing is cached before the first check.
+  let checkedAtMs = performance.now() - AGE_MS_MAX;
+  let checking: Promise<void> | undefined;
+  async function check(): Promise<void> {
+    const startedAtMs = performance.now();
+    const seconds = Math.ceil((startedAtMs - checkedAtMs) / 1_000) + OVERLAP_SECONDS;
+    const rows = await readStored(seconds);
+    if (rows.length === KEYS_MAX) cache.clear();
+    else rows.forEach(cache.forget);
+    checkedAtMs = startedAtMs;
+  }
+  return async () => {
+    const ageMs = performance.now() - checkedAtMs;
+    if (ageMs < CHECK_MS) return;
+    checking ??= check().finally(() => {
+      checking = undefined;
+    });
+    // Until the age is reached, a check that fails is tried again with the next request.
+    if (ageMs < AGE_MS_MAX) checking.catch(() => undefined);
+    else await checking;
+  };
+}
+
+const NONE = 'none';
 type Load<Value> = (keys: readonly string[]) => Promise<ReadonlyMap<string, Value>>;
 
-/** Loads the keys of a call that are neither cached nor being loaded, all at once. */
-function createCache<Value extends Listing | Profile>(load: Load<Value>): Load<Value> {
+/**
+ * `get` loads the keys of a call that are neither cached nor being loaded, all at once. With `keepsNone`, it
+ * also keeps that a key has no row.
+ */
+function createCache<Value extends Listing | Profile>(
+  load: Load<Value>,
+  { keepsNone = false, ageMsMax = KEPT_MS_MAX } = {},
+) {
   type Loading = {
     readonly missing: string[];
     readonly values: Promise<ReadonlyMap<string, Value>>;
   };
-  const cache = new LRUCache<string, Value, Loading>({
+  const cache = new LRUCache<string, Value | typeof NONE, Loading>({
     max: KEYS_MAX,
-    ttl: AGE_MS_MAX,
+    ttl: ageMsMax,
     // An entry that is evicted while it is loaded still reaches those who wait for it.
     ignoreFetchAbort: true,
     async fetchMethod(key, _stale, { context: { missing, values } }) {
       missing.push(key);
-      return (await values).get(key);
+      return (await values).get(key) ?? (keepsNone ? NONE : undefined);
     },
   });
-  return async (keys) => {
-    const missing: string[] = [];
-    // Begins when `fetch` has named every missing key.
-    const values = Promise.resolve().then(() => (missing.length === 0 ? new Map() : load(missing)));
-    const context = { missing, values };
-    const found = new Map<string, Value>();
-    const fetchOne = async (key: string) => {
-      const value = await cache.fetch(key, { context });
-      if (value !== undefined) found.set(key, value);
-    };
-    await Promise.all(keys.map(fetchOne));
-    return found;
+  return {
+    async get(keys: readonly string[]): Promise<ReadonlyMap<string, Value>> {
+      const missing: string[] = [];
+      // Begins when `fetch` has named every missing key.
+      const values = Promise.resolve().then(() =>
+        missing.length === 0 ? new Map() : load(missing),
+      );
+      const context = { missing, values };
+      const found = new Map<string, Value>();
+      const fetchOne = async (key: string) => {
+        const value = await cache.fetch(key, { context });
+        if (value !== undefined && value !== NONE) found.set(key, value);
+      };
+      await Promise.all(keys.map(fetchOne));
+      return found;
+    },
+    /** Also what is being loaded: it reaches those who wait for it, but is not kept. */
+    forget(key: string): void {
+      cache.delete(key);
+    },
+    clear(): void {
+      cache.clear();
+    },
   };
 }

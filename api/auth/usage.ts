@@ -13,6 +13,7 @@ export const USAGE_BUCKET = 'usage';
 /** Only today's counts matter; two days allow for clocks that differ. */
 export const USAGE_TTL_MS = 48 * 3_600_000;
 
+const DAY_MS = 24 * 3_600_000;
 const FLUSH_MS = 1_000;
 /** Day and process. */
 const KEY = /^(\d{4}-\d\d-\d\d)\.([0-9a-f-]{36})$/;
@@ -49,7 +50,7 @@ export async function openUsage(options: {
   function learn(key: string, value: Uint8Array): void {
     const [, date, process = ''] = KEY.exec(key) ?? [];
     turnDay();
-    if (date !== day || process === instance) return;
+    if (date !== dateOf(day) || process === instance) return;
     const counts = parseValue(Counts, value);
     if (counts === undefined) logger.error({ key }, 'unreadable record in the bucket of usage');
     else others.set(process, new Map(counts));
@@ -64,7 +65,7 @@ export async function openUsage(options: {
     if (isWritten) return;
     isWritten = true;
     try {
-      await bucket.put(`${day}.${instance}`, JSON.stringify([...own]));
+      await bucket.put(`${dateOf(day)}.${instance}`, JSON.stringify([...own]));
     } catch (error) {
       isWritten = false;
       logger.warn({ err: error }, 'usage could not be written, retrying');
@@ -103,6 +104,11 @@ export async function openUsage(options: {
   };
 }
 
-function dayOf(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10);
+/** Days since the epoch. */
+function dayOf(ms: number): number {
+  return Math.floor(ms / DAY_MS);
+}
+
+function dateOf(day: number): string {
+  return new Date(day * DAY_MS).toISOString().slice(0, 10);
 }

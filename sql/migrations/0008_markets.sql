@@ -21,6 +21,7 @@ CREATE TABLE IF NOT EXISTS markets
     group_item_title String COMMENT 'label of the market inside its event, or empty',
     sports_market_type String COMMENT 'moneyline, spreads, totals …; empty outside sports',
     observed_at DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
+    stored_at DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
     condition_id_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
     INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
     INDEX slug_index slug TYPE bloom_filter GRANULARITY 1

@@ -12,6 +12,7 @@ CREATE TABLE IF NOT EXISTS traders
     weighted_volume_usd Float64 COMMENT '30-day weighted volume in USD, from the public profile',
     has_weighted_volume Bool COMMENT 'false until the public profile had one',
     observed_at DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
+    stored_at DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
     trader_hex String EPHEMERAL COMMENT 'input as hex text, not stored'
 )
 ENGINE = ReplacingMergeTree(observed_at)
