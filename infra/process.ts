@@ -17,6 +17,13 @@ export type ProcessContext = {
   readonly report: (message: Readonly<Record<string, unknown>>) => void;
 };
 
+/** Calls `stop` when the process that started this one with an IPC channel ends, or if it has ended already. */
+export function whenParentEnds(stop: () => void): void {
+  // It is undefined without a channel. A parent that ends while modules are loaded leaves no event.
+  if (process.connected === false) stop();
+  else process.once('disconnect', stop);
+}
+
 /** Runs `main` and exits: with code 0 after a requested stop, 1 after an error. */
 export async function runProcess(
   name: string,
@@ -46,7 +53,7 @@ export async function runProcess(
   };
   process.on('SIGTERM', onStop);
   process.on('SIGINT', onStop);
-  if (process.channel !== undefined) process.on('disconnect', onStop);
+  whenParentEnds(onStop);
   const report = (message: Readonly<Record<string, unknown>>) => {
     if (process.connected) process.send?.(message);
   };

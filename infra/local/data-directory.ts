@@ -1,6 +1,7 @@
 /** The data directory of `npm start`: used by one service at a time, with the API keys that it shows. */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { generateKey } from '../../api/auth/keys.ts';
 import { DataDirectoryInUseError, readText, runs } from './lock.ts';
@@ -8,19 +9,55 @@ import { DataDirectoryInUseError, readText, runs } from './lock.ts';
 export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
 export type ShownKeys = z.infer<typeof ShownKeys>;
 
+/** The parts of a killed service stop by themselves within this time; after it they are killed. */
+const ORPHAN_MS_MAX = 8_000;
+const ORPHAN_POLL_MS = 25;
+
 /**
  * Locks the directory, creating it if necessary; returns the function that unlocks it. A lock does not
- * block if its process is gone or its id belongs to another program. Throws DataDirectoryInUseError.
+ * block if its process is gone or its id belongs to another program, but the parts of that service have
+ * ended when this resolves. Throws DataDirectoryInUseError.
  */
-export function lockDataDirectory(directory: string): () => void {
+export async function lockDataDirectory(directory: string): Promise<() => void> {
   mkdirSync(join(directory, 'logs'), { recursive: true });
-  const lock = join(directory, 'up.pid');
-  const pid = Number(readText(lock));
-  if (pid !== process.pid && runs(pid, 'infra/local/up')) {
-    throw new DataDirectoryInUseError(directory, pid);
+  const lock = lockOf(directory);
+  const [pid = '', ...parts] = readText(lock).trimEnd().split('\n');
+  if (Number(pid) !== process.pid && runs(Number(pid), 'infra/local/up')) {
+    throw new DataDirectoryInUseError(directory, Number(pid));
   }
-  writeFileSync(lock, String(process.pid));
+  writeFileSync(lock, `${process.pid}\n`);
+  await Promise.all(parts.map(untilEnded));
   return () => rmSync(lock, { force: true });
+}
+
+/** Adds a part to the lock, for a successor of a service that was killed. */
+export function recordPart(directory: string, pid: number, module: string): void {
+  try {
+    appendFileSync(lockOf(directory), `${pid} ${module}\n`);
+  } catch {
+    // A full disk: without the line a successor waits for nothing, and each part guards its own data.
+  }
+}
+
+async function untilEnded(part: string): Promise<void> {
+  const [pid = '', module = ''] = part.split(' ');
+  const deadline = Date.now() + ORPHAN_MS_MAX;
+  while (module !== '' && runs(Number(pid), module)) {
+    if (Date.now() > deadline) kill(Number(pid));
+    await delay(ORPHAN_POLL_MS);
+  }
+}
+
+function kill(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL');
+  } catch {
+    // It has ended meanwhile.
+  }
+}
+
+function lockOf(directory: string): string {
+  return join(directory, 'up.pid');
 }
 
 /**

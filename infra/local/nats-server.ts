@@ -18,6 +18,7 @@ import {
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { whenParentEnds } from '../process.ts';
 import { DataDirectoryInUseError, readText, runs } from './lock.ts';
 import { findNatsServer } from './nats-server-binary.ts';
 import { isPortTaken } from './ports.ts';
@@ -209,11 +210,9 @@ async function main(): Promise<void> {
   const stopping = new AbortController();
   const onStop = () => stopping.abort();
   process.on('SIGTERM', onStop).on('SIGINT', onStop);
-  if (process.channel !== undefined) {
-    // Stops with its supervisor, and does not stay alive for it if it could not start.
-    process.on('disconnect', onStop);
-    process.channel.unref();
-  }
+  whenParentEnds(onStop);
+  // It does not stay alive for its supervisor if it could not start.
+  process.channel?.unref();
   const server = await startNatsServer({ dataDir: values.data, port: Number(values.port) });
   const { url, port, pid } = server;
   if (stopping.signal.aborted) void server.stop();

@@ -14,7 +14,7 @@ import { ConfigError, type ServiceConfig } from '../config.ts';
 import { connectNats, natsOptions, streamState } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
-import { readShownKeys, type ShownKeys } from './data-directory.ts';
+import { readShownKeys, recordPart, type ShownKeys } from './data-directory.ts';
 import { freePort, isPortTaken } from './ports.ts';
 import { Child, ChildStartError, type Message } from './supervise.ts';
 
@@ -78,8 +78,10 @@ export class Service {
 
   /** Resolves when the service answers with all of history. Throws errors whose message is for the user. */
   async start(): Promise<void> {
-    const { port, report, data } = this.#options;
-    if (port !== 0 && (await isPortTaken(port))) {
+    const { report, data } = this.#options;
+    // The same port after a restart of the api.
+    const port = this.#options.port === 0 ? await freePort() : this.#options.port;
+    if (await isPortTaken(port)) {
       throw new PortTakenError(
         `port ${port} is taken: stop the program that uses it, or choose another with --port N (0 = a free port)`,
       );
@@ -220,7 +222,10 @@ export class Service {
       env,
       logs: join(data, 'logs'),
       onMessage: (message) => this.#handle(name, message),
-      onSpawn: (pid) => report({ event: 'starting', name, pid }),
+      onSpawn: (pid) => {
+        recordPart(data, pid, module);
+        report({ event: 'starting', name, pid });
+      },
       onRestart: (reason, waitMs) => report({ event: 'restarting', name, reason, wait_ms: waitMs }),
     });
     group.push(child);

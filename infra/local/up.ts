@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { MigrationError } from '../../sql/migrate.ts';
 import { ConfigError, readConfig, ServiceConfig } from '../config.ts';
 import { NatsRefusedError } from '../nats/connection.ts';
+import { whenParentEnds } from '../process.ts';
 import { lockDataDirectory } from './data-directory.ts';
 import { DataDirectoryInUseError } from './lock.ts';
 import { PortTakenError, Service, type ServiceOptions } from './service.ts';
@@ -72,12 +73,12 @@ async function main(given: ServiceOptions): Promise<void> {
   const stop = Promise.withResolvers<void>();
   process.once('SIGINT', () => stop.resolve());
   process.once('SIGTERM', () => stop.resolve());
-  if (process.channel !== undefined) process.once('disconnect', () => stop.resolve());
+  whenParentEnds(() => stop.resolve());
   let release = () => {};
   let service: Service | undefined;
   try {
     const config = readConfig(ServiceConfig);
-    release = lockDataDirectory(given.data);
+    release = await lockDataDirectory(given.data);
     service = new Service(given, config, process.env);
     // A stop during startup ends the startup.
     await Promise.race([service.start(), stop.promise]);

@@ -1,7 +1,11 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createInterface } from 'node:readline';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
 import { FeedClient } from './feed-client.ts';
 import {
   type Ready,
@@ -36,6 +40,14 @@ function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
+  } catch {
+    return false;
+  }
+}
+
+async function isHealthy(url: string): Promise<boolean> {
+  try {
+    return (await fetch(`${url}/healthz`)).ok;
   } catch {
     return false;
   }
@@ -87,6 +99,51 @@ describe('npm start', () => {
     expect(missing).toMatchObject({ code: 1, errors: expect.stringContaining('NATS_SERVER_BIN') });
     expect(missing.errors.trim().split('\n')).toHaveLength(1);
     expect(processesOf(data)).toEqual([]);
+  });
+
+  test('refuses an old Node with one line that names what it needs', async () => {
+    const old = 'Object.defineProperty(process, "versions", { value: { node: "20.11.1" } })';
+    const flags = ['--import', `data:text/javascript,${encodeURIComponent(old)}`];
+    const up = start('infra/local/up.mjs', [], {}, flags);
+    expect(await up.exit).toBe(1);
+    const needed = packageJson.engines.node.replace('>=', '');
+    expect(up.errors()).toBe(`Fillstream needs Node ${needed} or newer; this is 20.11.1.\n`);
+  });
+
+  test('stops everything when npm gets SIGTERM', async () => {
+    const data = `${directory.path}/npm`;
+    const args = ['start', '--', '--json', '--port', '0', '--data', data, ...QUICK];
+    const npm = spawn('npm', args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    const closed = once(npm, 'close');
+    for await (const line of createInterface({ input: npm.stdout })) {
+      if (line.startsWith('{"event":"ready"')) break;
+    }
+    npm.kill('SIGTERM');
+    npm.stdout.resume();
+    await closed;
+    expect(processesOf(data)).toEqual([]);
+  });
+
+  test('starts again after kill −9 of the supervisor and the api, on the same port', async () => {
+    const data = `${directory.path}/killed`;
+    for (let kill = 0; kill < 2; kill++) {
+      service = await startService(data, { args: QUICK });
+      const pids = service.up.lines
+        .filter((line) => line.event === 'starting')
+        .map((line) => Number(line.pid));
+      service.up.kill('SIGKILL');
+      await service.up.exit;
+      // The next start comes at once, while the old parts still stop.
+      service = await startService(data, { args: QUICK });
+      expect(pids.filter(isAlive)).toEqual([]);
+      const { url } = service.ready;
+      const api = service.pidOf('api');
+      process.kill(api, 'SIGKILL');
+      const isBack = async () =>
+        service?.pidOf('api') === api ? undefined : (await isHealthy(url)) || undefined;
+      await until(isBack);
+      await service.up.stop();
+    }
   });
 
   test('is ready with every time frame, stops completely, and continues with equal counts', async () => {

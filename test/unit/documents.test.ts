@@ -31,6 +31,13 @@ test('CONTRIBUTING.md gives a reason for every dependency', () => {
   expect(names.filter((name) => !contributing.includes(`\`${short(name)}\``))).toEqual([]);
 });
 
+test('README.md and CONTRIBUTING.md name the Node that package.json needs', () => {
+  const needed = packageJson.engines.node.replace('>=', '');
+  for (const name of ['README.md', 'CONTRIBUTING.md']) {
+    expect(document(name), name).toContain(`Node ${needed} or newer`);
+  }
+});
+
 test('every source file that CONTRIBUTING.md and ARCHITECTURE.md name exists', () => {
   const names = ['CONTRIBUTING.md', 'ARCHITECTURE.md'].flatMap((name) => [
     ...document(name).matchAll(

@@ -33,7 +33,10 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'ingest/contract.ts',
     'sql/migrate.ts',
   ],
-  'infra/local/devnet': ['infra/local/lock.ts', 'infra/local/ports.ts', 'ingest/token-ids.ts'],
+  'infra/local/devnet': [
+    ...['infra/process.ts', 'infra/local/lock.ts', 'infra/local/ports.ts'],
+    'ingest/token-ids.ts',
+  ],
 };
 
 /** Known cycles, which may only become fewer. */

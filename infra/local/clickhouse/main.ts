@@ -14,6 +14,7 @@ import type { AddressInfo } from 'node:net';
 import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { whenParentEnds } from '../../process.ts';
 import { Engine } from './engine.ts';
 import { createClickHouseServer, THREADS } from './http.ts';
 
@@ -52,7 +53,7 @@ async function main(): Promise<void> {
   };
   process.on('SIGTERM', stop);
   process.on('SIGINT', stop);
-  if (process.channel !== undefined) process.on('disconnect', stop);
+  whenParentEnds(stop);
   const address = server.address() as AddressInfo;
   const url = `http://127.0.0.1:${address.port}`;
   process.stdout.write(`${JSON.stringify({ event: 'listening', port: address.port, url })}\n`);

@@ -8,6 +8,7 @@
 import { mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { whenParentEnds } from '../../process.ts';
 import { openDevnet } from './devnet.ts';
 
 const Options = z.object({
@@ -34,7 +35,8 @@ async function main(): Promise<void> {
   mkdirSync(options.data, { recursive: true });
   const stop = Promise.withResolvers<undefined>();
   const onStop = () => stop.resolve(undefined);
-  process.once('SIGTERM', onStop).once('SIGINT', onStop).once('disconnect', onStop);
+  process.once('SIGTERM', onStop).once('SIGINT', onStop);
+  whenParentEnds(onStop);
   const rest = new AbortController();
   process.once('SIGUSR2', () => rest.abort());
   const opening = openDevnet({
