@@ -55,7 +55,8 @@ const DESCRIPTION = `Trader analytics of a prediction-market exchange, and its l
 Every request except those for this document carries an API key in \`X-Service-Key\`; the key's tier
 (demo, individual, pro) determines rates and limits. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or
 share: decimal strings in v1, numbers in v2. PnL is realised PnL, net of fees, dated at the moment it
-is realised. Only version 2 exchange data is included. Unknown parameters are ignored.
+is realised. Only version 2 exchange data is included. Unknown parameters are ignored, but refused with
+400 by event streams, where a misspelt filter would deliver everything.
 
 Lists are paginated: \`limit\` is the page size, and \`Link: <…>; rel="next"\` is the next page. Its
 \`cursor\` repeats and skips nothing while trades arrive. \`order\` reverses a list, and
@@ -105,9 +106,9 @@ sends its last one as \`Last-Event-ID\` gets all later events, from any process 
 then continues live. \`event: gap\` says that events between the two positions in its data are no
 longer stored, or that the position belongs to another feed. A match is delivered before it is
 final: \`event: void\` retracts one that never settled on chain, and \`event: restored\` says that it
-settled after all. Both pass the same filter as the match; clients may ignore them. A connection
-that reads too slowly is closed and can resume from its position. \`event: end\` says that the account
-has more sessions than its quota. 401, 403 and 404 are final: do not retry the same request. \`void\`,
+settled after all. Both pass the same filter as the match; clients may ignore them. Before
+the server ends a stream, \`event: end\` says why: \`shutdown\` and \`too_slow\` (reconnect and resume),
+\`key_revoked\`, \`stream_deleted\`, \`stream_disabled\`, \`quota_used_up\`, \`fault\`. 401, 403 and 404 are final: do not retry the same request. \`void\`,
 \`restored\`, \`gap\` and \`end\` have the same data in both event streams. Lines end with LF, and an
 event has one \`data:\` line. It exceeds 64 KiB, the default limit of Go's \`bufio.Scanner\`, only for a
 match of more than about 100 orders.`;

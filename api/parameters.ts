@@ -140,10 +140,11 @@ const ISO_TIME =
 export function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z.output<Shape> {
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
-  const issues = parsed.error.issues.map(({ path, message }) => ({
-    path: path.join('.'),
-    message,
-  }));
+  const issues = parsed.error.issues.flatMap((issue) =>
+    issue.code === 'unrecognized_keys'
+      ? issue.keys.map((key) => ({ path: [...issue.path, key].join('.'), message: 'is unknown' }))
+      : [{ path: issue.path.join('.'), message: issue.message }],
+  );
   throw new Problem({
     error: 'invalid_request',
     detail: issues.map((issue) => `${issue.path}: ${issue.message}`).join('; '),

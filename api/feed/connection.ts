@@ -4,12 +4,13 @@
  * the limit on unsent bytes must be checked before a write. All frames that are sent in one turn of
  * the event loop become one `response.write`.
  * Invariant: nothing is written after the end, and at most UNSENT_BYTES_MAX is buffered, apart from a
- * single frame that is larger than that.
+ * single frame that is larger than that, and the `end` event.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { Connection, createSession } from 'better-sse';
 import type { SessionEnd } from '../sessions/record.ts';
+import { endBlock } from './encode.ts';
 
 /** Bytes that may be buffered for a client before it is disconnected. */
 const UNSENT_BYTES_MAX = 1_048_576;
@@ -33,7 +34,7 @@ export class FeedConnection extends Connection {
   override readonly url = URL_UNUSED;
   override readonly request = new Request(URL_UNUSED, { signal: this.#abort.signal });
   override readonly response = RESPONSE_UNUSED;
-  /** Resolves when nothing more will be written: the client left, or `end` or `destroy` was called. */
+  /** Resolves when nothing more will be written: the client left, or `end` or `cut` was called. */
   readonly over = this.#over.promise;
   /** Resolves when the response is closed. */
   readonly gone = this.#gone.promise;
@@ -74,7 +75,7 @@ export class FeedConnection extends Connection {
     if (!this.#open) return 'cut';
     const unsent = this.unsentBytes;
     if (unsent > 0 && unsent + frame.length > UNSENT_BYTES_MAX) {
-      this.destroy('too_slow');
+      this.end('too_slow');
       return 'cut';
     }
     if (this.#pending.length === 0) flushLater(this);
@@ -93,16 +94,20 @@ export class FeedConnection extends Connection {
   /** Resolves when the buffer is empty or the connection over, which a stalled client is in the end. */
   async drained(stalledMsMax: number): Promise<void> {
     if (!this.#open || !this.#response.writableNeedDrain) return;
-    const stalled = setTimeout(() => this.destroy('too_slow'), stalledMsMax).unref();
+    const stalled = setTimeout(() => this.end('too_slow'), stalledMsMax).unref();
     await once(this.#response, 'drain', { signal: this.#abort.signal }).catch(() => undefined);
     clearTimeout(stalled);
   }
 
-  /** Ends the response; a client that does not read up to its end is disconnected after 10 s. */
+  /**
+   * Sends the reason in an `end` event and ends the response. A client that does not read up to its end
+   * is disconnected after 10 s.
+   */
   end(why: SessionEnd): void {
     if (!this.#open) return;
     this.why = why;
     this.sendHead();
+    this.#pending.push(Buffer.from(endBlock(why)));
     this.flush();
     this.#close();
     this.#response.end();
@@ -110,8 +115,8 @@ export class FeedConnection extends Connection {
     void this.gone.then(() => clearTimeout(timer));
   }
 
-  destroy(why: SessionEnd): void {
-    if (this.#open) this.why = why;
+  /** Disconnects a client that has not read up to the end. */
+  cut(): void {
     this.#close();
     this.#response.destroy();
   }

@@ -149,7 +149,7 @@ export class FanOut implements LogSink {
           continue;
         }
         this.#options.logger.error({ err: error }, 'a listener of the feed could not be served');
-        listener.connection.destroy('fault');
+        listener.connection.end('fault');
       }
     }
   }

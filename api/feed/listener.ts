@@ -3,10 +3,9 @@
  * that is behind, never a queue. Invariant: every matching event up to `sequence` was sent or reported
  * as a gap, in order; `#cursor` is that of the newest event examined.
  */
-import type { SessionEnd } from '../sessions/record.ts';
 import type { FeedConnection } from './connection.ts';
 import { type Cursor, NO_CURSOR } from './cursor.ts';
-import { cursorBlock, endBlock, type Format, gapBlock } from './encode.ts';
+import { cursorBlock, type Format, gapBlock } from './encode.ts';
 import type { Offered } from './feed-log.ts';
 import { type Filter, filtersNothing, matches } from './filter.ts';
 import type { Reading, Start } from './replay.ts';
@@ -103,12 +102,6 @@ export class Listener {
   sendGap(firstAvailable: Cursor, resumeAt?: Cursor): 'open' | 'cut' {
     this.gaps += 1;
     return this.#sendBlock(gapBlock(this.claim, firstAvailable, resumeAt));
-  }
-
-  /** Sends the reason in an `end` event, then ends the response. */
-  endInBand(reason: SessionEnd): void {
-    this.#sendBlock(endBlock(reason));
-    this.connection.end(reason);
   }
 
   /** Keeps the connection alive, and the client's cursor recent where events were filtered out. */

@@ -129,10 +129,7 @@ export class Feed {
     const { keyHash } = caller;
     const listener = new Listener({ ...wanted, filter, connection, keyHash });
     void connection.gone.then(() => session.close(connection.why, listener.delivered));
-    void session.overQuota.then((quota) => {
-      if (quota === 'sessions') listener.endInBand('quota_used_up');
-      else connection.end('quota_used_up');
-    });
+    void session.overQuota.then(() => connection.end('quota_used_up'));
     await this.#fanOut.add(listener);
   }
 
@@ -184,7 +181,7 @@ export class Feed {
       await connection.gone;
     });
     await Promise.race([Promise.all(ended), deadline]);
-    for (const connection of connections) connection.destroy('shutdown');
+    for (const connection of connections) connection.cut();
     await this.#log.stop();
   }
 
@@ -214,10 +211,12 @@ const LIST_ENTRIES_MAX = 5_000;
 const EXPONENT_MAX = 40;
 const DECIMAL = /^(\d{0,40})(?:\.(\d{0,40}))?(?:[eE]([+-]?\d{1,3}))?$/;
 
-/** A comma-separated list; the parameter may also be repeated. */
+/**
+ * A comma-separated list; the parameter may also be repeated. A list that is given and empty is an
+ * error: as a filter it would deliver everything.
+ */
 const List = z
   .union([z.string(), z.array(z.string())])
-  .default('')
   .transform((given) =>
     [given]
       .flat()
@@ -225,7 +224,7 @@ const List = z
       .map((part) => part.trim().toLowerCase())
       .filter((part) => part !== ''),
   )
-  .pipe(z.array(z.string()).max(LIST_ENTRIES_MAX));
+  .pipe(z.array(z.string()).min(1, 'must not be empty').max(LIST_ENTRIES_MAX));
 
 const Addresses = List.pipe(
   z.array(
@@ -258,13 +257,13 @@ const LastEventId = z
   })
   .optional();
 
-const CursorQuery = z.object({ lastEventId: LastEventId, 'Last-Event-ID': LastEventId });
+const CursorQuery = z.strictObject({ lastEventId: LastEventId });
 
 const OrdersQuery = z
-  .object({
-    traders: Addresses,
-    tags: List,
-    series: List,
+  .strictObject({
+    traders: Addresses.default([]),
+    tags: List.default([]),
+    series: List.default([]),
     min_usdc: Decimal,
     max_usdc: Decimal,
     min_shares: Decimal,
@@ -288,7 +287,7 @@ const OrdersQuery = z
 
 /**
  * Parses the query and the Last-Event-ID header, which takes precedence over `lastEventId`; an empty
- * header is absent, and so is an empty list. Unknown parameters are ignored.
+ * header is absent. An unknown parameter is an error: a misspelt filter would deliver everything.
  *
  * Throws Problem 400 with all issues.
  */
@@ -296,7 +295,7 @@ export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefin
   const data = parse(OrdersQuery, withHeader(query, lastEventIdHeader));
   return {
     format: data.format ?? 'compact',
-    requested: cursorIn(data),
+    requested: data.lastEventId ?? 0n,
     filter: {
       traders: new Set(data.traders),
       tags: new Set(effectiveTags(data.tags)),
@@ -313,17 +312,13 @@ export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefin
 
 /** The cursor of a client of a managed stream. Throws as `parseFeedQuery`. */
 export function parseCursorQuery(query: Query, lastEventIdHeader: string | undefined): bigint {
-  return cursorIn(parse(CursorQuery, withHeader(query, lastEventIdHeader)));
+  return parse(CursorQuery, withHeader(query, lastEventIdHeader)).lastEventId ?? 0n;
 }
 
-function withHeader(query: Query, lastEventIdHeader: string | undefined): Query {
-  const header = lastEventIdHeader === '' ? undefined : lastEventIdHeader;
-  const cursor = header === undefined ? {} : { lastEventId: undefined };
-  return { ...query, ...cursor, 'Last-Event-ID': header };
-}
-
-function cursorIn(given: z.output<typeof CursorQuery>): bigint {
-  return given['Last-Event-ID'] ?? given.lastEventId ?? 0n;
+function withHeader(query: Query, header = ''): Query {
+  if (header === '') return query;
+  parse(z.object({ 'Last-Event-ID': LastEventId }), { 'Last-Event-ID': header });
+  return { ...query, lastEventId: header };
 }
 
 /** The exact value of a decimal such as `0.5`, `12` or `1e-05`; undefined if it is not one. */

@@ -47,7 +47,7 @@ export type OpenSession = {
    * Resolves when the account has used up its time of today, or when the session is in excess of the
    * quota of sessions. The stream must be ended then.
    */
-  readonly overQuota: Promise<'time' | 'sessions'>;
+  readonly overQuota: Promise<void>;
   /** Call it once. */
   close(end: SessionEnd, events: number): void;
 };
@@ -74,7 +74,7 @@ type Other = {
 type Own = {
   readonly key: string;
   readonly caller: Caller;
-  readonly overQuota: PromiseWithResolvers<'time' | 'sessions'>;
+  readonly overQuota: PromiseWithResolvers<void>;
 };
 
 type SessionsOptions = {
@@ -143,7 +143,7 @@ export class Sessions {
     const problem = this.#refusal(caller);
     if (problem !== undefined) throw problem;
     const record = { id: randomUUID(), streamId, startedAtMs: this.#now() };
-    const overQuota = Promise.withResolvers<'time' | 'sessions'>();
+    const overQuota = Promise.withResolvers<void>();
     addSession(this.#record, key, record);
     this.#own.set(record.id, { key, caller, overQuota });
     this.#write();
@@ -275,10 +275,10 @@ export class Sessions {
         const own = this.#own.get(id);
         if (own === undefined) continue;
         const { sessionsMax, streamSecondsPerDayMax } = TIERS[own.caller.tier];
-        if (n >= sessionsMax && isCurrent) own.overQuota.resolve('sessions');
+        if (n >= sessionsMax && isCurrent) own.overQuota.resolve();
         if (streamSecondsPerDayMax === null) continue;
         const used = usedMs(records, key, this.#now());
-        if (used >= streamSecondsPerDayMax * 1_000) own.overQuota.resolve('time');
+        if (used >= streamSecondsPerDayMax * 1_000) own.overQuota.resolve();
       }
     }
   }

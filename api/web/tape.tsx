@@ -28,7 +28,7 @@ const FILTERS = [
 
 export function Tape() {
   const given = query.value;
-  const active = FILTERS.filter(({ name }) => given.has(name));
+  const active = FILTERS.filter(({ name }) => (given.get(name) ?? '') !== '');
   const [open, setOpen] = useState(false);
   const asked = new URLSearchParams({ format: 'json' });
   for (const { name } of active) asked.set(name, given.get(name) ?? '');

@@ -43,6 +43,7 @@ describe('sessions', () => {
     const other = await new Client(api.port).begun();
     api.feed.endSessionsOf('key of revoked');
     await revoked.until(({ ended }) => ended);
+    expect(revoked.blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"key_revoked"}' });
     await publish(feeds.nats, stream, [match(1)]);
     await other.until(({ orders }) => orders.length === 1);
     expect(other.ended).toBe(false);
@@ -57,8 +58,11 @@ describe('sessions', () => {
       api.feed.stop(500),
       ...clients.map((client) => client.until(({ ended }) => ended)),
     ]);
+    for (const { blocks } of clients) {
+      expect(blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"shutdown"}' });
+    }
     // Each gets its own reconnection time.
-    const retries = clients.map(({ blocks }) => Number(blocks.at(-1)?.retry));
+    const retries = clients.map(({ blocks }) => Number(blocks.at(-2)?.retry));
     for (const ms of retries) expect(ms >= 500 && ms < 3_000).toBe(true);
     expect(new Set(retries).size).toBeGreaterThan(10);
     const late = new Client(api.port);

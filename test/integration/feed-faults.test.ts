@@ -142,6 +142,7 @@ describe('a client that does not read', () => {
     stalled.socket.resume();
     await stalled.until(({ ended }) => ended);
     expect(stalled.orders.length).toBeLessThan(matches.length);
+    expect(stalled.blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"too_slow"}' });
     const resumed = new Client(api.port, { query: `lastEventId=${stalled.lastEventId}` });
     const missing = matches.length - stalled.orders.length;
     await resumed.until(({ orders }) => orders.length === missing);
@@ -187,6 +188,7 @@ describe('a client that does not read', () => {
     client.socket.resume();
     await client.until(({ ended }) => ended);
     expect(client.orders.length).toBeLessThan(399);
+    expect(client.blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"too_slow"}' });
   });
 });
 

@@ -209,14 +209,20 @@ describe('filters', () => {
     ['format=xml', 'format'],
     ['lastEventId=12a', 'lastEventId'],
     ['lastEventId=-1', 'lastEventId'],
-  ])('refuse %s with an issue', async (query, path) => {
+    ['trader=0x12', 'trader'],
+    ['padding=true&min_usd=1', 'padding', 'min_usd'],
+    ['Last-Event-ID=7', 'Last-Event-ID'],
+    ['traders=', 'traders'],
+    ['tags=,', 'tags'],
+    ['series=&series=nfl&tags=%20', 'tags'],
+  ])('refuse %s with an issue', async (query, ...paths) => {
     const { api } = await feeds.over(0);
     const client = new Client(api.port, { query });
     await client.until(({ ended }) => ended);
     expect(client.status).toBe(400);
     expect(JSON.parse(client.body)).toMatchObject({
       error: 'invalid_request',
-      issues: [{ path }],
+      issues: paths.map((path) => ({ path })),
     });
   });
 });

@@ -62,11 +62,8 @@ describe('wire format', () => {
     none.close();
   });
 
-  test('ignores unknown parameters, and answers HEAD with headers only', async () => {
+  test('answers HEAD with headers only', async () => {
     const { api } = await feeds.over(0);
-    const client = await new Client(api.port, { query: 'padding=true&evs_preamble=1' }).begun();
-    expect(client.body).toBe('retry: 2000\n\n');
-    client.close();
     const head = new Client(api.port, { method: 'HEAD' });
     await head.until(({ ended }) => ended);
     expect([head.status, head.body]).toEqual([200, '']);

@@ -267,7 +267,10 @@ describe('seconds of a day', () => {
       (list) => list.used_seconds_today === 10_798,
     );
     nowMs += 1_000;
-    for (const client of clients) await client.until(({ ended }) => ended);
+    for (const client of clients) {
+      await client.until(({ ended }) => ended);
+      expect(client.blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"quota_used_up"}' });
+    }
     const { data } = await eventually(
       () => ask(one, account, '/sessions/history'),
       (history) => history.total_count === 2,

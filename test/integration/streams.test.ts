@@ -334,7 +334,10 @@ describe('listening', () => {
       await listen(other, account, id).begun(),
     ];
     await call(one, account, 'PUT', `${path}/meta`, { enabled: false });
-    for (const client of clients) await client.until(({ ended }) => ended);
+    for (const client of clients) {
+      await client.until(({ ended }) => ended);
+      expect(client.blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"stream_disabled"}' });
+    }
     for (const api of [one, other]) {
       const refused = await call(api, account, 'GET', path);
       expect([refused.status, refused.body.error]).toEqual([403, 'stream_disabled']);
@@ -347,6 +350,7 @@ describe('listening', () => {
     );
     await call(other, account, 'DELETE', path);
     await again.until(({ ended }) => ended);
+    expect(again.blocks.at(-1)).toEqual({ event: 'end', data: '{"reason":"stream_deleted"}' });
   });
 
   test.each(['12a', '-1', '1'.repeat(21)])('refuses the cursor %s', async (position) => {
@@ -355,5 +359,17 @@ describe('listening', () => {
     const client = listen(one, account, id, position);
     await client.until(({ ended }) => ended);
     expect(client.status).toBe(400);
+  });
+
+  test('refuses an unknown parameter: a stream has its filters stored', async () => {
+    const account = newAccount();
+    const id = await create(account, { tags: ['crypto'] });
+    const { status, body } = await call(
+      one,
+      account,
+      'GET',
+      `/streams/${id}?tags=nfl&lastEventId=0`,
+    );
+    expect([status, body.issues]).toEqual([400, [{ path: 'tags', message: expect.any(String) }]]);
   });
 });

@@ -159,11 +159,10 @@ describe('FilterIndex', () => {
 });
 
 describe('parseFeedQuery', () => {
-  test('ignores empty lists, joins repeated ones and drops blanks', () => {
-    const { filter, format, requested } = parse('traders=&tags=,%20,&series=');
-    expect([filter.traders.size, filter.tags.size, filter.series.size]).toEqual([0, 0, 0]);
-    expect([format, requested]).toEqual(['compact', 0n]);
-    const { filter: two } = parseFeedQuery({ tags: ['a, B', 'b'] }, undefined);
+  test('joins repeated lists and drops blanks; without parameters nothing is filtered', () => {
+    const { filter, format, requested } = parse('');
+    expect([filtersNothing(filter), format, requested]).toEqual([true, 'compact', 0n]);
+    const { filter: two } = parseFeedQuery({ tags: ['a, B,', 'b'] }, undefined);
     expect([...two.tags]).toEqual(['a', 'b']);
   });
 
@@ -178,6 +177,8 @@ describe('parseFeedQuery', () => {
     ['format=', ['format']],
     ['format=JSON', ['format']],
     ['lastEventId=x', ['lastEventId']],
+    ['traders=&tags=,%20,&series=', ['traders', 'tags', 'series']],
+    ['trader=0x12&constructor=1', ['trader', 'constructor']],
   ])('refuses %s', (text, paths) => {
     expect(issuesOf(text)).toEqual(paths);
   });
