@@ -102,9 +102,10 @@ export function createApp(options: AppOptions): Express {
   app.use(logRequests(logger, options.metrics));
   app.use(setDefaultHeaders, setDataHeaders, allowOrigins(options.corsOrigins ?? []));
 
-  app.get('/healthz', uncounted(limits), livenessHandler);
-  app.get('/readyz', uncounted(limits), readinessHandler(options.readiness));
   const notGet = refuseMethod('GET, HEAD');
+  app.route('/healthz').all(uncounted(limits)).get(livenessHandler).all(notGet);
+  const isReady = readinessHandler(options.readiness);
+  app.route('/readyz').all(uncounted(limits)).get(isReady).all(notGet);
   // Not counted, because the page requests all of its files at once.
   app.route(VIEWER_PATH).all(uncounted(limits)).get(viewerHandler).all(notGet);
   app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
@@ -158,10 +159,12 @@ function allowOrigins(origins: readonly string[]): RequestHandler {
     origin: origins.includes('*') ? '*' : [...origins],
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
     // fetch-based readers of event streams send Cache-Control.
-    allowedHeaders: ['X-Service-Key', 'Last-Event-ID', 'Content-Type', 'Cache-Control'],
+    allowedHeaders: [
+      ...['X-Service-Key', 'Last-Event-ID', 'Content-Type', 'Cache-Control', 'Idempotency-Key'],
+    ],
     exposedHeaders: [
       ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'],
-      ...['Link', 'X-Total-Count'],
+      ...['Link', 'X-Total-Count', 'Location'],
     ],
     maxAge: PREFLIGHT_SECONDS,
   });

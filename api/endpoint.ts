@@ -4,15 +4,25 @@
  * so that the document cannot differ from what is served. An endpoint uses neither Express nor
  * headers.
  */
+import { hash } from 'node:crypto';
 import type { z } from 'zod';
 import type { Caller } from './auth/keys.ts';
-import type { ProblemCode } from './errors.ts';
+import { Problem, type ProblemCode } from './errors.ts';
 import { parse } from './parameters.ts';
 import { type Encoded, encode, encodeStream, type Format, type Streamed } from './response.ts';
+
+/** A POST with an Idempotency-Key: what it creates gets its identity from the seed, not from chance. */
+export type Repeatable = {
+  /** 32 secret bytes, equal for requests with the same API key, path and Idempotency-Key. */
+  readonly seed: Buffer;
+  readonly bodyHash: string;
+};
 
 /** What every endpoint gets with its request; groups of endpoints add what they work with. */
 export type Context = {
   readonly caller: Caller;
+  /** Set if the request is a POST with an Idempotency-Key. */
+  readonly repeatable: Repeatable | null;
   /** Aborted when the client disconnects; null if other clients wait for the same response. */
   readonly signal: AbortSignal | null;
 };
@@ -24,7 +34,20 @@ export type EndpointRequest = {
   readonly body: unknown;
   /** The format that the client prefers for a list. */
   readonly format: Format;
+  /** The seed of `Repeatable`. */
+  readonly seed: Buffer | null;
 };
+
+/** Throws Problem 400 if a repeated request has another body than the first one. */
+export function requireSameBody(given: string | undefined, first: string | undefined): void {
+  if (given === first) return;
+  const message = 'was used with another body';
+  throw new Problem({
+    error: 'invalid_request',
+    detail: `Idempotency-Key: ${message}`,
+    issues: [{ path: 'Idempotency-Key', message }],
+  });
+}
 
 /** A response that is one page of a longer list. */
 export class Page<Answer extends object> {
@@ -46,6 +69,7 @@ type Definition<
   Parameters extends z.ZodObject,
   Answer extends z.ZodObject,
   Body extends z.ZodType,
+  Input,
 > = {
   /** Default: `get`, which includes HEAD. */
   readonly method?: 'get' | 'post' | 'put' | 'patch' | 'delete';
@@ -65,37 +89,40 @@ type Definition<
   readonly list?: keyof z.output<Answer> & string;
   /** Problems besides those of every endpoint. */
   readonly problems: readonly ProblemCode[];
-  /** Adapts the parameters to the caller's tier. Throws Problem 403 if the tier forbids them. */
-  readonly allowed?: (input: z.output<Parameters>, caller: Caller) => z.output<Parameters>;
-  /** Set if one response is cached for all callers that send the same parameters. */
+  /** The parameters as the caller's tier has them. Throws Problem 403 if the tier forbids them. */
+  readonly allowed?: (given: z.output<Parameters>, caller: Caller) => Input;
+  /** Set if one response is cached for all callers with the same parameters, after `allowed`. */
   readonly keep?: {
     /** How long a client may cache it, seconds. */
     readonly maxAgeSeconds: number;
     /** Returns the cached response of `key`, or the one that `compute` makes. */
     readonly page: (
       call: Call,
-      input: z.output<Parameters>,
+      input: Input,
       one: { readonly key: string; readonly compute: () => Promise<Encoded> },
     ) => Promise<Encoded>;
   };
   /** Throws Problem if there is no response. A page with `elements` has an empty list. */
   readonly run: (
     call: Call,
-    input: z.output<Parameters>,
+    input: Input,
     body: z.output<Body>,
   ) => Promise<z.input<Answer> | Page<z.input<Answer>>>;
 };
 
 /** An endpoint as the OpenAPI document sees it. */
 export type Described = Omit<
-  Definition<Context, z.ZodObject, z.ZodObject, z.ZodType>,
+  Definition<Context, z.ZodObject, z.ZodObject, z.ZodType, unknown>,
   'allowed' | 'keep' | 'list' | 'run'
 > & { readonly list?: string };
 
 /** An endpoint whose types were checked against each other where it was defined. */
 export type Endpoint<Call extends Context> = Described & {
   /** Throws Problem 400 for a bad request, and the errors of the definition's functions. */
-  readonly respond: (call: Call, request: EndpointRequest) => Promise<Encoded | Streamed>;
+  readonly respond: (
+    call: Omit<Call, 'repeatable'>,
+    request: EndpointRequest,
+  ) => Promise<Encoded | Streamed>;
 };
 
 export function endpoint<
@@ -103,21 +130,25 @@ export function endpoint<
   Parameters extends z.ZodObject,
   Answer extends z.ZodObject,
   Body extends z.ZodType = z.ZodUndefined,
+  Input extends z.output<Parameters> = z.output<Parameters>,
 >(
-  definition: Definition<Call, Parameters, Answer, Body>,
+  definition: Definition<Call, Parameters, Answer, Body, Input>,
 ): Endpoint<Call> & { readonly answer: Answer } {
   const { allowed, keep, run, ...described } = definition;
   const { answer: schema, list } = described;
 
   async function produce(
     call: Call,
-    input: z.output<Parameters>,
+    input: Input,
     body: z.output<Body>,
     format: Format,
   ): Promise<Encoded | Streamed> {
     const result = await run(call, input, body);
     const page: Page<object> = result instanceof Page ? result : new Page(result, '');
-    const how = { format, schema, list, maxAgeSeconds: keep?.maxAgeSeconds ?? null };
+    const how = {
+      ...{ format, schema, list, maxAgeSeconds: keep?.maxAgeSeconds ?? null },
+      createdUnder: described.status === 201 ? described.path : null,
+    };
     if (page.elements === undefined) return encode(page.answer, page.next, how);
     return await encodeStream(page.answer, page.elements, page.next, how);
   }
@@ -127,13 +158,17 @@ export function endpoint<
   ) as (keyof typeof described.parameters.shape)[];
   return {
     ...described,
-    async respond(call, request) {
+    async respond(given, request) {
       const parsed = parse(described.parameters, { ...request.query, ...request.params });
-      const input = allowed === undefined ? parsed : allowed(parsed, call.caller);
+      // Without `allowed`, Input is its default, the parsed parameters.
+      const input = allowed === undefined ? (parsed as Input) : allowed(parsed, given.caller);
       const format = list === undefined ? 'json' : request.format;
       const body = (
         described.body === undefined ? undefined : parse(described.body, request.body)
       ) as z.output<Body>;
+      const { seed } = request;
+      const repeatable = seed && { seed, bodyHash: hash('sha256', JSON.stringify(body)) };
+      const call = { ...given, repeatable } as Call;
       if (keep === undefined) return await produce(call, input, body, format);
       const values = names.map((name) => input[name]);
       const key = JSON.stringify([described.path, format, values]);

@@ -20,12 +20,14 @@ export const PROBLEMS = {
   stream_disabled: { status: 403, title: 'The stream is disabled' },
   not_found: { status: 404, title: 'Not found' },
   method_not_allowed: { status: 405, title: 'The method is not allowed here' },
+  request_timeout: { status: 408, title: 'The request took too long' },
   payload_too_large: { status: 413, title: 'The body is too large' },
   unsupported_media_type: {
     status: 415,
     title: 'The media type of the body is not supported',
   },
   rate_limited: { status: 429, title: 'Too many requests' },
+  headers_too_large: { status: 431, title: 'The headers are too large' },
   internal: { status: 500, title: 'Internal error' },
   unavailable: { status: 503, title: 'Temporarily unavailable' },
 } as const;
@@ -45,12 +47,12 @@ export const ProblemBody = z.object({
   issues: z
     .array(
       z.object({
-        path: z.string().describe('name of the parameter'),
+        path: z.string().describe('name of the parameter, or of the member of the body'),
         message: z.string().describe('the given value and the allowed ones'),
       }),
     )
     .optional()
-    .describe('one per bad parameter'),
+    .describe('one per bad parameter or member'),
   quota: z
     .object({
       name: z.string().describe('name of the quota'),
@@ -147,20 +149,34 @@ export function problemHandler(logger: Logger): ErrorRequestHandler {
       .set(problem.headers)
       .type('application/problem+json')
       .send(
-        JSON.stringify({
-          type: `urn:fillstream:problem:${problem.error}`,
-          title: PROBLEMS[problem.error].title,
-          status: problem.status,
-          detail: problem.detail,
-          instance: withoutSecrets(request.originalUrl.split('?', 1)[0] ?? ''),
-          error: problem.error,
-          message: problem.detail,
-          request_id: requestId,
-          issues: problem.issues,
-          quota: problem.quota,
-        }),
+        problemJson(problem, withoutSecrets(request.originalUrl.split('?', 1)[0] ?? ''), requestId),
       );
   };
+}
+
+/** The body of an error response, as JSON; `instance` is the path of the request. */
+export function problemJson(problem: Problem, instance: string, requestId: string): string {
+  return JSON.stringify({
+    type: `urn:fillstream:problem:${problem.error}`,
+    title: PROBLEMS[problem.error].title,
+    status: problem.status,
+    detail: problem.detail,
+    instance,
+    error: problem.error,
+    message: problem.detail,
+    request_id: requestId,
+    issues: problem.issues,
+    quota: problem.quota,
+  });
+}
+
+/** 405; `allow` lists the methods that the path has. */
+export function methodNotAllowed(method: string, allow: string): Problem {
+  return new Problem({
+    error: 'method_not_allowed',
+    detail: `${method} is not allowed here; allowed: ${allow}`,
+    headers: { Allow: allow },
+  });
 }
 
 /** The id of this request, as in its X-Request-Id header. */
@@ -184,12 +200,29 @@ function toProblem(error: unknown): Problem {
     const detail = 'the body must be application/json in UTF-8';
     return new Problem({ error: 'unsupported_media_type', detail });
   }
+  if (
+    typeof error === 'object' &&
+    error !== null &&
+    'type' in error &&
+    error.type === 'entity.parse.failed'
+  ) {
+    return notJson();
+  }
   if (status !== undefined && status >= 400 && status < 500) {
-    const detail = 'the request cannot be read: malformed URL, header or JSON';
+    const detail = 'the request cannot be read: malformed URL, header or body';
     return new Problem({ error: 'invalid_request', detail });
   }
   const detail = 'the request failed for a reason that is logged under its request_id';
   return new Problem({ error: 'internal', detail });
+}
+
+function notJson(): Problem {
+  const message = 'must be JSON';
+  return new Problem({
+    error: 'invalid_request',
+    detail: `body: ${message}`,
+    issues: [{ path: 'body', message }],
+  });
 }
 
 /** The error of a response whose client disconnected. */

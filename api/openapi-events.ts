@@ -15,6 +15,7 @@ const HASH = `0x${'5f'.repeat(32)}`;
 const TIME = '2026-05-01T12:00:00.000Z';
 
 const txHash = text('hash of the transaction', HASH);
+const matchId = text('id of the match, by which `void` and `restored` name it', `${HASH}:${HASH}`);
 const side = z.enum(['BUY', 'SELL']).meta({ description: 'side', examples: ['BUY'] });
 const tags = z.array(z.string()).meta({ description: 'tags', examples: [['crypto', '5M']] });
 
@@ -65,6 +66,7 @@ const LiveTransaction = z.object({
       .tuple([z.string(), z.string()])
       .meta({ description: 'token ids of the outcomes', examples: [['1', '2']] }),
   }),
+  match_id: matchId,
   taker: Participant,
   timestamp: text('when the match was first seen', TIME),
   tx_hash: txHash,
@@ -90,6 +92,7 @@ const LabelledOrder = z.object({
 /** `order` of the order feed with `format=json`. */
 const LabelledMatch = z.object({
   tx_hash: txHash,
+  match_id: matchId,
   timestamp: text('when the match was first seen', '2026-05-01 12:00:00.000Z'),
   market: z.object({
     id: text('market id; 0 while it is unknown', '2182202'),
@@ -123,8 +126,8 @@ const Gap = z.object({
 
 const ABOUT = {
   tx_hash: txHash,
-  match_id: text('identifies the match within its transaction', `${HASH}:${HASH}`),
-  timestamp: text('when this was known', '2026-05-01 12:02:00.000Z'),
+  match_id: matchId,
+  timestamp: text('when this was known, in the form of the stream', '2026-05-01 12:02:00.000Z'),
 };
 
 const Void = z.object({

@@ -91,8 +91,10 @@ const PAGE_HEADERS = {
 };
 
 const RATE_HEADERS = {
-  RateLimit: 'name of the policy, requests r that are left, seconds t until it is full again',
-  'RateLimit-Policy': 'name of the policy, requests q in a window of w seconds',
+  RateLimit:
+    'name of the policy with the fewest requests left, how many r, seconds t until it is full again',
+  'RateLimit-Policy':
+    'policies of the key and of its account, each with requests q in a window of w seconds',
   'X-Request-Id': 'id of this request; the one in the request, if it has one',
 };
 

@@ -20,11 +20,13 @@ export function integer(min: number, max: number) {
   });
 }
 
-/** A decimal number from `min` to `max`, both inclusive. */
+const DECIMAL = /^-?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?$/;
+
+/** A decimal number such as `0.5` or `1e-7` from `min` to `max`, both inclusive. */
 export function decimal(min: number, max: number) {
   const schema = { type: 'number', minimum: min, maximum: max } as const;
   return parameter(`a number from ${min} to ${max}`, schema, (text) => {
-    if (!/^-?\d{1,16}(\.\d{1,16})?$/.test(text)) return undefined;
+    if (!DECIMAL.test(text)) return undefined;
     const value = Number(text);
     return value >= min && value <= max ? value : undefined;
   });
@@ -38,13 +40,32 @@ export function oneOf<const Text extends string>(allowed: readonly Text[]) {
   );
 }
 
+/** One of the texts in any letter case, returned as listed. */
+export function oneOfAnyCase(allowed: readonly string[]) {
+  const schema = { type: 'string', enum: [...allowed] } as const;
+  return parameter(`one of ${allowed.join(', ')}`, schema, (text) =>
+    allowed.find((candidate) => candidate.toLowerCase() === text.toLowerCase()),
+  );
+}
+
+/** Refuses a minimum above its maximum, by the names of each pair: nothing could match. */
+export function inOrder(...pairs: readonly (readonly [min: string, max: string])[]) {
+  return (given: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void => {
+    for (const [min, max] of pairs) {
+      if (given[min] === undefined || given[max] === undefined) continue;
+      if (Number(given[min]) <= Number(given[max])) continue;
+      context.addIssue({ code: 'custom', path: [min], message: `must not be above ${max}` });
+    }
+  };
+}
+
 /** `true` or `false`. */
 export const flag = parameter('true or false', { type: 'boolean' }, (text) =>
   text === 'true' || text === 'false' ? text === 'true' : undefined,
 );
 
-const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
-const CONDITION_ID = /^0x[0-9a-fA-F]{64}$/;
+export const ADDRESS = /^0[xX][0-9a-fA-F]{40}$/;
+const CONDITION_ID = /^0[xX][0-9a-fA-F]{64}$/;
 const SLUG = /^[a-z0-9][a-z0-9_-]{0,199}$/;
 
 /** A wallet address in any letter case; returned in lower case. */
@@ -113,11 +134,11 @@ export const keyId = parameter(
   (text) => (/^[0-9a-f]{16}$/.test(text) ? text : undefined),
 );
 
-/** A tag or series slug as in the market's listing. */
+/** A tag or series slug in any letter case; returned in lower case. */
 export const slug = parameter(
   'a slug of 1 to 100 characters',
   { type: 'string', minLength: 1, maxLength: 100 },
-  (text) => (text.length >= 1 && text.length <= 100 ? text : undefined),
+  (text) => (text.length >= 1 && text.length <= 100 ? text.toLowerCase() : undefined),
 );
 
 /** A time in ISO 8601 (UTC by default) or epoch seconds; returned as epoch seconds. */
@@ -143,7 +164,7 @@ export function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z
   const issues = parsed.error.issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys'
       ? issue.keys.map((key) => ({ path: [...issue.path, key].join('.'), message: 'is unknown' }))
-      : [{ path: issue.path.join('.'), message: issue.message }],
+      : [{ path: issue.path.join('.') || 'body', message: issue.message }],
   );
   throw new Problem({
     error: 'invalid_request',

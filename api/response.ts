@@ -54,9 +54,11 @@ export type Encoding = {
   readonly list: string | undefined;
   /** How long a client may cache the response, seconds; null = not at all. */
   readonly maxAgeSeconds: number | null;
+  /** The path under which `id` of the response was created; null if nothing was. */
+  readonly createdUnder: string | null;
 };
 
-/** What the headers say about a list. */
+/** What the headers say about a list, or about what was created. */
 type ListHeaders = {
   /** `cursor` of the next page; '' on the last one. */
   readonly next: string;
@@ -64,8 +66,15 @@ type ListHeaders = {
   readonly totalCount: number | undefined;
   /** Whether `Accept` decides the format. */
   readonly isNegotiated: boolean;
+  /** '' if nothing was created. */
+  readonly location: string;
 };
-const NO_LIST: ListHeaders = { next: '', totalCount: undefined, isNegotiated: false };
+const NO_LIST: ListHeaders = {
+  next: '',
+  totalCount: undefined,
+  isNegotiated: false,
+  location: '',
+};
 
 export class Encoded {
   readonly kind = 'encoded';
@@ -215,12 +224,15 @@ function setHeaders(
   if (list.next !== '') {
     response.setHeader('Link', `<${pageUrl(request.originalUrl, list.next)}>; rel="next"`);
   }
+  if (list.location !== '') response.setHeader('Location', list.location);
   if (coding !== undefined) response.setHeader('Content-Encoding', coding);
 }
 
-function listHeaders(answer: object, next: string, { list }: Encoding): ListHeaders {
+function listHeaders(answer: object, next: string, how: Encoding): ListHeaders {
   const totalCount = 'total_count' in answer ? Number(answer.total_count) : undefined;
-  return { next, totalCount, isNegotiated: list !== undefined };
+  const isCreated = how.createdUnder !== null && 'id' in answer;
+  const location = isCreated ? `${how.createdUnder}/${answer.id}` : '';
+  return { next, totalCount, isNegotiated: how.list !== undefined, location };
 }
 
 /** The URL of a request, for the page after `cursor`. */

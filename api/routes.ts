@@ -2,11 +2,12 @@
  * Serves endpoints as Express routes: each requires a key, reads a JSON body if it has one, sends its
  * response in the format and coding that the client prefers, and rejects other methods with 405.
  */
-import express, { type Express, type RequestHandler } from 'express';
+import { createHmac } from 'node:crypto';
+import express, { type Express, type Request, type RequestHandler } from 'express';
 import { requireKey } from './auth/authenticate.ts';
-import { callerOf } from './auth/keys.ts';
+import { type Caller, callerOf } from './auth/keys.ts';
 import type { Context, Endpoint } from './endpoint.ts';
-import { Problem } from './errors.ts';
+import { methodNotAllowed, Problem } from './errors.ts';
 import { formatFor, send } from './response.ts';
 
 const BODY_BYTES_MAX = 256 * 1024;
@@ -33,11 +34,7 @@ export function serveEndpoints<Call extends Context>(
 /** Rejects every method with 405; `allow` lists those that the path has. */
 export function refuseMethod(allow: string): RequestHandler {
   return (request) => {
-    throw new Problem({
-      error: 'method_not_allowed',
-      detail: `${request.method} is not allowed here; allowed: ${allow}`,
-      headers: { Allow: allow },
-    });
+    throw methodNotAllowed(request.method, allow);
   };
 }
 
@@ -51,15 +48,35 @@ function handlerOf<Call extends Context>(
     response.once('close', () => {
       if (!response.writableFinished) gone.abort();
     });
-    const context: Context = { caller: callerOf(response), signal: gone.signal };
+    const context = { caller: callerOf(response), signal: gone.signal };
     // `Call` is `Context` and `shared` together, by the type of the parameter.
-    const call = { ...shared, ...context } as Call;
+    const call = { ...shared, ...context } as Omit<Call, 'repeatable'>;
     const { params, query, body } = request;
     const format = formatFor(request);
-    const answer = await endpoint.respond(call, { params, query, body, format });
+    const seed = endpoint.method === 'post' ? seedOf(request, context.caller) : null;
+    const answer = await endpoint.respond(call, { params, query, body, format, seed });
     response.status(endpoint.status ?? 200);
     await send(request, response, answer);
   };
+}
+
+/**
+ * The seed of a repeatable request. It is keyed with the API key itself, which is stored nowhere, so that
+ * nobody else can derive what the request creates.
+ */
+function seedOf(request: Request, { keyHash }: Caller): Buffer | null {
+  const given = request.get('Idempotency-Key') ?? '';
+  if (given === '') return null;
+  if (!/^[\x21-\x7e]{1,255}$/.test(given)) {
+    const message = 'must be 1 to 255 visible ASCII characters';
+    throw new Problem({
+      error: 'invalid_request',
+      detail: `Idempotency-Key: ${message}`,
+      issues: [{ path: 'Idempotency-Key', message }],
+    });
+  }
+  const secret = request.get('X-Service-Key') ?? '';
+  return createHmac('sha256', secret).update(`${keyHash} ${request.path} ${given}`).digest();
 }
 
 const requireJson: RequestHandler = (request, _response, next) => {

@@ -3,8 +3,11 @@
  * of headers, the time for the headers and for the whole request, idle time, and connections per
  * address. Trusted proxies have no connection limit, because all their clients share their address.
  */
+import { randomUUID } from 'node:crypto';
 import { createServer, type RequestListener, type Server, STATUS_CODES } from 'node:http';
-import { BlockList, isIPv4, type Socket } from 'node:net';
+import { BlockList, isIPv4, Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { methodNotAllowed, Problem, problemJson } from './errors.ts';
 
 const HEAD_BYTES_MAX = 16 * 1_024;
 const HEADERS_MAX = 100;
@@ -50,6 +53,8 @@ export function createLimitedServer(
   server.maxHeadersCount = HEADERS_MAX;
   server.setTimeout(limits.idleMsMax ?? IDLE_MS_MAX);
   server.on('clientError', rejectInvalid);
+  // Not a proxy; without a listener, Node would hang up.
+  server.on('connect', (_request, socket) => reject(socket, methodNotAllowed('CONNECT', METHODS)));
   const caps = { refused: 0 };
   capConnections(server, limits, caps);
   return { server, caps };
@@ -88,19 +93,46 @@ function capConnections(server: Server, limits: ServerLimits, caps: { refused: n
   });
 }
 
-const STATUSES: Readonly<Record<string, number>> = {
-  HPE_HEADER_OVERFLOW: 431,
-  ERR_HTTP_REQUEST_TIMEOUT: 408,
-};
+const METHODS = 'GET, HEAD, POST, PUT, PATCH, DELETE';
 
-/** Responds to bytes that are not HTTP without repeating any of them. */
-function rejectInvalid(error: NodeJS.ErrnoException, socket: Socket): void {
+/** A request line that is well formed, so that only its method is unknown. */
+const REQUEST_LINE = /^[A-Z]{1,32} \S+ HTTP\/1\.[01]\r?\n/;
+
+type Invalid = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
+
+/** Responds to what is not HTTP, or not a method of HTTP, without repeating any of it. */
+function rejectInvalid(error: Invalid, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();
     return;
   }
-  const status = STATUSES[error.code ?? ''] ?? 400;
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`);
+  const isUnknownMethod =
+    error.code === 'HPE_INVALID_METHOD' &&
+    REQUEST_LINE.test(error.rawPacket?.toString('latin1') ?? '');
+  reject(socket, isUnknownMethod ? methodNotAllowed('this method', METHODS) : invalid(error.code));
+}
+
+function invalid(code = ''): Problem {
+  switch (code) {
+    case 'HPE_HEADER_OVERFLOW':
+      return new Problem({ error: 'headers_too_large', detail: 'the headers are too large' });
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Problem({ error: 'request_timeout', detail: 'the request was not sent in time' });
+    default:
+      return new Problem({ error: 'invalid_request', detail: 'the request is not HTTP/1.1' });
+  }
+}
+
+function reject(socket: Duplex, problem: Problem): void {
+  const body = problemJson(problem, '', randomUUID());
+  const head = [
+    `HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`,
+    ...Object.entries(problem.headers).map(([name, value]) => `${name}: ${value}`),
+    'Content-Type: application/problem+json',
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    'Connection: close',
+  ];
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`);
   // A client that keeps sending would hold a half-open connection forever.
-  socket.destroySoon();
+  if (socket instanceof Socket) socket.destroySoon();
 }

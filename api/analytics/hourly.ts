@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint, Page } from '../endpoint.ts';
-import { address, instant, integer, order, slug } from '../parameters.ts';
+import { address, inOrder, instant, integer, order, slug } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { hourCursor } from './cursors.ts';
 import { hourText, safeInteger } from './format.ts';
@@ -19,16 +19,18 @@ const DEFAULT_RANGE_SECONDS = 30 * 86_400;
 /** More hours than the exchange has existed. */
 const HOURS_MAX = 100_000;
 
-const ParametersV1 = z.object({
-  address: address.describe('wallet of the trader; letter case is ignored'),
-  tag: slug.default(ALL_TAGS).describe('only markets with this tag; `all`: no filter'),
-  from: instant.optional().describe('earliest start of an hour (default: 30 days before `to`)'),
-  to: instant.optional().describe('latest start of an hour (default: now)'),
-  limit: integer(1, HOURS_MAX).default(HOURS_MAX).describe('maximum hours per page'),
-  order: order('desc').describe('desc: newest hour first; asc: oldest first'),
-  cursor: hourCursor.optional().describe('cursor from the `Link` header of the previous page'),
-});
-const ParametersV2 = ParametersV1.extend({
+const ParametersV1 = z
+  .object({
+    address: address.describe('wallet of the trader; letter case is ignored'),
+    tag: slug.default(ALL_TAGS).describe('only markets with this tag; `all`: no filter'),
+    from: instant.optional().describe('earliest start of an hour (default: 30 days before `to`)'),
+    to: instant.optional().describe('latest start of an hour (default: now)'),
+    limit: integer(1, HOURS_MAX).default(HOURS_MAX).describe('maximum hours per page'),
+    order: order('desc').describe('desc: newest hour first; asc: oldest first'),
+    cursor: hourCursor.optional().describe('cursor from the `Link` header of the previous page'),
+  })
+  .superRefine(inOrder(['from', 'to']));
+const ParametersV2 = ParametersV1.safeExtend({
   series: slug.optional().describe('only markets of this series'),
 });
 

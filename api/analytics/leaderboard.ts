@@ -8,7 +8,7 @@ import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { tierRequired } from '../errors.ts';
-import { decimal, integer, oneOf, order } from '../parameters.ts';
+import { decimal, inOrder, integer, oneOf, oneOfAnyCase, order } from '../parameters.ts';
 import type { Encoded } from '../response.ts';
 import type { Call } from './call.ts';
 import { boardCursor } from './cursors.ts';
@@ -69,38 +69,55 @@ const ROI_MAX = 1_000_000_000_000;
 const COUNT_MAX = 1_000_000_000;
 const HOURS_MAX = 1_000_000;
 
-const Parameters = z.object({
-  limit: integer(1, LIMIT_MAX)
-    .optional()
-    .describe('page size, 1–100 (default 50; demo tier: 20, its maximum)'),
-  offset: integer(0, OFFSET_MAX).default(0).describe('entries to skip (demo tier: 0)'),
-  cursor: boardCursor
-    .optional()
-    .describe(
-      'cursor from the `Link` header or `next_cursor` of the previous page; not for the demo tier',
+const Parameters = z
+  .object({
+    limit: integer(1, LIMIT_MAX)
+      .optional()
+      .describe('page size, 1–100 (default 50; demo tier: 20, its maximum)'),
+    offset: integer(0, OFFSET_MAX).default(0).describe('entries to skip (demo tier: 0)'),
+    cursor: boardCursor
+      .optional()
+      .describe(
+        'cursor from the `Link` header or `next_cursor` of the previous page; not for the demo tier',
+      ),
+    time_frame: oneOf(TIME_FRAMES)
+      .default('30D')
+      .describe('the time before the last refresh that is summed'),
+    sort_by: oneOf(SORTS)
+      .default('pnl')
+      .describe('sort order; ties are broken by PnL, volume, address'),
+    order: order('desc').describe('desc: from rank 1 down; asc: the reverse'),
+    tag: oneOfAnyCase(TAGS)
+      .default('all')
+      .describe(
+        'only markets with this tag, in any letter case; `sports` excludes `esports`, `all`: no filter',
+      ),
+    min_win_rate: decimal(0, 100).optional().describe('minimum win rate, percent'),
+    max_win_rate: decimal(0, 100).optional().describe('maximum win rate, percent'),
+    min_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('minimum ROI, percent'),
+    max_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('maximum ROI, percent'),
+    last_active_hours: integer(1, HOURS_MAX)
+      .optional()
+      .describe('only traders with a fill in this many hours before now, as of the last refresh'),
+    min_market_count: integer(0, COUNT_MAX)
+      .optional()
+      .describe('minimum markets in the time frame'),
+    max_market_count: integer(0, COUNT_MAX)
+      .optional()
+      .describe('maximum markets in the time frame'),
+    min_pnl: integer(-USDC_MAX, USDC_MAX).optional().describe('minimum PnL, whole USDC'),
+  })
+  .superRefine(
+    inOrder(
+      ['min_win_rate', 'max_win_rate'],
+      ['min_roi', 'max_roi'],
+      ['min_market_count', 'max_market_count'],
     ),
-  time_frame: oneOf(TIME_FRAMES)
-    .default('30D')
-    .describe('the time before the last refresh that is summed'),
-  sort_by: oneOf(SORTS)
-    .default('pnl')
-    .describe('sort order; ties are broken by PnL, volume, address'),
-  order: order('desc').describe('desc: from rank 1 down; asc: the reverse'),
-  tag: oneOf(TAGS)
-    .default('all')
-    .describe('only markets with this tag; `sports` excludes `esports`, `all`: no filter'),
-  min_win_rate: decimal(0, 100).optional().describe('minimum win rate, percent'),
-  max_win_rate: decimal(0, 100).optional().describe('maximum win rate, percent'),
-  min_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('minimum ROI, percent'),
-  max_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('maximum ROI, percent'),
-  last_active_hours: integer(1, HOURS_MAX)
-    .optional()
-    .describe('only traders with a fill in this many hours before now, as of the last refresh'),
-  min_market_count: integer(0, COUNT_MAX).optional().describe('minimum markets in the time frame'),
-  max_market_count: integer(0, COUNT_MAX).optional().describe('maximum markets in the time frame'),
-  min_pnl: integer(-USDC_MAX, USDC_MAX).optional().describe('minimum PnL, whole USDC'),
-});
-type Given = z.output<typeof Parameters>;
+  );
+type Given = z.output<typeof Parameters> & {
+  /** Whether the tier has the pages after the first. */
+  readonly hasPages: boolean;
+};
 
 /** SQL condition of each filter parameter; values are bound. */
 const FILTERS = {
@@ -172,7 +189,10 @@ async function readBoard(call: Call, given: Given) {
       },
     })),
     total: totalCount,
-    next: last !== undefined && before + entries.length < totalCount ? cursorOf(last) : '',
+    next:
+      given.hasPages && last !== undefined && before + entries.length < totalCount
+        ? cursorOf(last)
+        : '',
   };
 }
 
@@ -195,8 +215,9 @@ async function generationOf(call: Call, frame: Given['time_frame']): Promise<str
 }
 
 /** The parameters with the page size of the tier. Throws Problem 403 if the tier excludes the page. */
-function allowedPage(given: Given, caller: Caller): Given {
+function allowedPage(given: z.output<typeof Parameters>, caller: Caller): Given {
   const tier = TIERS[caller.tier];
+  const hasPages = tier.leaderboardOffsetMax === null;
   const refuse = (path: string, allowed: string) =>
     tierRequired(path, `the tier ${caller.tier} allows ${allowed}`);
   if (given.limit !== undefined && given.limit > tier.leaderboardLimitMax) {
@@ -205,10 +226,8 @@ function allowedPage(given: Given, caller: Caller): Given {
   if (tier.leaderboardOffsetMax !== null && given.offset > tier.leaderboardOffsetMax) {
     throw refuse('offset', `at most ${tier.leaderboardOffsetMax}`);
   }
-  if (tier.leaderboardOffsetMax !== null && given.cursor !== undefined) {
-    throw refuse('cursor', 'the first page only');
-  }
-  return { ...given, limit: given.limit ?? tier.leaderboardLimitDefault };
+  if (!hasPages && given.cursor !== undefined) throw refuse('cursor', 'the first page only');
+  return { ...given, limit: given.limit ?? tier.leaderboardLimitDefault, hasPages };
 }
 
 /** The statements of a request: fixed fragments only, every value is bound. */
@@ -278,7 +297,7 @@ const EntryV2 = z.object({
 });
 
 const TOTAL = count('traders that match the query, on all pages');
-const NEXT = text('`cursor` of the next page; empty on the last page');
+const NEXT = text('`cursor` of the next page; empty on the last page, and for the demo tier');
 
 /** A page is computed once for all clients, and again after a refresh of its board. */
 const KEEP = {

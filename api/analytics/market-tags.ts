@@ -14,20 +14,20 @@ export function countedTags(tags: readonly string[]): readonly string[] {
   return [...new Set(tags)].filter((tag) => tag !== '' && !(tag === 'sports' && isEsports));
 }
 
-/** Whether a market with these tags counts under the parameter `tag`. */
+/** Whether a market with these tags counts under the parameter `tag`, which is in lower case. */
 export function countsUnder(tags: readonly string[], tag: string): boolean {
-  return tag === ALL_TAGS || countedTags(tags).includes(tag);
+  return tag === ALL_TAGS || countedTags(tags).some((one) => one.toLowerCase() === tag);
 }
 
 /** The same as an SQL condition. */
 function hasTag(tag: string): string {
   const notEsports = tag === 'sports' ? `AND NOT has(${MARKET_TAGS}, 'esports')` : '';
-  return `has(${MARKET_TAGS}, {tag:String}) ${notEsports}`;
+  return `has(arrayMap(tag -> lowerUTF8(tag), ${MARKET_TAGS}), {tag:String}) ${notEsports}`;
 }
 
-/** SQL condition: the market belongs to the series of the parameter `series`. */
-export const HAS_SERIES = `dictGetOrDefault('market_dictionary', 'series_slug',
-  tuple(reinterpretAsUInt256(condition_id)), '') = {series:String}`;
+/** SQL condition: the market belongs to the series of the parameter `series`, which is in lower case. */
+export const HAS_SERIES = `lowerUTF8(dictGetOrDefault('market_dictionary', 'series_slug',
+  tuple(reinterpretAsUInt256(condition_id)), '')) = {series:String}`;
 
 /** The tag that means no filter. */
 export const ALL_TAGS = 'all';

@@ -5,13 +5,14 @@
  * one.
  */
 import { z } from 'zod';
+import { KvConflictError } from '../../infra/nats/kv.ts';
 import { count, text } from '../analytics/schemas.ts';
-import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
+import { type Context, type Endpoint, endpoint, requireSameBody } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import { keyId } from '../parameters.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import { changeKey, issueKey, KeyRevokedError, type KeysBucket, revokeKey } from './key-admin.ts';
-import { type Keys, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
+import { changeKey, issueKey, KeyRevokedError, type KeysBucket } from './key-admin.ts';
+import { hashKey, type Keys, keyFromSeed, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
 import { TIERS, Tier, type TierLimits } from './tiers.ts';
 
 type AccountCall = Context & {
@@ -57,7 +58,8 @@ const quota = (description: string) =>
 
 const TierView = z.object({
   name: Tier.meta({ description: 'name of the tier', examples: ['individual'] }),
-  requests_per_second: count('requests per second of an account, which is also its burst', 20),
+  requests_per_second: count('requests per second of one key, which is also its burst', 20),
+  account_requests_per_second: count('the same of the account over all its keys', 40),
   max_keys: count('valid API keys of an account', 20),
   max_sessions: count('open event streams of an account at a time', 20),
   max_streams: count('managed streams', 20),
@@ -104,7 +106,7 @@ const telemetry = endpoint({
       today: count('requests that were admitted', 1204),
       per_second: z
         .int()
-        .meta({ description: 'requests per second that the tier allows', examples: [20] }),
+        .meta({ description: 'requests per second that the tier allows one key', examples: [20] }),
     }),
     stream_seconds: z.object({
       today: count('seconds of event streams', 3600),
@@ -195,27 +197,25 @@ const createKey = endpoint({
     'A key of the same account and tier as the key of this request. `key` is shown in this ' +
     'response only: store it. It expires no later than the key of this request.',
   parameters: z.object({}),
-  body: z.object({ label: Label.default(''), expires_at: ExpiresAt.default(null) }),
+  body: z.strictObject({ label: Label.default(''), expires_at: ExpiresAt.default(null) }),
   answer: KeyView.extend({
     key: text('the key, shown once', `fs_pro_${'2'.repeat(43)}`),
   }),
   problems: ['quota_exceeded'],
   run: async (call: AccountCall, _given, body) => {
-    const { account, tier } = call.caller;
-    const { keysMax } = TIERS[tier];
-    const own = call.keys.ofAccount(account);
-    const valid = own.filter(({ record }) => keyStatus(record, call.now()) === 'valid');
-    if (valid.length >= keysMax) {
-      throw new Problem({
-        error: 'quota_exceeded',
-        detail: `max_keys: tier ${tier} allows ${keysMax} valid keys, all in use; revoke one first`,
-      });
-    }
-    const expiresAt = cappedExpiry(body.expires_at, call);
-    const wanted = { account, tier, label: body.label, expiresAt };
-    const { key, stored } = await issueKey(call.keysBucket, wanted, call.now());
-    // This process accepts it at once, the others when the watch of the bucket delivers it.
-    await call.keys.fetch(stored.keyHash);
+    const { repeatable } = call;
+    if (repeatable === null) return await issueNew(call, body);
+    const key = keyFromSeed(call.caller.tier, repeatable.seed);
+    const keyHash = hashKey(key);
+    await call.keys.fetch(keyHash);
+    const isKnown = ownKeyOf(call, keyHash) !== undefined;
+    const answer = isKnown ? undefined : await issueNew(call, body, key).catch(unlessConflict);
+    if (answer !== undefined) return answer;
+    // An earlier request has created it, or one at the same moment.
+    await call.keys.fetch(keyHash);
+    const stored = ownKeyOf(call, keyHash);
+    if (stored === undefined) throw new Error('a key that exists cannot be read');
+    requireSameBody(repeatable.bodyHash, stored.record.body_hash);
     return { ...viewOf(stored, call), key };
   },
 });
@@ -226,7 +226,7 @@ const updateKey = endpoint({
   summary: 'Change the label or the expiry of an API key',
   description: 'Omitted members stay as they are. A revoked key cannot be changed.',
   parameters: Path,
-  body: z.object({ label: Label.optional(), expires_at: ExpiresAt.optional() }),
+  body: z.strictObject({ label: Label.optional(), expires_at: ExpiresAt.optional() }),
   answer: KeyView,
   problems: ['not_found'],
   run: async (call: AccountCall, { id }, body) => {
@@ -258,17 +258,52 @@ const deleteKey = endpoint({
   summary: 'Revoke an API key',
   description:
     'Ends the key for good, and its open streams within a second, in every process. The key of this ' +
-    'request can be revoked, too. A revoked key stays in the list.',
+    'request can be revoked, too. A revoked key stays in the list; revoking it again is a 404.',
   parameters: Path,
   answer: z.object({ id: KeyView.shape.id }),
   problems: ['not_found'],
   run: async (call: AccountCall, { id }) => {
     const { keyHash } = ownKey(call, id);
-    await revokeKey(call.keysBucket, keyHash, call.now());
+    const revoked_at = new Date(call.now()).toISOString();
+    try {
+      await changeKey(call.keysBucket, keyHash, (record) => ({ ...record, revoked_at }));
+    } catch (error) {
+      if (!(error instanceof KeyRevokedError)) throw error;
+      throw new Problem({ error: 'not_found', detail: `the key ${id} was revoked already` });
+    }
     await call.keys.fetch(keyHash);
     return { id };
   },
 });
+
+/** Issues `key`, or a random one. Throws Problem 403 if the account has as many as its tier allows. */
+async function issueNew(
+  call: AccountCall,
+  body: { readonly label: string; readonly expires_at: string | null },
+  given?: string,
+) {
+  const { account, tier } = call.caller;
+  const { keysMax } = TIERS[tier];
+  const own = call.keys.ofAccount(account);
+  const valid = own.filter(({ record }) => keyStatus(record, call.now()) === 'valid');
+  if (valid.length >= keysMax) {
+    throw new Problem({
+      error: 'quota_exceeded',
+      detail: `max_keys: tier ${tier} allows ${keysMax} valid keys, all in use; revoke one first`,
+    });
+  }
+  const expiresAt = cappedExpiry(body.expires_at, call);
+  const bodyHash = call.repeatable?.bodyHash;
+  const wanted = { account, tier, label: body.label, expiresAt, bodyHash };
+  const { key, stored } = await issueKey(call.keysBucket, wanted, call.now(), given);
+  // This process accepts it at once, the others when the watch of the bucket delivers it.
+  await call.keys.fetch(stored.keyHash);
+  return { ...viewOf(stored, call), key };
+}
+
+function unlessConflict(error: unknown): undefined {
+  if (!(error instanceof KvConflictError)) throw error;
+}
 
 export const ACCOUNT_ENDPOINTS: readonly Endpoint<AccountCall>[] = [
   me,
@@ -285,6 +320,10 @@ function ownKey({ keys, caller }: AccountCall, id: string): StoredKey {
   const found = keys.ofAccount(caller.account).find(({ keyHash }) => keyIdOf(keyHash) === id);
   if (found !== undefined) return found;
   throw new Problem({ error: 'not_found', detail: `the account has no key ${id}` });
+}
+
+function ownKeyOf({ keys, caller }: AccountCall, keyHash: string): StoredKey | undefined {
+  return keys.ofAccount(caller.account).find((one) => one.keyHash === keyHash);
 }
 
 /** The requested expiry, or that of the caller's key if it is sooner. */
@@ -316,6 +355,7 @@ function tierView(name: Tier, limits: TierLimits): z.input<typeof TierView> {
   return {
     name,
     requests_per_second: limits.requestsPerSecond,
+    account_requests_per_second: limits.accountRequestsPerSecond,
     max_keys: limits.keysMax,
     max_sessions: limits.sessionsMax,
     max_streams: limits.streamsMax,

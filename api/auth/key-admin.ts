@@ -15,6 +15,7 @@ export type NewKey = {
   readonly label: string;
   /** ISO 8601; absent: never. */
   readonly expiresAt?: string | undefined;
+  readonly bodyHash?: string | undefined;
 };
 
 /** The key is shown to its owner once and stored nowhere. */
@@ -38,13 +39,16 @@ export class KeyUnknownError extends Error {
 
 const ATTEMPTS_MAX = 5;
 
-/** Generates a key and stores its record. `nowMs` is in milliseconds since the epoch. */
+/**
+ * Stores the record of a key. `nowMs` is in milliseconds since the epoch. Rejects with KvConflictError if
+ * `key` exists, which a generated one never does.
+ */
 export async function issueKey(
   bucket: KeysBucket,
   wanted: NewKey,
   nowMs: number,
+  key = generateKey(wanted.tier),
 ): Promise<IssuedKey> {
-  const key = generateKey(wanted.tier);
   const keyHash = hashKey(key);
   const record = KeyRecord.parse({
     label: wanted.label,
@@ -52,6 +56,7 @@ export async function issueKey(
     account: wanted.account,
     created_at: new Date(nowMs).toISOString(),
     expires_at: wanted.expiresAt,
+    body_hash: wanted.bodyHash,
   });
   const revision = await bucket.create(keyHash, JSON.stringify(record));
   return { key, stored: { keyHash, record, revision } };

@@ -35,6 +35,8 @@ export const KeyRecord = z.object({
   created_at: Instant,
   expires_at: Instant.optional(),
   revoked_at: Instant.optional(),
+  /** Of the body that created it with an Idempotency-Key. */
+  body_hash: z.string().optional(),
 });
 export type KeyRecord = z.infer<typeof KeyRecord>;
 
@@ -63,6 +65,17 @@ export const KEY_IN_TEXT = /fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32}/
 const EXPIRY_CHECK_MS = 500;
 /** Reads in flight; more are 503, so that unknown keys from many addresses cannot load the bucket. */
 const FETCHES_MAX = 64;
+
+/** The key of a repeatable request, from 32 secret bytes: `fs_<tier>_<44 characters>`. */
+export function keyFromSeed(tier: Tier, seed: Buffer): string {
+  let rest = BigInt(`0x${seed.toString('hex')}`);
+  let characters = '';
+  for (let n = 0; n < SECRET_CHARACTERS; n += 1) {
+    characters += ALPHABET.charAt(Number(rest % 58n));
+    rest /= 58n;
+  }
+  return `fs_${tier}_${characters}`;
+}
 
 /** A new key: `fs_<tier>_<44 random characters>`. Show it once; store its record. */
 export function generateKey(tier: Tier): string {

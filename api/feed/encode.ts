@@ -19,15 +19,18 @@ export type Format = 'compact' | 'json' | 'tx';
 /** Exchange V2 orders carry no fee rate. */
 const FEE_RATE_BPS = '0';
 
-/** JSON of a match in the given format, without line breaks. */
-export function encodeMatch(match: FeedMatch, format: Format): string {
+/**
+ * JSON of a match in the given format, without line breaks. `matchId` is its id in FEED, which its `void`
+ * names; the compact array is fixed and has no place for it.
+ */
+export function encodeMatch(match: FeedMatch, format: Format, matchId: string): string {
   switch (format) {
     case 'compact':
       return compact(match);
     case 'json':
-      return labelled(match);
+      return labelled(match, matchId);
     case 'tx':
-      return liveTransaction(match);
+      return liveTransaction(match, matchId);
   }
 }
 
@@ -37,15 +40,19 @@ export function matchBlock(cursor: Cursor, json: string, format: Format): string
 }
 
 /**
- * A `void` or `restored` event about a match that was delivered before it was final. It is the same in
- * all formats; clients that know only `order` or `tx` ignore it.
+ * A `void` or `restored` event about a match that was delivered before it was final. Its time has the
+ * form of the matches in its stream; clients that know only `order` or `tx` ignore it.
  */
-export function sequelBlock(cursor: Cursor, sequel: FeedVoid | FeedRestored): string {
+export function sequelBlock(
+  cursor: Cursor,
+  sequel: FeedVoid | FeedRestored,
+  format: Format,
+): string {
   const json = JSON.stringify({
     tx_hash: sequel.txHash,
     match_id: sequel.matchId,
     ...(sequel.kind === 'void' ? { reason: sequel.reason } : {}),
-    timestamp: detectedAt(sequel),
+    timestamp: format === 'tx' ? new Date(sequel.detectedAtMs).toISOString() : detectedAt(sequel),
   });
   return `id: ${cursor}\nevent: ${sequel.kind}\ndata: ${json}\n\n`;
 }
@@ -122,10 +129,11 @@ function compactTrader(trader: FeedTrader) {
   return [address, name, profileImage, xUsername, spaced(createdAt)];
 }
 
-function labelled(match: FeedMatch): string {
+function labelled(match: FeedMatch, matchId: string): string {
   const { market } = match;
   return JSON.stringify({
     tx_hash: match.txHash,
+    match_id: matchId,
     timestamp: detectedAt(match),
     market: {
       id: String(BigInt(market.marketId)),
@@ -171,7 +179,7 @@ function labelledOrder(match: FeedMatch, fill: FeedFill) {
   };
 }
 
-function liveTransaction(match: FeedMatch): string {
+function liveTransaction(match: FeedMatch, matchId: string): string {
   const { market } = match;
   return JSON.stringify({
     makers: match.makers.map((maker) => participant(match, maker)),
@@ -190,6 +198,7 @@ function liveTransaction(match: FeedMatch): string {
       tags_slug: market.tags,
       token_ids: market.tokenIds,
     },
+    match_id: matchId,
     taker: participant(match, match.taker),
     timestamp: new Date(match.detectedAtMs).toISOString(),
     tx_hash: match.txHash,

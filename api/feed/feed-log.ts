@@ -309,6 +309,7 @@ export class FeedEvent implements Offered {
   readonly cursor: Cursor;
   /** When the stream stored it, milliseconds since the epoch. */
   readonly storedAtMs: number;
+  readonly messageId: string;
   /** Size of the message. Facts and all formats take at most about four times as much. */
   readonly bytes: number;
   readonly #data: Buffer;
@@ -320,6 +321,7 @@ export class FeedEvent implements Offered {
     this.sequence = message.sequence;
     this.cursor = cursorOf(message.sequence, message.messageId);
     this.storedAtMs = message.timestampMs;
+    this.messageId = message.messageId;
     this.bytes = message.data.length;
     // A copy: the message's data is a view of a much larger network buffer.
     this.#data = Buffer.from(message.data);
@@ -331,7 +333,7 @@ export class FeedEvent implements Offered {
   }
 
   frame(format: Format): Buffer {
-    this.#frames[format] ??= encode(decodeFeedEvent(this.#data), this.cursor, format);
+    this.#frames[format] ??= encode(decodeFeedEvent(this.#data), this, format);
     return this.#frames[format];
   }
 }
@@ -349,11 +351,15 @@ export function readEvent(data: Uint8Array) {
 }
 
 /** The block of a message. */
-export function encode(message: Message, cursor: Cursor, format: Format): Buffer {
+export function encode(
+  message: Message,
+  { cursor, messageId }: { readonly cursor: Cursor; readonly messageId: string },
+  format: Format,
+): Buffer {
   return Buffer.from(
     message.kind === 'match'
-      ? matchBlock(cursor, encodeMatch(message, format), format)
-      : sequelBlock(cursor, message),
+      ? matchBlock(cursor, encodeMatch(message, format, messageId), format)
+      : sequelBlock(cursor, message, format),
   );
 }
 

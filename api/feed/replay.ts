@@ -206,7 +206,7 @@ export class Replay {
         const cursor = cursorOf(sequence, messageId);
         const event = readEvent(data);
         if (event === undefined) return { sequence, cursor, facts: undefined, frame: NO_FRAME };
-        const frame = encode(event.message, cursor, reading.format);
+        const frame = encode(event.message, { cursor, messageId }, reading.format);
         return { sequence, cursor, facts: reading.isFiltered ? event.facts : FACTS_UNUSED, frame };
       });
     const events: Offered[] = [];

@@ -43,8 +43,11 @@ export class History {
     );
   }
 
-  /** Newest first. Rejects with NatsUnavailableError. */
-  async newest(key: string, limit: number): Promise<ClosedRecord[]> {
+  /** The newest records, newest first, and how many there are. Rejects with NatsUnavailableError. */
+  async newest(
+    key: string,
+    limit: number,
+  ): Promise<{ readonly newest: readonly ClosedRecord[]; readonly count: number }> {
     const messages = await readRange(
       this.#nats,
       SESSIONS_STREAM,
@@ -52,9 +55,10 @@ export class History {
       RECORDS_PER_ACCOUNT_MAX,
       SUBJECT + key,
     );
-    return messages
+    const newest = messages
       .slice(-limit)
       .reverse()
       .map(({ data }) => ClosedRecord.parse(JSON.parse(new TextDecoder().decode(data))));
+    return { newest, count: messages.length };
   }
 }

@@ -165,8 +165,8 @@ export class Sessions {
     return openSessionsOf(this.#records(), keyOf(account));
   }
 
-  /** Ended sessions, newest first. Rejects with NatsUnavailableError. */
-  history(account: string, limit: number): Promise<ClosedRecord[]> {
+  /** The newest ended sessions, newest first, and how many are kept. Rejects with NatsUnavailableError. */
+  history(account: string, limit: number) {
     return this.#history.newest(keyOf(account), limit);
   }
 

@@ -90,7 +90,8 @@ without any filter), \`max_filter_addrs\`, \`max_filter_tags\` and \`max_filter_
   body: NewStream,
   answer: Stream,
   problems: ['quota_exceeded', 'payload_too_large', 'unsupported_media_type'],
-  run: async (call: StreamsCall, _, body) => wire(call, await call.store.create(call.caller, body)),
+  run: async (call: StreamsCall, _, body) =>
+    wire(call, await call.store.create(call.caller, body, call.repeatable)),
 });
 
 const updateSubscription = endpoint({
@@ -178,12 +179,15 @@ export const listEndedSessions = endpoint({
       .default(HISTORY_LIMIT_DEFAULT)
       .meta({ description: 'maximum number of entries' }),
   }),
-  answer: z.object({ data: z.array(EndedSession), total_count: TotalCount }),
+  answer: z.object({
+    data: z.array(EndedSession),
+    total_count: count('ended event streams that are kept', 1),
+  }),
   problems: [],
   run: async ({ caller, sessions }: StreamsCall, { limit }) => {
-    const ended = await sessions.history(caller.account, limit);
-    const data = ended.map((record) => ({ ...wireSession(record), ...wireEnd(record) }));
-    return { data, total_count: data.length };
+    const { newest, count } = await sessions.history(caller.account, limit);
+    const data = newest.map((record) => ({ ...wireSession(record), ...wireEnd(record) }));
+    return { data, total_count: count };
   },
 });
 

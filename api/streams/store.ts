@@ -17,6 +17,7 @@ import {
 } from '../../infra/nats/kv.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
+import { type Repeatable, requireSameBody } from '../endpoint.ts';
 import { Problem, quotaExceeded } from '../errors.ts';
 import {
   isNaked,
@@ -99,11 +100,18 @@ export class StreamStore {
     return record;
   }
 
-  /** Throws Problem 403 if a quota of the tier is used up. Rejects as `find`. */
-  async create(caller: Caller, wanted: NewStream): Promise<StreamRecord> {
+  /**
+   * Creates a stream, or returns the one that this repeatable request has created. Throws Problem 403 if
+   * a quota of the tier is used up, and 400. Rejects as `find`.
+   */
+  async create(
+    caller: Caller,
+    wanted: NewStream,
+    repeatable: Repeatable | null,
+  ): Promise<StreamRecord> {
     const now = new Date(this.#now()).toISOString();
     const record: StreamRecord = {
-      id: randomUUID(),
+      id: repeatable === null ? randomUUID() : uuidOf(repeatable.seed),
       account: caller.account,
       name: wanted.name,
       addresses: wanted.addresses ?? [],
@@ -112,10 +120,17 @@ export class StreamStore {
       enabled: true,
       createdAt: now,
       updatedAt: now,
+      ...(repeatable !== null && { bodyHash: repeatable.bodyHash }),
     };
     refuseLongLists(caller, record);
-    while (!(await this.#write(caller, record)));
-    return record;
+    for (;;) {
+      const former = repeatable === null ? undefined : await this.#fetch(record.id);
+      if (former !== undefined) {
+        requireSameBody(record.bodyHash, former.record.bodyHash);
+        return former.record;
+      }
+      if (await this.#write(caller, record)) return record;
+    }
   }
 
   /**
@@ -261,6 +276,14 @@ export type StreamStoreOptions = {
 function refuseLongLists(caller: Caller, record: StreamRecord): void {
   const long = longList(record, TIERS[caller.tier]);
   if (long !== undefined) throw quotaExceeded(long.name, caller.tier, long.limit, long.used);
+}
+
+/** A UUID of version 8 from the first 16 bytes of a seed. */
+function uuidOf(seed: Buffer): string {
+  const bytes = Buffer.from(seed.subarray(0, 16));
+  bytes.writeUInt8(0x80 | (bytes.readUInt8(6) & 0x0f), 6);
+  bytes.writeUInt8(0x80 | (bytes.readUInt8(8) & 0x3f), 8);
+  return bytes.toString('hex').replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');
 }
 
 function notFound(id: string): Problem {

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { count, text } from '../analytics/schemas.ts';
 import type { TierLimits } from '../auth/tiers.ts';
 import { effectiveTags, type Filter, filtersNothing, NO_FILTER } from '../feed/filter.ts';
+import { ADDRESS } from '../parameters.ts';
 
 const NAME_CHARACTERS_MAX = 64;
 const SLUG_CHARACTERS_MAX = 100;
@@ -33,7 +34,7 @@ const Addresses = z
   .array(
     z
       .string()
-      .regex(/^0x[0-9a-fA-F]{40}$/, 'must be a wallet address: 0x and 40 hexadecimal digits')
+      .regex(ADDRESS, 'must be a wallet address: 0x and 40 hexadecimal digits')
       .transform((address) => address.toLowerCase()),
     'must be a list of wallet addresses',
   )
@@ -71,7 +72,7 @@ const SERIES_MEANING = {
 };
 
 /** Body of `PUT /streams/{id}/subscription`: an omitted list is kept, an empty one clears. */
-export const Subscription = z.object({
+export const Subscription = z.strictObject({
   addresses: Addresses.optional().meta(ADDRESSES_MEANING),
   tags: Slugs.optional().meta(TAGS_MEANING),
   series: Slugs.optional().meta(SERIES_MEANING),
@@ -83,7 +84,7 @@ export const NewStream = Subscription.extend({ name: Name.meta(NAME_MEANING) });
 export type NewStream = z.output<typeof NewStream>;
 
 /** Body of `PUT /streams/{id}/meta`: omitted members are kept. */
-export const Meta = z.object({
+export const Meta = z.strictObject({
   name: Name.optional().meta(NAME_MEANING),
   enabled: z
     .boolean('must be true or false')
@@ -103,6 +104,8 @@ export const StreamRecord = z.object({
   enabled: z.boolean(),
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),
+  /** Of the body that created it with an Idempotency-Key. */
+  bodyHash: z.string().optional(),
 });
 export type StreamRecord = z.infer<typeof StreamRecord>;
 

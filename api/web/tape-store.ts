@@ -27,8 +27,8 @@ export type Row = {
   /** Cursor in the feed. */
   readonly position: string;
   readonly txHash: string;
-  /** Identifies the match inside its transaction; only managed streams send it. */
-  readonly takerOrderHash: string;
+  /** By which `void` and `restored` name it. */
+  readonly matchId: string;
   readonly detectedAtMs: number;
   readonly market: {
     readonly id: string;
@@ -53,6 +53,7 @@ type LabelledOrder = {
 
 type Labelled = {
   readonly tx_hash: string;
+  readonly match_id: string;
   readonly timestamp: string;
   readonly market: { readonly id: string; readonly question: string; readonly tags: string[] };
   readonly taker_order: LabelledOrder;
@@ -61,11 +62,11 @@ type Labelled = {
 
 type TxParticipant = Omit<LabelledOrder, 'trader'> & {
   readonly user: { readonly address: string; readonly name: string };
-  readonly order: { readonly order_hash: string };
 };
 
 type Transaction = {
   readonly tx_hash: string;
+  readonly match_id: string;
   readonly timestamp: string;
   readonly market: {
     readonly id: number;
@@ -84,7 +85,7 @@ export function rowOfOrder(place: Place, data: string): Row {
   return {
     ...place,
     txHash: order.tx_hash,
-    takerOrderHash: '',
+    matchId: order.match_id,
     detectedAtMs: Date.parse(order.timestamp.replace(' ', 'T')),
     market: { id: order.market.id, question: order.market.question, tags: order.market.tags },
     taker: participant(order.taker_order, order.taker_order.trader),
@@ -100,7 +101,7 @@ export function rowOfTransaction(place: Place, data: string): Row {
   return {
     ...place,
     txHash: transaction.tx_hash,
-    takerOrderHash: transaction.taker.order.order_hash,
+    matchId: transaction.match_id,
     detectedAtMs: Date.parse(transaction.timestamp),
     market: {
       id: market.id === 0 ? market.condition_id : String(market.id),
@@ -200,10 +201,10 @@ export class TapeStore {
         this.#add(rowOfTransaction(place, event.data));
         break;
       case 'void':
-        this.#void(event);
+        this.#settle(event, 'void', (JSON.parse(event.data) as { reason: string }).reason);
         break;
       case 'restored':
-        this.#settle((JSON.parse(event.data) as { tx_hash: string }).tx_hash);
+        this.#settle(event, 'final', '');
         break;
       case 'gap':
         this.#tellGap(event);
@@ -236,20 +237,14 @@ export class TapeStore {
     }
   }
 
-  #void(event: StreamEvent): void {
-    const told = JSON.parse(event.data) as { tx_hash: string; match_id: string; reason: string };
-    const [, orderHash = ''] = told.match_id.split(':');
+  /** Sets the state of the match that a `void` or `restored` is about. */
+  #settle(event: StreamEvent, state: RowState, reason: string): void {
+    const told = JSON.parse(event.data) as { tx_hash: string; match_id: string };
     for (const row of this.#byTx.get(told.tx_hash) ?? []) {
-      // Only managed streams say which match of the transaction a row is.
-      if (row.takerOrderHash !== '' && row.takerOrderHash !== orderHash) continue;
-      row.state = 'void';
-      row.reason = told.reason;
+      if (row.matchId !== told.match_id) continue;
+      row.state = state;
+      row.reason = reason;
     }
-    this.#changed();
-  }
-
-  #settle(txHash: string): void {
-    for (const row of this.#byTx.get(txHash) ?? []) row.state = 'final';
     this.#changed();
   }
 

@@ -89,7 +89,7 @@ export async function answerUncached(
   const asked = {
     params: Object.fromEntries(names.map((name, at) => [name, values[at] ?? ''])),
     query: Object.fromEntries(url.searchParams),
-    ...{ body: undefined, format: 'json' as const },
+    ...{ body: undefined, format: 'json' as const, seed: null },
   };
   await endpoint.respond(call, asked).catch((error: Error) => {
     if (!error.message.includes('has no trades')) throw error;

@@ -126,7 +126,7 @@ export async function startFillstream(directory: string, listeners: number) {
 export async function startBare(): Promise<Target> {
   const child = fork(fileURLToPath(new URL('feed-bare.ts', import.meta.url)));
   const { port } = await message<{ port: number }>(child, 'port');
-  const json = encodeMatch(timedMatch(0), 'compact');
+  const json = encodeMatch(timedMatch(0), 'compact', '');
   const frame = matchBlock(12_345_678_901, json, 'compact');
   return {
     name: 'bare node:http',
@@ -173,7 +173,7 @@ export async function startNchan(directory: string): Promise<Target | undefined>
     publish: async (rate, seconds) => {
       const under = new Set<Promise<void>>();
       await paced(rate, seconds, async (n) => {
-        const posted = post(agent, port, encodeMatch(timedMatch(n), 'compact'));
+        const posted = post(agent, port, encodeMatch(timedMatch(n), 'compact', ''));
         under.add(posted);
         void posted.finally(() => under.delete(posted));
       });

@@ -61,6 +61,7 @@ describe('/v2/user/keys', () => {
     const { key, id } = made.body;
     expect(made.body).toMatchObject({ label: 'second', tier: 'pro', status: 'valid' });
     expect(made.headers.get('cache-control')).toBe('no-store');
+    expect(made.headers.get('location')).toBe(`/v2/user/keys/${id}`);
     await elsewhere(key, 200);
 
     const list = await get(`${api.url}/v2/user/keys`, key);
@@ -77,7 +78,8 @@ describe('/v2/user/keys', () => {
     expect((await send('DELETE', `/v2/user/keys/${id}`, first)).body).toEqual({ id });
     expect((await get(`${api.url}/v2/user/me`, key)).status).toBe(401);
     await elsewhere(key, 401);
-    expect((await send('DELETE', `/v2/user/keys/${id}`, first)).status).toBe(200);
+    // As of a stream: what was deleted is not there to be deleted.
+    expect((await send('DELETE', `/v2/user/keys/${id}`, first)).status).toBe(404);
     const late = await send('PATCH', `/v2/user/keys/${id}`, first, { expires_at: null });
     expect([late.status, late.body.issues[0].path]).toEqual([400, 'id']);
     await elsewhere(key, 401);
@@ -118,8 +120,40 @@ describe('/v2/user/keys', () => {
     await elsewhere(theirs, 200);
   });
 
+  test('a repeated request with the same Idempotency-Key creates one key, in any process', async () => {
+    const first = await issueKey(nats.bucket, 'individual', { account: 'repeating' });
+    const post = (url: string, idempotencyKey: string, body: object) =>
+      get(`${url}/v2/user/keys`, first, {
+        method: 'POST',
+        body: JSON.stringify(body),
+        headers: { 'Content-Type': 'application/json', 'Idempotency-Key': idempotencyKey },
+      });
+    const answers = await Promise.all(
+      [api, other, api, other].map(({ url }) => post(url, 'a7f3', { label: 'x' })),
+    );
+    answers.push(await post(api.url, 'a7f3', { label: 'x' }));
+    const [one] = answers;
+    for (const { status, body } of answers) expect([status, body]).toEqual([201, one?.body]);
+    expect((await get(`${other.url}/v2/user/me`, one?.body.key)).body.key.id).toBe(one?.body.id);
+    const list = (await get(`${api.url}/v2/user/keys`, first)).body.keys;
+    expect(list).toHaveLength(2);
+
+    const changed = await post(other.url, 'a7f3', { label: 'y' });
+    const issue = { path: 'Idempotency-Key', message: expect.stringContaining('another body') };
+    expect([changed.status, changed.body.issues]).toEqual([400, [issue]]);
+    expect((await post(api.url, 'x'.repeat(256), {})).status).toBe(400);
+    // Another key of the account has repetitions of its own.
+    const apart = await get(`${api.url}/v2/user/keys`, one?.body.key, {
+      method: 'POST',
+      body: JSON.stringify({ label: 'x' }),
+      headers: { 'Content-Type': 'application/json', 'Idempotency-Key': 'a7f3' },
+    });
+    expect([apart.status, apart.body.id === one?.body.id]).toEqual([201, false]);
+  });
+
   test.each([
     [{ label: 'x'.repeat(201) }, 'label'],
+    [{ labels: 'x' }, 'labels'],
     [{ label: 7 }, 'label'],
     [{ expires_at: 'tomorrow' }, 'expires_at'],
   ])('rejects the body %j by %s', async (body, path) => {

@@ -75,8 +75,7 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
   async address({ ask }) {
     const [one, other] = [await ask({}), await ask({}, { address: addressOf(5) })];
     expect(other.body).not.toEqual(one.body);
-    const upper = `0x${addressOf(5).slice(2).toUpperCase()}`;
-    expect((await ask({}, { address: upper })).body).toEqual(other.body);
+    expect((await ask({}, { address: addressOf(5).toUpperCase() })).body).toEqual(other.body);
   },
   async id({ ask, path }) {
     const [one, other] = [await ask({}), await ask({}, { id: '1003' })];
@@ -142,11 +141,17 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     const [sports, esports] = [await ask({ tag: 'sports' }), await ask({ tag: 'esports' })];
     expect(sports.body).not.toEqual(whole.body);
     expect(sports.body).not.toEqual(esports.body);
+    expect((await ask({ tag: 'SPORTS' })).body).toEqual(sports.body);
+    expect((await ask({ tag: 'All' })).body).toEqual(whole.body);
+    const [five, nothing] = [await ask({ tag: '5M' }), await ask({ tag: 'weather' })];
+    expect(five.body).not.toEqual(nothing.body);
+    expect((await ask({ tag: '5m' })).body).toEqual(five.body);
   },
   async series({ ask, whole }) {
     const [x, y] = [await ask({ series: 'series-x' }), await ask({ series: 'series-y' })];
     expect(x.body).not.toEqual(whole.body);
     expect(x.body).not.toEqual(y.body);
+    expect((await ask({ series: 'Series-X' })).body).toEqual(x.body);
   },
   min_win_rate: atLeast('win_rate'),
   max_win_rate: atMost('win_rate'),

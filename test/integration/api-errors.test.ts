@@ -76,11 +76,11 @@ describe('400 invalid_request', () => {
     ['time_frame', '2H'],
     ['time_frame', '1h'],
     ['sort_by', 'price'],
-    ['tag', 'SPORTS'],
+    ['tag', 'sport'],
     ['min_win_rate', '101'],
     ['max_win_rate', '-1'],
     ['min_roi', 'x'],
-    ['max_roi', '1e9'],
+    ['max_roi', '1e99'],
     ['last_active_hours', '0'],
     ['min_market_count', '1.5'],
     ['max_market_count', ''],
@@ -113,6 +113,25 @@ describe('400 invalid_request', () => {
   ])('rejects %s by %s', async (path, name) => {
     const { status, body } = await get(api.url + path, key);
     expect([status, body.error, body.issues[0].path]).toEqual([400, 'invalid_request', name]);
+  });
+
+  test.each([
+    ['/v1/analytics/leaderboard', 'min_win_rate=2&max_win_rate=1', 'min_win_rate', 'max_win_rate'],
+    ['/v2/analytics/leaderboard', 'min_roi=0.1&max_roi=1e-7', 'min_roi', 'max_roi'],
+    [
+      '/v1/analytics/leaderboard',
+      'min_market_count=2&max_market_count=1',
+      'min_market_count',
+      'max_market_count',
+    ],
+    [`/v1/traders/${ADDRESS}/hourly_stats`, 'from=2&to=1', 'from', 'to'],
+    [`/v2/traders/${ADDRESS}/hourly_stats`, 'from=2&to=1', 'from', 'to'],
+    ['/v1/stream/orders', 'min_usdc=2&max_usdc=1', 'min_usdc', 'max_usdc'],
+  ])('rejects a minimum above its maximum: %s?%s', async (path, query, min, max) => {
+    const { status, body } = await get(`${api.url}${path}?${query}`, key);
+    expect([status, body.error]).toEqual([400, 'invalid_request']);
+    expect(body.issues).toEqual([{ path: min, message: `must not be above ${max}` }]);
+    expect(body.detail).toBe(`${min}: must not be above ${max}`);
   });
 
   test('lists every bad parameter at once', async () => {
@@ -203,6 +222,15 @@ describe('404 and 405', () => {
     }
   });
 
+  test.each(['/healthz', '/readyz', '/openapi.json'])(
+    '%s allows GET and HEAD only',
+    async (path) => {
+      const { status, body, headers } = await get(own.url + path, undefined, { method: 'POST' });
+      expect([status, body.error]).toEqual([405, 'method_not_allowed']);
+      expect(headers.get('allow')).toBe('GET, HEAD');
+    },
+  );
+
   test('HEAD has the headers of GET and no body', async () => {
     const url = `${own.url}/v1/analytics/leaderboard`;
     const head = await fetch(url, { method: 'HEAD', headers: { 'X-Service-Key': key } });
@@ -227,6 +255,28 @@ describe('429 rate_limited', () => {
     expect((await get(`${api.url}/v1/markets/-1`, demoKey)).status).toBe(400);
   });
 
+  test('counts each key by itself, and beside it the account over all its keys', async () => {
+    const account = 'with three keys';
+    const [one, two, three] = [
+      await issueKey(nats.bucket, 'demo', { account }),
+      await issueKey(nats.bucket, 'demo', { account }),
+      await issueKey(nats.bucket, 'demo', { account }),
+    ];
+    const burst = async (own: string) => {
+      const path = `${api.url}/v1/markets/-1`;
+      const answers = await Promise.all(Array.from({ length: 60 }, () => get(path, own)));
+      const refused = answers.filter(({ status }) => status === 429);
+      return [
+        answers[0]?.status,
+        new Set(refused.map(({ body }) => body.detail.split(' ').at(-1))),
+      ];
+    };
+    expect(await burst(one)).toEqual([400, new Set(['key'])]);
+    // The first key has used up its own rate, and half of the account's.
+    expect((await burst(two))[0]).toBe(400);
+    expect((await burst(three))[1]).toEqual(new Set(['account']));
+  });
+
   test('limits clients that guess keys, by address', async () => {
     const answers = await Promise.all(
       Array.from({ length: 60 }, () => get(`${api.url}/v1/markets/1`, generateKey('pro'))),
@@ -245,7 +295,9 @@ describe('every response', () => {
         const method = path.includes('/stream/') ? 'HEAD' : 'GET';
         const { headers } = await get(api.url + path, caller, { method });
         const policy = headers.get('ratelimit-policy');
-        expect(policy, path).toMatch(/^"(pro|anonymous)";q=\d+;w=1$/);
+        expect(policy, path).toMatch(
+          /^("pro";q=100;w=1, "pro-account";q=200;w=1|"anonymous";q=20;w=1)$/,
+        );
         expect(headers.get('ratelimit'), path).toMatch(/^"(pro|anonymous)";r=\d+;t=1$/);
         expect(headers.get('x-request-id'), path).toMatch(/^[\w.-]+$/);
         expect(headers.get('x-powered-by')).toBeNull();

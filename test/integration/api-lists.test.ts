@@ -22,7 +22,7 @@ import {
   TIE_TRADER,
   time,
 } from './api-expected.ts';
-import { get } from './api-harness.ts';
+import { get, issueKey } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
 
 let seeded: Awaited<ReturnType<typeof startSeeded>>;
@@ -224,16 +224,26 @@ describe('GET /v1/markets/:id', () => {
 });
 
 describe('a page for a demo key', () => {
-  test('ends where the tier does: no cursor takes it on', async () => {
-    const { body, headers } = await get(`${url}/v2/analytics/leaderboard`, seeded.demoKey);
-    const cursor = body.next_cursor;
-    expect(cursor).not.toBe('');
-    expect(nextOf(headers)).toContain('cursor=');
-    const path = `${url}/v2/analytics/leaderboard?cursor=${cursor}`;
-    const refused = await get(path, seeded.demoKey);
-    expect([refused.status, refused.body.issues[0].path]).toEqual([403, 'cursor']);
-    expect((await get(path, seeded.key)).status).toBe(200);
-  });
+  test.each(['v1', 'v2'])(
+    'of %s is its last: nothing links to a page that is refused',
+    async (version) => {
+      const path = `${url}/${version}/analytics/leaderboard`;
+      const demoKey = await issueKey(seeded.nats.bucket, 'demo');
+      const ask = (key: string) => get(`${path}?limit=20`, key);
+      const [demo, pro, again] = [await ask(demoKey), await ask(seeded.key), await ask(demoKey)];
+      expect(pro.body.total_count).toBeGreaterThan(20);
+      const next = nextOf(pro.headers) ?? '';
+      expect(next).toContain('cursor=');
+      for (const { body, headers } of [demo, again]) {
+        expect(body.traders).toEqual(pro.body.traders);
+        expect(headers.get('link')).toBeNull();
+        expect(body.next_cursor ?? '').toBe('');
+      }
+      const refused = await get(new URL(next, url).href, demoKey);
+      expect([refused.status, refused.body.issues[0].path]).toEqual([403, 'cursor']);
+      expect((await get(new URL(next, url).href, seeded.key)).status).toBe(200);
+    },
+  );
 });
 
 test('an answer that is no list is JSON whatever is asked for', async () => {

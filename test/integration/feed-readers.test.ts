@@ -54,7 +54,7 @@ async function start() {
 async function trade() {
   published += 1;
   await publish(nats.nats, 'FEED', [match(published)]);
-  const data = JSON.parse(encodeMatch(match(published), 'compact'));
+  const data = JSON.parse(encodeMatch(match(published), 'compact', ''));
   return { id: positionOf(published), event: 'order', data };
 }
 
@@ -95,9 +95,11 @@ describe.each(READERS)('$program', ({ program, version, args, debian }) => {
     front.target = (await start()).url;
     await former?.stop();
     const elsewhere = await trade();
+    expect(await next()).toMatchObject({ event: 'end', data: { reason: 'shutdown' } });
     expect(await next()).toEqual({ status: 200 });
     expect(await next()).toEqual(elsewhere);
     await revoke(key);
+    expect(await next()).toMatchObject({ event: 'end', data: { reason: 'key_revoked' } });
     expect(await next()).toEqual({ status: 401 });
     await ended;
   });

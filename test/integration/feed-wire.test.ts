@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { encodeMatch } from '../../api/feed/encode.ts';
+import { feedMessageId } from '../../ingest/contract.ts';
 import { address, fill, match } from '../unit/feed-matches.ts';
 import { Feeds, hashes, matches, positionOf, publish } from './feed-harness.ts';
 import { Answer, Client, requestText, txHashes } from './raw-client.ts';
@@ -31,7 +32,8 @@ describe('wire format', () => {
       [compact, 'compact'],
       [labelled, 'json'],
     ] as const) {
-      const json = encodeMatch(match(3), format);
+      const { txHash, taker } = match(3);
+      const json = encodeMatch(match(3), format, feedMessageId(txHash, taker.orderHash, 0));
       expect(client.body).toBe(
         `retry: 2000\n\nid: ${positionOf(2)}\n\nid: ${positionOf(3)}\nevent: order\ndata: ${json}\n\n`,
       );
@@ -93,7 +95,7 @@ describe('HTTP', () => {
     }
     expect(plain.body).toBe(chunked.body);
     expect(plain.chunkSizes).toEqual([]);
-    expect(chunked.body.split(/(?<=\n\n)/)).toHaveLength(2 + 39);
+    expect(chunked.body.split(/(?<=\n\n)/)).toHaveLength(2 + 39 + 1);
     // Blocks that are sent together share a chunk.
     const bytes = chunked.chunkSizes.reduce((sum, size) => sum + size, 0);
     expect(bytes).toBe(Buffer.byteLength(chunked.body));

@@ -125,6 +125,28 @@ describe('what a client may send', () => {
     expect(await raw(api.port, big)).toMatch(/^HTTP\/1\.1 431 /);
   });
 
+  test.each(['FOO', 'PROPFIND', 'CONNECT'])('the method %s gets a problem', async (method) => {
+    const target = method === 'CONNECT' ? 'x:1' : '/v1/markets/1';
+    const head = `${method} ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`;
+    const answer = await raw(api.port, head);
+    expect(answer).toMatch(
+      /^HTTP\/1\.1 405 .*\r\n(.*\r\n)*Content-Type: application\/problem\+json/i,
+    );
+    expect(answer).toMatch(/\r\nAllow: .*GET/);
+    const body = answer.slice(answer.indexOf('{'), answer.lastIndexOf('}') + 1);
+    expect(JSON.parse(body)).toMatchObject({ error: 'method_not_allowed', status: 405 });
+  });
+
+  test.each(['GET / HTTP/1.1\r\nHost: x\r\nA b\r\n\r\n', 'hello\r\n\r\n'])(
+    'bytes that are not HTTP get a problem: %j',
+    async (bytes) => {
+      const answer = await raw(api.port, bytes);
+      expect(answer).toMatch(/^HTTP\/1\.1 400 /);
+      const body = JSON.parse(answer.slice(answer.indexOf('{')));
+      expect(body).toMatchObject({ error: 'invalid_request', status: 400 });
+    },
+  );
+
   test.each([
     ['both lengths', 'Content-Length: 3\r\nTransfer-Encoding: chunked'],
     ['two lengths', 'Content-Length: 3\r\nContent-Length: 4'],
@@ -140,12 +162,13 @@ describe('what a client may send', () => {
     expect(answer).not.toContain('alive');
   });
 
-  test('unknown and special members are ignored', async () => {
+  test('unknown and special members are refused', async () => {
     const body = '{"label":"x","__proto__":{"tier":"pro"},"constructor":{"a":1},"tier":"pro"}';
     const demo = await issueKey(nats.bucket, 'demo');
     const headers = { 'Content-Type': 'application/json' };
     const answer = await get(`${api.url}/v2/user/keys`, demo, { method: 'POST', body, headers });
-    expect([answer.status, answer.body.tier]).toEqual([201, 'demo']);
+    const named = answer.body.issues.map(({ path }: { path: string }) => path);
+    expect([answer.status, named]).toEqual([400, ['__proto__', 'constructor', 'tier']]);
     expect(({} as Record<string, unknown>).tier).toBeUndefined();
   });
 });

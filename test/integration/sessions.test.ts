@@ -146,6 +146,19 @@ describe('open streams of an account', () => {
     for (const session of older) session.close('client_left', 0);
   });
 
+  test('are all counted in the history, however few are listed', async () => {
+    const account = newAccount('pro');
+    for (let n = 0; n < 3; n += 1) {
+      const session = await one.sessions.open(caller(account, 'pro'), null);
+      session.close('client_left', n);
+    }
+    const { data } = await eventually(
+      () => ask(other, account, '/sessions/history?limit=2'),
+      (history) => history.total_count === 3,
+    );
+    expect(data).toHaveLength(2);
+  });
+
   test('are listed as history after they end', async () => {
     const account = newAccount('pro');
     const client = await listen(one, account);

@@ -95,7 +95,7 @@ describe('streams', () => {
     const account = newAccount();
     const made = await call(one, account, 'POST', '/streams', {
       name: ' whales ',
-      addresses: [address(1).toUpperCase().replace('0X', '0x'), address(1)],
+      addresses: [address(1).toUpperCase(), address(1)],
       tags: ['Crypto', 'crypto', ' 5M '],
     });
     expect(made.status).toBe(201);
@@ -152,6 +152,36 @@ describe('streams', () => {
     }
   });
 
+  test('of a repeated request with the same Idempotency-Key are one, in any process', async () => {
+    const account = newAccount();
+    const post = async (api: Api, name: string, idempotencyKey = '"8e03978e"') => {
+      const response = await fetch(`http://127.0.0.1:${api.port}/streams`, {
+        method: 'POST',
+        headers: {
+          'X-Account': account,
+          'Content-Type': 'application/json',
+          'Idempotency-Key': idempotencyKey,
+        },
+        body: JSON.stringify({ name, tags: ['crypto'] }),
+      });
+      const body = JSON.parse(await response.text());
+      return { status: response.status, location: response.headers.get('location'), body };
+    };
+    const answers = await Promise.all([one, other, one, other].map((api) => post(api, 'a')));
+    answers.push(await post(other, 'a'));
+    const [first] = answers;
+    expect(first?.status).toBe(201);
+    expect(first?.location).toBe(`/streams/${first?.body.id}`);
+    for (const answer of answers) expect(answer).toEqual(first);
+    const { body } = await call(one, account, 'GET', '/streams');
+    expect(body.data).toEqual([first?.body]);
+    const changed = await post(one, 'b');
+    const issue = { path: 'Idempotency-Key', message: expect.stringContaining('another body') };
+    expect([changed.status, changed.body.issues]).toEqual([400, [issue]]);
+    const another = await post(one, 'b', 'another');
+    expect([another.status, another.body.id === first?.body.id]).toEqual([201, false]);
+  });
+
   test.each([
     [{}, ['name']],
     [{ name: '' }, ['name']],
@@ -159,11 +189,24 @@ describe('streams', () => {
     [{ name: 'a', addresses: ['0x12'] }, ['addresses.0']],
     [{ name: 'a', tags: 'crypto' }, ['tags']],
     [{ name: 'a', tags: [''], series: [1] }, ['tags.0', 'series.0']],
-    [[], ['']],
+    [[], ['body']],
+    [{ name: 'a', tag: ['x'], enabled: false }, ['tag', 'enabled']],
   ])('refuse %j with an issue each', async (body, paths) => {
     const answer = await call(one, newAccount(), 'POST', '/streams', body);
     expect(answer.status).toBe(400);
     expect(answer.body.issues.map((issue: { path: string }) => issue.path)).toEqual(paths);
+    for (const path of paths) expect(answer.body.detail).toContain(`${path}: `);
+  });
+
+  test('refuse a body that is not JSON, by name', async () => {
+    const response = await fetch(`http://127.0.0.1:${one.port}/streams`, {
+      method: 'POST',
+      headers: { 'X-Account': newAccount(), 'Content-Type': 'application/json' },
+      body: '{"name": ',
+    });
+    const { detail, issues } = JSON.parse(await response.text());
+    expect([response.status, detail]).toEqual([400, 'body: must be JSON']);
+    expect(issues).toEqual([{ path: 'body', message: 'must be JSON' }]);
   });
 });
 
@@ -246,6 +289,7 @@ describe('listening', () => {
         tags_slug: ['weather', '5M'],
         token_ids: ['1', '2'],
       },
+      match_id: `${hash(published)}:${hash(1_000_007)}`,
       timestamp: new Date(1_760_000_000_000 + published).toISOString(),
       tx_hash: hash(published),
     });

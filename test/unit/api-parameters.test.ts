@@ -8,6 +8,7 @@ import {
   integer,
   marketId,
   oneOf,
+  oneOfAnyCase,
   parse,
 } from '../../api/parameters.ts';
 
@@ -40,14 +41,19 @@ describe('integer', () => {
 
 describe('decimal', () => {
   test('accepts decimals between its bounds', () => {
-    expect(['0', '100', '62.5', '-0'].map((text) => parsed(decimal(0, 100), text))).toEqual([
-      0, 100, 62.5, -0,
+    const texts = ['0', '100', '62.5', '-0', '1e-7', '1E+2', '.5', '5.'];
+    expect(texts.map((text) => parsed(decimal(0, 100), text))).toEqual([
+      ...[0, 100, 62.5, -0],
+      ...[1e-7, 100, 0.5, 5],
     ]);
   });
 
-  test.each(['-0.1', '100.01', 'NaN', 'Infinity', '1e1', '.5', '5.', ''])('rejects %j', (text) => {
-    expect(parsed(decimal(0, 100), text)).toMatch(/expected a number from 0 to 100$/);
-  });
+  test.each(['-0.1', '100.01', 'NaN', 'Infinity', '1e', '1e3', 'e1', '.', '1e9999', ''])(
+    'rejects %j',
+    (text) => {
+      expect(parsed(decimal(0, 100), text)).toMatch(/expected a number from 0 to 100$/);
+    },
+  );
 });
 
 describe('oneOf', () => {
@@ -57,13 +63,21 @@ describe('oneOf', () => {
   });
 });
 
+describe('oneOfAnyCase', () => {
+  test('accepts the listed texts in any letter case and returns them as listed', () => {
+    expect(parsed(oneOfAnyCase(['1H', '5M']), '5m')).toBe('5M');
+    expect(parsed(oneOfAnyCase(['1H', '5M']), '6m')).toBe('got "6m", expected one of 1H, 5M');
+  });
+});
+
 describe('address', () => {
   test('accepts any letter case and returns lower case', () => {
     const mixed = `0x${'aB'.repeat(20)}`;
     expect(parsed(address, mixed)).toBe(mixed.toLowerCase());
+    expect(parsed(address, mixed.toUpperCase())).toBe(mixed.toLowerCase());
   });
 
-  test.each(['', '0x', `0X${'a'.repeat(40)}`, `0x${'g'.repeat(40)}`, `0x${'a'.repeat(41)}`])(
+  test.each(['', '0x', `1x${'a'.repeat(40)}`, `0x${'g'.repeat(40)}`, `0x${'a'.repeat(41)}`])(
     'rejects %j',
     (text) => expect(parsed(address, text)).toMatch(/expected 0x and 40 hexadecimal digits$/),
   );

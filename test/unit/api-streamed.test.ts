@@ -10,7 +10,10 @@ import { type Encoding, encodeStream, send } from '../../api/response.ts';
 
 const row = { text: 'abc "quoted", and more; '.repeat(40) };
 const schema = z.object({ total_count: z.int(), rows: z.array(z.object({ text: z.string() })) });
-const HOW: Encoding = { format: 'json', schema, list: 'rows', maxAgeSeconds: null };
+const HOW: Encoding = {
+  ...{ format: 'json', schema, list: 'rows' },
+  ...{ maxAgeSeconds: null, createdUnder: null },
+};
 
 /** `count` rows, then a failure where one is wanted. */
 async function* rows(count: number, failure?: Error) {

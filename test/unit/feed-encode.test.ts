@@ -1,6 +1,6 @@
 // The formats of an order event against examples written by hand from the interface specification.
 import { describe, expect, test } from 'vitest';
-import { encodeMatch, gapBlock, matchBlock } from '../../api/feed/encode.ts';
+import { encodeMatch, gapBlock, matchBlock, sequelBlock } from '../../api/feed/encode.ts';
 import { address, fill, hash, market, match } from './feed-matches.ts';
 
 const TOKEN_YES = '71321045679252212594626385532706912750332728571942532289631379312455583992563';
@@ -33,9 +33,11 @@ const MATCH = match(0xabc, {
   ],
 });
 
+const ID = `${hash(0xabc)}:${hash(7)}:2`;
+
 describe('encodeMatch', () => {
   test('writes the compact array in the specified order, the id digit by digit', () => {
-    expect(encodeMatch(MATCH, 'compact')).toBe(
+    expect(encodeMatch(MATCH, 'compact', ID)).toBe(
       `["${hash(0xabc)}","2025-11-03 07:08:09.045Z",` +
         `[9223372036854775807,"Will “it” rain\\nin Zürich? 雨","will-it-rain",` +
         `"2025-10-01 00:00:00Z","2025-12-31 12:00:00Z","https://images.example/icon.png",true,` +
@@ -48,10 +50,11 @@ describe('encodeMatch', () => {
   });
 
   test('writes the labelled object with the specified names', () => {
-    const text = encodeMatch(MATCH, 'json');
+    const text = encodeMatch(MATCH, 'json', ID);
     expect(text).not.toContain('\n');
     expect(JSON.parse(text)).toEqual({
       tx_hash: hash(0xabc),
+      match_id: ID,
       timestamp: '2025-11-03 07:08:09.045Z',
       market: {
         id: '9223372036854775807',
@@ -113,17 +116,34 @@ describe('encodeMatch', () => {
     const unknown = match(1, {
       market: market({ marketId: '0', outcomes: ['', ''], startDate: '', endDate: '', tags: [] }),
     });
-    const compact: unknown[][] = JSON.parse(encodeMatch(unknown, 'compact'));
+    const compact: unknown[][] = JSON.parse(encodeMatch(unknown, 'compact', ID));
     expect(compact[2]?.slice(0, 1)).toEqual([0]);
     expect(compact[2]?.slice(3, 5)).toEqual(['', '']);
     expect(compact[3]?.[2]).toBe('');
-    expect(JSON.parse(encodeMatch(unknown, 'json')).market.id).toBe('0');
+    expect(JSON.parse(encodeMatch(unknown, 'json', ID)).market.id).toBe('0');
   });
 });
 
 describe('blocks', () => {
   test('an order is one id, one event and one data line', () => {
     expect(matchBlock(10_001, '[1]', 'compact')).toBe('id: 10001\nevent: order\ndata: [1]\n\n');
+  });
+
+  test('a void and a match have the same id, and times in the form of their stream', () => {
+    const sequel = {
+      ...({ kind: 'void', reason: 'reverted', matchId: ID, txHash: hash(0xabc) } as const),
+      ...{ conditionId: hash(1), detectedAtMs: MATCH.detectedAtMs, traders: [], tags: [] },
+      ...{ seriesSlug: '', usdc: 0n, shares: 0n },
+    };
+    for (const format of ['json', 'tx'] as const) {
+      const [, , data = ''] = sequelBlock(10_001, sequel, format).split('\n');
+      const { match_id, timestamp } = JSON.parse(encodeMatch(MATCH, format, ID));
+      expect(JSON.parse(data.slice(6))).toEqual({
+        ...{ tx_hash: hash(0xabc), match_id: ID, reason: 'reverted', timestamp },
+      });
+      expect(match_id).toBe(ID);
+    }
+    expect(sequelBlock(10_001, sequel, 'compact')).toBe(sequelBlock(10_001, sequel, 'json'));
   });
 
   test('a gap moves the cursor only if delivery continues live', () => {
