@@ -1,6 +1,6 @@
 /**
- * Authentication: finds the caller by the `X-Service-Key` header and charges the request to the key's
- * account, or to the remote address if there is no valid key. Routes that need a key use `requireKey`,
+ * Authentication: finds the caller by the `X-Service-Key` header and charges the request to the key
+ * and its account, or to the remote address if there is no valid key. Routes that need a key use `requireKey`,
  * so that unknown routes and probes respond without one. A bucket that cannot be reached is 503, not
  * 401: a client must not conclude that its key was revoked.
  */
@@ -22,8 +22,11 @@ export function authenticate(
     const found = await lookUp(keys, limits, request, response);
     if (found.kind === 'valid') {
       response.locals.caller = found.caller;
-      const { account, tier } = found.caller;
-      limits.charge(response, { name: account, policy: tier });
+      const { account, keyHash, tier } = found.caller;
+      limits.charge(response, [
+        { name: keyHash, policy: tier },
+        { name: account, policy: `${tier}-account` },
+      ]);
       usage.count(account);
     } else {
       response.locals.refusal = found.kind;
@@ -98,7 +101,7 @@ async function lookUp(
 }
 
 function anonymous(request: Request) {
-  return { name: `address:${request.ip}`, policy: 'anonymous' } as const;
+  return [{ name: `address:${request.ip}`, policy: 'anonymous' }] as const;
 }
 
 function decoded(url: string): string {

@@ -1,9 +1,9 @@
 /**
- * Request rates: a token bucket for each account and tier, and for each remote address without a valid
- * key, and the `RateLimit` and `RateLimit-Policy` headers of draft-ietf-httpapi-ratelimit-headers that
+ * Request rates: a token bucket for each key, beside it one for each account and tier, and one for each
+ * remote address without a valid key; and the `RateLimit` and `RateLimit-Policy` headers of draft-ietf-httpapi-ratelimit-headers that
  * every response carries. A bucket holds one second of requests. The api processes tell each other
  * every SHARE_MS what they admitted and charge it to their own buckets, which may go into debt. In any
- * t seconds n processes admit at most rate · t + n · rate requests of an account, and on average never
+ * t seconds n processes admit at most rate · t + n · rate requests of a key or account, and on average never
  * more than the rate. Addresses are counted by each process on its own.
  */
 import { randomUUID } from 'node:crypto';
@@ -14,8 +14,11 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { Problem } from '../errors.ts';
 import { ANONYMOUS_REQUESTS_PER_SECOND, TIERS, type Tier } from './tiers.ts';
 
-/** An account, or a remote address without a valid key. */
-export type Counted = { readonly name: string; readonly policy: Tier | 'anonymous' };
+/** A key, an account, or a remote address without a valid key. */
+export type Counted = {
+  readonly name: string;
+  readonly policy: Tier | `${Tier}-account` | 'anonymous';
+};
 
 export type Limits = ReturnType<typeof createLimits>;
 
@@ -23,7 +26,7 @@ type Policy = Counted['policy'];
 type Bucket = { tokens: number; atMs: number };
 
 const WINDOW_SECONDS = 1;
-/** Accounts, and addresses; the least recently used are dropped, which forgives at most their debt. */
+/** Keys and accounts, and addresses; the least recently used are dropped, which forgives at most their debt. */
 const BUCKETS_MAX = 100_000;
 /** The greatest debt of a bucket, in seconds of its rate: clocks that stop must not lock anyone out. */
 const DEBT_SECONDS_MAX = 10;
@@ -33,6 +36,9 @@ const RATES: Readonly<Record<Policy, number>> = {
   demo: TIERS.demo.requestsPerSecond,
   individual: TIERS.individual.requestsPerSecond,
   pro: TIERS.pro.requestsPerSecond,
+  'demo-account': TIERS.demo.accountRequestsPerSecond,
+  'individual-account': TIERS.individual.accountRequestsPerSecond,
+  'pro-account': TIERS.pro.accountRequestsPerSecond,
 };
 
 export function createLimits(
@@ -45,12 +51,12 @@ export function createLimits(
   const { now = () => performance.now(), shared } = options;
   // Apart, so that requests from many addresses drop no account's bucket.
   const addresses = new LRUCache<string, Bucket>({ max: BUCKETS_MAX });
-  const accounts = new LRUCache<string, Bucket>({ max: BUCKETS_MAX });
+  const callers = new LRUCache<string, Bucket>({ max: BUCKETS_MAX });
 
   /** The bucket, refilled until now. Keys of one account in two tiers have a bucket each. */
   function bucketOf(counted: Counted): Bucket {
     const { policy } = counted;
-    const buckets = policy === 'anonymous' ? addresses : accounts;
+    const buckets = policy === 'anonymous' ? addresses : callers;
     const name = sharedName(counted);
     const atMs = now();
     const bucket = buckets.get(name);
@@ -74,34 +80,44 @@ export function createLimits(
   });
 
   return {
-    /** Takes one request and sets the headers. Throws Problem 429 if none is left. */
-    charge(response: Response, counted: Counted): void {
-      const bucket = bucketOf(counted);
-      const isAllowed = bucket.tokens >= 1;
-      if (isAllowed) bucket.tokens -= 1;
-      setHeaders(response, counted, bucket.tokens);
-      if (!isAllowed) throw rateLimited(RATES[counted.policy], bucket.tokens);
-      if (counted.policy !== 'anonymous') shared?.counted(sharedName(counted));
+    /** Takes one request from each and sets the headers. Throws Problem 429 if one has none left. */
+    charge(response: Response, all: readonly Counted[]): void {
+      const buckets = all.map(bucketOf);
+      const used = all.find((_, n) => (buckets[n]?.tokens ?? 0) < 1);
+      if (used === undefined) for (const bucket of buckets) bucket.tokens -= 1;
+      setHeaders(response, all, buckets);
+      if (used !== undefined) throw rateLimited(used, bucketOf(used).tokens);
+      for (const counted of all) {
+        if (counted.policy !== 'anonymous') shared?.counted(sharedName(counted));
+      }
     },
     /** Sets the headers without taking a request: for probes. */
-    show(response: Response, counted: Counted): void {
-      setHeaders(response, counted, bucketOf(counted).tokens);
+    show(response: Response, all: readonly Counted[]): void {
+      setHeaders(response, all, all.map(bucketOf));
     },
   };
 }
 
-function setHeaders(response: Response, { policy }: Counted, tokens: number): void {
-  const rate = RATES[policy];
-  const left = Math.max(0, Math.floor(tokens));
-  response.setHeader('RateLimit-Policy', `"${policy}";q=${rate};w=${WINDOW_SECONDS}`);
-  response.setHeader('RateLimit', `"${policy}";r=${left};t=${secondsUntilFree(rate, tokens)}`);
+/** Names every policy, and of the one with the fewest requests left how many. */
+function setHeaders(response: Response, all: readonly Counted[], buckets: readonly Bucket[]): void {
+  const policies = all.map(({ policy }) => `"${policy}";q=${RATES[policy]};w=${WINDOW_SECONDS}`);
+  response.setHeader('RateLimit-Policy', policies.join(', '));
+  const least = Math.min(...buckets.map(({ tokens }) => tokens));
+  const policy = all[buckets.findIndex(({ tokens }) => tokens === least)]?.policy ?? 'anonymous';
+  const left = Math.max(0, Math.floor(least));
+  response.setHeader(
+    'RateLimit',
+    `"${policy}";r=${left};t=${secondsUntilFree(RATES[policy], least)}`,
+  );
 }
 
-function rateLimited(perSecond: number, tokens: number): Problem {
+function rateLimited({ policy }: Counted, tokens: number): Problem {
+  const rate = RATES[policy];
+  const whose = policy.endsWith('-account') ? 'of this account' : 'with this key';
   return new Problem({
     error: 'rate_limited',
-    detail: `more than ${perSecond} requests per second`,
-    headers: { 'Retry-After': String(secondsUntilFree(perSecond, tokens)) },
+    detail: `more than ${rate} requests per second ${policy === 'anonymous' ? 'without a valid key' : whose}`,
+    headers: { 'Retry-After': String(secondsUntilFree(rate, tokens)) },
   });
 }
 
@@ -116,8 +132,8 @@ function sharedName({ policy, name }: Counted): string {
 
 function parseSharedName(text: string): Counted | undefined {
   const [policy = '', ...name] = text.split(' ');
-  const tier = Object.hasOwn(TIERS, policy) ? (policy as Tier) : undefined;
-  return tier === undefined ? undefined : { policy: tier, name: name.join(' ') };
+  if (policy === 'anonymous' || !Object.hasOwn(RATES, policy)) return undefined;
+  return { policy: policy as Policy, name: name.join(' ') };
 }
 
 /** Ends with the id of the sending process. */

@@ -7,8 +7,10 @@ export const Tier = z.enum(['demo', 'individual', 'pro']);
 export type Tier = z.infer<typeof Tier>;
 
 export type TierLimits = {
-  /** Requests per second of one account, and its burst. */
+  /** Requests per second of one key, and its burst. */
   readonly requestsPerSecond: number;
+  /** Requests per second of one account over all its keys, and its burst. */
+  readonly accountRequestsPerSecond: number;
   /** Valid API keys that one account may create itself. */
   readonly keysMax: number;
   /** Open event streams of one account at a time. */
@@ -34,6 +36,7 @@ export type TierLimits = {
 export const TIERS: Readonly<Record<Tier, TierLimits>> = {
   demo: {
     requestsPerSecond: 5,
+    accountRequestsPerSecond: 10,
     keysMax: 2,
     sessionsMax: 2,
     streamsMax: 2,
@@ -50,6 +53,7 @@ export const TIERS: Readonly<Record<Tier, TierLimits>> = {
   },
   individual: {
     requestsPerSecond: 20,
+    accountRequestsPerSecond: 40,
     keysMax: 10,
     sessionsMax: 10,
     streamsMax: 20,
@@ -66,6 +70,7 @@ export const TIERS: Readonly<Record<Tier, TierLimits>> = {
   },
   pro: {
     requestsPerSecond: 100,
+    accountRequestsPerSecond: 200,
     keysMax: 50,
     sessionsMax: 100,
     streamsMax: 200,

@@ -94,7 +94,7 @@ describe('a cached response', () => {
     await ask(path, seeded.key);
     const demo = await ask(path, seeded.demoKey);
     expect(JSON.parse(demo.body.toString()).traders.length).toBeLessThanOrEqual(20);
-    expect(demo.headers['ratelimit-policy']).toBe('"demo";q=5;w=1');
+    expect(demo.headers['ratelimit-policy']).toBe('"demo";q=5;w=1, "demo-account";q=10;w=1');
   });
 
   test('varies by origin if pages of other origins may read it', async () => {

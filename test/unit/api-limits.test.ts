@@ -15,7 +15,8 @@ function response() {
 }
 
 describe('createLimits', () => {
-  const demo = { name: 'acme', policy: 'demo' } as const;
+  const demo = [{ name: 'key', policy: 'demo' }] as const;
+  const account = { name: 'acme', policy: 'demo-account' } as const;
 
   test('allows a burst of one second, then rejects, then refills evenly', () => {
     let nowMs = 0;
@@ -41,8 +42,13 @@ describe('createLimits', () => {
       'RateLimit-Policy': '"demo";q=5;w=1',
       RateLimit: '"demo";r=4;t=1',
     });
+    limits.charge(answer, [...demo, account]);
+    expect(Object.fromEntries(fields)).toEqual({
+      'RateLimit-Policy': '"demo";q=5;w=1, "demo-account";q=10;w=1',
+      RateLimit: '"demo";r=3;t=1',
+    });
     limits.show(answer, demo);
-    expect(fields.get('RateLimit')).toBe('"demo";r=4;t=1');
+    expect(fields.get('RateLimit')).toBe('"demo";r=3;t=1');
   });
 
   test('rejects with 429 and Retry-After', () => {
@@ -62,11 +68,16 @@ describe('createLimits', () => {
     });
   });
 
-  test('counts each account separately, and each of its tiers', () => {
+  test('counts each key separately, and the account over all its keys', () => {
     const limits = createLimits({ now: () => 0 });
-    for (let i = 0; i < 5; i++) limits.charge(response().answer, demo);
-    limits.charge(response().answer, { name: 'other', policy: 'demo' });
-    limits.charge(response().answer, { name: 'acme', policy: 'pro' });
+    const take = (name: string) =>
+      limits.charge(response().answer, [{ ...demo[0], name }, account]);
+    for (let i = 0; i < 5; i++) take('one');
+    expect(() => take('one')).toThrow('more than 5 requests per second with this key');
+    // What is refused counts against nothing.
+    for (let i = 0; i < 5; i++) take('two');
+    expect(() => take('three')).toThrow('more than 10 requests per second of this account');
+    limits.charge(response().answer, [{ name: 'acme', policy: 'pro-account' }]);
   });
 
   test('charges requests that other processes admitted', () => {
@@ -82,10 +93,10 @@ describe('createLimits', () => {
     const limits = createLimits({ now: () => nowMs, shared });
     const take = () => limits.charge(response().answer, demo);
     for (let i = 0; i < 5; i++) take();
-    expect(told).toEqual(Array.from({ length: 5 }, () => 'demo acme'));
+    expect(told).toEqual(Array.from({ length: 5 }, () => 'demo key'));
     // Two more processes admitted a full burst at the same moment.
-    others('demo acme', 5);
-    others('demo acme', 5);
+    others('demo key', 5);
+    others('demo key', 5);
     nowMs = 2_100;
     expect(take).toThrow(Problem);
     nowMs = 2_200;
@@ -102,7 +113,8 @@ describe('createLimits', () => {
       },
     };
     const limits = createLimits({ now: () => 0, shared });
-    for (const name of ['', 'root acme', 'constructor acme', 'acme']) others(name, 1_000);
+    for (const name of ['', 'root key', 'constructor key', 'key', 'anonymous key'])
+      others(name, 1_000);
     limits.charge(response().answer, demo);
   });
 });
