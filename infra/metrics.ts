@@ -6,6 +6,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { collectDefaultMetrics, Registry } from 'prom-client';
+import { foreignRequest, isLoopback } from './loopback.ts';
 
 /** Why a process is not ready, by part; empty when it is. */
 export type Reasons = Readonly<Record<string, string>>;
@@ -26,7 +27,11 @@ export async function serveMetrics(options: {
   readonly notReady: () => Reasons | Promise<Reasons>;
 }): Promise<{ readonly port: number; close(): Promise<void> }> {
   const { registry, host, port, notReady } = options;
+  // Elsewhere it has whatever name its network gives it.
+  const isClosed = isLoopback(host);
   const server = createServer((request, response) => {
+    const foreign = isClosed ? foreignRequest(request.headers) : undefined;
+    if (foreign !== undefined) return response.writeHead(403).end(`${foreign}\n`);
     if (request.url === '/healthz') return response.end('{"status":"ok"}\n');
     if (request.url === '/readyz') return void readiness(response, notReady);
     if (request.url !== '/metrics') return response.writeHead(404).end();

@@ -4,7 +4,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -55,7 +55,11 @@ async function writeSnapshot(): Promise<void> {
   const exited = once(child, 'exit');
   try {
     const [line] = await Promise.race([once(child.stdout, 'data'), exited]);
-    const { url } = z.object({ url: z.string() }).parse(JSON.parse(String(line)));
+    const Listening = z.object({ url: z.string() });
+    const listening = new URL(Listening.parse(JSON.parse(String(line))).url);
+    listening.username = 'service';
+    listening.password = await readFile(join(data, 'password'), 'utf8');
+    const url = listening.href;
     await migrate({ url, database: DATABASE });
     const client = connectClickHouse({ url, database: DATABASE, name: 'schema' });
     await writeFile(SNAPSHOT, await describeSchema(client, DATABASE));

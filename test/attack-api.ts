@@ -55,7 +55,7 @@ try {
 
 /** Keys of other accounts for the attacker. */
 async function keys(): Promise<string[]> {
-  const nats = await connectNats({ url: service.ready.nats_url, name: 'attack' });
+  const nats = await connectNats({ ...service.nats, name: 'attack' });
   const bucket = await openKv(nats, KEYS_BUCKET);
   const issued = [];
   for (let n = 0; n < 50; n += 1) {

@@ -22,6 +22,7 @@ import { whenParentEnds } from '../process.ts';
 import { DataDirectoryInUseError, readText, runs } from './lock.ts';
 import { findNatsServer } from './nats-server-binary.ts';
 import { isPortTaken } from './ports.ts';
+import { natsToken } from './secret.ts';
 
 export type NatsServerOptions = {
   /** Created if missing; holds the store, the configuration, the log and the lock. */
@@ -30,6 +31,8 @@ export type NatsServerOptions = {
   readonly port?: number;
   /** Name of the server, unique in a cluster; "fillstream-embedded" by default. */
   readonly name?: string;
+  /** What clients must present; by default nothing. */
+  readonly token?: string;
   /** Appended to the configuration file as it is. */
   readonly configExtra?: string;
   /** The binary to run; by default NATS_SERVER_BIN, PATH, our cache, or a download. */
@@ -94,7 +97,9 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   for (const name of readdirSync(dataDir)) {
     if (name.endsWith('.ports')) rmSync(join(dataDir, name));
   }
-  writeFileSync(configPath, configuration(dataDir, port, options));
+  // It may contain a token. Mode only counts for a file that does not exist.
+  rmSync(configPath, { force: true });
+  writeFileSync(configPath, configuration(dataDir, port, options), { mode: 0o600 });
   const logPath = join(dataDir, 'nats-server.log');
   // A file rather than a pipe: a server that outlives us must not die on its next log line.
   const log = openSync(logPath, 'a');
@@ -134,7 +139,7 @@ async function takeOver(dataDir: string, lockPath: string, configPath: string): 
 function configuration(
   dataDir: string,
   port: number,
-  { name = 'fillstream-embedded', configExtra = '' }: NatsServerOptions,
+  { name = 'fillstream-embedded', token, configExtra = '' }: NatsServerOptions,
 ): string {
   const quoted = (path: string) => JSON.stringify(path);
   return `server_name: ${quoted(name)}
@@ -146,6 +151,7 @@ jetstream {
   max_mem: 256MB
   max_file: 1TB
 }
+${token === undefined ? '' : `authorization { token: ${quoted(token)} }`}
 ${configExtra}
 `;
 }
@@ -213,7 +219,9 @@ async function main(): Promise<void> {
   whenParentEnds(onStop);
   // It does not stay alive for its supervisor if it could not start.
   process.channel?.unref();
-  const server = await startNatsServer({ dataDir: values.data, port: Number(values.port) });
+  const dataDir = resolve(values.data);
+  const token = natsToken(dataDir);
+  const server = await startNatsServer({ dataDir, port: Number(values.port), token });
   const { url, port, pid } = server;
   if (stopping.signal.aborted) void server.stop();
   stopping.signal.addEventListener('abort', () => void server.stop());

@@ -16,6 +16,7 @@ import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
 import { readShownKeys, recordPart, type ShownKeys } from './data-directory.ts';
 import { freePort, isPortTaken } from './ports.ts';
+import { natsToken, serviceUrl } from './secret.ts';
 import { Child, ChildStartError, type Message } from './supervise.ts';
 
 /** Everything has stopped or is killed within the sum of these. */
@@ -62,7 +63,7 @@ type Chain = { readonly RPC_URL: string; readonly GAMMA_URL: string };
 
 export class Service {
   readonly #options: ServiceOptions;
-  readonly #config: ServiceConfig;
+  #config: ServiceConfig;
   readonly #environment: NodeJS.ProcessEnv;
   readonly #stores: Child[] = [];
   readonly #processes: Child[] = [];
@@ -87,13 +88,15 @@ export class Service {
       );
     }
     const keys = readShownKeys(data);
-    const [natsUrl, clickHouseUrl, chain] = await Promise.all([
+    const [natsUrl, clickHouse, chain] = await Promise.all([
       this.#openNats(keys),
       this.#openClickHouse(),
       this.#openChain(),
     ]);
+    const { NATS_TOKEN } = this.#config;
     const env = {
-      ...{ NATS_URL: natsUrl, CLICKHOUSE_URL: clickHouseUrl, ...chain, CHAIN: this.#chain() },
+      ...{ NATS_URL: natsUrl, CLICKHOUSE_URL: clickHouse.url, ...chain, CHAIN: this.#chain() },
+      ...(NATS_TOKEN === undefined ? {} : { NATS_TOKEN }),
       HTTP_PORT: String(port),
       METRICS_HOST: '127.0.0.1',
       // Each process serves its metrics on a free port of its own.
@@ -105,14 +108,14 @@ export class Service {
     ]);
     const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], 'caught_up', env);
     await this.#untilStored(Number(caughtUp.block), await this.#lastMetadata(natsUrl));
-    await this.#fillLeaderboards(clickHouseUrl);
+    await this.#fillLeaderboards(clickHouse.url);
     const shown = concealer(this.#environment);
     report({
       event: 'ready',
       url: `http://${this.#config.HTTP_HOST}:${api.port}`,
       key: keys.pro,
       keys,
-      clickhouse_url: shown(clickHouseUrl),
+      clickhouse_url: shown(clickHouse.shownUrl),
       nats_url: shown(natsUrl),
       rpc_url: shown(chain.RPC_URL),
     });
@@ -156,22 +159,30 @@ export class Service {
     if (unused.length > 0) {
       throw new ConfigError(`${unused.join(', ')}: only used with NATS_URL, which is not set`);
     }
-    return `nats://127.0.0.1:${await this.#startStore('nats', 'infra/local/nats-server.ts')}`;
+    const port = await this.#startStore('nats', 'infra/local/nats-server.ts');
+    const NATS_TOKEN = natsToken(join(this.#options.data, 'nats'));
+    this.#config = { ...this.#config, NATS_TOKEN };
+    return `nats://127.0.0.1:${port}`;
   }
 
-  /** Starts ClickHouse if necessary, and migrates the schema. */
-  async #openClickHouse(): Promise<string> {
-    const module = 'infra/local/clickhouse/main.ts';
-    const url =
-      this.#environment.CLICKHOUSE_URL ||
-      `http://127.0.0.1:${await this.#startStore('clickhouse', module)}`;
+  /** Starts ClickHouse if necessary, and migrates the schema. The shown URL of the embedded one only reads. */
+  async #openClickHouse(): Promise<{ readonly url: string; readonly shownUrl: string }> {
+    const { url, shownUrl } = await this.#clickHouse();
     const { CLICKHOUSE_DATABASE: database, CLICKHOUSE_CLUSTER: cluster } = this.#config;
     const applied = await migrate({ url, database, cluster }).catch((error: unknown) => {
       const fault = clickHouseUrlFault(error);
       throw fault === undefined ? error : new ConfigError(`CLICKHOUSE_URL: ${fault}`);
     });
     this.#options.report({ event: 'migrated', applied: applied.length });
-    return url;
+    return { url, shownUrl };
+  }
+
+  async #clickHouse() {
+    const given = this.#environment.CLICKHOUSE_URL;
+    if (given) return { url: given, shownUrl: given };
+    const port = await this.#startStore('clickhouse', 'infra/local/clickhouse/main.ts');
+    const shownUrl = `http://127.0.0.1:${port}`;
+    return { url: serviceUrl(shownUrl, join(this.#options.data, 'clickhouse')), shownUrl };
   }
 
   /** Returns the port, which stays the same when the store is restarted. */

@@ -58,7 +58,7 @@ Fillstream is ready at ${ready.url}
   keys        demo        ${keys.demo}
               individual  ${keys.individual}
               pro         ${keys.pro}
-  ClickHouse  ${ready.clickhouse_url}
+  ClickHouse  ${ready.clickhouse_url} (read-only)
   NATS        ${ready.nats_url}
   chain       ${ready.rpc_url}
 

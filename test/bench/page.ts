@@ -14,7 +14,7 @@ import {
   FEED_STREAM,
   feedMessageId,
 } from '../../ingest/contract.ts';
-import { start, startService, temporaryDirectory } from '../e2e/service.ts';
+import { type Service, start, startService, temporaryDirectory } from '../e2e/service.ts';
 import { CHROMIUM, MISSING, SWITCHES } from '../page/browser.ts';
 import { paced, timedMatch } from './feed-targets.ts';
 import { openDataset } from './fills.ts';
@@ -170,8 +170,8 @@ function framesRow(rate: number, { seconds, gapsMs, longTasks }: Frames) {
 }
 
 /** Frames while the devnet trades alone, and while as much more is published that it is FRAMES_RATE. */
-async function measureFrames(page: Page, natsUrl: string): Promise<void> {
-  const nats = await connectNats({ url: natsUrl, name: 'bench' });
+async function measureFrames(page: Page, to: Service['nats']): Promise<void> {
+  const nats = await connectNats({ ...to, name: 'bench' });
   const writer = await openWriter(nats, { stream: FEED_STREAM });
   const rows = [];
   for (const more of [0, FRAMES_RATE - TAPE_RATE]) {
@@ -237,7 +237,7 @@ async function onDevnet(browser: Browser, browserPid: number): Promise<void> {
         'part of a core': `${(cores * 100).toFixed(1)} %`,
       })),
     );
-    await measureFrames(page, service.ready.nats_url);
+    await measureFrames(page, service.nats);
     await page.context().close();
   } finally {
     await service.up.stop();

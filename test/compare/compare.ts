@@ -15,6 +15,7 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { clickHousePassword, natsToken } from '../../infra/local/secret.ts';
 import { type Call, type Document, type Known, requests } from './requests.ts';
 
 const OWN = join(import.meta.dirname, '../..');
@@ -42,7 +43,13 @@ if (other === undefined) {
 type Line = Readonly<Record<string, unknown>>;
 type Ready = { url: string; key: string; clickhouse_url: string; nats_url: string };
 type Keys = Readonly<Record<'pro' | 'demo' | 'individual', string>>;
-type Side = { readonly name: string; readonly ready: Ready; readonly keys: Keys };
+type Side = {
+  readonly name: string;
+  readonly ready: Ready;
+  readonly keys: Keys;
+  /** With the user who may do everything. */
+  readonly clickHouse: string;
+};
 
 /** Runs a program of a checkout with that checkout's own Node. */
 function run(checkout: string, args: readonly string[], env: NodeJS.ProcessEnv) {
@@ -68,7 +75,7 @@ function fileOf(checkout: string, ...names: readonly string[]): string {
   return name;
 }
 
-function issueKey(checkout: string, natsUrl: string, tier: string): string {
+function issueKey(checkout: string, env: NodeJS.ProcessEnv, tier: string): string {
   const args = [
     'run',
     '--silent',
@@ -82,7 +89,7 @@ function issueKey(checkout: string, natsUrl: string, tier: string): string {
   ];
   const text = execFileSync('npm', [...args, '--label', 'compare'], {
     cwd: checkout,
-    env: { ...process.env, NATS_URL: natsUrl },
+    env: { ...process.env, ...env },
     encoding: 'utf8',
   });
   const key = /fs_\w+/.exec(text)?.[0];
@@ -277,11 +284,10 @@ const TABLES = {
   resolutions: 'condition_id, payout_0, payout_1',
 };
 
-async function figures({ ready }: Side, table: string, columns: string): Promise<string> {
-  const { origin } = new URL(ready.clickhouse_url);
+async function figures({ clickHouse }: Side, table: string, columns: string): Promise<string> {
   const final = table === 'bookings' ? '' : ' FINAL';
   const sql = `SELECT count(), sum(cityHash64(*)) FROM (SELECT ${columns} FROM fillstream.${table}${final})`;
-  const response = await fetch(`${origin}/`, { method: 'POST', body: sql });
+  const response = await fetch(clickHouse, { method: 'POST', body: sql });
   const text = await response.text();
   if (!response.ok) throw new Error(`${table}: ${text}`);
   return text.trim();
@@ -318,10 +324,19 @@ async function main(otherCheckout: string): Promise<number> {
       );
       started.push(service);
       const ready = (await service.ready) as unknown as Ready;
-      const key = (tier: string) => issueKey(checkout, ready.nats_url, tier);
+      const data = `${directory}/${name}`;
+      // Version 0.1 has no secrets.
+      const isOpen = !existsSync(`${data}/nats/token`);
+      const token = isOpen ? {} : { NATS_TOKEN: natsToken(`${data}/nats`) };
+      const user = isOpen
+        ? { user: 'default' }
+        : { user: 'service', password: clickHousePassword(`${data}/clickhouse`) };
+      const access = { NATS_URL: ready.nats_url, ...token };
+      const key = (tier: string) => issueKey(checkout, access, tier);
       return {
         name,
         ready,
+        clickHouse: new URL(`?${new URLSearchParams(user)}`, ready.clickhouse_url).href,
         keys: { pro: key('pro'), demo: key('demo'), individual: key('individual') },
       };
     };
@@ -414,10 +429,10 @@ async function main(otherCheckout: string): Promise<number> {
     }
 
     // Responses. Boards of the longer windows are refreshed every few minutes: refresh them now.
-    for (const { ready } of sides) {
+    for (const { clickHouse } of sides) {
       for (const frame of ['1h', '4h', '1d', '3d', '7d', '30d']) {
         for (const verb of ['REFRESH', 'WAIT']) {
-          await fetch(new URL(ready.clickhouse_url).origin, {
+          await fetch(clickHouse, {
             method: 'POST',
             body: `SYSTEM ${verb} VIEW fillstream.leaderboard_${frame}_mv`,
           });

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { cursorOf } from '../../api/feed/cursor.ts';
+import { natsToken, serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
@@ -66,7 +67,7 @@ async function command(env: NodeJS.ProcessEnv, ...args: string[]): Promise<strin
 }
 
 async function figures(of: Service) {
-  const nats = await connectNats({ url: of.ready.nats_url, name: 'test' });
+  const nats = await connectNats({ ...of.nats, name: 'test' });
   const ids: string[] = [];
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
     for (const { txHash, logIndex } of range.blocks.flatMap(eventsOf)) {
@@ -83,8 +84,8 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   const data = join(directory.path, 'data');
   const target = join(directory.path, 'backup');
   service = await startService(data, { env: devnet.env });
-  const { key, nats_url, clickhouse_url } = service.ready;
-  const env = { NATS_URL: nats_url, CLICKHOUSE_URL: clickhouse_url };
+  const { env } = service;
+  const { key } = service.ready;
   const listener = new FeedClient(service.ready.url, key);
   await until(async () => (listener.events.length >= 20 ? true : undefined));
 
@@ -111,7 +112,11 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   };
   const restoredEnv = {
     NATS_URL: String((await stores.nats.event('listening')).url),
-    CLICKHOUSE_URL: String((await stores.clickhouse.event('listening')).url),
+    NATS_TOKEN: natsToken(join(data, 'nats')),
+    CLICKHOUSE_URL: serviceUrl(
+      String((await stores.clickhouse.event('listening')).url),
+      join(data, 'clickhouse'),
+    ),
   };
   expect(await command(restoredEnv, 'restore', '--from', target)).toContain('start the processes');
   await expect(command(restoredEnv, 'restore', '--from', target)).rejects.toThrow('already');
@@ -156,7 +161,7 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
 
 /** Positions of FEED's matches, in order. */
 async function feedIds(of: Service): Promise<readonly string[]> {
-  const nats = await connectNats({ url: of.ready.nats_url, name: 'test' });
+  const nats = await connectNats({ ...of.nats, name: 'test' });
   const ids: string[] = [];
   for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
     if (message.subject !== FEED_MATCH_SUBJECT) continue;
@@ -180,7 +185,7 @@ function trading(old: Devnet, data: string): Promise<Devnet> {
 
 /** Waits until the final blocks of the chain, which stands still after `block`, are projected. */
 async function settled(of: Service, block: number): Promise<void> {
-  const nats = await connectNats({ url: of.ready.nats_url, name: 'test' });
+  const nats = await connectNats({ ...of.nats, name: 'test' });
   await until(async () => ((await newestMessage(nats))?.range.to ?? 0) >= block || undefined);
   const book = new OpenPositions();
   let rows = 0;

@@ -3,29 +3,22 @@
  * it: every part of the service uses what the configuration gives, and shows it nowhere.
  */
 import { execFile } from 'node:child_process';
-import { once } from 'node:events';
 import { readdirSync, readFileSync } from 'node:fs';
-import { createServer, request as httpRequest, type Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
+import { serviceUrl } from '../../infra/local/secret.ts';
 import { makeCertificates } from '../support/nats-credentials.ts';
 import { start, startService, temporaryDirectory } from './service.ts';
 
 const PASSWORD = 'correct horse/battery@staple';
 
-/** As a server words it. */
-const REFUSAL =
-  'Code: 516. DB::Exception: service: Authentication failed: password is incorrect, or there is no ' +
-  'user with such name. (AUTHENTICATION_FAILED) (version 26.3.4.5 (official build))\n';
-
 const run = promisify(execFile);
 let directory: ReturnType<typeof temporaryDirectory>;
 let nats: NatsServer;
 let clickhouse: ReturnType<typeof start>;
-let gate: Server;
+let clickHouseUrl: string;
 let env: Record<string, string>;
 
 beforeAll(async () => {
@@ -36,47 +29,21 @@ beforeAll(async () => {
     configExtra: `tls { cert_file: "${server.cert}", key_file: "${server.key}" }
 authorization { user: "service", password: "${PASSWORD}" }`,
   });
-  clickhouse = start('infra/local/clickhouse/main.ts', [
-    ...['--data', join(directory.path, 'clickhouse'), '--port', '0'],
-  ]);
-  gate = await passwordGate(String((await clickhouse.event('listening')).url));
-  const { port } = gate.address() as AddressInfo;
+  const data = join(directory.path, 'clickhouse');
+  clickhouse = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', '0']);
+  clickHouseUrl = serviceUrl(String((await clickhouse.event('listening')).url), data);
   env = {
     ...{ NATS_URL: nats.url, NATS_TLS_CA: authority },
     ...{ NATS_USER: 'service', NATS_PASSWORD: PASSWORD },
-    CLICKHOUSE_URL: `http://service:${encodeURIComponent(PASSWORD)}@127.0.0.1:${port}`,
+    CLICKHOUSE_URL: clickHouseUrl,
   };
 });
 
 afterAll(async () => {
-  gate?.close();
   await clickhouse?.stop();
   await nats?.stop();
   directory?.remove();
 });
-
-/** The embedded engine has no passwords: this asks for one before it, as a server does. */
-async function passwordGate(target: string): Promise<Server> {
-  const wanted = `Basic ${Buffer.from(`service:${PASSWORD}`).toString('base64')}`;
-  const server = createServer((request, response) => {
-    const { authorization, ...headers } = request.headers;
-    if (authorization !== wanted) {
-      response.writeHead(403, { 'X-ClickHouse-Exception-Code': '516' });
-      response.end(REFUSAL);
-      return;
-    }
-    const passed = httpRequest(`${target}${request.url}`, { method: request.method, headers });
-    passed.on('response', (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
-      answer.pipe(response);
-    });
-    passed.on('error', () => response.destroy());
-    request.pipe(passed);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return server;
-}
 
 const command = (module: string, ...args: string[]) =>
   run(process.execPath, [module, ...args], { env: { ...process.env, ...env } });
@@ -102,7 +69,7 @@ test('the whole service, keys, backup and rebuild work', { timeout: TEST_MS_MAX 
     readFileSync(join(data, 'logs', name), 'utf8'),
   );
   const shown = [...said, ...logs, JSON.stringify(service.up.lines), service.up.errors()].join();
-  for (const secret of [PASSWORD, encodeURIComponent(PASSWORD)])
+  for (const secret of [PASSWORD, new URL(clickHouseUrl).password])
     expect(shown).not.toContain(secret);
 });
 
@@ -117,9 +84,8 @@ test.each<[string, Record<string, string>, RegExp]>([
   ['NATS_URL with a user', { NATS_URL: 'nats://service:x@127.0.0.1:4222' }, /NATS_USER/],
   ['NATS_USER without NATS_URL', { NATS_URL: '' }, /NATS_USER.*NATS_URL/],
 ])('%s that is wrong ends the start with one message', async (_, wrong, message) => {
-  const { port } = gate.address() as AddressInfo;
   const given: NodeJS.ProcessEnv = { ...env, ...wrong };
-  if (given.CLICKHOUSE_URL?.endsWith('@')) given.CLICKHOUSE_URL += `127.0.0.1:${port}`;
+  if (given.CLICKHOUSE_URL?.endsWith('@')) given.CLICKHOUSE_URL += new URL(clickHouseUrl).host;
   const data = join(directory.path, `wrong-${message.source.length}`);
   const up = start('infra/local/up.ts', ['--json', '--port', '0', '--data', data], given);
   expect(await up.exit).toBe(1);

@@ -94,7 +94,7 @@ describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
   });
 
   test('LEDGER holds every match of the chain once, in chain order; FEED holds the live ones once', async () => {
-    const nats = await connectNats({ url: service.ready.nats_url, name: 'crash test' });
+    const nats = await connectNats({ ...service.nats, name: 'crash test' });
     try {
       const ledger: { place: [number, number]; feedId: string }[] = [];
       const ids = new Set<string>();
@@ -127,7 +127,7 @@ describe(`kill −9 under load (CRASH_SEED=${SEED})`, () => {
   });
 
   test(`a feed client that was cut ${CUTS} times has every match once, in order`, async () => {
-    const nats = await connectNats({ url: service.ready.nats_url, name: 'crash test' });
+    const nats = await connectNats({ ...service.nats, name: 'crash test' });
     try {
       const feed: string[] = [];
       for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {

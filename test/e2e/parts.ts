@@ -5,6 +5,7 @@
 import { join } from 'node:path';
 import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { migrate } from '../../sql/migrate.ts';
@@ -19,14 +20,10 @@ export async function startParts(
   extra: Readonly<Record<string, string>> = {},
 ) {
   const nats = await startNatsServer({ dataDir: join(directory, 'nats') });
-  const clickhouse = start('infra/local/clickhouse/main.ts', [
-    '--data',
-    join(directory, 'clickhouse'),
-    '--port',
-    '0',
-  ]);
-  const { url } = await clickhouse.event('listening');
-  const env = { NATS_URL: nats.url, CLICKHOUSE_URL: String(url), HTTP_PORT: '0', ...extra };
+  const data = join(directory, 'clickhouse');
+  const clickhouse = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', '0']);
+  const url = serviceUrl(String((await clickhouse.event('listening')).url), data);
+  const env = { NATS_URL: nats.url, CLICKHOUSE_URL: url, HTTP_PORT: '0', ...extra };
   try {
     await migrate({ url: env.CLICKHOUSE_URL, database: 'fillstream' });
   } catch (error) {

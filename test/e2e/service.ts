@@ -10,6 +10,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
+import { NatsConfig, readConfig } from '../../infra/config.ts';
+import { natsToken, serviceUrl } from '../../infra/local/secret.ts';
+import { natsOptions } from '../../infra/nats/connection.ts';
 
 const POLL_MS = 100;
 /** A start on a busy machine takes 20 s; one that hangs tells its last lines before the test's own limit. */
@@ -122,12 +125,23 @@ export async function startService(
     up.kill('SIGTERM');
     throw new Error(`the service is not ready:\n${last.join('\n')}\n${up.errors()}`);
   });
-  const ready = (await Promise.race([up.event('ready'), hangs])) as Ready;
+  const said = (await Promise.race([up.event('ready'), hangs])) as Ready;
   hangs.catch(() => undefined);
   isReady.abort();
+  const { NATS_URL, CLICKHOUSE_URL } = options.env ?? {};
+  const own = CLICKHOUSE_URL
+    ? said.clickhouse_url
+    : serviceUrl(said.clickhouse_url, `${data}/clickhouse`);
+  const ready: Ready = { ...said, clickhouse_url: own };
+  const token = NATS_URL ? {} : { NATS_TOKEN: natsToken(`${data}/nats`) };
+  const env = { NATS_URL: ready.nats_url, CLICKHOUSE_URL: own, ...token };
   return {
     up,
+    /** With the user who may do everything in `clickhouse_url`. */
     ready,
+    /** What commands need to reach its stores. */
+    env,
+    nats: natsOptions(readConfig(NatsConfig, env)),
     /** Answer of the API as JSON. Throws on any status but 200. */
     get: <T>(path: string): Promise<T> => answerOf<T>(ready.url, ready.key, path),
     /** Rows of a query, 64-bit numbers as strings. */

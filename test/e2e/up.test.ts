@@ -158,6 +158,11 @@ describe('npm start', () => {
       nats_url: expect.stringMatching(/^nats:/),
       rpc_url: expect.stringMatching(/^http:/),
     });
+    const secrets = [new URL(ready.clickhouse_url).password, String(service.env.NATS_TOKEN)];
+    for (const secret of secrets) {
+      expect(secret).toMatch(/^[0-9a-f]{64}$/);
+      expect(JSON.stringify(up.lines)).not.toContain(secret);
+    }
     for (const frame of FRAMES) {
       const path = `/v1/analytics/leaderboard?time_frame=${frame}`;
       const { traders, total_count } = await service.get<Leaderboard>(path);

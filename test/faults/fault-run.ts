@@ -172,10 +172,9 @@ function planOf(stage: Stage, options: FaultRunOptions, tally: Tally): Disturban
   const plan = [
     ...spread(options.reorgs, async () => {
       const blocks = 1 + random.below(REORG_BLOCKS_MAX);
-      const { rpcUrl } = stage;
       tally.reorganising = answered(() =>
         stage.whileNobodyAsks(async () => {
-          const reorg = await reorganise(rpcUrl, blocks, random);
+          const reorg = await reorganise(stage.rpc, blocks, random);
           tally.reorgs += 1;
           tally.moved += reorg.moved;
           tally.replaced += reorg.replaced;

@@ -16,7 +16,8 @@ export type InsertWatch = {
 };
 
 export async function watchInserts(target: string): Promise<InsertWatch> {
-  const { hostname, port } = new URL(target);
+  const url = new URL(target);
+  const { hostname, port } = url;
   const sockets = new Set<Socket>();
   let began = Promise.withResolvers<void>();
   const server = createServer((client) => {
@@ -40,8 +41,9 @@ export async function watchInserts(target: string): Promise<InsertWatch> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const address = server.address();
   if (address === null || typeof address === 'string') throw new Error('not a TCP server');
+  url.port = String(address.port);
   return {
-    url: `http://127.0.0.1:${address.port}`,
+    url: url.href,
     next: () => began.promise,
     close() {
       server.close();

@@ -6,6 +6,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { newestMessage } from '../../ingest/ledger.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
@@ -169,7 +170,7 @@ class ClickHouse {
     this.#child = start('infra/local/clickhouse/main.ts', args);
     const { port, url } = await this.#child.event('listening');
     this.#port = Number(port);
-    return String(url);
+    return serviceUrl(String(url), this.#data);
   }
 
   async killAndStart(): Promise<void> {

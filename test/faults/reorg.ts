@@ -6,7 +6,7 @@
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../../infra/local/devnet/random.ts';
-import { rpc } from '../e2e/service.ts';
+import type { Rpc } from '../../infra/local/devnet/rpc.ts';
 
 type Transaction = {
   readonly hash: string;
@@ -26,10 +26,10 @@ export type Reorg = { readonly blocks: number; readonly moved: number; readonly 
  * Replaces the newest `blocks` blocks. Nobody else may mine meanwhile (Stage.whileNobodyAsks): a block
  * that is mined between reading and replacing would be lost with its transactions.
  */
-export async function reorganise(url: string, blocks: number, random: Random): Promise<Reorg> {
+export async function reorganise(rpc: Rpc, blocks: number, random: Random): Promise<Reorg> {
   // Waits behind a block that is under way, however long that takes: anvil mines one at a time.
-  await rpc(url, 'evm_mine', []);
-  const head = await quietHead(url);
+  await rpc.call('evm_mine');
+  const head = await quietHead(rpc);
   const replayed: Replayed[] = [];
   let moved = 0;
   let replaced = 0;
@@ -37,7 +37,10 @@ export async function reorganise(url: string, blocks: number, random: Random): P
   for (let offset = 0; offset < blocks; offset++) {
     const number = `0x${(head - blocks + 1 + offset).toString(16)}`;
     const params = [number, true];
-    const block = await rpc<{ transactions: Transaction[] }>(url, 'eth_getBlockByNumber', params);
+    const block = await rpc.call<{ transactions: Transaction[] }>(
+      'eth_getBlockByNumber',
+      ...params,
+    );
     for (const transaction of block.transactions) {
       // Never before its predecessor: nonces and balances come in this order.
       place = Math.max(place, offset);
@@ -47,17 +50,17 @@ export async function reorganise(url: string, blocks: number, random: Random): P
       if (replace) replaced += 1;
       const { from, nonce, hash } = transaction;
       const other = { from, to: from, nonce, gas: GAS, gasPrice: '0x0', value: '0x0' };
-      const raw = () => rpc<string>(url, 'eth_getRawTransactionByHash', [hash]);
+      const raw = () => rpc.call<string>('eth_getRawTransactionByHash', hash);
       replayed.push([replace ? other : await raw(), place]);
     }
   }
-  await rpc(url, 'anvil_reorg', [blocks, replayed]);
+  await rpc.call('anvil_reorg', blocks, replayed);
   return { blocks, moved, replaced };
 }
 
 /** The head once it stays the same for QUIET_MS. */
-async function quietHead(url: string): Promise<number> {
-  const read = async () => Number(await rpc<string>(url, 'eth_blockNumber', []));
+async function quietHead(rpc: Rpc): Promise<number> {
+  const read = async () => Number(await rpc.call<string>('eth_blockNumber'));
   for (let head = await read(); ; ) {
     await delay(QUIET_MS);
     const again = await read();

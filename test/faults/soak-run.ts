@@ -77,7 +77,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
       HTTP_CONNECTIONS_PER_ADDRESS_MAX: String(4 * options.listeners + 100),
     },
   });
-  const nats = await connectNats({ url: service.ready.nats_url, name: 'soak' });
+  const nats = await connectNats({ ...service.nats, name: 'soak' });
   const liveAfter = await blockNumber(devnet.rpcUrl, 'latest');
   const traded = await tradedNames(service);
   const disturber = new Disturber({ service, gamma, rpc, random });

@@ -8,6 +8,8 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
+import { socketOf } from '../../infra/local/devnet/chain.ts';
+import { Rpc } from '../../infra/local/devnet/rpc.ts';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { Child } from '../../infra/local/supervise.ts';
 import { type Gate, startGate } from './gate.ts';
@@ -30,6 +32,8 @@ export class Stage {
   readonly proxies: readonly RpcProxy[];
   readonly gamma: Gate;
   readonly rpcUrl: string;
+  /** All methods of the devnet's node. */
+  readonly rpc: Rpc;
   readonly restarts: Restart[];
   readonly #directory: string;
   readonly #urls: { readonly rpc: string; readonly gamma: string };
@@ -61,6 +65,7 @@ export class Stage {
     this.proxies = parts.proxies;
     this.gamma = parts.gamma;
     this.rpcUrl = parts.urls.rpc;
+    this.rpc = new Rpc(socketOf(join(directory, 'devnet', 'chain.json')));
   }
 
   /** Everything but ingest. */

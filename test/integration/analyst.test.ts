@@ -75,8 +75,8 @@ afterAll(async () => {
 
 /** Status and text of a statement's response, as `analyst`. */
 async function ask(statement: string, settings: Readonly<Record<string, string>> = {}) {
-  const search = new URLSearchParams({ user: 'analyst', database: 'analyst', ...settings });
-  const response = await fetch(`${parts.env.CLICKHOUSE_URL}/?${search}`, {
+  const search = new URLSearchParams({ database: 'analyst', ...settings });
+  const response = await fetch(`${new URL(parts.env.CLICKHOUSE_URL).origin}/?${search}`, {
     method: 'POST',
     body: statement,
   });
@@ -262,9 +262,9 @@ describe('an analyst may not', () => {
     [
       'read a file',
       "SELECT * FROM file('/etc/hosts', 'LineAsString')",
-      'Analysts may not read files',
+      'files and other servers are closed',
     ],
-    ['reach a host', "SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'a String')", 'readonly'],
+    ['reach a host', "SELECT * FROM url('http://127.0.0.1:1/', 'CSV', 'a String')", 'name url'],
     ['take more memory', 'SELECT 1 SETTINGS max_memory_usage = 0', 'readonly mode'],
   ])('%s', async (_, statement, words) => {
     const { status, text } = await ask(statement);

@@ -22,6 +22,7 @@ import { Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams } from '../../api/streams/endpoints.ts';
 import { connectClickHouse, createSelect } from '../../infra/clickhouse.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
@@ -50,11 +51,11 @@ export async function startClickHouse(dataDir: string) {
   });
   const [line] = await Promise.race([once(child.stdout, 'data'), exited]);
   exited.catch(() => undefined);
-  const { url } = JSON.parse(String(line));
+  const url = serviceUrl(JSON.parse(String(line)).url, dataDir);
   await migrate({ url, database: DATABASE });
   const client = connectClickHouse({ url, database: DATABASE, name: 'test' });
   return {
-    url: String(url),
+    url,
     client,
     async stop() {
       await client.close();

@@ -54,9 +54,9 @@ export async function startStillDevnet(
       await devnet.close();
     },
     env: { RPC_URL: url, GAMMA_URL: devnet.gammaUrl, CHAIN: 'devnet', MEMPOOL: 'off' },
-    call: <T>(method: string, ...params: unknown[]) => rpc<T>(url, method, params),
+    call: <T>(method: string, ...params: unknown[]) => devnet.chain.rpc.call<T>(method, ...params),
     async mine(blocks: number): Promise<void> {
-      for (let i = 0; i < blocks; i++) await rpc(url, 'evm_mine', []);
+      for (let i = 0; i < blocks; i++) await devnet.chain.rpc.call('evm_mine');
     },
     async number(tag: string): Promise<number> {
       const block = await rpc<{ number: string }>(url, 'eth_getBlockByNumber', [tag, false]);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { query, start, temporaryDirectory, until } from '../e2e/service.ts';
@@ -21,10 +22,10 @@ beforeAll(async () => {
   devnet = await startStillDevnet(`${directory.path}/devnet`, 120);
   server = await startNatsServer({ dataDir: `${directory.path}/nats` });
   nats = await connectNats({ url: server.url, name: 'test' });
-  const data = ['--data', `${directory.path}/clickhouse`, '--port', '0'];
-  clickhouse = start('infra/local/clickhouse/main.ts', data);
-  const { url } = await clickhouse.event('listening');
-  env = { ...devnet.env, NATS_URL: server.url, CLICKHOUSE_URL: String(url), LOG_LEVEL: 'warn' };
+  const data = `${directory.path}/clickhouse`;
+  clickhouse = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', '0']);
+  const url = serviceUrl(String((await clickhouse.event('listening')).url), data);
+  env = { ...devnet.env, NATS_URL: server.url, CLICKHOUSE_URL: url, LOG_LEVEL: 'warn' };
 });
 
 afterAll(async () => {
@@ -45,11 +46,7 @@ async function ledgerReaches(block: number): Promise<void> {
 /** Rows of a projection from nothing: the database dropped, made again and read from LEDGER. */
 async function rebuiltFills(): Promise<number> {
   const url = env.CLICKHOUSE_URL ?? '';
-  const dropped = await fetch(url, {
-    method: 'POST',
-    body: 'DROP DATABASE IF EXISTS fillstream SYNC',
-  });
-  expect(dropped.status, await dropped.text()).toBe(200);
+  await query(url, 'DROP DATABASE IF EXISTS fillstream SYNC', 'default');
   await migrate({ url, database: 'fillstream' });
   const projector = start('projector/main.ts', [], env);
   await projector.event('projecting');

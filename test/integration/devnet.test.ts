@@ -3,32 +3,36 @@
  * goes through the mempool.
  */
 import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { Hex } from 'viem';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DEPLOYER } from '../../infra/local/devnet/contracts.ts';
-import { openDevnet } from '../../infra/local/devnet/devnet.ts';
-import { Rpc } from '../../infra/local/devnet/rpc.ts';
+import { type Devnet, openDevnet } from '../../infra/local/devnet/devnet.ts';
+import type { Rpc } from '../../infra/local/devnet/rpc.ts';
+import { rpc } from '../e2e/service.ts';
 
 const GENESIS = 1_790_000_000;
 
+const options = {
+  rpcPort: 0,
+  gammaPort: 0,
+  seed: 5,
+  traders: 60,
+  historyDays: 2,
+  historyMatches: 150,
+  blockTimeSeconds: 0,
+  matchesPerSecond: 0,
+  now: () => GENESIS * 1000,
+  report: () => {},
+};
+
 describe('openDevnet', () => {
   const directories: string[] = [];
-  const options = {
-    rpcPort: 0,
-    gammaPort: 0,
-    seed: 5,
-    traders: 60,
-    historyDays: 2,
-    historyMatches: 150,
-    blockTimeSeconds: 0,
-    matchesPerSecond: 0,
-    now: () => GENESIS * 1000,
-    report: () => {},
-  };
 
   const newDirectory = () => {
     const directory = mkdtempSync(join(tmpdir(), 'devnet-'));
@@ -131,6 +135,80 @@ describe('openDevnet', () => {
   });
 });
 
+describe('the chain for everybody else', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'devnet-'));
+  const call = (method: string) => ({ jsonrpc: '2.0', id: 1, method, params: [] });
+  let devnet: Devnet;
+
+  beforeAll(async () => {
+    devnet = await openDevnet({ ...options, directory, historyMatches: 5 });
+  });
+
+  afterAll(async () => {
+    await devnet.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  const head = () => rpc<Hex>(devnet.chain.url, 'eth_blockNumber', []);
+
+  test.each([
+    ...['anvil_reset', 'anvil_setBalance', 'anvil_impersonateAccount', 'evm_mine', 'evm_snapshot'],
+    ...[
+      'eth_sendTransaction',
+      'eth_sign',
+      'hardhat_reset',
+      'debug_traceTransaction',
+      'constructor',
+    ],
+  ])('does not do %s, alone or in a batch', async (method) => {
+    const before = await head();
+    await expect(rpc(devnet.chain.url, method, [])).rejects.toThrow('for the devnet itself');
+    const body = JSON.stringify([call('eth_chainId'), call(method)]);
+    const headers = { 'content-type': 'application/json' };
+    const batch = await fetch(devnet.chain.url, { method: 'POST', headers, body });
+    expect(await batch.text()).toContain('for the devnet itself');
+    expect(await head()).toBe(before);
+  });
+
+  test('takes a signed transaction, and refuses one that is not', async () => {
+    const sent = rpc(devnet.chain.url, 'eth_sendRawTransaction', ['0x02']);
+    await expect(sent).rejects.toThrow(/decode/i);
+  });
+
+  test('pushes to a WebSocket, which may not mine', async () => {
+    const socket = new WebSocket(devnet.chain.webSocketUrl);
+    await once(socket, 'open');
+    const next = async () => JSON.parse((await once(socket, 'message'))[0].data);
+    socket.send(JSON.stringify(call('evm_mine')));
+    expect((await next()).error.message).toContain('for the devnet itself');
+    socket.send(JSON.stringify({ ...call('eth_subscribe'), params: ['newHeads'] }));
+    const { result } = await next();
+    await devnet.chain.rpc.call('evm_mine');
+    expect((await next()).params.subscription).toBe(result);
+    socket.close();
+  });
+
+  test.each([
+    ['a page of another site', { Origin: 'https://evil.example' }],
+    ['a page without an origin', { Origin: 'null' }],
+    ['a name that was rebound to loopback', { Host: 'evil.example' }],
+  ])('does not answer %s', async (_, foreign) => {
+    const headers = { 'content-type': 'text/plain', ...foreign };
+    const post = request(devnet.chain.url, { method: 'POST', headers });
+    post.end(JSON.stringify(call('eth_chainId')));
+    const [response] = await once(post, 'response');
+    response.resume();
+    expect(response.statusCode).toBe(403);
+    expect(response.headers['access-control-allow-origin']).toBeUndefined();
+    const upgrade = { Connection: 'Upgrade', Upgrade: 'websocket', 'Sec-WebSocket-Version': '13' };
+    const key = { 'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ==' };
+    const socket = request(devnet.chain.url, { headers: { ...foreign, ...upgrade, ...key } }).end();
+    const [answer] = await Promise.race([once(socket, 'response'), once(socket, 'upgrade')]);
+    answer.socket.destroy();
+    expect(answer.statusCode).toBe(403);
+  });
+});
+
 describe('the devnet process', () => {
   const directory = mkdtempSync(join(tmpdir(), 'devnet-'));
   const pidOfAnvil = () => Number(readFileSync(join(directory, 'chain.json.pid'), 'utf8'));
@@ -189,7 +267,7 @@ async function startProcess(directory: string): Promise<DevnetProcess> {
 }
 
 async function blockNumber(url: string): Promise<number> {
-  return Number(await new Rpc(url).call<Hex>('eth_blockNumber'));
+  return Number(await rpc<Hex>(url, 'eth_blockNumber', []));
 }
 
 function isAlive(pid: number): boolean {

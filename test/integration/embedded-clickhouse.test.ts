@@ -13,7 +13,7 @@ import {
 } from '@clickhouse/client';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { connect, refusal, start, stop, stopAll } from './embedded-harness.ts';
+import { connect, refusal, send, start, stop, stopAll } from './embedded-harness.ts';
 
 const SLOW =
   'SELECT count() FROM numbers(1000) WHERE sleepEachRow(0.02) = 0 SETTINGS max_block_size = 5';
@@ -25,7 +25,7 @@ let url: string;
 let client: ClickHouseClient;
 
 beforeAll(async () => {
-  ({ url } = await start(join(root, 'shared')));
+  ({ serviceUrl: url } = await start(join(root, 'shared')));
   client = connect({ url, max_open_connections: 32 });
 });
 
@@ -39,8 +39,8 @@ describe('client round trips', () => {
   test('answers ping, health checks and the identity of a server', async () => {
     expect(await client.ping()).toEqual({ success: true });
     expect(await client.ping({ select: true })).toEqual({ success: true });
-    expect(await (await fetch(`${url}/replicas_status`)).text()).toBe('Ok.\n');
-    const response = await fetch(`${url}/?query_id=q-7`, { method: 'POST', body: 'SELECT 1' });
+    expect(await (await send(`${url}/replicas_status`)).text()).toBe('Ok.\n');
+    const response = await send(`${url}/?query_id=q-7`, { method: 'POST', body: 'SELECT 1' });
     expect(await response.text()).toBe('1\n');
     expect(response.headers.get('x-clickhouse-query-id')).toBe('q-7');
     expect(response.headers.get('x-clickhouse-format')).toBe('TabSeparated');
@@ -155,11 +155,11 @@ describe('client round trips', () => {
       const clause = settings === undefined ? '' : 'SETTINGS max_threads = 1 ';
       const query = `INSERT INTO lines (n, s) ${clause}FORMAT ${format}`;
       const inUrl = new URLSearchParams({ query }).toString();
-      const response = await fetch(`${url}/?${inUrl}`, { method: 'POST', body });
+      const response = await send(`${url}/?${inUrl}`, { method: 'POST', body });
       expect([response.status, await response.text()]).toEqual([200, '']);
     }
     const inline = 'INSERT INTO lines FORMAT TSV\n9\t\n\n10\tx\n';
-    expect((await fetch(url, { method: 'POST', body: inline })).status).toBe(400);
+    expect((await send(url, { method: 'POST', body: inline })).status).toBe(400);
     await client.command({ query: "INSERT INTO lines VALUES (11, 'it''s')" });
     const found = await client.exec({
       query: 'SELECT groupArray(n) FROM (SELECT n FROM lines ORDER BY n)',
@@ -195,7 +195,7 @@ describe('errors', () => {
     const failed = client.query({ query });
     await expect(failed).rejects.toBeInstanceOf(ClickHouseError);
     await expect(failed).rejects.toMatchObject({ code, type: expect.stringContaining(type) });
-    const response = await fetch(url, { method: 'POST', body: query });
+    const response = await send(url, { method: 'POST', body: query });
     expect(response.status).toBe(status);
     expect(response.headers.get('x-clickhouse-exception-code')).toBe(code);
     expect(await response.text()).toMatch(new RegExp(`^Code: ${code}\\. DB::Exception: `));
@@ -210,19 +210,19 @@ describe('errors', () => {
     ['password=guess', 403],
     [`query=${encodeURIComponent('INSERT INTO exact SELECT 1')}`, 501],
   ])('refuse the URL argument %s', async (argument, status) => {
-    const response = await fetch(`${url}/?${argument}`, { method: 'POST', body: 'SELECT 1' });
+    const response = await send(`${url}/?${argument}`, { method: 'POST', body: 'SELECT 1' });
     expect(response.status).toBe(status);
     expect(await response.text()).toMatch(/^Code: \d+\. DB::Exception: /);
   });
 
   test('refuse a GET that writes, a page of another site, and a body that is too large', async () => {
     const drop = encodeURIComponent('DROP TABLE exact');
-    expect((await fetch(`${url}/?query=${drop}`)).status).toBe(500);
-    expect((await fetch(url, { method: 'POST', headers: { origin: 'http://x' } })).status).toBe(
-      403,
-    );
+    for (const more of ['', '&readonly=0', '&readonly=2']) {
+      expect((await send(`${url}/?query=${drop}${more}`)).status).toBe(500);
+    }
+    expect((await send(url, { method: 'POST', headers: { origin: 'http://x' } })).status).toBe(403);
     const body = Buffer.alloc(33 * 2 ** 20, ' ');
-    const large = await fetch(url, { method: 'POST', body });
+    const large = await send(url, { method: 'POST', body });
     expect(large.status).toBe(413);
     expect(await rows('SELECT count() AS n FROM exact')).toEqual([{ n: '1' }]);
   });
@@ -262,7 +262,7 @@ describe('exactly once', () => {
     const directory = join(root, 'killed');
     let batch = 0;
     for (let round = 0; round < 3; round++) {
-      const { child, url } = await start(directory);
+      const { child, serviceUrl: url } = await start(directory);
       const own = connect({ url, keep_alive: { enabled: false } });
       if (round === 0) await createLedger(own);
       // The batch that the last round's kill met.
@@ -274,7 +274,7 @@ describe('exactly once', () => {
       await Promise.all([unacknowledged, once(child, 'exit')]);
       await own.close();
     }
-    const { url } = await start(directory);
+    const { serviceUrl: url } = await start(directory);
     const own = connect({ url });
     await insertBatch(own, batch);
     expect(await ledger(own)).toEqual(bothOf(100 * batch));
@@ -355,8 +355,8 @@ describe('the process', () => {
   });
 
   test.each(['SIGTERM', 'disconnect'] as const)('stops a running query on %s', async (how) => {
-    const { child, url } = await start(join(root, how));
-    const failed = fetch(url, { method: 'POST', body: SLOW }).then((response) => response.text());
+    const { child, serviceUrl: url } = await start(join(root, how));
+    const failed = send(url, { method: 'POST', body: SLOW }).then((response) => response.text());
     const checked = expect(failed).resolves.toMatch(/^Code: 394\. /);
     const own = connect({ url });
     await until(async () => (await running(SLOW, own)) === 1);
@@ -389,7 +389,7 @@ function abortable(query: string): {
 } {
   const controller = new AbortController();
   const { signal } = controller;
-  const ended = fetch(url, { method: 'POST', body: query, signal }).catch(() => undefined);
+  const ended = send(url, { method: 'POST', body: query, signal }).catch(() => undefined);
   return { abort: () => controller.abort(), ended };
 }
 

@@ -10,12 +10,15 @@ import {
   ClickHouseLogLevel,
   createClient,
 } from '@clickhouse/client';
+import { serviceUrl } from '../../infra/local/secret.ts';
 
 const ENTRY = fileURLToPath(new URL('../../infra/local/clickhouse/main.ts', import.meta.url));
 const children = new Set<ChildProcess>();
 
-/** Starts one on a free port. */
-export async function start(data: string): Promise<{ child: ChildProcess; url: string }> {
+/** Starts one on a free port; `url` is without credentials, `serviceUrl` has the service's. */
+export async function start(
+  data: string,
+): Promise<{ child: ChildProcess; url: string; serviceUrl: string }> {
   const child = spawn(process.execPath, [ENTRY, '--data', data, '--port', '0'], {
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   });
@@ -23,7 +26,16 @@ export async function start(data: string): Promise<{ child: ChildProcess; url: s
   child.once('exit', () => children.delete(child));
   if (child.stdout === null) throw new Error('The child has no stdout.');
   const [line] = await once(createInterface(child.stdout), 'line');
-  return { child, url: JSON.parse(line).url };
+  const { url } = JSON.parse(line);
+  return { child, url, serviceUrl: serviceUrl(url, data) };
+}
+
+/** fetch takes no user and password in a URL. */
+export function send(url: string, init: RequestInit = {}): Promise<Response> {
+  const { username, password } = new URL(url);
+  const authorization = `Basic ${btoa(`${username}:${password}`)}`;
+  const headers = { authorization, ...(init.headers as Record<string, string>) };
+  return fetch(url.replace(/\/\/.*@/, '//'), { ...init, headers });
 }
 
 export function connect(options: ClickHouseClientConfigOptions): ClickHouseClient {

@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
+import { serviceUrl } from '../../infra/local/secret.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { start, temporaryDirectory } from '../e2e/service.ts';
 
@@ -13,7 +14,7 @@ export async function startSchema() {
   const directory = temporaryDirectory();
   const data = join(directory.path, 'clickhouse');
   const engine = start('infra/local/clickhouse/main.ts', ['--data', data, '--port', '0']);
-  const url = String((await engine.event('listening')).url);
+  const url = serviceUrl(String((await engine.event('listening')).url), data);
   await migrate({ url, database: DATABASE });
   const client = connectClickHouse({ url, database: DATABASE, name: 'test' });
   return {

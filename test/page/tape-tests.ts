@@ -161,7 +161,7 @@ export function tapeTests(stage: Stage): void {
 
   /** Publishes to the service's feed, as ingest does. */
   async function tell(event: FeedEvent): Promise<void> {
-    const nats = await connectNats({ url: stage.service.ready.nats_url, name: 'test' });
+    const nats = await connectNats({ ...stage.service.nats, name: 'test' });
     const writer = await openWriter(nats, { stream: FEED_STREAM });
     const matchId = event.kind === 'match' ? idOf(event) : event.matchId;
     const id = event.kind === 'match' ? matchId : feedSequelId(event.kind, matchId);

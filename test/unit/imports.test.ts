@@ -34,7 +34,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
     'sql/migrate.ts',
   ],
   'infra/local/devnet': [
-    ...['infra/process.ts', 'infra/local/lock.ts', 'infra/local/ports.ts'],
+    ...['infra/loopback.ts', 'infra/process.ts', 'infra/local/lock.ts', 'infra/local/ports.ts'],
     'ingest/token-ids.ts',
   ],
 };

@@ -1,15 +1,19 @@
 /**
- * Who may connect and what they may do. `default` may do everything; `analyst` may run one harmless read
- * at a time, within limits. The engine itself has no users, and its `readonly=1` is not enough. Measured
- * under it: INTO OUTFILE and KILL run; `SELECT file('…')` reads any file, also when the name is escaped
- * (`f\x69le`) or hidden in APPLY; DESCRIBE url(…), s3(…) and sqlite(…) reach the network or create files.
- * So an analyst's statement must be a single read by the engine's own parser, of a few known kinds, and
- * without that function. It then runs with readonly=1 and limits. In case of doubt it is refused.
+ * Who may connect and what they may do. `service` has the password of the data directory and may do
+ * everything. Whoever has none is the analyst, who may run one harmless read at a time, within limits. The
+ * engine itself has no users, and its `readonly=1` is not enough. Measured under it: INTO OUTFILE and KILL
+ * run; `SELECT file('…')` reads any file, also when the name is escaped (`f\x69le`), bound as an Identifier,
+ * or passed on (`APPLY file`, `arrayMap(file, …)`); `sqlite('…')` creates one; DESCRIBE url(…) reaches the
+ * network. So an analyst's statement must be a single read by the engine's own parser, of a few known
+ * kinds, and none of its names may be one of those functions. It runs as the engine wrote it again for that
+ * check, with readonly=1 and limits. In case of doubt it is refused.
  */
+import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
+import { foreignRequest } from '../../loopback.ts';
 import { ClickHouseException } from './exception.ts';
 
-export type User = 'default' | 'analyst';
+export type User = 'service' | 'analyst';
 
 /** Limits of every analyst statement; `readonly` is added last, since it freezes the others. */
 const LIMITS = new Map([
@@ -44,11 +48,56 @@ const ANALYST_SETTINGS = new Set([
   'session_timezone',
 ]);
 
+/** Names of the analyst; none is needed. */
+const ANALYST_NAMES = new Set(['', 'analyst', 'default']);
+
+/** Table functions that read nothing but tables and their arguments. All others are refused. */
+const HARMLESS_TABLE_FUNCTIONS = new Set([
+  ...[
+    'dictionary',
+    'format',
+    'generate_series',
+    'generaterandom',
+    'generateseries',
+    'merge',
+    'null',
+  ],
+  ...[
+    'numbers',
+    'numbers_mt',
+    'primes',
+    'sqlstandardvalues',
+    'values',
+    'view',
+    'zeros',
+    'zeros_mt',
+  ],
+]);
+
+/** Functions that read files or reach hosts, and clauses that write, or that could name such a function. */
+const REFUSED_NAMES = new Set([
+  ...[
+    'aiclassify',
+    'aiembed',
+    'aiextract',
+    'aigenerate',
+    'aitranslate',
+    'catboostevaluate',
+    'file',
+  ],
+  ...['hascolumnintable', 'identifier', 'outfile', 'override', 'reversednsquery'],
+]);
+
+/** Strings, quoted names and words of a statement that the engine has formatted. */
+const TOKENS = /'(?:[^'\\]|\\.)*'|`((?:[^`\\]|\\.)*)`|"((?:[^"\\]|\\.)*)"|([A-Za-z_]\w*)/gs;
+
 /**
- * Returns the user of a request. Neither user has a password, because the server listens on loopback
- * only. Throws ClickHouseException 516 for all other credentials, and for `default` from a web page.
+ * Returns the user of a request. Throws ClickHouseException 516 for wrong credentials, 497 for requests that
+ * come from a web page of another site.
  */
-export function authenticate({ headers }: IncomingMessage, url: URL): User {
+export function authenticate({ headers }: IncomingMessage, url: URL, wanted: string): User {
+  const foreign = foreignRequest(headers);
+  if (foreign !== undefined) throw denied(foreign);
   const basic = /^Basic (.+)$/i.exec(headers.authorization ?? '')?.[1] ?? '';
   const [, name, password] =
     /^([^:]*):([\s\S]*)$/.exec(Buffer.from(basic, 'base64').toString()) ?? [];
@@ -56,17 +105,18 @@ export function authenticate({ headers }: IncomingMessage, url: URL): User {
     headers['x-clickhouse-user']?.toString() ?? url.searchParams.get('user') ?? name ?? '';
   const key =
     headers['x-clickhouse-key']?.toString() ?? url.searchParams.get('password') ?? password ?? '';
-  const isAnalyst = user === 'analyst';
-  const isKnown = isAnalyst || user === '' || user === 'default';
-  // A web page must not reach the full-access user through its reader's browser.
-  const isLocal = /^(127\.0\.0\.1|localhost)(:\d+)?$/.test(headers.host ?? '');
-  const isForeign = !isAnalyst && (headers.origin !== undefined || !isLocal);
-  if (!isKnown || isForeign || key !== '' || headers.authorization?.startsWith('Bearer')) {
-    const known = 'default (not from a web page) and analyst, both without password';
-    const reason = `${user || 'default'}: Authentication failed; the users are ${known}.`;
-    throw new ClickHouseException(516, 'AUTHENTICATION_FAILED', reason);
+  if (user === 'service' && isSame(key, wanted)) return 'service';
+  if (ANALYST_NAMES.has(user) && key === '' && !headers.authorization?.startsWith('Bearer')) {
+    return 'analyst';
   }
-  return isAnalyst ? 'analyst' : 'default';
+  const reason = `${user || 'default'}: Authentication failed: password is incorrect, or there is no user with such name.`;
+  throw new ClickHouseException(516, 'AUTHENTICATION_FAILED', reason);
+}
+
+/** Takes the same time wherever the texts differ. */
+function isSame(given: string, wanted: string): boolean {
+  const [one, other] = [given, wanted].map((text) => createHash('sha256').update(text).digest());
+  return one !== undefined && other !== undefined && timingSafeEqual(one, other);
 }
 
 /** The settings of an analyst's statement. Throws ClickHouseException 164 for forbidden ones. */
@@ -80,26 +130,29 @@ export function analystSettings(requested: ReadonlyMap<string, string>): Map<str
   return settings.set('readonly', '1');
 }
 
-/** Throws ClickHouseException unless the one statement is a harmless read; `isRead` is the parser's view. */
-export function refuseUnlessRead(text: string, isRead: boolean): void {
+/**
+ * Throws ClickHouseException unless the one statement is a harmless read. `text` is the statement as the
+ * engine formats it, without comments and escapes in names; `isRead` is the parser's view; `tableFunctions`
+ * are all of the engine's, in lower case.
+ */
+export function refuseUnlessRead(
+  text: string,
+  isRead: boolean,
+  tableFunctions: ReadonlySet<string>,
+): void {
   if (!isRead) throw readonly('Cannot execute query in readonly mode.');
-  // Strips comments where ClickHouse ends them: `--` at a line feed, `/*` at the first `*/`.
-  const bare = text.replace(/^(?:\s|--[^\n]*(?:\n|$)|\/\*[\s\S]*?\*\/)*/, '');
-  const isSelect = /^\(*\s*(?:SELECT|WITH|EXPLAIN)\b/i.test(bare) && !/\bOVERRIDE\b/i.test(bare);
+  const isSelect = /^\(*(?:SELECT|WITH|EXPLAIN)\b/.test(text);
   // No parentheses and no slashes: neither a table function nor a file path used as a name.
-  const isShow = /^(?:SHOW|EXISTS|DESC|DESCRIBE)\b[\w\s.,;%'=`"-]*$/i.test(bare);
+  const isShow = /^(?:SHOW|EXISTS|DESC|DESCRIBE)\b[\w\s.,;%'=`"-]*$/.test(text);
   if (!isSelect && !isShow) {
     throw denied('Analysts may use SELECT, WITH, EXPLAIN, and SHOW, EXISTS, DESCRIBE of a table.');
   }
-  if (/\bfile\b/i.test(text)) {
-    throw denied(
-      "Analysts may not read files: the word 'file' is refused, even in a string; bind it as {value:String}.",
-    );
-  }
-  if (/[`"]/.test(text) && text.includes('\\')) {
-    throw denied(
-      'A statement with a backslash may not have quoted names; bind values as parameters.',
-    );
+  for (const [, backquoted, quoted, word] of text.matchAll(TOKENS)) {
+    const name = (backquoted ?? quoted ?? word ?? '').toLowerCase();
+    const isClosed = tableFunctions.has(name) && !HARMLESS_TABLE_FUNCTIONS.has(name);
+    if (isClosed || REFUSED_NAMES.has(name)) {
+      throw denied(`Analysts may not use the name ${name}: files and other servers are closed.`);
+    }
   }
 }
 

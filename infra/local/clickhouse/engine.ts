@@ -30,6 +30,9 @@ const CONNECTION_SETTINGS: Readonly<Record<string, string | number>> = {
 };
 const CONNECTION_ARGUMENTS = Object.entries(CONNECTION_SETTINGS).map(([k, v]) => `--${k}=${v}`);
 
+/** The time zone, then all table functions. */
+const FACTS = `SELECT arrayJoin([timezone()] || (SELECT groupArray(lower(name)) FROM system.table_functions))`;
+
 /** The engine parser's view of a text. */
 export type Parsed = {
   /** Statements; 0 when the text cannot be parsed. */
@@ -60,6 +63,8 @@ export type Result = {
 
 export class Engine {
   readonly timezone: string;
+  /** Names in lower case. */
+  readonly tableFunctions: ReadonlySet<string>;
   readonly #native: Native;
   readonly #directory: string;
   readonly #spool: string;
@@ -68,12 +73,14 @@ export class Engine {
   readonly #running = new Map<string, Promise<unknown>>();
   #isClosing = false;
 
-  private constructor(native: Native, base: Connection, directory: string, timezone: string) {
+  private constructor(native: Native, base: Connection, directory: string, facts: string) {
     this.#native = native;
     this.#base = base;
     this.#directory = join(directory, 'engine');
     this.#spool = join(directory, 'spool');
+    const [timezone = '', ...tableFunctions] = facts.trim().split('\n');
     this.timezone = timezone;
+    this.tableFunctions = new Set(tableFunctions);
   }
 
   /**
@@ -93,8 +100,8 @@ export class Engine {
     const base = openBase(native, join(directory, 'engine'), config);
     rmSync(join(directory, 'spool'), { recursive: true, force: true });
     mkdirSync(join(directory, 'spool'));
-    const { bytes } = await native.QueryAsyncConnection(base, 'SELECT timezone()', 'TabSeparated');
-    return new Engine(native, base, directory, bytes.toString().trim());
+    const { bytes } = await native.QueryAsyncConnection(base, FACTS, 'TabSeparated');
+    return new Engine(native, base, directory, bytes.toString());
   }
 
   /** A new path for the rows of an INSERT; files that are left over are removed at the next start. */

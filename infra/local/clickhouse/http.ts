@@ -15,9 +15,9 @@ import { ClickHouseException, exceptionOf } from './exception.ts';
 import { type Request, readRequest } from './request.ts';
 
 /** Calls that run at once, by user; each holds a libuv thread. */
-const CALLS_MAX: Readonly<Record<User, number>> = { default: 8, analyst: 2 };
+const CALLS_MAX: Readonly<Record<User, number>> = { service: 8, analyst: 2 };
 /** Threads for the calls of both users, their kills, and files. */
-export const THREADS = CALLS_MAX.default + CALLS_MAX.analyst + 6;
+export const THREADS = CALLS_MAX.service + CALLS_MAX.analyst + 6;
 /** A parameter may be a long list; 1 MiB is a server's own limit. */
 const URL_BYTES_MAX = 2 ** 20;
 /** Longer than the client keeps an idle socket (2.5 s), so it never sends on a closed one. */
@@ -25,15 +25,17 @@ const KEEP_ALIVE_MS = 10_000;
 const GZIP = { level: 3 };
 const gzip = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
 
-/** Creates a server, not yet listening, that answers from the engine. */
-export function createClickHouseServer(engine: Engine): Server {
+/** Creates a server, not yet listening, that answers from the engine. `password` is the service's. */
+export function createClickHouseServer(engine: Engine, password: string): Server {
   const slots = {
-    default: createSlots(CALLS_MAX.default),
+    service: createSlots(CALLS_MAX.service),
     analyst: createSlots(CALLS_MAX.analyst),
   };
   const options = { maxHeaderSize: URL_BYTES_MAX, keepAliveTimeout: KEEP_ALIVE_MS };
   const server = createServer(options, (request, response) => {
-    answer(engine, slots, request, response).catch((error: unknown) => {
+    // As a script of a page, no result may run.
+    response.setHeader('X-Content-Type-Options', 'nosniff');
+    answer(engine, password, slots, request, response).catch((error: unknown) => {
       if (response.destroyed) return;
       // While the server closes, connections end with their response.
       if (!server.listening) response.setHeader('Connection', 'close');
@@ -45,6 +47,7 @@ export function createClickHouseServer(engine: Engine): Server {
 
 async function answer(
   engine: Engine,
+  password: string,
   slots: Readonly<Record<User, Slots>>,
   request: IncomingMessage,
   response: ServerResponse,
@@ -54,7 +57,7 @@ async function answer(
     if (!response.writableFinished) gone.abort(new Error('The client has closed the connection.'));
   });
   const url = new URL(request.url ?? '/', 'http://127.0.0.1');
-  const user = authenticate(request, url);
+  const user = authenticate(request, url, password);
   const isHealthCheck = url.pathname === '/ping' || url.pathname === '/replicas_status';
   if (isHealthCheck || (request.method === 'GET' && request.url === '/')) {
     response.end('Ok.\n');
@@ -70,7 +73,7 @@ async function answer(
     response.setHeader('X-ClickHouse-Query-Id', given.queryId.replaceAll(/[^\x20-\x7e]/g, '?'));
     const call = () => run(engine, given, gone.signal);
     // A KILL must not wait for the call that it is meant to stop.
-    const isKill = user === 'default' && /^\s*KILL\b/i.test(given.statement);
+    const isKill = user === 'service' && /^\s*KILL\b/i.test(given.statement);
     const result = await (isKill ? call() : slots[user](gone.signal, call));
     await send(engine, given, result, response);
   } finally {
@@ -79,9 +82,11 @@ async function answer(
 }
 
 async function run(engine: Engine, request: Request, gone: AbortSignal): Promise<Result> {
-  const { user, statement, settings, database, format, queryId } = request;
+  const { user, settings, database, format, queryId } = request;
+  let { statement } = request;
   // Without a semicolon there is at most one statement.
-  if (user === 'analyst' || statement.includes(';')) await requireOne(engine, request);
+  if (user === 'analyst' || statement.includes(';'))
+    statement = await oneStatement(engine, request);
   const comment = settings.get('log_comment');
   const mark = comment === undefined ? queryId : `${comment} #${queryId}`;
   if (engine.isRunning(mark)) {
@@ -100,23 +105,32 @@ async function run(engine: Engine, request: Request, gone: AbortSignal): Promise
   }
 }
 
-/** Refuses several statements in one text, and statements that the analyst may not run. */
-async function requireOne(engine: Engine, { user, statement, ...rest }: Request): Promise<void> {
+/**
+ * Refuses several statements in one text, and statements that the analyst may not run. Returns the
+ * statement to run: the analyst's as it was checked.
+ */
+async function oneStatement(engine: Engine, request: Request): Promise<string> {
+  const { user, statement, queryId } = request;
   const found = await engine.parse(statement);
   if (found.count > 1) {
     const reason = 'Syntax error (Multi-statements are not allowed).';
     throw new ClickHouseException(62, 'SYNTAX_ERROR', reason);
   }
-  if (user === 'default') return;
+  if (user === 'service') return statement;
+  // The engine explains what it cannot parse, without running any of it.
+  const { body } = await engine.run({
+    statement: `SELECT formatQuery(${literal(statement)})`,
+    settings: new Map([['readonly', '1']]),
+    database: undefined,
+    format: 'RawBLOB',
+    mark: `format ${queryId}`,
+  });
   if (found.count === 0) {
-    // The engine explains what it cannot parse, without running any of it.
-    const explain = `SELECT formatQuery(${literal(statement)})`;
-    const settings = new Map([['readonly', '1']]);
-    const { queryId: mark, format } = rest;
-    await engine.run({ statement: explain, settings, database: undefined, format, mark });
     throw new ClickHouseException(62, 'SYNTAX_ERROR', 'Syntax error: this is not one statement.');
   }
-  refuseUnlessRead(statement, found.isRead);
+  const formatted = body.toString();
+  refuseUnlessRead(formatted, found.isRead, engine.tableFunctions);
+  return formatted;
 }
 
 async function send(

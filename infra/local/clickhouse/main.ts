@@ -4,6 +4,7 @@
  *
  *   node infra/local/clickhouse/main.ts --data DIR --port N        (0 = a free port)
  *
+ * Who has the password in DIR/password, user `service`, may do everything; all others may only read.
  * Prints one JSON line on stdout when it listens. Stops on SIGTERM, SIGINT and, if it was started with an
  * IPC channel, when its parent disconnects. If it cannot start, it says why in one line on stderr.
  */
@@ -15,6 +16,7 @@ import { resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { whenParentEnds } from '../../process.ts';
+import { clickHousePassword } from '../secret.ts';
 import { Engine } from './engine.ts';
 import { createClickHouseServer, THREADS } from './http.ts';
 
@@ -37,7 +39,7 @@ try {
 async function main(): Promise<void> {
   const { data, port } = readArguments();
   const engine = await Engine.open(resolve(data));
-  const server = createClickHouseServer(engine);
+  const server = createClickHouseServer(engine, clickHousePassword(resolve(data)));
   try {
     server.listen(port, '127.0.0.1');
     await once(server, 'listening');

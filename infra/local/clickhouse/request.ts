@@ -61,9 +61,9 @@ export async function readRequest(
   if (unknown !== undefined) {
     throw new ClickHouseException(115, 'UNKNOWN_SETTING', `Unknown setting '${unknown}'.`);
   }
-  // On a server, too, GET only reads. 2 allows other settings to be changed.
-  const isGet = request.method === 'GET' && user === 'default';
-  if (isGet && !settings.has('readonly')) settings.set('readonly', '2');
+  // On a server, too, GET only reads, whatever it sets. 2 allows other settings to be changed.
+  const isGet = request.method === 'GET' && user === 'service';
+  if (isGet && settings.get('readonly') !== '1') settings.set('readonly', '2');
   const header = (name: string) => request.headers[`x-clickhouse-${name}`]?.toString();
   return {
     user,
@@ -86,7 +86,7 @@ async function readStatement(
   rowsPath: string,
 ): Promise<string> {
   const query = parameters.get('query') ?? '';
-  const insert = user === 'default' ? insertOfBody(query) : undefined;
+  const insert = user === 'service' ? insertOfBody(query) : undefined;
   if (insert !== undefined) {
     await receive(request, ROWS_BYTES_MAX, (rows) => writeFile(rowsPath, rows));
     return `${insert.head} FROM INFILE ${literal(rowsPath)}${insert.tail}`;
@@ -110,7 +110,7 @@ async function readStatement(
     throw notImplemented('rows in the body for this INSERT; use INSERT INTO … FORMAT …');
   }
   if (query !== '') return body.length === 0 ? query : `${query}\n${body.toString()}`;
-  const rows = user === 'default' ? rowsInText(body) : undefined;
+  const rows = user === 'service' ? rowsInText(body) : undefined;
   if (rows === undefined) return body.toString();
   await writeFile(rowsPath, body.subarray(rows.begin));
   return `${rows.head} FROM INFILE ${literal(rowsPath)}${rows.tail}`;

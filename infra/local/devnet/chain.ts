@@ -1,5 +1,5 @@
 /**
- * Starts anvil as the embedded chain on loopback, and owns its life cycle. anvil never mines by itself:
+ * Starts anvil as the embedded chain behind its gate, and owns its life cycle. anvil never mines by itself:
  * history is mined by hand with explicit timestamps, later blocks by `mineEvery`. The chain is stored in one
  * file, written every STATE_INTERVAL_SECONDS and at a stop. Blocks, transactions and logs are never pruned,
  * only the account states of old blocks (`eth_call` works at the newest STATES_KEPT blocks). A small shell
@@ -11,11 +11,12 @@ import { spawn } from 'node:child_process';
 import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
 import { copyFile, rename } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readText, runs } from '../lock.ts';
-import { freePort } from '../ports.ts';
+import { isPortTaken } from '../ports.ts';
 import { CHAIN_ID } from './contracts.ts';
+import { openGate } from './gate.ts';
 import { Rpc } from './rpc.ts';
 
 type ChainOptions = {
@@ -28,7 +29,9 @@ type ChainOptions = {
 };
 
 export type Chain = {
+  /** All of anvil's methods. */
   readonly rpc: Rpc;
+  /** For everybody else (gate.ts). */
   readonly url: string;
   readonly webSocketUrl: string;
   readonly pid: number;
@@ -57,15 +60,18 @@ const BLOCK_GAS_LIMIT = 30_000_000_000_000;
 /** 36,000 matches have 1.2 GB of state: 6 s on a quiet machine, over 20 s on a busy one. */
 const START_MS_MAX = 60_000;
 const POLL_MS = 25;
+/** "Bad ports" of the Fetch standard that need no root. */
+const PORTS_BLOCKED_BY_BROWSERS = [6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080, 5060, 5061];
 /**
  * Grace period for the anvil of a killed predecessor to write its state (6 s per GB) and exit. At a load of
  * 30 on two cores, 0.4 GB took more than 30 s. If it is killed before, its newest blocks are lost.
  */
 const PREDECESSOR_MS_MAX = 180_000;
 
-// Runs anvil ("$@") with its pid in $PID_FILE, and sends it SIGTERM when stdin closes.
+// Runs anvil ("$@") with its pid in $PID_FILE and its files for their owner only, and sends it SIGTERM when stdin closes.
 const GUARD_SCRIPT = `
 exec 3<&0
+umask 077
 "$@" </dev/null 3<&- & child=$!
 echo "$child" > "$PID_FILE"
 trap 'kill -TERM "$child" 2>/dev/null' TERM INT
@@ -81,8 +87,10 @@ exit "$code"
 export async function startChain(options: ChainOptions): Promise<Chain> {
   const pidFile = pidFileOf(options.stateFile);
   await waitForPredecessor(options.stateFile);
-  const port = options.port === 0 ? await freePort() : options.port;
-  const child = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'sh', anvilPath(), ...flags(options, port)], {
+  const socket = socketOf(options.stateFile);
+  rmSync(socket, { force: true });
+  const command = [anvilPath(), ...flags(options), '--ipc', socket, ...(await closedPort())];
+  const child = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'sh', ...command], {
     env: { ...process.env, PID_FILE: pidFile, _RJEM_MALLOC_CONF: ALLOCATOR },
     stdio: ['pipe', 'ignore', 'inherit'],
     // Its own process group: Ctrl-C reaches this process only, which then stops anvil in order.
@@ -93,13 +101,17 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
     child.once('error', () => resolve(1));
   });
   child.stdin.on('error', () => {});
-  const rpc = new Rpc(`http://127.0.0.1:${port}`);
+  const rpc = new Rpc(socket);
   await untilReady(rpc, exited);
+  const { port, close } = await openGate(socket, options.port);
   const mining = new AbortController();
-  void exited.then(() => mining.abort());
+  void exited.then(() => {
+    mining.abort();
+    close();
+  });
   return {
     rpc,
-    url: rpc.url,
+    url: `http://127.0.0.1:${port}`,
     webSocketUrl: `ws://127.0.0.1:${port}`,
     pid: Number(readFileSync(pidFile, 'utf8')),
     exited,
@@ -128,11 +140,31 @@ async function mineEvery(rpc: Rpc, everyMs: number, signal: AbortSignal): Promis
   }
 }
 
-function flags(options: ChainOptions, port: number): string[] {
+/**
+ * anvil cannot do without a TCP port, and everybody who reaches that may do everything. On Linux it listens on
+ * a multicast address, which no connection reaches; elsewhere on a port that browsers refuse.
+ */
+async function closedPort(): Promise<readonly string[]> {
+  if (process.platform === 'linux') return ['--host', '224.0.0.1', '--port', '0'];
+  for (const port of PORTS_BLOCKED_BY_BROWSERS) {
+    if (!(await isPortTaken(port))) return ['--host', '127.0.0.1', '--port', String(port)];
+  }
+  throw new Error(`all of the ports ${PORTS_BLOCKED_BY_BROWSERS.join(', ')} are taken`);
+}
+
+function flags(options: ChainOptions): string[] {
   const interval = options.stateIntervalSeconds ?? STATE_INTERVAL_SECONDS;
   return [
-    ...['--host', '127.0.0.1', '--port', String(port), '--chain-id', String(CHAIN_ID)],
-    ...['--no-mining', '--order', 'fifo', '--slots-in-an-epoch', '1'],
+    ...[
+      '--chain-id',
+      String(CHAIN_ID),
+      '--no-cors',
+      '--no-mining',
+      '--order',
+      'fifo',
+      '--slots-in-an-epoch',
+      '1',
+    ],
     ...['--hardfork', 'prague', '--gas-limit', String(BLOCK_GAS_LIMIT)],
     ...['--base-fee', '0', '--gas-price', '0', '--disable-min-priority-fee'],
     ...['--disable-pool-balance-checks', '--disable-console-log'],
@@ -164,11 +196,23 @@ async function untilReady(rpc: Rpc, exited: Promise<number>): Promise<void> {
       await rpc.call('eth_chainId');
       return;
     } catch (error) {
-      // fetch reports a refused connection as a TypeError; other errors are real responses.
-      if (!(error instanceof TypeError) || Date.now() > deadline) throw error;
+      // Other errors are real responses.
+      if (!isNotListening(error) || Date.now() > deadline) throw error;
       await sleep(POLL_MS);
     }
   }
+}
+
+function isNotListening(error: unknown): boolean {
+  const code = error instanceof Error && 'code' in error ? error.code : '';
+  return code === 'ENOENT' || code === 'ECONNREFUSED';
+}
+
+/** anvil's socket. Its path may have about 100 characters, so it is relative where that is shorter. */
+export function socketOf(stateFile: string): string {
+  const path = resolve(`${stateFile}.ipc`);
+  const near = relative(process.cwd(), path);
+  return near.length < path.length ? near : path;
 }
 
 function pidFileOf(stateFile: string): string {

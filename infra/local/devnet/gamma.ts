@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net';
 import express, { type NextFunction, type Request, type Response } from 'express';
 import type { Hex } from 'viem';
 import { z } from 'zod';
+import { foreignRequest } from '../../loopback.ts';
 import { EXCHANGE } from './contracts.ts';
 import type { Market, MarketEvent } from './markets.ts';
 import type { Topic } from './topics.ts';
@@ -72,6 +73,11 @@ const Profiles = z.object({
 /** Starts the API on loopback. */
 export async function startGamma(options: GammaOptions): Promise<Gamma> {
   const app = express();
+  app.use((request: Request, response: Response, next: NextFunction) => {
+    const foreign = foreignRequest(request.headers);
+    if (foreign === undefined) next();
+    else response.status(403).json({ type: 'authorization error', error: foreign });
+  });
   app.disable('x-powered-by');
   app.disable('etag');
   addMarkets(app, options);

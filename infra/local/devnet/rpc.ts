@@ -1,7 +1,8 @@
 /**
- * JSON-RPC over HTTP to the devnet's own chain, and transactions of its unlocked accounts. Without retries:
- * the node is a child process on the same machine, and a failure means something.
+ * JSON-RPC over a Unix socket to the devnet's own chain, and transactions of its unlocked accounts. Without
+ * retries: the node is a child process on the same machine, and a failure means something.
  */
+import { connect } from 'node:net';
 import type { Hex } from 'viem';
 
 export type RpcCall = { readonly method: string; readonly params: readonly unknown[] };
@@ -12,11 +13,30 @@ type RpcAnswer = {
   readonly error?: { readonly message: string };
 };
 
-export class Rpc {
-  readonly url: string;
+/** Asks on a connection of its own, and resolves with the answer's text. */
+export function askAnvil(socket: string, text: string): Promise<string> {
+  const { promise, resolve, reject } = Promise.withResolvers<string>();
+  const connection = connect(socket).setEncoding('utf8');
+  const parts: string[] = [];
+  connection.on('data', (part: string) => {
+    parts.push(part);
+    // A text has no line break but its last character.
+    if (!part.endsWith('\n')) return;
+    resolve(parts.join(''));
+    connection.destroy();
+  });
+  connection.on('error', reject);
+  connection.on('close', () => reject(new Error('anvil closed the connection')));
+  connection.write(text);
+  return promise;
+}
 
-  constructor(url: string) {
-    this.url = url;
+export class Rpc {
+  /** Path of anvil's Unix socket. */
+  readonly socket: string;
+
+  constructor(socket: string) {
+    this.socket = socket;
   }
 
   /** Makes one call. Throws if the node returns an error. */
@@ -38,12 +58,7 @@ export class Rpc {
   }
 
   async #post(body: unknown): Promise<unknown> {
-    const response = await fetch(this.url, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify(body),
-    });
-    return response.json();
+    return JSON.parse(await askAnvil(this.socket, JSON.stringify(body)));
   }
 }
 
