@@ -10,6 +10,7 @@ import helmet from 'helmet';
 import type { Logger } from 'pino';
 import type { Select } from '../infra/clickhouse.ts';
 import type { Nats } from '../infra/nats/connection.ts';
+import type { ProcessStates } from '../infra/nats/states.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { createLeaderboardCache } from './analytics/leaderboard-cache.ts';
 import { createMetadata } from './analytics/metadata-cache.ts';
@@ -24,7 +25,7 @@ import { docsHandler, documentHandler, VIEWER_PATH, viewerHandler } from './docs
 import { Problem, problemHandler, requestIdOf } from './errors.ts';
 import type { Feed } from './feed/route.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
-import { livenessHandler, type Readiness, readinessHandler } from './health.ts';
+import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import { type HttpMetrics, logRequests } from './metrics.ts';
 import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from './page.ts';
 import { refuseMethod, serveEndpoints } from './routes.ts';
@@ -36,6 +37,10 @@ export type AppOptions = {
   readonly select: Select;
   readonly keys: Keys;
   readonly readiness: Readiness;
+  /** What the other processes tell. */
+  readonly states: Pick<ProcessStates, 'of'>;
+  /** Ages above which the service is not ready. */
+  readonly limits: AgeLimits;
   readonly feed: Pick<Feed, 'handler' | 'endSessionsOf'>;
   readonly streams: Streams;
   readonly nats: Nats;
@@ -121,7 +126,7 @@ export function createApp(options: AppOptions): Express {
   });
   serveEndpoints(app, FINALITY_ENDPOINTS, { finalMatches: createFinalMatches(options.nats) });
   serveEndpoints(app, STATUS_ENDPOINTS, {
-    status: createStatus({ ...analytics, nats: options.nats }),
+    status: createStatus({ ...analytics, ...options, now }),
   });
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);

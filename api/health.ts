@@ -1,12 +1,19 @@
 /**
- * The probes: /healthz says that the process is alive, /readyz that it can serve. Neither needs a key.
- * Readiness queries ClickHouse at most once a second, however often it is probed.
+ * The probes: /healthz says that the process is alive, /readyz that it can serve data of now: its stores, the
+ * age of the final chain and of the projection, and what ingest and the projectors tell. Neither needs a key.
+ * Readiness asks the stores at most once a second, however often it is probed.
  */
+import { setTimeout as delay } from 'node:timers/promises';
 import type { RequestHandler } from 'express';
 import { LRUCache } from 'lru-cache';
-import type { Select } from '../infra/clickhouse.ts';
+import { damage, type Select } from '../infra/clickhouse.ts';
+import { diskReasons } from '../infra/disk.ts';
+import { reasonsText } from '../infra/metrics.ts';
+import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
+import type { ProcessStates } from '../infra/nats/states.ts';
+import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
 import { read } from './analytics/query.ts';
-import { count, rowOf } from './analytics/rows.ts';
+import { count, rowOf, string } from './analytics/rows.ts';
 
 const CHECK_MS_MAX = 2_000;
 const CHECK_AGE_MS_MAX = 1_000;
@@ -14,8 +21,11 @@ const RETRY_AFTER_SECONDS = 2;
 
 type Check = { readonly ready: boolean; readonly detail: string };
 
-/** The stores and streams that serving needs, by name. */
-export type Readiness = () => Promise<Readonly<Record<'clickhouse' | 'nats' | 'feed', Check>>>;
+/** What serving needs, by name. */
+export type Readiness = () => Promise<Readonly<Record<string, Check>>>;
+
+/** Seconds; older data makes the api not ready. */
+export type AgeLimits = { readonly chain: number; readonly projection: number };
 
 export const livenessHandler: RequestHandler = (_request, response) => {
   response.json({ status: 'alive' });
@@ -23,21 +33,75 @@ export const livenessHandler: RequestHandler = (_request, response) => {
 
 export function createReadiness(options: {
   readonly select: Select;
-  readonly nats: { readonly connected: boolean };
+  readonly nats: Nats;
   readonly feed: { status(): Check };
+  readonly states: Pick<ProcessStates, 'of'>;
+  readonly limits: AgeLimits;
+  /** The disk of the servers, if it is known. */
+  readonly dataDirectory?: string | undefined;
 }): Readiness {
-  const { select, nats, feed } = options;
-  const checks = new LRUCache<'clickhouse', Check>({
-    max: 1,
+  const { select, nats, feed, states, limits, dataDirectory } = options;
+  const checks = new LRUCache<'clickhouse' | 'chain', Check>({
+    max: 2,
     ttl: CHECK_AGE_MS_MAX,
-    fetchMethod: () => readMigrations(select),
+    fetchMethod: (name) =>
+      name === 'clickhouse' ? readStore(select) : readChain(nats, limits.chain),
   });
 
-  return async () => ({
-    clickhouse: await checks.forceFetch('clickhouse'),
-    nats: { ready: nats.connected, detail: nats.connected ? 'connected' : 'disconnected' },
-    feed: feed.status(),
-  });
+  return async () => {
+    const [clickhouse, chain] = await Promise.all([
+      checks.forceFetch('clickhouse'),
+      checks.forceFetch('chain'),
+    ]);
+    const { disk } = diskReasons(dataDirectory);
+    return {
+      clickhouse,
+      nats: { ready: nats.connected, detail: nats.connected ? 'connected' : 'disconnected' },
+      feed: feed.status(),
+      chain,
+      projection: ageCheck(projectedTo(states), limits.projection),
+      ingest: stateCheck(states, 'ingest'),
+      projector: stateCheck(states, 'projector'),
+      ...(disk === undefined ? {} : { disk: { ready: false, detail: disk } }),
+    };
+  };
+}
+
+/** Block time up to which all trades are in the analytics, seconds since the epoch; 0 if it is not known. */
+export function projectedTo(states: Pick<ProcessStates, 'of'>): number {
+  return Math.min(...states.of('projector').map(({ reached }) => reached));
+}
+
+function ageCheck(time: number, secondsMax: number): Check {
+  if (time === 0) return { ready: false, detail: 'no block yet' };
+  const seconds = Math.max(0, Math.round(Date.now() / 1_000 - time));
+  const ready = seconds <= secondsMax;
+  return { ready, detail: `${seconds} s old${ready ? '' : `, more than ${secondsMax} s`}` };
+}
+
+function stateCheck(states: Pick<ProcessStates, 'of'>, name: 'ingest' | 'projector'): Check {
+  const all = states.of(name);
+  const unready = all.filter(({ reasons }) => Object.keys(reasons).length > 0);
+  if (unready.length === 0) return { ready: true, detail: 'ready' };
+  const tell = ({ name, reasons }: (typeof all)[number]) =>
+    all.length === 1 ? reasonsText(reasons) : `${name}: ${reasonsText(reasons)}`;
+  return { ready: false, detail: unready.map(tell).join('; ') };
+}
+
+/** The age of the newest final block. */
+async function readChain(nats: Nats, secondsMax: number): Promise<Check> {
+  try {
+    const late = delay(CHECK_MS_MAX, undefined, { ref: false }).then(() => {
+      throw new NatsUnavailableError('LEDGER cannot be read now');
+    });
+    const range = (await Promise.race([newestMessage(nats), late]))?.range;
+    return ageCheck(range?.kind === 'blocks' ? lastBlock(range).time : 0, secondsMax);
+  } catch (error) {
+    const isExpected =
+      error instanceof NatsUnavailableError || error instanceof UnreadableLedgerError;
+    if (!isExpected) throw error;
+    return { ready: false, detail: error.message };
+  }
 }
 
 /** 200 if every part is ready, otherwise 503; the body lists all parts. */
@@ -58,17 +122,27 @@ export async function notReady(readiness: Readiness): Promise<Record<string, str
   );
 }
 
-const One = rowOf({ one: count('1') });
+const Store = rowOf({
+  migrations: count('(SELECT count() FROM migrations)'),
+  /** Of any read or merge since the server started. */
+  damage: string(`(SELECT any(concat('table ', extract(last_error_message, 'in table ([^ ]+)')))
+    FROM system.errors WHERE name IN ('CHECKSUM_DOESNT_MATCH', 'CORRUPTED_DATA', 'CANNOT_DECOMPRESS'))`),
+  /** What the server put aside when it started, with its rows. */
+  aside: string(`(SELECT any(concat('table ', table, ': part ', name)) FROM system.detached_parts
+    WHERE database = currentDatabase() AND reason = 'broken-on-start')`),
+});
 
-/** Reads a table, because a server that responds to /ping may still lack its database. */
-async function readMigrations(select: Select): Promise<Check> {
+/** Reads a table, because a server that responds to /ping may still lack its database or parts of its data. */
+async function readStore(select: Select): Promise<Check> {
   try {
-    const sql = `SELECT ${One.columns} FROM migrations LIMIT 1`;
+    const sql = `SELECT ${Store.columns}`;
     const limits = { select, queryMsMax: CHECK_MS_MAX, signal: null };
-    const rows = await read(limits, { sql, parameters: {}, row: One });
-    return rows.length === 1
+    const [row] = await read(limits, { sql, parameters: {}, row: Store });
+    if (row === undefined || row.migrations === 0) return { ready: false, detail: 'not migrated' };
+    const damaged = row.damage || row.aside;
+    return damaged === ''
       ? { ready: true, detail: 'responds' }
-      : { ready: false, detail: 'not migrated' };
+      : { ready: false, detail: damage(damaged) };
   } catch {
     // The probe does not need the reason; requests log it.
     return { ready: false, detail: 'does not respond' };

@@ -9,6 +9,7 @@ import { ApiConfig, readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
+import { hearStates } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams } from '../ingest/streams.ts';
 import { createApp } from './app.ts';
@@ -56,11 +57,17 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const streams = await openStreams({ ...shared, feed, sessions });
   // Bundled at startup, so that no request waits for it and a broken page stops the process.
   await pageOnce();
-  const readiness = createReadiness({ select, nats, feed });
+  const states = hearStates(nats);
+  const limits = {
+    chain: config.CHAIN_AGE_SECONDS_MAX,
+    projection: config.PROJECTION_AGE_SECONDS_MAX,
+  };
+  const dataDirectory = config.DATA_DIRECTORY;
+  const readiness = createReadiness({ select, nats, feed, states, limits, dataDirectory });
   const registry = createRegistry('api');
   const app = createApp({
     ...{ select, nats, keys, keysBucket: bucket, feed, streams, logger, usage, sharedCounts },
-    readiness,
+    ...{ readiness, states, limits },
     metrics: httpMetrics(registry),
     trustedProxies: config.TRUSTED_PROXIES,
     corsOrigins: config.CORS_ORIGINS,
@@ -100,6 +107,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   clearTimeout(cut);
   stopWatching();
   sharedCounts.close();
+  states.close();
   const open = [streams, sessions, usage, keys];
   await Promise.all(open.map((one) => one.close()));
   await nats.close();

@@ -1,13 +1,15 @@
 /**
  * `GET /v2/status`: how fresh the data is: the feed's newest event, the newest final block, the newest
  * trade in the analytics, and when each leaderboard was computed. Read from the streams and the store,
- * so that it is right whichever processes run, at most once a second.
+ * so that it is right whichever processes run, at most once a second. And what the processes tell of themselves.
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
 import type { Select } from '../infra/clickhouse.ts';
+import { reasonsText } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { lastMessage } from '../infra/nats/reader.ts';
+import type { ProcessStates } from '../infra/nats/states.ts';
 import { FEED_STREAM, FEED_SUBJECTS } from '../ingest/contract.ts';
 import {
   decodeRange,
@@ -20,6 +22,7 @@ import { QUERY_MS_MAX, read } from './analytics/query.ts';
 import { rowOf, seconds, typed } from './analytics/rows.ts';
 import { count as counted } from './analytics/schemas.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
+import { type AgeLimits, projectedTo } from './health.ts';
 
 /** What the endpoint works with. */
 type StatusCall = Context & { readonly status: () => Promise<Status> };
@@ -37,6 +40,11 @@ const age = (what: string) =>
     .number()
     .min(0)
     .meta({ description: `age of ${what}, seconds; 0 if there is none`, examples: [1.5] });
+const ageMax = () =>
+  z
+    .number()
+    .positive()
+    .meta({ description: 'above this age the service is not ready, seconds', examples: [30] });
 
 const Status = z.object({
   feed: z.object({
@@ -47,6 +55,7 @@ const Status = z.object({
     final_block: counted('number of the newest final block; 0 if there is none'),
     block_at: millisecond('its timestamp, or empty'),
     age_seconds: age('that block'),
+    age_seconds_max: ageMax(),
   }),
   projection: z.object({
     newest_trade_at: millisecond('time of the newest trade in the analytics, or empty'),
@@ -57,7 +66,21 @@ const Status = z.object({
         description: 'how far that is behind the newest final trade, seconds',
         examples: [2],
       }),
+    age_seconds: age('the newest block whose trades are all in the analytics'),
+    age_seconds_max: ageMax(),
   }),
+  processes: z.array(
+    z.object({
+      name: z
+        .string()
+        .meta({ description: 'ingest or projector, with its number', examples: ['ingest'] }),
+      ready: z.boolean().meta({ description: 'whether it works and is not behind' }),
+      reason: z.string().meta({
+        description: 'why it is not ready, or empty',
+        examples: ['process: silent for 12 s'],
+      }),
+    }),
+  ),
   boards: z.array(
     z.object({
       time_frame: z
@@ -73,7 +96,8 @@ type Status = z.output<typeof Status>;
 export const status = endpoint({
   path: '/v2/status',
   summary: 'Age of the feed, blocks, analytics and leaderboards',
-  description: 'Read at most once a second, for all clients.',
+  description:
+    'Read at most once a second, for all clients. `/readyz` is 503 while an age is above its maximum or a process is not ready.',
   parameters: z.object({}),
   answer: Status,
   problems: [],
@@ -87,6 +111,8 @@ export function createStatus(options: {
   readonly nats: Nats;
   readonly select: Select;
   readonly now: () => number;
+  readonly states: Pick<ProcessStates, 'of'>;
+  readonly limits: AgeLimits;
 }): () => Promise<Status> {
   const cache = new LRUCache<'status', Status>({
     max: 1,
@@ -107,7 +133,7 @@ const Row = rowOf({
 const SQL = `SELECT ${Row.columns}`;
 
 async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<Status> {
-  const { select } = options;
+  const { select, states, limits } = options;
   const statement = { sql: SQL, parameters: {}, row: Row };
   const [[row], { event, block, matchedMs }] = await Promise.all([
     read({ select, queryMsMax: QUERY_MS_MAX, signal: null }, statement),
@@ -119,11 +145,23 @@ async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<
   const since = (ms: number) => (ms === 0 ? 0 : Math.max(0, (nowMs - ms) / 1_000));
   return {
     feed: { newest_at: iso(event), age_seconds: since(event) },
-    chain: { final_block: block.number, block_at: iso(block.atMs), age_seconds: since(block.atMs) },
+    chain: {
+      final_block: block.number,
+      block_at: iso(block.atMs),
+      age_seconds: since(block.atMs),
+      age_seconds_max: limits.chain,
+    },
     projection: {
       newest_trade_at: iso(tradedMs),
       behind_seconds: Math.max(0, (matchedMs - tradedMs) / 1_000),
+      age_seconds: since(projectedTo(states) * 1_000),
+      age_seconds_max: limits.projection,
     },
+    processes: [...states.of('ingest'), ...states.of('projector')].map(({ name, reasons }) => ({
+      name,
+      ready: Object.keys(reasons).length === 0,
+      reason: reasonsText(reasons),
+    })),
     boards: BOARDS.map((frame, index) => {
       const refreshedMs = row.boards[index] ?? 0;
       return {

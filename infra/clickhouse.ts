@@ -176,3 +176,23 @@ export function clickHouseUrlFault(error: unknown): string | undefined {
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return UNREACHABLE_CODES.has(code) ? `the server cannot be reached (${code})` : undefined;
 }
+
+/** A write needs more room than the disk has. */
+const NO_SPACE = new Set(['NOT_ENOUGH_SPACE']);
+/** Stored data is not what was written. */
+const DAMAGED = new Set(['CHECKSUM_DOESNT_MATCH']);
+const FAULT_LENGTH_MAX = 1_000;
+
+/** Why a request failed, for an operator: a full disk and damaged data are named as such. */
+export function storeFault(error: unknown): string {
+  if (!(error instanceof Error)) return String(error);
+  const text = error.message.slice(0, FAULT_LENGTH_MAX);
+  const type = error instanceof ClickHouseError ? (error.type ?? '') : '';
+  if (NO_SPACE.has(type) || /no space left on device/i.test(text)) return `disk full: ${text}`;
+  return DAMAGED.has(type) ? damage(text) : text;
+}
+
+/** What is damaged, and what to do about it. */
+export function damage(text: string): string {
+  return `damaged data: ${text}. Restore or rebuild it: docs/operations.md, "Damaged data"`;
+}

@@ -88,6 +88,7 @@ export type StoresConfig = z.infer<typeof StoresConfig>;
 const LogLevel = z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal']).default('info');
 
 const ProcessConfig = z.object({
+  DATA_DIRECTORY: Text,
   METRICS_HOST: z.string().min(1).default('127.0.0.1'),
   METRICS_PORT: Port.optional(),
   LOG_LEVEL: LogLevel,
@@ -133,6 +134,8 @@ export const ApiConfig = z.object({
       .regex(/^(\*|https?:\/\/[^/\s*]+)$/, 'must be origins such as https://a.example, or *'),
   ),
   HTTP_CONNECTIONS_PER_ADDRESS_MAX: z.coerce.number().int().min(1).max(1_000_000).default(1_000),
+  CHAIN_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
+  PROJECTION_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
   TRUSTED_PROXIES: listOf(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()])),
 });
 export type ApiConfig = z.infer<typeof ApiConfig>;

@@ -11,6 +11,13 @@ import { foreignRequest, isLoopback } from './loopback.ts';
 /** Why a process is not ready, by part; empty when it is. */
 export type Reasons = Readonly<Record<string, string>>;
 
+/** "final: 120 blocks behind; nats: not connected" */
+export function reasonsText(reasons: Reasons): string {
+  return Object.entries(reasons)
+    .map(([part, reason]) => `${part}: ${reason}`)
+    .join('; ');
+}
+
 /** A registry with Node's metrics (event-loop delay, memory), labelled with the process's name. */
 export function createRegistry(process: string): Registry {
   const registry = new Registry();

@@ -6,7 +6,14 @@
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { z } from 'zod';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
-import { getMessage, readRange, type StreamMessage, storedSince } from '../infra/nats/reader.ts';
+import {
+  getMessage,
+  readRange,
+  refuseDamage,
+  StreamDamagedError,
+  type StreamMessage,
+  storedSince,
+} from '../infra/nats/reader.ts';
 import { Hash, Index, type LedgerEvent, Match, Refused, Resolution } from './contract.ts';
 
 export const LEDGER_STREAM = 'LEDGER';
@@ -324,6 +331,7 @@ function isAfter(range: BlockRange, block: number): boolean {
 async function firstFrom(nats: Nats, sequence: number): Promise<StreamMessage | undefined> {
   const message = await getMessage(nats, LEDGER_STREAM, sequence);
   if (message !== undefined) return message;
+  await readable(refuseDamage(nats, LEDGER_STREAM, sequence));
   const [next] = await readRange(nats, LEDGER_STREAM, sequence, 1);
   return next;
 }
@@ -333,10 +341,32 @@ export async function* storedMessages(
   nats: Nats,
   start: { readonly sequence: number } | { readonly timeMs: number },
 ): AsyncGenerator<LedgerMessage> {
-  for await (const message of storedSince(nats, LEDGER_STREAM, start)) {
-    yield ledgerMessage(message);
+  const messages = storedSince(nats, LEDGER_STREAM, start);
+  for (;;) {
+    const { value, done } = await readable(messages.next());
+    if (done === true) return;
+    yield ledgerMessage(value);
   }
 }
+
+/** Where LEDGER is damaged, the error says so and what to do. */
+async function readable<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (!(error instanceof StreamDamagedError)) throw error;
+    throw new UnreadableLedgerError(`${error.message}. ${REPAIR}`);
+  }
+}
+
+/** LEDGER lacks the messages between these two, which the server does not tell from deleted ones. */
+export function missingMessages(before: number, next: number): UnreadableLedgerError {
+  const what =
+    before + 2 === next ? `message ${before + 1}` : `messages ${before + 1} to ${next - 1}`;
+  return new UnreadableLedgerError(`LEDGER is damaged: ${what} cannot be read. ${REPAIR}`);
+}
+
+const REPAIR = 'Restore or read it again: docs/operations.md, "Damaged data".';
 
 /** The newest block of a range of blocks, which always lists it. */
 export function lastBlock(range: BlockRange & { readonly kind: 'blocks' }): Block {

@@ -6,10 +6,12 @@
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
 import { IngestConfig, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
+import { diskReasons } from '../infra/disk.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import type { StreamMessage } from '../infra/nats/reader.ts';
+import { tellState } from '../infra/nats/states.ts';
 import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { Balances } from './balances.ts';
@@ -76,6 +78,7 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
   const { logger, signal } = context;
   const registry = createRegistry('ingest');
   const readiness = new Readiness();
+  const notReady = () => ({ ...diskReasons(config.DATA_DIRECTORY), ...readiness.notReady });
   const metrics =
     config.METRICS_PORT === undefined || command.name === 'rewind'
       ? undefined
@@ -83,10 +86,11 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
           registry,
           host: config.METRICS_HOST,
           port: config.METRICS_PORT,
-          notReady: () => readiness.notReady,
+          notReady,
         });
   if (metrics !== undefined) context.report({ event: 'metrics', port: metrics.port });
   let nats: Nats | undefined;
+  let stopTelling = (_why?: string) => {};
   try {
     // Connecting waits for the first server, so a stop must not wait for it.
     nats = await Promise.race([
@@ -101,9 +105,14 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
     readiness.nats = connected;
     const kv = await patiently({ logger, signal }, 'streams', () => openStreams(connected, config));
     if (command.name === 'rewind') await runRewind(connected, kv, command);
-    else await ingest({ command, config, nats: connected, kv, registry, readiness }, context);
+    else {
+      stopTelling = tellState(connected, { name: 'ingest' }, () => ({ reasons: notReady() }));
+      await ingest({ command, config, nats: connected, kv, registry, readiness }, context);
+    }
   } catch (error) {
     if (error instanceof FinalReorgError) {
+      stopTelling(error.message);
+      await nats?.close();
       context.logger.fatal({ err: error }, 'ALARM: a final block was replaced, ingest stops');
       process.exit(FINAL_REORG_CODE);
     }
@@ -112,11 +121,14 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
       error instanceof LedgerFencedError ||
       error instanceof UnreadableLedgerError
     ) {
+      stopTelling(error.message);
+      await nats?.close();
       process.stderr.write(`ingest: ${error.message}\n`);
       process.exit(1);
     }
     throw error;
   } finally {
+    stopTelling();
     await nats?.close();
     await metrics?.close();
   }

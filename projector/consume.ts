@@ -18,6 +18,7 @@ import {
   type LedgerMessage,
   lastBlock,
   messageAt,
+  missingMessages,
   newestMessage,
 } from '../ingest/ledger.ts';
 import { BATCH_ROWS_MAX, type BookedEvent, batchesOf, OpenPositions } from './fold.ts';
@@ -95,13 +96,15 @@ async function read(
     onRestart: (restart) => logger.warn(restart, 'LEDGER reader restarted'),
   });
   let newest: Block | undefined;
+  let before = fromSequence - 1;
   for await (const batch of messages) {
     for (const message of batch) {
       const range = decodeRange(message);
       if (range.kind === 'blocks') {
-        if (newest !== undefined) assertFollows(range, newest, message.sequence);
+        if (newest !== undefined) assertFollows(range, newest, before, message.sequence);
         newest = lastBlock(range);
       }
+      before = message.sequence;
       queue.push(project(book, owned, range));
       if (range.to >= untilBlock) return;
       await queue.room();
@@ -114,9 +117,12 @@ async function read(
 function assertFollows(
   { from, parentHash }: BlockRange & { readonly kind: 'blocks' },
   { number, hash }: Block,
+  before: number,
   sequence: number,
 ): void {
   if (from === number + 1 && parentHash === hash) return;
+  // Consumers skip messages that the server cannot read.
+  if (from > number + 1 && sequence > before + 1) throw missingMessages(before, sequence);
   throw new LedgerRewrittenError(
     `LEDGER message ${sequence} begins with block ${from} after ${parentHash}, which does not follow block ` +
       `${number}, ${hash}: LEDGER was rewound. ${REPAIR}`,

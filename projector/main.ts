@@ -8,6 +8,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
 import { connectClickHouse } from '../infra/clickhouse.ts';
 import { ProjectorConfig, readConfig } from '../infra/config.ts';
+import { diskReasons } from '../infra/disk.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import {
   connectNats,
@@ -16,6 +17,7 @@ import {
   natsOptions,
 } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
+import { tellState } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { UnreadableLedgerError } from '../ingest/ledger.ts';
 import { ensureStreams } from '../ingest/streams.ts';
@@ -60,6 +62,12 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   const lag = createLag(registry, partitions);
   const metadataLag = new MetadataLag(registry);
   const metrics = projectorMetrics(registry);
+  const notReady = () => ({
+    ...diskReasons(config.DATA_DIRECTORY),
+    ...Object.fromEntries(metrics.failing),
+    ...lag.notReady(),
+    ...metadataLag.notReady(),
+  });
   const server =
     config.METRICS_PORT === undefined
       ? undefined
@@ -67,9 +75,13 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           registry,
           host: config.METRICS_HOST,
           port: config.METRICS_PORT,
-          notReady: () => ({ ...lag.notReady(), ...metadataLag.notReady() }),
+          notReady,
         });
   if (server !== undefined) report({ event: 'metrics', port: server.port });
+  const stopTelling = tellState(nats, { name: 'projector', index, count }, () => ({
+    reasons: notReady(),
+    reached: lag.reachedTime,
+  }));
   try {
     await ensureStreams(nats, config.NATS_REPLICAS);
     const kv = await openLeases(nats, config.NATS_REPLICAS);
@@ -97,6 +109,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
       }
     }
   } finally {
+    stopTelling();
     await client.close();
     await nats.close();
     await server?.close();

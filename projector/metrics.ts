@@ -5,6 +5,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { storeFault } from '../infra/clickhouse.ts';
 import type { Reasons } from '../infra/metrics.ts';
 import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
@@ -45,6 +46,8 @@ export function projectorMetrics(registry: Registry) {
       labelNames: ['what'],
       registers,
     }),
+    /** Why reads and writes fail that are being retried, by what they are. */
+    failing: new Map<string, string>(),
     unreadable: new Counter({
       name: 'fillstream_projector_unreadable_total',
       help: 'METADATA messages that could not be read: a fault of this software',
@@ -54,7 +57,7 @@ export function projectorMetrics(registry: Registry) {
 }
 
 /** Retries until it succeeds or the signal aborts. Unreadable LEDGER messages are not retried. */
-export function retryLogged<T>(
+export async function retryLogged<T>(
   options: {
     readonly logger: Logger;
     readonly metrics?: ProjectorMetrics;
@@ -64,14 +67,19 @@ export function retryLogged<T>(
   attempt: () => Promise<T>,
 ): Promise<T> {
   const { logger, metrics, signal } = options;
-  return retry(attempt, {
-    signal,
-    isRetryable: (error) => !(error instanceof UnreadableLedgerError),
-    onRetry(error) {
-      metrics?.retries.inc({ what });
-      logger.warn({ err: error, what }, 'failed, retrying');
-    },
-  });
+  try {
+    return await retry(attempt, {
+      signal,
+      isRetryable: (error) => !(error instanceof UnreadableLedgerError),
+      onRetry(error) {
+        metrics?.retries.inc({ what });
+        metrics?.failing.set(what, storeFault(error));
+        logger.warn({ err: error, what }, 'failed, retrying');
+      },
+    });
+  } finally {
+    metrics?.failing.delete(what);
+  }
 }
 
 export type Lag = ReturnType<typeof createLag>;
@@ -103,6 +111,10 @@ export function createLag(registry: Registry, partitions: readonly number[]) {
     blockedBy() === undefined ? 0 : 1,
   );
   return {
+    /** Time of the newest block that is stored, seconds since the epoch; 0 before any. */
+    get reachedTime(): number {
+      return stored?.time ?? 0;
+    },
     /** Reports the current storage position. */
     stored(reached: Reached): void {
       stored = reached;

@@ -1,10 +1,10 @@
 /** The data directory of `npm start`: used by one service at a time, with the API keys that it shows. */
-import { appendFileSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { generateKey } from '../../api/auth/keys.ts';
-import { DataDirectoryInUseError, readText, runs } from './lock.ts';
+import { DataDirectoryInUseError, readJson, readText, runs, writeJson } from './lock.ts';
 
 export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
 export type ShownKeys = z.infer<typeof ShownKeys>;
@@ -66,13 +66,14 @@ function lockOf(directory: string): string {
  */
 export function readShownKeys(directory: string): ShownKeys {
   const file = join(directory, 'keys.json');
-  const text = readText(file);
-  if (text !== '') return ShownKeys.parse(JSON.parse(text));
+  if (existsSync(file)) {
+    return readJson(file, ShownKeys, 'restore it, or delete it and the next start makes new keys');
+  }
   const keys = {
     demo: generateKey('demo'),
     individual: generateKey('individual'),
     pro: generateKey('pro'),
   };
-  writeFileSync(file, `${JSON.stringify(keys, null, 2)}\n`, { mode: 0o600 });
+  writeJson(file, keys, 0o600);
   return keys;
 }

@@ -1,6 +1,7 @@
-/** Lock files of data directories. They name a process, and count only while it runs. */
+/** Files of data directories. Lock files name a process, and count only while it runs. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import type { z } from 'zod';
 
 /** Another live process uses the data directory. */
 export class DataDirectoryInUseError extends Error {
@@ -8,6 +9,27 @@ export class DataDirectoryInUseError extends Error {
   constructor(directory: string, pid: number) {
     super(`${directory} is in use by process ${pid}; stop it or choose another directory`);
   }
+}
+
+/** A file of a data directory is not what was written; the message names it and says what to do. */
+export class DamagedFileError extends Error {
+  override readonly name = 'DamagedFileError';
+}
+
+/** Reads a JSON file. Throws DamagedFileError with the remedy. */
+export function readJson<T>(file: string, schema: z.ZodType<T>, remedy: string): T {
+  try {
+    return schema.parse(JSON.parse(readFileSync(file, 'utf8')));
+  } catch (error) {
+    if (error instanceof Error && 'syscall' in error) throw error;
+    throw new DamagedFileError(`${file} is damaged: ${remedy}`);
+  }
+}
+
+/** Writes a JSON file, completely or not at all. */
+export function writeJson(file: string, value: unknown, mode = 0o644): void {
+  writeFileSync(`${file}.new`, `${JSON.stringify(value, null, 2)}\n`, { mode });
+  renameSync(`${file}.new`, file);
 }
 
 /** The text of a file; '' if there is none. */

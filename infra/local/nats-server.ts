@@ -18,6 +18,9 @@ import {
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { NatsConfig } from '../config.ts';
+import { diskFull } from '../disk.ts';
+import { connectNats, jetStreamAnswers, natsOptions } from '../nats/connection.ts';
 import { whenParentEnds } from '../process.ts';
 import { DataDirectoryInUseError, readText, runs } from './lock.ts';
 import { findNatsServer } from './nats-server-binary.ts';
@@ -65,12 +68,16 @@ export class NatsServerStartError extends Error {
 const READY_MS_MAX = 60_000;
 const READY_POLL_MS = 5;
 const STOP_MS_MAX = 10_000;
+/** The supervisor kills this process after 1.8 s, and a server that hangs must not outlive it. */
+const SUPERVISED_STOP_MS_MAX = 1_500;
 // A port may stay busy for a moment after kill −9, for example while a client's connection closes.
 const PORT_FREE_MS_MAX = 1_000;
 const PORT_POLL_MS = 50;
-const ORPHAN_STOP_MS_MAX = 10_000;
+const ORPHAN_STOP_MS_MAX = 3_000;
 const ORPHAN_POLL_MS = 20;
 const LOG_LINES_SHOWN_MAX = 5;
+const SILENT_MS_MAX = 10_000;
+const ANSWER_POLL_MS = 1_000;
 
 /**
  * Writes the ids of the starter and of this process into the lock file ($0), or fails if there is one. Then
@@ -117,7 +124,7 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
 
 /**
  * Stops a server whose starter was killed, and removes its lock: two servers on one store would destroy it.
- * Throws DataDirectoryInUseError if the starter lives, or if the server does not stop.
+ * Throws DataDirectoryInUseError if the starter lives.
  */
 async function takeOver(dataDir: string, lockPath: string, configPath: string): Promise<void> {
   const lock = readText(lockPath);
@@ -125,15 +132,27 @@ async function takeOver(dataDir: string, lockPath: string, configPath: string): 
   const isServing = () => runs(serverPid, configPath);
   if (isServing()) {
     if (runs(starterPid, '')) throw new DataDirectoryInUseError(dataDir, serverPid);
-    process.kill(serverPid, 'SIGTERM');
+    kill(serverPid, 'SIGTERM');
   }
   const deadline = Date.now() + ORPHAN_STOP_MS_MAX;
   while (isServing()) {
-    if (Date.now() > deadline) throw new DataDirectoryInUseError(dataDir, serverPid);
+    // It hangs, for example since its disk was full.
+    if (Date.now() > deadline) kill(serverPid, 'SIGKILL');
     await delay(ORPHAN_POLL_MS);
   }
+  // A starter writes it right after creating it, unless the disk is full.
+  if (lock === '') await delay(ORPHAN_POLL_MS);
   // A new text is the lock of a server that started meanwhile.
-  if (lock !== '' && readText(lockPath) === lock) rmSync(lockPath, { force: true });
+  if (readText(lockPath) === lock) rmSync(lockPath, { force: true });
+}
+
+function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    // It has just ended.
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+  }
 }
 
 function configuration(
@@ -187,11 +206,11 @@ function urlFrom(portsPath: string): string | undefined {
   return /(nats|tls):\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
 }
 
-async function stop(child: ChildProcess): Promise<void> {
+async function stop(child: ChildProcess, msMax = STOP_MS_MAX): Promise<void> {
   if (hasEnded(child)) return;
   const exited = once(child, 'exit');
   child.kill('SIGTERM');
-  const kill = setTimeout(() => child.kill('SIGKILL'), STOP_MS_MAX);
+  const kill = setTimeout(() => child.kill('SIGKILL'), msMax);
   await exited;
   clearTimeout(kill);
 }
@@ -223,13 +242,40 @@ async function main(): Promise<void> {
   const token = natsToken(dataDir);
   const server = await startNatsServer({ dataDir, port: Number(values.port), token });
   const { url, port, pid } = server;
-  if (stopping.signal.aborted) void server.stop();
-  stopping.signal.addEventListener('abort', () => void server.stop());
+  const end = () => void stop(server.child, SUPERVISED_STOP_MS_MAX);
+  if (stopping.signal.aborted) end();
+  stopping.signal.addEventListener('abort', end);
+  const access = natsOptions(NatsConfig.parse({ NATS_URL: url, NATS_TOKEN: token }));
+  killIfSilent(server.child, access, dataDir).catch((error: unknown) => {
+    if (!hasEnded(server.child)) throw error;
+  });
   process.stdout.write(`${JSON.stringify({ event: 'listening', url, port, pid })}\n`);
   const [code, signal] = await once(server.child, 'exit');
   process.stdout.write(`${JSON.stringify({ event: 'stopped', code, signal })}\n`);
   // nats-server 2.9 exits with code 1 after SIGTERM.
   process.exitCode = stopping.signal.aborted ? 0 : (code ?? 1);
+}
+
+/**
+ * Kills a server that has not answered for SILENT_MS_MAX, once its disk has room: nats-server 2.9 hangs for
+ * ever after a write failed. Whoever started this process starts it again; nothing acknowledged is lost.
+ */
+async function killIfSilent(
+  child: ChildProcess,
+  access: ReturnType<typeof natsOptions>,
+  dataDir: string,
+): Promise<void> {
+  const nats = await connectNats({ ...access, name: 'nats-server.ts', isPatient: false });
+  let answeredAt = performance.now();
+  while (!hasEnded(child)) {
+    if (await jetStreamAnswers(nats)) answeredAt = performance.now();
+    else if (performance.now() - answeredAt > SILENT_MS_MAX && diskFull(dataDir) === undefined) {
+      process.stderr.write('nats-server hung, as it does after its disk was full: killed\n');
+      child.kill('SIGKILL');
+    }
+    await delay(ANSWER_POLL_MS, undefined, { ref: false });
+  }
+  await nats.close();
 }
 
 if (import.meta.main) {

@@ -17,7 +17,8 @@ import { concealer } from '../secrets.ts';
 import { readShownKeys, recordPart, type ShownKeys } from './data-directory.ts';
 import { freePort, isPortTaken } from './ports.ts';
 import { natsToken, serviceUrl } from './secret.ts';
-import { Child, ChildStartError, type Message } from './supervise.ts';
+import { Child, ChildStartError, type Message, type Report } from './supervise.ts';
+import { Watch } from './watch.ts';
 
 /** Everything has stopped or is killed within the sum of these. */
 const STOP_PROCESSES_MS = 2_500;
@@ -46,8 +47,6 @@ const NODE_FLAGS: Readonly<Record<string, readonly string[]>> = {
   ingest: [SMALL_YOUNG_SPACE],
 };
 
-export type Report = (message: Message) => void;
-
 export type ServiceOptions = {
   readonly port: number;
   readonly data: string;
@@ -67,6 +66,7 @@ export class Service {
   readonly #environment: NodeJS.ProcessEnv;
   readonly #stores: Child[] = [];
   readonly #processes: Child[] = [];
+  readonly #watch: Watch;
   #stopping: Promise<void> | undefined;
   #storedBlock = 0;
   #storedMetadata = 0;
@@ -75,6 +75,7 @@ export class Service {
     this.#options = { ...options, data: resolve(options.data) };
     this.#config = config;
     this.#environment = environment;
+    this.#watch = new Watch(options.report);
   }
 
   /** Resolves when the service answers with all of history. Throws errors whose message is for the user. */
@@ -101,24 +102,28 @@ export class Service {
       METRICS_HOST: '127.0.0.1',
       // Each process serves its metrics on a free port of its own.
       METRICS_PORT: '0',
+      DATA_DIRECTORY: data,
     };
     const [api] = await Promise.all([
       this.#start('api', 'api/main.ts', [], 'listening', env),
       this.#start('projector', 'projector/main.ts', [], 'projecting', env),
     ]);
     const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], 'caught_up', env);
-    await this.#untilStored(Number(caughtUp.block), await this.#lastMetadata(natsUrl));
-    await this.#fillLeaderboards(clickHouse.url);
+    const stored = this.#untilStored(Number(caughtUp.block), await this.#lastMetadata(natsUrl));
+    await this.#watch.waitFor('the analytics of the history', stored);
+    await this.#watch.waitFor('the leaderboards', this.#fillLeaderboards(clickHouse.url));
     const shown = concealer(this.#environment);
+    const url = `http://${this.#config.HTTP_HOST}:${api.port}`;
     report({
       event: 'ready',
-      url: `http://${this.#config.HTTP_HOST}:${api.port}`,
+      url,
       key: keys.pro,
       keys,
       clickhouse_url: shown(clickHouse.shownUrl),
       nats_url: shown(natsUrl),
       rpc_url: shown(chain.RPC_URL),
     });
+    void this.#watch.follow(url);
   }
 
   /** Stops every part, the stores last. Later calls wait for the first. */
@@ -128,6 +133,7 @@ export class Service {
   }
 
   async #stopAll(): Promise<void> {
+    this.#watch.close();
     await Promise.all(this.#processes.map((child) => child.stop(STOP_PROCESSES_MS)));
     await Promise.all(this.#stores.map((child) => child.stop(STOP_STORES_MS)));
   }
@@ -135,7 +141,8 @@ export class Service {
   /** Starts NATS if necessary, and stores the shown keys. */
   async #openNats(keys: ShownKeys): Promise<string> {
     const url = this.#environment.NATS_URL || (await this.#startNats());
-    const nats = await connectNats({ ...natsOptions(this.#config), url, name: 'up' });
+    const connecting = connectNats({ ...natsOptions(this.#config), url, name: 'up' });
+    const nats = await this.#watch.waitFor('NATS', connecting);
     try {
       const bucket = await openKv(nats, KEYS_BUCKET, { replicas: this.#config.NATS_REPLICAS });
       for (const tier of TIERS) {
@@ -240,7 +247,7 @@ export class Service {
       onRestart: (reason, waitMs) => report({ event: 'restarting', name, reason, wait_ms: waitMs }),
     });
     group.push(child);
-    const message = await child.start(ready);
+    const message = await this.#watch.waitFor(name, child.start(ready));
     report({ event: 'started', name });
     return message;
   }
@@ -252,6 +259,7 @@ export class Service {
     if (message.event === 'metrics') {
       const url = `http://127.0.0.1:${message.port}/metrics`;
       this.#options.report({ event: 'metrics', name, url });
+      this.#watch.serves(name, url);
     }
   }
 

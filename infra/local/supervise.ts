@@ -4,10 +4,11 @@
  * Ctrl-C reaches only the supervisor, and it stops by itself when the supervisor dies.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { createWriteStream, type WriteStream } from 'node:fs';
+import { openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
+import { isNoSpace } from '../disk.ts';
 
 const RESTART_MIN_MS = 250;
 const RESTART_MAX_MS = 5_000;
@@ -19,6 +20,8 @@ const LAST_LINES_MS = 200;
 const STACK_LINE = /^\s+at |^Node\.js v|^\s*$/;
 
 export type Message = Readonly<Record<string, unknown>>;
+
+export type Report = (message: Message) => void;
 
 export type ChildOptions = {
   readonly name: string;
@@ -41,14 +44,14 @@ export class ChildStartError extends Error {}
 
 export class Child {
   readonly #options: ChildOptions;
-  readonly #log: WriteStream;
+  readonly #log: number;
   #process: ChildProcess | undefined;
   #ended = Promise.withResolvers<string>();
   #isStopping = false;
 
   constructor(options: ChildOptions) {
     this.#options = options;
-    this.#log = createWriteStream(join(options.logs, `${options.name}.log`), { flags: 'a' });
+    this.#log = openSync(join(options.logs, `${options.name}.log`), 'a');
   }
 
   /**
@@ -90,6 +93,15 @@ export class Child {
     }
   }
 
+  #write(line: string): void {
+    try {
+      writeSync(this.#log, `${line}\n`);
+    } catch (error) {
+      // Lines of the log may be lost while the disk is full, and nothing else.
+      if (!isNoSpace(error)) throw error;
+    }
+  }
+
   #spawn(onFirst: (message: Message) => void): void {
     const { module, args, nodeFlags = [], env, onMessage, onSpawn, name } = this.#options;
     const ended = Promise.withResolvers<string>();
@@ -108,7 +120,7 @@ export class Child {
     };
     let errors: string[] = [];
     const onLine = (isError: boolean) => (line: string) => {
-      this.#log.write(`${line}\n`);
+      this.#write(line);
       if (!isError) handleLine(line, handle);
       else if (!STACK_LINE.test(line)) errors = [...errors, line].slice(-ERROR_LINES_MAX);
     };

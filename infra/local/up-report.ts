@@ -1,7 +1,7 @@
 /** The output of `npm start`: short lines and a banner for people, or one JSON line per state change. */
+import { type Reasons, reasonsText } from '../metrics.ts';
 import type { ShownKeys } from './data-directory.ts';
-import type { Report } from './service.ts';
-import type { Message } from './supervise.ts';
+import type { Message, Report } from './supervise.ts';
 
 const PROGRESS_MS = 1_000;
 
@@ -39,6 +39,12 @@ export function consoleReporter(): Report {
       }
       case 'restarting':
         return say(`${message.name} died, restarting in ${message.wait_ms} ms: ${message.reason}`);
+      case 'waiting':
+        return say(`waiting for ${partsText(message.for as Parts)}`);
+      case 'not_ready':
+        return say(`not ready: ${reasonsText(message.reasons as Reasons)}`);
+      case 'ready_again':
+        return say('ready again');
       case 'ready':
         return void process.stdout.write(banner(message));
       case 'stopping':
@@ -47,6 +53,18 @@ export function consoleReporter(): Report {
         return say('stopped');
     }
   };
+}
+
+type Parts = Readonly<Record<string, Reasons>>;
+
+/** "nats, ingest (final: catching up)" */
+function partsText(parts: Parts): string {
+  return Object.entries(parts)
+    .map(([name, reasons]) => {
+      const text = reasonsText(reasons);
+      return text === '' ? name : `${name} (${text})`;
+    })
+    .join(', ');
 }
 
 function banner(ready: Message): string {

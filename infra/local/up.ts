@@ -7,10 +7,11 @@ import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { MigrationError } from '../../sql/migrate.ts';
 import { ConfigError, readConfig, ServiceConfig } from '../config.ts';
+import { isNoSpace } from '../disk.ts';
 import { NatsRefusedError } from '../nats/connection.ts';
 import { whenParentEnds } from '../process.ts';
 import { lockDataDirectory } from './data-directory.ts';
-import { DataDirectoryInUseError } from './lock.ts';
+import { DamagedFileError, DataDirectoryInUseError } from './lock.ts';
 import { PortTakenError, Service, type ServiceOptions } from './service.ts';
 import { ChildStartError } from './supervise.ts';
 import { consoleReporter, jsonReporter } from './up-report.ts';
@@ -70,6 +71,12 @@ function refuse(message: string): never {
 }
 
 async function main(given: ServiceOptions): Promise<void> {
+  // Output that goes to a file on a full disk is lost, and nothing else.
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error) => {
+      if (!isNoSpace(error)) throw error;
+    });
+  }
   const stop = Promise.withResolvers<void>();
   process.once('SIGINT', () => stop.resolve());
   process.once('SIGTERM', () => stop.resolve());
@@ -100,7 +107,9 @@ async function main(given: ServiceOptions): Promise<void> {
 function isExpected(error: unknown): error is Error {
   const expected = [
     ...[ChildStartError, ConfigError, DataDirectoryInUseError, MigrationError, NatsRefusedError],
-    PortTakenError,
+    ...[DamagedFileError, PortTakenError],
   ];
-  return expected.some((one) => error instanceof one);
+  // A file or directory that cannot be read or written, for example, or a full disk.
+  const isSystem = error instanceof Error && 'syscall' in error;
+  return isSystem || expected.some((one) => error instanceof one);
 }

@@ -352,6 +352,11 @@ async function leaveLonelyServers(connection: NatsConnection, apiPrefix: string)
   }
 }
 
+/** Whether JetStream answers on the server that this is connected to. */
+export function jetStreamAnswers({ connection, js }: Nats): Promise<boolean> {
+  return hasLeader(connection, js.apiPrefix);
+}
+
 async function hasLeader(connection: NatsConnection, apiPrefix: string): Promise<boolean> {
   try {
     const timeout = LEADER_ANSWER_MS_MAX;

@@ -63,6 +63,14 @@ export class StreamRewoundError extends Error {
   }
 }
 
+/** The server holds a message that it cannot read: bytes of its files were changed. */
+export class StreamDamagedError extends Error {
+  override readonly name = 'StreamDamagedError';
+  constructor(stream: string, sequence: number) {
+    super(`${stream} is damaged: the server holds message ${sequence} and cannot read it`);
+  }
+}
+
 const FETCH_MESSAGES_MAX = 1_024;
 /** Bounds the memory of a tail: it never requests more messages than fit, however large they are. */
 const FETCH_BYTES_MAX = 64 * 1_048_576;
@@ -219,10 +227,28 @@ async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
       if (!(error instanceof ConsumerLostError) || !nats.connected) throw error;
     }
     if (performance.now() > deadline) {
+      const last = messages.at(-1)?.sequence;
+      if (last !== undefined) await refuseDamage(nats, stream, last + 1);
+      else if ('sequence' in start) await refuseDamage(nats, stream, start.sequence);
       throw new NatsUnavailableError(`no server delivers what the leader of ${stream} has`);
     }
     await delay(LAG_POLL_MS);
   }
+}
+
+/**
+ * Throws StreamDamagedError if the stream holds a message with this sequence that cannot be read. Nobody else
+ * tells: the server answers as for a deleted message, and its consumers skip it.
+ */
+export async function refuseDamage(nats: Nats, stream: string, sequence: number): Promise<void> {
+  if ((await getMessage(nats, stream, sequence)) !== undefined) return;
+  const details = { deleted_details: true };
+  const { state } = await answered(nats, stream, () => nats.jsm.streams.info(stream, details));
+  const { first_seq, last_seq, messages, deleted = [] } = state;
+  const isHeld = sequence >= first_seq && sequence <= last_seq && !deleted.includes(sequence);
+  // A server that lost messages as it recovered counts them neither as held nor as deleted.
+  const isCounted = messages + deleted.length === last_seq - first_seq + 1;
+  if (isHeld && isCounted) throw new StreamDamagedError(stream, sequence);
 }
 
 /** Whether `newest` is missing from what was read from `start`. */

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
+import { childPid } from '../faults/soak-memory.ts';
 import { type Service, startService, temporaryDirectory, until } from './service.ts';
 
 const INFRA = join(import.meta.dirname, '../../infra/deploy');
@@ -109,6 +110,38 @@ test('counters increase with events', async () => {
   const rows = /^fillstream_projector_batch_rows_count\{process="projector"\} (\d+)$/m;
   expect(Number(rows.exec(await textOf('projector'))?.[1])).toBeGreaterThan(0);
 });
+
+test.each(['ingest', 'projector', 'chain node'])(
+  'a stalled %s shows in the readiness of the api and on the console within 30 s',
+  async (name) => {
+    const pid = name === 'chain node' ? chainNodePid() : service.pidOf(name);
+    const isReady = async () => (await fetch(`${service.ready.url}/readyz`)).status === 200;
+    await until(async () => ((await isReady()) ? true : undefined));
+    const told = service.up.lines.length;
+    const startedAt = performance.now();
+    process.kill(pid, 'SIGSTOP');
+    try {
+      const answer = await until(async () => {
+        const response = await fetch(`${service.ready.url}/readyz`);
+        return response.status === 503 ? await response.json() : undefined;
+      });
+      expect(performance.now() - startedAt).toBeLessThan(30_000);
+      const part = name === 'projector' ? 'projector' : 'ingest';
+      const { checks } = answer as { checks: Record<string, { ready: boolean; detail: string }> };
+      expect(checks[part]?.detail).toMatch(name === 'chain node' ? /^rpc: / : /^process: silent/);
+      await service.up.reached('not_ready', (line) => service.up.lines.indexOf(line) >= told);
+    } finally {
+      process.kill(pid, 'SIGCONT');
+    }
+    await until(async () => ((await isReady()) ? true : undefined));
+    await service.up.reached('ready_again', (line) => service.up.lines.indexOf(line) >= told);
+  },
+);
+
+function chainNodePid(): number {
+  const shell = childPid(service.pidOf('devnet'), 'sh') ?? 0;
+  return childPid(shell, 'anvil') ?? 0;
+}
 
 test.each(PROCESSES)('%s reports liveness and readiness on its metrics port', async (name) => {
   const base = new URL(urlOf(name));

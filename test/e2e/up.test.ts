@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdirSync, readFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
@@ -144,6 +144,36 @@ describe('npm start', () => {
       await until(isBack);
       await service.up.stop();
     }
+  });
+
+  test('says in one line what is wrong with a file or directory of its data', async () => {
+    const data = `${directory.path}/damaged`;
+    const refused = async (...args: string[]) => {
+      const { code, errors } = await outcome(['--port', '0', ...args]);
+      expect([code, errors.trim().split('\n').length], errors).toEqual([1, 1]);
+      return errors;
+    };
+    mkdirSync(`${data}/devnet`, { recursive: true });
+    writeFileSync(`${data}/keys.json`, '{"demo": "fs_de');
+    expect(await refused('--data', data)).toMatch(
+      /keys\.json is damaged: restore it, or delete it/,
+    );
+    rmSync(`${data}/keys.json`);
+    writeFileSync(`${data}/devnet/devnet.json`, '{"seed": 1, "trad');
+    expect(await refused('--data', data)).toMatch(/devnet\.json is damaged: restore it, or delete/);
+    expect(await refused('--data', '/sys/fillstream')).toMatch(/cannot start: E\w+: .*'\/sys/);
+    expect(processesOf(data)).toEqual([]);
+  });
+
+  test('is not held up by lock and pid files that were cut off', async () => {
+    const data = `${directory.path}/cut-off`;
+    mkdirSync(`${data}/nats`, { recursive: true });
+    mkdirSync(`${data}/devnet`, { recursive: true });
+    for (const file of ['up.pid', 'nats/nats-server.lock', 'devnet/chain.json.pid']) {
+      writeFileSync(`${data}/${file}`, '');
+    }
+    service = await startService(data, { args: ['--history-days', '1'] });
+    expect(service.ready.url).toMatch(/^http:/);
   });
 
   test('is ready with every time frame, stops completely, and continues with equal counts', async () => {

@@ -25,6 +25,7 @@ import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
+import { hearStates } from '../../infra/nats/states.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 
@@ -132,13 +133,15 @@ export async function startApi(options: {
   const ownFeed = await Feed.start({ nats, logger: silent, sessions });
   const streams = await openStreams({ nats, logger: silent, feed: ownFeed, sessions });
   const feed = options.feed ?? ownFeed;
+  const states = hearStates(nats);
+  const limits = { chain: 30, projection: 30 };
   const app = createApp({
     select,
     keys,
     nats: options.nats.nats,
     keysBucket: options.nats.bucket,
     usage,
-    readiness: createReadiness({ select, nats, feed }),
+    ...{ readiness: createReadiness({ select, nats, feed, states, limits }), states, limits },
     feed,
     streams,
     logger: silent,
@@ -157,6 +160,7 @@ export async function startApi(options: {
     keys,
     async stop() {
       await ownFeed.stop(200);
+      states.close();
       server.close();
       server.closeAllConnections();
       await Promise.allSettled([streams, sessions, usage, keys].map((one) => one.close()));

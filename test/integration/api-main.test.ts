@@ -4,6 +4,11 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashKey } from '../../api/auth/keys.ts';
+import { tellState } from '../../infra/nats/states.ts';
+import { emptyBlock } from '../../ingest/ledger.ts';
+import { until } from '../e2e/service.ts';
+import { blockHash } from '../support/ledger-generator.ts';
+import { TestLedger } from '../support/publish-ledger.ts';
 import {
   DATABASE,
   get,
@@ -31,12 +36,12 @@ afterAll(async () => {
   await directory?.remove();
 });
 
-async function startMain() {
+async function startMain(extra: Readonly<Record<string, string>> = {}) {
   const child = spawn(process.execPath, [MAIN], {
     env: {
       ...process.env,
       ...{ NATS_URL: nats.server.url, CLICKHOUSE_URL: clickhouse.url, HTTP_PORT: '0' },
-      ...{ CLICKHOUSE_DATABASE: DATABASE, LOG_LEVEL: 'info' },
+      ...{ CLICKHOUSE_DATABASE: DATABASE, LOG_LEVEL: 'info', ...extra },
     },
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   });
@@ -59,7 +64,6 @@ describe('api/main', () => {
     const api = await startMain();
     expect(api.message).toEqual({ event: 'listening', port: expect.any(Number) });
     const key = await issueKey(nats.bucket, 'pro');
-    expect((await get(`${api.url}/readyz`, undefined)).body.status).toBe('ready');
     expect((await get(`${api.url}/v1/analytics/leaderboard`, key)).body).toEqual({
       traders: [],
       total_count: 0,
@@ -83,6 +87,64 @@ describe('api/main', () => {
       .map((line) => JSON.parse(line));
     expect(lines.filter((line) => line.event === 'listening')).toHaveLength(1);
     expect(api.log()).not.toContain(key);
+  });
+
+  test('is ready while ingest and projector say so and the chain and the analytics are new', async () => {
+    const api = await startMain({ CHAIN_AGE_SECONDS_MAX: '4', PROJECTION_AGE_SECONDS_MAX: '20' });
+    const key = await issueKey(nats.bucket, 'pro');
+    const checks = async () => (await get(`${api.url}/readyz`, undefined)).body.checks;
+    const seconds = () => Math.floor(Date.now() / 1_000);
+    const stopped = { ready: false, detail: 'process: has not reported' };
+    expect(await checks()).toMatchObject({
+      chain: { ready: false, detail: 'no block yet' },
+      projection: { ready: false, detail: 'no block yet' },
+      ...{ ingest: stopped, projector: stopped },
+    });
+
+    let reasons: Record<string, string> = { final: 'catching up' };
+    const started = seconds();
+    const stopIngest = tellState(nats.nats, { name: 'ingest' }, () => ({ reasons }));
+    const told = [0, 1].map((index) =>
+      tellState(nats.nats, { name: 'projector', index, count: 2 }, () => ({
+        ...{ reasons: {}, reached: started - index },
+      })),
+    );
+    const ledger = await TestLedger.open(nats.nats);
+    await ledger.publish([emptyBlock({ number: 1, hash: blockHash(1), time: started })]);
+    ledger.close();
+    await until(async () =>
+      (await checks()).ingest.detail === 'final: catching up' ? true : undefined,
+    );
+    reasons = {};
+    await until(async () => ((await checks()).ingest.ready ? true : undefined));
+
+    await until(async () => ((await checks()).chain.ready ? undefined : true));
+    const { chain, projection, projector } = await checks();
+    expect(chain.detail).toMatch(/^\d+ s old, more than 4 s$/);
+    expect([projection.ready, projector.ready]).toEqual([true, true]);
+    const { body: status } = await get(`${api.url}/v2/status`, key);
+    expect(status.chain).toMatchObject({ final_block: 1, age_seconds_max: 4 });
+    expect(status.projection).toMatchObject({ age_seconds_max: 20 });
+    expect(status.projection.age_seconds).toBeGreaterThanOrEqual(status.chain.age_seconds);
+    expect(status.processes).toEqual([
+      { name: 'ingest', ready: true, reason: '' },
+      { name: 'projector 0/2', ready: true, reason: '' },
+      { name: 'projector 1/2', ready: true, reason: '' },
+    ]);
+
+    stopIngest();
+    told[1]?.();
+    await until(async () =>
+      (await checks()).ingest.detail === 'process: stopped' ? true : undefined,
+    );
+    expect((await checks()).projector.detail).toBe('projector 1/2: process: stopped');
+    // A process that is stalled says nothing at all.
+    await until(async () =>
+      /^process: silent for \d+ s$/.test((await checks()).ingest.detail) ? true : undefined,
+    );
+    told[0]?.();
+    api.child.kill('SIGTERM');
+    await ended(api.child);
   });
 
   test('ends the open stream of a revoked key within a second', async () => {

@@ -6,6 +6,8 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generateKey } from '../../api/auth/keys.ts';
+import { until } from '../e2e/service.ts';
+import { flipBytes } from '../support/damage.ts';
 import {
   get,
   issueKey,
@@ -110,6 +112,31 @@ describe('503 unavailable', () => {
     expect((await get(`${api.url}/openapi.json`, undefined)).status).toBe(200);
     expect((await get(`${api.url}/healthz`, undefined)).status).toBe(200);
     await api.stop();
+  });
+
+  test('names the table whose data is damaged in /readyz', async () => {
+    const data = `${directory.path}/clickhouse-3`;
+    const own = await startClickHouse(data);
+    const rows = 'SELECT number, unhex(hex(MD5(toString(number)))) FROM numbers(5000)';
+    await own.client.command({ query: `INSERT INTO balances (block_number, trader) ${rows}` });
+    await own.client.command({ query: 'OPTIMIZE TABLE balances FINAL' });
+    const parts = await own.client.query({
+      query: "SELECT path FROM system.parts WHERE table = 'balances' AND active",
+      format: 'JSONEachRow',
+    });
+    const [part] = await parts.json<{ path: string }>();
+    flipBytes(part?.path ?? '', /\.bin$/);
+    const api = await startApi({ clickhouseUrl: own.url, nats });
+    const check = async () => (await get(`${api.url}/readyz`, undefined)).body.checks.clickhouse;
+    expect(await check()).toEqual({ ready: true, detail: 'responds' });
+    const read = own.client.query({ query: 'SELECT sum(cityHash64(*)) FROM balances' });
+    await expect(read).rejects.toThrow('Checksum');
+    await until(async () => ((await check()).ready ? undefined : true));
+    expect((await check()).detail).toMatch(
+      /^damaged data: table api_test\.balances\..*"Damaged data"/,
+    );
+    await api.stop();
+    await own.stop();
   });
 
   test('makes /readyz 503 when the feed is not ready, while /healthz stays 200', async () => {

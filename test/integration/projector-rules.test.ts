@@ -7,9 +7,11 @@ import { getMessage } from '../../infra/nats/reader.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
 import { emptyBlock, LEDGER_STREAM, newestMessage, VERSION_HEADER } from '../../ingest/ledger.ts';
+import { ensureStreams } from '../../ingest/streams.ts';
 import { LEASE_TTL_MS, leaseHolder, PAUSE_KEY, PROJECTORS_BUCKET } from '../../projector/lease.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
+import { flipBytes } from '../support/damage.ts';
 import { blockHash, conditionId, traderAddress } from '../support/ledger-generator.ts';
 import { publishEvents, TestLedger } from '../support/publish-ledger.ts';
 
@@ -228,6 +230,58 @@ describe('the projector', () => {
     }
   });
 
+  test('stops, not ready, at a damaged message of LEDGER, and says what to do', async () => {
+    const own = temporaryDirectory();
+    const damaged = await startParts(own.path, []);
+    const client = await connectNats({ url: damaged.env.NATS_URL, name: 'test' });
+    try {
+      await ensureStreams(client, 1);
+      await publishEvents(
+        client,
+        Array.from({ length: 60 }, (_, block) => match(block + 1)),
+      );
+      flipBytes(`${own.path}/nats/jetstream`, /LEDGER\/msgs\/\d+\.blk$/);
+      const { projector, notReady } = await observed(damaged.env);
+      try {
+        const { reason } = await projector.event('blocked');
+        const named = /LEDGER is damaged: message \d+ cannot be read\. .*"Damaged data"/;
+        expect(reason).toMatch(named);
+        expect(await notReady()).toMatch(/LEDGER is damaged/);
+      } finally {
+        expect(await projector.stop()).toBe(0);
+      }
+    } finally {
+      await client.close();
+      await damaged.stop();
+      own.remove();
+    }
+  });
+
+  test('says that the tables are damaged where it cannot read them', async () => {
+    const own = temporaryDirectory();
+    const damaged = await startParts(own.path, []);
+    try {
+      await damaged.query(`INSERT INTO positions (partition, condition_id, trader, outcome, shares)
+        SELECT 0, unhex(hex(MD5(toString(number)))), '', 0, 1 FROM numbers(5000)`);
+      await damaged.query('OPTIMIZE TABLE positions FINAL');
+      const [part] = await damaged.query<{ path: string }>(
+        "SELECT path FROM system.parts WHERE table = 'positions' AND active",
+      );
+      flipBytes(part?.path ?? '', /\.bin$/);
+      const { projector, notReady } = await observed(damaged.env);
+      try {
+        const named =
+          /"restore":"damaged data: .*in table fillstream\.positions.*\\"Damaged data\\"/;
+        await until(async () => (named.test(await notReady()) ? true : undefined));
+      } finally {
+        expect(await projector.stop()).toBe(0);
+      }
+    } finally {
+      await damaged.stop();
+      own.remove();
+    }
+  });
+
   /** The newest message, and how to append it again. */
   async function newestOfLedger() {
     const sequence = (await newestMessage(nats))?.sequence ?? 0;
@@ -245,8 +299,8 @@ describe('the projector', () => {
   }
 
   /** A projector, and why it is not ready. */
-  async function observed() {
-    const projector = start('projector/main.ts', [], { ...parts.env, METRICS_PORT: '0' });
+  async function observed(env: NodeJS.ProcessEnv = parts.env) {
+    const projector = start('projector/main.ts', [], { ...env, METRICS_PORT: '0' });
     const { port } = await projector.event('metrics');
     const notReady = async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).text();
     return { projector, notReady };

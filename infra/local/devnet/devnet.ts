@@ -4,11 +4,12 @@
  * killed meanwhile, is deleted and made again from the same record, with the same result.
  */
 import { once } from 'node:events';
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hex } from 'viem';
 import { z } from 'zod';
+import { readJson } from '../lock.ts';
 import {
   type Chain,
   keepStateFile,
@@ -190,7 +191,9 @@ function stateFileOf({ directory }: DevnetOptions): string {
 /** Reads the record of the directory's chain, or writes a new one. */
 function readOrigin(options: DevnetOptions): Origin {
   const file = join(options.directory, 'devnet.json');
-  if (existsSync(file)) return Origin.parse(JSON.parse(readFileSync(file, 'utf8')));
+  if (existsSync(file)) {
+    return readJson(file, Origin, 'restore it, or delete the directory for a new chain');
+  }
   const historyEnd = Math.floor(options.now() / 1000);
   const origin: Origin = {
     seed: options.seed,

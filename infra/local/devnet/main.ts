@@ -9,6 +9,7 @@ import { mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { whenParentEnds } from '../../process.ts';
+import { DamagedFileError } from '../lock.ts';
 import { openDevnet } from './devnet.ts';
 
 const Options = z.object({
@@ -67,4 +68,11 @@ async function main(): Promise<void> {
   if (process.connected) process.disconnect();
 }
 
-await main();
+main().catch((error: unknown) => {
+  // Files that are damaged or cannot be used need no stack trace.
+  const isExpected =
+    error instanceof DamagedFileError || (error instanceof Error && 'syscall' in error);
+  if (!isExpected) throw error;
+  process.stderr.write(`devnet: ${error.message}\n`);
+  process.exit(1);
+});

@@ -1,0 +1,103 @@
+/**
+ * What `npm start` waits for: the parts that are starting, and later what the api's /readyz names. Reports every
+ * change, and at least every TELL_MS while it waits for something.
+ */
+import { setTimeout as delay } from 'node:timers/promises';
+import { z } from 'zod';
+import type { Reasons } from '../metrics.ts';
+import type { Report } from './supervise.ts';
+
+const ASK_MS = 3_000;
+/** Longer than a check of the api takes. */
+const ANSWER_MS_MAX = 4_000;
+const TELL_MS = 8_000;
+
+const OfProcess = z.object({ reasons: z.record(z.string(), z.string()) });
+const OfApi = z.object({
+  checks: z.record(z.string(), z.object({ ready: z.boolean(), detail: z.string() })),
+});
+
+export class Watch {
+  readonly #report: Report;
+  /** What is waited for, with the process's /readyz once it is known. */
+  readonly #awaited = new Map<string, string>();
+  readonly #timer: NodeJS.Timeout;
+  readonly #stop = new AbortController();
+
+  constructor(report: Report) {
+    this.#report = report;
+    this.#timer = setInterval(() => void this.#tellAwaited(), TELL_MS);
+  }
+
+  /** Says that it waits for `what` until the work is done. */
+  async waitFor<T>(what: string, work: Promise<T>): Promise<T> {
+    this.#awaited.set(what, '');
+    try {
+      return await work;
+    } finally {
+      this.#awaited.delete(what);
+    }
+  }
+
+  /** A process serves its metrics there, and so its readiness. */
+  serves(name: string, metricsUrl: string): void {
+    if (this.#awaited.has(name)) {
+      this.#awaited.set(name, metricsUrl.replace('/metrics', '/readyz'));
+    }
+  }
+
+  /** Asks the api from now on. */
+  async follow(apiUrl: string): Promise<void> {
+    const { signal } = this.#stop;
+    let before = '';
+    let toldAt = 0;
+    for (;;) {
+      await delay(ASK_MS, undefined, { signal }).catch(() => undefined);
+      const reasons = await reasonsOfApi(`${apiUrl}/readyz`);
+      if (signal.aborted) return;
+      const parts = Object.keys(reasons).join();
+      if (parts === before && (parts === '' || performance.now() - toldAt < TELL_MS)) continue;
+      this.#report(parts === '' ? { event: 'ready_again' } : { event: 'not_ready', reasons });
+      before = parts;
+      toldAt = performance.now();
+    }
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#stop.abort();
+  }
+
+  async #tellAwaited(): Promise<void> {
+    const awaited = await Promise.all(
+      [...this.#awaited].map(async ([name, url]) => {
+        const reasons = url === '' ? {} : await reasonsOfProcess(url);
+        return [name, reasons] as const;
+      }),
+    );
+    if (awaited.length === 0 || this.#stop.signal.aborted) return;
+    this.#report({ event: 'waiting', for: Object.fromEntries(awaited) });
+  }
+}
+
+async function reasonsOfProcess(url: string): Promise<Reasons> {
+  const answer = await answerOf(url, OfProcess);
+  return answer?.reasons ?? { process: 'does not answer' };
+}
+
+async function reasonsOfApi(url: string): Promise<Reasons> {
+  const answer = await answerOf(url, OfApi);
+  if (answer === undefined) return { api: 'does not answer' };
+  const unready = Object.entries(answer.checks).filter(([, { ready }]) => !ready);
+  return Object.fromEntries(unready.map(([part, { detail }]) => [part, detail]));
+}
+
+/** Undefined if the process is dead or stalled, or starts again. */
+async function answerOf<T>(url: string, schema: z.ZodType<T>): Promise<T | undefined> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS_MAX) });
+    return schema.parse(await response.json());
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,54 @@
+/** Damage to the files of a server: bytes that are flipped, and a disk that fills and drains. */
+import { execFileSync } from 'node:child_process';
+import {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+
+const FLIPPED_BYTES = 64;
+
+/** Flips 64 bytes in the middle of the largest file below the directory whose path matches; returns its path. */
+export function flipBytes(directory: string, path: RegExp): string {
+  const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
+    .map((name) => join(directory, name))
+    .filter((file) => path.test(file))
+    .map((file) => ({ file, bytes: readFileSync(file) }))
+    .toSorted((a, b) => b.bytes.length - a.bytes.length);
+  const [largest] = files;
+  if (largest === undefined) throw new Error(`no file of ${directory} matches ${path}`);
+  const { file, bytes } = largest;
+  const start = Math.floor(bytes.length / 2);
+  for (let i = start; i < start + FLIPPED_BYTES && i < bytes.length; i += 1) {
+    bytes[i] = (bytes[i] ?? 0) ^ 0xff;
+  }
+  writeFileSync(file, bytes);
+  return file;
+}
+
+/** Whether `smallDisk` works here: only root may mount. */
+export const mayMount = process.platform === 'linux' && process.getuid?.() === 0;
+
+/** A disk of its own in memory, mounted at the directory. */
+export function smallDisk(directory: string, megabytes: number) {
+  mkdirSync(directory, { recursive: true });
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', directory]);
+  const filler = join(directory, 'filler');
+  return {
+    /** Takes all that is left; what is written elsewhere on the disk fails from now on. */
+    fill() {
+      const block = Buffer.alloc(2 ** 16);
+      try {
+        for (;;) appendFileSync(filler, block);
+      } catch (error) {
+        if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
+      }
+    },
+    drain: () => rmSync(filler, { force: true }),
+    remove: () => execFileSync('umount', [directory]),
+  };
+}
