@@ -27,6 +27,8 @@ const STOP_STORES_MS = 1_800;
 const LISTINGS_MS_MAX = 5_000;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
+/** Ten minutes of the embedded chain: what ingest may have to read again after an outage. */
+const CHAIN_BLOCKS_KEPT = 300;
 /** Credentials for NATS servers that are not started here. */
 const NATS_ACCESS = [
   ...(['NATS_USER', 'NATS_PASSWORD', 'NATS_TOKEN', 'NATS_CREDS'] as const),
@@ -209,6 +211,7 @@ export class Service {
     args.push('--gamma-port', String(gammaPort), '--demo-rate', String(demoRate));
     args.push('--history-days', String(historyDays));
     args.push('--history-matches', String(Math.ceil(historyDays * HISTORY_MATCHES_PER_DAY)));
+    args.push('--keep-blocks', String(CHAIN_BLOCKS_KEPT));
     await this.#start('devnet', 'infra/local/devnet/main.ts', args, 'ready', {});
     return {
       RPC_URL: `http://127.0.0.1:${rpcPort}`,

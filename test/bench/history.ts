@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { start } from '../e2e/service.ts';
 
 const DAYS = 30;
-const STATE_SECONDS = 86_400;
 export type History = {
   readonly rpcUrl: string;
   /** Environment of an ingest that reads it from its own node. */
@@ -23,8 +22,6 @@ export async function openHistory(matches: number, blockSeconds = 60): Promise<H
   const devnet = start('infra/local/devnet/main.ts', [
     ...['--data', data, '--history-matches', String(matches), '--history-days', String(DAYS)],
     ...['--no-live', '--block-time', String(blockSeconds)],
-    // Never in the middle of a measurement: saving 36,000 matches is 3 s of work.
-    ...['--state-interval', String(STATE_SECONDS)],
   ]);
   const ready = await devnet.event('ready');
   const rpcUrl = String(ready.rpc_url);

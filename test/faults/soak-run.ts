@@ -63,8 +63,6 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
   const devnet = await startDevnet(join(directory, 'devnet'), {
     ...HISTORY,
     rate: matchesPerSecond,
-    // A save of a long chain takes seconds, and nobody kills this one.
-    args: ['--state-interval', '86400'],
   });
   const rpc = await startRpcProxy(devnet.rpcUrl, `${seed}`);
   const gamma = await startGate(devnet.env.GAMMA_URL);

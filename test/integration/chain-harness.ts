@@ -7,7 +7,6 @@ import { mkdirSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
-import { setTimeout as delay } from 'node:timers/promises';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { openDevnet } from '../../infra/local/devnet/devnet.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
@@ -17,8 +16,6 @@ import { type Block, type BlockRange, eventsOf, storedMessages } from '../../ing
 import { rpc } from '../e2e/service.ts';
 
 export const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
-
-const STATE_SECONDS = 1;
 
 /** A devnet with a short history that stands still but for `mine`. */
 export async function startStillDevnet(
@@ -30,7 +27,6 @@ export async function startStillDevnet(
   const devnet = await openDevnet({
     directory,
     ...ports,
-    stateIntervalSeconds: STATE_SECONDS,
     seed: 7,
     traders: 40,
     historyDays: 3,
@@ -46,9 +42,9 @@ export async function startStillDevnet(
     url,
     /** For a devnet that is started again in its place. */
     ports: { rpcPort: portOf(url), gammaPort: portOf(devnet.gammaUrl) },
-    /** kill −9 of anvil, once what it has mined is in its file; resolves when all of it is gone. */
+    /** kill −9 of anvil, once what it has mined is on the disk; resolves when all of it is gone. */
     async kill(): Promise<void> {
-      await delay(STATE_SECONDS * 2_500);
+      await devnet.record();
       process.kill(devnet.chain.pid, 'SIGKILL');
       await devnet.ended;
       await devnet.close();

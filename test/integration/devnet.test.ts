@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,10 +13,14 @@ import type { Hex } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DEPLOYER } from '../../infra/local/devnet/contracts.ts';
 import { type Devnet, openDevnet } from '../../infra/local/devnet/devnet.ts';
-import type { Rpc } from '../../infra/local/devnet/rpc.ts';
+import { type Rpc, Sender } from '../../infra/local/devnet/rpc.ts';
 import { rpc } from '../e2e/service.ts';
 
 const GENESIS = 1_790_000_000;
+
+type Block = { readonly number: Hex; readonly hash: Hex; readonly transactions: readonly Hex[] };
+
+const isState = (name: string) => name.endsWith('.state');
 
 const options = {
   rpcPort: 0,
@@ -57,12 +61,12 @@ describe('openDevnet', () => {
 
   test('continues an existing chain, also after anvil was killed', async () => {
     const directory = newDirectory();
-    const first = await openDevnet({ ...options, directory, stateIntervalSeconds: 1 });
+    const first = await openDevnet({ ...options, directory });
     const logs = await allLogs(first.chain.rpc);
     const block = await blockAndReceipts(first.chain.rpc);
     await first.close();
 
-    const second = await openDevnet({ ...options, directory, stateIntervalSeconds: 1 });
+    const second = await openDevnet({ ...options, directory });
     expect(await allLogs(second.chain.rpc)).toEqual(logs);
     expect(await blockAndReceipts(second.chain.rpc)).toEqual(block);
     expect(second.world.unresolved.length).toBeGreaterThan(10);
@@ -73,6 +77,40 @@ describe('openDevnet', () => {
     const third = await openDevnet({ ...options, directory });
     expect(await allLogs(third.chain.rpc)).toEqual(logs);
     await third.close();
+  });
+
+  test('drops old blocks, and continues the same chain from a state', async () => {
+    const directory = newDirectory();
+    const given = { ...options, directory, keepBlocks: 10, segmentTransactions: 1 };
+    const first = await openDevnet(given);
+    const { rpc } = first.chain;
+    const base = Number(await rpc.call<Hex>('eth_blockNumber'));
+    const hasStates = () => readdirSync(join(directory, 'chain')).filter(isState).length >= 2;
+    while (!hasStates()) {
+      const transfer = { from: DEPLOYER, to: DEPLOYER, data: '0x' } as const;
+      await new Sender(rpc).send([transfer]);
+      await rpc.call('evm_mine');
+      await first.record();
+    }
+    for (let i = 0; i < 30; i++) await rpc.call('evm_mine');
+    await first.record();
+    const dropped = await rpc.call<Block>('eth_getBlockByNumber', `0x${base.toString(16)}`, false);
+    expect(dropped.transactions).toEqual([]);
+    const latest = await rpc.call<Block>('eth_getBlockByNumber', 'latest', false);
+    const cash = first.world.traders.map(({ address }) => first.world.holdings.cash(address));
+    await first.close();
+    expect(existsSync(join(directory, 'chain', '0.blocks'))).toBe(false);
+
+    const second = await openDevnet(given);
+    const again = await second.chain.rpc.call<Block>('eth_getBlockByNumber', latest.number, false);
+    expect(again).toEqual(latest);
+    expect(second.world.unresolved.map(({ slug }) => slug).sort()).toEqual(
+      first.world.unresolved.map(({ slug }) => slug).sort(),
+    );
+    expect(second.world.traders.map(({ address }) => second.world.holdings.cash(address))).toEqual(
+      cash,
+    );
+    await second.close();
   });
 
   test('keeps the account states of only a few blocks while it mines every second', async () => {
@@ -229,6 +267,22 @@ describe('the devnet process', () => {
     expect(await second.exitCode).toBe(0);
   });
 
+  test('loses no final block when anvil and the devnet are killed at once', async () => {
+    let final: Block | undefined;
+    for (let kill = 0; kill < 3; kill++) {
+      const { child, rpcUrl, exitCode } = await startProcess(directory, ['--demo-rate', '20']);
+      const blockAt = (at: string) => rpc<Block>(rpcUrl, 'eth_getBlockByNumber', [at, false]);
+      if (final !== undefined) expect((await blockAt(final.number))?.hash).toBe(final.hash);
+      const first = Number((await blockAt('finalized')).number);
+      const isLater = async () => Number((await blockAt('finalized')).number) >= first + 2;
+      await expect.poll(isLater, { timeout: 15_000 }).toBe(true);
+      final = await blockAt('finalized');
+      process.kill(pidOfAnvil(), 'SIGKILL');
+      child.kill('SIGKILL');
+      await exitCode;
+    }
+  });
+
   test('leaves no anvil behind when it is killed, and exits when anvil is killed', async () => {
     const first = await startProcess(directory);
     const anvil = pidOfAnvil();
@@ -249,10 +303,13 @@ type DevnetProcess = {
 };
 
 /** Runs main.ts until it reports that it is ready. */
-async function startProcess(directory: string): Promise<DevnetProcess> {
+async function startProcess(
+  directory: string,
+  args: readonly string[] = [],
+): Promise<DevnetProcess> {
   const entry = new URL('../../infra/local/devnet/main.ts', import.meta.url);
   const size = ['--history-matches', '40', '--history-days', '1', '--traders', '60'];
-  const child = fork(entry, ['--data', directory, ...size, '--block-time', '1'], {
+  const child = fork(entry, ['--data', directory, ...size, '--block-time', '1', ...args], {
     stdio: ['ignore', 'pipe', 'ignore', 'ipc'],
   });
   const exitCode = new Promise<number | null>((resolve) => {

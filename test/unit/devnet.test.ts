@@ -2,15 +2,11 @@
  * The pure parts of the devnet: the interface it shares with Polymarket V2, the
  * arithmetic of a match, and the calendar and wallets that a seed gives.
  */
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import fc from 'fast-check';
 import { toEventSelector, toFunctionSelector } from 'viem';
 import { describe, expect, test } from 'vitest';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import artifacts from '../../infra/local/devnet/artifacts.json' with { type: 'json' };
-import { restoreStateFile } from '../../infra/local/devnet/chain.ts';
 import {
   CHAIN_ID,
   CONDITIONAL_TOKENS,
@@ -177,17 +173,6 @@ describe('Random', () => {
     const sequence = (key: string) => Array.from({ length: 5 }, (_, i) => [i, draw(key)(i)]);
     expect(sequence('a')).toEqual(sequence('a'));
     expect(sequence('a')).not.toEqual(sequence('b'));
-  });
-});
-
-describe('restoreStateFile', () => {
-  test('replaces a truncated state file with the last complete one', async () => {
-    const file = join(mkdtempSync(join(tmpdir(), 'devnet-')), 'chain.json');
-    const whole = '{"block":1,"historical_states":null}';
-    writeFileSync(file, whole.slice(0, 12));
-    writeFileSync(`${file}.previous`, whole);
-    await restoreStateFile(file);
-    expect(readFileSync(file, 'utf8')).toBe(whole);
   });
 });
 

@@ -1,17 +1,16 @@
 /**
  * Starts anvil as the embedded chain behind its gate, and owns its life cycle. anvil never mines by itself:
- * history is mined by hand with explicit timestamps, later blocks by `mineEvery`. The chain is stored in one
- * file, written every STATE_INTERVAL_SECONDS and at a stop. Blocks, transactions and logs are never pruned,
- * only the account states of old blocks (`eth_call` works at the newest STATES_KEPT blocks). A small shell
- * script sits between: when this process dies in any way, its pipe closes and anvil is stopped, so that no
- * orphan keeps the port and the file. anvil rewrites the file in place, so a machine that dies during a
- * write leaves it truncated; a copy of the last complete one is kept next to it.
+ * history is mined by hand with explicit timestamps, later blocks by `mineEvery`. The chain is in its memory;
+ * journal.ts has it on disk. `eth_call` works at the newest STATES_KEPT blocks. A small shell script sits
+ * between: when this process dies in any way, its pipe closes and anvil is stopped, so that no orphan keeps
+ * the port.
  */
 import { spawn } from 'node:child_process';
-import { closeSync, existsSync, openSync, readFileSync, readSync, rmSync, statSync } from 'node:fs';
-import { copyFile, rename } from 'node:fs/promises';
+import { once } from 'node:events';
+import { rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
+import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { readText, runs } from '../lock.ts';
 import { isPortTaken } from '../ports.ts';
@@ -20,12 +19,20 @@ import { openGate } from './gate.ts';
 import { Rpc } from './rpc.ts';
 
 type ChainOptions = {
+  /** Names the file with anvil's process id. */
   readonly stateFile: string;
   /** 0: any free port. */
   readonly port: number;
   /** Unix seconds of block 0; the same at every start on one state file. */
   readonly genesisTime: number;
-  readonly stateIntervalSeconds?: number | undefined;
+  /** The state to begin with. */
+  readonly loadState?: string | undefined;
+  /** Done before anybody else can reach anvil. */
+  readonly prepare?: (rpc: Rpc) => Promise<void>;
+  /** Written at the stop. */
+  readonly dumpState?: string;
+  /** Transactions, receipts and logs of older blocks are dropped; all are kept if omitted. */
+  readonly keepBlocks?: number | undefined;
 };
 
 export type Chain = {
@@ -37,48 +44,43 @@ export type Chain = {
   readonly pid: number;
   /** Resolves with anvil's exit code when it has ended for any reason. */
   readonly exited: Promise<number>;
-  /** Mines a block every `seconds` from now on, with the wall clock's time. */
-  mineEvery(seconds: number): Promise<void>;
-  /** Writes the state file, ends anvil and waits for it. */
+  /**
+   * Mines a block every `seconds` from now on, with the wall clock's time; never before `onMined` has
+   * resolved for the previous one.
+   */
+  mineEvery(seconds: number, onMined: () => Promise<void>): Promise<void>;
+  /** Ends anvil and waits for it. */
   stop(): Promise<void>;
 };
 
-/** The file has about 23 KB per match; 6,000 matches take 0.6 s to write, and it grows with the chain. */
-const STATE_INTERVAL_SECONDS = 30;
-/**
- * Every state is a full copy of the accounts: 6,000 matches took 318 MB with 4 states, 534 MB with 32. A
- * reader of balances may be this many blocks behind the head.
- */
-const STATES_KEPT = 16;
+/** Every state is a full copy of the accounts. Enough for balances at the newest final block. */
+const STATES_KEPT = 8;
 /**
  * Makes anvil's allocator return freed pages soon: with a write every 3 s, 4,000 matches took 259 MB instead
- * of 333 MB. Permanent growth is about 25 KB per match.
+ * of 333 MB.
  */
 const ALLOCATOR = 'dirty_decay_ms:500,muzzy_decay_ms:0,narenas:2';
 /** Far above any block, so that the base fee stays 0 and we decide what a block contains. */
 const BLOCK_GAS_LIMIT = 30_000_000_000_000;
-/** 36,000 matches have 1.2 GB of state: 6 s on a quiet machine, over 20 s on a busy one. */
 const START_MS_MAX = 60_000;
 const POLL_MS = 25;
 /** "Bad ports" of the Fetch standard that need no root. */
 const PORTS_BLOCKED_BY_BROWSERS = [6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080, 5060, 5061];
-/**
- * Grace period for the anvil of a killed predecessor to write its state (6 s per GB) and exit. At a load of
- * 30 on two cores, 0.4 GB took more than 30 s. If it is killed before, its newest blocks are lost.
- */
-const PREDECESSOR_MS_MAX = 180_000;
+/** Time for the anvil of a killed predecessor to end before it is killed: it stores nothing. */
+const PREDECESSOR_MS_MAX = 2_000;
 
-// Runs anvil ("$@") with its pid in $PID_FILE and its files for their owner only, and sends it SIGTERM when stdin closes.
+// Runs anvil ("$@") with its pid in $PID_FILE and on stdout and its files for their owner only, and sends it
+// SIGTERM when stdin closes.
 const GUARD_SCRIPT = `
 exec 3<&0
 umask 077
-"$@" </dev/null 3<&- & child=$!
+"$@" </dev/null >/dev/null 3<&- & child=$!
 echo "$child" > "$PID_FILE"
+echo "$child"
 trap 'kill -TERM "$child" 2>/dev/null' TERM INT
 (cat <&3 >/dev/null; kill -TERM "$child" 2>/dev/null) & reader=$!
 wait "$child"; code=$?
 while kill -0 "$child" 2>/dev/null; do wait "$child"; code=$?; done
-rm -f "$PID_FILE"
 kill "$reader" 2>/dev/null
 exit "$code"
 `;
@@ -92,7 +94,7 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
   const command = [anvilPath(), ...flags(options), '--ipc', socket, ...(await closedPort())];
   const child = spawn('/bin/sh', ['-c', GUARD_SCRIPT, 'sh', ...command], {
     env: { ...process.env, PID_FILE: pidFile, _RJEM_MALLOC_CONF: ALLOCATOR },
-    stdio: ['pipe', 'ignore', 'inherit'],
+    stdio: ['pipe', 'pipe', 'inherit'],
     // Its own process group: Ctrl-C reaches this process only, which then stops anvil in order.
     detached: true,
   });
@@ -101,8 +103,13 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
     child.once('error', () => resolve(1));
   });
   child.stdin.on('error', () => {});
+  const [line] = await Promise.race([
+    once(createInterface({ input: child.stdout }), 'line'),
+    exited.then(() => ['0']),
+  ]);
   const rpc = new Rpc(socket);
   await untilReady(rpc, exited);
+  await options.prepare?.(rpc);
   const { port, close } = await openGate(socket, options.port);
   const mining = new AbortController();
   void exited.then(() => {
@@ -113,11 +120,11 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
     rpc,
     url: `http://127.0.0.1:${port}`,
     webSocketUrl: `ws://127.0.0.1:${port}`,
-    pid: Number(readFileSync(pidFile, 'utf8')),
+    pid: Number(line),
     exited,
-    async mineEvery(seconds) {
+    async mineEvery(seconds, onMined) {
       await rpc.call('evm_setTime', Math.floor(Date.now() / 1000));
-      void mineEvery(rpc, seconds * 1_000, mining.signal);
+      void mineEvery(rpc, seconds * 1_000, onMined, mining.signal);
     },
     async stop() {
       mining.abort();
@@ -131,12 +138,18 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
  * Mines until the signal. Not by anvil's own interval: with 1 or 2 s it keeps 1,500 states regardless of
  * --prune-history (`InMemoryBlockStates`), 11 GB after 70,000 matches.
  */
-async function mineEvery(rpc: Rpc, everyMs: number, signal: AbortSignal): Promise<void> {
+async function mineEvery(
+  rpc: Rpc,
+  everyMs: number,
+  onMined: () => Promise<void>,
+  signal: AbortSignal,
+): Promise<void> {
   for (let due = Date.now() + everyMs; ; due = Math.max(due + everyMs, Date.now())) {
     await sleep(Math.max(0, due - Date.now()), undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return;
     // `exited` reports that anvil is gone.
     await rpc.call('evm_mine').catch(() => undefined);
+    await onMined();
   }
 }
 
@@ -153,7 +166,7 @@ async function closedPort(): Promise<readonly string[]> {
 }
 
 function flags(options: ChainOptions): string[] {
-  const interval = options.stateIntervalSeconds ?? STATE_INTERVAL_SECONDS;
+  const { loadState, dumpState, keepBlocks } = options;
   return [
     ...[
       '--chain-id',
@@ -169,7 +182,9 @@ function flags(options: ChainOptions): string[] {
     ...['--base-fee', '0', '--gas-price', '0', '--disable-min-priority-fee'],
     ...['--disable-pool-balance-checks', '--disable-console-log'],
     ...['--no-request-size-limit', '--prune-history', String(STATES_KEPT)],
-    ...['--state', options.stateFile, '--state-interval', String(interval)],
+    ...(loadState === undefined ? [] : ['--load-state', loadState]),
+    ...(dumpState === undefined ? [] : ['--dump-state', dumpState]),
+    ...(keepBlocks === undefined ? [] : ['--transaction-block-keeper', String(keepBlocks)]),
     // At every start: anvil creates block 0 again, and without this its hash changed at some later start.
     ...['--timestamp', String(options.genesisTime)],
     '--quiet',
@@ -219,8 +234,8 @@ function pidFileOf(stateFile: string): string {
   return `${stateFile}.pid`;
 }
 
-/** Waits until no anvil writes the state file any more; until then it may be incomplete. */
-export async function waitForPredecessor(stateFile: string): Promise<void> {
+/** Waits until the anvil of a killed predecessor has ended. */
+async function waitForPredecessor(stateFile: string): Promise<void> {
   const pidFile = pidFileOf(stateFile);
   const pid = Number(readText(pidFile));
   const deadline = Date.now() + PREDECESSOR_MS_MAX;
@@ -229,55 +244,4 @@ export async function waitForPredecessor(stateFile: string): Promise<void> {
     await sleep(POLL_MS);
   }
   rmSync(pidFile, { force: true });
-}
-
-/** A write takes much less than this, so an older file is not being written. */
-const SETTLED_MS = 2_000;
-const TAIL = /"historical_states":null\}\s*$/;
-const TAIL_BYTES = 64;
-
-/** Restores the last complete state, or none if there is none. Call before anvil starts. */
-export async function restoreStateFile(file: string): Promise<void> {
-  if (isWhole(file)) return;
-  rmSync(file, { force: true });
-  const previous = previousOf(file);
-  if (isWhole(previous)) await copyFile(previous, file);
-}
-
-/** Copies the state file if it is complete and newer than the copy. */
-export async function keepStateFile(file: string): Promise<void> {
-  const previous = previousOf(file);
-  const written = modifiedMs(file);
-  if (written === undefined || Date.now() - written < SETTLED_MS) return;
-  if (written <= (modifiedMs(previous) ?? 0) || !isWhole(file)) return;
-  await copyFile(file, `${previous}.new`);
-  // A write that began in the meantime would have been copied in part.
-  if (modifiedMs(file) === written) await rename(`${previous}.new`, previous);
-}
-
-export function removeStateFile(file: string): void {
-  rmSync(file, { force: true });
-  rmSync(previousOf(file), { force: true });
-}
-
-function previousOf(file: string): string {
-  return `${file}.previous`;
-}
-
-function modifiedMs(file: string): number | undefined {
-  return statSync(file, { throwIfNoEntry: false })?.mtimeMs;
-}
-
-/** A complete file ends with the last field that anvil 1.7 writes. */
-function isWhole(file: string): boolean {
-  if (!existsSync(file)) return false;
-  const { size } = statSync(file);
-  const descriptor = openSync(file, 'r');
-  try {
-    const tail = Buffer.alloc(TAIL_BYTES);
-    const count = readSync(descriptor, tail, 0, TAIL_BYTES, Math.max(0, size - TAIL_BYTES));
-    return TAIL.test(tail.subarray(0, count).toString());
-  } finally {
-    closeSync(descriptor);
-  }
 }

@@ -55,6 +55,7 @@ export const conditionalTokensAbi = parseAbi([
   'function balanceOf(address owner, uint256 id) view returns (uint256)',
   'function balanceOfBatch(address[] owners, uint256[] ids) view returns (uint256[])',
   'function positionIds(bytes32 conditionId) view returns (uint256[2])',
+  'function payoutDenominator(bytes32 conditionId) view returns (uint256)',
   'function derivePositionIds(address token, bytes32 conditionId) view returns (uint256, uint256)',
   'event ConditionPreparation(bytes32 indexed conditionId, address indexed oracle, bytes32 indexed questionId, uint256 outcomeSlotCount)',
   'event ConditionResolution(bytes32 indexed conditionId, address indexed oracle, bytes32 indexed questionId, uint256 outcomeSlotCount, uint256[] payoutNumerators)',

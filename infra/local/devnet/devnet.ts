@@ -1,7 +1,7 @@
 /**
  * Opens a devnet in a directory: deploys a new one and writes its history, or continues an existing one.
- * `devnet.json` records what the chain was made from. A chain that is shorter than its history, because it was
- * killed meanwhile, is deleted and made again from the same record, with the same result.
+ * `devnet.json` records what the chain was made from, journal.ts its blocks. A history that is not complete,
+ * because it was killed meanwhile, is made again from the same record, with the same result.
  */
 import { once } from 'node:events';
 import { existsSync, renameSync, writeFileSync } from 'node:fs';
@@ -10,17 +10,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Hex } from 'viem';
 import { z } from 'zod';
 import { readJson } from '../lock.ts';
-import {
-  type Chain,
-  keepStateFile,
-  removeStateFile,
-  restoreStateFile,
-  startChain,
-  waitForPredecessor,
-} from './chain.ts';
+import { type Chain, startChain } from './chain.ts';
 import { deploy } from './contracts.ts';
 import { startGamma } from './gamma.ts';
-import { writeHistory } from './history.ts';
+import { HISTORY_BLOCK_MATCHES, writeHistory } from './history.ts';
+import { Journal, type Replayer } from './journal.ts';
 import { tradeLive } from './live.ts';
 import type { Rpc } from './rpc.ts';
 import { recallWorld, World } from './world.ts';
@@ -39,7 +33,10 @@ type DevnetOptions = {
   readonly blockTimeSeconds: number;
   /** 0: no live trading. */
   readonly matchesPerSecond: number;
-  readonly stateIntervalSeconds?: number;
+  /** Blocks to keep besides the history; all if omitted. */
+  readonly keepBlocks?: number | undefined;
+  /** See journal.ts. */
+  readonly segmentTransactions?: number;
   /** Ends the trading; the chain continues with empty blocks. */
   readonly rest?: AbortSignal;
   /** Unix milliseconds. */
@@ -51,8 +48,10 @@ export type Devnet = {
   readonly chain: Chain;
   readonly world: World;
   readonly gammaUrl: string;
-  /** Resolves with the reason when the devnet cannot continue. */
+  /** Resolves with the reason when the devnet cannot continue; `renew` asks to close it and open it again. */
   readonly ended: Promise<string>;
+  /** Resolves when every mined block is on the disk. */
+  record(): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -71,70 +70,131 @@ type Origin = z.infer<typeof Origin>;
 
 const DAY_SECONDS = 86_400;
 const PROGRESS_STEPS = 40;
-/** The copy is for a machine that dies while anvil writes. It takes as much disk as the chain. */
-const KEEP_INTERVAL_MS = 300_000;
+const RECORD_AGAIN_MS = 1_000;
+/** anvil never drops headers; 24 MB are in its memory after this many, and 10 s later it starts without them. */
+const RENEW_BLOCKS = 10_000;
 /** How long a failed call waits for anvil's exit, which would explain it. */
 const EXIT_NEWS_MS = 500;
 
 /** Starts everything and reports `ready`. The directory must exist. */
 export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
   const origin = readOrigin(options);
-  const chain = await openChain(origin, options);
+  const { chain, journal } = await openChain(origin, options);
   const world = await recallWorld(chain.rpc, origin);
   const { seed } = origin;
   const gamma = await startGamma({ world, seed, port: options.gammaPort });
   const stopping = new AbortController();
-  const live = startLive(chain, world, options, stopping.signal);
-  const keeping = setInterval(
-    () => void keepStateFile(stateFileOf(options)).catch(() => {}),
-    KEEP_INTERVAL_MS,
-  );
+  const recorder = recorderOf(chain, journal, options, stopping.signal);
+  await recorder.record();
+  const live = startLive(chain, world, recorder, options, stopping.signal);
   options.report({
     event: 'ready',
     rpc_url: chain.url,
     ws_url: chain.webSocketUrl,
     gamma_url: gamma.url,
   });
+  const renew = recorder.old.then(() => 'renew');
   const died = chain.exited.then((code) => `anvil ended with exit code ${code}`);
   return {
     chain,
     world,
     gammaUrl: gamma.url,
-    ended: Promise.race([died, live]),
+    ended: Promise.race([died, live, renew]),
+    record: recorder.record,
     async close() {
       stopping.abort();
-      clearInterval(keeping);
       await live;
       // Pending transactions would be lost with the pool.
-      if (options.blockTimeSeconds > 0) await chain.rpc.call('evm_mine').catch(() => {});
-      await Promise.all([chain.stop(), gamma.close()]);
+      const isMining = options.blockTimeSeconds > 0 && recorder.fault === undefined;
+      if (isMining) await chain.rpc.call('evm_mine').catch(() => {});
+      await journal.record(chain.rpc).catch(() => {});
+      await Promise.all([chain.stop(), gamma.close(), journal.close()]);
     },
   };
 }
 
+type RecordedChain = { readonly chain: Chain; readonly journal: Journal };
+
 /** Starts a chain with its whole history. */
-async function openChain(origin: Origin, options: DevnetOptions): Promise<Chain> {
-  const stateFile = stateFileOf(options);
-  const start = () =>
-    startChain({
-      stateFile,
-      port: options.rpcPort,
-      genesisTime: origin.genesisTime,
-      stateIntervalSeconds: options.stateIntervalSeconds,
-    });
-  await waitForPredecessor(stateFile);
-  await restoreStateFile(stateFile);
-  let chain = await start();
-  const head = await headOf(chain.rpc);
-  if (origin.historyBlock !== undefined && head >= origin.historyBlock) return chain;
-  if (head > 0) {
-    await chain.stop();
-    removeStateFile(stateFile);
-    chain = await start();
+async function openChain(origin: Origin, options: DevnetOptions): Promise<RecordedChain> {
+  const { directory, rpcPort: port, keepBlocks } = options;
+  const { genesisTime } = origin;
+  const replayer: Replayer = async (loadState, dumpState, use) => {
+    const at = { stateFile: dumpState, port: 0, genesisTime };
+    const replaying = await startChain({ ...at, loadState, dumpState, keepBlocks: 1 });
+    try {
+      await use(replaying.rpc);
+    } finally {
+      await replaying.stop();
+    }
+  };
+  const journal = new Journal(
+    join(directory, 'chain'),
+    keepBlocks === undefined ? undefined : replayer,
+    options.segmentTransactions,
+  );
+  // The history is kept until ingest has had time to read it.
+  const historyBlocks = Math.ceil(origin.historyMatches / HISTORY_BLOCK_MATCHES);
+  if (origin.historyBlock === undefined) journal.clear();
+  const chain = await startChain({
+    ...{ stateFile: join(directory, 'chain.json'), port, genesisTime, loadState: journal.state },
+    prepare: (rpc) => journal.replay(rpc),
+    keepBlocks: keepBlocks === undefined ? undefined : historyBlocks + keepBlocks,
+  });
+  if (origin.historyBlock === undefined) {
+    await makeHistory(chain.rpc, origin, options);
+    await journal.record(chain.rpc);
+    journal.begin();
+    writeOrigin(options, { ...origin, historyBlock: await headOf(chain.rpc) });
   }
-  await makeHistory(chain.rpc, origin, options);
-  writeOrigin(options, { ...origin, historyBlock: await headOf(chain.rpc) });
-  return chain;
+  return { chain, journal };
+}
+
+type Recorder = {
+  /** Why the newest blocks are not on the disk; undefined if they are. */
+  readonly fault: string | undefined;
+  /** Resolves when anvil holds so many old headers that it should start again. */
+  readonly old: Promise<void>;
+  /** Resolves when they are on the disk, or the devnet stops. */
+  record(): Promise<void>;
+};
+
+function recorderOf(
+  { rpc, exited }: Chain,
+  journal: Journal,
+  { report, keepBlocks }: DevnetOptions,
+  signal: AbortSignal,
+): Recorder {
+  let isDead = false;
+  void exited.then(() => {
+    isDead = true;
+  });
+  let fault: string | undefined;
+  const first = journal.head;
+  const old = Promise.withResolvers<void>();
+  return {
+    old: old.promise,
+    get fault() {
+      return fault;
+    },
+    async record() {
+      while (!signal.aborted && !isDead) {
+        try {
+          await journal.record(rpc);
+          journal.fold();
+          if (keepBlocks !== undefined && journal.head - first >= RENEW_BLOCKS) old.resolve();
+          if (fault !== undefined) report({ event: 'mining' });
+          fault = undefined;
+          return;
+        } catch (error) {
+          const reason = error instanceof Error ? error.message : String(error);
+          if (fault === undefined && !isDead) report({ event: 'not-mining', reason });
+          fault = reason;
+          await sleep(RECORD_AGAIN_MS, undefined, { signal }).catch(() => undefined);
+        }
+      }
+    },
+  };
 }
 
 async function makeHistory(rpc: Rpc, origin: Origin, options: DevnetOptions): Promise<void> {
@@ -158,16 +218,20 @@ async function makeHistory(rpc: Rpc, origin: Origin, options: DevnetOptions): Pr
 async function startLive(
   chain: Chain,
   world: World,
+  recorder: Recorder,
   options: DevnetOptions,
   signal: AbortSignal,
 ): Promise<string> {
   try {
-    if (options.blockTimeSeconds > 0) await chain.mineEvery(options.blockTimeSeconds);
+    if (options.blockTimeSeconds > 0) {
+      await chain.mineEvery(options.blockTimeSeconds, recorder.record);
+    }
     if (options.matchesPerSecond > 0) {
       await tradeLive(chain.rpc, world, {
         seed: options.seed,
         matchesPerSecond: options.matchesPerSecond,
         signal: options.rest === undefined ? signal : AbortSignal.any([signal, options.rest]),
+        isHeld: () => recorder.fault !== undefined,
         onRevert: (hash) => options.report({ event: 'unexpected-revert', hash }),
       });
     }
@@ -182,10 +246,6 @@ async function startLive(
 
 async function headOf(rpc: Rpc): Promise<number> {
   return Number(await rpc.call<Hex>('eth_blockNumber'));
-}
-
-function stateFileOf({ directory }: DevnetOptions): string {
-  return join(directory, 'chain.json');
 }
 
 /** Reads the record of the directory's chain, or writes a new one. */

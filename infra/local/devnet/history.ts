@@ -25,7 +25,7 @@ const STRETCHES = [
   { hours: 4, part: 0.14 },
   { hours: 1, part: 0.14 },
 ];
-const MATCHES_PER_BLOCK = 12;
+export const HISTORY_BLOCK_MATCHES = 12;
 /** Consecutive matches in one market, so that short windows see trading. */
 const STREAK_MAX = 5;
 const MARKET_TRIES_MAX = 20;
@@ -78,7 +78,7 @@ function planBlock(world: World, time: number, wanted: number, random: Random): 
 
 /** Ascending timestamps of the blocks, dense towards the end; the last is the end time. */
 function blockTimes(options: HistoryOptions, random: Random): readonly number[] {
-  const count = Math.max(2, Math.ceil(options.matches / MATCHES_PER_BLOCK));
+  const count = Math.max(2, Math.ceil(options.matches / HISTORY_BLOCK_MATCHES));
   const times = new Set<number>([options.endTime]);
   for (const { hours, part } of STRETCHES) {
     const from = Math.max(options.startTime + 1, options.endTime - hours * HOUR_SECONDS);

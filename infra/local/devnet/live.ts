@@ -16,6 +16,8 @@ type LiveOptions = {
   readonly seed: number;
   readonly matchesPerSecond: number;
   readonly signal: AbortSignal;
+  /** Whether no blocks are mined: nothing is sent meanwhile. */
+  readonly isHeld: () => boolean;
   readonly onRevert: (hash: Hex) => void;
 };
 
@@ -37,6 +39,10 @@ export async function tradeLive(rpc: Rpc, world: World, options: LiveOptions): P
   const random = new Random(`live:${options.seed}:${await review.start()}`);
   const due = { upkeep: 0, deposit: 0, review: 0, match: Date.now() };
   while (!options.signal.aborted) {
+    if (options.isHeld()) {
+      await sleep(UPKEEP_MS, undefined, { signal: options.signal }).catch(() => {});
+      continue;
+    }
     const now = Date.now();
     if (now >= due.upkeep) {
       due.upkeep = now + UPKEEP_MS;

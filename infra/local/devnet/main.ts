@@ -21,8 +21,8 @@ const Options = z.object({
   'history-days': z.coerce.number().positive().max(365).default(30),
   'history-matches': z.coerce.number().int().min(1).max(200_000).default(4_000),
   'block-time': z.coerce.number().int().min(1).max(60).default(2),
-  /** Seconds between saves of the running chain; it is also saved at the end. */
-  'state-interval': z.coerce.number().int().min(1).max(86_400).default(30),
+  /** Blocks to keep besides the history; without it, all are kept. */
+  'keep-blocks': z.coerce.number().int().min(50).optional(),
   traders: z.coerce.number().int().min(40).max(5_000).default(150),
   'no-live': z.boolean().default(false),
 });
@@ -40,32 +40,35 @@ async function main(): Promise<void> {
   whenParentEnds(onStop);
   const rest = new AbortController();
   process.once('SIGUSR2', () => rest.abort());
-  const opening = openDevnet({
+  let ports = { rpcPort: options['rpc-port'], gammaPort: options['gamma-port'] };
+  const given = {
     directory: options.data,
-    rpcPort: options['rpc-port'],
-    gammaPort: options['gamma-port'],
     seed: options.seed,
     traders: options.traders,
     historyDays: options['history-days'],
     historyMatches: options['history-matches'],
     blockTimeSeconds: options['block-time'],
     matchesPerSecond: options['no-live'] ? 0 : options['demo-rate'],
-    stateIntervalSeconds: options['state-interval'],
+    keepBlocks: options['keep-blocks'],
     rest: rest.signal,
     now: Date.now,
-    report: (line) => process.stdout.write(`${JSON.stringify(line)}\n`),
-  });
-  const devnet = await Promise.race([opening, stop.promise]);
-  // During the history there is nothing to save: anvil ends with this process, and the next start writes the
-  // history again.
-  if (devnet === undefined) process.exit(0);
-  const failure = await Promise.race([devnet.ended, stop.promise]);
-  if (failure !== undefined) {
-    process.stderr.write(`devnet: ${failure}\n`);
-    process.exitCode = 1;
+    report: (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`),
+  };
+  for (;;) {
+    const devnet = await Promise.race([openDevnet({ ...given, ...ports }), stop.promise]);
+    // Anvil ends with this process.
+    if (devnet === undefined) process.exit(0);
+    const reason = await Promise.race([devnet.ended, stop.promise]);
+    await devnet.close();
+    ports = { rpcPort: portOf(devnet.chain.url), gammaPort: portOf(devnet.gammaUrl) };
+    if (reason === 'renew') continue;
+    if (reason !== undefined) process.stderr.write(`devnet: ${reason}\n`);
+    process.exit(reason === undefined ? 0 : 1);
   }
-  await devnet.close();
-  if (process.connected) process.disconnect();
+}
+
+function portOf(url: string): number {
+  return Number(new URL(url).port);
 }
 
 main().catch((error: unknown) => {

@@ -2,7 +2,7 @@
  * The devnet's world at one moment: which markets are on the chain, who holds what, and the transactions that
  * change it: listings, resolutions with redemptions, deposits, matches. It decides and books, but sends
  * nothing. History and live trading share it, so both obey the same rules. `recallWorld` reads it back from
- * the chain, the only place where it is stored: a chain that lost its last blocks is simply an earlier world.
+ * the chain, the only place where it is stored; which markets may be there is in the calendar.
  */
 import {
   decodeEventLog,
@@ -186,15 +186,25 @@ type LogEntry = {
 /** A killed run may have resolved markets without paying their holders. Older ones were paid. */
 const UNPAID_MARKETS_MAX = 200;
 
+/** A market is resolved within ten minutes after its end, and its holders are paid at once. */
+const PAID_SECONDS = 3_600;
+
 /** Reads the world at the chain's head. Nothing may be pending. */
 export async function recallWorld(rpc: Rpc, options: WorldOptions): Promise<World> {
   const head = Number(await rpc.call<Hex>('eth_blockNumber'));
   const world = new World(options, `block ${head}`);
   const prepared = await conditionLogs(rpc, 'ConditionPreparation');
-  const resolved = await conditionLogs(rpc, 'ConditionResolution');
-  const listed = findMarkets(world, prepared);
-  world.recall(listed, new Set(resolved.map((log) => log.conditionId)));
-  await readTokenIds(rpc, listed);
+  const reported = await conditionLogs(rpc, 'ConditionResolution');
+  const latest = await rpc.call<{ timestamp: Hex }>('eth_getBlockByNumber', 'latest', false);
+  const now = Number(latest.timestamp);
+  // Logs of old blocks may be gone, but a market that ended so long ago is paid.
+  const recent = world.calendar.between(now - PAID_SECONDS, now + LIST_AHEAD_SECONDS);
+  const listed = await readTokenIds(rpc, [
+    ...new Set([...findMarkets(world, prepared), ...recent]),
+  ]);
+  const resolved = new Set(reported.map((log) => log.conditionId));
+  for (const market of await readResolved(rpc, listed)) resolved.add(market.conditionId);
+  world.recall(listed, resolved);
   const wallets = world.traders.map((trader) => trader.address);
   await payForgotten(rpc, world, listed, wallets);
   await world.holdings.load(rpc, wallets, world.unresolved);
@@ -218,17 +228,30 @@ function findMarkets(
   return [...found.values()];
 }
 
-async function readTokenIds(rpc: Rpc, markets: readonly Market[]): Promise<void> {
+/** Those of the markets that are on the chain. */
+async function readTokenIds(rpc: Rpc, markets: readonly Market[]): Promise<readonly Market[]> {
   const positionIds = { abi: conditionalTokensAbi, functionName: 'positionIds' } as const;
   const answers = await rpc.batch<Hex>(
     markets.map(({ conditionId }) =>
       viewCall(CONDITIONAL_TOKENS, encodeFunctionData({ ...positionIds, args: [conditionId] })),
     ),
   );
-  for (const [i, { conditionId }] of markets.entries()) {
-    const data = answers[i] ?? '0x';
-    rememberTokenIds(conditionId, decodeFunctionResult({ ...positionIds, data }));
-  }
+  return markets.filter(({ conditionId }, i) => {
+    const ids = decodeFunctionResult({ ...positionIds, data: answers[i] ?? '0x' });
+    if (ids[0] === 0n) return false;
+    rememberTokenIds(conditionId, ids);
+    return true;
+  });
+}
+
+async function readResolved(rpc: Rpc, markets: readonly Market[]): Promise<readonly Market[]> {
+  const denominator = { abi: conditionalTokensAbi, functionName: 'payoutDenominator' } as const;
+  const answers = await rpc.batch<Hex>(
+    markets.map(({ conditionId }) =>
+      viewCall(CONDITIONAL_TOKENS, encodeFunctionData({ ...denominator, args: [conditionId] })),
+    ),
+  );
+  return markets.filter((_, i) => BigInt(answers[i] ?? '0x0') > 0n);
 }
 
 async function payForgotten(

@@ -20,8 +20,8 @@ struct Order {
 }
 
 /// The devnet's exchange: `matchOrders`, the order hash and the events of Polymarket's CTF Exchange V2,
-/// in its order. Money and shares really move through pUSD and ConditionalTokens, and what an order has
-/// filled is remembered. SIGNATURES ARE NOT CHECKED: an operator can trade for any wallet, so this
+/// in its order. Money and shares really move through pUSD and ConditionalTokens, and what the newest
+/// orders have filled is remembered. SIGNATURES ARE NOT CHECKED: an operator can trade for any wallet, so this
 /// contract must never hold anything of value. Deployed twice, as the ordinary and the neg-risk exchange.
 contract CtfExchange {
     uint8 private constant BUY = 0;
@@ -36,8 +36,11 @@ contract CtfExchange {
     address public immutable feeReceiver;
     bytes32 public immutable domainSeparator;
     mapping(address => bool) public isOperator;
-    /// Filled so far, in the order's making unit.
-    mapping(bytes32 => uint256) public filled;
+    /// What orders have filled, so that the state does not grow with every order: an order is forgotten
+    /// when another one takes its slot. The upper 160 bits of a slot are those of the order's hash, the
+    /// lower 96 what it has filled in its making unit.
+    uint256 private constant SLOTS = 4096;
+    uint256[SLOTS] private _filled;
 
     /// A maker order on its way through a match.
     struct Fill {
@@ -170,6 +173,12 @@ contract CtfExchange {
         );
     }
 
+    /// Filled so far, in the order's making unit; 0 for an order that is forgotten.
+    function filled(bytes32 orderHash) public view returns (uint256) {
+        uint256 slot = _filled[uint256(orderHash) % SLOTS];
+        return slot >> 96 == uint256(orderHash) >> 96 ? uint256(uint96(slot)) : 0;
+    }
+
     function hashOrder(Order calldata order) public view returns (bytes32) {
         bytes32 structHash = keccak256(
             abi.encode(
@@ -254,9 +263,9 @@ contract CtfExchange {
         if (order.side > SELL) revert InvalidSide();
         if (order.makerAmount == 0) revert ZeroMakerAmount();
         orderHash = hashOrder(order);
-        uint256 total = filled[orderHash] + making;
-        if (total > order.makerAmount) revert Overfilled(orderHash);
-        filled[orderHash] = total;
+        uint256 total = filled(orderHash) + making;
+        if (total > order.makerAmount || total > type(uint96).max) revert Overfilled(orderHash);
+        _filled[uint256(orderHash) % SLOTS] = (uint256(orderHash) >> 96 << 96) | total;
         // Rounds down, as the real contract does.
         taking = making * order.takerAmount / order.makerAmount;
     }

@@ -1,0 +1,286 @@
+/**
+ * The devnet's chain on disk: every block with its transactions, written and synced before the next block is
+ * mined. A block is final when two more follow, so no kill loses a block that ingest has seen as final. The
+ * blocks are replayed into an empty anvil at the next start, with the same hashes.
+ *
+ * Files in the directory, with N the number of a block: `N.blocks` has the blocks after N, one JSON line each;
+ * `N.state` is anvil's state after block N. The first is `0.blocks`, without a state. If old blocks may go,
+ * a segment ends after SEGMENT_TRANSACTIONS; a second anvil replays it and writes the next state. The two
+ * newest states and the blocks since are kept.
+ */
+import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { open, readFile, rename, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Hex } from 'viem';
+import { z } from 'zod';
+import type { Rpc } from './rpc.ts';
+
+/** Eight minutes at the default rate. A start replays two segments, 700 transactions a second. */
+const SEGMENT_TRANSACTIONS = 3_000;
+/** anvil keeps the order of the calls of a batch only if it has up to 30. */
+const BATCH_CALLS_MAX = 25;
+/** Headers in a state: ingest compares hashes near the end of LEDGER. */
+const HEADERS_KEPT = 256;
+const RECORD_BLOCKS_MAX = 50;
+
+const Line = z.object({
+  number: z.number(),
+  hash: z.string(),
+  /** Unix seconds. */
+  time: z.number(),
+  /** Signed. */
+  transactions: z.array(z.string()),
+});
+type Line = z.infer<typeof Line>;
+
+/** The part of anvil's state file that is rewritten. */
+type State = {
+  blocks: { readonly header: { readonly number: Hex } }[];
+  transactions: unknown[];
+};
+
+/** The chain in the directory cannot be replayed. */
+export class JournalError extends Error {}
+
+/** Runs an anvil on a state until `use` is done, and writes its state then. */
+export type Replayer = (
+  loadState: string | undefined,
+  dumpState: string,
+  use: (rpc: Rpc) => Promise<void>,
+) => Promise<void>;
+
+export class Journal {
+  readonly #directory: string;
+  readonly #replayer: Replayer | undefined;
+  readonly #segmentTransactions: number;
+  /** Numbers of the blocks before each segment. */
+  #segments: number[];
+  #last: { readonly number: number; readonly hash: string } | undefined;
+  /** Transactions in the newest segment. */
+  #count = 0;
+  /** Bytes of whole lines in the newest segment. */
+  #size = 0;
+  #recording: Promise<void> = Promise.resolve();
+  #folding: Promise<void> | undefined;
+  #isClosed = false;
+
+  /** Without a replayer, the whole chain is kept. */
+  constructor(directory: string, replayer?: Replayer, segmentTransactions = SEGMENT_TRANSACTIONS) {
+    this.#segmentTransactions = segmentTransactions;
+    mkdirSync(directory, { recursive: true });
+    this.#directory = directory;
+    this.#replayer = replayer;
+    const numbers = readdirSync(directory).flatMap((name) =>
+      name.endsWith('.blocks') ? [Number.parseInt(name, 10)] : [],
+    );
+    this.#segments = numbers.length === 0 ? [0] : numbers.sort((a, b) => a - b);
+  }
+
+  /** The state for an anvil to start with, before `replay`. */
+  get state(): string | undefined {
+    return this.#stateOf(this.#base());
+  }
+
+  /** Mines the blocks after the state again. Throws JournalError if a hash differs. */
+  async replay(rpc: Rpc): Promise<void> {
+    const base = this.#base();
+    for (const segment of this.#segments.filter((one) => one >= base)) {
+      this.#count = 0;
+      this.#size = 0;
+      for (const { line, bytes } of linesOf(this.#file(segment, 'blocks'))) {
+        await mine(rpc, line);
+        this.#last = line;
+        this.#count += line.transactions.length;
+        this.#size += bytes;
+      }
+    }
+  }
+
+  /** Number of the newest block; 0 if there is none. */
+  get head(): number {
+    return this.#last?.number ?? Math.max(...this.#segments);
+  }
+
+  clear(): void {
+    rmSync(this.#directory, { recursive: true, force: true });
+    mkdirSync(this.#directory);
+    this.#segments = [0];
+    this.#last = undefined;
+    this.#count = 0;
+    this.#size = 0;
+  }
+
+  /** Writes all blocks that are new; resolves when they are on the disk. */
+  record(rpc: Rpc): Promise<void> {
+    const recording = this.#recording.catch(() => undefined).then(() => this.#record(rpc));
+    this.#recording = recording;
+    return recording;
+  }
+
+  async #record(rpc: Rpc): Promise<void> {
+    const head = Number(await rpc.call<Hex>('eth_blockNumber'));
+    while (this.head < head) {
+      const lines: Line[] = [];
+      for (
+        let number = this.head + 1;
+        number <= head && lines.length < RECORD_BLOCKS_MAX;
+        number++
+      ) {
+        lines.push(await readBlock(rpc, number));
+      }
+      await this.#append(lines);
+    }
+  }
+
+  /** Ends a state that is being written. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#folding;
+  }
+
+  /** Begins a segment, whose state `fold` may write later. */
+  begin(): void {
+    this.#segments.push(this.head);
+    this.#count = 0;
+    this.#size = 0;
+  }
+
+  /** Begins a segment if the newest one is long enough and old blocks may go; writes its state meanwhile. */
+  fold(): void {
+    if (this.#replayer === undefined || this.#count < this.#segmentTransactions) return;
+    if (this.#folding !== undefined) return;
+    // After a failure, such as a full disk, the next segment's state is tried.
+    this.#folding = this.#fold(this.#replayer).catch((error: Error) => {
+      process.stderr.write(`devnet: old blocks are kept: ${error.message}\n`);
+    });
+    void this.#folding.then(() => {
+      this.#folding = undefined;
+    });
+  }
+
+  async #append(lines: readonly Line[]): Promise<void> {
+    const text = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    const name = this.#file(this.#segments.at(-1) ?? 0, 'blocks');
+    const file = await open(name, 'a', 0o600);
+    try {
+      // What an earlier write left when the disk was full, or a kill.
+      await file.truncate(this.#size);
+      await file.appendFile(text);
+      await file.datasync();
+    } finally {
+      await file.close();
+    }
+    this.#size += text.length;
+    this.#last = lines.at(-1) ?? this.#last;
+    for (const { transactions } of lines) this.#count += transactions.length;
+  }
+
+  /** Begins a segment, and writes the state at its beginning. */
+  async #fold(replayer: Replayer): Promise<void> {
+    const until = this.head;
+    const first = this.#newestState();
+    const older = this.#segments.filter((one) => one >= first);
+    this.begin();
+    const file = this.#file(until, 'state');
+    await replayer(this.#stateOf(first), `${file}.new`, async (rpc) => {
+      for (const segment of older) {
+        for (const { line } of linesOf(this.#file(segment, 'blocks'))) {
+          if (this.#isClosed) throw new JournalError('the devnet stops');
+          await mine(rpc, line);
+        }
+      }
+    });
+    await writeFile(`${file}.new`, slim(await readFile(`${file}.new`, 'utf8')), { flush: true });
+    await rename(`${file}.new`, file);
+    for (const old of this.#segments.filter((one) => one < this.#base())) {
+      rmSync(this.#file(old, 'blocks'), { force: true });
+      rmSync(this.#file(old, 'state'), { force: true });
+    }
+    this.#segments = this.#segments.filter((one) => one >= this.#base());
+  }
+
+  /** Where a start begins: the second newest state. */
+  #base(): number {
+    return this.#withState().at(-2) ?? this.#segments[0] ?? 0;
+  }
+
+  #newestState(): number {
+    return this.#withState().at(-1) ?? 0;
+  }
+
+  #withState(): readonly number[] {
+    const names = new Set(readdirSync(this.#directory));
+    return this.#segments.filter((one) => one === 0 || names.has(`${one}.state`));
+  }
+
+  #stateOf(segment: number): string | undefined {
+    return segment === 0 ? undefined : this.#file(segment, 'state');
+  }
+
+  #file(segment: number, kind: 'blocks' | 'state'): string {
+    return join(this.#directory, `${segment}.${kind}`);
+  }
+}
+
+/** The whole lines of a segment; the last one of a killed process may be cut off. */
+function* linesOf(file: string): Generator<{ readonly line: Line; readonly bytes: number }> {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return;
+    throw error;
+  }
+  const lines = text.split('\n');
+  lines.pop();
+  for (const [i, one] of lines.entries()) {
+    let line: Line;
+    try {
+      line = Line.parse(JSON.parse(one));
+    } catch {
+      throw new JournalError(`${file}, line ${i + 1}, is damaged: delete the data directory`);
+    }
+    yield { line, bytes: one.length + 1 };
+  }
+}
+
+async function mine(rpc: Rpc, { number, hash, time, transactions }: Line): Promise<void> {
+  const calls = transactions.map((one) => ({ method: 'eth_sendRawTransaction', params: [one] }));
+  for (let i = 0; i < calls.length; i += BATCH_CALLS_MAX) {
+    await rpc.batch(calls.slice(i, i + BATCH_CALLS_MAX));
+  }
+  await rpc.call('evm_setNextBlockTimestamp', time);
+  await rpc.call('evm_mine');
+  const mined = await rpc.call<{ number: Hex; hash: string }>(
+    'eth_getBlockByNumber',
+    'latest',
+    false,
+  );
+  if (Number(mined.number) === number && mined.hash === hash) return;
+  throw new JournalError(`block ${number} was ${hash} and is ${mined.hash} after a replay`);
+}
+
+async function readBlock(rpc: Rpc, number: number): Promise<Line> {
+  const at = `0x${number.toString(16)}`;
+  type Answer = { hash: string; timestamp: Hex; transactions: readonly string[] };
+  const block = await rpc.call<Answer>('eth_getBlockByNumber', at, false);
+  const transactions = await rpc.batch<string>(
+    block.transactions.map((hash) => ({ method: 'eth_getRawTransactionByHash', params: [hash] })),
+  );
+  return {
+    number,
+    hash: block.hash,
+    time: Number(block.timestamp),
+    transactions: [...transactions],
+  };
+}
+
+/** A state without old blocks and transactions. Empty storage stays: anvil counts it in the state's root. */
+function slim(text: string): string {
+  const state = JSON.parse(text) as State;
+  state.blocks = state.blocks
+    .sort((a, b) => Number(a.header.number) - Number(b.header.number))
+    .slice(-HEADERS_KEPT);
+  state.transactions = [];
+  return JSON.stringify(state);
+}
