@@ -114,7 +114,7 @@ type Definition<
 export type Described = Omit<
   Definition<Context, z.ZodObject, z.ZodObject, z.ZodType, unknown>,
   'allowed' | 'keep' | 'list' | 'run'
-> & { readonly list?: string };
+> & { readonly list?: string; readonly isCached: boolean };
 
 /** An endpoint whose types were checked against each other where it was defined. */
 export type Endpoint<Call extends Context> = Described & {
@@ -158,6 +158,7 @@ export function endpoint<
   ) as (keyof typeof described.parameters.shape)[];
   return {
     ...described,
+    isCached: keep !== undefined,
     async respond(given, request) {
       const parsed = parse(described.parameters, { ...request.query, ...request.params });
       // Without `allowed`, Input is its default, the parsed parameters.

@@ -72,6 +72,50 @@ const LiveTransaction = z.object({
   tx_hash: txHash,
 });
 
+const CompactOrder = z.tuple([
+  side,
+  z.tuple([
+    text('wallet', ADDRESS),
+    text('public name', 'alice'),
+    text('URL of the profile image', ''),
+    text('social handle', ''),
+    text('when the profile was created', '2025-01-02 03:04:05Z'),
+  ]),
+  text('label of the outcome', 'Yes'),
+  text('token id of the outcome', '1'),
+  amount('micro-USDC'),
+  amount('micro-shares'),
+  amount('fee, micro-USDC', '0'),
+  amount('fee rate in basis points; orders of version 2 carry none', '0'),
+]);
+
+/** `order` of the order feed. */
+const CompactMatch = z
+  .tuple([
+    txHash,
+    text('when the match was first seen', '2026-05-01 12:00:00.000Z'),
+    z.tuple([
+      z.number().meta({ description: 'market id; 0 while it is unknown', examples: [2182202] }),
+      text('question', 'Bitcoin up or down?'),
+      text('slug', 'bitcoin-up-or-down-may-1'),
+      text('when it opened', '2026-05-01 00:00:00Z'),
+      text('when it closes', '2026-05-02 00:00:00Z'),
+      text('URL of the icon', ''),
+      z.boolean().meta({ description: 'negative-risk market', examples: [false] }),
+      text('slug of the event', 'bitcoin-up-or-down'),
+      text('slug of the series', 'btc-up-or-down-hourly'),
+      tags,
+      text('label of the first outcome', 'Yes'),
+      text('label of the second outcome', 'No'),
+      text('title inside its group', ''),
+      text('title of the event', 'Bitcoin up or down'),
+      text('URL of the icon of the event', ''),
+    ]),
+    CompactOrder,
+    z.array(CompactOrder),
+  ])
+  .meta({ description: 'transaction, time, market, order of the taker, orders of the makers' });
+
 const LabelledOrder = z.object({
   side,
   usdc: amount('micro-USDC'),
@@ -145,4 +189,7 @@ const End = z.object({
 });
 
 /** By name in the document. */
-export const EVENT_SCHEMAS = { LiveTransaction, LabelledMatch, Gap, Void, Restored, End };
+export const EVENT_SCHEMAS = {
+  ...{ LiveTransaction, LabelledMatch, CompactMatch },
+  ...{ Gap, Void, Restored, End },
+};

@@ -6,7 +6,9 @@
 import { z } from 'zod';
 import type { Described } from './endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
+import { LIST_ENTRIES_MAX } from './feed/route.ts';
 import { EVENT_SCHEMAS } from './openapi-events.ts';
+import { ADDRESS } from './parameters.ts';
 
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
 
@@ -16,6 +18,8 @@ export type Parameter = {
   readonly required: boolean;
   readonly description: string;
   readonly schema: JsonSchema;
+  /** false: a list is one text with commas. */
+  readonly explode?: false;
 };
 
 type Content = Readonly<Record<string, { readonly schema: JsonSchema }>>;
@@ -23,7 +27,8 @@ type Content = Readonly<Record<string, { readonly schema: JsonSchema }>>;
 export type Answer = {
   readonly description: string;
   readonly headers?: Readonly<Record<string, { readonly $ref: string }>>;
-  readonly content: Content;
+  /** Absent if there is no body. */
+  readonly content?: Content;
 };
 
 export type Operation = {
@@ -40,6 +45,8 @@ export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
 type PathItem = Readonly<Partial<Record<Method, Operation>>>;
 
 export type OpenApi = ReturnType<typeof openApi>;
+
+const SCHEMAS = '#/components/schemas/';
 
 /** Problems that every request can get. */
 const COMMON: readonly ProblemCode[] = [
@@ -59,7 +66,9 @@ is realised. Only version 2 exchange data is included. Unknown parameters are ig
 400 by event streams, where a misspelt filter would deliver everything.
 
 Lists are paginated: \`limit\` is the page size, and \`Link: <…>; rel="next"\` is the next page. Its
-\`cursor\` repeats and skips nothing while trades arrive. \`order\` reverses a list, and
+\`cursor\` continues after the last element. Lists whose order does not change (fills, hours, traders of
+a market) repeat and omit nothing while trades arrive; leaderboards and the markets of a trader are
+sorted by what trades change and say what can happen. \`order\` reverses a list, and
 \`Accept: text/csv\` returns it as CSV. Leaderboards carry an ETag.
 
 Errors are \`application/problem+json\`; \`error\` is a stable code. Responses are compressed if
@@ -85,9 +94,10 @@ curl -s -D - -H "X-Service-Key: $KEY" -H 'If-None-Match: W/"…"' "$URL/v1/analy
 curl -s -H "X-Service-Key: $KEY" "$URL/v1/analytics/leaderboard?time_frame=2D"
 \`\`\``;
 
+const COUNT_HEADERS = { 'X-Total-Count': 'total_count of the response' };
+
 const PAGE_HEADERS = {
   Link: 'the next page of the list, as `rel="next"` (RFC 8288); absent on the last one',
-  'X-Total-Count': 'elements on all pages; total_count of the response, if it has one',
 };
 
 const RATE_HEADERS = {
@@ -96,6 +106,41 @@ const RATE_HEADERS = {
   'RateLimit-Policy':
     'policies of the key and of its account, each with requests q in a window of w seconds',
   'X-Request-Id': 'id of this request; the one in the request, if it has one',
+};
+
+const CACHE_HEADERS = {
+  ETag: 'names this response; send it back in If-None-Match',
+  'Cache-Control': 'how long you may keep it',
+};
+
+/** Headers of the problems with a status, besides those of every response. */
+const PROBLEM_HEADERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  401: { 'WWW-Authenticate': 'how to send a key' },
+  429: { 'Retry-After': 'seconds to wait' },
+  503: { 'Retry-After': 'seconds to wait' },
+};
+
+const CREATED_HEADERS = { Location: 'path of what was created' };
+
+const IF_NONE_MATCH: Parameter = {
+  ...parameter('If-None-Match', 'the ETag of a response that you have: 304 if it is still right', {
+    type: 'string',
+  }),
+  in: 'header',
+};
+
+const IDEMPOTENCY_KEY: Parameter = {
+  ...parameter(
+    'Idempotency-Key',
+    'repetitions with the same API key, value and body create nothing more; at best a random UUID',
+    { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
+  ),
+  in: 'header',
+};
+
+const NOT_MODIFIED: Answer = {
+  description: 'the response that If-None-Match names is still right',
+  headers: headerRefs({ ...RATE_HEADERS, ...PAGE_HEADERS, ...COUNT_HEADERS, ...CACHE_HEADERS }),
 };
 
 const CSV: JsonSchema = {
@@ -115,11 +160,15 @@ the server ends a stream, \`event: end\` says why: \`shutdown\` and \`too_slow\`
 event has one \`data:\` line. It exceeds 64 KiB, the default limit of Go's \`bufio.Scanner\`, only for a
 match of more than about 100 orders.`;
 
+const SLUG: JsonSchema = { type: 'string', minLength: 1 };
 const LISTS = {
-  traders: 'comma-separated wallet addresses; only matches that involve one of them',
-  tags: 'comma-separated tags of markets',
-  series: 'comma-separated series slugs',
-};
+  traders: {
+    description: 'wallet addresses; only matches that involve one of them',
+    items: { type: 'string', pattern: ADDRESS.source },
+  },
+  tags: { description: 'tags of markets, in any letter case', items: SLUG },
+  series: { description: 'series slugs, in any letter case', items: SLUG },
+} as const;
 
 const BOUNDS = {
   min_usdc: 'minimum value of the taker order, USDC',
@@ -130,12 +179,10 @@ const BOUNDS = {
   max_price: 'maximum execution price of the taker, 0 to 100',
 };
 
+const CURSOR: JsonSchema = { type: 'string', pattern: '^[0-9]{0,20}$', examples: ['28492588'] };
 const POSITION: readonly Parameter[] = [
-  parameter('lastEventId', 'the same as Last-Event-ID, which takes precedence', { type: 'string' }),
-  {
-    ...parameter('Last-Event-ID', 'position to resume after', { type: 'string' }),
-    in: 'header',
-  },
+  parameter('lastEventId', 'the same as Last-Event-ID, which takes precedence', CURSOR),
+  { ...parameter('Last-Event-ID', 'position to resume after', CURSOR), in: 'header' },
 ];
 
 const ORDERS: Operation = {
@@ -149,8 +196,13 @@ bounds are inclusive. The tag \`sports\` excludes markets tagged \`esports\`; \`
 
 ${DELIVERY}`,
   parameters: [
-    ...Object.entries(LISTS).map(([name, description]) =>
-      parameter(name, description, { type: 'string' }),
+    ...Object.entries(LISTS).map(
+      ([name, { description, items }]): Parameter => ({
+        ...parameter(name, `${description}; separated by commas`, {
+          ...{ type: 'array', minItems: 1, maxItems: LIST_ENTRIES_MAX, items },
+        }),
+        explode: false,
+      }),
     ),
     ...Object.entries(BOUNDS).map(([name, description]) =>
       parameter(name, description, {
@@ -165,7 +217,7 @@ ${DELIVERY}`,
     }),
     ...POSITION,
   ],
-  responses: opened({ order: 'LabelledMatch' }),
+  responses: opened({ order: ['CompactMatch', 'LabelledMatch'] }),
 };
 
 const LISTEN: Operation = {
@@ -189,7 +241,7 @@ ${DELIVERY}`,
     },
     ...POSITION,
   ],
-  responses: opened({ tx: 'LiveTransaction' }),
+  responses: opened({ tx: ['LiveTransaction'] }),
 };
 
 /** By path, with the problems besides those of every endpoint. */
@@ -205,8 +257,14 @@ export const STREAM_OPERATIONS: Readonly<
 
 export function openApi(endpoints: readonly Described[]) {
   const paths: Record<string, PathItem> = {};
+  const schemas = new Schemas();
+  for (const [name, schema] of Object.entries({ Problem: ProblemBody, ...EVENT_SCHEMAS })) {
+    schemas.ref(name, schema, 'output');
+  }
   for (const [path, own] of Map.groupBy(endpoints, (endpoint) => template(endpoint.path))) {
-    paths[path] = Object.fromEntries(own.map((one) => [one.method ?? 'get', operation(one)]));
+    paths[path] = Object.fromEntries(
+      own.map((one) => [one.method ?? 'get', operation(one, schemas)]),
+    );
   }
   for (const [path, { operation, problems }] of Object.entries(STREAM_OPERATIONS)) {
     const responses = { ...operation.responses, ...problemResponses(problems) };
@@ -220,14 +278,9 @@ export function openApi(endpoints: readonly Described[]) {
     paths,
     components: {
       securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Service-Key' } },
-      schemas: Object.fromEntries(
-        Object.entries({ Problem: ProblemBody, ...EVENT_SCHEMAS }).map(([name, schema]) => [
-          name,
-          jsonSchema(schema, 'output'),
-        ]),
-      ),
+      schemas: schemas.named,
       headers: Object.fromEntries(
-        Object.entries({ ...RATE_HEADERS, ...PAGE_HEADERS }).map(([name, description]) => [
+        Object.entries(HEADERS).map(([name, description]) => [
           name,
           { description, required: name in RATE_HEADERS, schema: { type: 'string' } },
         ]),
@@ -236,31 +289,70 @@ export function openApi(endpoints: readonly Described[]) {
   };
 }
 
-function operation(endpoint: Described): Operation {
-  const { method = 'get', path, body, status = 200, list } = endpoint;
+const HEADERS = {
+  ...RATE_HEADERS,
+  ...PAGE_HEADERS,
+  ...COUNT_HEADERS,
+  ...CACHE_HEADERS,
+  ...CREATED_HEADERS,
+  ...Object.assign({}, ...Object.values(PROBLEM_HEADERS)),
+} as Readonly<Record<string, string>>;
+
+/** The schemas of the document. Those with an `id` are named by it, wherever they are used. */
+class Schemas {
+  readonly named: Record<string, JsonSchema> = {};
+
+  /** A reference to the schema, which gets this name. */
+  ref(name: string, schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
+    const text = JSON.stringify(z.toJSONSchema(schema, { io })).replaceAll('#/$defs/', SCHEMAS);
+    const { $schema, $defs = {}, ...own } = JSON.parse(text) as JsonSchema;
+    Object.assign(this.named, $defs);
+    // A schema with an id of its own is a reference already.
+    if (own.$ref !== undefined) return own;
+    this.named[name] = own;
+    return { $ref: SCHEMAS + name };
+  }
+}
+
+function operation(endpoint: Described, schemas: Schemas): Operation {
+  const { method = 'get', path, body, status = 200, list, isCached } = endpoint;
   const name = path.replaceAll(/[^a-z0-9]+/gi, '_').slice(1);
+  const operationId = method === 'get' ? name : `${method}_${name}`;
+  const title = operationId.replaceAll(/(?:^|_)([a-z])/g, (_, letter) => letter.toUpperCase());
+  const bodyProblems: ProblemCode[] = ['payload_too_large', 'unsupported_media_type'];
   return {
-    operationId: method === 'get' ? name : `${method}_${name}`,
+    operationId,
     tags: [/^\/(v\d)\//.exec(path)?.[1] ?? 'streams'],
     summary: endpoint.summary,
     description: endpoint.description,
-    parameters: parametersOf(endpoint),
+    parameters: [
+      ...parametersOf(endpoint),
+      ...(isCached ? [IF_NONE_MATCH] : []),
+      ...(method === 'post' ? [IDEMPOTENCY_KEY] : []),
+    ],
     ...(body !== undefined && {
       requestBody: {
         required: true,
-        content: { 'application/json': { schema: jsonSchema(body, 'input') } },
+        content: { 'application/json': { schema: schemas.ref(`${title}Body`, body, 'input') } },
       },
     }),
     responses: {
       [status]: {
         description: endpoint.summary,
-        headers: headerRefs({ ...RATE_HEADERS, ...(list !== undefined && PAGE_HEADERS) }),
+        headers: headerRefs({
+          ...RATE_HEADERS,
+          ...(list !== undefined && PAGE_HEADERS),
+          ...('total_count' in endpoint.answer.shape && COUNT_HEADERS),
+          ...(isCached && CACHE_HEADERS),
+          ...(status === 201 && CREATED_HEADERS),
+        }),
         content: {
-          'application/json': { schema: jsonSchema(endpoint.answer, 'output') },
+          'application/json': { schema: schemas.ref(title, endpoint.answer, 'output') },
           ...(list !== undefined && { 'text/csv': { schema: CSV } }),
         },
       },
-      ...problemResponses(endpoint.problems),
+      ...(isCached && { 304: NOT_MODIFIED }),
+      ...problemResponses([...endpoint.problems, ...(body === undefined ? [] : bodyProblems)]),
     },
   };
 }
@@ -294,7 +386,7 @@ function problemResponses(codes: readonly ProblemCode[]): Record<string, Answer>
       status,
       {
         description: all.join(', '),
-        headers: headerRefs(RATE_HEADERS),
+        headers: headerRefs({ ...RATE_HEADERS, ...PROBLEM_HEADERS[status] }),
         content: {
           'application/problem+json': { schema: { $ref: '#/components/schemas/Problem' } },
         },
@@ -314,21 +406,17 @@ function template(path: string): string {
   return path.replaceAll(/:(\w+)/g, '{$1}');
 }
 
-function jsonSchema(schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
-  const { $schema, ...described } = z.toJSONSchema(schema, { io });
-  return described;
-}
-
-/** The response of an event stream; `matches` is its event with a match. */
-function opened(matches: Readonly<Record<string, keyof typeof EVENT_SCHEMAS>>) {
-  const events = { ...matches, gap: 'Gap', void: 'Void', restored: 'Restored', end: 'End' };
-  const data = Object.entries(events).map(([event, schema]) => [
-    event,
-    { $ref: `#/components/schemas/${schema}` },
-  ]);
+/** The response of an event stream; `matches` has the forms of its event with a match. */
+function opened(matches: Readonly<Record<string, readonly (keyof typeof EVENT_SCHEMAS)[]>>) {
+  const others = { gap: ['Gap'], void: ['Void'], restored: ['Restored'], end: ['End'] };
+  const data = Object.entries({ ...matches, ...others }).map(([event, names]) => {
+    const refs = names.map((name) => ({ $ref: SCHEMAS + name }));
+    return [event, refs.length === 1 ? refs[0] : { oneOf: refs }];
+  });
   return {
     200: {
       description: 'the open stream',
+      headers: headerRefs(RATE_HEADERS),
       content: {
         'text/event-stream': {
           schema: { type: 'string' as const, 'x-event-data': Object.fromEntries(data) },

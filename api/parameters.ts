@@ -85,7 +85,7 @@ export function addresses(most: number) {
     `1 to ${most} comma-separated addresses (0x and 40 hexadecimal digits)`,
     {
       type: 'string',
-      pattern: `${ADDRESS.source.slice(0, -1)}(,${ADDRESS.source.slice(1, -1)})*$`,
+      pattern: `${ADDRESS.source.slice(0, -1)}(,${ADDRESS.source.slice(1, -1)}){0,${most - 1}}$`,
       examples: ['0x56687bf447db6ffa42ffe2204a05edaa20f55839'],
     },
     (text) => {

@@ -1,6 +1,7 @@
 /**
  * Cursors of each list. A cursor contains the sort key of the last element of a page, so new elements do not
- * shift the next page.
+ * shift the next page. Elements whose own key changes (a market that is traded, a trader on a refreshed board)
+ * can be repeated or omitted.
  */
 import { parameter } from '../parameters.ts';
 

@@ -42,26 +42,28 @@ export function withoutRepeats(fills: readonly Fill[]): readonly Fill[] {
   });
 }
 
-export const FillV1 = z.object({
-  time: time('when it was executed'),
-  outcome: text('label of the outcome traded', 'Yes'),
-  side,
-  price: amountText('execution price in micro-USDC a share, rounded down: 620000 is 0.62').meta({
-    examples: ['620000'],
-  }),
-  shares: amountText('shares filled, micro-units'),
-  usdc: amountText('value without the fee, micro-USDC'),
-  order_hash: z
-    .string()
-    .regex(/^(0x[0-9a-f]{64})?$/)
-    .meta({ description: 'EIP-712 hash of the order; may be empty', examples: [''] }),
-  is_taker: yes('true for the taker of its match, false for a maker'),
-  token_id: z
-    .string()
-    .regex(/^\d{1,78}$/)
-    .meta({ description: 'ERC-1155 id of the outcome share, decimal', examples: ['7130'] }),
-  fee: amountText('fee, micro-USDC'),
-});
+export const FillV1 = z
+  .object({
+    time: time('when it was executed'),
+    outcome: text('label of the outcome traded', 'Yes'),
+    side,
+    price: amountText('execution price in micro-USDC a share, rounded down: 620000 is 0.62').meta({
+      examples: ['620000'],
+    }),
+    shares: amountText('shares filled, micro-units'),
+    usdc: amountText('value without the fee, micro-USDC'),
+    order_hash: z
+      .string()
+      .regex(/^(0x[0-9a-f]{64})?$/)
+      .meta({ description: 'EIP-712 hash of the order; may be empty', examples: [''] }),
+    is_taker: yes('true for the taker of its match, false for a maker'),
+    token_id: z
+      .string()
+      .regex(/^\d{1,78}$/)
+      .meta({ description: 'ERC-1155 id of the outcome share, decimal', examples: ['7130'] }),
+    fee: amountText('fee, micro-USDC'),
+  })
+  .meta({ id: 'FillV1' });
 
 export function fillV1(fill: Fill, outcomes: readonly string[]): z.input<typeof FillV1> {
   return {
@@ -78,15 +80,17 @@ export function fillV1(fill: Fill, outcomes: readonly string[]): z.input<typeof 
   };
 }
 
-export const FillV2 = z.object({
-  fee: amount('fee, micro-USD'),
-  is_taker: yes('true for the taker of its match, false for a maker'),
-  outcome: text('label of the outcome traded', 'Yes'),
-  shares: amount('shares filled, micro-units'),
-  side,
-  time: time('when it was executed'),
-  usdc: amount('value without the fee, micro-USD'),
-});
+export const FillV2 = z
+  .object({
+    fee: amount('fee, micro-USD'),
+    is_taker: yes('true for the taker of its match, false for a maker'),
+    outcome: text('label of the outcome traded', 'Yes'),
+    shares: amount('shares filled, micro-units'),
+    side,
+    time: time('when it was executed'),
+    usdc: amount('value without the fee, micro-USD'),
+  })
+  .meta({ id: 'FillV2' });
 
 export function fillV2(fill: Fill, outcomes: readonly string[]): z.input<typeof FillV2> {
   return {

@@ -1,7 +1,7 @@
 /**
  * `GET /v1|v2/analytics/leaderboard`: a page of the precomputed board of one time frame and tag, and the number of
- * all traders that match. The board is as old as its last refresh, last trades included; profiles are at
- * most five seconds older than the page.
+ * all traders that match. The board is as old as its last refresh. Profiles with their last trades are at most
+ * five seconds old.
  */
 import { z } from 'zod';
 import type { Caller } from '../auth/keys.ts';
@@ -12,10 +12,10 @@ import { decimal, inOrder, integer, oneOf, oneOfAnyCase, order } from '../parame
 import type { Encoded } from '../response.ts';
 import type { Call } from './call.ts';
 import { boardCursor } from './cursors.ts';
-import { isoSecond, percent, safeInteger } from './format.ts';
-import { ProfileV1, ProfileV2, profileV2, readPublicProfiles } from './profiles.ts';
+import { percent, safeInteger } from './format.ts';
+import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { read } from './query.ts';
-import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, string } from './rows.ts';
 import { amount, amountText, count, percentage, share, text, time } from './schemas.ts';
 
 /** Table of each time frame. No other table name reaches a statement. */
@@ -139,7 +139,6 @@ const Entry = rowOf({
   volume: int('volume'),
   markets: counted('markets_count'),
   wins: counted('wins_count'),
-  newest: seconds('last_trade_at'),
   refreshed: string('toString(refreshed_at)'),
 });
 type Entry = RowOf<typeof Entry>;
@@ -166,7 +165,7 @@ async function readBoard(call: Call, given: Given) {
   const generation = refreshed ?? (await generationOf(call, given.time_frame));
   const [totalCount, profileOf] = await Promise.all([
     call.leaderboards.count(countKey(given, bound), generation, () => countOf(total)),
-    readPublicProfiles(
+    readProfiles(
       call,
       entries.map(({ address }) => address),
     ),
@@ -174,8 +173,8 @@ async function readBoard(call: Call, given: Given) {
   const before = aheadCount + given.offset;
   const last = entries.at(-1);
   return {
-    entries: entries.map(({ address, newest, pnl, cost, volume, markets, wins }, index) => ({
-      profile: { ...profileOf(address), last_trade_at: isoSecond(newest) },
+    entries: entries.map(({ address, pnl, cost, volume, markets, wins }, index) => ({
+      profile: profileOf(address),
       pnl,
       volume,
       /** Figures that both versions show alike. */
@@ -315,7 +314,7 @@ const KEEP = {
 };
 
 const DESCRIPTION =
-  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Everything but the profiles is as of the last refresh; pages of one refresh do not overlap. `rank` counts from the top in either order. Responses have an ETag.';
+  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Figures are as of the last refresh, profiles with `last_trade_at` at most 5 seconds old. Pages of one refresh do not overlap; who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. Responses have an ETag.';
 
 export const leaderboardV1 = endpoint({
   path: '/v1/analytics/leaderboard',

@@ -70,16 +70,18 @@ const shared = {
   ),
 };
 
-export const MarketV1 = z.object({
-  id: z
-    .string()
-    .regex(/^\d{1,19}$/)
-    .meta({
-      description: 'market id, an int64 as text; 0 without a listing',
-      examples: ['2182202'],
-    }),
-  ...shared,
-});
+export const MarketV1 = z
+  .object({
+    id: z
+      .string()
+      .regex(/^\d{1,19}$/)
+      .meta({
+        description: 'market id, an int64 as text; 0 without a listing',
+        examples: ['2182202'],
+      }),
+    ...shared,
+  })
+  .meta({ id: 'MarketV1' });
 
 export function marketV1(listing: Listing, resolution: Resolution | undefined) {
   return { id: listing.id, ...sharedMembers(listing, resolution) };
@@ -88,34 +90,36 @@ export function marketV1(listing: Listing, resolution: Resolution | undefined) {
 const UNRESOLVED = -2;
 const VOID = -1;
 
-export const MarketV2 = z.object({
-  id: z
-    .int()
-    .min(0)
-    .meta({
-      description: 'market id; 0 without a listing',
-      examples: [2_182_202],
-    }),
-  condition_id: z
-    .string()
-    .regex(/^0x[0-9a-f]{64}$/)
-    .meta({ description: 'id of the market on chain', examples: [`0x${'5f'.repeat(32)}`] }),
-  token_ids: z.array(z.string()).meta({
-    description:
-      'ERC-1155 ids of the two outcome shares, decimal. Without a listing: the ids that were traded, or empty text',
-    examples: [['7130', '5211']],
-  }),
-  ...shared,
-  result: z
-    .int()
-    .min(UNRESOLVED)
-    .max(100)
-    .meta({
+export const MarketV2 = z
+  .object({
+    id: z
+      .int()
+      .min(0)
+      .meta({
+        description: 'market id; 0 without a listing',
+        examples: [2_182_202],
+      }),
+    condition_id: z
+      .string()
+      .regex(/^0x[0-9a-f]{64}$/)
+      .meta({ description: 'id of the market on chain', examples: [`0x${'5f'.repeat(32)}`] }),
+    token_ids: z.array(z.string()).meta({
       description:
-        '-2 unresolved, -1 void (pays nothing), otherwise the payout of outcome 1, percent',
-      examples: [100],
+        'ERC-1155 ids of the two outcome shares, decimal. Without a listing: the ids that were traded, or empty text',
+      examples: [['7130', '5211']],
     }),
-});
+    ...shared,
+    result: z
+      .int()
+      .min(UNRESOLVED)
+      .max(100)
+      .meta({
+        description:
+          '-2 unresolved, -1 void (pays nothing), otherwise the payout of outcome 1, percent',
+        examples: [100],
+      }),
+  })
+  .meta({ id: 'MarketV2' });
 
 export function marketV2(listing: Listing, resolution: Resolution | undefined) {
   return {

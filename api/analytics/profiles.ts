@@ -13,29 +13,33 @@ const name = text('display name, or empty', 'Ada');
 const image = text('URL of an image, or empty', 'https://example.com/ada.png');
 const xUsername = text('account on X, or empty', 'ada');
 
-export const ProfileV1 = z.object({
-  address: lowerAddress,
-  name,
-  profile_image: image,
-  x_username: xUsername,
-  profile_created_at: time('when the profile was created, or empty'),
-  last_trade_at: time('newest trade'),
-});
+export const ProfileV1 = z
+  .object({
+    address: lowerAddress,
+    name,
+    profile_image: image,
+    x_username: xUsername,
+    profile_created_at: time('when the profile was created, or empty'),
+    last_trade_at: time('newest trade'),
+  })
+  .meta({ id: 'ProfileV1' });
 type ProfileV1 = z.output<typeof ProfileV1>;
 
 /** The form of the v1 trader profile: times with a space. */
 export const SpacedProfileV1 = ProfileV1.extend({
   profile_created_at: spacedTime('when the profile was created, or empty'),
   last_trade_at: spacedTime('newest trade, or empty'),
-});
+}).meta({ id: 'SpacedProfileV1' });
 
-export const ProfileV2 = z.object({
-  address: checksummedAddress,
-  name,
-  profile_created_at: time('when the profile was created, or empty'),
-  profile_image: image,
-  x_username: xUsername,
-});
+export const ProfileV2 = z
+  .object({
+    address: checksummedAddress,
+    name,
+    profile_created_at: time('when the profile was created, or empty'),
+    profile_image: image,
+    x_username: xUsername,
+  })
+  .meta({ id: 'ProfileV2' });
 
 /** The profile object of v2, which does not contain the last trade. */
 export function profileV2(profile: Omit<ProfileV1, 'last_trade_at'>): z.output<typeof ProfileV2> {
@@ -61,8 +65,8 @@ export async function readProfiles(
   call: Call,
   addresses: readonly string[],
 ): Promise<(address: string) => ProfileV1> {
-  const [profileOf, activity] = await Promise.all([
-    readPublicProfiles(call, addresses),
+  const [profiles, activity] = await Promise.all([
+    call.metadata.profiles(addresses),
     addresses.length === 0
       ? []
       : read(call, {
@@ -76,22 +80,11 @@ export async function readProfiles(
   for (const { address, newest } of activity) {
     tradedAt.set(address, Math.max(newest, tradedAt.get(address) ?? 0));
   }
-  return (address) => ({
-    ...profileOf(address),
-    last_trade_at: isoSecond(tradedAt.get(address) ?? 0),
-  });
-}
-
-/** Like `readProfiles`, without the last trade. */
-export async function readPublicProfiles(
-  call: Call,
-  addresses: readonly string[],
-): Promise<(address: string) => Omit<ProfileV1, 'last_trade_at'>> {
-  const profiles = await call.metadata.profiles(addresses);
   return (address) => {
     const { name, profile_image, x_username, profile_created_at } =
       profiles.get(address) ?? NO_PROFILE;
-    return { address, name, profile_image, x_username, profile_created_at };
+    const last_trade_at = isoSecond(tradedAt.get(address) ?? 0);
+    return { address, name, profile_image, x_username, profile_created_at, last_trade_at };
   };
 }
 

@@ -1,7 +1,7 @@
 /**
- * `GET /v1|v2/traders/:address/markets` : the markets of one trader, newest trade first, ties by condition id,
- * so that pagination is stable. Sums are over all time. Page and count are read first, then listings,
- * resolutions and fills of the page.
+ * `GET /v1|v2/traders/:address/markets` : the markets of one trader, newest trade first, ties by condition id.
+ * A new trade moves its market, so pages are as stable as this order. Sums are over all time. Page and count are
+ * read first, then listings, resolutions and fills of the page.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -45,9 +45,7 @@ const Parameters = z.object({
   order: order('desc').describe('desc: newest trade first; asc: oldest first'),
   cursor: marketCursor
     .optional()
-    .describe(
-      'cursor from the `Link` header or `next_cursor` of the previous page; new trades repeat no entry',
-    ),
+    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
 });
 type Given = z.output<typeof Parameters>;
 
@@ -131,7 +129,7 @@ const EntryV2 = z.object({
 
 const TOTAL = count('markets that match the query, on all pages');
 const DESCRIPTION =
-  'Newest trade first, ties by condition id; `order=asc` is the exact reverse. The history of an unknown address is empty. A market without a listing has the id 0 and empty texts.';
+  'Newest trade first, ties by condition id; `order=asc` is the exact reverse. A market that is traded between two pages moves to the front: newest first, it can be omitted and nothing is repeated; oldest first, it is repeated and nothing is omitted. The history of an unknown address is empty. A market without a listing has the id 0 and empty texts.';
 
 export const traderMarketsV1 = endpoint({
   path: '/v1/traders/:address/markets',

@@ -135,18 +135,20 @@ const WINS = count('of these, markets with a realised PnL above 0 in the window'
 const PNL = 'realised PnL, net of fees';
 const SLUG = text('slug of the tag', 'sports');
 
-export const WindowV1 = z.object({
-  pnl: amountText(`${PNL}, micro-USDC`),
-  volume: amountText('maker_volume + taker_volume, micro-USDC'),
-  roi: ROI,
-  win_rate: WIN_RATE,
-  markets_count: MARKETS,
-  wins_count: WINS,
-  maker_volume: amountText('value of fills as maker, micro-USDC'),
-  taker_volume: amountText('value of fills as taker, micro-USDC'),
-});
+export const WindowV1 = z
+  .object({
+    pnl: amountText(`${PNL}, micro-USDC`),
+    volume: amountText('maker_volume + taker_volume, micro-USDC'),
+    roi: ROI,
+    win_rate: WIN_RATE,
+    markets_count: MARKETS,
+    wins_count: WINS,
+    maker_volume: amountText('value of fills as maker, micro-USDC'),
+    taker_volume: amountText('value of fills as taker, micro-USDC'),
+  })
+  .meta({ id: 'WindowV1' });
 
-export const TagV1 = z.object({ slug: SLUG, ...WindowV1.shape });
+export const TagV1 = z.object({ slug: SLUG, ...WindowV1.shape }).meta({ id: 'TagV1' });
 
 export function windowV1(sums: Sums): z.input<typeof WindowV1> {
   const { pnl, cost, makerVolume, takerVolume, markets, wins } = sums;
@@ -162,17 +164,19 @@ export function windowV1(sums: Sums): z.input<typeof WindowV1> {
   };
 }
 
-export const TagV2 = z.object({
-  maker_volume: amount('value of fills as maker, micro-USD'),
-  markets_count: MARKETS,
-  pnl: amount(`${PNL}, micro-USD`),
-  roi: ROI,
-  slug: SLUG,
-  taker_volume: amount('value of fills as taker, micro-USD'),
-  volume: amount('maker_volume + taker_volume, micro-USD'),
-  win_rate: WIN_RATE,
-  wins_count: WINS,
-});
+export const TagV2 = z
+  .object({
+    maker_volume: amount('value of fills as maker, micro-USD'),
+    markets_count: MARKETS,
+    pnl: amount(`${PNL}, micro-USD`),
+    roi: ROI,
+    slug: SLUG,
+    taker_volume: amount('value of fills as taker, micro-USD'),
+    volume: amount('maker_volume + taker_volume, micro-USD'),
+    win_rate: WIN_RATE,
+    wins_count: WINS,
+  })
+  .meta({ id: 'TagV2' });
 
 export function tagV2(sums: Sums & { readonly tag: string }): z.input<typeof TagV2> {
   return {

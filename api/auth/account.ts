@@ -31,23 +31,25 @@ const LABEL_CHARACTERS_MAX = 200;
 const Account = text('owner of the key; limits count per account', 'acme');
 const Time = z.string().meta({ examples: ['2026-05-01T12:00:00.000Z'] });
 
-const KeyView = z.object({
-  id: z
-    .string()
-    .regex(/^[0-9a-f]{16}$/)
-    .meta({ description: 'names the key; it grants nothing', examples: ['9f86d081884c7d65'] }),
-  label: text("the owner's name for it", 'laptop'),
-  tier: Tier.meta({ description: 'what the key may do', examples: ['individual'] }),
-  status: z
-    .enum(['valid', 'expired', 'revoked'])
-    .meta({ description: 'only a valid key is accepted', examples: ['valid'] }),
-  is_current: z
-    .boolean()
-    .meta({ description: 'whether this request was made with it', examples: [true] }),
-  created_at: Time.describe('when it was issued, ISO 8601 UTC'),
-  expires_at: Time.describe('when it expires; empty = never'),
-  revoked_at: Time.describe('when it was revoked; empty if it was not'),
-});
+const KeyView = z
+  .object({
+    id: z
+      .string()
+      .regex(/^[0-9a-f]{16}$/)
+      .meta({ description: 'names the key; it grants nothing', examples: ['9f86d081884c7d65'] }),
+    label: text("the owner's name for it", 'laptop'),
+    tier: Tier.meta({ description: 'what the key may do', examples: ['individual'] }),
+    status: z
+      .enum(['valid', 'expired', 'revoked'])
+      .meta({ description: 'only a valid key is accepted', examples: ['valid'] }),
+    is_current: z
+      .boolean()
+      .meta({ description: 'whether this request was made with it', examples: [true] }),
+    created_at: Time.meta({ description: 'when it was issued, ISO 8601 UTC', format: 'date-time' }),
+    expires_at: Time.describe('when it expires; empty = never'),
+    revoked_at: Time.describe('when it was revoked; empty if it was not'),
+  })
+  .meta({ id: 'ApiKey' });
 
 /** A limit of a tier; null = no limit. */
 const quota = (description: string) =>
@@ -56,23 +58,25 @@ const quota = (description: string) =>
     .nullable()
     .meta({ description, examples: [null] });
 
-const TierView = z.object({
-  name: Tier.meta({ description: 'name of the tier', examples: ['individual'] }),
-  requests_per_second: count('requests per second of one key, which is also its burst', 20),
-  account_requests_per_second: count('the same of the account over all its keys', 40),
-  max_keys: count('valid API keys of an account', 20),
-  max_sessions: count('open event streams of an account at a time', 20),
-  max_streams: count('managed streams', 20),
-  max_naked_streams: count('managed streams without any filter', 20),
-  max_filter_addrs: count('addresses in a filter', 20),
-  max_filter_tags: count('tags in a filter', 20),
-  max_filter_series: count('series in a filter', 20),
-  stream_seconds_per_day: quota('seconds of event streams per UTC day; null = no limit'),
-  leaderboard_limit: count('greatest `limit` of the leaderboard', 20),
-  include_orders: z
-    .boolean()
-    .meta({ description: '`include_orders` of a trader’s markets', examples: [true] }),
-});
+const TierView = z
+  .object({
+    name: Tier.meta({ description: 'name of the tier', examples: ['individual'] }),
+    requests_per_second: count('requests per second of one key, which is also its burst', 20),
+    account_requests_per_second: count('the same of the account over all its keys', 40),
+    max_keys: count('valid API keys of an account', 20),
+    max_sessions: count('open event streams of an account at a time', 20),
+    max_streams: count('managed streams', 20),
+    max_naked_streams: count('managed streams without any filter', 20),
+    max_filter_addrs: count('addresses in a filter', 20),
+    max_filter_tags: count('tags in a filter', 20),
+    max_filter_series: count('series in a filter', 20),
+    stream_seconds_per_day: quota('seconds of event streams per UTC day; null = no limit'),
+    leaderboard_limit: count('greatest `limit` of the leaderboard', 20),
+    include_orders: z
+      .boolean()
+      .meta({ description: '`include_orders` of a trader’s markets', examples: [true] }),
+  })
+  .meta({ id: 'Tier' });
 
 export const me = endpoint({
   path: '/v2/user/me',

@@ -206,7 +206,7 @@ type Query = Readonly<Record<string, unknown>>;
 type FeedQuery = Pick<FeedRequest, 'format' | 'requested'> & { readonly filter: Filter };
 
 const MICRO = 1_000_000n;
-const LIST_ENTRIES_MAX = 5_000;
+export const LIST_ENTRIES_MAX = 5_000;
 /** Limits the size of the numbers computed, beyond any real amount. */
 const EXPONENT_MAX = 40;
 const DECIMAL = /^(\d{0,40})(?:\.(\d{0,40}))?(?:[eE]([+-]?\d{1,3}))?$/;

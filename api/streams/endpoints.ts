@@ -47,16 +47,18 @@ export const StreamId = z.object({
 const TotalCount = count('number of entries in data', 1);
 
 const Session = z.object({
-  id: text('id of the session', ID_EXAMPLE),
+  id: text('id of the session', ID_EXAMPLE).meta({ format: 'uuid' }),
   stream_id: z
     .string()
     .nullable()
     .meta({ description: 'the managed stream; null: the order feed', examples: [ID_EXAMPLE] }),
-  started_at: text('when it was opened, UTC with milliseconds', '2026-05-01T12:00:00.000Z'),
+  started_at: text('when it was opened, UTC with milliseconds', '2026-05-01T12:00:00.000Z').meta({
+    format: 'date-time',
+  }),
 });
 
 const EndedSession = Session.extend({
-  ended_at: text('when it ended', '2026-05-01T12:30:00.000Z'),
+  ended_at: text('when it ended', '2026-05-01T12:30:00.000Z').meta({ format: 'date-time' }),
   end: SessionEnd.meta({ description: 'why it ended', examples: ['client_left'] }),
   events: z
     .int()
@@ -89,7 +91,7 @@ without any filter), \`max_filter_addrs\`, \`max_filter_tags\` and \`max_filter_
   parameters: z.object({}),
   body: NewStream,
   answer: Stream,
-  problems: ['quota_exceeded', 'payload_too_large', 'unsupported_media_type'],
+  problems: ['quota_exceeded'],
   run: async (call: StreamsCall, _, body) =>
     wire(call, await call.store.create(call.caller, body, call.repeatable)),
 });
@@ -103,7 +105,7 @@ in every process. An omitted list is kept, an empty one is cleared.`,
   parameters: StreamId,
   body: Subscription,
   answer: Stream,
-  problems: ['not_found', 'quota_exceeded', 'payload_too_large', 'unsupported_media_type'],
+  problems: ['not_found', 'quota_exceeded'],
   run: async (call: StreamsCall, { id }, body) =>
     wire(call, await call.store.update(call.caller, id, body)),
 });
@@ -128,7 +130,7 @@ again, listening is refused with 403 \`stream_disabled\`.`,
   parameters: StreamId,
   body: Meta,
   answer: Stream,
-  problems: ['not_found', 'payload_too_large', 'unsupported_media_type'],
+  problems: ['not_found'],
   run: async (call: StreamsCall, { id }, body) =>
     wire(call, await call.store.update(call.caller, id, body)),
 });

@@ -15,6 +15,7 @@ const LIST_ENTRIES_MAX = 10_000;
 
 const EXAMPLE_ADDRESS = '0x56687bf447db6ffa42ffe2204a05edaa20f55839';
 const EXAMPLE_TIME = '2026-05-01T12:00:00.000Z';
+const DATE_TIME = { format: 'date-time' };
 
 const Slug = z
   .string()
@@ -24,7 +25,8 @@ const Slug = z
       .string()
       .min(1, 'must not be empty')
       .max(SLUG_CHARACTERS_MAX, `must have at most ${SLUG_CHARACTERS_MAX} characters`),
-  );
+  )
+  .meta({ minLength: 1, maxLength: SLUG_CHARACTERS_MAX });
 const Slugs = z
   .array(Slug, 'must be a list of strings')
   .max(LIST_ENTRIES_MAX)
@@ -56,6 +58,7 @@ const Name = z
 
 const NAME_MEANING = {
   description: `name of the stream, 1 to ${NAME_CHARACTERS_MAX} characters`,
+  ...{ minLength: 1, maxLength: NAME_CHARACTERS_MAX },
   examples: ['whales'],
 };
 const ADDRESSES_MEANING = {
@@ -110,17 +113,21 @@ export const StreamRecord = z.object({
 export type StreamRecord = z.infer<typeof StreamRecord>;
 
 /** A stream in responses. */
-export const Stream = z.object({
-  id: text('id of the stream, a UUID', '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a'),
-  name: z.string().meta(NAME_MEANING),
-  addresses: z.array(z.string()).meta(ADDRESSES_MEANING),
-  tags: z.array(z.string()).meta(TAGS_MEANING),
-  series: z.array(z.string()).meta(SERIES_MEANING),
-  enabled: z.boolean().meta({ description: 'false: listeners are refused', examples: [true] }),
-  active_sessions: count('connected listeners, over all processes of the service', 2),
-  created_at: text('when it was created, UTC with milliseconds', EXAMPLE_TIME),
-  updated_at: text('when its filters, name or state were last changed', EXAMPLE_TIME),
-});
+export const Stream = z
+  .object({
+    id: text('id of the stream', '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a').meta({ format: 'uuid' }),
+    name: z.string().meta(NAME_MEANING),
+    addresses: z.array(z.string()).meta(ADDRESSES_MEANING),
+    tags: z.array(z.string()).meta(TAGS_MEANING),
+    series: z.array(z.string()).meta(SERIES_MEANING),
+    enabled: z.boolean().meta({ description: 'false: listeners are refused', examples: [true] }),
+    active_sessions: count('connected listeners, over all processes of the service', 2),
+    created_at: text('when it was created, UTC with milliseconds', EXAMPLE_TIME).meta(DATE_TIME),
+    updated_at: text('when its filters, name or state were last changed', EXAMPLE_TIME).meta(
+      DATE_TIME,
+    ),
+  })
+  .meta({ id: 'Stream' });
 export type Stream = z.infer<typeof Stream>;
 
 export function wireStream(record: StreamRecord, activeSessions: number): Stream {

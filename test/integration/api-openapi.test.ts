@@ -39,7 +39,7 @@ const KNOWN: Readonly<Record<string, string>> = {
 function operations() {
   return Object.entries(document.paths)
     .flatMap(([path, item]) => (item.get === undefined ? [] : { path, operation: item.get }))
-    .filter(({ operation }) => operation.responses[200]?.content['application/json']);
+    .filter(({ operation }) => operation.responses[200]?.content?.['application/json']);
 }
 
 function send(method: Method, path: string, key: string, body: unknown) {
@@ -63,17 +63,29 @@ function fill(path: string, values: Readonly<Record<string, string>>): string {
   return path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(values[name] ?? ''));
 }
 
+/** Headers that a client acts on: an answer that has one is described with it. */
+const TOLD = [
+  ...['Allow', 'ETag', 'Link', 'Location', 'Retry-After', 'WWW-Authenticate', 'X-Total-Count'],
+  ...['RateLimit', 'RateLimit-Policy', 'X-Request-Id'],
+];
+
 /** Fails unless the document describes this answer of the operation. */
 function expectDescribed(operation: Operation, answer: Awaited<ReturnType<typeof get>>) {
   const described = operation.responses[answer.status];
   expect(described, `${operation.operationId} answers ${answer.status}`).toBeDefined();
   const type = answer.headers.get('content-type')?.split(';')[0] ?? '';
-  const content = described?.content[type];
-  expect(content, `${operation.operationId} answers ${type}`).toBeDefined();
+  const content = described?.content?.[type];
+  if (answer.text === '') expect(described?.content).toBe(undefined);
+  else expect(content, `${operation.operationId} answers ${type}`).toBeDefined();
   const parsed = schemaOf(content?.schema ?? {}).safeParse(answer.body);
   expect(parsed.error?.issues, `${operation.operationId}: ${answer.text.slice(0, 300)}`).toBe(
     undefined,
   );
+  for (const name of TOLD) {
+    if (answer.headers.get(name) === null) continue;
+    const where = `${operation.operationId} answers ${answer.status} with ${name}`;
+    expect(described?.headers?.[name], where).toBeDefined();
+  }
   const headers = document.components.headers as Record<string, { required: boolean }>;
   for (const name of Object.keys(described?.headers ?? {})) {
     if (!headers[name]?.required) continue;
@@ -87,11 +99,18 @@ function schemaOf(schema: z.core.JSONSchema.JSONSchema): z.ZodType {
   const text = JSON.stringify(schema);
   const known = schemas.get(text);
   if (known !== undefined) return known;
-  const components = document.components.schemas as Record<string, z.core.JSONSchema.JSONSchema>;
-  const named = schema.$ref === undefined ? schema : components[schema.$ref.split('/').pop() ?? ''];
-  const made = z.fromJSONSchema(named ?? false);
+  const whole = JSON.stringify({ ...schema, $defs: document.components.schemas });
+  const made = z.fromJSONSchema(JSON.parse(whole.replaceAll('#/components/schemas/', '#/$defs/')));
   schemas.set(text, made);
   return made;
+}
+
+/** What a reference refers to. */
+function resolved(schema: z.core.JSONSchema.JSONSchema): z.core.JSONSchema.JSONSchema {
+  const name = schema.$ref?.split('/').pop();
+  if (name === undefined) return schema;
+  const { $ref, ...own } = schema;
+  return { ...document.components.schemas[name], ...own };
 }
 
 describe('the document', () => {
@@ -136,11 +155,58 @@ describe('the document', () => {
         expect(description, `${operation.operationId} ${name}`).not.toBe('');
         expect(schema.type, `${operation.operationId} ${name}`).toBeDefined();
       }
-      const content = operation.responses[200]?.content['application/json'];
+      const content = operation.responses[200]?.content?.['application/json'];
       for (const [path, field] of leaves(content?.schema ?? {}, operation.operationId)) {
         expect(field.description, path).toBeDefined();
         expect(field.examples ?? field.items, path).toBeDefined();
       }
+    }
+  });
+
+  test('names its schemas, and the forms of every event', () => {
+    const { schemas } = document.components;
+    expect(Object.keys(schemas)).toEqual(
+      expect.arrayContaining([
+        ...['Problem', 'ProfileV1', 'ProfileV2', 'MarketV1', 'MarketV2', 'FillV1', 'Stream'],
+        ...['CompactMatch', 'LabelledMatch', 'LiveTransaction', 'V1AnalyticsLeaderboard'],
+      ]),
+    );
+    const text = JSON.stringify(document);
+    for (const [, name = ''] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+      expect(schemas[name], name).toBeDefined();
+    }
+    expect(text).not.toContain('$defs');
+    expect(text).toContain('"order":{"oneOf":[{"$ref":"#/components/schemas/CompactMatch"}');
+  });
+
+  test('has the limits that the server enforces', () => {
+    const bodyOf = (path: string, method: Method) => {
+      const content = operationOf(path, method).requestBody?.content['application/json'];
+      return resolved(content?.schema ?? {});
+    };
+    expect(bodyOf('/streams', 'post')).toMatchObject({
+      additionalProperties: false,
+      properties: {
+        name: { minLength: 1, maxLength: 64 },
+        tags: { maxItems: 10_000, items: { minLength: 1, maxLength: 100 } },
+        addresses: { maxItems: 10_000, items: { pattern: expect.any(String) } },
+      },
+    });
+    expect(bodyOf('/v2/user/keys', 'post').properties).toMatchObject({
+      label: { maxLength: 200 },
+      expires_at: { anyOf: [{ format: 'date-time' }, { type: 'null' }] },
+    });
+    const traders = operationOf('/v1/stream/orders').parameters.find(
+      ({ name }) => name === 'traders',
+    );
+    expect(traders).toMatchObject({ explode: false, schema: { minItems: 1, maxItems: 5_000 } });
+    for (const [path, method] of [
+      ['/streams', 'post'],
+      ['/v2/user/keys', 'post'],
+    ] as const) {
+      const { parameters, responses } = operationOf(path, method);
+      expect(Object.keys(responses)).toEqual(expect.arrayContaining(['201', '413', '415']));
+      expect(parameters.map(({ name }) => name)).toContain('Idempotency-Key');
     }
   });
 
@@ -185,6 +251,33 @@ describe('live responses', () => {
     }
   });
 
+  test('that a client has already match the document', async () => {
+    const cached = operations().filter(({ operation }) => operation.responses[304] !== undefined);
+    expect(cached.map(({ path }) => path)).toEqual([
+      ...['/v1/analytics/leaderboard', '/v2/analytics/leaderboard'],
+    ]);
+    for (const { path, operation } of cached) {
+      const first = await get(url + path, seeded.key);
+      const headers = {
+        'If-None-Match': first.headers.get('etag') ?? '',
+        'Cache-Control': 'max-age=0',
+      };
+      const again = await get(url + path, seeded.key, { headers });
+      expect(again.status).toBe(304);
+      expectDescribed(operation, again);
+    }
+  });
+
+  test('to too many requests match the document', async () => {
+    const operation = operationOf('/v2/tiers');
+    const key = await issueKey(seeded.nats.bucket, 'demo');
+    const answers = await Promise.all(
+      Array.from({ length: 60 }, () => get(`${url}/v2/tiers`, key)),
+    );
+    expect(answers.some(({ status }) => status === 429)).toBe(true);
+    for (const answer of answers) expectDescribed(operation, answer);
+  });
+
   test('to a wrong key, id or tier match the document', async () => {
     for (const { path, operation } of operations()) {
       const known = url + fill(path, knownOf(path));
@@ -221,7 +314,7 @@ describe('live responses', () => {
 });
 
 describe('responses to bodies', () => {
-  const names = ['name', 'addresses', 'tags', 'series', 'enabled', 'other'];
+  const names = ['label', 'name', 'addresses', 'tags', 'series', 'enabled', 'other'];
   const slugs = fc.array(fc.oneof(fc.constantFrom('crypto', ' NFL ', '5M'), fc.string()), {
     maxLength: 120,
   });
@@ -231,10 +324,13 @@ describe('responses to bodies', () => {
     tags: slugs,
     series: slugs,
     enabled: fc.boolean(),
+    label: fc.string({ maxLength: 300 }),
+    expires_at: fc.constantFrom(null, '2099-01-01T00:00:00Z', 'tomorrow'),
   };
   /** Mostly a body of the members that the operation has. */
   function bodyOf({ requestBody }: Operation): fc.Arbitrary<unknown> {
-    const known = requestBody?.content['application/json']?.schema.properties ?? {};
+    const { schema = {} } = requestBody?.content['application/json'] ?? {};
+    const known = resolved(schema).properties ?? {};
     const own = Object.entries(members).filter(([name]) => name in known);
     const fitting = fc.record(Object.fromEntries(own), { requiredKeys: [] });
     return fc.oneof(
@@ -248,6 +344,7 @@ describe('responses to bodies', () => {
     ['post', '/streams'],
     ['put', '/streams/{id}/subscription'],
     ['put', '/streams/{id}/meta'],
+    ['post', '/v2/user/keys'],
   ] as const)('of %s %s fit the document, whatever is sent', async (method, path) => {
     const operation = operationOf(path, method);
     const key = await issueKey(seeded.nats.bucket, 'pro');
@@ -262,9 +359,7 @@ describe('responses to bodies', () => {
       }),
       { numRuns: 60, seed: SEED },
     );
-    expect([...seen]).toEqual(
-      expect.arrayContaining([operation.operationId === 'post_streams' ? 201 : 200, 400]),
-    );
+    expect([...seen]).toEqual(expect.arrayContaining([method === 'post' ? 201 : 200, 400]));
     const other = await get(url + filled, key, {
       method: method.toUpperCase(),
       headers: { 'Content-Type': 'text/plain' },
@@ -272,6 +367,9 @@ describe('responses to bodies', () => {
     });
     expect(other.status).toBe(415);
     expectDescribed(operation, other);
+    const large = await send(method, filled, key, { name: 'x'.repeat(256 * 1_024) });
+    expect(large.status).toBe(413);
+    expectDescribed(operation, large);
   });
 
   test('of delete match the document', async () => {
@@ -339,7 +437,8 @@ function leaves(
   schema: z.core.JSONSchema.JSONSchema,
   path: string,
 ): [string, z.core.JSONSchema.JSONSchema][] {
-  const { items, properties } = schema;
+  const { items: listed, properties } = resolved(schema);
+  const items = typeof listed === 'object' && !Array.isArray(listed) ? resolved(listed) : listed;
   if (properties !== undefined) {
     return Object.entries(properties).flatMap(([name, property]) =>
       typeof property === 'boolean' ? [] : leaves(property, `${path}.${name}`),

@@ -1,6 +1,7 @@
 /**
  * Paging while trades arrive: within one refresh of a board its pages neither repeat nor leave out
- * anyone, whatever is written meanwhile; a trader's markets are walked by cursor; filters combine.
+ * anyone, whatever is written meanwhile; a trader's markets are walked by cursor, as far as an order by
+ * the newest trade allows; filters combine.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { addressOf, insertBookings, UNLISTED_MARKET } from './api-bookings.ts';
@@ -75,6 +76,20 @@ describe.each(FILTERS)('the leaderboard with %j', (filter) => {
   });
 });
 
+test.each(['v1', 'v2'])(
+  'the last trade on a board of %s is that of the profile',
+  async (version) => {
+    await tradeMore();
+    const { body } = await ok(`/${version}/analytics/leaderboard?limit=5`);
+    expect(body.traders).toHaveLength(5);
+    for (const entry of body.traders) {
+      const { profile } = (await ok(`/v1/traders/${entry.profile.address}`)).body;
+      const shown = entry.last_trade_at ?? entry.profile.last_trade_at;
+      expect(shown).toBe(profile.last_trade_at.replace(' ', 'T'));
+    }
+  },
+);
+
 test('a refresh brings the trades that arrived', async () => {
   const path = '/v1/analytics/leaderboard?limit=100';
   const before = (await ok(path)).body.total_count;
@@ -105,4 +120,25 @@ test('the markets of a trader are walked by Link without a repetition while trad
   const order = whole.history.map((entry: { market: { id: string } }) => entry.market.id);
   expect(ids).toEqual(order.filter((id: string) => ids.includes(id)));
   expect(ids.slice(0, 2)).toEqual(order.slice(0, 2));
+});
+
+test('oldest first, no market of a trader is omitted: one that is traded meanwhile comes again', async () => {
+  const trader = addressOf(9);
+  const path = `/v1/traders/${trader}/markets?limit=2&order=asc`;
+  const idsOf = (body: { history: { market: { id: string } }[] }) =>
+    body.history.map((entry) => entry.market.id);
+  const whole = idsOf((await ok(path.replace('limit=2', 'limit=100'))).body);
+  const first = await ok(path);
+  const ids = idsOf(first.body);
+  const again = ids.find((id) => id !== '0') ?? '';
+  const [pattern] = rows.filter((row) => row.kind === 'fill');
+  if (pattern === undefined) throw new Error('no fill among the bookings');
+  const trade = { ...pattern, trader, market: Number(again) - 1_000, block: 95_000_000, time: NOW };
+  await insertBookings(seeded.clickhouse.client, [trade], 9_000_000);
+  for (let { next } = first; next !== undefined; ) {
+    const page: Awaited<ReturnType<typeof ok>> = await ok(next);
+    ids.push(...idsOf(page.body));
+    next = page.next;
+  }
+  expect(ids).toEqual([...whole, again]);
 });

@@ -1,6 +1,8 @@
 // The formats of an order event against examples written by hand from the interface specification.
 import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
 import { encodeMatch, gapBlock, matchBlock, sequelBlock } from '../../api/feed/encode.ts';
+import { EVENT_SCHEMAS } from '../../api/openapi-events.ts';
 import { address, fill, hash, market, match } from './feed-matches.ts';
 
 const TOKEN_YES = '71321045679252212594626385532706912750332728571942532289631379312455583992563';
@@ -110,6 +112,19 @@ describe('encodeMatch', () => {
         },
       ],
     });
+  });
+
+  test('fits the schemas of the OpenAPI document', () => {
+    const { CompactMatch, LabelledMatch, LiveTransaction } = EVENT_SCHEMAS;
+    for (const [format, schema] of [
+      ['compact', CompactMatch],
+      ['json', LabelledMatch],
+      ['tx', LiveTransaction],
+    ] as const) {
+      const described = z.fromJSONSchema(z.toJSONSchema(schema));
+      const data = JSON.parse(encodeMatch(MATCH, format, ID));
+      expect(described.safeParse(data).error?.issues, format).toBe(undefined);
+    }
   });
 
   test('writes an unknown market with id 0 and empty strings', () => {
