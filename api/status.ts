@@ -74,7 +74,9 @@ const Status = z.object({
       name: z
         .string()
         .meta({ description: 'ingest or projector, with its number', examples: ['ingest'] }),
-      ready: z.boolean().meta({ description: 'whether it works and is not behind' }),
+      ready: z
+        .boolean()
+        .meta({ description: 'whether it works and is not behind', examples: [true] }),
       reason: z.string().meta({
         description: 'why it is not ready, or empty',
         examples: ['process: silent for 12 s'],
