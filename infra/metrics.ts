@@ -5,7 +5,7 @@
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import { foreignRequest, isLoopback } from './loopback.ts';
 
 /** Why a process is not ready, by part; empty when it is. */
@@ -24,6 +24,22 @@ export function createRegistry(process: string): Registry {
   registry.setDefaultLabels({ process });
   collectDefaultMetrics({ register: registry });
   return registry;
+}
+
+/**
+ * A counter with one label, which starts at 0 for each of its values: Prometheus sees no increase in a series
+ * that begins with 1.
+ */
+export function labelledCounter<Label extends string, Value extends string>(
+  registry: Registry,
+  name: string,
+  help: string,
+  labels: Readonly<Record<Label, readonly Value[]>>,
+): Counter<Label> {
+  const [[label, values] = ['' as Label, []]] = Object.entries(labels) as [Label, Value[]][];
+  const counter = new Counter({ name, help, labelNames: [label], registers: [registry] });
+  for (const value of values) counter.inc({ [label]: value } as Record<Label, Value>, 0);
+  return counter;
 }
 
 /** Serves the registry and resolves with the port. `port` 0 means any free port. */

@@ -296,6 +296,7 @@ export const FeedVoid = z.object({
 });
 export type FeedVoid = z.infer<typeof FeedVoid>;
 export type VoidReason = FeedVoid['reason'];
+export const VOID_REASONS = FeedVoid.shape.reason.options;
 
 /** A match that was voided as never mined and then was mined after all; it is final. */
 export const FeedRestored = z.object({ kind: z.literal('restored'), ...AboutMatch });

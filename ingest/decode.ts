@@ -81,21 +81,23 @@ const SELECTOR_LENGTH = 10;
 const DATE_MS_MAX = 8_640_000_000_000_000n;
 
 /** Why a log or a call was refused; each reason has its own counter. */
-export type RefusalReason =
-  | 'not_watched'
-  | 'unknown_topic'
-  | 'bad_topics'
-  | 'bad_data'
-  | 'bad_side'
-  | 'amount_too_large'
-  | 'not_match_orders'
-  | 'bad_calldata'
-  | 'no_makers'
-  | 'zero_maker_amount'
-  | 'orphan_fill'
-  | 'taker_mismatch'
-  | 'unknown_token'
-  | 'bad_payouts';
+export const REFUSAL_REASONS = [
+  'not_watched',
+  'unknown_topic',
+  'bad_topics',
+  'bad_data',
+  'bad_side',
+  'amount_too_large',
+  'not_match_orders',
+  'bad_calldata',
+  'no_makers',
+  'zero_maker_amount',
+  'orphan_fill',
+  'taker_mismatch',
+  'unknown_token',
+  'bad_payouts',
+] as const;
+export type RefusalReason = (typeof REFUSAL_REASONS)[number];
 
 /** A log or a call breaks a rule: `reason` names the rule, the message contains the value. */
 export class DecodeError extends Error {

@@ -35,7 +35,8 @@ const TRANSIENT_CODES: ReadonlySet<number> = new Set([-32603, -32002, -32005, 42
  * `full`: bodies pushed by the node (bor, geth, anvil). `alchemy`: bodies of calls to the exchanges.
  * `hashes`: hashes pushed, bodies looked up. `txpool`: the pool by polling.
  */
-export type MempoolSource = 'full' | 'alchemy' | 'hashes' | 'txpool';
+export const MEMPOOL_SOURCES = ['full', 'alchemy', 'hashes', 'txpool'] as const;
+export type MempoolSource = (typeof MEMPOOL_SOURCES)[number];
 export type MempoolSetting = 'auto' | MempoolSource | 'off';
 
 /**

@@ -6,14 +6,17 @@
 
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
-import type { Reasons } from '../infra/metrics.ts';
+import { labelledCounter, type Reasons } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
 import type { Balances } from './balances.ts';
 import type { BlockFacts } from './blocks.ts';
+import { VOID_REASONS } from './contract.ts';
+import { REFUSAL_REASONS } from './decode.ts';
 import type { Gamma } from './gamma.ts';
 import type { Block } from './ledger.ts';
 import type { BlockRef } from './ledger-writer.ts';
+import { MEMPOOL_SOURCES } from './mempool.ts';
 import type { Metadata } from './metadata.ts';
 import type { BlockHead } from './rpc.ts';
 import type { RpcError } from './rpc-pool.ts';
@@ -32,30 +35,30 @@ export function pendingMetrics(registry: Registry) {
   const seconds = (name: string, help: string, buckets = SECONDS_BUCKETS) =>
     new Histogram({ name: `fillstream_${name}`, help, buckets, registers });
   return {
-    shown: counterOf(
+    shown: labelledCounter(
       registry,
-      'feed_matches_shown_total',
+      'fillstream_feed_matches_shown_total',
       'matches shown in FEED, by where they were seen first',
-      ['source'],
+      { source: ['block', ...MEMPOOL_SOURCES] },
     ),
     source: gauge('mempool_source', '1 for the current source of pending transactions', ['source']),
-    refused: counterOf(
+    refused: labelledCounter(
       registry,
-      'pending_calls_refused_total',
+      'fillstream_pending_calls_refused_total',
       'pending calls to an exchange that were not shown, by reason',
-      ['reason'],
+      { reason: ['not_operator', 'busy', 'table_full', ...REFUSAL_REASONS] },
     ),
-    dropped: counterOf(
+    dropped: labelledCounter(
       registry,
-      'pending_pushes_dropped_total',
+      'fillstream_pending_pushes_dropped_total',
       'pushed transactions or hashes that were dropped, by reason',
-      ['reason'],
+      { reason: ['malformed', 'too_old'] },
     ),
-    ended: counterOf(
+    ended: labelledCounter(
       registry,
-      'pending_matches_ended_total',
+      'fillstream_pending_matches_ended_total',
       'matches shown before they were final, by outcome',
-      ['outcome'],
+      { outcome: ['final', 'unconfirmed', ...VOID_REASONS] },
     ),
     restored: counterOf(
       registry,
@@ -77,11 +80,16 @@ export function pendingMetrics(registry: Registry) {
       'from the detection of a pending match until FEED has stored it',
       [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5],
     ),
-    differences: counterOf(
+    differences: labelledCounter(
       registry,
-      'calldata_differences_total',
+      'fillstream_calldata_differences_total',
       'fields of matches that differ between FEED and the final logs',
-      ['field'],
+      {
+        field: [
+          ...['makers', 'order_hash', 'trader', 'side'],
+          ...['token_id', 'shares', 'usdc', 'fee'],
+        ],
+      },
     ),
   };
 }
@@ -109,13 +117,8 @@ export function countMetadata(registry: Registry, metadata: Metadata, gamma: Gam
   });
 }
 
-function counterOf<Label extends string>(
-  registry: Registry,
-  name: string,
-  help: string,
-  labelNames: Label[] = [],
-): Counter<Label> {
-  return new Counter({ name: `fillstream_${name}`, help, labelNames, registers: [registry] });
+function counterOf(registry: Registry, name: string, help: string): Counter {
+  return new Counter({ name: `fillstream_${name}`, help, registers: [registry] });
 }
 
 function gaugeOf(registry: Registry, name: string, help: string, value: () => number): void {
@@ -250,14 +253,17 @@ export class FollowProgress {
     this.#notReady = notReady;
     this.#blocksTotal = counterOf(registry, 'final_blocks_total', 'final blocks read into LEDGER');
     this.#fillsTotal = counterOf(registry, 'final_fills_total', 'fills published to LEDGER');
-    this.#refusedTotal = counterOf(registry, 'refused_total', 'logs that could not be decoded', [
-      'reason',
-    ]);
-    this.#confirmedTotal = counterOf(
+    this.#refusedTotal = labelledCounter(
       registry,
-      'blocks_confirmed_total',
+      'fillstream_refused_total',
+      'logs that could not be decoded',
+      { reason: REFUSAL_REASONS },
+    );
+    this.#confirmedTotal = labelledCounter(
+      registry,
+      'fillstream_blocks_confirmed_total',
       'blocks whose logs left room in their bloom, by what a second look found',
-      ['outcome'],
+      { outcome: ['empty', 'logs_missing'] },
     );
     this.#contradictedTotal = counterOf(
       registry,

@@ -26,26 +26,28 @@ const DOUBT_MS = 2_000;
 const NEWEST = 0.1;
 
 /** Why a chain node's response was rejected; the class determines the handling. */
-export type RpcErrorClass =
+export const RPC_ERROR_CLASSES = [
   /** The connection failed or broke. */
-  | 'network'
-  | 'timeout'
+  'network',
+  'timeout',
   /** 429 or its JSON-RPC counterpart: no request before `retryAfterMs` is over. */
-  | 'rate_limited'
+  'rate_limited',
   /** Any other HTTP status than 200. */
-  | 'http'
+  'http',
   /** Not JSON: cut off, or an error page. */
-  | 'malformed'
+  'malformed',
   /** JSON of an unexpected shape. */
-  | 'shape'
+  'shape',
   /** A JSON-RPC error; `code` says which. */
-  | 'refused'
+  'refused',
   /** The node lacks something that exists according to another response. */
-  | 'lagging'
+  'lagging',
   /** Well formed, but contradicts another response: logs and bloom, block and parent. */
-  | 'inconsistent'
+  'inconsistent',
   /** The node belongs to another chain: a configuration error, never retried. */
-  | 'wrong_chain';
+  'wrong_chain',
+] as const;
+export type RpcErrorClass = (typeof RPC_ERROR_CLASSES)[number];
 
 /** A request to the chain node failed. Every class but `wrong_chain` is worth another attempt. */
 export class RpcError extends Error {
@@ -241,6 +243,11 @@ export class RpcPool {
       registers,
     });
     const nodes = this.#nodes;
+    for (const { label: endpoint } of nodes) {
+      this.#requests.inc({ endpoint }, 0);
+      // A series that begins with 1 has no increase.
+      for (const one of RPC_ERROR_CLASSES) this.#errors.inc({ endpoint, class: one }, 0);
+    }
     new Gauge({
       name: 'fillstream_rpc_health',
       help: 'share of recent requests that a chain node answered well',

@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { storeFault } from '../infra/clickhouse.ts';
-import type { Reasons } from '../infra/metrics.ts';
+import { labelledCounter, type Reasons } from '../infra/metrics.ts';
 import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
 import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
@@ -17,6 +17,9 @@ const POLL_MS = 2_000;
 
 /** Everything up to the end of a block is folded or stored; `time` is the block's, seconds since the epoch. */
 export type Reached = { readonly block: number; readonly time: number };
+
+/** What is tried again. */
+const RETRIED = ['heal', 'restore', 'facts', 'batch', 'checkpoint', 'LEDGER', 'metadata'] as const;
 
 export type ProjectorMetrics = ReturnType<typeof projectorMetrics>;
 
@@ -40,12 +43,12 @@ export function projectorMetrics(registry: Registry) {
       help: 'batches that were inserted again after a restart; ClickHouse dropped what it had',
       registers,
     }),
-    retries: new Counter({
-      name: 'fillstream_projector_retries_total',
-      help: 'failed reads and writes that were retried, by what they were',
-      labelNames: ['what'],
-      registers,
-    }),
+    retries: labelledCounter(
+      registry,
+      'fillstream_projector_retries_total',
+      'failed reads and writes that were retried, by what they were',
+      { what: RETRIED },
+    ),
     /** Why reads and writes fail that are being retried, by what they are. */
     failing: new Map<string, string>(),
     unreadable: new Counter({
@@ -63,7 +66,7 @@ export async function retryLogged<T>(
     readonly metrics?: ProjectorMetrics;
     readonly signal: AbortSignal;
   },
-  what: string,
+  what: (typeof RETRIED)[number],
   attempt: () => Promise<T>,
 ): Promise<T> {
   const { logger, metrics, signal } = options;

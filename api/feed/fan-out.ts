@@ -7,7 +7,7 @@
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { NatsUnavailableError, StreamMissingError } from '../../infra/nats/connection.ts';
-import type { SessionEnd } from '../sessions/record.ts';
+import { SessionEnd } from '../sessions/record.ts';
 import { retryBlock } from './encode.ts';
 import type { FeedEvent, FeedLog, Head, LogSink } from './feed-log.ts';
 import { type Filter, FilterIndex } from './filter.ts';
@@ -36,7 +36,7 @@ export class FanOut implements LogSink {
   readonly #options: FanOutOptions;
   readonly #index = new FilterIndex<Listener>();
   readonly #opened = { fromNow: 0, resumed: 0 };
-  readonly #ended = new Map<SessionEnd, number>();
+  readonly #ended = new Map<SessionEnd, number>(SessionEnd.options.map((why) => [why, 0]));
   /** Sent to listeners that are gone. */
   #events = 0;
   #gaps = 0;

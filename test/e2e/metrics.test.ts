@@ -31,7 +31,14 @@ afterAll(async () => {
 type Rule = {
   readonly alert: string;
   readonly expr: string;
-  readonly annotations: { readonly summary: string };
+  readonly annotations: { readonly summary: string; readonly runbook_url: string };
+};
+
+type Panel = {
+  readonly type: string;
+  readonly title: string;
+  readonly description?: string;
+  readonly targets?: readonly { readonly expr: string }[];
 };
 
 function rules(): readonly Rule[] {
@@ -39,11 +46,11 @@ function rules(): readonly Rule[] {
   return groups.flatMap((group: { rules: readonly Rule[] }) => group.rules);
 }
 
+const DASHBOARD = JSON.parse(readFileSync(join(INFRA, 'grafana/dashboard.json'), 'utf8'));
+const PANELS: readonly Panel[] = DASHBOARD.panels;
+
 function dashboardQueries(): readonly string[] {
-  const { panels } = JSON.parse(readFileSync(join(INFRA, 'grafana/dashboard.json'), 'utf8'));
-  return panels.flatMap(({ targets = [] }: { targets?: readonly { readonly expr: string }[] }) =>
-    targets.map(({ expr }) => expr),
-  );
+  return PANELS.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr));
 }
 
 function urlOf(name: string): string {
@@ -77,8 +84,36 @@ test('every metric of the dashboard and the alerts is in a live process', async 
 test('every alert says what it means, and the runbook what to do about it', () => {
   for (const { alert, annotations } of rules()) {
     expect(annotations.summary, alert).not.toBe('');
-    expect(OPERATIONS, alert).toContain(`\`${alert}\``);
+    expect(annotations.summary, alert).not.toMatch(/\$value \}\}/);
+    const anchor = alert.toLowerCase();
+    expect(annotations.runbook_url).toBe(`docs/operations.md#${anchor}`);
+    expect(OPERATIONS).toContain(`<a id="${anchor}"></a>\`${alert}\``);
   }
+});
+
+test('every panel of the dashboard says what it shows, of the chosen instances', () => {
+  for (const { type, title, description, targets = [] } of PANELS) {
+    if (type !== 'row') expect(description, title).toMatch(/\.$/);
+    for (const { expr } of targets) {
+      const metrics = expr.match(METRIC)?.length;
+      expect(expr.match(/\{instance=~"\$instance"\}/g)?.length, title).toBe(metrics);
+    }
+  }
+  expect(DASHBOARD.templating.list.map(({ name }: { name: string }) => name)).toEqual(['instance']);
+});
+
+test('every counter starts at 0, so that the first event is an increase', async () => {
+  for (const name of PROCESSES) {
+    const text = await textOf(name);
+    const counters = [...text.matchAll(/^# TYPE (\w+) counter$/gm)].map(([, one = '']) => one);
+    const absent = counters.filter((one) => !new RegExp(`^${one}(?:\\{.*\\})? `, 'm').test(text));
+    // One series for each route, method and status would be hundreds; its alert is for a share.
+    expect(absent.filter((one) => one !== 'fillstream_http_requests_total')).toEqual([]);
+  }
+  const ingest = await textOf('ingest');
+  expect(ingest).toMatch(/^fillstream_refused_total\{reason="bad_data",process="ingest"\} 0$/m);
+  expect(ingest).toMatch(/^fillstream_rpc_errors_total\{endpoint="\S+",class="timeout",.*\} 0$/m);
+  expect(await textOf('projector')).toMatch(/_retries_total\{what="batch",.*\} 0$/m);
 });
 
 test('counters increase with events', async () => {
