@@ -4,6 +4,7 @@
  */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import { random } from './support/ledger-generator.ts';
 
 export type Target = {
@@ -11,29 +12,35 @@ export type Target = {
   readonly port: number;
   /** Valid keys, of different accounts, so that their rates do not end an attack early. */
   readonly keys: readonly [string, ...string[]];
+  /** What no answer may hold, besides what `LEAK` finds: passwords, our directories. */
+  readonly secrets?: readonly string[];
 };
 
 export type Attack = {
   readonly seed: number;
-  /** How many bad requests had this status; 0 = the connection was closed without an answer. */
+  /** How many bad requests had this status. */
   readonly statuses: ReadonlyMap<number, number>;
+  /** Beginnings of the requests without an answer, which is a fault. */
+  readonly unanswered: readonly string[];
   /** Answers that held what no client may see. */
   readonly leaks: readonly string[];
 };
 
 const ANSWER_MS_MAX = 30_000;
+const REOPEN_MS = 50;
 /** Of stacks, foreign errors, our paths and our stores. */
 const LEAK =
   /\bat .+\.(ts|js):\d|node_modules|ECONN|ClickHouse|DB::|Exception|SELECT |KV_|127\.0\.0\.1:\d|fs_(demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32}/;
 
 /** Sends bad requests, `parallel` at a time. */
 export async function sendBadRequests(
-  { host, port, keys }: Target,
+  { host, port, keys, secrets = [] }: Target,
   options: { readonly count: number; readonly parallel: number; readonly seed: number },
 ): Promise<Attack> {
   const generator = random(options.seed);
   const below = (limit: number) => Math.floor(generator() * limit);
   const statuses = new Map<number, number>();
+  const unanswered: string[] = [];
   const leaks: string[] = [];
   let left = options.count;
   async function worker(): Promise<void> {
@@ -41,41 +48,59 @@ export async function sendBadRequests(
       left -= 1;
       const request = badRequest(below, keys[below(keys.length)] ?? keys[0]);
       const answer = await exchange(host, port, request);
-      const status = Number(/^HTTP\/1\.[01] (\d{3})/.exec(answer)?.[1] ?? 0);
-      statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      // What the client sent itself is no leak, nor is the key that a lucky POST made.
-      if (status !== 201 && LEAK.test(withoutEcho(answer, request)))
-        leaks.push(answer.slice(0, 500));
+      const status = statusOf(answer);
+      if (status === 0) unanswered.push(JSON.stringify(request.slice(0, 300)));
+      else statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      const leak = leakOf(answer, [...secrets, ...keys]);
+      if (leak !== undefined) leaks.push(leak);
     }
   }
   await Promise.all(Array.from({ length: options.parallel }, worker));
-  return { seed: options.seed, statuses, leaks };
+  return { seed: options.seed, statuses, unanswered, leaks };
 }
 
-/** Opens connections that send a byte of a head every so often; `open` tells how many are left. */
+/**
+ * Opens connections that send a byte of a head every so often; `open` tells how many there are. With
+ * `isKept`, another one is opened for each that the server closes, until `close`.
+ */
 export async function openSlowConnections(
   { host, port }: Target,
-  options: { readonly count: number; readonly everyMs: number },
+  options: { readonly count: number; readonly everyMs: number; readonly isKept?: boolean },
 ): Promise<{ readonly open: () => number; close(): void }> {
-  const sockets: Socket[] = [];
+  const { count, everyMs, isKept = false } = options;
+  /** Bytes that each has sent. */
+  const sockets = new Map<Socket, number>();
   const head = `GET /v1/analytics/leaderboard HTTP/1.1\r\nHost: x\r\nX-Slow: ${'a'.repeat(4_000)}`;
-  for (let n = 0; n < options.count; n += 1) {
+  let isClosed = false;
+  const add = () => {
+    if (isClosed) return;
     const socket = connect(port, host);
+    sockets.set(socket, 0);
     socket.on('error', () => undefined);
-    sockets.push(socket);
+    // Read, or its end would not be seen.
+    socket.resume();
+    socket.on('close', () => {
+      sockets.delete(socket);
+      if (isKept) setTimeout(add, REOPEN_MS);
+    });
+  };
+  for (let n = 0; n < count; n += 1) {
+    add();
     if (n % 100 === 99) await delay(10);
   }
-  let at = 0;
   const timer = setInterval(() => {
-    const byte = head.charAt(at % head.length);
-    at += 1;
-    for (const socket of sockets) if (socket.writable) socket.write(byte);
-  }, options.everyMs);
+    for (const [socket, sent] of sockets) {
+      if (!socket.writable) continue;
+      socket.write(head.charAt(sent % head.length));
+      sockets.set(socket, sent + 1);
+    }
+  }, everyMs);
   return {
-    open: () => sockets.filter((socket) => socket.writable).length,
+    open: () => [...sockets.keys()].filter((socket) => socket.writable).length,
     close() {
+      isClosed = true;
       clearInterval(timer);
-      for (const socket of sockets) socket.destroy();
+      for (const socket of sockets.keys()) socket.destroy();
     },
   };
 }
@@ -145,22 +170,23 @@ function badRequest(below: Below, key: string): string {
     rarely(['Accept: text/csv', 'X-Request-Id: a"b', `X-Big: ${'b'.repeat(20_000)}`], ''),
     rarely(['If-None-Match: *', 'Accept-Encoding: br;q=x', 'Last-Event-ID: x'], ''),
     rarely(['Transfer-Encoding: chunked', 'Content-Encoding: gzip', 'Expect: x'], ''),
-    rarely(['Content-Length: -5', ''], `Content-Length: ${Buffer.byteLength(body)}`),
+    rarely(['Content-Length: -5', ''], `Content-Length: ${Buffer.byteLength(body, 'latin1')}`),
   ].filter((line) => line !== '' && !/[\r\n]/.test(line));
   const whole = `${method} ${path.replaceAll(/[\r\n]/g, '')} HTTP/1.1\r\n${headers.join('\r\n')}\r\n\r\n${body}`;
   return below(20) === 0 ? noise(1 + below(300)) : whole;
 }
 
 /** Sends and reads to the end of the connection; an event stream is left after its head. */
-function exchange(host: string, port: number, request: string): Promise<string> {
+function exchange(host: string, port: number, request: string): Promise<Buffer> {
   return new Promise((done) => {
     const socket = connect(port, host);
-    let answer = '';
+    let answer: Buffer = Buffer.alloc(0);
     const timer = setTimeout(() => socket.destroy(), ANSWER_MS_MAX);
-    socket.on('connect', () => socket.end(Buffer.from(request, 'latin1')));
+    // Not ended: Node's server takes that for a client that has gone, and does not answer.
+    socket.on('connect', () => socket.write(Buffer.from(request, 'latin1')));
     socket.on('data', (chunk) => {
-      answer += chunk.toString('latin1');
-      if (/\r\n\r\n/.test(answer) && answer.includes('text/event-stream')) socket.destroy();
+      answer = Buffer.concat([answer, chunk]);
+      if (/text\/event-stream[\s\S]*\r\n\r\n/.test(answer.toString('latin1'))) socket.destroy();
     });
     socket.on('error', () => undefined);
     socket.on('close', () => {
@@ -170,7 +196,48 @@ function exchange(host: string, port: number, request: string): Promise<string> 
   });
 }
 
-function withoutEcho(answer: string, request: string): string {
-  const words = request.match(/[^\s&=?/"]{6,}/g) ?? [];
-  return words.reduce((text, word) => text.replaceAll(word, ''), answer);
+function statusOf(answer: Buffer): number {
+  return Number(/^HTTP\/1\.[01] (\d{3})/.exec(answer.toString('latin1', 0, 20))?.[1] ?? 0);
+}
+
+/**
+ * What an answer gives away, with its surroundings: read as a client reads it, so that neither chunks nor a
+ * compression hide it, and whatever the request said. The new key of a 201 is meant for the client.
+ */
+export function leakOf(answer: Buffer, secrets: readonly string[]): string | undefined {
+  const end = answer.indexOf('\r\n\r\n');
+  const head = answer.toString('latin1', 0, end < 0 ? answer.length : end);
+  const whole = `${head}\n${end < 0 ? '' : bodyOf(head, answer.subarray(end + 4))}`;
+  const text = statusOf(answer) === 201 ? whole.replace(/"key": ?"fs_\w+"/, '') : whole;
+  const at = [text.search(LEAK), ...secrets.map((one) => text.indexOf(one))].find(
+    (one) => one >= 0,
+  );
+  return at === undefined ? undefined : text.slice(Math.max(0, at - 100), at + 400);
+}
+
+function bodyOf(head: string, bytes: Buffer): string {
+  const body = /^transfer-encoding: *chunked/im.test(head) ? unchunked(bytes) : bytes;
+  const [, coding = 'identity'] = /^content-encoding: *(\w+)/im.exec(head) ?? [];
+  const decode = DECODERS[coding];
+  if (decode === undefined) throw new Error(`the content coding ${coding} cannot be read`);
+  return (body.length === 0 ? body : decode(body)).toString('utf8');
+}
+
+const DECODERS: Readonly<Record<string, (bytes: Buffer) => Buffer>> = {
+  identity: (bytes) => bytes,
+  br: brotliDecompressSync,
+  deflate: inflateSync,
+  gzip: gunzipSync,
+};
+
+function unchunked(bytes: Buffer): Buffer {
+  const chunks: Buffer[] = [];
+  for (let at = 0; at < bytes.length; ) {
+    const line = bytes.indexOf('\r\n', at);
+    const length = Number.parseInt(bytes.toString('latin1', at, line), 16);
+    if (line < 0 || !(length > 0)) break;
+    chunks.push(bytes.subarray(line + 2, line + 2 + length));
+    at = line + 2 + length + 2;
+  }
+  return Buffer.concat(chunks);
 }

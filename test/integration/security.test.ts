@@ -114,6 +114,7 @@ describe('what a client may send', () => {
     const attack = await sendBadRequests(target, { count: BAD_REQUESTS, parallel: 16, seed });
     console.log(`seed ${seed}`, Object.fromEntries([...attack.statuses].sort()));
     expect([...attack.statuses.keys()].filter((status) => status >= 500)).toEqual([]);
+    expect(attack.unanswered).toEqual([]);
     expect(attack.leaks).toEqual([]);
     await delay(1_000);
     expect((await get(`${api.url}/v1/analytics/leaderboard`, key)).status).toBe(200);
