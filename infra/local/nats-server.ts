@@ -252,8 +252,8 @@ async function main(): Promise<void> {
   process.stdout.write(`${JSON.stringify({ event: 'listening', url, port, pid })}\n`);
   const [code, signal] = await once(server.child, 'exit');
   process.stdout.write(`${JSON.stringify({ event: 'stopped', code, signal })}\n`);
-  // At once, for the connection of `killIfSilent` would keep this alive. nats-server 2.9 exits with code 1 after SIGTERM.
-  process.exit(stopping.signal.aborted ? 0 : (code ?? 1));
+  // nats-server 2.9 exits with code 1 after SIGTERM.
+  process.exitCode = stopping.signal.aborted ? 0 : (code ?? 1);
 }
 
 /**

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Names every image of the compose files by its digest, in infra/deploy/.env, which compose reads by itself: what
+# runs later is what was there today. Needs docker with buildx. Run it again for newer images.
+set -eu
+cd "$(dirname "$0")"
+grep -oh '\${[A-Z]*_IMAGE:-[^}]*}' compose.yaml compose.cluster.yaml | sort -u | tr -d '${}' |
+  while IFS= read -r variable; do
+    image=${variable#*:-}
+    digest=$(docker buildx imagetools inspect "$image" --format '{{.Manifest.Digest}}')
+    [ -n "$digest" ] || exit 1
+    echo "${variable%%:-*}=$image@$digest"
+  done > .env.new
+mv .env.new .env
+cat .env

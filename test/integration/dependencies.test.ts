@@ -1,0 +1,56 @@
+/** What is installed and shipped: hashes of packages, the audit, and the list of components. */
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+import packageJson from '../../package.json' with { type: 'json' };
+import lock from '../../package-lock.json' with { type: 'json' };
+
+const run = promisify(execFile);
+const ROOT = join(import.meta.dirname, '../..');
+
+type Locked = {
+  readonly integrity?: string;
+  readonly optional?: boolean;
+  readonly os?: string | readonly string[];
+};
+
+test('every package of this platform has a hash', () => {
+  const packages = Object.entries(lock.packages as Record<string, Locked>).slice(1);
+  const without = packages.filter(([, { integrity }]) => !integrity?.startsWith('sha512-'));
+  const needed = without.filter(([, { optional, os }]) => !optional || os === undefined);
+  expect(needed.map(([name]) => name)).toEqual([]);
+});
+
+test('an audit that cannot be asked fails and says so, unless it is optional', async () => {
+  const registry = createServer((_, response) => response.writeHead(405).end());
+  registry.listen(0, '127.0.0.1');
+  await once(registry, 'listening');
+  const { port } = registry.address() as AddressInfo;
+  const audit = (AUDIT: string) => {
+    const npm_config_registry = `http://127.0.0.1:${port}`;
+    const env = { ...process.env, npm_config_registry, AUDIT };
+    return run(process.execPath, ['infra/deploy/audit.ts'], { cwd: ROOT, env });
+  };
+  await expect(audit('')).rejects.toMatchObject({ code: 1, stderr: /^NOT AUDITED: / });
+  expect((await audit('optional')).stderr).toMatch(/^NOT AUDITED: /);
+  registry.close();
+});
+
+test('npm run sbom lists every package', async () => {
+  const options = { cwd: ROOT, maxBuffer: 2 ** 26 };
+  const { stdout } = await run('npm', ['run', '--silent', 'sbom'], options);
+  const { bomFormat, components } = JSON.parse(stdout) as Sbom;
+  const { dependencies, devDependencies } = packageJson;
+  const direct = Object.keys({ ...dependencies, ...devDependencies });
+  expect(bomFormat).toBe('CycloneDX');
+  expect(components.map(({ name }) => name)).toEqual(expect.arrayContaining(direct));
+});
+
+type Sbom = {
+  readonly bomFormat: string;
+  readonly components: readonly { readonly name: string }[];
+};
