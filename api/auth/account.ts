@@ -199,7 +199,8 @@ const createKey = endpoint({
   summary: 'Create an API key',
   description:
     'A key of the same account and tier as the key of this request. `key` is shown in this ' +
-    'response only: store it. It expires no later than the key of this request.',
+    'response, and in its repetition with the same `Idempotency-Key`, only: store it. It expires no later ' +
+    'than the key of this request.',
   parameters: z.object({}),
   body: z.strictObject({ label: Label.default(''), expires_at: ExpiresAt.default(null) }),
   answer: KeyView.extend({
