@@ -140,6 +140,43 @@ describe('fairPrice', () => {
   });
 });
 
+describe('prices', () => {
+  const ended = new Calendar(11, NOW).between(NOW - 14 * 86_400, NOW - 11 * 86_400);
+  const won = ended.filter((market) => market.payouts[0] !== market.payouts[1]);
+  /** Prices of outcome 0 at these parts of a market's life. */
+  const pricesAt = (parts: readonly number[]) =>
+    won.map((market) =>
+      parts.map((part) => {
+        const time = market.startTime + part * (market.endTime - market.startTime);
+        return fairPrice(market, Math.floor(time)) / 1_000;
+      }),
+    );
+
+  test.each([0.25, 0.5, 0.9])('say how often an outcome wins, at %d of its life', (part) => {
+    const prices = pricesAt([part]).map(([price = 0], i) => ({ price, wins: won[i]?.payouts[0] }));
+    for (let low = 0; low < 1; low += 0.2) {
+      const some = prices.filter(({ price }) => price >= low && price < low + 0.2);
+      expect(some.length).toBeGreaterThan(40);
+      const expected = mean(some.map(({ price }) => price));
+      const error = Math.sqrt((expected * (1 - expected)) / some.length);
+      const wins = mean(some.map((one) => one.wins ?? 0));
+      expect(Math.abs(wins - expected), `${low}: ${wins}, not ${expected}`).toBeLessThan(
+        4 * error + 0.01,
+      );
+    }
+  });
+
+  test('have no trend, wherever they are', () => {
+    const moves = pricesAt([0.3, 0.6]).map(([from = 0, to = 0]) => ({ from, move: to - from }));
+    for (let low = 0; low < 1; low += 0.25) {
+      const some = moves.filter(({ from }) => from >= low && from < low + 0.25);
+      const average = mean(some.map(({ move }) => move));
+      const deviation = Math.sqrt(mean(some.map(({ move }) => (move - average) ** 2)));
+      expect(Math.abs(average)).toBeLessThan((4 * deviation) / Math.sqrt(some.length) + 0.005);
+    }
+  });
+});
+
 describe('makeTraders', () => {
   test('returns the same distinct wallets for the same seed', () => {
     const traders = makeTraders(1, 150);
@@ -182,4 +219,8 @@ function draw(key: string): (count: number) => number {
     for (let i = 0; i < count; i++) random.word();
     return random.word();
   };
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }

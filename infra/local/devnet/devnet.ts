@@ -63,6 +63,8 @@ const Origin = z.object({
   genesisTime: z.number(),
   historyEnd: z.number(),
   historyMatches: z.number(),
+  /** Matches per second at its end. */
+  historyRate: z.number(),
   /** The last block of the history, once it is written. */
   historyBlock: z.number().optional(),
 });
@@ -70,6 +72,8 @@ type Origin = z.infer<typeof Origin>;
 
 const DAY_SECONDS = 86_400;
 const PROGRESS_STEPS = 40;
+/** How a history ends if nobody trades after it. */
+const RESTING_RATE = 1;
 const RECORD_AGAIN_MS = 1_000;
 /** anvil never drops headers; 24 MB are in its memory after this many, and 10 s later it starts without them. */
 const RENEW_BLOCKS = 10_000;
@@ -162,9 +166,10 @@ type Recorder = {
 function recorderOf(
   { rpc, exited }: Chain,
   journal: Journal,
-  { report, keepBlocks }: DevnetOptions,
+  options: DevnetOptions,
   signal: AbortSignal,
 ): Recorder {
+  const { report, keepBlocks } = options;
   let isDead = false;
   void exited.then(() => {
     isDead = true;
@@ -181,7 +186,7 @@ function recorderOf(
       while (!signal.aborted && !isDead) {
         try {
           await journal.record(rpc);
-          journal.fold();
+          if (options.segmentTransactions !== undefined) journal.fold();
           if (keepBlocks !== undefined && journal.head - first >= RENEW_BLOCKS) old.resolve();
           if (fault !== undefined) report({ event: 'mining' });
           fault = undefined;
@@ -205,6 +210,7 @@ async function makeHistory(rpc: Rpc, origin: Origin, options: DevnetOptions): Pr
     startTime: origin.genesisTime + 1,
     endTime: origin.historyEnd,
     matches: origin.historyMatches,
+    matchesPerSecond: origin.historyRate,
     onProgress(done) {
       const total = origin.historyMatches;
       if (done * PROGRESS_STEPS < step * total) return;
@@ -261,6 +267,7 @@ function readOrigin(options: DevnetOptions): Origin {
     genesisTime: historyEnd - Math.round(options.historyDays * DAY_SECONDS),
     historyEnd,
     historyMatches: options.historyMatches,
+    historyRate: options.matchesPerSecond || RESTING_RATE,
   };
   writeOrigin(options, origin);
   return origin;

@@ -13,18 +13,14 @@ type HistoryOptions = {
   readonly startTime: number;
   readonly endTime: number;
   readonly matches: number;
+  /** Of the trading that follows: the history's rate rises to it, so that its volume does not jump. */
+  readonly matchesPerSecond: number;
   readonly onProgress: (done: number, total: number) => void;
 };
 
-const HOUR_SECONDS = 3600;
-/** The part of the matches in each stretch before the end; the first stretch is all of history. */
-const STRETCHES = [
-  { hours: Number.POSITIVE_INFINITY, part: 0.42 },
-  { hours: 72, part: 0.16 },
-  { hours: 24, part: 0.14 },
-  { hours: 4, part: 0.14 },
-  { hours: 1, part: 0.14 },
-];
+/** This part of the matches is spread over all of the history; the others are in its ramp. */
+const EVEN_PART = 0.42;
+const ROUNDS = 20;
 export const HISTORY_BLOCK_MATCHES = 12;
 /** Consecutive matches in one market, so that short windows see trading. */
 const STREAK_MAX = 5;
@@ -76,15 +72,25 @@ function planBlock(world: World, time: number, wanted: number, random: Random): 
   return transactions;
 }
 
+/** The s for which rate / (1 + t / s), t seconds before the end, adds up to these matches. */
+function rampSeconds(matches: number, rate: number, span: number): number {
+  let scale = 1;
+  for (let i = 0; i < ROUNDS; i++) scale = matches / rate / Math.log(1 + span / scale);
+  return scale;
+}
+
 /** Ascending timestamps of the blocks, dense towards the end; the last is the end time. */
 function blockTimes(options: HistoryOptions, random: Random): readonly number[] {
   const count = Math.max(2, Math.ceil(options.matches / HISTORY_BLOCK_MATCHES));
   const times = new Set<number>([options.endTime]);
-  for (const { hours, part } of STRETCHES) {
-    const from = Math.max(options.startTime + 1, options.endTime - hours * HOUR_SECONDS);
-    for (let i = 0; i < Math.ceil(count * part); i++) {
-      times.add(Math.floor(random.between(from, options.endTime)));
-    }
+  const span = options.endTime - options.startTime - 1;
+  const scale = rampSeconds(options.matches * (1 - EVEN_PART), options.matchesPerSecond, span);
+  for (let i = 0; i < count; i++) {
+    const ago =
+      i < count * EVEN_PART
+        ? random.between(0, span)
+        : scale * ((1 + span / scale) ** random.unit() - 1);
+    times.add(Math.floor(options.endTime - ago));
   }
   return [...times].sort((a, b) => a - b);
 }

@@ -177,40 +177,68 @@ function deriveIds(key: string): { readonly questionId: Hex; readonly conditionI
 export const PRICE_UNIT = 1000;
 const PRICE_MIN = 8;
 
-type Wave = { readonly cycles: number; readonly phase: number; readonly height: number };
-
-const WAVES_PER_MARKET = 7;
-const waves = new WeakMap<Market, readonly Wave[]>();
+/** Prices are constant within a step: a hundredth of a second to a quarter of an hour. */
+const PATH_STEPS = 1_024;
+const paths = new WeakMap<Market, Float64Array>();
 
 /**
- * Fair price of outcome 0 in thousandths, 8 to 992, a multiple of the market's tick. It starts at the
- * market's odds, moves along a sum of sines and ends near the outcome that will win.
+ * Fair price of outcome 0 in thousandths, 8 to 992, a multiple of the market's tick: the probability that a
+ * random walk, seen up to now, ends where outcome 0 wins. So prices are a martingale: they have no trend, and
+ * of the outcomes that cost 0.2 a fifth wins. The calendar knows the result, so the walk is drawn on to it.
  */
 export function fairPrice(market: Market, time: number): number {
   const span = market.endTime - market.startTime;
   const x = Math.min(1, Math.max(0, (time - market.startTime) / span));
-  const start = Math.log(market.odds / (1 - market.odds));
-  const noise = wavesOf(market).reduce(
-    (sum, wave) => sum + wave.height * Math.sin(2 * Math.PI * (wave.cycles * x) + wave.phase),
-    0,
-  );
-  const pull = (market.payouts[0] - market.payouts[1]) * 4.2 * x ** 3;
-  const logit = start * (1 - x) + pull + noise * (1 - 0.75 * x);
-  const price = Math.round(PRICE_UNIT / (1 + Math.exp(-logit)));
+  const step = Math.min(PATH_STEPS - 1, Math.floor(x * PATH_STEPS));
+  const ahead = quantile(market.odds) + (pathOf(market)[step] ?? 0);
+  const price = PRICE_UNIT * probability(ahead / Math.sqrt(1 - step / PATH_STEPS));
   const onTick = Math.round(price / market.tick) * market.tick;
   const least = Math.max(PRICE_MIN, market.tick);
   return Math.min(PRICE_UNIT - least, Math.max(least, onTick));
 }
 
-function wavesOf(market: Market): readonly Wave[] {
-  const known = waves.get(market);
+/** A Brownian motion from 0 whose end is above −quantile(odds) exactly if outcome 0 wins. */
+function pathOf(market: Market): Float64Array {
+  const known = paths.get(market);
   if (known !== undefined) return known;
-  const random = new Random(`waves:${market.key}`);
-  const made = Array.from({ length: WAVES_PER_MARKET }, (_, i) => ({
-    cycles: random.between(0.6, 1.4) * 2 ** i,
-    phase: random.between(0, 2 * Math.PI),
-    height: random.between(0.5, 1.2) / (i + 1.5),
-  }));
-  waves.set(market, made);
-  return made;
+  const random = new Random(`path:${market.key}`);
+  const { odds, payouts } = market;
+  const low = payouts[0] > payouts[1] ? 1 - odds : 0;
+  const high = payouts[0] < payouts[1] ? 1 - odds : 1;
+  const end = quantile(random.between(low, high));
+  const path = new Float64Array(PATH_STEPS + 1);
+  for (let step = 1; step <= PATH_STEPS; step++) {
+    const size = Math.sqrt((-2 * Math.log(1 - random.unit())) / PATH_STEPS);
+    path[step] = (path[step - 1] ?? 0) + size * Math.cos(2 * Math.PI * random.unit());
+  }
+  const correction = end - (path[PATH_STEPS] ?? 0);
+  for (let step = 1; step <= PATH_STEPS; step++) {
+    path[step] = (path[step] ?? 0) + (step / PATH_STEPS) * correction;
+  }
+  paths.set(market, path);
+  return path;
+}
+
+/** The standard normal distribution (Abramowitz and Stegun 26.2.17, error below 10⁻⁷). */
+function probability(value: number): number {
+  const t = 1 / (1 + 0.231_641_9 * Math.abs(value));
+  const series =
+    t *
+    (0.319_381_53 +
+      t * (-0.356_563_782 + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+  const tail = (Math.exp((-value * value) / 2) / Math.sqrt(2 * Math.PI)) * series;
+  return value > 0 ? 1 - tail : tail;
+}
+
+const QUANTILE_MAX = 6;
+
+/** Its inverse, by bisection. */
+function quantile(chance: number): number {
+  let [low, high] = [-QUANTILE_MAX, QUANTILE_MAX];
+  while (high - low > 1e-6) {
+    const middle = (low + high) / 2;
+    if (probability(middle) < chance) low = middle;
+    else high = middle;
+  }
+  return (low + high) / 2;
 }
