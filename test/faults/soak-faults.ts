@@ -1,28 +1,42 @@
 /**
- * The faults of a soak, one after the other: kill −9 of each part, the metadata API and the chain's node
- * cut off. Kills come in the first third of the run and at its end, so that memory is watched in between in
- * processes that are not new; the cuts come in between too. After each fault everything must be ready again.
+ * The faults of a soak, one after the other: kill −9 of each part, of two at once, of the supervisor and of the
+ * chain node; each process stalled; the metadata API and the chain node cut off; a full disk; flipped bytes.
+ * Kills of each part come in the first quarter, and what starts processes again at the end, so that memory is
+ * watched in between in processes that are not new. After each fault everything must be ready again; only
+ * flipped bytes must be named, and the tables are rebuilt as the line says.
  */
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Service } from '../e2e/service.ts';
-import type { Gate } from './gate.ts';
-import type { RpcProxy } from './rpc-proxy.ts';
+import { flipBytes } from '../support/damage.ts';
 import type { FaultWindow } from './soak-logs.ts';
-import { childPid } from './soak-memory.ts';
+import type { SoakStage } from './soak-stage.ts';
 
 export const KILLED = ['api', 'projector', 'ingest', 'nats', 'clickhouse'] as const;
+type Killed = (typeof KILLED)[number];
 const CUT = ['metadata API', 'chain node'] as const;
-export type Fault = (typeof KILLED)[number] | (typeof CUT)[number];
+const STALLED = [...KILLED, 'supervisor', 'anvil'] as const;
+const OTHERS = ['two at once', 'supervisor', 'anvil', 'full disk'] as const;
+export type Fault =
+  | Killed
+  | (typeof CUT)[number]
+  | `stalled ${(typeof STALLED)[number]}`
+  | (typeof OTHERS)[number]
+  | 'flipped bytes';
 
 /** Parts of the run. */
-const FIRST_KILLS = { from: 0.03, to: 0.28 };
-const LAST_KILLS = { from: 0.9, to: 1 };
-const CUTS_AT = [0.08, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95];
+const FIRST_KILLS = { from: 0.03, to: 0.24 };
+const STALLS = { from: 0.25, to: 0.6 };
+const LAST_KILLS = { from: 0.66, to: 0.97 };
+const CUTS_AT = [0.08, 0.2, 0.3, 0.38, 0.46, 0.54, 0.61, 0.64];
 /** Memory counts up to the second round of kills. */
 export const MEMORY_UNTIL = LAST_KILLS.from;
 
 const CUT_MS = { least: 3_000, spread: 12_000 };
-const RECOVERY_MS_MAX = 90_000;
+const STALL_MS = { least: 5_000, spread: 15_000 };
+/** Longer than a part needs to see that it can store nothing. */
+const FULL_MS = 15_000;
+/** Within this, what was damaged must be named. */
+const NAMED_MS_MAX = 60_000;
+const RECOVERY_MS_MAX = 120_000;
 const POLL_MS = 200;
 /** Ready in all parts for so long: requests that were on their way have been answered. */
 const CALM_MS = 3_000;
@@ -30,42 +44,38 @@ const CALM_MS = 3_000;
 export type Plan = readonly { readonly atMs: number; readonly fault: Fault }[];
 
 export function planOf(durationMs: number, random: () => number): Plan {
-  const shuffled = () => KILLED.toSorted(() => random() - 0.5);
+  const shuffled = <T>(all: readonly T[]) => all.toSorted(() => random() - 0.5);
   // The ring of a new api fills for 13 minutes at 50 matches a second: it comes first.
-  const apiFirst = (): Fault[] => ['api', ...shuffled().filter((name) => name !== 'api')];
+  const apiFirst = (): Fault[] => ['api', ...shuffled(KILLED).filter((name) => name !== 'api')];
   const spread = (names: readonly Fault[], { from, to }: { from: number; to: number }) =>
     names.map((fault, i) => ({
       atMs: durationMs * (from + ((to - from) * i) / names.length),
       fault,
     }));
+  const stalls = shuffled(STALLED).map((name): Fault => `stalled ${name}`);
   return [
     ...spread(apiFirst(), FIRST_KILLS),
-    ...spread(shuffled(), LAST_KILLS),
+    ...spread(stalls, STALLS),
+    ...spread(shuffled<Fault>([...KILLED, ...OTHERS, ...OTHERS]), LAST_KILLS),
+    { atMs: durationMs * LAST_KILLS.to, fault: 'flipped bytes' as const },
     ...CUTS_AT.map((at, i) => ({ atMs: at * durationMs, fault: CUT[i % CUT.length] ?? CUT[0] })),
   ].toSorted((a, b) => a.atMs - b.atMs);
 }
 
 export class Disturber {
-  readonly #service: Service;
-  readonly #gamma: Gate;
-  readonly #rpc: RpcProxy;
+  readonly #stage: SoakStage;
   readonly #random: () => number;
   #disturbances = 0;
   /** How often each fault was made. */
   readonly done = new Map<Fault, number>();
+  /** How often a part may have been started again by its supervisor. */
+  readonly restarts = new Map<string, number>();
   readonly windows: FaultWindow[] = [];
   readonly differences: string[] = [];
 
-  constructor(parts: {
-    readonly service: Service;
-    readonly gamma: Gate;
-    readonly rpc: RpcProxy;
-    readonly random: () => number;
-  }) {
-    this.#service = parts.service;
-    this.#gamma = parts.gamma;
-    this.#rpc = parts.rpc;
-    this.#random = parts.random;
+  constructor(stage: SoakStage, random: () => number) {
+    this.#stage = stage;
+    this.#random = random;
   }
 
   /** Odd while a fault is under way. */
@@ -97,38 +107,101 @@ export class Disturber {
     return { recoveryMs: performance.now() - endedAt - CALM_MS };
   }
 
-  /** Pid of the process that does the work of a part. */
-  pidOf(name: (typeof KILLED)[number]): number | undefined {
-    const pid = this.#service.pidOf(name);
-    return name === 'nats' ? childPid(pid, 'nats-server') : pid;
+  async #make(fault: Fault): Promise<void> {
+    const stage = this.#stage;
+    const some = ({ least, spread }: typeof CUT_MS) => least + this.#random() * spread;
+    if (fault === 'metadata API' || fault === 'chain node') {
+      const part = fault === 'chain node' ? stage.rpc : stage.gamma;
+      part.down();
+      await delay(some(CUT_MS));
+      part.up();
+    } else if (fault === 'supervisor') await stage.killSupervisor();
+    else if (fault === 'anvil') await stage.killAnvil();
+    else if (fault === 'full disk') await this.#fillDisk();
+    else if (fault === 'flipped bytes') await this.#flipBytes();
+    else if (fault === 'two at once') {
+      const [one = 'api', other = 'nats'] = KILLED.toSorted(() => this.#random() - 0.5);
+      await this.#kill([one, other]);
+    } else if (fault.startsWith('stalled ')) {
+      const name = fault.slice('stalled '.length);
+      await this.#stall(name, some(STALL_MS));
+    } else await this.#kill([fault as Killed]);
   }
 
-  async #make(fault: Fault): Promise<void> {
-    const whileMs = CUT_MS.least + this.#random() * CUT_MS.spread;
-    if (fault === 'metadata API' || fault === 'chain node') {
-      const part = fault === 'chain node' ? this.#rpc : this.#gamma;
-      part.down();
-      await delay(whileMs);
-      part.up();
-      return;
+  async #kill(names: readonly Killed[]): Promise<void> {
+    const before = names.map((name) => this.#starts(name));
+    for (const name of names) {
+      this.#mayRestart(name);
+      this.#signal(name, 'SIGKILL');
     }
-    const pid = this.pidOf(fault);
-    if (pid === undefined) throw new Error(`no process of ${fault}`);
-    const starts = this.#starts(fault);
-    process.kill(pid, 'SIGKILL');
     const until = performance.now() + RECOVERY_MS_MAX;
-    while (this.#starts(fault) === starts && performance.now() < until) await delay(POLL_MS);
+    const isWaiting = () => names.some((name, i) => this.#starts(name) === before[i]);
+    while (isWaiting() && performance.now() < until) await delay(POLL_MS);
+  }
+
+  async #stall(name: string, whileMs: number): Promise<void> {
+    // A nats-server that does not answer for ten seconds is killed.
+    if (name === 'nats') this.#mayRestart(name);
+    const pid = this.#signal(name, 'SIGSTOP');
+    await delay(whileMs);
+    try {
+      process.kill(pid, 'SIGCONT');
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
+    }
+  }
+
+  async #fillDisk(): Promise<void> {
+    const { disk } = this.#stage;
+    if (disk === undefined) return;
+    this.#mayRestart('nats');
+    disk.fill();
+    await delay(FULL_MS);
+    const reasons = JSON.stringify(this.#stage.lines.findLast((one) => one.event === 'not_ready'));
+    if (!/disk full: \d+ of \d+ MB free/.test(reasons)) {
+      this.differences.push(`a full disk is not named: ${reasons}`);
+    }
+    disk.drain();
+  }
+
+  /** The projector reads all positions when it starts. */
+  async #flipBytes(): Promise<void> {
+    const { service } = this.#stage;
+    await service.query('OPTIMIZE TABLE positions FINAL');
+    const [part] = await service.query<{ path: string }>(
+      "SELECT path FROM system.parts WHERE table = 'positions' AND active ORDER BY rows DESC LIMIT 1",
+    );
+    flipBytes(part?.path ?? '', /\.bin$/);
+    this.#mayRestart('projector');
+    this.#signal('projector', 'SIGKILL');
+    const until = performance.now() + NAMED_MS_MAX;
+    const isNamed = () =>
+      this.#stage.lines.some((line) => /damaged data: .*positions/.test(JSON.stringify(line)));
+    while (!isNamed() && performance.now() < until) await delay(POLL_MS);
+    if (!isNamed()) this.differences.push('damaged data of the table positions is not named');
+    await this.#stage.rebuildClickHouse();
+  }
+
+  #signal(name: string, signal: NodeJS.Signals): number {
+    const pid = this.#stage.pidOf(name);
+    if (pid === undefined) throw new Error(`no process of ${name}`);
+    process.kill(pid, signal);
+    return pid;
+  }
+
+  #mayRestart(name: string): void {
+    this.restarts.set(name, (this.restarts.get(name) ?? 0) + 1);
   }
 
   #starts(name: string): number {
-    const { lines } = this.#service.up;
+    const { lines } = this.#stage;
     return lines.filter((one) => one.event === 'starting' && one.name === name).length;
   }
 
   /** The parts that are not ready. */
   async #notReady(): Promise<readonly string[]> {
     const urls = (['api', 'projector', 'ingest'] as const).map((name) => {
-      const line = this.#service.up.lines.findLast(
+      const line = this.#stage.service.up.lines.findLast(
         (one) => one.event === 'metrics' && one.name === name,
       );
       return [name, String(line?.url).replace('/metrics', '/readyz')] as const;

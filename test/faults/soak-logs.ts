@@ -11,20 +11,20 @@ import type { Fault } from './soak-faults.ts';
 const EXPLAINED: readonly {
   readonly log: RegExp;
   readonly line: RegExp;
-  readonly fault: Fault;
+  readonly fault: RegExp;
   readonly why: string;
 }[] = [
   {
     log: /api\.log$/,
     line: /"the analytics store cannot answer now[^"]*(ECONNREFUSED|ECONNRESET|socket hang up)/,
-    fault: 'clickhouse',
-    why: 'the api answers 503 while ClickHouse is killed and starts again',
+    fault: /clickhouse|two at once|supervisor|disk|bytes/,
+    why: 'the api answers 503 while ClickHouse is away',
   },
   {
     log: /api\.log$/,
     line: /"(the (streams|final matches|keys|order feed) cannot be (read|written) now|a part that this request needs cannot be reached now)/,
-    fault: 'nats',
-    why: 'the api answers 503 while nats-server is killed and starts again',
+    fault: /nats|two at once|supervisor|disk|bytes/,
+    why: 'the api answers 503 while nats-server is away',
   },
 ];
 
@@ -62,7 +62,10 @@ export function readLogs(directory: string, windows: readonly FaultWindow[]): Lo
         .filter(({ fromMs, toMs }) => fromMs <= timeMs && timeMs <= toMs)
         .map(({ fault }) => fault);
       const reason = EXPLAINED.find(
-        (one) => one.log.test(file) && one.line.test(line) && faults.includes(one.fault),
+        (one) =>
+          one.log.test(file) &&
+          one.line.test(line) &&
+          faults.some((fault) => one.fault.test(fault)),
       );
       if (reason !== undefined) {
         count(explained, reason.why);

@@ -6,21 +6,18 @@
  */
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
-import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { accountDifferences, recomputed } from '../e2e/reconcile.ts';
-import { projectedTo, type Service, startDevnet, startService } from '../e2e/service.ts';
+import { projectedTo } from '../e2e/service.ts';
 import { seeded } from '../unit/feed-matches.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';
 import { type Comparison, compare } from './compare.ts';
-import { startGate } from './gate.ts';
-import { startRpcProxy } from './rpc-proxy.ts';
 import { Disturber, type Fault, KILLED, MEMORY_UNTIL, planOf } from './soak-faults.ts';
 import { type Listened, newKey, SoakListeners, tradedNames } from './soak-listeners.ts';
 import { type LogFindings, readLogs } from './soak-logs.ts';
-import { childPid, type Memory, MemoryWatch } from './soak-memory.ts';
+import { type Memory, MemoryWatch } from './soak-memory.ts';
 import { type Requests, sendRequests } from './soak-requests.ts';
+import { SoakStage } from './soak-stage.ts';
 
 export type SoakOptions = {
   readonly directory: string;
@@ -44,7 +41,6 @@ export type SoakRun = {
   readonly differences: readonly string[];
 };
 
-const HISTORY = { matches: 600, days: 2 };
 /** Chain time after which a shown match counts as never mined: short, so that the end comes. */
 const PENDING_SECONDS_MAX = 30;
 /** Each listener loses its connection about so often. */
@@ -60,56 +56,43 @@ const JUDGED: readonly string[] = [...KILLED, 'supervisor'];
 export async function runSoak(options: SoakOptions): Promise<SoakRun> {
   const { directory, seed, matchesPerSecond } = options;
   const random = seeded(seed);
-  const devnet = await startDevnet(join(directory, 'devnet'), {
-    ...HISTORY,
-    rate: matchesPerSecond,
-  });
-  const rpc = await startRpcProxy(devnet.rpcUrl, `${seed}`);
-  const gamma = await startGate(devnet.env.GAMMA_URL);
-  const data = join(directory, 'service');
-  const service = await startService(data, {
-    args: ['--port', String(await freePort())],
+  const stage = await SoakStage.open({
+    ...{ directory, seed, matchesPerSecond, port: await freePort() },
     env: {
-      ...{ CHAIN: 'devnet', RPC_URL: rpc.url, GAMMA_URL: gamma.url },
       PENDING_SECONDS_MAX: String(PENDING_SECONDS_MAX),
       HTTP_CONNECTIONS_PER_ADDRESS_MAX: String(4 * options.listeners + 100),
     },
   });
-  const nats = await connectNats({ ...service.nats, name: 'soak' });
-  const liveAfter = await blockNumber(devnet.rpcUrl, 'latest');
+  const { service, nats } = stage;
+  const liveAfter = await blockNumber(stage.devnet.rpcUrl, 'latest');
   const traded = await tradedNames(service);
-  const disturber = new Disturber({ service, gamma, rpc, random });
+  const disturber = new Disturber(stage, random);
   const count = options.listeners;
   const listeners = await SoakListeners.open({ service, nats, count, traded, random });
-  const pids = () =>
-    new Map<string, number | undefined>([
-      ...KILLED.map((name) => [name, disturber.pidOf(name)] as const),
-      ['supervisor', service.up.pid],
-      ['devnet', devnet.process.pid],
-      ['anvil', anvilOf(devnet.process.pid)],
-      ['this program', process.pid],
-    ]);
-  const load = await underLoad({
-    options,
-    service,
-    nats,
-    traded,
-    disturber,
-    listeners,
-    random,
-    pids,
-  });
+  const load = await underLoad({ options, stage, traded, disturber, listeners, random });
 
-  process.kill(devnet.process.pid, 'SIGUSR2');
+  process.kill(stage.devnet.process.pid, 'SIGUSR2');
   options.onProgress('the trading ends; everything is compared');
-  const { comparison, accounts } = await compared({ nats, service, devnet, liveAfter });
-  const listened = await listeners.end(nats, SETTLE_MS_MAX);
-  const restarts = unexplainedRestarts(service, disturber);
-  await nats.close();
-  const code = await service.up.stop();
-  const logs = readLogs(data, disturber.windows);
-  await Promise.all([rpc.close(), gamma.close(), devnet.process.stop()]);
+  const { comparison, accounts } = await compared(stage, liveAfter);
+  const listened = await listeners.end(stage.nats, SETTLE_MS_MAX);
+  const restarts = unexplainedRestarts(stage, disturber);
+  const code = await stage.close();
+  const logs = readLogs(stage.data, disturber.windows);
   const memory = load.memory.filter(({ name }) => JUDGED.includes(name));
+  const differences = [
+    ...comparison.differences,
+    ...accounts,
+    ...listened.differences,
+    ...load.requests.differences,
+    ...disturber.differences,
+    ...stage.differences,
+    ...restarts,
+    ...(code === 0 ? [] : [`the service ended with ${code}: ${stage.service.up.errors()}`]),
+    ...logs.shown.map((line) => `unexplained, of ${logs.unexplained}: ${line}`),
+    ...memory.filter(({ isLevel }) => !isLevel).map(({ name }) => `memory of ${name} grows`),
+  ];
+  // The logs are on it.
+  if (differences.length === 0) stage.remove();
   return {
     comparison,
     listened,
@@ -118,32 +101,21 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
     slowestRecoveryMs: load.slowestRecoveryMs,
     memory: load.memory,
     logs,
-    differences: [
-      ...comparison.differences,
-      ...accounts,
-      ...listened.differences,
-      ...load.requests.differences,
-      ...disturber.differences,
-      ...restarts,
-      ...(code === 0 ? [] : [`the service ended with ${code}: ${service.up.errors()}`]),
-      ...logs.shown.map((line) => `unexplained, of ${logs.unexplained}: ${line}`),
-      ...memory.filter(({ isLevel }) => !isLevel).map(({ name }) => `memory of ${name} grows`),
-    ],
+    differences,
   };
 }
 
 /** Runs for the time asked for, and until the last fault is over. */
 async function underLoad(run: {
   readonly options: SoakOptions;
-  readonly service: Service;
-  readonly nats: Nats;
+  readonly stage: SoakStage;
   readonly traded: Awaited<ReturnType<typeof tradedNames>>;
   readonly disturber: Disturber;
   readonly listeners: SoakListeners;
   readonly random: () => number;
-  readonly pids: () => ReadonlyMap<string, number | undefined>;
 }) {
-  const { options, disturber, listeners, random, traded } = run;
+  const { options, stage, disturber, listeners, random, traded } = run;
+  const { url } = stage.service.ready;
   const durationMs = options.minutes * 60_000;
   const startedAt = performance.now();
   const passed = () => performance.now() - startedAt;
@@ -173,7 +145,7 @@ async function underLoad(run: {
   async function watchMemory(): Promise<void> {
     for (let toldAt = 0; !isOver; await delay(SAMPLE_MS)) {
       if (passed() > MEMORY_UNTIL * durationMs) continue;
-      const sample = watch.sample(run.pids());
+      const sample = watch.sample(pidsOf(stage));
       if (passed() - toldAt < TOLD_MS && toldAt > 0) continue;
       toldAt = passed();
       const sizes = [...sample].map(([name, bytes]) => `${name} ${Math.round(bytes / 1_048_576)}`);
@@ -184,10 +156,10 @@ async function underLoad(run: {
   }
 
   const keys: string[] = [];
-  for (let n = 0; n < REQUEST_CLIENTS; n += 1) keys.push(await newKey(run.nats, `requests-${n}`));
+  for (let n = 0; n < REQUEST_CLIENTS; n += 1) keys.push(await newKey(stage.nats, `requests-${n}`));
   const [requests] = await Promise.all([
     sendRequests({
-      url: run.service.ready.url,
+      url,
       keys,
       perSecond: options.requestsPerSecond,
       traded,
@@ -203,13 +175,7 @@ async function underLoad(run: {
 }
 
 /** Compares until all holds, or SETTLE_MS_MAX: final blocks, voids and projections take their time. */
-async function compared(of: {
-  readonly nats: Nats;
-  readonly service: Service;
-  readonly devnet: Awaited<ReturnType<typeof startDevnet>>;
-  readonly liveAfter: number;
-}) {
-  const { nats, service, devnet, liveAfter } = of;
+async function compared({ nats, service, devnet }: SoakStage, liveAfter: number) {
   const { rpcUrl } = devnet;
   const until = performance.now() + SETTLE_MS_MAX;
   const head = await emptyHead(rpcUrl);
@@ -236,21 +202,23 @@ async function emptyHead(rpcUrl: string): Promise<number> {
 }
 
 /** Processes that ended without being killed by a fault. */
-function unexplainedRestarts(service: Service, disturber: Disturber): readonly string[] {
+function unexplainedRestarts({ lines }: SoakStage, disturber: Disturber): readonly string[] {
   return KILLED.flatMap((name) => {
-    const restarts = service.up.lines.filter(
-      (line) => line.event === 'restarting' && line.name === name,
-    );
-    const kills = disturber.done.get(name) ?? 0;
-    if (restarts.length <= kills) return [];
+    const restarts = lines.filter((line) => line.event === 'restarting' && line.name === name);
+    const allowed = disturber.restarts.get(name) ?? 0;
+    if (restarts.length <= allowed) return [];
     const reasons = restarts.map(({ reason }) => reason).join('; ');
-    return [`${name} was killed ${kills} times and started again ${restarts.length}: ${reasons}`];
+    return [`${name} may start again ${allowed} times and did ${restarts.length}: ${reasons}`];
   });
 }
 
-function anvilOf(devnet: number): number | undefined {
-  const shell = childPid(devnet, 'sh');
-  return shell === undefined ? undefined : childPid(shell, 'anvil');
+function pidsOf(stage: SoakStage): ReadonlyMap<string, number | undefined> {
+  const names = [...KILLED, 'supervisor', 'anvil'];
+  return new Map([
+    ...names.map((name) => [name, stage.pidOf(name)] as const),
+    ['devnet', stage.devnet.process.pid],
+    ['this program', process.pid],
+  ]);
 }
 
 function clock(ms: number): string {
