@@ -153,9 +153,6 @@ export function endpoint<
     return await encodeStream(page.answer, page.elements, page.next, how);
   }
 
-  const names = Object.keys(
-    described.parameters.shape,
-  ) as (keyof typeof described.parameters.shape)[];
   return {
     ...described,
     isCached: keep !== undefined,
@@ -171,8 +168,7 @@ export function endpoint<
       const repeatable = seed && { seed, bodyHash: hash('sha256', JSON.stringify(body)) };
       const call = { ...given, repeatable } as Call;
       if (keep === undefined) return await produce(call, input, body, format);
-      const values = names.map((name) => input[name]);
-      const key = JSON.stringify([described.path, format, values]);
+      const key = JSON.stringify([described.path, format, input]);
       // All callers share the result, so no client may abort it.
       const shared = { ...call, signal: null };
       const compute = async () => {

@@ -126,10 +126,13 @@ const Store = rowOf({
   migrations: count('(SELECT count() FROM migrations)'),
   /** Of any read or merge since the server started. */
   damage: string(`(SELECT any(concat('table ', extract(last_error_message, 'in table ([^ ]+)')))
-    FROM system.errors WHERE name IN ('CHECKSUM_DOESNT_MATCH', 'CORRUPTED_DATA', 'CANNOT_DECOMPRESS'))`),
-  /** What the server put aside when it started, with its rows. */
+    FROM system.errors WHERE name IN ('CHECKSUM_DOESNT_MATCH', 'CORRUPTED_DATA', 'CANNOT_DECOMPRESS')
+      AND last_error_message LIKE '%in table %')`),
+  /** What the server put aside when it started, with its rows. A replica fetches such a part from another. */
   aside: string(`(SELECT any(concat('table ', table, ': part ', name)) FROM system.detached_parts
-    WHERE database = currentDatabase() AND reason = 'broken-on-start')`),
+    WHERE database = currentDatabase() AND reason = 'broken-on-start' AND table IN (
+      SELECT name FROM system.tables
+      WHERE database = currentDatabase() AND engine NOT LIKE 'Replicated%'))`),
 });
 
 /** Reads a table, because a server that responds to /ping may still lack its database or parts of its data. */

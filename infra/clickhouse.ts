@@ -189,7 +189,10 @@ export function storeFault(error: unknown): string {
   const text = error.message.slice(0, FAULT_LENGTH_MAX);
   const type = error instanceof ClickHouseError ? (error.type ?? '') : '';
   if (NO_SPACE.has(type) || /no space left on device/i.test(text)) return `disk full: ${text}`;
-  return DAMAGED.has(type) ? damage(text) : text;
+  if (!DAMAGED.has(type)) return text;
+  // Without the paths of files, because the api's readiness shows it to anybody.
+  const [, table = 'unknown'] = /in table (\S+)/.exec(text) ?? [];
+  return damage(`table ${table}`);
 }
 
 /** What is damaged, and what to do about it. */

@@ -116,6 +116,7 @@ export class Service {
     await this.#watch.waitFor('the leaderboards', this.#fillLeaderboards(clickHouse.url));
     const shown = concealer(this.#environment);
     const url = `http://${this.#config.HTTP_HOST}:${api.port}`;
+    await this.#watch.waitFor('the api', this.#watch.untilReady(url));
     report({
       event: 'ready',
       url,

@@ -7,10 +7,12 @@ import { z } from 'zod';
 import type { Reasons } from '../metrics.ts';
 import type { Report } from './supervise.ts';
 
-const ASK_MS = 3_000;
+const POLL_MS = 100;
+const ASK_MS = 2_000;
 /** Longer than a check of the api takes. */
-const ANSWER_MS_MAX = 4_000;
-const TELL_MS = 8_000;
+const ANSWER_MS_MAX = 3_000;
+/** With the two others less than ten seconds, so that nothing is silent for longer. */
+const TELL_MS = 4_000;
 
 const OfProcess = z.object({ reasons: z.record(z.string(), z.string()) });
 const OfApi = z.object({
@@ -43,6 +45,14 @@ export class Watch {
   serves(name: string, metricsUrl: string): void {
     if (this.#awaited.has(name)) {
       this.#awaited.set(name, metricsUrl.replace('/metrics', '/readyz'));
+    }
+  }
+
+  /** Waits until the api is ready. */
+  async untilReady(apiUrl: string): Promise<void> {
+    const { signal } = this.#stop;
+    while (!signal.aborted && Object.keys(await reasonsOfApi(`${apiUrl}/readyz`)).length > 0) {
+      await delay(POLL_MS, undefined, { signal }).catch(() => undefined);
     }
   }
 

@@ -271,7 +271,7 @@ describe('the projector', () => {
       const { projector, notReady } = await observed(damaged.env);
       try {
         const named =
-          /"restore":"damaged data: .*in table fillstream\.positions.*\\"Damaged data\\"/;
+          /"restore":"damaged data: table fillstream\.positions\..*\\"Damaged data\\"/;
         await until(async () => (named.test(await notReady()) ? true : undefined));
       } finally {
         expect(await projector.stop()).toBe(0);
