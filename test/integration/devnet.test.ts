@@ -81,7 +81,11 @@ describe('openDevnet', () => {
 
   test('drops old blocks, and continues the same chain from a state', async () => {
     const directory = newDirectory();
-    const given = { ...options, directory, keepBlocks: 10, segmentTransactions: 1 };
+    const given = {
+      ...{ ...options, directory, now: Date.now },
+      keepBlocks: 10,
+      segmentTransactions: 1,
+    };
     const first = await openDevnet(given);
     const { rpc } = first.chain;
     const base = Number(await rpc.call<Hex>('eth_blockNumber'));

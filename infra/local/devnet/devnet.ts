@@ -140,17 +140,31 @@ async function openChain(origin: Origin, options: DevnetOptions): Promise<Record
   // The history is kept until ingest has had time to read it.
   const historyBlocks = Math.ceil(origin.historyMatches / HISTORY_BLOCK_MATCHES);
   if (origin.historyBlock === undefined) journal.clear();
+  const stateFile = join(directory, 'chain.json');
+  if (origin.historyBlock === undefined) {
+    const dumpState = `${stateFile}.new`;
+    const making = await startChain({ stateFile, port: 0, genesisTime, dumpState });
+    await makeHistory(making.rpc, origin, options);
+    const historyBlock = await headOf(making.rpc);
+    await making.stop();
+    await journal.beginWith(dumpState, historyBlock);
+    writeOrigin(options, { ...origin, historyBlock });
+  }
   const chain = await startChain({
-    ...{ stateFile: join(directory, 'chain.json'), port, genesisTime, loadState: journal.state },
-    prepare: (rpc) => journal.replay(rpc),
+    ...{ stateFile, port, genesisTime, loadState: journal.state },
+    prepare: async (rpc) => {
+      await journal.replay(rpc);
+      // anvil's clock starts at the genesis.
+      const { timestamp } = await rpc.call<{ timestamp: Hex }>(
+        ...(['eth_getBlockByNumber', 'latest', false] as const),
+      );
+      await rpc.call(
+        'evm_setTime',
+        Math.max(Math.floor(options.now() / 1000), Number(timestamp) + 1),
+      );
+    },
     keepBlocks: keepBlocks === undefined ? undefined : historyBlocks + keepBlocks,
   });
-  if (origin.historyBlock === undefined) {
-    await makeHistory(chain.rpc, origin, options);
-    await journal.record(chain.rpc);
-    journal.begin();
-    writeOrigin(options, { ...origin, historyBlock: await headOf(chain.rpc) });
-  }
   return { chain, journal };
 }
 
@@ -186,7 +200,7 @@ function recorderOf(
       while (!signal.aborted && !isDead) {
         try {
           await journal.record(rpc);
-          if (options.segmentTransactions !== undefined) journal.fold();
+          journal.fold();
           if (keepBlocks !== undefined && journal.head - first >= RENEW_BLOCKS) old.resolve();
           if (fault !== undefined) report({ event: 'mining' });
           fault = undefined;

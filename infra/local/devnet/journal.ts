@@ -4,9 +4,9 @@
  * blocks are replayed into an empty anvil at the next start, with the same hashes.
  *
  * Files in the directory, with N the number of a block: `N.blocks` has the blocks after N, one JSON line each;
- * `N.state` is anvil's state after block N. The first is `0.blocks`, without a state. If old blocks may go,
- * a segment ends after SEGMENT_TRANSACTIONS; a second anvil replays it and writes the next state. The two
- * newest states and the blocks since are kept.
+ * `N.state` is anvil's state after block N, the first that after the history. If old blocks may go, a segment
+ * ends after SEGMENT_TRANSACTIONS; a second anvil replays it and writes the next state. The two newest states
+ * and the blocks since are kept.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { open, readFile, rename, writeFile } from 'node:fs/promises';
@@ -71,9 +71,9 @@ export class Journal {
     this.#directory = directory;
     this.#replayer = replayer;
     const numbers = readdirSync(directory).flatMap((name) =>
-      name.endsWith('.blocks') ? [Number.parseInt(name, 10)] : [],
+      /^\d+\.(?:blocks|state)$/.test(name) ? [Number.parseInt(name, 10)] : [],
     );
-    this.#segments = numbers.length === 0 ? [0] : numbers.sort((a, b) => a - b);
+    this.#segments = numbers.length === 0 ? [0] : [...new Set(numbers)].sort((a, b) => a - b);
   }
 
   /** The state for an anvil to start with, before `replay`. */
@@ -138,8 +138,16 @@ export class Journal {
     await this.#folding;
   }
 
-  /** Begins a segment, whose state `fold` may write later. */
-  begin(): void {
+  /**
+   * Begins with a state that anvil wrote. The chain always starts from one: with accounts that were loaded,
+   * anvil counts storage that was only read in the state's root, unlike with those that it has made.
+   */
+  async beginWith(file: string, block: number): Promise<void> {
+    await rename(file, this.#file(block, 'state'));
+    this.#segments = [block];
+  }
+
+  #begin(): void {
     this.#segments.push(this.head);
     this.#count = 0;
     this.#size = 0;
@@ -180,7 +188,7 @@ export class Journal {
     const until = this.head;
     const first = this.#newestState();
     const older = this.#segments.filter((one) => one >= first);
-    this.begin();
+    this.#begin();
     const file = this.#file(until, 'state');
     await replayer(this.#stateOf(first), `${file}.new`, async (rpc) => {
       for (const segment of older) {
@@ -205,12 +213,12 @@ export class Journal {
   }
 
   #newestState(): number {
-    return this.#withState().at(-1) ?? 0;
+    return this.#withState().at(-1) ?? this.#segments[0] ?? 0;
   }
 
   #withState(): readonly number[] {
     const names = new Set(readdirSync(this.#directory));
-    return this.#segments.filter((one) => one === 0 || names.has(`${one}.state`));
+    return this.#segments.filter((one) => names.has(`${one}.state`));
   }
 
   #stateOf(segment: number): string | undefined {
