@@ -185,7 +185,14 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
   const startBlock = await step('start', () => settleStart(nats, kv, wanted));
   const rpc = connectRpc(config.RPC_URL, { chainId: chain.id, registry, logger });
   const setup: Setup = { ...given, chain, rpc, logger, signal, step, fail };
-  const progress = new FollowProgress({ logger, registry, notReady: readiness.reasons });
+  const nodes = config.RPC_URL.split(',').map((url) => new URL(url).host);
+  const { reasons } = readiness;
+  const progress = new FollowProgress({
+    logger,
+    registry,
+    notReady: reasons,
+    nodes: nodes.join(', '),
+  });
   const ledger = await step('ledger', () => LedgerWriter.open(nats));
   const metadataWriter = await step('metadata writer', () =>
     openWriter(nats, { stream: METADATA_STREAM }),

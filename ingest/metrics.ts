@@ -218,6 +218,8 @@ export class Readiness {
 const PROGRESS_MS = 2_000;
 /** Ingest is not ready if it is farther than this behind the final head. */
 const LAG_BLOCKS_MAX = 100;
+/** One of several endpoints may lag for a moment. */
+const NODE_BEHIND_MS_MAX = 10_000;
 /** Ingest is not ready after this long without a valid response. */
 const SILENCE_MS_MAX = 5_000;
 
@@ -226,6 +228,8 @@ export type ProgressOptions = {
   readonly registry: Registry;
   /** Reasons why the process is not ready; this file owns `final`, `fork` and `rpc`. */
   readonly notReady: Record<string, string>;
+  /** Hosts of the chain nodes, for an operator. */
+  readonly nodes: string;
 };
 
 /**
@@ -234,6 +238,7 @@ export type ProgressOptions = {
 export class FollowProgress {
   readonly #logger: Logger;
   readonly #notReady: Record<string, string>;
+  readonly #nodes: string;
   readonly #blocksTotal: Counter;
   readonly #fillsTotal: Counter;
   readonly #refusedTotal: Counter<'reason'>;
@@ -247,10 +252,13 @@ export class FollowProgress {
   #head: Pick<BlockHead, 'number' | 'timestamp'> | undefined;
   #final = 0;
   #caughtUp = false;
+  /** When the nodes were last as far as LEDGER; at a start they are not until seen. */
+  #levelAt = Number.NEGATIVE_INFINITY;
 
-  constructor({ logger, registry, notReady }: ProgressOptions) {
+  constructor({ logger, registry, notReady, nodes }: ProgressOptions) {
     this.#logger = logger;
     this.#notReady = notReady;
+    this.#nodes = nodes;
     this.#blocksTotal = counterOf(registry, 'final_blocks_total', 'final blocks read into LEDGER');
     this.#fillsTotal = counterOf(registry, 'final_fills_total', 'fills published to LEDGER');
     this.#refusedTotal = labelledCounter(
@@ -366,10 +374,14 @@ export class FollowProgress {
 
   #tellLag(): void {
     if (!this.#caughtUp) return;
-    const behind = (this.#head?.number ?? 0) - this.#final;
+    const held = this.#head?.number ?? 0;
+    const now = performance.now();
+    if (this.#final >= held) this.#levelAt = now;
     if (this.#lag() > LAG_BLOCKS_MAX) this.#notReady.final = `${this.#lag()} blocks behind`;
-    else if (behind > LAG_BLOCKS_MAX) {
-      this.#notReady.final = `the node is ${behind} blocks behind LEDGER`;
+    else if (now - this.#levelAt > NODE_BEHIND_MS_MAX) {
+      this.#notReady.final =
+        `the final head of ${this.#nodes} is block ${this.#final}, LEDGER is at ${held}: ` +
+        'wait until the node has synchronised, or set RPC_URL to another one';
     } else delete this.#notReady.final;
   }
 }

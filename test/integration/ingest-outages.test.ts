@@ -136,6 +136,41 @@ describe('readiness', () => {
     await whole();
   });
 
+  test('names a node that is behind LEDGER, waits, and goes on once it is not', async () => {
+    const first = ingest();
+    await reasons(first);
+    await first.stop();
+    const held = await devnet.number('finalized');
+    let isBehind = true;
+    const behind = await startEndpoint(devnet.url, (calls, replies) =>
+      replies.map((reply) => {
+        const call = calls.find(({ id }) => id === reply.id);
+        if (!isBehind || call?.params[0] !== 'finalized') return reply;
+        const number = `0x${(held - 2).toString(16)}`;
+        return { id: reply.id, result: { ...(reply.result as object), number } };
+      }),
+    );
+    try {
+      const run = ingest([], { RPC_URL: behind.url });
+      const { host } = new URL(behind.url);
+      const told =
+        `the final head of ${host} is block ${held - 2}, LEDGER is at ${held}: ` +
+        'wait until the node has synchronised, or set RPC_URL to another one';
+      await until(async () => {
+        const response = await asked(run, '/readyz');
+        const body = (await response.json()) as { reasons: Record<string, string> };
+        return body.reasons.final === told && response.status === 503 ? true : undefined;
+      });
+      isBehind = false;
+      await devnet.mine(4);
+      await reasons(run);
+      await whole();
+    } finally {
+      await Promise.all(runs.map((run) => run.stop()));
+      await behind.close();
+    }
+  });
+
   test('names the stream that JetStream does not store', async () => {
     const run = ingest();
     await reasons(run);
