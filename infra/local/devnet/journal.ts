@@ -22,6 +22,8 @@ const BATCH_CALLS_MAX = 25;
 /** Headers in a state: ingest compares hashes near the end of LEDGER. */
 const HEADERS_KEPT = 256;
 const RECORD_BLOCKS_MAX = 50;
+/** Newest blocks that a reorganisation may replace. */
+const REPLACED_BLOCKS_MAX = 64;
 
 const Line = z.object({
   number: z.number(),
@@ -32,6 +34,12 @@ const Line = z.object({
   transactions: z.array(z.string()),
 });
 type Line = z.infer<typeof Line>;
+/** A block of the newest segment. */
+type Recorded = Pick<Line, 'number' | 'hash'> & {
+  readonly transactions: number;
+  /** Length of its line. */
+  readonly bytes: number;
+};
 
 /** The part of anvil's state file that is rewritten. */
 type State = {
@@ -55,7 +63,8 @@ export class Journal {
   readonly #segmentTransactions: number;
   /** Numbers of the blocks before each segment. */
   #segments: number[];
-  #last: { readonly number: number; readonly hash: string } | undefined;
+  /** The newest blocks of the newest segment. */
+  #newest: Recorded[] = [];
   /** Transactions in the newest segment. */
   #count = 0;
   /** Bytes of whole lines in the newest segment. */
@@ -85,29 +94,24 @@ export class Journal {
   async replay(rpc: Rpc): Promise<void> {
     const base = this.#base();
     for (const segment of this.#segments.filter((one) => one >= base)) {
-      this.#count = 0;
-      this.#size = 0;
+      this.#startCounting();
       for (const { line, bytes } of linesOf(this.#file(segment, 'blocks'))) {
         await mine(rpc, line);
-        this.#last = line;
-        this.#count += line.transactions.length;
-        this.#size += bytes;
+        this.#countLine(line, bytes);
       }
     }
   }
 
   /** Number of the newest block; 0 if there is none. */
   get head(): number {
-    return this.#last?.number ?? Math.max(...this.#segments);
+    return this.#newest.at(-1)?.number ?? Math.max(...this.#segments);
   }
 
   clear(): void {
     rmSync(this.#directory, { recursive: true, force: true });
     mkdirSync(this.#directory);
     this.#segments = [0];
-    this.#last = undefined;
-    this.#count = 0;
-    this.#size = 0;
+    this.#startCounting();
   }
 
   /** Writes all blocks that are new; resolves when they are on the disk. */
@@ -118,6 +122,7 @@ export class Journal {
   }
 
   async #record(rpc: Rpc): Promise<void> {
+    await this.#dropReplaced(rpc);
     const head = Number(await rpc.call<Hex>('eth_blockNumber'));
     while (this.head < head) {
       const lines: Line[] = [];
@@ -129,6 +134,20 @@ export class Journal {
         lines.push(await readBlock(rpc, number));
       }
       await this.#append(lines);
+    }
+  }
+
+  /** After a reorganisation, which only tests make, the next write begins at the first block that was replaced. */
+  async #dropReplaced(rpc: Rpc): Promise<void> {
+    for (;;) {
+      const last = this.#newest.at(-1);
+      if (last === undefined) return;
+      const at = `0x${last.number.toString(16)}`;
+      const block = await rpc.call<{ hash: string } | null>('eth_getBlockByNumber', at, false);
+      if (block?.hash === last.hash) return;
+      this.#newest.pop();
+      this.#count -= last.transactions;
+      this.#size -= last.bytes;
     }
   }
 
@@ -149,8 +168,20 @@ export class Journal {
 
   #begin(): void {
     this.#segments.push(this.head);
+    this.#startCounting();
+  }
+
+  #startCounting(): void {
+    this.#newest = [];
     this.#count = 0;
     this.#size = 0;
+  }
+
+  #countLine({ number, hash, transactions: { length } }: Line, bytes: number): void {
+    this.#newest.push({ number, hash, transactions: length, bytes });
+    if (this.#newest.length > REPLACED_BLOCKS_MAX) this.#newest.shift();
+    this.#count += length;
+    this.#size += bytes;
   }
 
   /** Begins a segment if the newest one is long enough and old blocks may go; writes its state meanwhile. */
@@ -167,20 +198,19 @@ export class Journal {
   }
 
   async #append(lines: readonly Line[]): Promise<void> {
-    const text = Buffer.from(lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+    const texts = lines.map((line) => `${JSON.stringify(line)}\n`);
     const name = this.#file(this.#segments.at(-1) ?? 0, 'blocks');
     const file = await open(name, 'a', 0o600);
     try {
       // What an earlier write left when the disk was full, or a kill.
       await file.truncate(this.#size);
-      await file.appendFile(text);
+      await file.appendFile(texts.join(''));
       await file.datasync();
     } finally {
       await file.close();
     }
-    this.#size += text.length;
-    this.#last = lines.at(-1) ?? this.#last;
-    for (const { transactions } of lines) this.#count += transactions.length;
+    // Hexadecimal digits and numbers: a byte per character.
+    for (const [i, line] of lines.entries()) this.#countLine(line, texts[i]?.length ?? 0);
   }
 
   /** Begins a segment, and writes the state at its beginning. */
