@@ -4,6 +4,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { ClickHouseClient } from '@clickhouse/client';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -23,19 +24,28 @@ import {
   strings,
   typed,
 } from '../../api/analytics/rows.ts';
-import { Bytes, createSelect, type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';
+import {
+  Bytes,
+  connectClickHouse,
+  createSelect,
+  type Select,
+  StoreUnreachableError,
+} from '../../infra/clickhouse.ts';
 import { start, stopAll } from './embedded-harness.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'clickhouse-select-'));
-let url: string;
+let client: ClickHouseClient;
 let select: Select;
 
 beforeAll(async () => {
-  ({ url } = await start(join(root, 'data')));
-  select = createSelect({ url, database: 'default', name: 'test' });
+  const { serviceUrl: url } = await start(join(root, 'data'));
+  const store = { url, database: 'default', name: 'test' };
+  client = connectClickHouse(store);
+  select = createSelect(store);
 });
 
 afterAll(async () => {
+  await client?.close();
   await stopAll();
   rmSync(root, { recursive: true, force: true });
 });
@@ -89,13 +99,12 @@ test.each(Object.keys(TYPES))('%s round-trips', async (type) => {
   if (column === undefined || values === undefined || written === undefined) throw new Error(type);
   const [given = []] = fc.sample(fc.array(values, { minLength: 50, maxLength: 50 }), 1);
   const rows = given.map((value, at) => `(${at}, ${written(value as never)})`);
-  for (const body of [
+  for (const query of [
     'DROP TABLE IF EXISTS given',
     `CREATE TABLE given (at UInt32, one ${type}) ENGINE = MergeTree ORDER BY at`,
     `INSERT INTO given VALUES ${rows}`,
   ]) {
-    const response = await fetch(url, { method: 'POST', body });
-    expect(await response.text()).toBe('');
+    await client.command({ query });
   }
   const row = rowOf({ one: column('one'), at: count('at') });
   const sql = `SELECT ${row.columns} FROM given WHERE at < {below:UInt32} ORDER BY at`;

@@ -270,8 +270,7 @@ describe('the projector', () => {
       flipBytes(part?.path ?? '', /\.bin$/);
       const { projector, notReady } = await observed(damaged.env);
       try {
-        const named =
-          /"restore":"damaged data: table fillstream\.positions\..*\\"Damaged data\\"/;
+        const named = /"restore":"damaged data: table fillstream\.positions\..*\\"Damaged data\\"/;
         await until(async () => (named.test(await notReady()) ? true : undefined));
       } finally {
         expect(await projector.stop()).toBe(0);

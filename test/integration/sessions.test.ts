@@ -178,7 +178,10 @@ describe('open streams of an account', () => {
         events: 0,
       },
     ]);
-    expect((await ask(other, account, '/sessions')).used_seconds_today).toBe(5);
+    await eventually(
+      () => ask(other, account, '/sessions'),
+      (sessions) => sessions.used_seconds_today === 5,
+    );
   });
 });
 
