@@ -16,13 +16,13 @@ const EXPLAINED: readonly {
 }[] = [
   {
     log: /api\.log$/,
-    line: /"the analytics store cannot answer now[^"]*(ECONNREFUSED|ECONNRESET|socket hang up)/,
+    line: /"the analytics store cannot answer now[^"]*(ECONNREFUSED|ECONNRESET|socket hang up|no response in)/,
     fault: /clickhouse|two at once|supervisor|disk|bytes/,
     why: 'the api answers 503 while ClickHouse is away',
   },
   {
     log: /api\.log$/,
-    line: /"(the (streams|final matches|keys|order feed) cannot be (read|written) now|a part that this request needs cannot be reached now)/,
+    line: /"(the (streams|final matches|keys|order feed) cannot be (read|written) now|a store that this request needs cannot be read now)/,
     fault: /nats|two at once|supervisor|disk|bytes/,
     why: 'the api answers 503 while nats-server is away',
   },
@@ -104,6 +104,8 @@ function parsed(line: string): Line {
     return { level: isError ? 'error' : isWarning ? 'warning' : 'other', message, timeMs: time };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
+    // A kill or a full disk cut the line; such lines may be lost.
+    if (line.startsWith('{"level":')) return { level: 'other', message: '', timeMs };
     return { level: 'error', message: line, timeMs };
   }
 }

@@ -9,6 +9,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { openDevnet } from '../../infra/local/devnet/devnet.ts';
+import { Sender } from '../../infra/local/devnet/rpc.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
 import { TOPICS } from '../../ingest/decode.ts';
@@ -36,6 +37,8 @@ export async function startStillDevnet(
     now: Date.now,
     report: () => undefined,
   });
+  const { world } = devnet;
+  const sender = new Sender(devnet.chain.rpc);
   const { url } = devnet.chain;
   const portOf = (one: string) => Number(new URL(one).port);
   return {
@@ -53,6 +56,19 @@ export async function startStillDevnet(
     call: <T>(method: string, ...params: unknown[]) => devnet.chain.rpc.call<T>(method, ...params),
     async mine(blocks: number): Promise<void> {
       for (let i = 0; i < blocks; i++) await devnet.chain.rpc.call('evm_mine');
+    },
+    /** Sends one match, for the next block. */
+    async trade(): Promise<void> {
+      for (;;) {
+        const now = Date.now();
+        const market = world.chooseMarket(world.chooseTopic(), Math.floor(now / 1_000));
+        if (market === undefined) continue;
+        await sender.send(world.list([market]));
+        const planned = world.match(market, now);
+        if (planned === undefined) continue;
+        await sender.send([planned.transaction]);
+        return;
+      }
     },
     async number(tag: string): Promise<number> {
       const block = await rpc<{ number: string }>(url, 'eth_getBlockByNumber', [tag, false]);

@@ -66,6 +66,7 @@ async function rebuiltFills(): Promise<number> {
 
 test('a final block that is replaced stops ingest with an alarm; a rewind and a rebuild repair it', async () => {
   const first = start('ingest/main.ts', [], env);
+  await devnet.trade();
   await devnet.mine(3);
   await first.event('caught_up');
   const final = await devnet.number('finalized');
