@@ -74,10 +74,11 @@ export class Service {
   #storedMetadata = 0;
 
   constructor(options: ServiceOptions, config: ServiceConfig, environment: NodeJS.ProcessEnv) {
-    this.#options = { ...options, data: resolve(options.data) };
+    this.#watch = new Watch(options.report);
+    const { report } = this.#watch;
+    this.#options = { ...options, data: resolve(options.data), report };
     this.#config = config;
     this.#environment = environment;
-    this.#watch = new Watch(options.report);
   }
 
   /** Resolves when the service answers with all of history. Throws errors whose message is for the user. */

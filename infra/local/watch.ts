@@ -1,6 +1,6 @@
 /**
  * What `npm start` waits for: the parts that are starting, and later what the api's /readyz names. Reports every
- * change, and at least every TELL_MS while it waits for something.
+ * change, and while it waits for something, at least every ten seconds.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
@@ -20,15 +20,21 @@ const OfApi = z.object({
 });
 
 export class Watch {
-  readonly #report: Report;
+  /** For the reports of all others. */
+  readonly report: Report;
   /** What is waited for, with the process's /readyz once it is known. */
   readonly #awaited = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
   readonly #stop = new AbortController();
 
+  #toldAt = 0;
+
   constructor(report: Report) {
-    this.#report = report;
-    this.#timer = setInterval(() => void this.#tellAwaited(), TELL_MS);
+    this.report = (message) => {
+      this.#toldAt = performance.now();
+      report(message);
+    };
+    this.#timer = setInterval(() => void this.#tellAwaited(), ASK_MS);
   }
 
   /** Says that it waits for `what` until the work is done. */
@@ -67,7 +73,7 @@ export class Watch {
       if (signal.aborted) return;
       const parts = Object.keys(reasons).join();
       if (parts === before && (parts === '' || performance.now() - toldAt < TELL_MS)) continue;
-      this.#report(parts === '' ? { event: 'ready_again' } : { event: 'not_ready', reasons });
+      this.report(parts === '' ? { event: 'ready_again' } : { event: 'not_ready', reasons });
       before = parts;
       toldAt = performance.now();
     }
@@ -78,7 +84,9 @@ export class Watch {
     this.#stop.abort();
   }
 
+  /** Unless something else was told just now. */
   async #tellAwaited(): Promise<void> {
+    if (performance.now() - this.#toldAt < TELL_MS) return;
     const awaited = await Promise.all(
       [...this.#awaited].map(async ([name, url]) => {
         const reasons = url === '' ? {} : await reasonsOfProcess(url);
@@ -86,7 +94,7 @@ export class Watch {
       }),
     );
     if (awaited.length === 0 || this.#stop.signal.aborted) return;
-    this.#report({ event: 'waiting', for: Object.fromEntries(awaited) });
+    this.report({ event: 'waiting', for: Object.fromEntries(awaited) });
   }
 }
 
