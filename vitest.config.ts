@@ -7,8 +7,9 @@ const UNIT = 'test/unit/**';
 export default defineConfig({
   test: {
     pool: 'forks',
-    testTimeout: 120_000,
-    hookTimeout: 180_000,
+    // They end what hangs, and nothing else: a busy machine is several times slower.
+    testTimeout: 300_000,
+    hookTimeout: 300_000,
     maxWorkers: 2,
     // The default of one second is too short while other tests run.
     expect: { poll: { timeout: 30_000, interval: 100 } },
