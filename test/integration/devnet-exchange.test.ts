@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import {
   decodeFunctionResult,
   encodeFunctionData,
@@ -9,6 +10,7 @@ import {
   parseEventLogs,
 } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import artifacts from '../../infra/local/devnet/artifacts.json' with { type: 'json' };
 import { type Chain, startChain } from '../../infra/local/devnet/chain.ts';
 import {
   CHAIN_ID,
@@ -66,23 +68,9 @@ describe('the exchange', () => {
     sender = new Sender(chain.rpc);
     const rich = WALLETS.filter((wallet) => wallet !== POOR);
     await sender.send([
-      call(
-        PUSD,
-        encodeFunctionData({
-          abi: pusdAbi,
-          functionName: 'mint',
-          args: [rich, rich.map(() => START_CASH)],
-        }),
-      ),
+      mint(rich, START_CASH),
       ...[market, negRiskMarket].map((one) =>
-        call(
-          CONDITIONAL_TOKENS,
-          encodeFunctionData({
-            abi: conditionalTokensAbi,
-            functionName: 'prepareCondition',
-            args: [ORACLE, one.questionId, 2n],
-          }),
-        ),
+        onTokens('prepareCondition', [ORACLE, one.questionId, 2n]),
       ),
     ]);
     await sender.mine(++time);
@@ -248,44 +236,36 @@ describe('the exchange', () => {
 
   test('pays out a resolved market to the last micro-unit', async () => {
     await sender.send([
-      call(
-        CONDITIONAL_TOKENS,
-        encodeFunctionData({
-          abi: conditionalTokensAbi,
-          functionName: 'reportPayouts',
-          args: [market.questionId, [0n, 1n]],
-        }),
-      ),
-      call(
-        CONDITIONAL_TOKENS,
-        encodeFunctionData({
-          abi: conditionalTokensAbi,
-          functionName: 'redeemPositions',
-          args: [market.conditionId, WALLETS],
-        }),
-      ),
-      call(
-        CONDITIONAL_TOKENS,
-        encodeFunctionData({
-          abi: conditionalTokensAbi,
-          functionName: 'reportPayouts',
-          args: [negRiskMarket.questionId, [1n, 1n]],
-        }),
-      ),
-      call(
-        CONDITIONAL_TOKENS,
-        encodeFunctionData({
-          abi: conditionalTokensAbi,
-          functionName: 'redeemPositions',
-          args: [negRiskMarket.conditionId, WALLETS],
-        }),
-      ),
+      onTokens('reportPayouts', [market.questionId, [0n, 1n]]),
+      onTokens('redeemPositions', [market.conditionId, WALLETS]),
+      onTokens('reportPayouts', [negRiskMarket.questionId, [1n, 1n]]),
+      onTokens('redeemPositions', [negRiskMarket.conditionId, WALLETS]),
     ]);
     await sender.mine(++time);
     expect(await cash(CONDITIONAL_TOKENS)).toBe(0n);
     const owners = [...WALLETS, FEE_RECEIVER] as const;
     const sum = (await Promise.all(owners.map(cash))).reduce((a, b) => a + b, 0n);
     expect(sum).toBe(4n * START_CASH);
+  });
+
+  test('uses the storage of resolved markets again', async () => {
+    const old = new Calendar(2, GENESIS).between(GENESIS - 14 * 86_400, GENESIS);
+    for (let i = 0; i < 1_000; i += 50) {
+      const some = old.slice(i, i + 50);
+      await sender.send([
+        mint([DEPLOYER], 50n),
+        ...some.map(({ questionId }) => onTokens('prepareCondition', [ORACLE, questionId, 2n])),
+        ...some.map(({ conditionId }) => onTokens('splitPosition', [conditionId, 1n])),
+        ...some.map(({ questionId }) => onTokens('reportPayouts', [questionId, [1n, 0n]])),
+        ...some.map(({ conditionId }) => onTokens('redeemPositions', [conditionId, [DEPLOYER]])),
+      ]);
+      await sender.mine(++time);
+    }
+    expect(await cash(DEPLOYER)).toBe(1_000n);
+    const dump = await chain.rpc.call<Hex>('anvil_dumpState');
+    const { accounts } = JSON.parse(String(gunzipSync(Buffer.from(dump.slice(2), 'hex'))));
+    const { storage } = accounts[CONDITIONAL_TOKENS.toLowerCase()];
+    expect(Object.keys(storage).length).toBeLessThan(3_000);
   });
 
   /** Executes a match; its logs and balances must be what `settle` says, and pUSD must not leak. */
@@ -406,6 +386,19 @@ function pickMarket(markets: readonly Market[], exchange: Hex): Market {
 
 function call(to: Hex, data: Hex) {
   return { from: DEPLOYER, to, data } as const;
+}
+
+function mint(owners: readonly Hex[], value: bigint) {
+  const args = [owners, owners.map(() => value)] as const;
+  return call(PUSD, encodeFunctionData({ abi: pusdAbi, functionName: 'mint', args }));
+}
+
+function onTokens(
+  functionName: 'prepareCondition' | 'reportPayouts' | 'redeemPositions' | 'splitPosition',
+  args: readonly unknown[],
+) {
+  const { abi } = artifacts.ConditionalTokens;
+  return call(CONDITIONAL_TOKENS, encodeFunctionData({ abi, functionName, args }));
 }
 
 async function read(

@@ -166,28 +166,34 @@ async function closedPort(): Promise<readonly string[]> {
 }
 
 function flags(options: ChainOptions): string[] {
-  const { loadState, dumpState, keepBlocks } = options;
-  return [
-    ...[
-      '--chain-id',
-      String(CHAIN_ID),
-      '--no-cors',
-      '--no-mining',
-      '--order',
-      'fifo',
-      '--slots-in-an-epoch',
-      '1',
-    ],
-    ...['--hardfork', 'prague', '--gas-limit', String(BLOCK_GAS_LIMIT)],
-    ...['--base-fee', '0', '--gas-price', '0', '--disable-min-priority-fee'],
-    ...['--disable-pool-balance-checks', '--disable-console-log'],
-    ...['--no-request-size-limit', '--prune-history', String(STATES_KEPT)],
-    ...(loadState === undefined ? [] : ['--load-state', loadState]),
-    ...(dumpState === undefined ? [] : ['--dump-state', dumpState]),
-    ...(keepBlocks === undefined ? [] : ['--transaction-block-keeper', String(keepBlocks)]),
+  const { loadState, dumpState, keepBlocks, genesisTime } = options;
+  const values = {
+    'chain-id': CHAIN_ID,
+    order: 'fifo',
+    'slots-in-an-epoch': 1,
+    // Since Prague, blocks keep the hashes of the last 8,191 in the state.
+    hardfork: 'cancun',
+    'gas-limit': BLOCK_GAS_LIMIT,
+    'base-fee': 0,
+    'gas-price': 0,
+    'prune-history': STATES_KEPT,
+    'load-state': loadState,
+    'dump-state': dumpState,
+    'transaction-block-keeper': keepBlocks,
     // At every start: anvil creates block 0 again, and without this its hash changed at some later start.
-    ...['--timestamp', String(options.genesisTime)],
+    timestamp: genesisTime,
+  };
+  return [
+    '--no-cors',
+    '--no-mining',
+    '--no-request-size-limit',
+    '--disable-min-priority-fee',
+    '--disable-pool-balance-checks',
+    '--disable-console-log',
     '--quiet',
+    ...Object.entries(values).flatMap(([name, value]) =>
+      value === undefined ? [] : [`--${name}`, String(value)],
+    ),
   ];
 }
 

@@ -61,7 +61,7 @@ function runSolc(sources: Readonly<Record<string, { readonly content: string }>>
     language: 'Solidity',
     sources,
     settings: {
-      evmVersion: 'prague',
+      evmVersion: 'cancun',
       viaIR: true,
       optimizer: { enabled: true, runs: 10_000 },
       metadata: { appendCBOR: false, bytecodeHash: 'none' },

@@ -9,15 +9,34 @@ import {PositionIds} from "./PositionIds.sol";
 /// ERC-1155 transfer events are written: nothing reads them and they would be half of all logs.
 /// Spenders named by the admin stand in for approvals, and anyone may redeem for any owner, because
 /// trader wallets of the devnet have no keys; the payout always goes to the owner.
+///
+/// anvil copies and hashes the whole storage for every block, also slots that became zero. So nothing here is
+/// a mapping that grows with every market: conditions and balances are in tables whose slots are used again.
 contract ConditionalTokens {
     PusdToken public immutable collateral;
     address public immutable admin;
 
-    mapping(bytes32 => uint256[]) private _payouts;
-    mapping(bytes32 => uint256) public payoutDenominator;
-    mapping(bytes32 => uint256[2]) private _positionIds;
-    mapping(uint256 => mapping(address => uint256)) private _balances;
     mapping(address => bool) public isSpender;
+
+    struct Condition {
+        bytes32 id;
+        uint256[2] positionIds;
+        uint96 payout0;
+        uint96 payout1;
+        /// Time of the resolution; 0 before it.
+        uint64 resolvedAt;
+    }
+
+    /// A condition is in the bucket of its id. A new one replaces the one that was resolved first.
+    uint256 private constant CONDITION_BUCKETS = 8;
+    uint256 private constant CONDITIONS_PER_BUCKET = 64;
+    Condition[CONDITION_BUCKETS * CONDITIONS_PER_BUCKET] private _conditions;
+
+    /// A balance that is not zero is in the bucket of its position and owner, without gaps: the upper 64 bits
+    /// are a hash of the two, the lower 64 the balance.
+    uint256 private constant BALANCE_BUCKETS = 512;
+    uint256 private constant BALANCES_PER_BUCKET = 1024;
+    uint128[BALANCE_BUCKETS * BALANCES_PER_BUCKET] private _balances;
 
     event ConditionPreparation(
         bytes32 indexed conditionId,
@@ -65,6 +84,9 @@ contract ConditionalTokens {
     error AlreadyResolved();
     error NotResolved();
     error NoPayout();
+    error TooManyConditions();
+    error TooManyBalances();
+    error AmountTooLarge(uint256 amount);
     error InsufficientPosition(address owner, uint256 id, uint256 balance, uint256 amount);
 
     constructor(PusdToken collateral_) {
@@ -80,39 +102,43 @@ contract ConditionalTokens {
     function prepareCondition(address oracle, bytes32 questionId, uint256 outcomeSlotCount) external {
         if (outcomeSlotCount != 2) revert NotTwoOutcomes();
         bytes32 conditionId = PositionIds.conditionId(oracle, questionId, outcomeSlotCount);
-        if (_payouts[conditionId].length != 0) revert AlreadyPrepared();
-        _payouts[conditionId] = new uint256[](outcomeSlotCount);
+        Condition storage condition = _place(conditionId);
+        if (condition.id == conditionId) revert AlreadyPrepared();
         address token = address(collateral);
-        _positionIds[conditionId] = [
+        condition.id = conditionId;
+        condition.positionIds = [
             PositionIds.positionId(token, PositionIds.collectionId(conditionId, 1)),
             PositionIds.positionId(token, PositionIds.collectionId(conditionId, 2))
         ];
+        (condition.payout0, condition.payout1, condition.resolvedAt) = (0, 0, 0);
         emit ConditionPreparation(conditionId, oracle, questionId, outcomeSlotCount);
     }
 
     /// The caller is the oracle of the condition.
     function reportPayouts(bytes32 questionId, uint256[] calldata payouts) external {
+        if (payouts.length != 2) revert NotPrepared();
         bytes32 conditionId = PositionIds.conditionId(msg.sender, questionId, payouts.length);
-        if (_payouts[conditionId].length != payouts.length) revert NotPrepared();
-        if (payoutDenominator[conditionId] != 0) revert AlreadyResolved();
-        uint256 sum = 0;
-        for (uint256 i = 0; i < payouts.length; ++i) sum += payouts[i];
+        Condition storage condition = _prepared(conditionId);
+        if (condition.resolvedAt != 0) revert AlreadyResolved();
+        uint256 sum = payouts[0] + payouts[1];
         if (sum == 0) revert NoPayout();
-        _payouts[conditionId] = payouts;
-        payoutDenominator[conditionId] = sum;
+        if (sum > type(uint96).max) revert AmountTooLarge(sum);
+        condition.payout0 = uint96(payouts[0]);
+        condition.payout1 = uint96(payouts[1]);
+        condition.resolvedAt = uint64(block.timestamp);
         emit ConditionResolution(conditionId, msg.sender, questionId, payouts.length, payouts);
     }
 
     function splitPosition(bytes32 conditionId, uint256 amount) external {
-        uint256[2] storage ids = _prepared(conditionId);
+        uint256[2] storage ids = _prepared(conditionId).positionIds;
         collateral.transferFrom(msg.sender, address(this), amount);
-        _balances[ids[0]][msg.sender] += amount;
-        _balances[ids[1]][msg.sender] += amount;
+        _give(msg.sender, ids[0], amount);
+        _give(msg.sender, ids[1], amount);
         emit PositionSplit(msg.sender, address(collateral), 0, conditionId, _both(), amount);
     }
 
     function mergePositions(bytes32 conditionId, uint256 amount) external {
-        uint256[2] storage ids = _prepared(conditionId);
+        uint256[2] storage ids = _prepared(conditionId).positionIds;
         _take(msg.sender, ids[0], amount);
         _take(msg.sender, ids[1], amount);
         collateral.transfer(msg.sender, amount);
@@ -121,17 +147,17 @@ contract ConditionalTokens {
 
     /// Rounds each owner's payout down, as the Gnosis contract does: the remainder stays here.
     function redeemPositions(bytes32 conditionId, address[] calldata owners) external {
-        uint256 denominator = payoutDenominator[conditionId];
-        if (denominator == 0) revert NotResolved();
-        uint256[2] storage ids = _positionIds[conditionId];
-        uint256[] storage payouts = _payouts[conditionId];
+        Condition storage condition = _place(conditionId);
+        if (condition.id != conditionId || condition.resolvedAt == 0) revert NotResolved();
+        uint256 denominator = _denominator(condition);
         for (uint256 o = 0; o < owners.length; ++o) {
             uint256 payout = 0;
             for (uint256 k = 0; k < 2; ++k) {
-                uint256 held = _balances[ids[k]][owners[o]];
+                (uint256 place, uint256 tag, uint256 held) =
+                    _find(condition.positionIds[k], owners[o]);
                 if (held == 0) continue;
-                payout += held * payouts[k] / denominator;
-                _balances[ids[k]][owners[o]] = 0;
+                payout += held * _payout(condition, k) / denominator;
+                _store(place, tag, 0);
             }
             if (payout > 0) collateral.transfer(owners[o], payout);
             emit PayoutRedemption(owners[o], address(collateral), 0, conditionId, _both(), payout);
@@ -143,11 +169,12 @@ contract ConditionalTokens {
     {
         if (msg.sender != from && !isSpender[msg.sender]) revert NotSpender();
         _take(from, id, amount);
-        _balances[id][to] += amount;
+        _give(to, id, amount);
     }
 
-    function balanceOf(address owner, uint256 id) external view returns (uint256) {
-        return _balances[id][owner];
+    function balanceOf(address owner, uint256 id) public view returns (uint256) {
+        (,, uint256 balance) = _find(id, owner);
+        return balance;
     }
 
     function balanceOfBatch(address[] calldata owners, uint256[] calldata ids)
@@ -156,19 +183,27 @@ contract ConditionalTokens {
         returns (uint256[] memory balances)
     {
         balances = new uint256[](owners.length);
-        for (uint256 i = 0; i < owners.length; ++i) balances[i] = _balances[ids[i]][owners[i]];
+        for (uint256 i = 0; i < owners.length; ++i) balances[i] = balanceOf(owners[i], ids[i]);
     }
 
+    /// These four are zero for a condition that is unknown, or no longer known.
     function getOutcomeSlotCount(bytes32 conditionId) external view returns (uint256) {
-        return _payouts[conditionId].length;
+        return _place(conditionId).id == conditionId ? 2 : 0;
     }
 
     function payoutNumerators(bytes32 conditionId, uint256 index) external view returns (uint256) {
-        return _payouts[conditionId][index];
+        Condition storage condition = _place(conditionId);
+        return condition.id == conditionId ? _payout(condition, index) : 0;
     }
 
-    function positionIds(bytes32 conditionId) external view returns (uint256[2] memory) {
-        return _positionIds[conditionId];
+    function payoutDenominator(bytes32 conditionId) external view returns (uint256) {
+        Condition storage condition = _place(conditionId);
+        return condition.id == conditionId ? _denominator(condition) : 0;
+    }
+
+    function positionIds(bytes32 conditionId) external view returns (uint256[2] memory ids) {
+        Condition storage condition = _place(conditionId);
+        if (condition.id == conditionId) ids = condition.positionIds;
     }
 
     /// The formula for any collateral, so that it can be held against ids of the real chain.
@@ -183,17 +218,73 @@ contract ConditionalTokens {
         );
     }
 
-    function _prepared(bytes32 conditionId) private view returns (uint256[2] storage) {
-        if (_payouts[conditionId].length == 0) revert NotPrepared();
-        return _positionIds[conditionId];
+    function _prepared(bytes32 conditionId) private view returns (Condition storage condition) {
+        condition = _place(conditionId);
+        if (condition.id != conditionId) revert NotPrepared();
+    }
+
+    /// Where a condition is, or would be stored.
+    function _place(bytes32 conditionId) private view returns (Condition storage) {
+        uint256 first = uint256(conditionId) % CONDITION_BUCKETS * CONDITIONS_PER_BUCKET;
+        uint256 place = type(uint256).max;
+        uint256 oldest = type(uint256).max;
+        for (uint256 i = first; i < first + CONDITIONS_PER_BUCKET; ++i) {
+            bytes32 id = _conditions[i].id;
+            if (id == conditionId || id == 0) return _conditions[i];
+            uint256 resolvedAt = _conditions[i].resolvedAt;
+            if (resolvedAt != 0 && resolvedAt < oldest) (place, oldest) = (i, resolvedAt);
+        }
+        if (place == type(uint256).max) revert TooManyConditions();
+        return _conditions[place];
+    }
+
+    function _denominator(Condition storage condition) private view returns (uint256) {
+        return uint256(condition.payout0) + condition.payout1;
+    }
+
+    function _payout(Condition storage condition, uint256 index) private view returns (uint256) {
+        return index == 0 ? condition.payout0 : condition.payout1;
+    }
+
+    function _give(address owner, uint256 id, uint256 amount) private {
+        (uint256 place, uint256 tag, uint256 balance) = _find(id, owner);
+        _store(place, tag, balance + amount);
     }
 
     function _take(address owner, uint256 id, uint256 amount) private {
-        uint256 balance = _balances[id][owner];
+        (uint256 place, uint256 tag, uint256 balance) = _find(id, owner);
         if (balance < amount) revert InsufficientPosition(owner, id, balance, amount);
-        unchecked {
-            _balances[id][owner] = balance - amount;
+        _store(place, tag, balance - amount);
+    }
+
+    /// Where a balance is, or would be stored.
+    function _find(uint256 id, address owner)
+        private
+        view
+        returns (uint256 place, uint256 tag, uint256 balance)
+    {
+        uint256 hash = uint256(keccak256(abi.encode(id, owner)));
+        tag = uint64(hash);
+        uint256 first = (hash >> 64) % BALANCE_BUCKETS * BALANCES_PER_BUCKET;
+        for (place = first; place < first + BALANCES_PER_BUCKET; ++place) {
+            uint256 entry = _balances[place];
+            if (entry == 0) return (place, tag, 0);
+            if (entry >> 64 == tag) return (place, tag, uint64(entry));
         }
+        revert TooManyBalances();
+    }
+
+    /// The last entry of the bucket fills the gap of one that becomes zero.
+    function _store(uint256 place, uint256 tag, uint256 balance) private {
+        if (balance > type(uint64).max) revert AmountTooLarge(balance);
+        if (balance > 0) {
+            _balances[place] = uint128(tag << 64 | balance);
+            return;
+        }
+        uint256 last = place;
+        while ((last + 1) % BALANCES_PER_BUCKET != 0 && _balances[last + 1] != 0) ++last;
+        _balances[place] = _balances[last];
+        _balances[last] = 0;
     }
 
     function _both() private pure returns (uint256[] memory indexSets) {

@@ -39,7 +39,7 @@ contract CtfExchange {
     /// What orders have filled, so that the state does not grow with every order: an order is forgotten
     /// when another one takes its slot. The upper 160 bits of a slot are those of the order's hash, the
     /// lower 96 what it has filled in its making unit.
-    uint256 private constant SLOTS = 4096;
+    uint256 private constant SLOTS = 512;
     uint256[SLOTS] private _filled;
 
     /// A maker order on its way through a match.
