@@ -33,13 +33,24 @@ const SUMS = {
 const FILL_HASH = `cityHash64(condition_id, trader, block_number, log_index, block_time,
   outcome_index, side, shares, usdc, fee, order_hash, is_taker, token_id)`;
 
+const MATCH_HASH = `cityHash64(condition_id, trader, block_number, log_index, event_log_index, block_time,
+  tx_hash, outcome_index, side, shares, usdc, fee, order_hash)`;
+
 /** The batch describes how a row was inserted, not its meaning. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
 
 const LAST_TRADES = { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' };
+/** With FINAL, the engine would take the elements of a tuple from different rows. */
+const POSITIONS = `(SELECT trader, condition_id, max(position) AS held, min(first_trade_at) AS first
+  FROM trader_markets GROUP BY trader, condition_id)`;
+const CANDLES = `(SELECT condition_id, minute, min(open) AS first, max(close) AS last, min(low) AS lowest,
+  max(high) AS highest, sum(volume) AS value, sum(shares) AS traded, sum(usdc) AS paid, sum(matches) AS number
+  FROM market_minutes GROUP BY condition_id, minute)`;
+const MARKS = `(SELECT condition_id, max(last) AS mark, min(first_match_at) AS first, sum(volume) AS value,
+  sum(matches) AS number FROM market_marks GROUP BY condition_id)`;
 const CONTENTS = { rows: 'count()', 'contents#': 'sum(cityHash64(*))' };
 
-/** Expressions by figure, for each table, with FINAL where its unmerged rows do not add up. */
+/** Expressions by figure, for each table, merged where its unmerged rows do not add up. */
 const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   bookings: {
     fills: `countIf(kind = 'fill')`,
@@ -52,18 +63,49 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'by market#': `sum(${MIXED_BOOKING} * ${MARKET_KEY})`,
     'by hour#': `sum(${MIXED_BOOKING} * ${hourKey('toStartOfHour(block_time)')})`,
     'by fill#': `sumIf(${FILL_HASH}, kind = 'fill')`,
+    matches: 'countIf(is_taker)',
+    'match volume': 'sumIf(usdc, is_taker)',
+    'priced matches': 'countIf(is_taker AND shares > 0)',
+    'priced volume': 'sumIf(usdc, is_taker AND shares > 0)',
+    'by match#': `sumIf(${MATCH_HASH}, is_taker)`,
     'contents#': `sum(cityHash64(${BOOKED}))`,
   },
   trader_hours: { ...SUMS, 'by hour#': `sum(${MIXED} * ${hourKey('hour')})` },
   trader_markets: SUMS,
   market_traders: SUMS,
   'trader_markets FINAL': LAST_TRADES,
+  [POSITIONS]: {
+    open: 'countIf(held.shares > 0)',
+    shares: 'sum(held.shares)',
+    cost_basis: 'sum(held.cost_basis)',
+    open_fees: 'sum(held.open_fees)',
+    'held#': 'sum(cityHash64(trader, condition_id, held, first))',
+  },
   'market_traders FINAL': LAST_TRADES,
-  'market_fills FINAL': {
-    fills: 'count()',
-    usdc: 'sum(usdc)',
+  'market_bookings FINAL': {
+    fills: `countIf(kind = 'fill')`,
+    settlements: `countIf(kind = 'settlement')`,
+    usdc: `sumIf(usdc, kind = 'fill')`,
+    payouts: `sumIf(usdc, kind = 'settlement')`,
     fee: 'sum(fee)',
-    'by fill#': `sum(${FILL_HASH})`,
+    realised_pnl: 'sum(realised_pnl)',
+    realised_cost: 'sum(realised_cost)',
+    'by fill#': `sumIf(${FILL_HASH}, kind = 'fill')`,
+  },
+  'matches FINAL': {
+    matches: 'count()',
+    'match volume': 'sum(usdc)',
+    'by match#': `sum(${MATCH_HASH})`,
+  },
+  [CANDLES]: {
+    'priced matches': 'sum(number)',
+    'priced volume': 'sum(value)',
+    'contents#': 'sum(cityHash64(*))',
+  },
+  [MARKS]: {
+    matches: 'sum(number)',
+    'match volume': 'sum(value)',
+    'contents#': 'sum(cityHash64(*))',
   },
   'trader_activity FINAL': {
     fills: 'sum(fills)',
@@ -81,7 +123,7 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'refused_events FINAL': CONTENTS,
 };
 
-/** Figures of the positions in the booking rows, which `positions` must match. */
+/** Figures of the positions in the booking rows, which `positions` and `trader_markets` must match. */
 const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(held.1)),
     toString(sum(held.2)), toString(sum(held.3))
   FROM (SELECT argMax((position_shares, position_cost, position_fees), (block_number, log_index, kind)) AS held
@@ -92,7 +134,7 @@ export async function figuresOf(client: ClickHouseClient): Promise<Figures> {
   for (const [from, wanted] of Object.entries(SCANS)) {
     const expressions = Object.values(wanted).map((expression) => `toString(${expression})`);
     const values = await row(client, `SELECT ${expressions.join(', ')} FROM ${from}`);
-    const table = from.replace(' FINAL', '');
+    const table = /\w+$/.exec(from.replace(/ FINAL$| GROUP BY .*$/s, ''))?.[0];
     for (const [i, name] of Object.keys(wanted).entries()) {
       figures.set(`${table}.${name}`, values[i] ?? '');
     }
@@ -100,18 +142,20 @@ export async function figuresOf(client: ClickHouseClient): Promise<Figures> {
   return figures;
 }
 
-/** Differences between `positions` and the rows of `bookings`; reads everything once. */
+/** Differences between the stored positions and the rows of `bookings`; reads everything once. */
 export async function wrongPositions(
   client: ClickHouseClient,
   figures: Figures,
 ): Promise<readonly string[]> {
   const values = await row(client, NEWEST_POSITIONS);
-  return ['open', 'shares', 'cost_basis', 'open_fees'].flatMap((name, i) => {
-    const stored = figures.get(`positions.${name}`);
-    return stored === values[i]
-      ? []
-      : [`positions.${name} is ${stored}, bookings say ${values[i]}`];
-  });
+  return ['positions', 'trader_markets'].flatMap((table) =>
+    ['open', 'shares', 'cost_basis', 'open_fees'].flatMap((name, i) => {
+      const stored = figures.get(`${table}.${name}`);
+      return stored === values[i]
+        ? []
+        : [`${table}.${name} is ${stored}, bookings say ${values[i]}`];
+    }),
+  );
 }
 
 /** Contradictions between the tables of one database and its bookings; empty if they agree. */

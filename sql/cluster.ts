@@ -17,9 +17,12 @@ export const SHARDED_TABLES: ReadonlySet<string> = new Set([
   'trader_hours',
   'trader_markets',
   'market_traders',
-  'market_fills',
+  'market_bookings',
   'positions',
   'trader_activity',
+  'matches',
+  'market_minutes',
+  'market_marks',
 ]);
 
 /** Views that the refreshable views of a shard read; they cover the rows of the shard. */
@@ -72,9 +75,11 @@ function createTable(verb: string, name: string, rest: string, cluster: Cluster)
 }
 
 function distributed(verb: string, name: string, rest: string, { cluster, database }: Cluster) {
+  // Only bookings is written through its Distributed table: tables without a trader need no key.
+  const key = /^\s+trader /m.test(rest) ? ', cityHash64(trader)' : '';
   const comment = /\bCOMMENT '[^']*'\s*$/.exec(rest)?.[0] ?? '';
   return `${verb} ${name} ON CLUSTER '${cluster}' AS ${database}.${name}_local
-ENGINE = Distributed('${cluster}', '${database}', '${name}_local', cityHash64(trader))
+ENGINE = Distributed('${cluster}', '${database}', '${name}_local'${key})
 ${comment}`.trim();
 }
 

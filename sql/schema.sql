@@ -722,6 +722,70 @@ LEFT JOIN
     GROUP BY trader
 ) AS activity ON activity.trader = board.trader;
 
+CREATE TABLE fillstream.market_bookings
+(
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `trader` FixedString(20) COMMENT 'wallet that owns the fill, 20 bytes',
+    `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
+    `log_index` UInt32 COMMENT 'log of the fill or of the resolution' CODEC(T64, ZSTD(1)),
+    `kind` Enum8('fill' = 0, 'settlement' = 1) COMMENT 'fill, or settlement of an open position by a resolution',
+    `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
+    `outcome_index` UInt8 COMMENT 'outcome traded, or held at the settlement',
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'NONE for a settlement',
+    `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
+    `usdc` Int64 COMMENT 'micro-USDC without fee; payout for a settlement' CODEC(T64, ZSTD(1)),
+    `fee` Int64 COMMENT 'micro-USDC' CODEC(T64, ZSTD(1)),
+    `realised_pnl` Int64 COMMENT 'micro-USDC, net of fees' CODEC(T64, ZSTD(1)),
+    `realised_cost` Int64 COMMENT 'micro-USDC, the denominator of ROI' CODEC(T64, ZSTD(1)),
+    `order_hash` FixedString(32) COMMENT 'order of the fill, 32 bytes; zero bytes for a settlement',
+    `is_taker` Bool COMMENT 'true for the taker of its match; false for a settlement',
+    `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share; 0 for a settlement'
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toStartOfQuarter(block_time)
+ORDER BY (condition_id, trader, block_number, log_index, kind)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+COMMENT 'every fill and settlement, by market';
+
+CREATE MATERIALIZED VIEW fillstream.market_bookings_mv TO fillstream.market_bookings
+(
+    `condition_id` FixedString(32),
+    `trader` FixedString(20),
+    `block_number` UInt64,
+    `log_index` UInt32,
+    `kind` Enum8('fill' = 0, 'settlement' = 1),
+    `block_time` DateTime('UTC'),
+    `outcome_index` UInt8,
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2),
+    `shares` Int64,
+    `usdc` Int64,
+    `fee` Int64,
+    `realised_pnl` Int64,
+    `realised_cost` Int64,
+    `order_hash` FixedString(32),
+    `is_taker` Bool,
+    `token_id` UInt256
+)
+COMMENT 'feeds market_bookings'
+AS SELECT
+    condition_id,
+    trader,
+    block_number,
+    log_index,
+    kind,
+    block_time,
+    outcome_index,
+    side,
+    shares,
+    usdc,
+    fee,
+    realised_pnl,
+    realised_cost,
+    order_hash,
+    is_taker,
+    token_id
+FROM fillstream.bookings;
+
 CREATE DICTIONARY fillstream.market_dictionary
 (
     `condition` UInt256,
@@ -735,61 +799,118 @@ LIFETIME(MIN 30 MAX 60)
 LAYOUT(COMPLEX_KEY_HASHED())
 COMMENT 'tags, series and number of each market, by reinterpretAsUInt256(condition_id)';
 
-CREATE TABLE fillstream.market_fills
+CREATE TABLE fillstream.market_marks
 (
     `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
-    `trader` FixedString(20) COMMENT 'wallet that owns the fill, 20 bytes',
-    `block_number` UInt64 COMMENT 'block of the log' CODEC(T64, ZSTD(1)),
-    `log_index` UInt32 COMMENT 'log of the fill' CODEC(T64, ZSTD(1)),
-    `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
-    `outcome_index` UInt8 COMMENT 'outcome traded',
-    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL',
-    `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
-    `usdc` Int64 COMMENT 'micro-USDC without fee' CODEC(T64, ZSTD(1)),
-    `fee` Int64 COMMENT 'micro-USDC' CODEC(T64, ZSTD(1)),
-    `order_hash` FixedString(32) COMMENT 'order of the fill, 32 bytes',
-    `is_taker` Bool COMMENT 'taker of its match',
-    `token_id` UInt256 COMMENT 'ERC-1155 id of the outcome share'
+    `last` SimpleAggregateFunction(max, Tuple(
+        version UInt64,
+        usdc Int64,
+        shares Int64,
+        time DateTime('UTC'))) COMMENT 'last match with shares: micro-USDC of outcome 0, micro-shares, time of its block',
+    `first_match_at` SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first match, UTC',
+    `volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC that the takers paid or received',
+    `matches` SimpleAggregateFunction(sum, UInt64) COMMENT 'number of matches'
 )
-ENGINE = ReplacingMergeTree
-PARTITION BY toStartOfQuarter(block_time)
-ORDER BY (condition_id, trader, block_number, log_index)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
-COMMENT 'every fill, by market';
+ENGINE = AggregatingMergeTree
+ORDER BY condition_id
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
+COMMENT 'last match and sums of each market';
 
-CREATE MATERIALIZED VIEW fillstream.market_fills_mv TO fillstream.market_fills
+CREATE MATERIALIZED VIEW fillstream.market_marks_mv TO fillstream.market_marks
 (
     `condition_id` FixedString(32),
-    `trader` FixedString(20),
-    `block_number` UInt64,
-    `log_index` UInt32,
-    `block_time` DateTime('UTC'),
-    `outcome_index` UInt8,
-    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2),
-    `shares` Int64,
-    `usdc` Int64,
-    `fee` Int64,
-    `order_hash` FixedString(32),
-    `is_taker` Bool,
-    `token_id` UInt256
+    `last` Tuple(
+        UInt64,
+        Int64,
+        Int64,
+        DateTime('UTC')),
+    `first_match_at` DateTime('UTC'),
+    `volume` Int64,
+    `matches` UInt64
 )
-COMMENT 'feeds market_fills'
+COMMENT 'feeds market_marks'
 AS SELECT
     condition_id,
-    trader,
-    block_number,
-    log_index,
-    block_time,
-    outcome_index,
-    side,
-    shares,
-    usdc,
-    fee,
-    order_hash,
-    is_taker,
-    token_id
+    max(if(bookings.shares > 0, (((block_number * 1048576) + log_index) * 2, if(outcome_index = 0, usdc, bookings.shares - usdc), bookings.shares, block_time), (toUInt64(0), toInt64(0), toInt64(0), toDateTime(0, 'UTC')))) AS last,
+    min(block_time) AS first_match_at,
+    sum(usdc) AS volume,
+    count() AS matches
 FROM fillstream.bookings
-WHERE kind = 'fill';
+WHERE (kind = 'fill') AND is_taker
+GROUP BY condition_id;
+
+CREATE TABLE fillstream.market_minutes
+(
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `minute` DateTime('UTC') COMMENT 'start of the minute, UTC' CODEC(T64, ZSTD(1)),
+    `open` SimpleAggregateFunction(min, Tuple(
+        version UInt64,
+        usdc Int64,
+        shares Int64)) COMMENT 'first match: micro-USDC of outcome 0 and micro-shares',
+    `close` SimpleAggregateFunction(max, Tuple(
+        version UInt64,
+        usdc Int64,
+        shares Int64)) COMMENT 'last match: micro-USDC of outcome 0 and micro-shares',
+    `low` SimpleAggregateFunction(min, UInt32) COMMENT 'lowest price of outcome 0, micro-USDC a share, rounded down, 0 to 1,000,000',
+    `high` SimpleAggregateFunction(max, UInt32) COMMENT 'highest price of outcome 0, micro-USDC a share, rounded down',
+    `volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC that the takers paid or received',
+    `shares` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-shares',
+    `usdc` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC at prices of outcome 0: usdc / shares is the average price',
+    `matches` SimpleAggregateFunction(sum, UInt64) COMMENT 'number of matches'
+)
+ENGINE = AggregatingMergeTree
+PARTITION BY toStartOfQuarter(minute)
+ORDER BY (condition_id, minute)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+COMMENT 'candles of each market and minute';
+
+CREATE MATERIALIZED VIEW fillstream.market_minutes_mv TO fillstream.market_minutes
+(
+    `condition_id` FixedString(32),
+    `minute` DateTime('UTC'),
+    `open` Tuple(
+        UInt64,
+        Int64,
+        Int64),
+    `close` Tuple(
+        UInt64,
+        Int64,
+        Int64),
+    `low` UInt32,
+    `high` UInt32,
+    `volume` Int64,
+    `shares` Int64,
+    `usdc` Int64,
+    `matches` UInt64
+)
+COMMENT 'feeds market_minutes'
+AS SELECT
+    condition_id,
+    toStartOfMinute(block_time) AS minute,
+    min((version, first_usdc, match_shares)) AS open,
+    max((version, first_usdc, match_shares)) AS close,
+    min(price) AS low,
+    max(price) AS high,
+    sum(match_usdc) AS volume,
+    sum(match_shares) AS shares,
+    sum(first_usdc) AS usdc,
+    count() AS matches
+FROM
+(
+    SELECT
+        condition_id,
+        block_time,
+        ((block_number * 1048576) + log_index) * 2 AS version,
+        bookings.shares AS match_shares,
+        bookings.usdc AS match_usdc,
+        if(outcome_index = 0, match_usdc, match_shares - match_usdc) AS first_usdc,
+        toUInt32(least(1000000, greatest(0, intDiv(toInt128(first_usdc) * 1000000, match_shares)))) AS price
+    FROM fillstream.bookings
+    WHERE (kind = 'fill') AND is_taker AND (bookings.shares > 0)
+)
+GROUP BY
+    condition_id,
+    minute;
 
 CREATE TABLE fillstream.market_traders
 (
@@ -869,6 +990,62 @@ ENGINE = ReplacingMergeTree(observed_at)
 ORDER BY condition_id
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'newest metadata of each market';
+
+CREATE TABLE fillstream.matches
+(
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `block_number` UInt64 COMMENT 'block of the match' CODEC(T64, ZSTD(1)),
+    `log_index` UInt32 COMMENT 'log of the taker\'s fill' CODEC(T64, ZSTD(1)),
+    `event_log_index` UInt32 COMMENT 'log that closes the match' CODEC(T64, ZSTD(1)),
+    `block_time` DateTime('UTC') COMMENT 'time of the block, UTC' CODEC(T64, ZSTD(1)),
+    `tx_hash` FixedString(32) COMMENT 'transaction of the match, 32 bytes',
+    `trader` FixedString(20) COMMENT 'wallet of the taker, 20 bytes',
+    `order_hash` FixedString(32) COMMENT 'order of the taker, 32 bytes',
+    `outcome_index` UInt8 COMMENT 'outcome traded by the taker',
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL of that outcome',
+    `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
+    `usdc` Int64 COMMENT 'micro-USDC without fee' CODEC(T64, ZSTD(1)),
+    `fee` Int64 COMMENT 'micro-USDC, of the taker' CODEC(T64, ZSTD(1))
+)
+ENGINE = ReplacingMergeTree
+PARTITION BY toStartOfQuarter(block_time)
+ORDER BY (condition_id, block_number, log_index)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+COMMENT 'every match, by market: the fill of its taker';
+
+CREATE MATERIALIZED VIEW fillstream.matches_mv TO fillstream.matches
+(
+    `condition_id` FixedString(32),
+    `block_number` UInt64,
+    `log_index` UInt32,
+    `event_log_index` UInt32,
+    `block_time` DateTime('UTC'),
+    `tx_hash` FixedString(32),
+    `trader` FixedString(20),
+    `order_hash` FixedString(32),
+    `outcome_index` UInt8,
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2),
+    `shares` Int64,
+    `usdc` Int64,
+    `fee` Int64
+)
+COMMENT 'feeds matches'
+AS SELECT
+    condition_id,
+    block_number,
+    log_index,
+    event_log_index,
+    block_time,
+    tx_hash,
+    trader,
+    order_hash,
+    outcome_index,
+    side,
+    shares,
+    usdc,
+    fee
+FROM fillstream.bookings
+WHERE (kind = 'fill') AND is_taker;
 
 CREATE TABLE fillstream.migrations
 (
@@ -1054,7 +1231,14 @@ CREATE TABLE fillstream.trader_markets
     `taker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
     `fills` SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
     `settlements` SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
+    `first_trade_at` SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first fill, UTC',
     `last_trade_at` SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    `position` SimpleAggregateFunction(max, Tuple(
+        version UInt64,
+        outcome UInt8,
+        shares Int64,
+        cost_basis Int64,
+        open_fees Int64)) COMMENT 'what is held now, as in positions; the newest version is the greatest',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
@@ -1073,7 +1257,14 @@ CREATE MATERIALIZED VIEW fillstream.trader_markets_mv TO fillstream.trader_marke
     `taker_volume` Int64,
     `fills` UInt64,
     `settlements` UInt64,
-    `last_trade_at` DateTime('UTC')
+    `first_trade_at` DateTime('UTC'),
+    `last_trade_at` DateTime('UTC'),
+    `position` Tuple(
+        UInt64,
+        UInt8,
+        Int64,
+        Int64,
+        Int64)
 )
 COMMENT 'feeds trader_markets'
 AS SELECT
@@ -1086,7 +1277,9 @@ AS SELECT
     sumIf(usdc, (kind = 'fill') AND is_taker) AS taker_volume,
     countIf(kind = 'fill') AS fills,
     countIf(kind = 'settlement') AS settlements,
-    maxIf(block_time, kind = 'fill') AS last_trade_at
+    min(if(kind = 'fill', block_time, toDateTime(4294967295, 'UTC'))) AS first_trade_at,
+    maxIf(block_time, kind = 'fill') AS last_trade_at,
+    max(((((block_number * 1048576) + log_index) * 2) + (kind = 'settlement'), position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM fillstream.bookings
 GROUP BY
     trader,

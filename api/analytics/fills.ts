@@ -1,6 +1,6 @@
 /**
- * Order fills: their columns in `bookings` and `market_fills`, and the objects of both versions. A settlement
- * is a booking without an order: statements on `bookings` leave it out.
+ * Order fills: their columns in `bookings` and `market_bookings`, and the objects of both versions. A settlement
+ * is a booking without an order: statements leave it out.
  */
 import { z } from 'zod';
 import { isoSecond, price, safeInteger } from './format.ts';

@@ -72,9 +72,10 @@ const OrdersRow = rowOf({ address: hexText('trader'), ...fillColumns });
 /** Fills of consecutive traders. A row can occur twice. */
 const ORDERS_SQL = `
 SELECT ${OrdersRow.columns}
-FROM market_fills
+FROM market_bookings
 WHERE condition_id = {condition_id:FixedString(32)}
   AND trader >= {first:FixedString(20)} AND trader <= {last:FixedString(20)}
+  AND kind = 'fill'
 ${FEW_ROWS}`;
 
 const TraderV1 = z.object({

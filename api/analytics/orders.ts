@@ -35,8 +35,9 @@ function statement({ cursor, order }: Given): string {
     ${behind} ({cursor_block:UInt64}, {cursor_log:UInt32})`;
   return `
 SELECT ${Row.columns}
-FROM market_fills
+FROM market_bookings
 WHERE condition_id = {condition_id:FixedString(32)} AND trader = {trader:FixedString(20)}
+  AND kind = 'fill'
   ${cursor === undefined ? '' : isBehind}
 ORDER BY block_number ${direction}, log_index ${direction}
 LIMIT {limit:UInt32}

@@ -1,6 +1,6 @@
 /**
- * `GET /v2/markets/:id/prices`: the price of a market's first outcome over time. Only taker fills
- * count, so each match counts once. A fill of the second outcome at p is one of the first at 1 − p. There are
+ * `GET /v2/markets/:id/prices`: the price of a market's first outcome over time. Each match
+ * counts once, with the fill of its taker. A fill of the second outcome at p is one of the first at 1 − p. There are
  * at most 500 equal intervals from the first fill to the last.
  */
 import { z } from 'zod';
@@ -18,9 +18,9 @@ const POINTS_MAX = 500;
 const INTERVAL_SECONDS_MIN = 5;
 
 const FILLS = `
-FROM market_fills FINAL
+FROM matches FINAL
 WHERE condition_id = {condition_id:FixedString(32)}
-  AND is_taker AND shares > 0`;
+  AND shares > 0`;
 
 const SpanRow = rowOf({
   fills: count('count()'),

@@ -1,5 +1,7 @@
--- Sums per trader and market over all time, filled by every insert into bookings.
--- Serves: a trader's history of markets, newest first. ORDER BY trader: one trader is one range.
+-- Sums per trader and market over all time with the newest position, filled by every insert into bookings.
+-- Serves: a trader's history of markets, newest first, and positions. ORDER BY trader: one trader is one range.
+-- `positions` has the same positions by market. Read `position` with max(): with FINAL, the engine takes its
+-- elements from different rows.
 -- Rows: one per trader and market, about a tenth of the fills. Retention: unlimited.
 -- The trader_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.
 CREATE TABLE IF NOT EXISTS trader_markets
@@ -13,7 +15,10 @@ CREATE TABLE IF NOT EXISTS trader_markets
     taker_volume SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
     fills SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
     settlements SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
+    first_trade_at SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first fill, UTC',
     last_trade_at SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    position SimpleAggregateFunction(max, Tuple(version UInt64, outcome UInt8, shares Int64, cost_basis Int64, open_fees Int64))
+        COMMENT 'what is held now, as in positions; the newest version is the greatest',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
@@ -36,6 +41,9 @@ SELECT
     sumIf(usdc, kind = 'fill' AND is_taker) AS taker_volume,
     countIf(kind = 'fill') AS fills,
     countIf(kind = 'settlement') AS settlements,
-    maxIf(block_time, kind = 'fill') AS last_trade_at
+    min(if(kind = 'fill', block_time, toDateTime(4294967295, 'UTC'))) AS first_trade_at,
+    maxIf(block_time, kind = 'fill') AS last_trade_at,
+    max(((block_number * 1048576 + log_index) * 2 + (kind = 'settlement'),
+        position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM bookings
 GROUP BY trader, condition_id;

@@ -29,7 +29,13 @@ import { median } from './report.ts';
 export const FILLS_PER_MATCH = 2.9;
 const DAYS = 60;
 /** Tables whose parts become one when they are a day old (min_age_to_force_merge_seconds). */
-const SETTLING = ['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_fills'];
+const SETTLING = [
+  'bookings',
+  'trader_hours',
+  'trader_markets',
+  'market_traders',
+  'market_bookings',
+];
 /** About 400 KB of JSON, as in a catch-up. */
 const BLOCKS_PER_MESSAGE = 30;
 const READ_ROUNDS = 3;

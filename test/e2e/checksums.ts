@@ -11,11 +11,23 @@ const CHECKSUMS = {
       outcome_index, token_id, shares, usdc, fee, realised_pnl, realised_cost, position_outcome,
       position_shares, position_cost, position_fees, partition, leg))) AS hash FROM bookings`,
   trader_hours: sums('trader_hours', 'trader, hour, condition_id'),
-  trader_markets: sums('trader_markets', 'trader, condition_id', ', max(last_trade_at)'),
+  trader_markets: sums(
+    'trader_markets',
+    'trader, condition_id',
+    ', min(first_trade_at), max(last_trade_at), max(position)',
+  ),
   market_traders: sums('market_traders', 'condition_id, trader', ', max(last_trade_at)'),
-  market_fills: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, trader,
-      block_number, log_index, block_time, outcome_index, side, shares, usdc, fee, order_hash, is_taker,
-      token_id))) AS hash FROM market_fills FINAL`,
+  market_bookings: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, trader,
+      block_number, log_index, kind, block_time, outcome_index, side, shares, usdc, fee, realised_pnl,
+      realised_cost, order_hash, is_taker, token_id))) AS hash FROM market_bookings FINAL`,
+  matches: `SELECT count() AS rows, toString(groupBitXor(cityHash64(*))) AS hash FROM matches FINAL`,
+  market_minutes: `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
+      SELECT cityHash64(condition_id, minute, min(open), max(close), min(low), max(high), sum(volume),
+        sum(shares), sum(usdc), sum(matches)) AS hash
+      FROM market_minutes GROUP BY condition_id, minute)`,
+  market_marks: `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
+      SELECT cityHash64(condition_id, max(last), min(first_match_at), sum(volume), sum(matches)) AS hash
+      FROM market_marks GROUP BY condition_id)`,
   positions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, trader, outcome,
       shares, cost_basis, open_fees, version))) AS hash FROM positions FINAL`,
   trader_activity: `SELECT count() AS rows, toString(groupBitXor(cityHash64(trader, first_trade_at,

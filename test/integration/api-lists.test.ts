@@ -178,13 +178,14 @@ describe('GET /v1/market_data/:id_or_slug', () => {
     ];
     const before = await Promise.all(paths.map(async (path) => (await ok(path)).body));
     const { client } = seeded.clickhouse;
-    await client.command({ query: 'SYSTEM STOP MERGES market_fills' });
+    await client.command({ query: 'SYSTEM STOP MERGES market_bookings' });
     await client.command({
-      query: 'INSERT INTO market_fills SELECT * FROM market_fills SETTINGS insert_deduplicate = 0',
+      query:
+        'INSERT INTO market_bookings SELECT * FROM market_bookings SETTINGS insert_deduplicate = 0',
     });
     const count = await client.query({
       query:
-        'SELECT count() > uniqExact(condition_id, trader, block_number, log_index) FROM market_fills',
+        'SELECT count() > uniqExact(condition_id, trader, block_number, log_index) FROM market_bookings',
       format: 'TabSeparated',
     });
     expect(await count.text()).toBe('1\n');
@@ -194,7 +195,7 @@ describe('GET /v1/market_data/:id_or_slug', () => {
     for (const limit of [1, 2, 3]) {
       expect(await walk(`${orders}limit=${limit}`, 'orders')).toEqual(before[2].orders);
     }
-    await client.command({ query: 'SYSTEM START MERGES market_fills' });
+    await client.command({ query: 'SYSTEM START MERGES market_bookings' });
   });
 
   test('is for individual and pro', async () => {

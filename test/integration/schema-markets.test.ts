@@ -1,0 +1,126 @@
+/** The tables by market and by trader that inserts into bookings fill. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Schema, startSchema } from './schema-harness.ts';
+
+const COLUMNS = `condition_id, trader, block_number, log_index, block_time, kind, outcome_index, side, shares, usdc,
+  fee, realised_pnl, realised_cost, order_hash, is_taker, token_id`;
+let clickhouse: Schema;
+
+beforeAll(async () => {
+  clickhouse = await startSchema();
+});
+
+afterAll(() => clickhouse?.stop());
+
+async function run(query: string): Promise<void> {
+  await clickhouse.client.command({ query });
+}
+
+/** Rows of every kind; each third is a settlement. */
+async function insertBookings(from: number, count: number): Promise<void> {
+  await run(`INSERT INTO bookings (kind, block_number, block_time, log_index, condition_id, trader, order_hash,
+      is_taker, side, outcome_index, token_id, shares, usdc, fee)
+    SELECT if(number % 3 = 0, 'settlement', 'fill'), number, toDateTime(1700000000 + 60 * number, 'UTC'),
+      number % 7, toFixedString(toString(number % 10), 32), toFixedString(toString(number % 50), 20),
+      unhex(repeat('ab', 32)), number % 2, if(number % 3 = 0, 'NONE', 'BUY'), number % 2,
+      number % 2 + 77, number * 1000, number * 400, number
+    FROM numbers(${from}, ${count})`);
+}
+
+async function rows(table: string): Promise<unknown> {
+  const [row] = await clickhouse.rows(
+    `SELECT count() AS rows, sum(cityHash64(${COLUMNS})) AS hash FROM ${table}`,
+  );
+  return row;
+}
+
+test('has every row once', async () => {
+  await insertBookings(0, 30_000);
+  await insertBookings(30_000, 3_000);
+  const expected = await rows('bookings');
+  expect(expected).toMatchObject({ rows: '33000' });
+  expect(await rows('market_bookings')).toEqual(expected);
+});
+
+/** Fills as the projector writes them: prices that differ, takers and makers, two fills of a block. */
+async function insertMatches(from: number, count: number): Promise<void> {
+  await run(`INSERT INTO bookings (kind, block_number, block_time, log_index, condition_id, trader, is_taker, side,
+      outcome_index, shares, usdc, position_outcome, position_shares, position_cost, position_fees)
+    SELECT 'fill', intDiv(number, 2), toDateTime(1800000000 + 7 * intDiv(number, 2), 'UTC'), number % 2,
+      toFixedString(concat('m', toString(number % 3)), 32), toFixedString(toString(number % 5), 20),
+      number % 4 < 2, 'BUY', number % 2, if(number % 11 = 0, 0, 1000), (number * 37) % 1000,
+      number % 2, (number * 37) % 101, number * 2, (number * 53) % 97
+    FROM numbers(${from}, ${count})`);
+}
+
+const OF_MATCHES = `FROM bookings WHERE is_taker AND kind = 'fill' AND startsWith(condition_id, 'm')`;
+const FIRST_USDC = 'if(outcome_index = 0, b.usdc, b.shares - b.usdc)';
+
+describe.each(['unmerged', 'merged'])('after inserts in any order, %s', (state) => {
+  beforeAll(async () => {
+    if (state === 'unmerged') {
+      await insertMatches(500, 500);
+      await insertMatches(0, 500);
+      return;
+    }
+    for (const table of ['market_minutes', 'market_marks', 'trader_markets', 'matches']) {
+      await run(`OPTIMIZE TABLE ${table} FINAL`);
+    }
+  });
+
+  test('matches has the fill of each taker', async () => {
+    const sum = `SELECT count() AS n, sum(cityHash64(condition_id, block_number, log_index, trader, usdc)) AS hash`;
+    const found = await clickhouse.rows(
+      `${sum} FROM matches WHERE startsWith(condition_id, 'm') SETTINGS final = 1`,
+    );
+    expect(found).toEqual(await clickhouse.rows(`${sum} ${OF_MATCHES}`));
+    expect(found).toMatchObject([{ n: '500' }]);
+  });
+
+  test('market_minutes has a candle of outcome 0 for each minute', async () => {
+    const candles = await clickhouse.rows(`SELECT condition_id, minute, max(close).usdc AS close,
+        min(open).usdc AS open, min(low) AS low, max(high) AS high, sum(volume) AS volume,
+        sum(matches) AS matches, sum(m.shares) AS shares, sum(m.usdc) AS usdc
+      FROM market_minutes AS m WHERE startsWith(condition_id, 'm') GROUP BY 1, 2 ORDER BY 1, 2`);
+    const expected =
+      await clickhouse.rows(`SELECT condition_id, toStartOfMinute(block_time) AS minute,
+        argMax(${FIRST_USDC}, (block_number, log_index)) AS close,
+        argMin(${FIRST_USDC}, (block_number, log_index)) AS open,
+        toUInt32(min(${FIRST_USDC}) * 1000) AS low, toUInt32(max(${FIRST_USDC}) * 1000) AS high,
+        sum(b.usdc) AS volume, count() AS matches, sum(b.shares) AS shares, sum(${FIRST_USDC}) AS usdc
+      ${OF_MATCHES.replace('bookings', 'bookings AS b')} AND b.shares > 0 GROUP BY 1, 2 ORDER BY 1, 2`);
+    expect(candles).toEqual(expected);
+    expect(candles.length).toBeGreaterThan(100);
+  });
+
+  test('market_marks has the last match with shares', async () => {
+    const marks =
+      await clickhouse.rows(`SELECT condition_id, max(last).usdc AS usdc, max(last).time AS time,
+        sum(volume) AS volume, sum(matches) AS matches
+      FROM market_marks WHERE startsWith(condition_id, 'm') GROUP BY 1 ORDER BY 1`);
+    expect(marks).toEqual(
+      await clickhouse.rows(`SELECT condition_id,
+          argMaxIf(${FIRST_USDC}, (block_number, log_index), b.shares > 0) AS usdc,
+          maxIf(block_time, b.shares > 0) AS time, sum(b.usdc) AS volume, count() AS matches
+        ${OF_MATCHES.replace('bookings', 'bookings AS b')} GROUP BY 1 ORDER BY 1`),
+    );
+    expect(marks).toHaveLength(3);
+  });
+
+  test('trader_markets has the newest position and the first fill', async () => {
+    const where = `WHERE startsWith(condition_id, 'm')`;
+    const held =
+      await clickhouse.rows(`SELECT trader, condition_id, max(position).outcome AS outcome,
+        max(position).shares AS shares, max(position).cost_basis AS cost,
+        max(position).open_fees AS fees, min(m.first_trade_at) AS first_trade_at
+      FROM trader_markets AS m ${where} GROUP BY 1, 2 ORDER BY 1, 2`);
+    const newest = (column: string) => `argMax(${column}, (block_number, log_index))`;
+    expect(held).toEqual(
+      await clickhouse.rows(`SELECT trader, condition_id, ${newest('position_outcome')} AS outcome,
+          ${newest('position_shares')} AS shares, ${newest('position_cost')} AS cost,
+          ${newest('position_fees')} AS fees, min(block_time) AS first_trade_at
+        FROM bookings ${where} GROUP BY 1, 2 ORDER BY 1, 2`),
+    );
+    expect(held).toHaveLength(15);
+  });
+});
