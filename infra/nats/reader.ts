@@ -75,6 +75,8 @@ const FETCH_MESSAGES_MAX = 1_024;
 /** Bounds the memory of a tail: it never requests more messages than fit, however large they are. */
 const FETCH_BYTES_MAX = 64 * 1_048_576;
 const FETCH_MS_MAX = 5_000;
+/** After so long without a message, another replica may have it. */
+const FINITE_FETCH_MS_MAX = 2_000;
 /** The library gives up a fetch after two silent intervals. */
 const HEARTBEAT_MS = 500;
 /** The server removes a consumer that nobody reads; only needed when deleting it fails. */
@@ -82,7 +84,6 @@ const INACTIVE_MS_MAX = 30_000;
 const RETRY_MS = 100;
 const RANGE_MESSAGES_MAX = 65_536;
 const STORED_MESSAGES = 256;
-const LAG_POLL_MS = 20;
 /** A replica that was away may need longer; callers then retry. */
 const LAG_MS_MAX = 5_000;
 
@@ -208,21 +209,15 @@ type Source = {
 
 type Read = Source & { readonly count: number };
 
-/**
- * Up to `count` messages; fewer only where the stream has no more. Consumers read from any replica, so a
- * short list is compared with the leader's newest message.
- */
+/** Up to `count` messages; fewer only where the leader has no more, whatever replica delivers them. */
 async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
-  const { stream, start, count, filterSubject = '>' } = options;
+  const { stream, start } = options;
   const deadline = performance.now() + LAG_MS_MAX;
-  let newest: StreamMessage | undefined;
   for (;;) {
     const messages: StreamMessage[] = [];
     try {
       for await (const batch of deliveries(nats, options)) messages.push(...batch);
-      if (messages.length === count) return messages;
-      newest ??= await lastMessage(nats, stream, filterSubject);
-      if (newest === undefined || !isBeyond(newest, messages, start)) return messages;
+      return messages;
     } catch (error) {
       if (!(error instanceof ConsumerLostError) || !nats.connected) throw error;
     }
@@ -232,7 +227,7 @@ async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
       else if ('sequence' in start) await refuseDamage(nats, stream, start.sequence);
       throw new NatsUnavailableError(`no server delivers what the leader of ${stream} has`);
     }
-    await delay(LAG_POLL_MS);
+    await delay(RETRY_MS);
   }
 }
 
@@ -251,19 +246,11 @@ export async function refuseDamage(nats: Nats, stream: string, sequence: number)
   if (isHeld && isCounted) throw new StreamDamagedError(stream, sequence);
 }
 
-/** Whether `newest` is missing from what was read from `start`. */
-function isBeyond(newest: StreamMessage, messages: StreamMessage[], start: Start): boolean {
-  const last = messages.at(-1);
-  if (last !== undefined) return newest.sequence > last.sequence;
-  if ('sequence' in start) return newest.sequence >= start.sequence;
-  return newest.timestampMs >= start.timeMs;
-}
-
 /** The consumer may be gone, together with messages in flight. */
 class ConsumerLostError extends NatsUnavailableError {}
 
 type Deliveries = Source & {
-  /** Ends after this many messages, or all that the stream held at the start. Endless by default. */
+  /** Ends after this many messages, or at the newest that the leader holds at the start. Endless by default. */
   readonly count?: number;
   /** Messages in flight, at most FETCH_MESSAGES_MAX, the default. */
   readonly fetchMessages?: number;
@@ -272,39 +259,88 @@ type Deliveries = Source & {
 };
 
 /**
- * Yields the messages of one consumer, in order and without a gap. Throws ConsumerLostError,
- * StreamMissingError and NatsUnavailableError.
+ * Yields the messages of one consumer, in order and without a gap. Throws ConsumerLostError, StreamMissingError
+ * and NatsUnavailableError, and StreamDamagedError where a finite read without a filter lacks a message.
  */
 async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<StreamMessage[]> {
-  const { stream, start, count, signal } = options;
+  const { stream, start, filterSubject, count, signal } = options;
   const first = 'sequence' in start ? start.sequence : 1;
   const fetchMessages = Math.min(options.fetchMessages ?? FETCH_MESSAGES_MAX, FETCH_MESSAGES_MAX);
+  const fetchMs = count === undefined ? FETCH_MS_MAX : FINITE_FETCH_MS_MAX;
   const config = consumerConfig(options);
   const info = await answered(nats, stream, () => nats.jsm.consumers.add(stream, config));
   const consumer = nats.js.consumers.getConsumerFromInfo(info);
-  // Never wait for a message beyond what the stream held at the start.
-  const wanted = count === undefined ? Number.POSITIVE_INFINITY : Math.min(count, info.num_pending);
+  const counted = Math.min(count ?? 0, info.num_pending);
+  const read = new Set<number>();
   let delivered = 0;
+  let last = 0;
   try {
-    while (delivered < wanted) {
+    const end = count === undefined ? ENDLESS : await endOf(nats, options, count, counted);
+    while (delivered < end.count && last < end.sequence) {
       const before = delivered;
-      const most = Math.min(fetchMessages, wanted - before);
-      for await (const batch of fetched(nats, consumer, most, FETCH_MS_MAX, signal)) {
+      const most = Math.min(fetchMessages, end.count - before);
+      for await (const batch of fetched(nats, consumer, most, fetchMs, signal)) {
         for (const { info } of batch) {
           delivered += 1;
           if (info.deliverySequence !== delivered) throw new ConsumerLostError('missing message');
+          last = info.streamSequence;
+          if (count !== undefined) read.add(last);
         }
         // The server clamps a start beyond the end to the end.
         const messages = batch.map(fromDelivered).filter(({ sequence }) => sequence >= first);
         if (messages.length > 0) yield messages;
+        if (last >= end.sequence) break;
       }
       if (signal?.aborted === true) return;
       if (count !== undefined && delivered === before) {
         throw new ConsumerLostError(`messages of ${stream} were removed meanwhile`);
       }
     }
+    // With a filter, only a read of every other message would tell.
+    if (delivered < counted && delivered < end.count && filterSubject === undefined) {
+      await refuseUndelivered(nats, stream, { first, last, read });
+    }
   } finally {
     if (nats.connected) consumer.delete().catch(() => undefined);
+  }
+}
+
+const ENDLESS = { count: Number.POSITIVE_INFINITY, sequence: Number.POSITIVE_INFINITY };
+
+/**
+ * After how many messages, or at which one, a finite read ends. The leader's newest message decides: a replica
+ * may lag behind, and 2.9 counts messages that it lost. The count is used only without a newest message: the
+ * stream is empty, or that message was deleted or is damaged.
+ */
+async function endOf(
+  nats: Nats,
+  { stream, start, filterSubject = '>' }: Source,
+  count: number,
+  counted: number,
+): Promise<typeof ENDLESS> {
+  const newest = await lastMessage(nats, stream, filterSubject);
+  if (newest === undefined) return { ...ENDLESS, count: counted };
+  const isBefore =
+    'sequence' in start ? newest.sequence < start.sequence : newest.timestampMs < start.timeMs;
+  return isBefore ? { count: 0, sequence: 0 } : { count, sequence: newest.sequence };
+}
+
+/**
+ * Throws StreamDamagedError if the stream holds a message between `first` and `last` that is not among those
+ * that were read and cannot be.
+ */
+async function refuseUndelivered(
+  nats: Nats,
+  stream: string,
+  { first, last, read }: { first: number; last: number; read: ReadonlySet<number> },
+): Promise<void> {
+  const { state } = await answered(nats, stream, () =>
+    nats.jsm.streams.info(stream, { deleted_details: true }),
+  );
+  const deleted = new Set(state.deleted);
+  for (let sequence = Math.max(first, state.first_seq); sequence < last; sequence += 1) {
+    const isMissing = !read.has(sequence) && !deleted.has(sequence);
+    if (isMissing) await refuseDamage(nats, stream, sequence);
   }
 }
 

@@ -2,7 +2,7 @@
 // nats-writer tests the writer.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, truncateSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,9 +11,10 @@ import { DataDirectoryInUseError } from '../../infra/local/lock.ts';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { type KvEvent, openKv } from '../../infra/nats/kv.ts';
-import { StreamRewoundError, tail, tailBatches } from '../../infra/nats/reader.ts';
+import { readRange, StreamRewoundError, tail, tailBatches } from '../../infra/nats/reader.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
+import { flipBytes } from '../support/damage.ts';
 
 let dataDir: string;
 let server: NatsServer;
@@ -117,6 +118,37 @@ describe('tail', () => {
     await ensureStream(other, { name: 'LEDGER', subjects: ['ledger.>'] });
     await other.close();
     await expect(messages.next()).rejects.toThrow(StreamRewoundError);
+  });
+});
+
+describe('finite reads', () => {
+  const files = () => join(dataDir, 'jetstream/jetstream/$G/streams/stored/msgs');
+
+  /** Stores 45 messages in two files, the second from 29 on, which are damaged while the server is down. */
+  async function damaged(damage: () => void): Promise<void> {
+    await ensureStream(nats, { name: 'stored', subjects: ['stored'], maxBytes: 100_000 });
+    const writer = await openWriter(nats, { stream: 'stored' });
+    for (const number of upTo(45)) {
+      void writer.append({ id: `${number}`, subject: 'stored', data: 'x'.repeat(1_000) });
+    }
+    await writer.flush();
+    await nats.close();
+    await server.stop();
+    damage();
+    server = await startNatsServer({ dataDir });
+    nats = await connectNats({ url: server.url, name: 'faults' });
+  }
+
+  test('end at the newest message, even if the server counts lost ones as pending', async () => {
+    await damaged(() => truncateSync(join(files(), '1.blk'), 16_000));
+    const sequences = (await readRange(nats, 'stored', 1, 100)).map(({ sequence }) => sequence);
+    expect(sequences).toEqual([...upTo(14), ...upTo(45).slice(28)]);
+  });
+
+  test('name a damaged message between others', async () => {
+    await damaged(() => flipBytes(files(), /2\.blk$/));
+    const named = /^stored is damaged: the server holds message 37 and cannot read it$/;
+    await expect(readRange(nats, 'stored', 1, 100)).rejects.toThrow(named);
   });
 });
 
