@@ -1,6 +1,8 @@
 /** The tables by market and by trader that inserts into bookings fill. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Schema, startSchema } from './schema-harness.ts';
+import { readMarks } from '../../api/analytics/marks.ts';
+import { createSelect } from '../../infra/clickhouse.ts';
+import { DATABASE, type Schema, startSchema } from './schema-harness.ts';
 
 const COLUMNS = `condition_id, trader, block_number, log_index, block_time, kind, outcome_index, side, shares, usdc,
   fee, realised_pnl, realised_cost, order_hash, is_taker, token_id`;
@@ -123,4 +125,37 @@ describe.each(['unmerged', 'merged'])('after inserts in any order, %s', (state) 
     );
     expect(held).toHaveLength(15);
   });
+});
+
+test('a mark is the last match of its market, or the payout once that is resolved', async () => {
+  const idOf = (market: string) => `0x${Buffer.from(market).toString('hex').padEnd(64, '0')}`;
+  const [played, resolved, quiet, unknown] = ['m0', 'm1', 'quiet', 'unknown'].map(idOf) as [
+    string,
+    string,
+    string,
+    string,
+  ];
+  for (const [id, payouts] of [
+    [resolved, '3, 1'],
+    [quiet, '0, 1'],
+  ] as const) {
+    await run(`INSERT INTO resolutions (condition_id_hex, payout_0, payout_1, resolved_at, block_number)
+      VALUES ('${id.slice(2)}', ${payouts}, toDateTime(1900000000, 'UTC'), 9000)`);
+  }
+  const select = createSelect({ url: clickhouse.url, database: DATABASE, name: 'test' });
+  const marks = await readMarks({ select, queryMsMax: 5_000, signal: null }, [
+    ...[played, resolved, quiet, unknown],
+  ]);
+  const [last] = await clickhouse.rows<{ usdc: string; time: number }>(
+    `SELECT ${FIRST_USDC} AS usdc, toUnixTimestamp(block_time) AS time ${OF_MATCHES.replace('bookings', 'bookings AS b')}
+      AND startsWith(condition_id, 'm0') AND b.shares > 0 ORDER BY block_number DESC, log_index DESC LIMIT 1`,
+  );
+  const time = 1_900_000_000;
+  expect([...marks].sort()).toEqual(
+    [
+      [played, { source: 'last_match', ...last, usdc: BigInt(last?.usdc ?? 0), shares: 1000n }],
+      [resolved, { source: 'resolution', time, usdc: 3n, shares: 4n }],
+      [quiet, { source: 'resolution', time, usdc: 0n, shares: 1n }],
+    ].sort(),
+  );
 });
