@@ -62,6 +62,8 @@ export type FollowOptions = {
   readonly signal: AbortSignal;
   /** Called before a block is stored, in order: for every block near the head, and for any block with facts. */
   readonly onBlock: (facts: BlockFacts) => Promise<void>;
+  /** Called with the newest block of LEDGER, at the start and after every write. */
+  readonly onStored: (block: number) => void;
   /** Called once with the newest block, when LEDGER holds every final block. */
   readonly onCaughtUp: (block: number) => void;
 };
@@ -74,8 +76,10 @@ export async function followFinal(options: FollowOptions): Promise<void> {
   const reading = readingOf(options);
   const end = await patiently(reading, 'the end of LEDGER', () => readEnd(nats));
   let held: BlockRef | undefined = end.block;
-  if (end.block !== undefined) progress.resume(end.block);
-  else if (startBlock > 0) await writeEarlierResolutions(options, end.earlierTo);
+  if (end.block !== undefined) {
+    progress.resume(end.block);
+    options.onStored(end.block.number);
+  } else if (startBlock > 0) await writeEarlierResolutions(options, end.earlierTo);
   const writing = {
     ...options,
     reading,
@@ -152,9 +156,11 @@ async function writeRanges(
 
 /** Updates the state after blocks were stored in LEDGER. */
 function settle(
-  { progress, metadata, balances }: WriteOptions,
+  { progress, metadata, balances, onStored }: WriteOptions,
   blocks: readonly FinalBlock[],
 ): void {
+  const newest = blocks.at(-1);
+  if (newest !== undefined) onStored(newest.head.number);
   for (const { head, facts } of blocks) {
     progress.block(head, facts);
     if (facts === undefined) continue;

@@ -224,6 +224,7 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
     resolutionsFrom: backfill?.resolutionsFrom ?? config.RESOLUTIONS_FROM_BLOCK ?? chain.firstBlock,
     ...(toBlock === undefined ? {} : { toBlock }),
     onBlock: (facts) => feed.pendingFeed.final(facts, shownFrom),
+    onStored: (block) => report({ event: 'ledger', block }),
     onCaughtUp: (block) => {
       report({ event: 'caught_up', block });
       // Balances are read at the newest final block, so earlier reads would be outdated.

@@ -27,8 +27,8 @@ const STOP_STORES_MS = 1_800;
 const LISTINGS_MS_MAX = 5_000;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
-/** Ten minutes of the embedded chain: what ingest may have to read again after an outage. */
-const CHAIN_BLOCKS_KEPT = 300;
+/** Four minutes of the embedded chain, which waits for ingest if it is two minutes behind. */
+const CHAIN_BLOCKS_KEPT = 120;
 /** Credentials for NATS servers that are not started here. */
 const NATS_ACCESS = [
   ...(['NATS_USER', 'NATS_PASSWORD', 'NATS_TOKEN', 'NATS_CREDS'] as const),
@@ -70,6 +70,8 @@ export class Service {
   readonly #processes: Child[] = [];
   readonly #watch: Watch;
   #stopping: Promise<void> | undefined;
+  #devnet: Child | undefined;
+  #ledgerBlock = 0;
   #storedBlock = 0;
   #storedMetadata = 0;
 
@@ -252,12 +254,16 @@ export class Service {
       onRestart: (reason, waitMs) => report({ event: 'restarting', name, reason, wait_ms: waitMs }),
     });
     group.push(child);
+    if (name === 'devnet') this.#devnet = child;
     const message = await this.#watch.waitFor(name, child.start(ready));
     report({ event: 'started', name });
     return message;
   }
 
   #handle(name: string, message: Message): void {
+    if (message.event === 'ledger') this.#ledgerBlock = Number(message.block);
+    const isNews = message.event === 'ledger' || (name === 'devnet' && message.event === 'ready');
+    if (isNews) this.#devnet?.send({ stored: this.#ledgerBlock });
     if (message.event === 'stored') this.#storedBlock = Number(message.block);
     if (message.event === 'metadata_stored') this.#storedMetadata = Number(message.sequence);
     if (message.event === 'progress') this.#options.report({ ...message, name });

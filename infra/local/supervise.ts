@@ -69,6 +69,11 @@ export class Child {
     return first;
   }
 
+  /** Sends a message to the process, if it runs. */
+  send(message: Message): void {
+    if (this.#process?.connected) this.#process.send(message, () => undefined);
+  }
+
   /** Sends SIGTERM, after `waitMs` SIGKILL, and resolves when the child has ended. */
   async stop(waitMs: number): Promise<void> {
     this.#isStopping = true;

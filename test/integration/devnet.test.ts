@@ -13,6 +13,7 @@ import type { Hex } from 'viem';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { DEPLOYER } from '../../infra/local/devnet/contracts.ts';
 import { type Devnet, openDevnet } from '../../infra/local/devnet/devnet.ts';
+import type { Market } from '../../infra/local/devnet/markets.ts';
 import { type Rpc, Sender } from '../../infra/local/devnet/rpc.ts';
 import { rpc } from '../e2e/service.ts';
 
@@ -83,8 +84,7 @@ describe('openDevnet', () => {
     const directory = newDirectory();
     const given = {
       ...{ ...options, directory, now: Date.now },
-      keepBlocks: 10,
-      segmentTransactions: 1,
+      dropping: { keepBlocks: 10, segmentBlocks: 1, stored: () => Number.POSITIVE_INFINITY },
     };
     const first = await openDevnet(given);
     const { rpc } = first.chain;
@@ -115,6 +115,34 @@ describe('openDevnet', () => {
       cash,
     );
     await second.close();
+  });
+
+  test('keeps every block that is not in LEDGER, and mines on when it is', async () => {
+    const reports: string[] = [];
+    let stored = 0;
+    const given = {
+      ...{ ...options, directory: newDirectory(), now: Date.now },
+      blockTimeSeconds: 0.02,
+      dropping: { keepBlocks: 50, segmentBlocks: 5, stored: () => stored },
+      report: (line: Readonly<Record<string, unknown>>) => reports.push(String(line.event)),
+    };
+    let devnet = await openDevnet(given);
+    const head = async () => Number(await devnet.chain.rpc.call<Hex>('eth_blockNumber'));
+    const first = (await head()) + 1;
+    const listing = devnet.world.list([unlistedOf(devnet)]);
+    const [sent] = await new Sender(devnet.chain.rpc).send(listing);
+    const receipt = () => devnet.chain.rpc.call('eth_getTransactionReceipt', sent);
+    await expect.poll(receipt).not.toBeNull();
+    const isHeld = async () => reports.at(-1) === 'not-mining' || (await head()) > first + 200;
+    await expect.poll(isHeld, { timeout: 30_000 }).toBe(true);
+    expect(await receipt()).not.toBeNull();
+    await devnet.close();
+    devnet = await openDevnet(given);
+    expect(await receipt()).not.toBeNull();
+    const held = await head();
+    stored = held;
+    await expect.poll(head, { timeout: 10_000 }).toBeGreaterThan(held + 5);
+    await devnet.close();
   });
 
   test('keeps the account states of only a few blocks while it mines every second', async () => {
@@ -299,6 +327,14 @@ describe('the devnet process', () => {
     expect(await second.exitCode).toBe(1);
   });
 });
+
+/** A market that the chain does not have yet. */
+function unlistedOf({ world }: Devnet): Market {
+  const later = world.calendar.between(GENESIS + 90 * 86_400, GENESIS + 90 * 86_400);
+  const market = later.find(({ conditionId }) => !world.listed.has(conditionId));
+  if (market === undefined) throw new RangeError('the calendar has later markets');
+  return market;
+}
 
 type DevnetProcess = {
   readonly child: ChildProcess;

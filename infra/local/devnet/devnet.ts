@@ -13,7 +13,7 @@ import { readJson } from '../lock.ts';
 import { type Chain, startChain } from './chain.ts';
 import { deploy } from './contracts.ts';
 import { startGamma } from './gamma.ts';
-import { HISTORY_BLOCK_MATCHES, writeHistory } from './history.ts';
+import { writeHistory } from './history.ts';
 import { Journal, type Replayer } from './journal.ts';
 import { tradeLive } from './live.ts';
 import type { Rpc } from './rpc.ts';
@@ -33,15 +33,22 @@ type DevnetOptions = {
   readonly blockTimeSeconds: number;
   /** 0: no live trading. */
   readonly matchesPerSecond: number;
-  /** Blocks to keep besides the history; all if omitted. */
-  readonly keepBlocks?: number | undefined;
-  /** See journal.ts. */
-  readonly segmentTransactions?: number;
+  /** Old blocks are kept if omitted. */
+  readonly dropping?: Dropping | undefined;
   /** Ends the trading; the chain continues with empty blocks. */
   readonly rest?: AbortSignal;
   /** Unix milliseconds. */
   readonly now: () => number;
   readonly report: (line: Readonly<Record<string, unknown>>) => void;
+};
+
+type Dropping = {
+  /** The newest blocks, which anvil keeps in memory. Mining waits while half of them are not in LEDGER. */
+  readonly keepBlocks: number;
+  /** The newest block in LEDGER as far as known, or 0: older blocks may be dropped. */
+  readonly stored: () => number;
+  /** See journal.ts. */
+  readonly segmentBlocks?: number;
 };
 
 export type Devnet = {
@@ -75,7 +82,8 @@ const PROGRESS_STEPS = 40;
 /** How a history ends if nobody trades after it. */
 const RESTING_RATE = 1;
 const RECORD_AGAIN_MS = 1_000;
-/** anvil never drops headers; 24 MB are in its memory after this many, and 10 s later it starts without them. */
+const STORED_POLL_MS = 100;
+/** anvil never drops headers: 24 MB after this many. Then it starts again without them. */
 const RENEW_BLOCKS = 10_000;
 /** How long a failed call waits for anvil's exit, which would explain it. */
 const EXIT_NEWS_MS = 500;
@@ -83,12 +91,12 @@ const EXIT_NEWS_MS = 500;
 /** Starts everything and reports `ready`. The directory must exist. */
 export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
   const origin = readOrigin(options);
-  const { chain, journal } = await openChain(origin, options);
+  const { chain, journal, hasHistory } = await openChain(origin, options);
   const world = await recallWorld(chain.rpc, origin);
   const { seed } = origin;
   const gamma = await startGamma({ world, seed, port: options.gammaPort });
   const stopping = new AbortController();
-  const recorder = recorderOf(chain, journal, options, stopping.signal);
+  const recorder = recorderOf({ chain, journal, hasHistory }, options, stopping.signal);
   await recorder.record();
   const live = startLive(chain, world, recorder, options, stopping.signal);
   options.report({
@@ -104,7 +112,7 @@ export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
     world,
     gammaUrl: gamma.url,
     ended: Promise.race([died, live, renew]),
-    record: recorder.record,
+    record: recorder.settle,
     async close() {
       stopping.abort();
       await live;
@@ -117,11 +125,17 @@ export async function openDevnet(options: DevnetOptions): Promise<Devnet> {
   };
 }
 
-type RecordedChain = { readonly chain: Chain; readonly journal: Journal };
+type RecordedChain = {
+  readonly chain: Chain;
+  readonly journal: Journal;
+  /** Whether the blocks of the history are in anvil's memory. */
+  readonly hasHistory: boolean;
+};
 
 /** Starts a chain with its whole history. */
-async function openChain(origin: Origin, options: DevnetOptions): Promise<RecordedChain> {
-  const { directory, rpcPort: port, keepBlocks } = options;
+async function openChain(made: Origin, options: DevnetOptions): Promise<RecordedChain> {
+  let origin = made;
+  const { directory, rpcPort: port, dropping } = options;
   const { genesisTime } = origin;
   const replayer: Replayer = async (loadState, dumpState, use) => {
     const at = { stateFile: dumpState, port: 0, genesisTime };
@@ -134,11 +148,9 @@ async function openChain(origin: Origin, options: DevnetOptions): Promise<Record
   };
   const journal = new Journal(
     join(directory, 'chain'),
-    keepBlocks === undefined ? undefined : replayer,
-    options.segmentTransactions,
+    dropping === undefined ? undefined : replayer,
+    dropping?.segmentBlocks,
   );
-  // The history is kept until ingest has had time to read it.
-  const historyBlocks = Math.ceil(origin.historyMatches / HISTORY_BLOCK_MATCHES);
   if (origin.historyBlock === undefined) journal.clear();
   const stateFile = join(directory, 'chain.json');
   if (origin.historyBlock === undefined) {
@@ -148,8 +160,11 @@ async function openChain(origin: Origin, options: DevnetOptions): Promise<Record
     const historyBlock = await headOf(making.rpc);
     await making.stop();
     await journal.beginWith(dumpState, historyBlock);
-    writeOrigin(options, { ...origin, historyBlock });
+    origin = { ...origin, historyBlock };
+    writeOrigin(options, origin);
   }
+  const hasHistory = journal.base === origin.historyBlock;
+  const historyBlocks = hasHistory ? journal.base : 0;
   const chain = await startChain({
     ...{ stateFile, port, genesisTime, loadState: journal.state },
     prepare: async (rpc) => {
@@ -163,55 +178,69 @@ async function openChain(origin: Origin, options: DevnetOptions): Promise<Record
         Math.max(Math.floor(options.now() / 1000), Number(timestamp) + 1),
       );
     },
-    keepBlocks: keepBlocks === undefined ? undefined : historyBlocks + keepBlocks,
+    keepBlocks: dropping && historyBlocks + dropping.keepBlocks,
   });
-  return { chain, journal };
+  return { chain, journal, hasHistory };
 }
 
 type Recorder = {
-  /** Why the newest blocks are not on the disk; undefined if they are. */
+  /** Why no block is mined: the newest ones are not on the disk, or not in LEDGER. */
   readonly fault: string | undefined;
-  /** Resolves when anvil holds so many old headers that it should start again. */
+  /** Resolves when anvil has so much in memory that nobody needs that it should start again. */
   readonly old: Promise<void>;
-  /** Resolves when they are on the disk, or the devnet stops. */
+  /** Resolves when the newest blocks are on the disk, or the devnet stops. */
   record(): Promise<void>;
+  /** Resolves when the next block may be mined, or the devnet stops. */
+  settle(): Promise<void>;
 };
 
 function recorderOf(
-  { rpc, exited }: Chain,
-  journal: Journal,
-  options: DevnetOptions,
+  { chain, journal, hasHistory }: RecordedChain,
+  { report, dropping }: DevnetOptions,
   signal: AbortSignal,
 ): Recorder {
-  const { report, keepBlocks } = options;
+  const { rpc, exited } = chain;
   let isDead = false;
   void exited.then(() => {
     isDead = true;
   });
   let fault: string | undefined;
-  const first = journal.head;
+  const { head: first, base } = journal;
   const old = Promise.withResolvers<void>();
+  const hold = async (reason: string, pauseMs: number) => {
+    if (fault === undefined && !isDead) report({ event: 'not-mining', reason });
+    fault = reason;
+    await sleep(pauseMs, undefined, { signal }).catch(() => undefined);
+  };
+  const record = async () => {
+    while (!signal.aborted && !isDead) {
+      try {
+        return await journal.record(rpc);
+      } catch (error) {
+        await hold(error instanceof Error ? error.message : String(error), RECORD_AGAIN_MS);
+      }
+    }
+  };
+  const follow = async ({ keepBlocks, stored }: Dropping) => {
+    journal.fold(stored());
+    const isOld = journal.head - first >= RENEW_BLOCKS || (hasHistory && journal.base > base);
+    if (isOld) old.resolve();
+    const isAhead = () => journal.head - Math.max(stored(), base) >= keepBlocks / 2;
+    while (isAhead() && !signal.aborted && !isDead) {
+      await hold(`waiting for ingest: LEDGER ends with block ${stored()}`, STORED_POLL_MS);
+    }
+  };
   return {
+    record,
     old: old.promise,
     get fault() {
       return fault;
     },
-    async record() {
-      while (!signal.aborted && !isDead) {
-        try {
-          await journal.record(rpc);
-          journal.fold();
-          if (keepBlocks !== undefined && journal.head - first >= RENEW_BLOCKS) old.resolve();
-          if (fault !== undefined) report({ event: 'mining' });
-          fault = undefined;
-          return;
-        } catch (error) {
-          const reason = error instanceof Error ? error.message : String(error);
-          if (fault === undefined && !isDead) report({ event: 'not-mining', reason });
-          fault = reason;
-          await sleep(RECORD_AGAIN_MS, undefined, { signal }).catch(() => undefined);
-        }
-      }
+    async settle() {
+      await record();
+      if (dropping !== undefined) await follow(dropping);
+      if (fault !== undefined) report({ event: 'mining' });
+      fault = undefined;
     },
   };
 }
@@ -243,8 +272,9 @@ async function startLive(
   signal: AbortSignal,
 ): Promise<string> {
   try {
+    await recorder.settle();
     if (options.blockTimeSeconds > 0) {
-      await chain.mineEvery(options.blockTimeSeconds, recorder.record);
+      await chain.mineEvery(options.blockTimeSeconds, recorder.settle);
     }
     if (options.matchesPerSecond > 0) {
       await tradeLive(chain.rpc, world, {

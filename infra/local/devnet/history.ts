@@ -21,7 +21,7 @@ type HistoryOptions = {
 /** This part of the matches is spread over all of the history; the others are in its ramp. */
 const EVEN_PART = 0.42;
 const ROUNDS = 20;
-export const HISTORY_BLOCK_MATCHES = 12;
+const HISTORY_BLOCK_MATCHES = 12;
 /** Consecutive matches in one market, so that short windows see trading. */
 const STREAK_MAX = 5;
 const MARKET_TRIES_MAX = 20;

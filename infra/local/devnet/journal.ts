@@ -1,12 +1,12 @@
 /**
  * The devnet's chain on disk: every block with its transactions, written and synced before the next block is
  * mined. A block is final when two more follow, so no kill loses a block that ingest has seen as final. The
- * blocks are replayed into an empty anvil at the next start, with the same hashes.
+ * next start replays the blocks into an empty anvil, and they get the same hashes.
  *
  * Files in the directory, with N the number of a block: `N.blocks` has the blocks after N, one JSON line each;
- * `N.state` is anvil's state after block N, the first that after the history. If old blocks may go, a segment
- * ends after SEGMENT_TRANSACTIONS; a second anvil replays it and writes the next state. The two newest states
- * and the blocks since are kept.
+ * `N.state` is anvil's state after block N. The first state is the one after the history. If old blocks may be
+ * dropped, a segment ends after SEGMENT_BLOCKS: a second anvil replays it and writes the next state. A start
+ * begins with the oldest state: the second newest one, or an older one if a block since is not in LEDGER yet.
  */
 import { mkdirSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { open, readFile, rename, writeFile } from 'node:fs/promises';
@@ -15,8 +15,8 @@ import type { Hex } from 'viem';
 import { z } from 'zod';
 import type { Rpc } from './rpc.ts';
 
-/** Eight minutes at the default rate. A start replays two segments, 700 transactions a second. */
-const SEGMENT_TRANSACTIONS = 3_000;
+/** Two minutes. A start replays two to three segments, 15 to 30 blocks a second at the default rate. */
+const SEGMENT_BLOCKS = 60;
 /** anvil keeps the order of the calls of a batch only if it has up to 30. */
 const BATCH_CALLS_MAX = 25;
 /** Headers in a state: ingest compares hashes near the end of LEDGER. */
@@ -36,7 +36,6 @@ const Line = z.object({
 type Line = z.infer<typeof Line>;
 /** A block of the newest segment. */
 type Recorded = Pick<Line, 'number' | 'hash'> & {
-  readonly transactions: number;
   /** Length of its line. */
   readonly bytes: number;
 };
@@ -60,12 +59,12 @@ export type Replayer = (
 export class Journal {
   readonly #directory: string;
   readonly #replayer: Replayer | undefined;
-  readonly #segmentTransactions: number;
+  readonly #segmentBlocks: number;
   /** Numbers of the blocks before each segment. */
   #segments: number[];
   /** The newest blocks of the newest segment. */
   #newest: Recorded[] = [];
-  /** Transactions in the newest segment. */
+  /** Blocks in the newest segment. */
   #count = 0;
   /** Bytes of whole lines in the newest segment. */
   #size = 0;
@@ -74,8 +73,8 @@ export class Journal {
   #isClosed = false;
 
   /** Without a replayer, the whole chain is kept. */
-  constructor(directory: string, replayer?: Replayer, segmentTransactions = SEGMENT_TRANSACTIONS) {
-    this.#segmentTransactions = segmentTransactions;
+  constructor(directory: string, replayer?: Replayer, segmentBlocks = SEGMENT_BLOCKS) {
+    this.#segmentBlocks = segmentBlocks;
     mkdirSync(directory, { recursive: true });
     this.#directory = directory;
     this.#replayer = replayer;
@@ -85,14 +84,19 @@ export class Journal {
     this.#segments = numbers.length === 0 ? [0] : [...new Set(numbers)].sort((a, b) => a - b);
   }
 
-  /** The state for an anvil to start with, before `replay`. */
+  /** The block whose state an anvil starts with, before `replay`. All later blocks are kept. */
+  get base(): number {
+    return this.#withState()[0] ?? this.#segments[0] ?? 0;
+  }
+
+  /** The state of `base`; undefined for an empty chain. */
   get state(): string | undefined {
-    return this.#stateOf(this.#base());
+    return this.#stateOf(this.base);
   }
 
   /** Mines the blocks after the state again. Throws JournalError if a hash differs. */
   async replay(rpc: Rpc): Promise<void> {
-    const base = this.#base();
+    const { base } = this;
     for (const segment of this.#segments.filter((one) => one >= base)) {
       this.#startCounting();
       for (const { line, bytes } of linesOf(this.#file(segment, 'blocks'))) {
@@ -146,7 +150,7 @@ export class Journal {
       const block = await rpc.call<{ hash: string } | null>('eth_getBlockByNumber', at, false);
       if (block?.hash === last.hash) return;
       this.#newest.pop();
-      this.#count -= last.transactions;
+      this.#count--;
       this.#size -= last.bytes;
     }
   }
@@ -177,20 +181,23 @@ export class Journal {
     this.#size = 0;
   }
 
-  #countLine({ number, hash, transactions: { length } }: Line, bytes: number): void {
-    this.#newest.push({ number, hash, transactions: length, bytes });
+  #countLine({ number, hash }: Line, bytes: number): void {
+    this.#newest.push({ number, hash, bytes });
     if (this.#newest.length > REPLACED_BLOCKS_MAX) this.#newest.shift();
-    this.#count += length;
+    this.#count++;
     this.#size += bytes;
   }
 
-  /** Begins a segment if the newest one is long enough and old blocks may go; writes its state meanwhile. */
-  fold(): void {
-    if (this.#replayer === undefined || this.#count < this.#segmentTransactions) return;
+  /**
+   * Begins a segment if the newest one is long enough and old blocks may be dropped. Writes its state in the
+   * background, then drops old blocks up to `stored`, the newest block in LEDGER.
+   */
+  fold(stored: number): void {
+    if (this.#replayer === undefined || this.#count < this.#segmentBlocks) return;
     if (this.#folding !== undefined) return;
     // After a failure, such as a full disk, the next segment's state is tried.
-    this.#folding = this.#fold(this.#replayer).catch((error: Error) => {
-      process.stderr.write(`devnet: old blocks are kept: ${error.message}\n`);
+    this.#folding = this.#fold(this.#replayer, stored).catch((error: Error) => {
+      if (!this.#isClosed) process.stderr.write(`devnet: old blocks are kept: ${error.message}\n`);
     });
     void this.#folding.then(() => {
       this.#folding = undefined;
@@ -213,8 +220,8 @@ export class Journal {
     for (const [i, line] of lines.entries()) this.#countLine(line, texts[i]?.length ?? 0);
   }
 
-  /** Begins a segment, and writes the state at its beginning. */
-  async #fold(replayer: Replayer): Promise<void> {
+  /** Begins a segment, writes the state at its beginning, and drops old blocks. */
+  async #fold(replayer: Replayer, stored: number): Promise<void> {
     const until = this.head;
     const first = this.#newestState();
     const older = this.#segments.filter((one) => one >= first);
@@ -230,16 +237,14 @@ export class Journal {
     });
     await writeFile(`${file}.new`, slim(await readFile(`${file}.new`, 'utf8')), { flush: true });
     await rename(`${file}.new`, file);
-    for (const old of this.#segments.filter((one) => one < this.#base())) {
-      rmSync(this.#file(old, 'blocks'), { force: true });
+    const base = this.#withState()
+      .slice(0, -1)
+      .findLast((one) => one <= stored);
+    for (const old of this.#segments.filter((one) => one < (base ?? 0))) {
       rmSync(this.#file(old, 'state'), { force: true });
+      rmSync(this.#file(old, 'blocks'), { force: true });
     }
-    this.#segments = this.#segments.filter((one) => one >= this.#base());
-  }
-
-  /** Where a start begins: the second newest state. */
-  #base(): number {
-    return this.#withState().at(-2) ?? this.#segments[0] ?? 0;
+    this.#segments = this.#segments.filter((one) => one >= (base ?? 0));
   }
 
   #newestState(): number {

@@ -2,6 +2,7 @@
  * The devnet as a process: chain, contracts, history, metadata API and live traders. Prints one JSON line per
  * step on stdout, at last `ready` with the URLs. A restart on the same directory continues the same chain,
  * without a second deployment or history. SIGUSR2 ends the trading; the chain continues with empty blocks.
+ * With --keep-blocks, the parent sends `{stored: N}` when LEDGER contains the blocks up to N.
  * Stops on SIGTERM, SIGINT, or when its parent disconnects. Exits with code 1 when the chain dies, for the
  * supervisor to restart it.
  */
@@ -12,6 +13,8 @@ import { whenParentEnds } from '../../process.ts';
 import { DamagedFileError } from '../lock.ts';
 import { openDevnet } from './devnet.ts';
 
+const FromParent = z.object({ stored: z.number() });
+
 const Options = z.object({
   data: z.string().min(1),
   'rpc-port': z.coerce.number().int().min(0).max(65_535).default(0),
@@ -21,7 +24,7 @@ const Options = z.object({
   'history-days': z.coerce.number().positive().max(365).default(30),
   'history-matches': z.coerce.number().int().min(1).max(200_000).default(4_000),
   'block-time': z.coerce.number().int().min(1).max(60).default(2),
-  /** Blocks to keep besides the history; without it, all are kept. */
+  /** Blocks that are kept; without it, all. Older ones are kept until the parent reports them as stored. */
   'keep-blocks': z.coerce.number().int().min(50).optional(),
   traders: z.coerce.number().int().min(40).max(5_000).default(150),
   'no-live': z.boolean().default(false),
@@ -41,6 +44,11 @@ async function main(): Promise<void> {
   const rest = new AbortController();
   process.once('SIGUSR2', () => rest.abort());
   let ports = { rpcPort: options['rpc-port'], gammaPort: options['gamma-port'] };
+  let stored = 0;
+  process.on('message', (message) => {
+    stored = FromParent.parse(message).stored;
+  });
+  const { 'keep-blocks': keepBlocks } = options;
   const given = {
     directory: options.data,
     seed: options.seed,
@@ -49,7 +57,7 @@ async function main(): Promise<void> {
     historyMatches: options['history-matches'],
     blockTimeSeconds: options['block-time'],
     matchesPerSecond: options['no-live'] ? 0 : options['demo-rate'],
-    keepBlocks: options['keep-blocks'],
+    dropping: keepBlocks === undefined ? undefined : { keepBlocks, stored: () => stored },
     rest: rest.signal,
     now: Date.now,
     report: (line: object) => process.stdout.write(`${JSON.stringify(line)}\n`),
