@@ -19,7 +19,7 @@ import { openGate } from './gate.ts';
 import { Rpc } from './rpc.ts';
 
 type ChainOptions = {
-  /** Names the file with anvil's process id. */
+  /** Names the socket and the file with anvil's process id. */
   readonly stateFile: string;
   /** 0: any free port. */
   readonly port: number;

@@ -138,7 +138,7 @@ async function openChain(made: Origin, options: DevnetOptions): Promise<Recorded
   const { directory, rpcPort: port, dropping } = options;
   const { genesisTime } = origin;
   const replayer: Replayer = async (loadState, dumpState, use) => {
-    const at = { stateFile: dumpState, port: 0, genesisTime };
+    const at = { stateFile: join(directory, 'replay.json'), port: 0, genesisTime };
     const replaying = await startChain({ ...at, loadState, dumpState, keepBlocks: 1 });
     try {
       await use(replaying.rpc);
