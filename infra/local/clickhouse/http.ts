@@ -4,6 +4,7 @@
  * When a client disconnects, its call is killed, or never started if it is still waiting. Without
  * sessions, ClickHouse's block compression and progress headers.
  */
+import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import { promisify } from 'node:util';
@@ -77,7 +78,7 @@ async function answer(
     const result = await (isKill ? call() : slots[user](gone.signal, call));
     await send(engine, given, result, response);
   } finally {
-    await rm(rowsPath, { force: true });
+    if (existsSync(rowsPath)) await rm(rowsPath);
   }
 }
 

@@ -163,6 +163,6 @@ async function receive(
   const consume = (chunks: AsyncIterable<Buffer>) => use(limited(chunks));
   const encoding = request.headers['content-encoding'] ?? 'identity';
   if (encoding === 'gzip') await pipeline(request, createGunzip(), consume);
-  else if (encoding === 'identity') await pipeline(request, consume);
+  else if (encoding === 'identity') await consume(request);
   else throw notImplemented(`Content-Encoding: ${encoding}`);
 }
