@@ -7,6 +7,7 @@ import type { ErrorRequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
 import { NatsUnavailableError, StreamMissingError } from '../infra/nats/connection.ts';
+import { StreamDamagedError } from '../infra/nats/reader.ts';
 import { withoutSecrets } from '../infra/secrets.ts';
 import { UnreadableLedgerError } from '../ingest/ledger.ts';
 import type { Tier } from './auth/tiers.ts';
@@ -189,6 +190,7 @@ function toProblem(error: unknown): Problem {
   const isStoreAway =
     error instanceof NatsUnavailableError ||
     error instanceof StreamMissingError ||
+    error instanceof StreamDamagedError ||
     error instanceof UnreadableLedgerError;
   if (isStoreAway) return unavailable('a store that this request needs cannot be read now', error);
   const status = httpStatusOf(error);

@@ -147,6 +147,9 @@ export function countFeed(registry: Registry, feed: { figures(): FeedFigures }):
   gauge('listeners', 'open event streams', ({ listeners }) => listeners);
   gauge('replaying', 'event streams that read stored events', ({ replaying }) => replaying);
   gauge('lag_messages', 'messages of FEED not read yet', ({ behind }) => behind);
+  gauge('damaged', '1 while a message of FEED cannot be read; /readyz names it', ({ isDamaged }) =>
+    isDamaged ? 1 : 0,
+  );
   counter('events_sent', 'events written to listeners', [], ({ events }) => [[{}, events]]);
   counter('gaps', 'gap events: requested events are no longer stored', [], ({ gaps }) => [
     [{}, gaps],

@@ -355,7 +355,7 @@ async function readable<T>(reading: Promise<T>): Promise<T> {
     return await reading;
   } catch (error) {
     if (!(error instanceof StreamDamagedError)) throw error;
-    throw new UnreadableLedgerError(`${error.message}. ${REPAIR}`);
+    throw new UnreadableLedgerError(error.message);
   }
 }
 

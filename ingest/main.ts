@@ -10,7 +10,7 @@ import { diskReasons } from '../infra/disk.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
-import type { StreamMessage } from '../infra/nats/reader.ts';
+import { StreamDamagedError, type StreamMessage } from '../infra/nats/reader.ts';
 import { tellState } from '../infra/nats/states.ts';
 import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
@@ -119,7 +119,8 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
     if (
       error instanceof LedgerStateError ||
       error instanceof LedgerFencedError ||
-      error instanceof UnreadableLedgerError
+      error instanceof UnreadableLedgerError ||
+      error instanceof StreamDamagedError
     ) {
       stopTelling(error.message);
       await nats?.close();

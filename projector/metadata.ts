@@ -1,6 +1,7 @@
 /**
  * METADATA → the tables markets, traders and balances. The owner of partition 0 reads the stream through
- * one durable consumer and acknowledges after the insert. Rows are upserts: the newest observation wins (for
+ * one durable consumer and acknowledges after the insert. It stops, not ready, at a damaged message until that was
+ * restored or removed. Rows are upserts: the newest observation wins (for
  * a balance, the newest block), so inserting a row again is harmless.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -10,6 +11,7 @@ import { z } from 'zod';
 import type { Reasons } from '../infra/metrics.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { durableBatches } from '../infra/nats/durable.ts';
+import { refuseHoles } from '../infra/nats/reader.ts';
 import { decodeObservation, METADATA_STREAM, type Observation } from '../ingest/contract.ts';
 import { type ProjectorMetrics, retryLogged } from './metrics.ts';
 import { type Deployment, insertRows, reloadStatement, type TableRow } from './store.ts';
@@ -67,9 +69,14 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
     });
   };
   try {
+    let reached: number | undefined;
     const name = await retryLogged(options, 'metadata', () => consumerName(client));
     for await (const batch of durableBatches(nats, { stream: METADATA_STREAM, name, signal })) {
       lag.events = batch.messages.length + batch.pending;
+      const read = batch.messages.map(({ sequence }) => sequence);
+      const range = { start: (reached ?? batch.reached) + 1, end: batch.reached, read };
+      await retryLogged(options, 'metadata', () => refuseHoles(nats, METADATA_STREAM, range));
+      reached = batch.reached;
       const rows = rowsOf(batch.messages, options);
       assertOwner();
       await retryLogged(options, 'metadata', () => insertRows(client, rows));

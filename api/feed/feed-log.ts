@@ -15,6 +15,9 @@ import {
 import {
   firstMessageAtOrAfter,
   getMessage,
+  refuseDamage,
+  refuseHoles,
+  StreamDamagedError,
   type StreamMessage,
   StreamRewoundError,
   tailBatches,
@@ -93,6 +96,7 @@ export class FeedLog {
   #reader = new AbortController();
   #trouble: string | undefined = 'the feed is starting';
   #lag: string | undefined;
+  #damage: StreamDamagedError | undefined;
 
   constructor(options: LogOptions) {
     this.#options = options;
@@ -114,7 +118,19 @@ export class FeedLog {
 
   /** Why the stream is not being read; undefined while it is. */
   get trouble(): string | undefined {
-    return this.#trouble ?? this.#lag;
+    return this.#trouble ?? this.#damage?.message ?? this.#lag;
+  }
+
+  /** Notes a message that was found damaged. Its listeners get a gap; the feed is not ready while it is there. */
+  damaged(error: StreamDamagedError): void {
+    if (this.#damage?.message === error.message) return;
+    this.#options.logger.error({ err: error }, 'the feed is damaged');
+    this.#damage = error;
+  }
+
+  /** Whether a message that cannot be read is stored. */
+  get isDamaged(): boolean {
+    return this.#damage !== undefined;
   }
 
   /** Up to `countMax` events that directly follow a sequence; empty if the ring lacks the first. */
@@ -168,10 +184,33 @@ export class FeedLog {
         const behind = lastSequence - head;
         this.behind = Math.max(0, behind);
         this.#lag = behind > LAG_MESSAGES_MAX ? `the feed is ${behind} messages behind` : undefined;
+        await this.#recheckDamage();
       } catch (error) {
         if (!isTemporary(error)) throw error;
         this.#lag = error.message;
       }
+    }
+  }
+
+  /** Notes damage where messages of a range were not read. */
+  async #examine(range: Parameters<typeof refuseHoles>[2]): Promise<void> {
+    try {
+      await refuseHoles(this.#options.nats, this.#options.stream, range);
+    } catch (error) {
+      if (!(error instanceof StreamDamagedError)) throw error;
+      this.damaged(error);
+    }
+  }
+
+  /** Forgets a damaged message that was restored or removed. */
+  async #recheckDamage(): Promise<void> {
+    const { nats, stream } = this.#options;
+    if (this.#damage === undefined) return;
+    try {
+      await refuseDamage(nats, stream, this.#damage.sequence);
+      this.#damage = undefined;
+    } catch (error) {
+      if (!(error instanceof StreamDamagedError)) throw error;
     }
   }
 
@@ -225,7 +264,10 @@ export class FeedLog {
       if (!isProven && !(await this.#continues(head))) return;
       isProven = true;
       const startedAt = performance.now();
+      const start = (this.head ?? head).sequence + 1;
       await this.#takeAll(batch);
+      const read = batch.map(({ sequence }) => sequence);
+      await this.#examine({ start, end: read.at(-1) ?? 0, read });
       // Connections write to their sockets at the end of the turn: that is part of the work.
       await setImmediate();
       await this.#rest(performance.now() - startedAt);

@@ -6,7 +6,13 @@
  */
 import { LRUCache } from 'lru-cache';
 import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats/connection.ts';
-import { getMessage, readRange } from '../../infra/nats/reader.ts';
+import {
+  getMessage,
+  readRange,
+  refuseHoles,
+  StreamDamagedError,
+  type StreamMessage,
+} from '../../infra/nats/reader.ts';
 import { attainable, type Cursor, cursorOf, NO_CURSOR, sequenceOf } from './cursor.ts';
 import type { Format } from './encode.ts';
 import { encode, type FeedLog, type Offered, readEvent } from './feed-log.ts';
@@ -72,8 +78,8 @@ export class Replay {
   }
 
   /**
-   * The next events after a sequence, in order. The first does not directly follow it if some were
-   * removed. Empty if nothing up to the head is left.
+   * The next events after a sequence, in order and without a hole. The first does not directly follow the sequence
+   * if some were removed or are damaged. Empty if nothing up to the head is left.
    *
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
@@ -87,7 +93,7 @@ export class Replay {
       const first = chunk.events.findIndex((event) => event.sequence > at);
       // Up to the end of the page, whose frames are one buffer.
       const pageEnd = first - (first % PAGE_EVENTS_MAX) + PAGE_EVENTS_MAX;
-      if (first !== -1) return chunk.events.slice(first, pageEnd);
+      if (first !== -1) return untilHole(chunk.events.slice(first, pageEnd));
       const { firstSequence } = await streamState(this.#nats, this.#stream);
       const kept = this.#log.firstKept(firstSequence);
       at = kept > at + 1 ? kept - 1 : chunk.end;
@@ -156,11 +162,11 @@ export class Replay {
     if (sequence <= head) {
       // The listener reads on in the same chunk.
       const { events } = await this.#chunkAt(sequence, head, reading);
-      return events.find((event) => event.sequence === sequence)?.cursor ?? 'removed';
+      return events.find((event) => event.sequence === sequence)?.cursor ?? NO_CURSOR;
     }
     // Another process was ahead of this one's log: read the stream itself.
     const message = await getMessage(this.#nats, this.#stream, sequence);
-    return message === undefined ? 'removed' : cursorOf(sequence, message.messageId);
+    return message === undefined ? NO_CURSOR : cursorOf(sequence, message.messageId);
   }
 
   /** The chunk that covers `sequence`, which must not be after `head`. */
@@ -192,23 +198,45 @@ export class Replay {
     }
   }
 
-  async #load({ start, end, reading }: Range): Promise<Chunk> {
-    const messages = await readRange(this.#nats, this.#stream, start, end - start + 1);
-    const reached = messages.at(-1)?.sequence ?? 0;
-    // A lagging replica may have served the read. A short result is complete only if the leader says
-    // that the rest was removed.
-    if (reached < end && (await streamState(this.#nats, this.#stream)).firstSequence <= end) {
-      throw new NatsUnavailableError(`${this.#stream} was read to ${reached} instead of ${end}`);
+  /** All messages from one sequence to another that can be read. */
+  async #stored(start: number, end: number): Promise<StreamMessage[]> {
+    if (start > end) return [];
+    const [nats, stream] = [this.#nats, this.#stream];
+    try {
+      const messages = await readRange(nats, stream, start, end - start + 1);
+      const stored = messages.filter(({ sequence }) => sequence <= end);
+      const read = stored.map(({ sequence }) => sequence);
+      const reached = read.at(-1) ?? 0;
+      if (reached < end && !(await this.#isGone(end))) {
+        throw new NatsUnavailableError(`${stream} was read to ${reached} instead of ${end}`);
+      }
+      await refuseHoles(nats, stream, { start, end, read });
+      return stored;
+    } catch (error) {
+      if (!(error instanceof StreamDamagedError)) throw error;
+      this.#log.damaged(error);
+      const before = await this.#stored(start, error.sequence - 1);
+      return [...before, ...(await this.#stored(error.sequence + 1, end))];
     }
-    const read = messages
-      .filter(({ sequence }) => sequence <= end)
-      .map(({ sequence, messageId, data }): Read => {
-        const cursor = cursorOf(sequence, messageId);
-        const event = readEvent(data);
-        if (event === undefined) return { sequence, cursor, facts: undefined, frame: NO_FRAME };
-        const frame = encode(event.message, { cursor, messageId }, reading.format);
-        return { sequence, cursor, facts: reading.isFiltered ? event.facts : FACTS_UNUSED, frame };
-      });
+  }
+
+  /** Whether the stream held the message and has it no more. A leader that was just elected may not know it yet. */
+  async #isGone(sequence: number): Promise<boolean> {
+    const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
+    if (sequence < firstSequence) return true;
+    if (sequence > lastSequence) return false;
+    return (await getMessage(this.#nats, this.#stream, sequence)) === undefined;
+  }
+
+  async #load({ start, end, reading }: Range): Promise<Chunk> {
+    const messages = await this.#stored(start, end);
+    const read = messages.map(({ sequence, messageId, data }): Read => {
+      const cursor = cursorOf(sequence, messageId);
+      const event = readEvent(data);
+      if (event === undefined) return { sequence, cursor, facts: undefined, frame: NO_FRAME };
+      const frame = encode(event.message, { cursor, messageId }, reading.format);
+      return { sequence, cursor, facts: reading.isFiltered ? event.facts : FACTS_UNUSED, frame };
+    });
     const events: Offered[] = [];
     for (let n = 0; n < read.length; n += PAGE_EVENTS_MAX) {
       events.push(...packed(read.slice(n, n + PAGE_EVENTS_MAX)));
@@ -217,6 +245,13 @@ export class Replay {
     const perEvent = EVENT_BYTES + (reading.isFiltered ? FACTS_BYTES : 0);
     return { end, events, bytes: 1 + frameBytes + events.length * perEvent };
   }
+}
+
+/** The first events, as far as each directly follows the one before it. */
+function untilHole(events: readonly Offered[]): readonly Offered[] {
+  const start = events[0]?.sequence ?? 0;
+  const hole = events.findIndex(({ sequence }, index) => sequence !== start + index);
+  return hole === -1 ? events : events.slice(0, hole);
 }
 
 type Read = Omit<Offered, 'frame'> & { readonly frame: Buffer };

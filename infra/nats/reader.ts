@@ -66,8 +66,13 @@ export class StreamRewoundError extends Error {
 /** The server holds a message that it cannot read: bytes of its files were changed. */
 export class StreamDamagedError extends Error {
   override readonly name = 'StreamDamagedError';
+  readonly sequence: number;
   constructor(stream: string, sequence: number) {
-    super(`${stream} is damaged: the server holds message ${sequence} and cannot read it`);
+    super(
+      `${stream} is damaged: the server holds message ${sequence} and cannot read it. ` +
+        'Restore or remove it: docs/operations.md, "Damaged data"',
+    );
+    this.sequence = sequence;
   }
 }
 
@@ -246,6 +251,24 @@ export async function refuseDamage(nats: Nats, stream: string, sequence: number)
   if (isHeld && isCounted) throw new StreamDamagedError(stream, sequence);
 }
 
+/**
+ * Throws StreamDamagedError if the stream holds a message from `start` to `end` that is not among the sequences
+ * that were `read`, and that cannot be read.
+ */
+export async function refuseHoles(
+  nats: Nats,
+  stream: string,
+  range: { readonly start: number; readonly end: number; readonly read: readonly number[] },
+): Promise<void> {
+  if (range.read.length > range.end - range.start) return;
+  const details = { deleted_details: true };
+  const { state } = await answered(nats, stream, () => nats.jsm.streams.info(stream, details));
+  const known = new Set([...range.read, ...(state.deleted ?? [])]);
+  for (let at = Math.max(range.start, state.first_seq); at <= range.end; at += 1) {
+    if (!known.has(at)) await refuseDamage(nats, stream, at);
+  }
+}
+
 /** The consumer may be gone, together with messages in flight. */
 class ConsumerLostError extends NatsUnavailableError {}
 
@@ -271,7 +294,7 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
   const info = await answered(nats, stream, () => nats.jsm.consumers.add(stream, config));
   const consumer = nats.js.consumers.getConsumerFromInfo(info);
   const counted = Math.min(count ?? 0, info.num_pending);
-  const read = new Set<number>();
+  const read: number[] = [];
   let delivered = 0;
   let last = 0;
   try {
@@ -284,7 +307,7 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
           delivered += 1;
           if (info.deliverySequence !== delivered) throw new ConsumerLostError('missing message');
           last = info.streamSequence;
-          if (count !== undefined) read.add(last);
+          if (count !== undefined) read.push(last);
         }
         // The server clamps a start beyond the end to the end.
         const messages = batch.map(fromDelivered).filter(({ sequence }) => sequence >= first);
@@ -298,7 +321,8 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
     }
     // With a filter, only a read of every other message would tell.
     if (delivered < counted && delivered < end.count && filterSubject === undefined) {
-      await refuseUndelivered(nats, stream, { first, last, read });
+      const start = 'sequence' in options.start ? first : (read[0] ?? last);
+      await refuseHoles(nats, stream, { start, end: last, read });
     }
   } finally {
     if (nats.connected) consumer.delete().catch(() => undefined);
@@ -323,25 +347,6 @@ async function endOf(
   const isBefore =
     'sequence' in start ? newest.sequence < start.sequence : newest.timestampMs < start.timeMs;
   return isBefore ? { count: 0, sequence: 0 } : { count, sequence: newest.sequence };
-}
-
-/**
- * Throws StreamDamagedError if the stream holds a message between `first` and `last` that is not among those
- * that were read and cannot be.
- */
-async function refuseUndelivered(
-  nats: Nats,
-  stream: string,
-  { first, last, read }: { first: number; last: number; read: ReadonlySet<number> },
-): Promise<void> {
-  const { state } = await answered(nats, stream, () =>
-    nats.jsm.streams.info(stream, { deleted_details: true }),
-  );
-  const deleted = new Set(state.deleted);
-  for (let sequence = Math.max(first, state.first_seq); sequence < last; sequence += 1) {
-    const isMissing = !read.has(sequence) && !deleted.has(sequence);
-    if (isMissing) await refuseDamage(nats, stream, sequence);
-  }
 }
 
 /**

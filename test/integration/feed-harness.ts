@@ -29,6 +29,7 @@ import {
   type FeedMatch,
   feedMessageId,
 } from '../../ingest/contract.ts';
+import { flipBytes } from '../support/damage.ts';
 import { match } from '../unit/feed-matches.ts';
 
 export type Broker = {
@@ -36,6 +37,8 @@ export type Broker = {
   readonly url: string;
   stop(): Promise<void>;
   start(): Promise<void>;
+  /** Flips bytes in the middle of the messages of a stream, while the server is down. */
+  damage(stream: string): Promise<void>;
   /** Loses all data and restarts at the same port with what `fill` stores, never visibly empty. */
   replace(fill: (nats: Nats) => Promise<void>): Promise<void>;
   close(): Promise<void>;
@@ -53,6 +56,12 @@ export async function startBroker(): Promise<Broker> {
     stop: () => server.stop(),
     async start() {
       server = await startNatsServer({ dataDir, port });
+    },
+    async damage(stream) {
+      await server.stop();
+      flipBytes(dataDir, new RegExp(`/${stream}/msgs/\\d+\\.blk$`));
+      server = await startNatsServer({ dataDir, port });
+      while (!nats.connected) await delay(10);
     },
     async replace(fill) {
       await server.stop();

@@ -12,7 +12,13 @@ import { LEASE_TTL_MS, leaseHolder, PAUSE_KEY, PROJECTORS_BUCKET } from '../../p
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start, temporaryDirectory, until } from '../e2e/service.ts';
 import { flipBytes } from '../support/damage.ts';
-import { blockHash, conditionId, traderAddress } from '../support/ledger-generator.ts';
+import {
+  blockHash,
+  conditionId,
+  listingOf,
+  publishMetadata,
+  traderAddress,
+} from '../support/ledger-generator.ts';
 import { publishEvents, TestLedger } from '../support/publish-ledger.ts';
 
 const TIME = Date.parse('2026-11-01T00:00:00Z') / 1_000;
@@ -247,6 +253,33 @@ describe('the projector', () => {
         const named = /LEDGER is damaged: message \d+ cannot be read\. .*"Damaged data"/;
         expect(reason).toMatch(named);
         expect(await notReady()).toMatch(/LEDGER is damaged/);
+      } finally {
+        expect(await projector.stop()).toBe(0);
+      }
+    } finally {
+      await client.close();
+      await damaged.stop();
+      own.remove();
+    }
+  });
+
+  test('stops the metadata, not ready, at a damaged message until it is removed', async () => {
+    const own = temporaryDirectory();
+    const damaged = await startParts(own.path, []);
+    const client = await connectNats({ url: damaged.env.NATS_URL, name: 'test' });
+    try {
+      await ensureStreams(client, 1);
+      await publishMetadata(
+        client,
+        Array.from({ length: 61 }, (_, market) => listingOf(market)),
+      );
+      flipBytes(`${own.path}/nats/jetstream`, /METADATA\/msgs\/\d+\.blk$/);
+      const { projector, notReady } = await observed(damaged.env);
+      try {
+        const named = /"metadata":"METADATA is damaged: the server holds message \d+ .*"/;
+        await until(async () => (named.test(await notReady()) ? true : undefined));
+        await client.jsm.streams.purge('METADATA', { seq: 61 });
+        await until(async () => (named.test(await notReady()) ? undefined : true));
       } finally {
         expect(await projector.stop()).toBe(0);
       }
