@@ -208,7 +208,7 @@ export function storeFault(error: unknown): string {
   return damage(`table ${table}`);
 }
 
-/** What is damaged, and what to do about it. */
+/** Names the damaged data and the remedy. */
 export function damage(text: string): string {
   return `damaged data: ${text}. Restore or rebuild it: docs/operations.md, "Damaged data"`;
 }

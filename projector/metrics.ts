@@ -18,7 +18,7 @@ const POLL_MS = 2_000;
 /** Everything up to the end of a block is folded or stored; `time` is the block's, seconds since the epoch. */
 export type Reached = { readonly block: number; readonly time: number };
 
-/** What is tried again. */
+/** Operations that are retried, the values of the label `what`. */
 const RETRIED = ['heal', 'restore', 'facts', 'batch', 'checkpoint', 'LEDGER', 'metadata'] as const;
 
 export type ProjectorMetrics = ReturnType<typeof projectorMetrics>;

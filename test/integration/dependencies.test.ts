@@ -1,4 +1,4 @@
-/** What is installed and shipped: hashes of packages, the audit, and the list of components. */
+/** Dependencies: the hashes in the lock file, the audit, and the list of components (SBOM). */
 import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { createServer } from 'node:http';

@@ -110,7 +110,7 @@ describe.skipIf(CHROMIUM === undefined)(`a hostile page (${CHROMIUM ?? MISSING})
     const api = Number(new URL(service.ready.url).port);
     for (const { port } of ports) {
       const answer = await page.goto(`http://${EVIL}:${port}/`).catch(() => undefined);
-      // What does not speak HTTP has no page from which to ask.
+      // A port that does not speak HTTP serves no page to send requests from.
       if (answer === undefined || answer === null) continue;
       const paths = ['/', '/?query=SELECT+1', '/metrics', '/readyz', '/markets', '/v2/status'];
       const answers = await page.evaluate(`(${ask})(${JSON.stringify(paths)})`);

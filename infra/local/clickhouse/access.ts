@@ -48,44 +48,42 @@ const ANALYST_SETTINGS = new Set([
   'session_timezone',
 ]);
 
-/** Names of the analyst; none is needed. */
+/** User names that mean the analyst; a request without a name is the analyst's, too. */
 const ANALYST_NAMES = new Set(['', 'analyst', 'default']);
 
 /** Table functions that read nothing but tables and their arguments. All others are refused. */
 const HARMLESS_TABLE_FUNCTIONS = new Set([
-  ...[
-    'dictionary',
-    'format',
-    'generate_series',
-    'generaterandom',
-    'generateseries',
-    'merge',
-    'null',
-  ],
-  ...[
-    'numbers',
-    'numbers_mt',
-    'primes',
-    'sqlstandardvalues',
-    'values',
-    'view',
-    'zeros',
-    'zeros_mt',
-  ],
+  'dictionary',
+  'format',
+  'generate_series',
+  'generaterandom',
+  'generateseries',
+  'merge',
+  'null',
+  'numbers',
+  'numbers_mt',
+  'primes',
+  'sqlstandardvalues',
+  'values',
+  'view',
+  'zeros',
+  'zeros_mt',
 ]);
 
 /** Functions that read files or reach hosts, and clauses that write, or that could name such a function. */
 const REFUSED_NAMES = new Set([
-  ...[
-    'aiclassify',
-    'aiembed',
-    'aiextract',
-    'aigenerate',
-    'aitranslate',
-    'catboostevaluate',
-    'file',
-  ],
-  ...['hascolumnintable', 'identifier', 'outfile', 'override', 'reversednsquery'],
+  'aiclassify',
+  'aiembed',
+  'aiextract',
+  'aigenerate',
+  'aitranslate',
+  'catboostevaluate',
+  'file',
+  'hascolumnintable',
+  'identifier',
+  'outfile',
+  'override',
+  'reversednsquery',
 ]);
 
 /** Strings, quoted names and words of a statement that the engine has formatted. */

@@ -34,7 +34,7 @@ export function createClickHouseServer(engine: Engine, password: string): Server
   };
   const options = { maxHeaderSize: URL_BYTES_MAX, keepAliveTimeout: KEEP_ALIVE_MS };
   const server = createServer(options, (request, response) => {
-    // As a script of a page, no result may run.
+    // A page must not be able to run a result as its script.
     response.setHeader('X-Content-Type-Options', 'nosniff');
     answer(engine, password, slots, request, response).catch((error: unknown) => {
       if (response.destroyed) return;

@@ -4,7 +4,7 @@
  *
  *   node infra/local/clickhouse/main.ts --data DIR --port N        (0 = a free port)
  *
- * Who has the password in DIR/password, user `service`, may do everything; all others may only read.
+ * The user `service`, whose password is in DIR/password, may do everything; all others may only read.
  * Prints one JSON line on stdout when it listens. Stops on SIGTERM, SIGINT and, if it was started with an
  * IPC channel, when its parent disconnects. If it cannot start, it says why in one line on stderr.
  */
