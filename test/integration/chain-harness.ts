@@ -10,6 +10,7 @@ import { buffer } from 'node:stream/consumers';
 import { IngestConfig, readConfig } from '../../infra/config.ts';
 import { openDevnet } from '../../infra/local/devnet/devnet.ts';
 import { Sender } from '../../infra/local/devnet/rpc.ts';
+import type { PlannedMatch, World } from '../../infra/local/devnet/world.ts';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
 import { TOPICS } from '../../ingest/decode.ts';
@@ -59,16 +60,7 @@ export async function startStillDevnet(
     },
     /** Sends one match, for the next block. */
     async trade(): Promise<void> {
-      for (;;) {
-        const now = Date.now();
-        const market = world.chooseMarket(world.chooseTopic(), Math.floor(now / 1_000));
-        if (market === undefined) continue;
-        await sender.send(world.list([market]));
-        const planned = world.match(market, now);
-        if (planned === undefined) continue;
-        await sender.send([planned.transaction]);
-        return;
-      }
+      await sender.send([(await planMatch(world, sender)).transaction]);
     },
     async number(tag: string): Promise<number> {
       const block = await rpc<{ number: string }>(url, 'eth_getBlockByNumber', [tag, false]);
@@ -78,6 +70,18 @@ export async function startStillDevnet(
   };
 }
 export type StillDevnet = Awaited<ReturnType<typeof startStillDevnet>>;
+
+/** Books a match that the exchange will execute; its market is listed at once. */
+export async function planMatch(world: World, sender: Sender): Promise<PlannedMatch> {
+  for (;;) {
+    const now = Date.now();
+    const market = world.chooseMarket(world.chooseTopic(), Math.floor(now / 1_000));
+    if (market === undefined) continue;
+    await sender.send(world.list([market]));
+    const planned = world.match(market, now);
+    if (planned !== undefined) return planned;
+  }
+}
 
 type Log = {
   readonly transactionHash: string;

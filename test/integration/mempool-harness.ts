@@ -37,6 +37,7 @@ import { PendingMatches, restoreFeed } from '../../ingest/pending.ts';
 import { PendingFeed } from '../../ingest/pending-feed.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
+import { planMatch } from './chain-harness.ts';
 
 const CHAIN = chainOf(readConfig(IngestConfig, { CHAIN: 'devnet' }));
 export const SECONDS_MAX = 120;
@@ -71,16 +72,7 @@ export async function startNetwork(seed: number) {
     gammaUrl,
     number,
     /** Books a match that the exchange will execute; the market is listed at once. */
-    async plan(): Promise<PlannedMatch> {
-      for (;;) {
-        const now = Date.now();
-        const market = world.chooseMarket(world.chooseTopic(), Math.floor(now / 1_000));
-        if (market === undefined) continue;
-        await sender.send(world.list([market]));
-        const planned = world.match(market, now);
-        if (planned !== undefined) return planned;
-      }
-    },
+    plan: () => planMatch(world, sender),
     /** Books a match as `plan` does, without anything on the chain. */
     book(): PlannedMatch {
       for (;;) {
