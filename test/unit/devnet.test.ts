@@ -17,11 +17,14 @@ import {
   PUSD,
   pusdAbi,
 } from '../../infra/local/devnet/contracts.ts';
+import { planHistory } from '../../infra/local/devnet/history.ts';
 import { Calendar, fairPrice } from '../../infra/local/devnet/markets.ts';
+import { BUY, type Match, settle } from '../../infra/local/devnet/orders.ts';
 import { Random } from '../../infra/local/devnet/random.ts';
 import { TOPICS } from '../../infra/local/devnet/topics.ts';
 import { makeTraders } from '../../infra/local/devnet/traders.ts';
 import { takerFee } from '../../infra/local/devnet/trading.ts';
+import { World } from '../../infra/local/devnet/world.ts';
 import { chainOf } from '../../ingest/chains.ts';
 import { runs } from './fixtures.ts';
 
@@ -177,6 +180,35 @@ describe('prices', () => {
   });
 });
 
+describe('the volume', () => {
+  const RATE = 5;
+  const genesisTime = NOW - 30 * 86_400;
+  const world = new World({ seed: 1, genesisTime, traders: 150 }, 'history');
+  const span = { startTime: genesisTime + 1, endTime: NOW, matches: 1_000 };
+
+  test('rises to that of live trading until the end of the history, and matches grow no larger then', () => {
+    const blocks = [...planHistory(world, { seed: 1, ...span, matchesPerSecond: RATE })];
+    const rates = [5, 60, 600].map((seconds) => {
+      const last = blocks.filter(({ time }) => time > NOW - seconds);
+      return last.flatMap(({ matches }) => matches).length / seconds;
+    });
+    expect(rates).toEqual(rates.toSorted((a, b) => b - a));
+    expect(rates[0]).toBeGreaterThan(RATE / 2);
+    expect(rates[0]).toBeLessThan(RATE * 2);
+    const largest = new Map(world.traders.map(({ address, habit }) => [address, habit.sizeMax]));
+    // The makers of a purchase may be a few ticks above its price.
+    const isLarge = (match: Match) =>
+      takerUsdc(match) > 1.3 * (largest.get(match.takerOrder.maker) ?? 0);
+    expect(blocks.flatMap(({ matches }) => matches).filter(isLarge)).toHaveLength(0);
+    const live = Array.from({ length: 1_500 }, (_, i) => {
+      const market = world.chooseMarket(world.chooseTopic(), NOW);
+      return market && world.match(market, NOW * 1_000 + i)?.match;
+    }).filter((match) => match !== undefined);
+    expect(live.length).toBeGreaterThan(1_400);
+    expect(live.filter(isLarge)).toHaveLength(0);
+  });
+});
+
 describe('makeTraders', () => {
   test('returns the same distinct wallets for the same seed', () => {
     const traders = makeTraders(1, 150);
@@ -223,4 +255,10 @@ function draw(key: string): (count: number) => number {
 
 function mean(values: readonly number[]): number {
   return values.reduce((sum, value) => sum + value, 0) / values.length;
+}
+
+function takerUsdc(match: Match): number {
+  const taker = settle(match).at(-1);
+  if (taker === undefined) throw new RangeError('a match has a taker');
+  return Number(taker.order.side === BUY ? taker.making : taker.taking) / 1e6;
 }

@@ -4,6 +4,7 @@
  * same transactions in the same order.
  */
 import type { Market } from './markets.ts';
+import type { Match } from './orders.ts';
 import { Random } from './random.ts';
 import { type Rpc, Sender, type Transaction } from './rpc.ts';
 import type { World } from './world.ts';
@@ -15,7 +16,13 @@ type HistoryOptions = {
   readonly matches: number;
   /** Of the trading that follows: the history's rate rises to it, so that its volume does not jump. */
   readonly matchesPerSecond: number;
-  readonly onProgress: (done: number, total: number) => void;
+};
+
+type HistoryBlock = {
+  /** Unix seconds. */
+  readonly time: number;
+  readonly transactions: readonly Transaction[];
+  readonly matches: readonly Match[];
 };
 
 /** This part of the matches is spread over all of the history; the others are in its ramp. */
@@ -27,35 +34,50 @@ const STREAK_MAX = 5;
 const MARKET_TRIES_MAX = 20;
 
 /** Sends the whole history. The holdings of `world` end as on the chain. */
-export async function writeHistory(rpc: Rpc, world: World, options: HistoryOptions): Promise<void> {
+export async function writeHistory(
+  rpc: Rpc,
+  world: World,
+  options: HistoryOptions & { readonly onProgress: (done: number, total: number) => void },
+): Promise<void> {
   const sender = new Sender(rpc);
-  const random = new Random(`history:${options.seed}`);
-  const times = blockTimes(options, random);
   let done = 0;
-  // A block is prepared while the node still works on the previous one.
+  // The next block is planned while the node still works on the previous one.
   let sending: Promise<void> = Promise.resolve();
-  for (const [i, time] of times.entries()) {
-    const wanted = Math.round(((i + 1) * options.matches) / times.length) - done;
-    const block = planBlock(world, time, wanted, random);
-    if (i === times.length - 1) block.push(...world.list(world.calendar.between(time, time)));
-    done += wanted;
+  for (const block of planHistory(world, options)) {
+    done += block.matches.length;
     await sending;
-    sending = sendBlock(sender, block, time);
+    sending = sendBlock(sender, block);
     options.onProgress(done, options.matches);
   }
   await sending;
 }
 
-async function sendBlock(sender: Sender, block: readonly Transaction[], time: number) {
-  await sender.send(block);
+async function sendBlock(sender: Sender, { transactions, time }: HistoryBlock): Promise<void> {
+  await sender.send(transactions);
   await sender.mine(time);
 }
 
-function planBlock(world: World, time: number, wanted: number, random: Random): Transaction[] {
+/** The blocks of the history, booked in `world` as they are taken. */
+export function* planHistory(world: World, options: HistoryOptions): Generator<HistoryBlock> {
+  const random = new Random(`history:${options.seed}`);
+  const times = blockTimes(options, random);
+  let done = 0;
+  for (const [i, time] of times.entries()) {
+    const wanted = Math.round(((i + 1) * options.matches) / times.length) - done;
+    done += wanted;
+    const block = planBlock(world, time, wanted, random);
+    const isLast = i === times.length - 1;
+    const open = isLast ? world.list(world.calendar.between(time, time)) : [];
+    yield { ...block, transactions: [...block.transactions, ...open] };
+  }
+}
+
+function planBlock(world: World, time: number, wanted: number, random: Random): HistoryBlock {
   const transactions = [...world.resolve(time), ...world.deposit()];
+  const matches: Match[] = [];
   let market: Market | undefined;
   let streak = 0;
-  for (let count = 0, tries = 0; count < wanted && tries < wanted * MARKET_TRIES_MAX; tries++) {
+  for (let tries = 0; matches.length < wanted && tries < wanted * MARKET_TRIES_MAX; tries++) {
     if (market === undefined || streak === 0) {
       market = world.chooseMarket(world.chooseTopic(), time);
       streak = 1 + random.below(STREAK_MAX);
@@ -67,9 +89,9 @@ function planBlock(world: World, time: number, wanted: number, random: Random): 
     transactions.push(...listing);
     if (planned === undefined) continue;
     transactions.push(planned.transaction);
-    count++;
+    matches.push(planned.match);
   }
-  return transactions;
+  return { time, transactions, matches };
 }
 
 /** The s for which rate / (1 + t / s), t seconds before the end, adds up to these matches. */

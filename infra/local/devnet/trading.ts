@@ -101,22 +101,33 @@ export class Trading {
       held[most] >= SHARES_MIN &&
       random.chance(holder === undefined ? habit.sells : 0.7)
     ) {
-      const part = random.chance(0.4) ? 1000n : BigInt(100 + random.below(850));
-      const shares = roundShares((held[most] * part) / 1000n);
-      const price = (most === 0 ? fair : PRICE_UNIT - fair) - market.tick * random.below(2);
+      const price = inRange(
+        (most === 0 ? fair : PRICE_UNIT - fair) - market.tick * random.below(2),
+        market,
+      );
+      const size = this.#size(trader, price);
+      const shares = roundShares(held[most] < size ? held[most] : size);
       if (shares < SHARES_MIN) return undefined;
-      return { market, trader, side: SELL, outcome: most, price: inRange(price, market), shares };
+      return { market, trader, side: SELL, outcome: most, price, shares };
     }
     const outcome = this.#chooseOutcome(market, trader, fair, held0, held1);
     const base = outcome === 0 ? fair : PRICE_UNIT - fair;
     const price = inRange(base + market.tick * random.below(2), market);
-    const size = habit.sizeMin * (habit.sizeMax / habit.sizeMin) ** random.unit();
-    const shares = roundShares(BigInt(Math.floor((size * 1e6 * PRICE_UNIT) / price)));
+    const shares = roundShares(this.#size(trader, price));
     const affordable = (this.#holdings.cash(trader.address) * 8n) / 10n;
     if (shares < SHARES_MIN || (shares * BigInt(price)) / PRICE_UNIT_BIG > affordable) {
       return undefined;
     }
     return { market, trader, side: BUY, outcome, price, shares };
+  }
+
+  /**
+   * Micro-shares of a trade at this price. Sales are no larger than purchases: positions grow where there is
+   * much trading, and the volume would grow with them.
+   */
+  #size({ habit }: Trader, price: number): bigint {
+    const usdc = habit.sizeMin * (habit.sizeMax / habit.sizeMin) ** this.#random.unit();
+    return BigInt(Math.floor((usdc * 1e6 * PRICE_UNIT) / price));
   }
 
   /** Right as often as the price implies, shifted by the trader's insight; without it nobody would gain. */
