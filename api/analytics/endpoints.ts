@@ -1,10 +1,12 @@
 /** Every endpoint of analytics, in the order of the documents. */
 import type { Endpoint } from '../endpoint.ts';
 import type { Call } from './call.ts';
+import { candlesV2 } from './candles.ts';
 import { hourlyV1, hourlyV2 } from './hourly.ts';
 import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
 import { marketDetailV1, marketDetailV2 } from './market.ts';
 import { marketData } from './market-data.ts';
+import { marketTradesV2 } from './market-trades.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
 import { pricesV2 } from './prices.ts';
@@ -27,4 +29,6 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   marketDetailV2,
   pnlLines,
   pricesV2,
+  candlesV2,
+  marketTradesV2,
 ];

@@ -11,7 +11,7 @@ import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import type { Listing, ListingKey } from './metadata-cache.ts';
 import { FEW_ROWS, newestBy, type Reading, read } from './query.ts';
-import { hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 import { text, time, yes } from './schemas.ts';
 
 const ResolutionRow = rowOf({
@@ -186,6 +186,24 @@ export async function findMarket(
   const { conditionId } = key;
   const listings = await call.metadata.listings([conditionId]);
   return { conditionId, listing: listings.get(conditionId) };
+}
+
+const KnownRow = rowOf({ known: counted('1') });
+
+const KNOWN_SQL = `
+SELECT ${KnownRow.columns} FROM market_traders WHERE condition_id = {condition_id:FixedString(32)} LIMIT 1`;
+
+/** Finds a market that is listed, traded or resolved. Throws Problem 404 otherwise. */
+export async function findKnownMarket(call: Call, key: MarketKey) {
+  const { conditionId, listing } = await findMarket(call, key);
+  if (listing !== undefined) return { conditionId, listing };
+  const parameters = { condition_id: new Bytes(conditionId) };
+  const [traders, resolutions] = await Promise.all([
+    read(call, { sql: KNOWN_SQL, parameters, row: KnownRow }),
+    readResolutions(call, [conditionId]),
+  ]);
+  const known = { traders: traders.length, resolution: resolutions.get(conditionId) };
+  return { conditionId, listing: knownListing(key, listing, known) };
 }
 
 /**

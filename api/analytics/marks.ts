@@ -18,6 +18,9 @@ export type Mark = {
   readonly shares: bigint;
 };
 
+/** What prices are computed from. */
+type Fraction = Pick<Mark, 'usdc' | 'shares'>;
+
 export type Held = { readonly outcome: 0 | 1; readonly shares: bigint };
 
 const Row = rowOf({
@@ -58,7 +61,7 @@ export async function readMarks(
 }
 
 /** Price of one share of an outcome, micro-USD from 0 to 1,000,000; outcome 0 rounds down, both add up to 1,000,000. */
-export function markPrice({ usdc, shares }: Mark, outcome: 0 | 1): bigint {
+export function markPrice({ usdc, shares }: Fraction, outcome: 0 | 1): bigint {
   if (shares === 0n) return 0n;
   const first = floored(usdc * MICRO, shares);
   const within = first < 0n ? 0n : first > MICRO ? MICRO : first;

@@ -102,11 +102,20 @@ export function makeBookings(seed: number, now: number, count: number, traders: 
     });
   }
   rows.sort((a, b) => a.time - b.time);
-  return rows.map((row, index) => ({ ...row, block: 80_000_000 + Math.floor(index / 3) }));
+  return rows.map((row, index) => ({
+    ...{ ...row, block: 80_000_000 + Math.floor(index / 3) },
+    // No two rows of a block have the same log.
+    log: row.log - (row.log % 3) + (index % 3),
+  }));
 }
 
-/** Inserts bookings as the projector does; `batch` identifies the insert. */
-export async function insertBookings(client: ClickHouseClient, rows: Booking[], batch: number) {
+/** Inserts bookings as the projector does; `batch` identifies the insert. Without `orderHash`, each has its own. */
+export async function insertBookings(
+  client: ClickHouseClient,
+  rows: Booking[],
+  batch: number,
+  orderHash?: string,
+) {
   await client.insert({
     table: 'bookings',
     format: 'JSONEachRow',
@@ -119,7 +128,8 @@ export async function insertBookings(client: ClickHouseClient, rows: Booking[], 
       tx_hash_hex: row.block.toString(16).padStart(64, '0'),
       condition_id_hex: conditionOf(row.market),
       trader_hex: row.trader.slice(2),
-      order_hash_hex: row.kind === 'fill' ? orderHashOf(row).slice(2) : '0'.repeat(64),
+      order_hash_hex:
+        row.kind === 'fill' ? (orderHash ?? orderHashOf(row)).slice(2) : '0'.repeat(64),
       is_taker: row.isTaker,
       side: row.side,
       outcome_index: row.outcome,

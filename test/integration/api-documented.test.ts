@@ -51,6 +51,10 @@ const cursorOf = ({ next }: Asked) =>
 const KNOWN: Query = { address: addressOf(3), id: '1005', id_or_slug: '1005' };
 const DAY = 86_400;
 
+const startOf = ({ hour, time }: Element) => Date.parse(time ?? `${hour}Z`) / 1_000;
+/** An hour counts as a whole by its start, a candle by any time in it. */
+const endOf = (entry: Element) => startOf(entry) + (entry.time === undefined ? 1 : 3_600);
+
 const atLeast = (field: string) => bound(field, 1);
 const atMost = (field: string) => bound(field, -1);
 
@@ -83,8 +87,8 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     const [one, other] = [await ask({}), await ask({}, { id: '1003' })];
     expect(other.body).not.toEqual(one.body);
     if (path.includes('/traders/')) return;
-    // A list of prices does not repeat the market.
-    if (!path.endsWith('/prices')) expect(Number(other.body.market.id)).toBe(1003);
+    // The lists of a market do not repeat it.
+    if (path.endsWith('/{id}')) expect(Number(other.body.market.id)).toBe(1003);
     expect((await ask({}, { id: 'market-1003' })).body).toEqual(other.body);
     expect((await ask({}, { id: `0x${MARKETS[3]?.conditionId}` })).body).toEqual(other.body);
   },
@@ -203,19 +207,32 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     const shares = (prices: typeof list) => prices.reduce((sum, one) => sum + one.shares, 0);
     expect(shares(list)).toBe(shares(whole.list));
   },
+  async interval({ ask }) {
+    for (const [interval, seconds] of [
+      ['15m', 900],
+      ['6h', 21_600],
+    ] as const) {
+      const { list } = await ask({ interval });
+      const starts = list.map((candle) => Date.parse(candle.time) / 1_000);
+      expect(starts.length).toBeGreaterThan(10);
+      expect(starts).toEqual(starts.map((_, i) => (starts[0] ?? 0) + i * seconds));
+    }
+  },
   async from({ ask, whole }) {
     const from = NOW - 2 * DAY;
-    const kept = whole.list.filter((entry) => Date.parse(`${entry.hour}Z`) / 1_000 >= from);
+    const kept = whole.list.filter((entry) => endOf(entry) > from);
     expect(kept.length).toBeLessThan(whole.list.length);
     expect((await ask({ from: String(from) })).list).toEqual(kept);
     expect((await ask({ from: new Date(from * 1_000).toISOString() })).list).toEqual(kept);
   },
   async to({ ask, whole }) {
     const to = NOW - 2 * DAY;
-    const kept = whole.list.filter((entry) => Date.parse(`${entry.hour}Z`) / 1_000 <= to);
+    const kept = whole.list.filter((entry) => startOf(entry) <= to);
     expect(kept.length).toBeLessThan(whole.list.length);
-    // The default of `from` goes with `to`, so earlier hours come in behind.
-    expect((await ask({ to: String(to) })).list.slice(0, kept.length)).toEqual(kept);
+    // The default of `from` goes with `to`, so earlier hours come in behind, earlier candles in front.
+    const { list } = await ask({ to: String(to) });
+    const isCandles = list[0].time !== undefined;
+    expect(isCandles ? list.slice(-kept.length) : list.slice(0, kept.length)).toEqual(kept);
   },
 };
 
@@ -230,7 +247,8 @@ test('every documented parameter of analytics does what it says', async () => {
     const ask = async (query: Query, values: Query = {}): Promise<Asked> => {
       const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) => values[name] ?? KNOWN[name] ?? '');
       // As many as there are, where a page would be less.
-      const full = path.includes('leaderboard') ? { limit: '100', ...query } : query;
+      const full = { ...(path.includes('leaderboard') && { limit: '100' }), ...query };
+      if (path.endsWith('/trades')) full.limit ??= '1000';
       const url = `${seeded.api.url}${filled}?${new URLSearchParams(full)}`;
       const { body, headers, status, text } = await get(url, seeded.key);
       expect(status, `${url}: ${text}`).toBe(200);

@@ -73,9 +73,13 @@ const LISTS = [
   ['stats', `/v1/traders/${TRADER}/hourly_stats?`, 6],
   ['stats', `/v2/traders/${TRADER}/hourly_stats?tag=sports&from=${NOW - 40 * 86_400}`, 3],
   ['traders', '/v1/market_data/1004?include_orders=false', 11],
+  ['trades', '/v2/markets/1004/trades?', 9],
 ] as const;
-/** Lists whose default is their most. */
-const whole = (path: string) => (path.includes('leaderboard') ? `${path}&limit=100` : path);
+/** Everything at once, where the default is less. */
+function whole(path: string): string {
+  if (path.includes('leaderboard')) return `${path}&limit=100`;
+  return path.includes('/trades') ? `${path}&limit=1000` : path;
+}
 
 describe.each(LISTS)('%s of %s', (list, path, limit) => {
   test('is the same in pages by Link as at once', async () => {

@@ -1,0 +1,175 @@
+/**
+ * `GET /v2/markets/:id/candles`: prices of a market's first outcome in intervals that begin at multiples of their
+ * length since 1970, UTC. Each match counts once, with the fill of its taker. An interval without a match repeats the
+ * close before it, from the first match until now or, of a resolved market, until its resolution.
+ */
+import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse.ts';
+import { endpoint } from '../endpoint.ts';
+import { inOrder, instant, marketKey, oneOf } from '../parameters.ts';
+import type { Call } from './call.ts';
+import { isoSecond, safeInteger } from './format.ts';
+import { findKnownMarket, readResolutions } from './market-object.ts';
+import { markPrice } from './marks.ts';
+import { FEW_ROWS, read } from './query.ts';
+import { count as counted, int, type RowOf, rowOf } from './rows.ts';
+import { amount, count, time, yes } from './schemas.ts';
+
+const SECONDS = { '1m': 60, '5m': 300, '15m': 900, '1h': 3_600, '6h': 21_600, '1d': 86_400 };
+const INTERVALS = Object.keys(SECONDS) as (keyof typeof SECONDS)[];
+const CANDLES_MAX = 1_500;
+const CANDLES_DEFAULT = 300;
+
+const Parameters = z
+  .object({
+    id: marketKey.describe('market id, condition id or slug'),
+    interval: oneOf(INTERVALS).default('1h').describe('length of a candle'),
+    from: instant
+      .optional()
+      .describe(`a time in the first candle (default: ${CANDLES_DEFAULT} candles until \`to\`)`),
+    to: instant
+      .optional()
+      .describe(
+        `a time in the last candle (default: now, or ${CANDLES_MAX} candles after \`from\`)`,
+      ),
+  })
+  .superRefine(inOrder(['from', 'to']))
+  .superRefine(({ interval, from, to }, context) => {
+    if (from === undefined || to === undefined) return;
+    const width = SECONDS[interval];
+    if ((startOf(to, width) - startOf(from, width)) / width < CANDLES_MAX) return;
+    const message = `more than ${CANDLES_MAX} candles until \`to\``;
+    context.addIssue({ code: 'custom', path: ['from'], message });
+  });
+type Given = z.output<typeof Parameters>;
+
+const START = 'intDiv(toUnixTimestamp(minute), {width:UInt32}) * {width:UInt32}';
+
+const Row = rowOf({
+  start: counted(START),
+  openUsdc: int('(min(open) AS earliest).usdc'),
+  openShares: int('earliest.shares'),
+  closeUsdc: int('(max(close) AS latest).usdc'),
+  closeShares: int('latest.shares'),
+  low: counted('min(low)'),
+  high: counted('max(high)'),
+  volume: int('sum(volume)'),
+  shares: int('sum(shares)'),
+  trades: counted('sum(matches)'),
+});
+
+const SQL = `
+SELECT ${Row.columns}
+FROM market_minutes
+WHERE condition_id = {condition_id:FixedString(32)}
+  AND minute >= toDateTime({first:UInt32}, 'UTC') AND minute < toDateTime({end:UInt32}, 'UTC')
+GROUP BY ${START}`;
+
+const CloseRow = rowOf({ usdc: int('close.usdc'), shares: int('close.shares') });
+
+/** Unmerged rows of one minute: the greatest is the newest. */
+const BEFORE_SQL = `
+SELECT ${CloseRow.columns}
+FROM market_minutes
+WHERE condition_id = {condition_id:FixedString(32)} AND minute < toDateTime({first:UInt32}, 'UTC')
+ORDER BY minute DESC, close DESC
+LIMIT 1
+${FEW_ROWS}`;
+
+const MICRO = 'micro-USD a share, 0 to 1,000,000';
+
+const Candle = z.object({
+  time: time('start of the interval'),
+  open: amount(`price of its first match, rounded down, ${MICRO}`),
+  high: amount(`highest price, rounded down, ${MICRO}`),
+  low: amount(`lowest price, rounded down, ${MICRO}`),
+  close: amount(`price of its last match, rounded down, ${MICRO}`),
+  volume: amount('value that the takers paid or received, micro-USD'),
+  shares: amount('shares traded, each match once, micro-shares'),
+  trades: count('number of matches'),
+  is_empty: yes('true: no match; all prices are the close before'),
+});
+
+export const candlesV2 = endpoint({
+  path: '/v2/markets/:id/candles',
+  summary: 'Candles of one market',
+  description: `Prices of the first outcome, oldest first; the second costs 1,000,000 minus that. Intervals begin at multiples of their length, UTC: a day at midnight. They begin with the first match and end now, or with the resolution of the market; one without a match has the close before and \`is_empty\`. At most ${CANDLES_MAX} candles. The last one changes until it has passed and its blocks are final.`,
+  parameters: Parameters,
+  answer: z.object({ candles: z.array(Candle) }),
+  list: 'candles',
+  problems: ['not_found'],
+  async run(call: Call, given) {
+    const { conditionId } = await findKnownMarket(call, given.id);
+    const width = SECONDS[given.interval];
+    const { first, last } = rangeOf(given, width, call.now());
+    const condition_id = new Bytes(conditionId);
+    const parameters = { condition_id, width, first, end: last + width };
+    const [rows, [before], resolutions] = await Promise.all([
+      read(call, { sql: SQL, parameters, row: Row }),
+      read(call, { sql: BEFORE_SQL, parameters: { condition_id, first }, row: CloseRow }),
+      readResolutions(call, [conditionId]),
+    ]);
+    const { resolved_at = last } = resolutions.get(conditionId) ?? {};
+    const closeBefore = before && safeInteger(markPrice(before, 0));
+    return { candles: candlesOf(rows, { first, last, width, resolved_at, closeBefore }) };
+  },
+});
+
+/** Starts of the first and the last candle; none if the last one is before the first. */
+function rangeOf({ from, to }: Given, width: number, nowMs: number) {
+  const now = Math.floor(nowMs / 1_000);
+  if (from === undefined) {
+    const last = startOf(Math.min(to ?? now, now), width);
+    return { first: Math.max(0, last - (CANDLES_DEFAULT - 1) * width), last };
+  }
+  const first = startOf(from, width);
+  const end = to ?? first + (CANDLES_MAX - 1) * width;
+  return { first, last: startOf(Math.min(end, now), width) };
+}
+
+function startOf(time: number, width: number): number {
+  return time - (time % width);
+}
+
+function candlesOf(
+  rows: readonly RowOf<typeof Row>[],
+  range: {
+    readonly first: number;
+    readonly last: number;
+    readonly width: number;
+    /** When empty intervals end. */
+    readonly resolved_at: number;
+    readonly closeBefore: number | undefined;
+  },
+): z.input<typeof Candle>[] {
+  const rowOfStart = new Map(rows.map((row) => [row.start, row]));
+  const candles: z.input<typeof Candle>[] = [];
+  let close = range.closeBefore;
+  for (let start = range.first; start <= range.last; start += range.width) {
+    const row = rowOfStart.get(start);
+    if (row !== undefined) {
+      const candle = candleOf(row);
+      candles.push(candle);
+      close = candle.close;
+    } else if (close !== undefined && start <= range.resolved_at) {
+      const prices = { open: close, high: close, low: close, close };
+      const traded = { volume: 0, shares: 0, trades: 0, is_empty: true };
+      candles.push({ time: isoSecond(start), ...prices, ...traded });
+    }
+  }
+  return candles;
+}
+
+function candleOf(row: RowOf<typeof Row>): z.input<typeof Candle> {
+  return {
+    time: isoSecond(row.start),
+    open: safeInteger(markPrice({ usdc: row.openUsdc, shares: row.openShares }, 0)),
+    high: row.high,
+    low: row.low,
+    close: safeInteger(markPrice({ usdc: row.closeUsdc, shares: row.closeShares }, 0)),
+    volume: safeInteger(row.volume),
+    shares: safeInteger(row.shares),
+    trades: row.trades,
+    is_empty: false,
+  };
+}

@@ -1,0 +1,160 @@
+/**
+ * `GET /v2/markets/:id/trades`: the matches of a market in chain order, each once, with the fill of its taker.
+ */
+import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse.ts';
+import { feedMessageId } from '../../ingest/contract.ts';
+import { endpoint, Page } from '../endpoint.ts';
+import { integer, marketKey, order } from '../parameters.ts';
+import type { Call } from './call.ts';
+import { fillCursor } from './cursors.ts';
+import { checksummed, isoSecond, price, safeInteger } from './format.ts';
+import { findKnownMarket } from './market-object.ts';
+import { FEW_ROWS, read } from './query.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
+import { amount, checksummedAddress, count, side, text, time } from './schemas.ts';
+
+const LIMIT_DEFAULT = 100;
+const LIMIT_MAX = 1_000;
+
+const Parameters = z.object({
+  id: marketKey.describe('market id, condition id or slug'),
+  order: order('desc').describe('desc: newest first; asc: oldest first'),
+  limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum matches per page'),
+  cursor: fillCursor.optional().describe('cursor from the `Link` header of the previous page'),
+});
+type Given = z.output<typeof Parameters>;
+
+const Row = rowOf({
+  block: int('block_number'),
+  log: counted('log_index'),
+  time: seconds('block_time'),
+  txHash: hexText('tx_hash'),
+  orderHash: hexText('order_hash'),
+  taker: hexText('trader'),
+  side: typed('side', z.literal(['BUY', 'SELL'])),
+  outcome: typed('outcome_index', z.literal([0, 1])),
+  shares: int('shares'),
+  usdc: int('usdc'),
+  fee: int('fee'),
+});
+type Match = RowOf<typeof Row>;
+
+/** A row can occur twice. Both count towards the limit; the next page starts after them. */
+function pageStatement({ cursor, order }: Given): string {
+  const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
+  const isBehind = `AND (block_number, log_index) ${behind} ({block:UInt64}, {log:UInt32})`;
+  return `
+SELECT ${Row.columns}
+FROM matches
+WHERE condition_id = {condition_id:FixedString(32)} ${cursor === undefined ? '' : isBehind}
+ORDER BY block_number ${direction}, log_index ${direction}
+LIMIT {limit:UInt32}
+${FEW_ROWS}`;
+}
+
+const OrderRow = rowOf({
+  log: counted('log_index'),
+  txHash: hexText('tx_hash'),
+  orderHash: hexText('order_hash'),
+});
+
+/** The matches of a block before a log, which a page leaves out. */
+const EARLIER_SQL = `
+SELECT DISTINCT ${OrderRow.columns}
+FROM matches
+WHERE condition_id = {condition_id:FixedString(32)} AND block_number = {block:UInt64}
+  AND log_index < {log:UInt32}
+${FEW_ROWS}`;
+
+const Trade = z.object({
+  match_id: text(
+    'id of the match, as in the order feed',
+    `0x${'5f'.repeat(32)}:0x${'6e'.repeat(32)}`,
+  ),
+  time: time('time of its block'),
+  block_number: count('number of its block', 85_671_003),
+  taker: checksummedAddress,
+  side,
+  outcome: text('label of the outcome that the taker traded', 'Yes'),
+  outcome_index: z
+    .int()
+    .min(0)
+    .max(1)
+    .meta({ description: 'number of that outcome, 0 or 1', examples: [0] }),
+  price: amount('price of that outcome, rounded down, micro-USD a share'),
+  shares: amount('shares traded, micro-shares'),
+  usdc: amount('value without the fee, micro-USD'),
+  fee: amount('fee of the taker, micro-USD'),
+  tx_hash: text('transaction of the match', `0x${'5f'.repeat(32)}`),
+  order_hash: text('EIP-712 hash of the order of the taker', `0x${'6e'.repeat(32)}`),
+});
+
+export const marketTradesV2 = endpoint({
+  path: '/v2/markets/:id/trades',
+  summary: 'Matches of one market',
+  description:
+    'Every final match, newest first unless `order=asc`, each once with the fill of its taker. The order never changes: pages repeat and omit nothing while trades arrive.',
+  parameters: Parameters,
+  answer: z.object({ trades: z.array(Trade) }),
+  list: 'trades',
+  problems: ['not_found'],
+  async run(call: Call, given) {
+    const { conditionId, listing } = await findKnownMarket(call, given.id);
+    const condition_id = new Bytes(conditionId);
+    const { limit, cursor: { block, log } = {} } = given;
+    const sql = pageStatement(given);
+    const parameters = { condition_id, limit, block, log };
+    const rows = await read(call, { sql, parameters, row: Row });
+    const matches = rows.filter((row, i) => !isSame(row, rows[i - 1]));
+    const idOf = await readIds(call, condition_id, matches);
+    const trades = matches.map((match) => ({
+      match_id: idOf(match),
+      time: isoSecond(match.time),
+      block_number: safeInteger(match.block),
+      taker: checksummed(match.taker),
+      side: match.side,
+      outcome: listing.outcomes[match.outcome] ?? '',
+      outcome_index: match.outcome,
+      price: safeInteger(price(match.usdc, match.shares)),
+      shares: safeInteger(match.shares),
+      usdc: safeInteger(match.usdc),
+      fee: safeInteger(match.fee),
+      tx_hash: match.txHash,
+      order_hash: match.orderHash,
+    }));
+    const last = rows.at(-1);
+    const hasNext = last !== undefined && rows.length === limit;
+    return new Page({ trades }, hasNext ? `${last.block}-${last.log}` : '');
+  },
+});
+
+function isSame(match: Match, other: Match | undefined): boolean {
+  return other?.log === match.log && other.block === match.block;
+}
+
+/**
+ * Returns a function from a match of the page to its id on the feed, which counts the matches of an order in one
+ * transaction. Of the oldest block, the page may lack the first ones.
+ */
+async function readIds(call: Call, condition_id: Bytes, page: readonly Match[]) {
+  const inOrder = page.toSorted((a, b) => Number(a.block - b.block) || a.log - b.log);
+  const [oldest] = inOrder;
+  const seen = new Map<string, number>();
+  const ids = new Map<Match, string>();
+  if (oldest !== undefined) {
+    const parameters = { condition_id, block: oldest.block, log: oldest.log };
+    const earlier = await read(call, { sql: EARLIER_SQL, parameters, row: OrderRow });
+    for (const match of earlier) nextOf(match);
+  }
+  for (const match of inOrder) {
+    ids.set(match, feedMessageId(match.txHash, match.orderHash, nextOf(match)));
+  }
+  function nextOf({ txHash, orderHash }: Pick<Match, 'txHash' | 'orderHash'>): number {
+    const key = txHash + orderHash;
+    const ordinal = seen.get(key) ?? 0;
+    seen.set(key, ordinal + 1);
+    return ordinal;
+  }
+  return (match: Match) => ids.get(match) ?? '';
+}

@@ -1,0 +1,231 @@
+/**
+ * Candles, trades and holders of markets over real HTTP and ClickHouse, against an account of the same made-up
+ * bookings that uses neither the SQL nor the api.
+ */
+import { getAddress } from 'viem';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  addressOf,
+  type Booking,
+  conditionOf,
+  generator,
+  insertBookings,
+  MARKETS,
+  orderHashOf,
+  UNLISTED_MARKET,
+} from './api-bookings.ts';
+import { isResolved, NOW, RESOLVED_AT, rows, SEED, time } from './api-expected.ts';
+import { get } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
+
+const ALL_MARKETS = [...MARKETS.keys(), UNLISTED_MARKET];
+const MICRO = 1_000_000n;
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+
+beforeAll(async () => {
+  seeded = await startSeeded();
+});
+
+afterAll(() => seeded?.stop());
+
+/** The body of a 200, and the path of the next page. */
+async function ok(path: string) {
+  const { status, headers, body, text } = await get(seeded.api.url + path, seeded.key);
+  expect(status, `${path}: ${text}`).toBe(200);
+  return { body, next: /^<([^>]+)>; rel="next"$/.exec(headers.get('link') ?? '')?.[1] };
+}
+
+async function refused(path: string): Promise<string> {
+  const { status, body } = await get(seeded.api.url + path, seeded.key);
+  expect(status, path).toBe(400);
+  return body.detail;
+}
+
+const pathOf = (market: number) => `/v2/markets/0x${conditionOf(market)}`;
+
+/** Matches of a market in chain order: the fills of takers. */
+function matchesOf(market: number): readonly Booking[] {
+  return rows
+    .filter((row) => row.market === market && row.isTaker)
+    .sort((a, b) => a.block - b.block || a.log - b.log);
+}
+
+/** Price of outcome 0, rounded down. */
+function firstPrice({ outcome, shares, usdc }: Booking): number {
+  return Number(((outcome === 0 ? usdc : shares - usdc) * MICRO) / shares);
+}
+
+function sum(values: readonly bigint[]): number {
+  return Number(values.reduce((total, value) => total + value, 0n));
+}
+
+describe('GET /v2/markets/:id/candles', () => {
+  const WIDTHS = { '1m': 60, '5m': 300, '15m': 900, '1h': 3_600, '6h': 21_600, '1d': 86_400 };
+
+  /** Every candle from the first match to `last`, of which the test takes a range. */
+  function expectedCandles(market: number, width: number, first: number, last: number) {
+    const matches = matchesOf(market);
+    const candles = [];
+    let close: number | undefined;
+    const earlier = matches.filter((match) => match.time < first);
+    const newest = Math.max(0, ...earlier.map((match) => Math.floor(match.time / 60)));
+    const before = earlier.filter((match) => Math.floor(match.time / 60) === newest).at(-1);
+    if (before !== undefined) close = firstPrice(before);
+    const byStart = Map.groupBy(matches, (match) => match.time - (match.time % width));
+    for (let start = first; start <= last; start += width) {
+      const own = byStart.get(start) ?? [];
+      const prices = own.map(firstPrice);
+      if (own.length > 0) {
+        candles.push({
+          ...{ time: time(start), open: prices[0], high: Math.max(...prices) },
+          ...{ low: Math.min(...prices), close: prices.at(-1) },
+          volume: sum(own.map((match) => match.usdc)),
+          shares: sum(own.map((match) => match.shares)),
+          ...{ trades: own.length, is_empty: false },
+        });
+        close = prices.at(-1);
+      } else if (close !== undefined && !(isResolved(market) && start > RESOLVED_AT)) {
+        const same = { open: close, high: close, low: close, close };
+        const none = { volume: 0, shares: 0, trades: 0, is_empty: true };
+        candles.push({ time: time(start), ...same, ...none });
+      }
+    }
+    return candles;
+  }
+
+  test.each(Object.entries(WIDTHS))(
+    'of %s equal an account of the matches, in any range',
+    async (interval, width) => {
+      const random = generator(SEED + width);
+      for (const market of ALL_MARKETS) {
+        for (let round = 0; round < 2; round++) {
+          const from = NOW - Math.floor(random() * 45 * 86_400);
+          const to = Math.min(NOW, from + Math.floor(random() * 1_498 * width));
+          const { body } = await ok(
+            `${pathOf(market)}/candles?interval=${interval}&from=${from}&to=${to}`,
+          );
+          const [first, last] = [from - (from % width), to - (to % width)];
+          expect(body.candles).toEqual(expectedCandles(market, width, first, last));
+        }
+      }
+    },
+  );
+
+  test('are 300 of an hour until now by default', async () => {
+    const last = NOW - (NOW % 3_600);
+    const { body } = await ok(`${pathOf(4)}/candles`);
+    expect(body.candles).toHaveLength(300);
+    expect(body.candles).toEqual(expectedCandles(4, 3_600, last - 299 * 3_600, last));
+    // Nothing is after the present.
+    expect((await ok(`${pathOf(4)}/candles?to=${NOW + 90_000}`)).body).toEqual(body);
+    expect((await ok(`${pathOf(4)}/candles?from=${NOW + 90_000}`)).body.candles).toEqual([]);
+  });
+
+  test('are 1,500 from `from` at most', async () => {
+    const from = NOW - 30 * 86_400;
+    const path = `${pathOf(4)}/candles?interval=1m&from=${from}`;
+    const first = from - (from % 60);
+    const { candles } = (await ok(path)).body;
+    expect(candles).toEqual(expectedCandles(4, 60, first, first + 1_499 * 60));
+    expect((await ok(`${path}&to=${from + 1_499 * 60}`)).body.candles).toEqual(candles);
+    expect(await refused(`${path}&to=${from + 1_500 * 60}`)).toBe(
+      'from: more than 1500 candles until `to`',
+    );
+    expect(await refused(`${path}&to=${from - 1}`)).toBe('from: must not be above to');
+  });
+
+  test('end with the resolution, or with what was matched after it', async () => {
+    const { candles } = (await ok(`${pathOf(0)}/candles?interval=5m`)).body;
+    const late = candles.filter((candle: { time: string }) => candle.time > time(RESOLVED_AT));
+    expect(late.every((candle: { is_empty: boolean }) => !candle.is_empty)).toBe(true);
+  });
+
+  test('of a market that is not known are a 404', async () => {
+    for (const id of ['77', 'no-such-market', `0x${'9'.repeat(64)}`]) {
+      for (const list of ['candles', 'trades']) {
+        const { status } = await get(`${seeded.api.url}/v2/markets/${id}/${list}`, seeded.key);
+        expect(status).toBe(404);
+      }
+    }
+  });
+});
+
+describe('GET /v2/markets/:id/trades', () => {
+  function tradeObject(match: Booking) {
+    const labels = match.market < MARKETS.length ? ['Yes', `No ${match.market}`] : ['', ''];
+    const txHash = `0x${match.block.toString(16).padStart(64, '0')}`;
+    return {
+      match_id: `${txHash}:${orderHashOf(match)}`,
+      ...{ time: time(match.time), block_number: match.block, taker: getAddress(match.trader) },
+      ...{ side: match.side, outcome: labels[match.outcome], outcome_index: match.outcome },
+      price: Number((match.usdc * MICRO) / match.shares),
+      ...{ shares: Number(match.shares), usdc: Number(match.usdc), fee: Number(match.fee) },
+      ...{ tx_hash: txHash, order_hash: orderHashOf(match) },
+    };
+  }
+
+  test('are the fills of takers, newest first', async () => {
+    for (const market of ALL_MARKETS) {
+      const expected = matchesOf(market).map(tradeObject).reverse();
+      const { body } = await ok(`${pathOf(market)}/trades?limit=1000`);
+      expect(body.trades).toEqual(expected);
+      expect((await ok(`${pathOf(market)}/trades`)).body.trades).toEqual(expected.slice(0, 100));
+    }
+  });
+
+  test('have the ids of the feed, which count the matches of an order in a transaction', async () => {
+    const [pattern] = matchesOf(1);
+    if (pattern === undefined) throw new Error('no match');
+    const block = 96_000_000;
+    // The test's order hashes depend on block and log; these two have the same one.
+    const logs = [3, 5, 9, 40];
+    const own = logs.map((log) => ({ ...pattern, block, log, market: 1, trader: addressOf(950) }));
+    await insertBookings(seeded.clickhouse.client, own, 5_000_000, orderHashOf(pattern));
+    const [hash, order] = [
+      `0x${block.toString(16).padStart(64, '0')}`,
+      orderHashOf(pattern),
+    ] as const;
+    const ids = [`${hash}:${order}`, ...[2, 3, 4].map((ordinal) => `${hash}:${order}:${ordinal}`)];
+    const idsOf = (trades: readonly { match_id: string; block_number: number }[]) =>
+      trades.filter((trade) => trade.block_number === block).map((trade) => trade.match_id);
+    for (const direction of ['asc', 'desc']) {
+      for (const limit of [1, 2, 3, 1_000]) {
+        const found = [];
+        let next: string | undefined = `${pathOf(1)}/trades?order=${direction}&limit=${limit}`;
+        if (direction === 'asc') next += `&cursor=${block - 1}-0`;
+        while (next !== undefined && found.length < ids.length) {
+          const page: Awaited<ReturnType<typeof ok>> = await ok(next);
+          found.push(...idsOf(page.body.trades));
+          next = page.next;
+        }
+        expect(found).toEqual(direction === 'asc' ? ids : ids.toReversed());
+      }
+    }
+  });
+
+  test.each(['asc', 'desc'])(
+    'repeat and omit nothing in pages while trades arrive, %s',
+    async (order) => {
+      const path = `${pathOf(3)}/trades?order=${order}`;
+      const before = (await ok(`${path}&limit=1000`)).body.trades;
+      const [pattern] = matchesOf(3);
+      if (pattern === undefined) throw new Error('no match');
+      const walked: { match_id: string }[] = [];
+      let next: string | undefined = `${path}&limit=20`;
+      for (let inserted = 0; next !== undefined; inserted++) {
+        const page: Awaited<ReturnType<typeof ok>> = await ok(next);
+        walked.push(...page.body.trades);
+        next = page.next;
+        // After everything that was there, of which each page shows more when it comes oldest first.
+        if (inserted >= 5) continue;
+        const block = (order === 'asc' ? 97_000_000 : 98_000_000) + inserted;
+        const more = [{ ...pattern, block, time: NOW }];
+        await insertBookings(seeded.clickhouse.client, more, block);
+      }
+      const after = (await ok(`${path}&limit=1000`)).body.trades;
+      expect(after).toHaveLength(before.length + 5);
+      expect(walked).toEqual(order === 'asc' ? after : before);
+    },
+  );
+});
