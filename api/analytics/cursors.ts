@@ -11,6 +11,7 @@ const UINT64_MAX = 18_446_744_073_709_551_615n;
 
 const BOARD = /^(-?\d{1,19})\.(-?\d{1,19})\.(-?\d{1,19})\.(\d{1,10})\.(\d{1,10})\.([0-9a-f]{40})$/;
 const MARKET = /^(\d{1,10})-([0-9a-f]{64})$/;
+const POSITION = /^(-?\d{1,19})-([0-9a-f]{64})$/;
 const FILL = /^(\d{1,20})-(\d{1,10})$/;
 const TRADER = /^0x([0-9a-f]{40})$/;
 
@@ -45,6 +46,17 @@ export const marketCursor = parameter(
     const [, seconds, conditionId] = MARKET.exec(text) ?? [];
     if (conditionId === undefined || !isUint32(seconds)) return undefined;
     return { lastTradeAt: Number(seconds), conditionId };
+  },
+);
+
+/** A position: the figure that it is sorted by and the condition id. */
+export const positionCursor = parameter(
+  ALLOWED,
+  { type: 'string', pattern: POSITION.source, examples: [`12500000-${'5f'.repeat(32)}`] },
+  (text) => {
+    const [, figure = '', conditionId] = POSITION.exec(text) ?? [];
+    if (conditionId === undefined || !isInt64(figure)) return undefined;
+    return { figure, conditionId };
   },
 );
 

@@ -9,6 +9,7 @@ import { marketData } from './market-data.ts';
 import { marketTradesV2 } from './market-trades.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
+import { positionsV2 } from './positions.ts';
 import { pricesV2 } from './prices.ts';
 import { traderV1, traderV2 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
@@ -24,6 +25,7 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   leaderboardV2,
   traderV2,
   traderMarketsV2,
+  positionsV2,
   ordersV2,
   hourlyV2,
   marketDetailV2,

@@ -10,7 +10,7 @@ import type { MarketKey } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import type { Listing, ListingKey } from './metadata-cache.ts';
-import { FEW_ROWS, newestBy, type Reading, read } from './query.ts';
+import { FEW_ROWS, newestBy, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
 import { text, time, yes } from './schemas.ts';
 
@@ -31,7 +31,7 @@ ${FEW_ROWS}`;
 
 /** The resolutions of these markets by condition id. */
 export async function readResolutions(
-  call: Reading,
+  call: Call,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Resolution>> {
   if (conditionIds.length === 0) return new Map();

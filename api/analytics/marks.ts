@@ -3,9 +3,8 @@
  * final match of the market, or its payout once it is resolved. Definitions: docs/pnl.md.
  */
 import { Bytes } from '../../infra/clickhouse.ts';
-import { readResolutions } from './market-object.ts';
 import { FEW_ROWS, type Reading, read } from './query.ts';
-import { hexText, int, rowOf, seconds } from './rows.ts';
+import { boolean, hexText, int, rowOf, seconds } from './rows.ts';
 
 /** `shares` shares of outcome 0 are worth `usdc`: a fraction, because a rounded price would not value a position exactly. */
 export type Mark = {
@@ -23,19 +22,47 @@ type Fraction = Pick<Mark, 'usdc' | 'shares'>;
 
 export type Held = { readonly outcome: 0 | 1; readonly shares: bigint };
 
-const Row = rowOf({
-  conditionId: hexText('condition_id'),
-  time: seconds('(max(last) AS newest).time'),
-  usdc: int('newest.usdc'),
-  shares: int('newest.shares'),
-});
+/**
+ * A subquery of the marks of the markets that `conditions` (an expression after IN) selects: a tuple of whether it is
+ * a resolution, its place in the chain, micro-USD of outcome 0, micro-shares, time. A resolution is the greatest.
+ */
+export function marksSql(conditions: string): string {
+  return `(
+  SELECT condition_id, max(candidate) AS mark
+  FROM
+  (
+    SELECT condition_id, (false, last.version, toInt128(last.usdc), toInt128(last.shares), last.time) AS candidate
+    FROM market_marks
+    WHERE condition_id IN ${conditions} AND last.version > 0
+    UNION ALL
+    SELECT condition_id, (true, block_number, toInt128(payout_0), toInt128(payout_0) + payout_1, resolved_at)
+    FROM resolutions
+    WHERE condition_id IN ${conditions}
+  )
+  GROUP BY condition_id
+)`;
+}
+
+/** Columns of a mark, for `rowOf`. The time is 0 where there is none. */
+export const markColumns = {
+  isResolved: boolean('mark.1'),
+  usdc: int('mark.3'),
+  whole: int('mark.4'),
+  markedAt: seconds('mark.5'),
+};
+
+/** `valueAt` in SQL, of a tuple of the position and one of `marksSql`; of a market with a mark. */
+export function valueSql(held: string, mark: string): string {
+  const worth = `toInt128(${held}.shares) * if(${held}.outcome = 0, ${mark}.3, ${mark}.4 - ${mark}.3)`;
+  // intDiv rounds towards zero.
+  return `toInt64(intDivOrZero(${worth} AS worth, ${mark}.4) - (worth < 0 AND moduloOrZero(worth, ${mark}.4) != 0))`;
+}
+
+const MarkRow = rowOf({ conditionId: hexText('condition_id'), ...markColumns });
 
 const SQL = `
-SELECT ${Row.columns}
-FROM market_marks
-WHERE condition_id IN {conditions:Array(FixedString(32))}
-GROUP BY condition_id
-HAVING newest.version > 0
+SELECT ${MarkRow.columns}
+FROM ${marksSql('{conditions:Array(FixedString(32))}')}
 ${FEW_ROWS}`;
 
 /** The marks of these markets by condition id; a market that was neither matched nor resolved has none. */
@@ -45,19 +72,18 @@ export async function readMarks(
 ): Promise<ReadonlyMap<string, Mark>> {
   if (conditionIds.length === 0) return new Map();
   const parameters = { conditions: new Bytes(conditionIds) };
-  const [rows, resolutions] = await Promise.all([
-    read(call, { sql: SQL, parameters, row: Row }),
-    readResolutions(call, conditionIds),
-  ]);
-  const marks = new Map<string, Mark>();
-  for (const { conditionId, time, usdc, shares } of rows) {
-    marks.set(conditionId, { source: 'last_match', time, usdc, shares });
-  }
-  for (const [conditionId, { resolved_at: time, payout_0, payout_1 }] of resolutions) {
-    const shares = payout_0 + payout_1;
-    marks.set(conditionId, { source: 'resolution', time, usdc: payout_0, shares });
-  }
-  return marks;
+  const rows = await read(call, { sql: SQL, parameters, row: MarkRow });
+  return new Map(rows.map((row) => [row.conditionId, markOf(row)] as const));
+}
+
+export function markOf(row: {
+  readonly isResolved: boolean;
+  readonly usdc: bigint;
+  readonly whole: bigint;
+  readonly markedAt: number;
+}): Mark {
+  const source = row.isResolved ? 'resolution' : 'last_match';
+  return { source, time: row.markedAt, usdc: row.usdc, shares: row.whole };
 }
 
 /** Price of one share of an outcome, micro-USD from 0 to 1,000,000; outcome 0 rounds down, both add up to 1,000,000. */

@@ -40,7 +40,7 @@ export type Account = {
 };
 
 /** What a trader holds of one market, as the two outcomes' net: at most one of them is above 0. */
-type Holding = { shares: [bigint, bigint]; cost: bigint; fees: bigint };
+export type Holding = { shares: [bigint, bigint]; cost: bigint; fees: bigint };
 
 export type Chain = {
   /** By `trader condition`. */
@@ -105,7 +105,7 @@ export async function recompute(
 }
 
 /** The rule of docs/pnl.md for one fill; returns what it realised. */
-function trade(
+export function trade(
   holding: Holding,
   isBuy: boolean,
   outcome: 0 | 1,
@@ -137,7 +137,7 @@ function trade(
   return { pnl, cost };
 }
 
-function payOut(holding: Holding, payouts: readonly bigint[]): Partial<Account> | undefined {
+export function payOut(holding: Holding, payouts: readonly bigint[]): Partial<Account> | undefined {
   const outcome = holding.shares[0] > 0n ? 0 : 1;
   if (holding.shares[outcome] === 0n) return undefined;
   const total = payouts.reduce((sum, one) => sum + one, 0n);
@@ -191,7 +191,7 @@ function decoded(log: RawLog) {
   }
 }
 
-function flat(): Holding {
+export function flat(): Holding {
   return { shares: [0n, 0n], cost: 0n, fees: 0n };
 }
 
@@ -217,7 +217,7 @@ function add(account: Account, change: Partial<Account>): void {
   account.settlements += change.settlements ?? 0;
 }
 
-function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
+export function at<K, V>(map: Map<K, V>, key: K, make: () => V): V {
   let value = map.get(key);
   if (value === undefined) {
     value = make();

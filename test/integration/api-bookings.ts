@@ -140,15 +140,23 @@ export async function insertBookings(
       realised_pnl: String(row.pnl),
       realised_cost: String(row.cost),
       position_outcome: row.outcome,
-      position_shares: '0',
-      position_cost: '0',
-      position_fees: '0',
+      ...heldAfter(row),
       partition: 0,
       leg: 0,
       batch_id: batch,
     })),
     columns: COLUMNS,
   });
+}
+
+/** What closes nothing is held, so that some positions are open. */
+function heldAfter(row: Booking) {
+  const isHeld = row.kind === 'fill' && row.cost === 0n;
+  return {
+    position_shares: String(isHeld ? row.shares : 0n),
+    position_cost: String(isHeld ? row.usdc : 0n),
+    position_fees: String(isHeld ? row.fee : 0n),
+  };
 }
 
 const COLUMNS: [string, ...string[]] = [

@@ -124,7 +124,9 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect(volumes).toEqual(volumes.toSorted((a, b) => a - b));
     expect(new Set(volumes).size).toBe(6);
   },
-  async sort_by({ ask, whole }) {
+  async sort_by(subject) {
+    const { ask, whole } = subject;
+    if (subject.path.endsWith('/positions')) return await sortedPositions(subject);
     expect((await ask({ sort_by: 'pnl' })).list).toEqual(whole.list);
     const fields = {
       pnl: 'total_pnl',
@@ -174,6 +176,16 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect((await ask({ last_active_hours: '1' })).list.map((entry) => entry.profile)).toEqual(
       kept.map((entry) => entry.profile),
     );
+  },
+  async status({ ask, whole }) {
+    expect((await ask({ status: 'open' })).list).toEqual(whole.list);
+    const { list: all } = await ask({ status: 'all', limit: '100' });
+    for (const status of ['open', 'resolved']) {
+      const { list } = await ask({ status, limit: '100' });
+      expect(list.length).toBeGreaterThan(0);
+      expect(list.length).toBeLessThan(all.length);
+      expect(list.every((position) => position.status === status)).toBe(true);
+    }
   },
   async is_active({ ask, whole }) {
     for (const active of [true, false]) {
@@ -235,6 +247,25 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect(isCandles ? list.slice(-kept.length) : list.slice(0, kept.length)).toEqual(kept);
   },
 };
+
+/** Each order of positions sorts by its figure, both ways, and has cursors. */
+async function sortedPositions({ ask, whole }: Subject): Promise<void> {
+  expect((await ask({ sort_by: 'value' })).list).toEqual(whole.list);
+  for (const [sort_by, figureOf] of Object.entries({
+    value: (position: Element) => position.value,
+    pnl: (position: Element) => position.pnl,
+    age: (position: Element) => -Date.parse(position.first_trade_at),
+  })) {
+    const query = { sort_by, status: 'all' };
+    const { list } = await ask(query);
+    expect(list.length).toBeGreaterThan(2);
+    const figures = list.map(figureOf);
+    expect(figures).toEqual(figures.toSorted((a, b) => b - a));
+    expect((await ask({ ...query, order: 'asc' })).list).toEqual(list.toReversed());
+    const cursor = cursorOf(await ask({ ...query, limit: '2' }));
+    expect((await ask({ ...query, cursor })).list).toEqual(list.slice(2));
+  }
+}
 
 test('every documented parameter of analytics does what it says', async () => {
   expect(operations.length).toBeGreaterThan(12);

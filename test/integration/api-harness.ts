@@ -197,6 +197,7 @@ export const ROUTES = [
   '/v2/analytics/leaderboard',
   `/v2/traders/${ADDRESS}`,
   `/v2/traders/${ADDRESS}/markets`,
+  `/v2/traders/${ADDRESS}/positions`,
   `/v2/traders/${ADDRESS}/markets/1/orders`,
   `/v2/traders/${ADDRESS}/hourly_stats`,
   '/v2/markets/1',

@@ -144,6 +144,7 @@ describe('the document', () => {
       '/v2/traders/{address}/hourly_stats',
       '/v2/traders/{address}/markets',
       '/v2/traders/{address}/markets/{id}/orders',
+      '/v2/traders/{address}/positions',
       '/v2/user/keys',
       '/v2/user/keys/{id}',
       '/v2/user/me',

@@ -1,0 +1,150 @@
+/** Positions, equity, trades and batches of traders against the independent account of the same LEDGER. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { accountAt, type Folded, NOW, startFolded, TRADERS, valued } from './api-folded.ts';
+
+const SEED = Number(process.env.SEED || Math.floor(Math.random() * 2 ** 31));
+let folded: Folded;
+
+beforeAll(async () => {
+  folded = await startFolded(SEED);
+});
+
+afterAll(() => folded?.stop());
+
+const isoOf = (seconds: number) => `${new Date(seconds * 1_000).toISOString().slice(0, 19)}Z`;
+const NEVER_TRADED = `0x${'0'.repeat(40)}`;
+
+/** Every element of a list, by its `Link` headers. */
+async function walk(path: string, list: string) {
+  // biome-ignore lint/suspicious/noExplicitAny: elements of several lists, compared and not trusted.
+  const walked: any[] = [];
+  for (let next: string | undefined = path; next !== undefined; ) {
+    const page = await folded.ok(next);
+    walked.push(...page.body[list]);
+    next = page.next;
+  }
+  return walked;
+}
+
+describe('GET /v2/traders/:address/positions', () => {
+  /** What each market of a trader should show beside the market, by condition id. */
+  function expectedOf(trader: string) {
+    const { marks, own } = accountAt(folded.events, trader, NOW);
+    return [...own].map(([condition, { first, holding, last, realised, settled }]) => {
+      const mark = marks.get(condition);
+      const { outcome, shares, unrealised, value } = valued(holding, mark);
+      if (mark === undefined) throw new Error(`no mark of ${condition}`);
+      const isOpen = shares > 0n;
+      const status = isOpen ? 'open' : settled === undefined ? 'sold' : 'resolved';
+      const held = isOpen
+        ? { shares, cost: holding.cost, fees: holding.fees }
+        : (settled ?? { shares: 0n, cost: 0n, fees: 0n });
+      const average = (amount: bigint) =>
+        held.shares === 0n ? 0 : Number((amount * 1_000_000n) / held.shares);
+      const first0 = (mark.usdc * 1_000_000n) / mark.shares;
+      const shown = isOpen ? outcome : settled?.outcome;
+      return {
+        condition,
+        status,
+        ...(shown === undefined ? {} : { outcome_index: shown }),
+        shares: Number(shares),
+        average_price: average(held.cost),
+        average_price_with_fees: average(held.cost + held.fees),
+        cost_basis: Number(holding.cost),
+        open_fees: Number(holding.fees),
+        mark: {
+          ...(shown === undefined
+            ? {}
+            : { price: Number(shown === 0 ? first0 : 1_000_000n - first0) }),
+          time: isoOf(mark.time),
+          age_seconds: NOW - mark.time,
+          source: mark.source,
+        },
+        value: Number(value),
+        unrealised_pnl: Number(unrealised),
+        realised_pnl: Number(realised),
+        pnl: Number(realised + unrealised),
+        first_trade_at: isoOf(first),
+        last_trade_at: isoOf(last),
+        settled_at: settled === undefined ? '' : isoOf(settled.time),
+        settled_shares: Number(settled?.shares ?? 0n),
+        settled_cost: Number(settled?.cost ?? 0n),
+        settled_fees: Number(settled?.fees ?? 0n),
+        payout: Number(settled?.payout ?? 0n),
+      };
+    });
+  }
+  const sum = (numbers: readonly number[]) => numbers.reduce((a, b) => a + b, 0);
+
+  test.each(['open', 'resolved', 'all'])(
+    'equals the account of the chain: status=%s',
+    async (status) => {
+      let shown = 0;
+      for (const trader of TRADERS) {
+        const expected = expectedOf(trader).filter(
+          (position) => status === 'all' || position.status === status,
+        );
+        const { body } = await folded.ok(
+          `/v2/traders/${trader}/positions?limit=100&status=${status}`,
+        );
+        expect(body.total_count).toBe(expected.length);
+        expect(body.totals).toEqual({
+          value: sum(expected.map((one) => one.value)),
+          cost_basis: sum(expected.map((one) => one.cost_basis)),
+          open_fees: sum(expected.map((one) => one.open_fees)),
+          unrealised_pnl: sum(expected.map((one) => one.unrealised_pnl)),
+          realised_pnl: sum(expected.map((one) => one.realised_pnl)),
+        });
+        const sorted = expected.toSorted(
+          (a, b) => b.value - a.value || (a.condition < b.condition ? -1 : 1),
+        );
+        expect(body.positions).toMatchObject(sorted.map(({ condition, ...one }) => one));
+        for (const [i, { market, portfolio_share, unrealised_roi }] of body.positions.entries()) {
+          const { condition, cost_basis, unrealised_pnl, value } = sorted[i] as (typeof sorted)[0];
+          expect(market.condition_id).toBe(condition);
+          expect(unrealised_roi).toBe(cost_basis === 0 ? 0 : (100 * unrealised_pnl) / cost_basis);
+          expect(portfolio_share).toBe(value === 0 ? 0 : (100 * value) / body.totals.value);
+        }
+        shown += body.positions.length;
+      }
+      expect(shown).toBeGreaterThan(50);
+    },
+  );
+
+  test.each(['value', 'pnl', 'age'])('is walked whole by %s, either way', async (sort) => {
+    const path = `/v2/traders/${TRADERS[0]}/positions?status=all&sort_by=${sort}`;
+    const { body } = await folded.ok(`${path}&limit=100`);
+    const figures = body.positions.map(
+      (one: { value: number; pnl: number; first_trade_at: string }) =>
+        ({ value: one.value, pnl: one.pnl, age: NOW - Date.parse(one.first_trade_at) / 1_000 })[
+          sort
+        ],
+    );
+    expect(figures).toEqual(figures.toSorted((a: number, b: number) => b - a));
+    expect(new Set(figures).size).toBeGreaterThan(10);
+    const walked = await walk(`${path}&limit=7`, 'positions');
+    expect(walked).toEqual(body.positions);
+    expect(await walk(`${path}&limit=7&order=asc`, 'positions')).toEqual(walked.toReversed());
+  });
+
+  test('has the same totals on every page, also on one behind the end', async () => {
+    const path = `/v2/traders/${TRADERS[0]}/positions`;
+    const { body } = await folded.ok(path);
+    const behind = await folded.ok(`${path}?cursor=-9000000000000000000-${'f'.repeat(64)}`);
+    expect(behind.body).toEqual({ ...body, positions: [], next_cursor: '' });
+    expect(behind.next).toBeUndefined();
+  });
+
+  test('is empty for who never traded', async () => {
+    const { body } = await folded.ok(`/v2/traders/${NEVER_TRADED}/positions`);
+    expect(body).toMatchObject({ positions: [], total_count: 0, totals: { value: 0 } });
+  });
+
+  test('comes as CSV', async () => {
+    const url = `${folded.api.url}/v2/traders/${TRADERS[0]}/positions`;
+    const headers = { 'X-Service-Key': folded.key, Accept: 'text/csv' };
+    const [header] = (await (await fetch(url, { headers })).text()).split('\r\n');
+    expect(header).toContain('market.condition_id');
+    expect(header).toContain('mark.price,mark.time,mark.age_seconds,mark.source,value');
+  });
+});
