@@ -169,14 +169,12 @@ export function endpoint<
       const call = { ...given, repeatable } as Call;
       if (keep === undefined) return await produce(call, input, body, format);
       const key = JSON.stringify([described.path, format, input]);
-      // All callers share the result, so no client may abort it.
-      const shared = { ...call, signal: null };
       const compute = async () => {
-        const answer = await produce(shared, input, body, format);
+        const answer = await produce(call, input, body, format);
         if (answer.kind === 'streamed') throw new Error(`${described.path} cannot be cached`);
         return answer;
       };
-      return await keep.page(shared, input, { key, compute });
+      return await keep.page(call, input, { key, compute });
     },
   };
 }

@@ -3,7 +3,7 @@
  * response in the format and coding that the client prefers, and rejects other methods with 405.
  */
 import { createHmac } from 'node:crypto';
-import express, { type Express, type Request, type RequestHandler } from 'express';
+import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import { requireKey } from './auth/authenticate.ts';
 import { type Caller, callerOf } from './auth/keys.ts';
 import type { Context, Endpoint } from './endpoint.ts';
@@ -44,11 +44,9 @@ function handlerOf<Call extends Context>(
   shared: Omit<Call, keyof Context>,
 ): RequestHandler {
   return async (request, response) => {
-    const gone = new AbortController();
-    response.once('close', () => {
-      if (!response.writableFinished) gone.abort();
-    });
-    const context = { caller: callerOf(response), signal: gone.signal };
+    // A cached response is for other clients, too.
+    const signal = endpoint.isCached ? null : abortedWith(response);
+    const context = { caller: callerOf(response), signal };
     // `Call` is `Context` and `shared` together, by the type of the parameter.
     const call = { ...shared, ...context } as Omit<Call, 'repeatable'>;
     const { params, query, body } = request;
@@ -58,6 +56,15 @@ function handlerOf<Call extends Context>(
     response.status(endpoint.status ?? 200);
     await send(request, response, answer);
   };
+}
+
+/** Aborted if the client disconnects before it has the whole response. */
+function abortedWith(response: Response): AbortSignal {
+  const gone = new AbortController();
+  response.once('close', () => {
+    if (!response.writableFinished) gone.abort();
+  });
+  return gone.signal;
 }
 
 /**

@@ -23,7 +23,7 @@ export type Counted = {
 export type Limits = ReturnType<typeof createLimits>;
 
 type Policy = Counted['policy'];
-type Bucket = { tokens: number; atMs: number };
+type Bucket = { readonly name: string; tokens: number; atMs: number };
 
 const WINDOW_SECONDS = 1;
 /** Keys and accounts, and addresses; the least recently used are dropped, which forgives at most their debt. */
@@ -61,7 +61,7 @@ export function createLimits(
     const atMs = now();
     const bucket = buckets.get(name);
     if (bucket === undefined) {
-      const full = { tokens: RATES[policy], atMs };
+      const full = { name, tokens: RATES[policy], atMs };
       buckets.set(name, full);
       return full;
     }
@@ -87,8 +87,8 @@ export function createLimits(
       if (used === undefined) for (const bucket of buckets) bucket.tokens -= 1;
       setHeaders(response, all, buckets);
       if (used !== undefined) throw rateLimited(used, bucketOf(used).tokens);
-      for (const counted of all) {
-        if (counted.policy !== 'anonymous') shared?.counted(sharedName(counted));
+      for (const [n, { name }] of buckets.entries()) {
+        if (all[n]?.policy !== 'anonymous') shared?.counted(name);
       }
     },
     /** Sets the headers without taking a request: for probes. */
