@@ -13,6 +13,7 @@ import type { Nats } from '../infra/nats/connection.ts';
 import type { ProcessStates } from '../infra/nats/states.ts';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { createLeaderboardCache } from './analytics/leaderboard-cache.ts';
+import { conditionOf } from './analytics/market-object.ts';
 import { createMetadata } from './analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
@@ -124,7 +125,8 @@ export function createApp(options: AppOptions): Express {
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);
   const requireListener = endWhenRevoked(keys, feed);
-  app.route('/v1/stream/orders').get(requireKey, requireListener, feed.handler).all(notGet);
+  const orders = feed.handler((market) => conditionOf(analytics, market));
+  app.route('/v1/stream/orders').get(requireKey, requireListener, orders).all(notGet);
   app
     .route('/streams/:id')
     .get(requireKey, requireListener, streams.listen)

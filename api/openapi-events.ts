@@ -184,6 +184,11 @@ const Void = z.object({
 
 const Restored = z.object(ABOUT);
 
+const Final = z.object({
+  ...ABOUT,
+  block_number: z.int().meta({ description: 'the final block', examples: [85_671_003] }),
+});
+
 const End = z.object({
   reason: SessionEnd.meta({ description: 'why the stream ends', examples: ['quota_used_up'] }),
 });
@@ -191,5 +196,5 @@ const End = z.object({
 /** By name in the document. */
 export const EVENT_SCHEMAS = {
   ...{ LiveTransaction, LabelledMatch, CompactMatch },
-  ...{ Gap, Void, Restored, End },
+  ...{ Gap, Void, Restored, Final, End },
 };

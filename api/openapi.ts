@@ -6,7 +6,7 @@
 import { z } from 'zod';
 import type { Described } from './endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
-import { LIST_ENTRIES_MAX } from './feed/route.ts';
+import { LIST_ENTRIES_MAX, MARKETS_MAX } from './feed/route.ts';
 import { EVENT_SCHEMAS } from './openapi-events.ts';
 import { ADDRESS } from './parameters.ts';
 
@@ -153,10 +153,11 @@ sends its last one as \`Last-Event-ID\` gets all later events, from any process 
 then continues live. \`event: gap\` says that events between the two positions in its data are no
 longer stored, or that the position belongs to another feed. A match is delivered before it is
 final: \`event: void\` retracts one that never settled on chain, and \`event: restored\` says that it
-settled after all. Both pass the same filter as the match; clients may ignore them. Before
+settled after all. With \`finality=true\`, \`event: final\` says that a match is in a final block. These
+pass the same filter as the match; clients may ignore them. Before
 the server ends a stream, \`event: end\` says why: \`shutdown\` and \`too_slow\` (reconnect and resume),
 \`key_revoked\`, \`stream_deleted\`, \`stream_disabled\`, \`quota_used_up\`, \`fault\`. 401, 403 and 404 are final: do not retry the same request. \`void\`,
-\`restored\`, \`gap\` and \`end\` have the same data in both event streams. Lines end with LF, and an
+\`restored\`, \`final\`, \`gap\` and \`end\` have the same data in both event streams. Lines end with LF, and an
 event has one \`data:\` line. It exceeds 64 KiB, the default limit of Go's \`bufio.Scanner\`, only for a
 match of more than about 100 orders.`;
 
@@ -168,6 +169,10 @@ const LISTS = {
   },
   tags: { description: 'tags of markets, in any letter case', items: SLUG },
   series: { description: 'series slugs, in any letter case', items: SLUG },
+  markets: {
+    description: `at most ${MARKETS_MAX} markets by id, condition id or slug; an unknown one is a 404`,
+    items: SLUG,
+  },
 } as const;
 
 const BOUNDS = {
@@ -181,6 +186,10 @@ const BOUNDS = {
 
 const CURSOR: JsonSchema = { type: 'string', pattern: '^[0-9]{0,20}$', examples: ['28492588'] };
 const POSITION: readonly Parameter[] = [
+  parameter('finality', 'true: `event: final` when a delivered match is in a final block', {
+    type: 'boolean',
+    default: false,
+  }),
   parameter('lastEventId', 'the same as Last-Event-ID, which takes precedence', CURSOR),
   { ...parameter('Last-Event-ID', 'position to resume after', CURSOR), in: 'header' },
 ];
@@ -199,7 +208,12 @@ ${DELIVERY}`,
     ...Object.entries(LISTS).map(
       ([name, { description, items }]): Parameter => ({
         ...parameter(name, `${description}; separated by commas`, {
-          ...{ type: 'array', minItems: 1, maxItems: LIST_ENTRIES_MAX, items },
+          ...{
+            type: 'array',
+            minItems: 1,
+            maxItems: name === 'markets' ? MARKETS_MAX : LIST_ENTRIES_MAX,
+            items,
+          },
         }),
         explode: false,
       }),
@@ -248,7 +262,7 @@ ${DELIVERY}`,
 export const STREAM_OPERATIONS: Readonly<
   Record<string, { readonly operation: Operation; readonly problems: readonly ProblemCode[] }>
 > = {
-  '/v1/stream/orders': { operation: ORDERS, problems: ['quota_exceeded'] },
+  '/v1/stream/orders': { operation: ORDERS, problems: ['quota_exceeded', 'not_found'] },
   '/streams/{id}': {
     operation: LISTEN,
     problems: ['quota_exceeded', 'stream_disabled', 'not_found'],
@@ -408,7 +422,9 @@ function template(path: string): string {
 
 /** The response of an event stream; `matches` has the forms of its event with a match. */
 function opened(matches: Readonly<Record<string, readonly (keyof typeof EVENT_SCHEMAS)[]>>) {
-  const others = { gap: ['Gap'], void: ['Void'], restored: ['Restored'], end: ['End'] };
+  const others = {
+    ...{ gap: ['Gap'], void: ['Void'], restored: ['Restored'], final: ['Final'], end: ['End'] },
+  };
   const data = Object.entries({ ...matches, ...others }).map(([event, names]) => {
     const refs = names.map((name) => ({ $ref: SCHEMAS + name }));
     return [event, refs.length === 1 ? refs[0] : { oneOf: refs }];

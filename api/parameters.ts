@@ -112,15 +112,18 @@ export type MarketKey =
 export const marketKey = parameter<MarketKey>(
   'a market id, a condition id (0x and 64 hexadecimal digits) or a slug',
   { type: 'string', pattern: `${CONDITION_ID.source}|${SLUG.source}`, examples: ['2182202'] },
-  (text) => {
-    if (/^\d+$/.test(text)) {
-      const id = wholeInt64(text);
-      return id === undefined ? undefined : { kind: 'id', id };
-    }
-    if (CONDITION_ID.test(text)) return { kind: 'condition', conditionId: text.toLowerCase() };
-    return SLUG.test(text) ? { kind: 'slug', slug: text } : undefined;
-  },
+  parseMarketKey,
 );
+
+/** Undefined if the text is none of the three. */
+export function parseMarketKey(text: string): MarketKey | undefined {
+  if (/^\d+$/.test(text)) {
+    const id = wholeInt64(text);
+    return id === undefined ? undefined : { kind: 'id', id };
+  }
+  if (CONDITION_ID.test(text)) return { kind: 'condition', conditionId: text.toLowerCase() };
+  return SLUG.test(text) ? { kind: 'slug', slug: text } : undefined;
+}
 
 /** The direction of a list. */
 export function order(first: 'asc' | 'desc') {

@@ -206,8 +206,8 @@ export function decodeObservation(data: Uint8Array): Observation {
 }
 
 /**
- * FEED: each match when it is first seen, possibly while pending, and an event for each match that was shown and then
- * did not happen.
+ * FEED: each match when it is first seen, possibly while pending, and then that it is final, or that it did not
+ * happen.
  */
 
 export const FEED_STREAM = 'FEED';
@@ -215,6 +215,7 @@ export const FEED_SUBJECTS = 'feed.>';
 export const FEED_MATCH_SUBJECT = 'feed.match';
 export const FEED_VOID_SUBJECT = 'feed.void';
 export const FEED_RESTORED_SUBJECT = 'feed.restored';
+export const FEED_FINAL_SUBJECT = 'feed.final';
 
 /** An order may offer any amount; only its filled amount is bounded. */
 const OrderAmount = z
@@ -283,6 +284,7 @@ const AboutMatch = {
   usdc: Amount,
   shares: Amount,
 };
+export type AboutMatch = z.infer<z.ZodObject<typeof AboutMatch>>;
 
 /**
  * A match that was shown while pending and did not happen. FeedRestored may still follow `never_mined`. The other
@@ -302,7 +304,23 @@ export const VOID_REASONS = FeedVoid.shape.reason.options;
 export const FeedRestored = z.object({ kind: z.literal('restored'), ...AboutMatch });
 export type FeedRestored = z.infer<typeof FeedRestored>;
 
-export const FeedEvent = z.discriminatedUnion('kind', [FeedMatch, FeedVoid, FeedRestored]);
+/** A match that was shown is in this final block: analytics have it, or will in a moment. */
+export const FeedFinal = z.object({
+  kind: z.literal('final'),
+  blockNumber: Index,
+  ...AboutMatch,
+});
+export type FeedFinal = z.infer<typeof FeedFinal>;
+
+/** What became of a match that was shown. */
+export type FeedSequel = FeedVoid | FeedRestored | FeedFinal;
+
+export const FeedEvent = z.discriminatedUnion('kind', [
+  FeedMatch,
+  FeedVoid,
+  FeedRestored,
+  FeedFinal,
+]);
 export type FeedEvent = z.infer<typeof FeedEvent>;
 
 /**
@@ -316,8 +334,13 @@ export function feedMessageId(txHash: string, takerOrderHash: string, ordinal: n
 }
 
 /** Message id of a later event of a shown match: at most one of each kind. */
-export function feedSequelId(kind: 'void' | 'restored', matchId: string): string {
+export function feedSequelId(kind: FeedSequel['kind'], matchId: string): string {
   return `${kind}:${matchId}`;
+}
+
+/** Whether the message with this id says that a match is final. */
+export function isFinality(messageId: string): boolean {
+  return messageId.startsWith(feedSequelId('final', ''));
 }
 
 /** JSON text of a FEED event; bigint as a decimal string. */

@@ -1,6 +1,6 @@
 /**
- * Writes FEED: every match once, when it is first seen, and a void or restored event for matches that were
- * shown while pending. The mempool and the blocks use the same id for the same match; the first one wins.
+ * Writes FEED: every match once, when it is first seen, and what became of it: final, void, or restored after a
+ * void. The mempool and the blocks use the same id for the same match; the first one wins.
  * The ids are kept in memory and read back from the stream after a restart.
  */
 import { LRUCache } from 'lru-cache';
@@ -8,23 +8,31 @@ import { upTo } from '../infra/lru.ts';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
 import { firstMessageAtOrAfter, type StreamMessage, storedSince } from '../infra/nats/reader.ts';
 import type { StreamWriter } from '../infra/nats/writer.ts';
-import type { Hash } from './contract.ts';
 import {
+  type AboutMatch,
+  type Address,
   encodeFeedEvent,
+  FEED_FINAL_SUBJECT,
   FEED_MATCH_SUBJECT,
   FEED_RESTORED_SUBJECT,
   FEED_STREAM,
   FEED_VOID_SUBJECT,
   type FeedFill,
   type FeedMatch,
-  type FeedRestored,
-  type FeedVoid,
+  type FeedSequel,
   feedSequelId,
+  type Hash,
 } from './contract.ts';
 import type { CalledFill, MatchedFill } from './decode.ts';
 import type { Metadata } from './metadata.ts';
 
-const IDS_MAX = 200_000;
+/** Of matches and of what became of them. */
+const IDS_MAX = 400_000;
+const SEQUEL_SUBJECTS = {
+  void: FEED_VOID_SUBJECT,
+  restored: FEED_RESTORED_SUBJECT,
+  final: FEED_FINAL_SUBJECT,
+} as const;
 /** Longest time that a match waits for unknown metadata before it is shown without it. */
 const METADATA_MS = 250;
 /** After such a timeout no match waits for this long, so an unavailable metadata API delays few matches. */
@@ -118,17 +126,33 @@ export class FeedWriter {
     return message;
   }
 
+  /** The fields of a sequel, for a match whose message is not at hand: tags and series are today's. */
+  about(match: Omit<ShownMatch, 'pending' | 'sent'>): AboutMatch {
+    const { tags, seriesSlug } = this.#metadata.feedMarket(match.conditionId, match.exchange);
+    return {
+      matchId: match.id,
+      txHash: match.txHash as Hash,
+      conditionId: match.conditionId as Hash,
+      detectedAtMs: Date.now(),
+      traders: [...new Set([match.taker, ...match.makers].map(({ trader }) => trader as Address))],
+      tags,
+      seriesSlug,
+      usdc: match.taker.usdc,
+      shares: match.taker.shares,
+    };
+  }
+
   /** Resolves when everything published so far is stored. */
   async flush(): Promise<void> {
     await this.#writer.flush();
   }
 
-  /** Publishes a void or restored event, once per match and kind. */
-  async publish(sequel: FeedVoid | FeedRestored): Promise<void> {
+  /** Publishes what became of a match, once per match and kind. */
+  async publish(sequel: FeedSequel): Promise<void> {
     const id = feedSequelId(sequel.kind, sequel.matchId);
     if (this.#ids.has(id)) return;
     this.remember(id);
-    const subject = sequel.kind === 'void' ? FEED_VOID_SUBJECT : FEED_RESTORED_SUBJECT;
+    const subject = SEQUEL_SUBJECTS[sequel.kind];
     await this.#writer.append({ id, subject, data: encodeFeedEvent(sequel) });
   }
 

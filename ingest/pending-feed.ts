@@ -118,9 +118,11 @@ export class PendingFeed {
     await pending.final(block, matches);
     if (block.number < shownFrom) return;
     for (const match of matches) {
-      if (feed.has(matchIdOf(match))) continue;
-      const message = await feed.show(shownInBlock(match, block.timestamp, chain.id, null));
-      if (message !== undefined) metrics.shown.inc({ source: 'block' });
+      // It is being published, and its final message follows it.
+      if (pending.has(matchIdOf(match))) continue;
+      const shown = shownInBlock(match, block.timestamp, chain.id, null);
+      if ((await feed.show(shown)) !== undefined) metrics.shown.inc({ source: 'block' });
+      await feed.publish({ kind: 'final', blockNumber: block.number, ...feed.about(shown) });
     }
     // LEDGER must not pass a block before FEED has stored its matches.
     if (matches.length > 0) await feed.flush();

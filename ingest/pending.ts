@@ -59,13 +59,15 @@ type OpenMatch = Shown & {
   readonly heads: number;
   /** Undefined while it is being published. */
   match: FeedMatch | undefined;
-  /** Matches of its transaction that a final block contained meanwhile. */
-  final: readonly LocatedMatch[];
+  /** The matches of its transaction in a final block, if that was read meanwhile. */
+  final: FinalMatches | undefined;
   /** Timestamp of its block, or of the first head that was read after it was shown. */
   sinceTime: number | undefined;
   mined: boolean;
   absent: number;
 };
+
+type FinalMatches = { readonly block: number; readonly matches: readonly LocatedMatch[] };
 
 /** Message id of a match of a block. */
 export function matchIdOf({ txHash, fills, ordinal }: LocatedMatch): string {
@@ -125,7 +127,7 @@ export class PendingMatches {
       ...shown,
       heads: this.#heads,
       match,
-      final: [],
+      final: undefined,
       sinceTime: shown.minedTime,
       mined: shown.minedTime !== undefined || match?.pending === false,
       absent: 0,
@@ -138,7 +140,7 @@ export class PendingMatches {
     if (entry === undefined) return;
     if (match === undefined) return this.#end(entry);
     entry.match = match;
-    if (entry.final.length > 0) await this.#settle(entry, match, entry.final);
+    if (entry.final !== undefined) await this.#settle(entry, match, entry.final);
   }
 
   /** Restores a match that an earlier process voided as never mined. */
@@ -172,13 +174,19 @@ export class PendingMatches {
     }
   }
 
-  /** A final block was read. Call this in block order. */
+  /** Whether the match was shown, or is being published, and is neither final nor void. */
+  has(id: string): boolean {
+    return this.#open.has(id);
+  }
+
+  /** A final block was read. Call this in block order. Publishes that the open matches in it are final. */
   async final(block: BlockTime, matches: readonly LocatedMatch[]): Promise<void> {
     const byTransaction = Map.groupBy(matches, ({ txHash }) => txHash as string);
     for (const [txHash, found] of byTransaction) {
+      const inBlock = { block: block.number, matches: found };
       for (const entry of this.#inTransaction(txHash)) {
-        if (entry.match !== undefined) await this.#settle(entry, entry.match, found);
-        else entry.final = found;
+        if (entry.match !== undefined) await this.#settle(entry, entry.match, inBlock);
+        else entry.final = inBlock;
       }
     }
     for (const match of matches) {
@@ -238,12 +246,17 @@ export class PendingMatches {
     await this.#void(entry, receipt.status === 0 ? 'reverted' : 'unmatched');
   }
 
-  async #settle(entry: OpenMatch, match: FeedMatch, found: readonly LocatedMatch[]): Promise<void> {
-    const same = found.find((one) => matchIdOf(one) === entry.id);
-    this.#compare(entry.txHash, match, same ?? found[0]);
+  async #settle(entry: OpenMatch, match: FeedMatch, { block, matches }: FinalMatches) {
+    const same = matches.find((one) => matchIdOf(one) === entry.id);
+    this.#compare(entry.txHash, match, same ?? matches[0]);
     if (same === undefined) return this.#void(entry, 'unmatched');
     if (match.pending) observe(this.#options.metrics.toFinal, entry.detectedAtMs);
     this.#end(entry, 'final');
+    await this.#options.feed.publish({
+      kind: 'final',
+      blockNumber: block,
+      ...about(entry.id, match),
+    });
   }
 
   #compare(txHash: string, match: FeedMatch, final: LocatedMatch | undefined): void {
@@ -263,7 +276,7 @@ export class PendingMatches {
     if (entry.match === undefined || this.#open.get(entry.id) !== entry) return;
     this.#end(entry, reason);
     const { feed, logger } = this.#options;
-    const event: FeedVoid = { kind: 'void', reason, ...about(entry, entry.match) };
+    const event: FeedVoid = { kind: 'void', reason, ...about(entry.id, entry.match) };
     if (reason === 'never_mined') this.trackVoided(event, entry.match);
     logger.info({ matchId: entry.id, reason }, 'a match that was shown never settled');
     await feed.publish(event);
@@ -300,11 +313,11 @@ export class PendingMatches {
   }
 }
 
-/** The part of a match that void and restored messages carry: all fields that filters use. */
-function about(entry: OpenMatch, match: FeedMatch) {
+/** The part of a match that its sequels carry: all fields that filters use. */
+function about(matchId: string, match: FeedMatch) {
   const traders = [match.taker, ...match.makers].map(({ trader }) => trader.address);
   return {
-    matchId: entry.id,
+    matchId,
     txHash: match.txHash,
     conditionId: match.conditionId,
     detectedAtMs: Date.now(),
@@ -408,7 +421,13 @@ export async function restoreFeed(
     if (event.reason !== 'never_mined' || restored.has(event.matchId)) continue;
     pending.trackVoided(event, match);
   }
-  for (const id of await finalSince(nats, shown)) shown.delete(id);
+  for (const [id, blockNumber] of await finalSince(nats, shown)) {
+    const found = shown.get(id);
+    if (found === undefined) continue;
+    shown.delete(id);
+    // The process ended between the block in LEDGER and this message.
+    await feed.publish({ kind: 'final', blockNumber, ...about(id, found.match) });
+  }
   for (const [id, { match, sent }] of shown) {
     const { txHash, detectedAtMs } = match;
     pending.track({ id, txHash, detectedAtMs, ...sent }, match);
@@ -438,25 +457,27 @@ async function sequels(nats: Nats, subject: string): Promise<readonly FeedEvent[
   }
 }
 
-/** Ids of matches that LEDGER stored since the oldest of these was shown. */
+/** Ids and blocks of matches that LEDGER stored since the oldest of these was shown. */
 async function finalSince(
   nats: Nats,
   shown: ReadonlyMap<string, ShownMessage>,
-): Promise<readonly string[]> {
+): Promise<readonly (readonly [id: string, block: number])[]> {
   const [oldest] = shown.values();
   if (oldest === undefined) return [];
-  const ids: string[] = [];
+  const found: [string, number][] = [];
   const ordinals = new Map<string, number>();
   for await (const { range } of storedMessages(nats, { timeMs: oldest.storedAtMs - CLOCK_MS })) {
-    for (const { txHash, fills } of range.blocks.flatMap(({ matches }) => matches)) {
-      const takerOrder = fills.at(-1)?.orderHash ?? '';
-      const key = `${txHash}:${takerOrder}`;
-      const ordinal = ordinals.get(key) ?? 0;
-      ordinals.set(key, ordinal + 1);
-      ids.push(feedMessageId(txHash, takerOrder, ordinal));
+    for (const { number, matches } of range.blocks) {
+      for (const { txHash, fills } of matches) {
+        const takerOrder = fills.at(-1)?.orderHash ?? '';
+        const key = `${txHash}:${takerOrder}`;
+        const ordinal = ordinals.get(key) ?? 0;
+        ordinals.set(key, ordinal + 1);
+        found.push([feedMessageId(txHash, takerOrder, ordinal), number]);
+      }
     }
   }
-  return ids;
+  return found;
 }
 
 /** Undefined if the message is not a FEED event. */

@@ -165,10 +165,15 @@ function resultOf(resolution: Resolution | undefined): number {
 }
 
 /** The listing of a market by number or slug. Throws Problem 404 if there is none. */
-export async function findListing(call: Call, key: ListingKey): Promise<Listing> {
+export async function findListing(call: Pick<Call, 'metadata'>, key: ListingKey): Promise<Listing> {
   const listing = await call.metadata.listing(key);
   if (listing === undefined) throw unknownMarket(key);
   return listing;
+}
+
+/** The condition id of a market. Throws Problem 404 for an unknown number or slug. */
+export async function conditionOf(call: Pick<Call, 'metadata'>, key: MarketKey): Promise<string> {
+  return key.kind === 'condition' ? key.conditionId : (await findListing(call, key)).condition_id;
 }
 
 /**

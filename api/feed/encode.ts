@@ -4,13 +4,7 @@
  * the same match gives the same text. Field order is part of the compact format; the labelled one keeps
  * it, and the live transaction lists its members alphabetically.
  */
-import type {
-  FeedFill,
-  FeedMatch,
-  FeedRestored,
-  FeedTrader,
-  FeedVoid,
-} from '../../ingest/contract.ts';
+import type { FeedFill, FeedMatch, FeedSequel, FeedTrader } from '../../ingest/contract.ts';
 import type { Cursor } from './cursor.ts';
 
 /** `tx` is the format of managed streams, the others are those of the order feed. */
@@ -40,18 +34,15 @@ export function matchBlock(cursor: Cursor, json: string, format: Format): string
 }
 
 /**
- * A `void` or `restored` event about a match that was delivered before it was final. Its time has the
- * form of the matches in its stream; clients that know only `order` or `tx` ignore it.
+ * A `final`, `void` or `restored` event about a match that was delivered before. Its time has the form of the
+ * matches in its stream; clients that know only `order` or `tx` ignore it.
  */
-export function sequelBlock(
-  cursor: Cursor,
-  sequel: FeedVoid | FeedRestored,
-  format: Format,
-): string {
+export function sequelBlock(cursor: Cursor, sequel: FeedSequel, format: Format): string {
   const json = JSON.stringify({
     tx_hash: sequel.txHash,
     match_id: sequel.matchId,
     ...(sequel.kind === 'void' ? { reason: sequel.reason } : {}),
+    ...(sequel.kind === 'final' ? { block_number: sequel.blockNumber } : {}),
     timestamp: format === 'tx' ? new Date(sequel.detectedAtMs).toISOString() : detectedAt(sequel),
   });
   return `id: ${cursor}\nevent: ${sequel.kind}\ndata: ${json}\n\n`;

@@ -34,7 +34,9 @@ const CLIENT_RETRY = Buffer.from(retryBlock(2_000));
 export class FanOut implements LogSink {
   readonly listeners = new Set<Listener>();
   readonly #options: FanOutOptions;
+  /** The live listeners; those who want to know what is final are in the second one, too. */
   readonly #index = new FilterIndex<Listener>();
+  readonly #finalIndex = new FilterIndex<Listener>();
   readonly #opened = { fromNow: 0, resumed: 0 };
   readonly #ended = new Map<SessionEnd, number>(SessionEnd.options.map((why) => [why, 0]));
   /** Sent to listeners that are gone. */
@@ -89,6 +91,9 @@ export class FanOut implements LogSink {
   event(event: FeedEvent, skippedAfter: Head | undefined): void {
     if (this.listeners.size === 0) return;
     if (skippedAfter !== undefined) this.#reportSkipped(event, skippedAfter);
+    const index = event.isFinality ? this.#finalIndex : this.#index;
+    // Nobody wants it: that is decided without reading the message.
+    if (event.isFinality && index.isEmpty) return;
     const { facts } = event;
     if (facts === undefined) {
       this.#options.logger.error(
@@ -97,7 +102,7 @@ export class FanOut implements LogSink {
       );
       return;
     }
-    this.#index.forEachCandidate(facts, (listener) => {
+    index.forEachCandidate(facts, (listener) => {
       // Already offered this event, or the client is ahead of our log.
       if (event.sequence <= listener.sequence) return;
       if (listener.offer(event) === 'cut') this.#cut(listener);
@@ -118,9 +123,9 @@ export class FanOut implements LogSink {
   /** Delivers under another filter from now on; what was examined stays so. */
   refilter(listener: Listener, filter: Filter): void {
     // The index finds a member by the filter that it was filed under.
-    if (listener.live) this.#index.delete(listener);
+    if (listener.live) this.#unfile(listener);
     listener.filter = filter;
-    if (listener.live) this.#index.add(listener);
+    if (listener.live) this.#file(listener);
   }
 
   #sendHeartbeat(listener: Listener): void {
@@ -140,7 +145,7 @@ export class FanOut implements LogSink {
         if (listener.unlocated) await this.#locate(listener);
         else if (this.#atHead(listener)) {
           listener.live = true;
-          this.#index.add(listener);
+          this.#file(listener);
           return;
         } else await this.#readPage(listener);
       } catch (error) {
@@ -203,8 +208,18 @@ export class FanOut implements LogSink {
   }
 
   #unlist(listener: Listener): void {
-    if (listener.live) this.#index.delete(listener);
+    if (listener.live) this.#unfile(listener);
     listener.live = false;
+  }
+
+  #file(listener: Listener): void {
+    this.#index.add(listener);
+    if (listener.withFinal) this.#finalIndex.add(listener);
+  }
+
+  #unfile(listener: Listener): void {
+    this.#index.delete(listener);
+    if (listener.withFinal) this.#finalIndex.delete(listener);
   }
 
   #cut(listener: Listener): void {

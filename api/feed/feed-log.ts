@@ -22,7 +22,7 @@ import {
   StreamRewoundError,
   tailBatches,
 } from '../../infra/nats/reader.ts';
-import { decodeFeedEvent, type FeedEvent as Message } from '../../ingest/contract.ts';
+import { decodeFeedEvent, isFinality, type FeedEvent as Message } from '../../ingest/contract.ts';
 import { type Cursor, cursorOf, NO_CURSOR } from './cursor.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
 import { type Facts, factsOf, factsOfSequel } from './filter.ts';
@@ -54,6 +54,8 @@ export type LogOptions = {
 export type Offered = {
   readonly sequence: number;
   readonly cursor: Cursor;
+  /** Tells that a match is final: only for listeners who want that. */
+  readonly isFinality: boolean;
   /** Undefined if the message cannot be read; such a message is skipped. */
   readonly facts: Facts | undefined;
   /** The event's block. Throws if the message cannot be read. */
@@ -352,6 +354,7 @@ export class FeedEvent implements Offered {
   /** When the stream stored it, milliseconds since the epoch. */
   readonly storedAtMs: number;
   readonly messageId: string;
+  readonly isFinality: boolean;
   /** Size of the message. Facts and all formats take at most about four times as much. */
   readonly bytes: number;
   readonly #data: Buffer;
@@ -364,6 +367,7 @@ export class FeedEvent implements Offered {
     this.cursor = cursorOf(message.sequence, message.messageId);
     this.storedAtMs = message.timestampMs;
     this.messageId = message.messageId;
+    this.isFinality = isFinality(message.messageId);
     this.bytes = message.data.length;
     // A copy: the message's data is a view of a much larger network buffer.
     this.#data = Buffer.from(message.data);

@@ -3,7 +3,7 @@
  * with OR; bounds on the taker's order are inclusive. Invariant: no amount becomes a float. Lists and
  * the facts they are compared with are in lower case.
  */
-import type { FeedMatch, FeedRestored, FeedVoid } from '../../ingest/contract.ts';
+import type { FeedMatch, FeedSequel } from '../../ingest/contract.ts';
 
 /** A rational, `numerator / denominator` with a denominator > 0. */
 export type Fraction = { readonly numerator: bigint; readonly denominator: bigint };
@@ -13,6 +13,8 @@ export type Filter = {
   readonly traders: ReadonlySet<string>;
   readonly tags: ReadonlySet<string>;
   readonly series: ReadonlySet<string>;
+  /** Condition ids. */
+  readonly markets: ReadonlySet<string>;
   /** Micro-USDC and micro-shares of the taker's order; null = no bound. */
   readonly usdcMin: bigint | null;
   readonly usdcMax: bigint | null;
@@ -28,6 +30,7 @@ export const NO_FILTER: Filter = {
   traders: new Set(),
   tags: new Set(),
   series: new Set(),
+  markets: new Set(),
   usdcMin: null,
   usdcMax: null,
   sharesMin: null,
@@ -43,6 +46,7 @@ export type Facts = {
   readonly tags: readonly string[];
   /** '' where the market is in no series. */
   readonly series: string;
+  readonly market: string;
   readonly usdc: bigint;
   readonly shares: bigint;
 };
@@ -53,17 +57,19 @@ export function factsOf(match: FeedMatch): Facts {
     traders: [...new Set(addresses)],
     tags: tagsOf(match.market.tags),
     series: match.market.seriesSlug.toLowerCase(),
+    market: match.conditionId,
     usdc: match.taker.usdc,
     shares: match.taker.shares,
   };
 }
 
-/** Facts of the match that a `void` or `restored` is about, as they were when it was shown. */
-export function factsOfSequel(sequel: FeedVoid | FeedRestored): Facts {
+/** Facts of the match that a sequel is about, as they were when it was shown. */
+export function factsOfSequel(sequel: FeedSequel): Facts {
   return {
     traders: sequel.traders,
     tags: tagsOf(sequel.tags),
     series: sequel.seriesSlug.toLowerCase(),
+    market: sequel.conditionId,
     usdc: sequel.usdc,
     shares: sequel.shares,
   };
@@ -82,8 +88,8 @@ export function effectiveTags(tags: readonly string[]): readonly string[] {
 
 /** Whether every match passes. */
 export function filtersNothing(filter: Filter): boolean {
-  const { traders, tags, series, usdcMin, usdcMax, sharesMin, sharesMax } = filter;
-  const isUnlisted = traders.size === 0 && tags.size === 0 && series.size === 0;
+  const { traders, tags, series, markets, usdcMin, usdcMax, sharesMin, sharesMax } = filter;
+  const isUnlisted = [traders, tags, series, markets].every(({ size }) => size === 0);
   const isUnboundedAmount =
     usdcMin === null && usdcMax === null && sharesMin === null && sharesMax === null;
   return isUnlisted && isUnboundedAmount && filter.priceMin === null && filter.priceMax === null;
@@ -93,6 +99,7 @@ export function filtersNothing(filter: Filter): boolean {
 export function matches(filter: Filter, facts: Facts): boolean {
   return (
     (filter.traders.size === 0 || facts.traders.some((trader) => filter.traders.has(trader))) &&
+    (filter.markets.size === 0 || filter.markets.has(facts.market)) &&
     (filter.series.size === 0 || filter.series.has(facts.series)) &&
     (filter.tags.size === 0 || facts.tags.some((tag) => filter.tags.has(tag))) &&
     within(facts.usdc, filter.usdcMin, filter.usdcMax) &&
@@ -117,11 +124,12 @@ function comparePrice({ usdc, shares }: Facts, bound: Fraction): bigint {
 /**
  * Finds the members that may want an event, so that an event costs as much as it has candidates and not
  * as there are listeners. A member is filed under the entries of its rarest kind of list: traders before
- * series before tags; without lists it is a candidate for every event. Callers must check the whole
+ * markets before series before tags; without lists it is a candidate for every event. Callers must check the whole
  * filter, and may see a candidate twice.
  */
 export class FilterIndex<Member extends { readonly filter: Filter }> {
   readonly #traders = new Map<string, Set<Member>>();
+  readonly #markets = new Map<string, Set<Member>>();
   readonly #series = new Map<string, Set<Member>>();
   readonly #tags = new Map<string, Set<Member>>();
   readonly #all = new Set<Member>();
@@ -134,6 +142,12 @@ export class FilterIndex<Member extends { readonly filter: Filter }> {
       if (members === undefined) filed?.set(entry, new Set([member]));
       else members.add(member);
     }
+  }
+
+  get isEmpty(): boolean {
+    return [this.#traders, this.#markets, this.#series, this.#tags, this.#all].every(
+      ({ size }) => size === 0,
+    );
   }
 
   /** Removing during `forEachCandidate` is safe. */
@@ -149,6 +163,7 @@ export class FilterIndex<Member extends { readonly filter: Filter }> {
 
   forEachCandidate(facts: Facts, visit: (member: Member) => void): void {
     for (const member of this.#all) visit(member);
+    for (const member of this.#markets.get(facts.market) ?? []) visit(member);
     for (const member of this.#series.get(facts.series) ?? []) visit(member);
     for (const trader of facts.traders) {
       for (const member of this.#traders.get(trader) ?? []) visit(member);
@@ -163,6 +178,7 @@ export class FilterIndex<Member extends { readonly filter: Filter }> {
     entries: ReadonlySet<string>;
   } {
     if (filter.traders.size > 0) return { filed: this.#traders, entries: filter.traders };
+    if (filter.markets.size > 0) return { filed: this.#markets, entries: filter.markets };
     if (filter.series.size > 0) return { filed: this.#series, entries: filter.series };
     return { filed: filter.tags.size > 0 ? this.#tags : undefined, entries: filter.tags };
   }

@@ -19,9 +19,11 @@ export class Listener {
   readonly keyHash: string;
   /** The managed stream that it listens to; null = the order feed. */
   readonly streamId: string | null;
+  /** Whether it is told that matches are final. */
+  readonly withFinal: boolean;
   /** Applies to what is sent from now on; change it through the fan-out, which files it. */
   filter: Filter;
-  /** Events sent to it: matches, `void` and `restored`. */
+  /** Events sent to it: matches and what became of them. */
   delivered = 0;
   /** `gap` events sent to it. */
   gaps = 0;
@@ -42,6 +44,7 @@ export class Listener {
     readonly format: Format;
     readonly keyHash: string;
     readonly streamId: string | null;
+    readonly withFinal: boolean;
     /** The client's cursor; 0 = from now on. */
     readonly requested: bigint;
   }) {
@@ -50,6 +53,7 @@ export class Listener {
     this.format = options.format;
     this.keyHash = options.keyHash;
     this.streamId = options.streamId;
+    this.withFinal = options.withFinal;
     this.#requested = options.requested;
   }
 
@@ -60,7 +64,8 @@ export class Listener {
 
   /** How it reads stored events. */
   get reading(): Reading {
-    return { format: this.format, isFiltered: !filtersNothing(this.filter) };
+    const { format, withFinal } = this;
+    return { format, isFiltered: !filtersNothing(this.filter), withFinal };
   }
 
   /** Starts where the claim was located. */
@@ -83,7 +88,7 @@ export class Listener {
 
   /** Sends an event that comes after `sequence`, if it passes the filter. */
   offer(event: Offered): 'open' | 'cut' {
-    if (event.facts !== undefined && matches(this.filter, event.facts)) {
+    if (this.#wants(event)) {
       if (this.connection.send(event.frame(this.format)) === 'cut') return 'cut';
       this.#sentCursor = event.cursor;
       this.delivered += 1;
@@ -111,6 +116,11 @@ export class Listener {
       ? this.#sendBlock(HEARTBEAT_BLOCK + cursorBlock(this.#cursor))
       : this.connection.send(HEARTBEAT);
     if (state === 'open' && moved) this.#sentCursor = this.#cursor;
+  }
+
+  #wants({ isFinality, facts }: Offered): boolean {
+    if (isFinality && !this.withFinal) return false;
+    return facts !== undefined && matches(this.filter, facts);
   }
 
   #sendBlock(block: string): 'open' | 'cut' {

@@ -13,6 +13,7 @@ import {
   StreamDamagedError,
   type StreamMessage,
 } from '../../infra/nats/reader.ts';
+import { isFinality } from '../../ingest/contract.ts';
 import { attainable, type Cursor, cursorOf, NO_CURSOR, sequenceOf } from './cursor.ts';
 import type { Format } from './encode.ts';
 import { encode, type FeedLog, type Offered, readEvent } from './feed-log.ts';
@@ -31,7 +32,12 @@ export type Start = {
 type Chunk = { readonly end: number; readonly events: readonly Offered[]; readonly bytes: number };
 
 /** How a listener reads stored events. */
-export type Reading = { readonly format: Format; readonly isFiltered: boolean };
+export type Reading = {
+  readonly format: Format;
+  readonly isFiltered: boolean;
+  /** Whether it wants to know that matches are final. */
+  readonly withFinal: boolean;
+};
 
 type Range = { readonly start: number; readonly end: number; readonly reading: Reading };
 
@@ -52,8 +58,10 @@ const LOADS_MAX = 4;
 const EVENT_BYTES = 200;
 const FACTS_BYTES = 850;
 /** For listeners without a filter, which would pass any; facts take as much memory as the frame. */
-const FACTS_UNUSED: Facts = { traders: [], tags: [], series: '', usdc: 0n, shares: 0n };
-/** Of a message that cannot be read, which is never delivered. */
+const FACTS_UNUSED: Facts = {
+  ...{ traders: [], tags: [], series: '', market: '', usdc: 0n, shares: 0n },
+};
+/** Of a message that is never delivered: it cannot be read, or the reader does not want its kind. */
 const NO_FRAME = Buffer.alloc(0);
 
 export class Replay {
@@ -174,7 +182,7 @@ export class Replay {
     // Rounds down to the start of the aligned chunk; sequences count from 1.
     const start = sequence - ((sequence - 1) % CHUNK_MESSAGES);
     const context = { start, end: Math.min(start + CHUNK_MESSAGES - 1, head), reading };
-    const key = `${this.#log.generation} ${reading.format} ${reading.isFiltered} ${start}`;
+    const key = `${this.#log.generation} ${reading.format} ${reading.isFiltered} ${reading.withFinal} ${start}`;
     let chunk = await this.#chunks.forceFetch(key, { context });
     while (chunk.end < sequence) {
       // It was read when the feed was shorter.
@@ -232,10 +240,11 @@ export class Replay {
     const messages = await this.#stored(start, end);
     const read = messages.map(({ sequence, messageId, data }): Read => {
       const cursor = cursorOf(sequence, messageId);
-      const event = readEvent(data);
-      if (event === undefined) return { sequence, cursor, facts: undefined, frame: NO_FRAME };
+      const about = { sequence, cursor, isFinality: isFinality(messageId) };
+      const event = about.isFinality && !reading.withFinal ? undefined : readEvent(data);
+      if (event === undefined) return { ...about, facts: undefined, frame: NO_FRAME };
       const frame = encode(event.message, { cursor, messageId }, reading.format);
-      return { sequence, cursor, facts: reading.isFiltered ? event.facts : FACTS_UNUSED, frame };
+      return { ...about, facts: reading.isFiltered ? event.facts : FACTS_UNUSED, frame };
     });
     const events: Offered[] = [];
     for (let n = 0; n < read.length; n += PAGE_EVENTS_MAX) {

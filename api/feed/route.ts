@@ -12,7 +12,7 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { callerOf } from '../auth/keys.ts';
 import { unavailable } from '../errors.ts';
-import { parse } from '../parameters.ts';
+import { type MarketKey, parse, parseMarketKey } from '../parameters.ts';
 import type { SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';
@@ -31,6 +31,8 @@ export type FeedRequest = {
   readonly requested: bigint;
   /** The managed stream; null = the order feed. */
   readonly streamId: string | null;
+  /** Whether the client wants to know when its matches are final. */
+  readonly withFinal: boolean;
   /** The filter at the moment of the call. Throws Problem if the stream cannot be listened to. */
   readonly filter: () => Filter;
 };
@@ -101,11 +103,15 @@ export class Feed {
     return feed;
   }
 
-  /** The order feed. Mount behind `requireKey`. */
-  readonly handler: RequestHandler = async (request, response) => {
-    const query = parseFeedQuery(request.query, request.get('Last-Event-ID'));
-    await this.serve({ ...query, filter: () => query.filter, streamId: null }, request, response);
-  };
+  /** The order feed. Mount behind `requireKey`. `conditionOf` rejects with Problem 404 for an unknown market. */
+  handler(conditionOf: (market: MarketKey) => Promise<string>): RequestHandler {
+    return async (request, response) => {
+      const { marketKeys, ...query } = parseFeedQuery(request.query, request.get('Last-Event-ID'));
+      const markets = new Set(await Promise.all(marketKeys.map(conditionOf)));
+      const filter = { ...query.filter, markets };
+      await this.serve({ ...query, filter: () => filter, streamId: null }, request, response);
+    };
+  }
 
   /** Serves an event stream until it is over. Throws Problem 403 and 503 before it begins. */
   async serve(wanted: FeedRequest, request: Request, response: Response): Promise<void> {
@@ -203,10 +209,16 @@ export class Feed {
 }
 
 type Query = Readonly<Record<string, unknown>>;
-type FeedQuery = Pick<FeedRequest, 'format' | 'requested'> & { readonly filter: Filter };
+type FeedQuery = Pick<FeedRequest, 'format' | 'requested' | 'withFinal'> & {
+  /** Without its markets. */
+  readonly filter: Filter;
+  readonly marketKeys: readonly MarketKey[];
+};
 
 const MICRO = 1_000_000n;
 export const LIST_ENTRIES_MAX = 5_000;
+/** Each of them may have to be looked up. */
+export const MARKETS_MAX = 100;
 /** Limits the size of the numbers computed, beyond any real amount. */
 const EXPONENT_MAX = 40;
 const DECIMAL = /^(\d{0,40})(?:\.(\d{0,40}))?(?:[eE]([+-]?\d{1,3}))?$/;
@@ -231,6 +243,27 @@ const Addresses = List.pipe(
     z.string().regex(/^0x[0-9a-f]{40}$/, 'must be a wallet address: 0x and 40 hexadecimal digits'),
   ),
 );
+
+const Markets = List.pipe(
+  z
+    .array(
+      z.string().transform((text, context) => {
+        const key = parseMarketKey(text);
+        if (key !== undefined) return key;
+        context.addIssue({
+          code: 'custom',
+          message: 'must be a market id, a condition id or a slug',
+        });
+        return z.NEVER;
+      }),
+    )
+    .max(MARKETS_MAX),
+);
+
+const Finality = z
+  .enum(['true', 'false'], 'must be true or false')
+  .default('false')
+  .transform((text) => text === 'true');
 
 const Decimal = z
   .string('must be given once')
@@ -257,13 +290,15 @@ const LastEventId = z
   })
   .optional();
 
-const CursorQuery = z.strictObject({ lastEventId: LastEventId });
+/** What every event stream takes. */
+const StreamQuery = z.strictObject({ lastEventId: LastEventId, finality: Finality });
 
 const OrdersQuery = z
   .strictObject({
     traders: Addresses.default([]),
     tags: List.default([]),
     series: List.default([]),
+    markets: Markets.default([]),
     min_usdc: Decimal,
     max_usdc: Decimal,
     min_shares: Decimal,
@@ -271,7 +306,7 @@ const OrdersQuery = z
     min_price: Price,
     max_price: Price,
     format: z.literal('json', 'must be json, or absent for the compact form').optional(),
-    ...CursorQuery.shape,
+    ...StreamQuery.shape,
   })
   .superRefine((query, context) => {
     for (const name of ['usdc', 'shares', 'price'] as const) {
@@ -296,10 +331,13 @@ export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefin
   return {
     format: data.format ?? 'compact',
     requested: data.lastEventId ?? 0n,
+    withFinal: data.finality,
+    marketKeys: data.markets,
     filter: {
       traders: new Set(data.traders),
       tags: new Set(effectiveTags(data.tags)),
       series: new Set(data.series),
+      markets: new Set(),
       usdcMin: microAtLeast(data.min_usdc),
       usdcMax: microAtMost(data.max_usdc),
       sharesMin: microAtLeast(data.min_shares),
@@ -310,9 +348,13 @@ export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefin
   };
 }
 
-/** The cursor of a client of a managed stream. Throws as `parseFeedQuery`. */
-export function parseCursorQuery(query: Query, lastEventIdHeader: string | undefined): bigint {
-  return parse(CursorQuery, withHeader(query, lastEventIdHeader)).lastEventId ?? 0n;
+/** The query of a managed stream. Throws as `parseFeedQuery`. */
+export function parseStreamQuery(
+  query: Query,
+  lastEventIdHeader: string | undefined,
+): Pick<FeedRequest, 'requested' | 'withFinal'> {
+  const { lastEventId = 0n, finality } = parse(StreamQuery, withHeader(query, lastEventIdHeader));
+  return { requested: lastEventId, withFinal: finality };
 }
 
 function withHeader(query: Query, header = ''): Query {

@@ -12,7 +12,7 @@ import { callerOf } from '../auth/keys.ts';
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import type { Filter } from '../feed/filter.ts';
-import { type Feed, parseCursorQuery } from '../feed/route.ts';
+import { type Feed, parseStreamQuery } from '../feed/route.ts';
 import { integer } from '../parameters.ts';
 import { type ClosedRecord, type OpenRecord, SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -238,12 +238,12 @@ export async function openStreams(options: {
   }
 
   const listen: RequestHandler = async (request, response) => {
-    const requested = parseCursorQuery(request.query, request.get('Last-Event-ID'));
+    const query = parseStreamQuery(request.query, request.get('Last-Event-ID'));
     const { id } = await store.find(callerOf(response), String(request.params.id));
     const filter = () => filterNow(id);
     // Checked before a session is opened, and again afterwards.
     filter();
-    await feed.serve({ format: 'tx', requested, streamId: id, filter }, request, response);
+    await feed.serve({ ...query, format: 'tx', streamId: id, filter }, request, response);
   };
 
   return {

@@ -1,11 +1,10 @@
 /**
- * The rows of a tape: the newest matches of a stream, each pending until its transaction is final or void. Rows
+ * The rows of a tape: the newest matches of a stream, each pending until it is final or void. Rows
  * are read from both event forms, `order` (labelled) of the order feed and `tx` of a managed stream; amounts stay
  * decimal text. Changes are batched and announced at most every FLUSH_MS, whatever the rate. The store does not
  * know how rows look.
  */
 import { type Signal, signal } from '@preact/signals';
-import { ask, ProblemError } from './client.ts';
 import { openEventStream, type StreamEvent, type StreamState } from './event-stream.ts';
 import { span } from './format.ts';
 
@@ -128,20 +127,11 @@ const ROWS_SLACK = 500;
 const FLUSH_MS = 250;
 /** Delay of the first flush after a pause: events often arrive together. */
 const FIRST_FLUSH_MS = 50;
-const FINAL_EVERY_MS = 2_000;
-/** Counts all transactions, shown or not: a replayed match can arrive after it became final. */
-const FINAL_KEPT_MAX = 20_000;
 const RATE_SECONDS = 5;
 
 export type Notice = {
   readonly kind: 'resumed' | 'gap';
   readonly text: string;
-};
-
-type FinalMatches = {
-  readonly tx_hashes: readonly string[];
-  readonly next: number;
-  readonly more: boolean;
 };
 
 export class TapeStore {
@@ -156,8 +146,6 @@ export class TapeStore {
   position = '';
   #number = 0;
   readonly #byTx = new Map<string, Row[]>();
-  readonly #final = new Set<string>();
-  #cursor: number | undefined;
   #flush: ReturnType<typeof setTimeout> | undefined;
   #flushedAtMs = Number.NEGATIVE_INFINITY;
   #arrivals: number[] = [];
@@ -165,23 +153,14 @@ export class TapeStore {
   readonly #close: () => void;
 
   constructor(path: string) {
-    const ended = new AbortController();
-    const timers = [
-      setInterval(() => void this.#readFinal(ended.signal), FINAL_EVERY_MS),
-      setInterval(() => this.#measure(), 1_000),
-    ];
-    let closeStream = () => {};
-    // Read the cursor first: a match shown later cannot become final before it.
-    void this.#readFinal(ended.signal).then(() => {
-      if (ended.signal.aborted) return;
-      closeStream = openEventStream(path, {
-        event: (event) => this.#take(event),
-        state: (state) => this.#turn(state),
-      });
+    const timer = setInterval(() => this.#measure(), 1_000);
+    const withFinal = `${path}${path.includes('?') ? '&' : '?'}finality=true`;
+    const closeStream = openEventStream(withFinal, {
+      event: (event) => this.#take(event),
+      state: (state) => this.#turn(state),
     });
     this.#close = () => {
-      ended.abort();
-      for (const timer of timers) clearInterval(timer);
+      clearInterval(timer);
       clearTimeout(this.#flush);
       closeStream();
     };
@@ -204,6 +183,7 @@ export class TapeStore {
         this.#settle(event, 'void', (JSON.parse(event.data) as { reason: string }).reason);
         break;
       case 'restored':
+      case 'final':
         this.#settle(event, 'final', '');
         break;
       case 'gap':
@@ -218,7 +198,6 @@ export class TapeStore {
     const own = this.#byTx.get(row.txHash);
     if (own === undefined) this.#byTx.set(row.txHash, [row]);
     else own.push(row);
-    if (this.#final.has(row.txHash)) row.state = 'final';
     if (this.rows.length > ROWS_MAX + ROWS_SLACK) this.#drop();
     this.#arrivals.push(Date.now());
     this.position = row.position;
@@ -237,7 +216,7 @@ export class TapeStore {
     }
   }
 
-  /** Sets the state of the match that a `void` or `restored` is about. */
+  /** Sets the state of the match that an event is about. */
   #settle(event: StreamEvent, state: RowState, reason: string): void {
     const told = JSON.parse(event.data) as { tx_hash: string; match_id: string };
     for (const row of this.#byTx.get(told.tx_hash) ?? []) {
@@ -272,35 +251,6 @@ export class TapeStore {
       kind: 'resumed',
       text: `The connection was cut for ${span(Math.max(1_000, resume.cutMs))}. Resumed ${where}: ${resume.caughtUp} missed events were delivered, none is missing.`,
     };
-  }
-
-  async #readFinal(signal: AbortSignal): Promise<void> {
-    try {
-      for (let more = true; more; ) {
-        const after = this.#cursor === undefined ? '' : `?after=${this.#cursor}`;
-        const answer = await ask<FinalMatches>(`/v2/final_matches${after}`, { signal });
-        this.#cursor = answer.next;
-        more = answer.more;
-        for (const txHash of answer.tx_hashes) this.#confirm(txHash);
-      }
-    } catch (error) {
-      // The next poll uses the same cursor; the tape's state shows the outage.
-      if (!signal.aborted && !(error instanceof ProblemError)) throw error;
-    }
-  }
-
-  #confirm(txHash: string): void {
-    this.#final.add(txHash);
-    if (this.#final.size > FINAL_KEPT_MAX) {
-      const [oldest = ''] = this.#final;
-      this.#final.delete(oldest);
-    }
-    for (const row of this.#byTx.get(txHash) ?? []) {
-      // A match can be void although its transaction is final.
-      if (row.state !== 'pending') continue;
-      row.state = 'final';
-      this.#changed();
-    }
   }
 
   #measure(): void {

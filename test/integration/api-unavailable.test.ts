@@ -141,7 +141,7 @@ describe('503 unavailable', () => {
 
   test('makes /readyz 503 when the feed is not ready, while /healthz stays 200', async () => {
     const feed = {
-      handler: () => undefined,
+      handler: () => () => undefined,
       status: () => ({ ready: false, detail: 'cannot be read' }),
       endSessionsOf: () => undefined,
     };

@@ -15,6 +15,7 @@ import type { Caller } from '../../api/auth/keys.ts';
 import { Tier } from '../../api/auth/tiers.ts';
 import { problemHandler } from '../../api/errors.ts';
 import { cursorOf } from '../../api/feed/cursor.ts';
+import { factsOf } from '../../api/feed/filter.ts';
 import { Feed, type FeedOptions } from '../../api/feed/route.ts';
 import { serveEndpoints } from '../../api/routes.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
@@ -24,10 +25,14 @@ import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { ensureStream } from '../../infra/nats/streams.ts';
 import { type Append, openWriter } from '../../infra/nats/writer.ts';
 import {
+  type Address,
   encodeFeedEvent,
+  FEED_FINAL_SUBJECT,
   FEED_MATCH_SUBJECT,
+  type FeedFinal,
   type FeedMatch,
   feedMessageId,
+  feedSequelId,
 } from '../../ingest/contract.ts';
 import { flipBytes } from '../support/damage.ts';
 import { match } from '../unit/feed-matches.ts';
@@ -98,6 +103,28 @@ export async function publish(
   writer.close();
 }
 
+/** Stores that matches are final, as ingest does. */
+export async function publishFinal(
+  nats: Nats,
+  stream: string,
+  matches: readonly FeedMatch[],
+): Promise<void> {
+  const writer = await openWriter(nats, { stream });
+  for (const match of matches) {
+    const { id: matchId } = message(stream, match);
+    const { traders, tags, series, usdc, shares } = factsOf(match);
+    const final: FeedFinal = {
+      ...{ kind: 'final', blockNumber: 77, matchId, txHash: match.txHash, detectedAtMs: 0 },
+      ...{ conditionId: match.conditionId, traders: traders as Address[], tags: [...tags] },
+      ...{ seriesSlug: series, usdc, shares },
+    };
+    const id = feedSequelId('final', matchId);
+    const subject = stream === 'FEED' ? FEED_FINAL_SUBJECT : `${stream}.final`;
+    await writer.append({ id, subject, data: encodeFeedEvent(final) });
+  }
+  writer.close();
+}
+
 /** The message of a match, as ingest publishes it. */
 export function message(stream: string, match: FeedMatch): Append {
   const subject = stream === 'FEED' ? FEED_MATCH_SUBJECT : `${stream}.match`;
@@ -133,7 +160,11 @@ export async function startApi(
     response.locals.caller = { keyHash: `key of ${account}`, account, tier } satisfies Caller;
     next();
   });
-  app.get('/v1/stream/orders', feed.handler);
+  // Markets are known by the condition id alone: there are no listings here.
+  app.get(
+    '/v1/stream/orders',
+    feed.handler(async (market) => (market.kind === 'condition' ? market.conditionId : '')),
+  );
   app.get('/streams/:id', streams.listen);
   serveEndpoints(app, STREAMS_ENDPOINTS, streams);
   app.use(problemHandler(logger));

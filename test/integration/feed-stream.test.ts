@@ -4,13 +4,22 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   address,
+  fill,
   match,
   naivelyPasses,
   newSeed,
   randomMatch,
   seeded,
 } from '../unit/feed-matches.ts';
-import { type Api, Feeds, hashes, matches, positionOf, publish } from './feed-harness.ts';
+import {
+  type Api,
+  Feeds,
+  hashes,
+  matches,
+  positionOf,
+  publish,
+  publishFinal,
+} from './feed-harness.ts';
 import { Client, txHashes } from './raw-client.ts';
 
 let feeds: Feeds;
@@ -224,5 +233,80 @@ describe('filters', () => {
       error: 'invalid_request',
       issues: paths.map((path) => ({ path })),
     });
+  });
+});
+
+describe('finality=true', () => {
+  const kinds = ({ blocks }: Client) =>
+    blocks.flatMap(({ event, data = '' }) =>
+      event === 'final'
+        ? [`final ${JSON.parse(data).tx_hash}`]
+        : event === 'order'
+          ? ['order']
+          : [],
+    );
+
+  test.each([
+    ['from the stream', { ringEventsMax: 1 }],
+    ['from memory', {}],
+  ])('tells which matches are final, %s and live; others are not told', async (_, options) => {
+    const { api, stream } = await feeds.over(3, options);
+    await publishFinal(feeds.nats, stream, [match(2)]);
+    const start = { headers: { 'Last-Event-ID': positionOf(1) } };
+    const told = new Client(api.port, { ...start, query: 'finality=true' });
+    const untold = new Client(api.port, start);
+    const expected = ['order', 'order', `final ${match(2).txHash}`];
+    await told.until(() => kinds(told).length === 3);
+    expect(kinds(told)).toEqual(expected);
+    await publishFinal(feeds.nats, stream, [match(3)]);
+    await publish(feeds.nats, stream, [match(4)]);
+    await told.until(() => kinds(told).length === 5);
+    expect(kinds(told)).toEqual([...expected, `final ${match(3).txHash}`, 'order']);
+    await untold.until(({ orders }) => orders.length === 3);
+    expect(kinds(untold)).toEqual(['order', 'order', 'order']);
+    told.close();
+    untold.close();
+  });
+
+  test('names match and block, and passes the filter of its match', async () => {
+    const { api, stream } = await feeds.over(0);
+    const query = `finality=true&traders=${address(3)}`;
+    const client = await new Client(api.port, { query }).begun();
+    const mine = match(1, { taker: fill(3) });
+    await publish(feeds.nats, stream, [mine, match(20)]);
+    await publishFinal(feeds.nats, stream, [match(20), mine]);
+    await client.until(() => kinds(client).length === 2);
+    expect(JSON.parse(client.blocks.at(-1)?.data ?? '')).toEqual({
+      tx_hash: mine.txHash,
+      match_id: `${mine.txHash}:${mine.taker.orderHash}`,
+      block_number: 77,
+      timestamp: '1970-01-01 00:00:00.000Z',
+    });
+    client.close();
+  });
+});
+
+describe('markets', () => {
+  test('lets only matches of these markets pass', async () => {
+    const { api, stream } = await feeds.over(0);
+    const [one, other] = [`0x${'1'.repeat(64)}`, `0x${'2'.repeat(64)}`] as const;
+    const both = `markets=${one.toUpperCase().replace('X', 'x')},${other}`;
+    const clients = [`markets=${one}`, both].map((query) => new Client(api.port, { query }));
+    for (const client of clients) await client.begun();
+    await publish(feeds.nats, stream, [
+      match(1, { conditionId: one }),
+      match(2),
+      match(3, { conditionId: other }),
+      match(4, { conditionId: one }),
+    ]);
+    const counts = [2, 3];
+    for (const [i, client] of clients.entries()) {
+      await client.until(({ orders }) => orders.length === counts[i]);
+      client.close();
+    }
+    expect(clients.map(({ orders }) => txHashes(orders))).toEqual([
+      [match(1).txHash, match(4).txHash],
+      [match(1).txHash, match(3).txHash, match(4).txHash],
+    ]);
   });
 });

@@ -73,7 +73,7 @@ async function mined(): Promise<void> {
 }
 
 describe('a pending match', () => {
-  test('is shown once, from the mempool, and has no further event when it is final', async () => {
+  test('is shown once, from the mempool, and then told to be final, with every field that filters use', async () => {
     const { transaction } = await network.plan();
     const before = await life.metric('pending_matches_ended_total', { outcome: 'final' });
     const hash = await network.send(transaction);
@@ -88,7 +88,16 @@ describe('a pending match', () => {
     expect(after).toBe(before + 1);
     expect(await life.metric('calldata_differences_total')).toBe(0);
     expect(life.pending.size).toBe(0);
-    expect(reader.told.filter((told) => told.id === id).length).toBe(1);
+    const { event: told } = await reader.sequel('final', hash);
+    expect(told).toMatchObject({ matchId: id, conditionId: event.conditionId });
+    if (event.kind !== 'match' || told.kind !== 'final') throw new Error('impossible');
+    expect(told).toMatchObject({ usdc: event.taker.usdc, tags: event.market.tags });
+    const receipt = await network.rpc.call<{ blockNumber: string }>(
+      'eth_getTransactionReceipt',
+      hash,
+    );
+    expect(told.blockNumber).toBe(Number(receipt.blockNumber));
+    expect(reader.kinds(hash)).toEqual(['match', 'final']);
   });
 
   test('of a stranger is counted and never shown', async () => {
@@ -163,8 +172,8 @@ describe('a pending match', () => {
     expect(again).toBe(hash);
     await network.mine();
     await life.advance();
-    await reader.sequel('restored', hash);
-    expect(reader.kinds(hash)).toEqual(['match', 'void', 'restored']);
+    await reader.sequel('final', hash);
+    expect(reader.kinds(hash)).toEqual(['match', 'void', 'restored', 'final']);
   });
 
   test('that is mined is not void, however long it takes to be final', async () => {
@@ -175,7 +184,8 @@ describe('a pending match', () => {
     await network.mine();
     await life.advance();
     await mined();
-    expect(reader.kinds(hash)).toEqual(['match']);
+    await reader.sequel('final', hash);
+    expect(reader.kinds(hash)).toEqual(['match', 'final']);
   });
 });
 
@@ -218,7 +228,8 @@ describe('a match that was first seen in a block', () => {
     await life.advance();
     const { event: told } = await reader.sequel('void', goneHash);
     expect(told).toMatchObject({ reason: 'replaced' });
-    expect(reader.kinds(keptHash)).toEqual(['match']);
+    await reader.sequel('final', keptHash);
+    expect(reader.kinds(keptHash)).toEqual(['match', 'final']);
     expect(life.pending.size).toBe(0);
     await life.stop();
     life = await startLife(broker.nats, network);
@@ -245,10 +256,23 @@ describe('a restart', () => {
     // Nothing is open: final in LEDGER, or void in FEED.
     expect(life.pending.size).toBe(0);
     await mined();
-    expect(reader.kinds(good)).toEqual(['match']);
+    await reader.sequel('final', good);
+    expect(reader.kinds(good)).toEqual(['match', 'final']);
     expect(reader.kinds(before)).toEqual(['match', 'void']);
     const ids = reader.told.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  test('between a block in LEDGER and its final message sends the message', async () => {
+    const hash = await network.send((await network.plan()).transaction);
+    await reader.match(hash);
+    await mined();
+    const { id, sequence } = await reader.sequel('final', hash);
+    await life.stop();
+    await broker.nats.jsm.streams.deleteMessage('FEED', sequence);
+    life = await startLife(broker.nats, network);
+    await reader.first((told) => told.id === id && told.sequence > sequence);
+    expect(reader.kinds(hash)).toEqual(['match', 'final', 'final']);
   });
 
   test('between a void and the mining of its match keeps the restoration', async () => {
@@ -270,8 +294,8 @@ describe('a restart', () => {
     });
     await network.mine();
     await life.advance();
-    await reader.sequel('restored', hash);
-    expect(reader.kinds(hash)).toEqual(['match', 'void', 'restored']);
+    await reader.sequel('final', hash);
+    expect(reader.kinds(hash)).toEqual(['match', 'void', 'restored', 'final']);
   });
 });
 

@@ -3,7 +3,11 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { type StreamMessage, tail } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, FEED_STREAM, type FeedEvent } from '../../ingest/contract.ts';
 
-export type Told = { readonly id: string; readonly event: FeedEvent };
+export type Told = {
+  readonly sequence: number;
+  readonly id: string;
+  readonly event: FeedEvent;
+};
 
 /** FEED as it grows. */
 export class FeedReader {
@@ -33,7 +37,7 @@ export class FeedReader {
     return this.first(({ event }) => event.kind === 'match' && event.txHash === txHash);
   }
 
-  sequel(kind: 'void' | 'restored', txHash: string): Promise<Told> {
+  sequel(kind: 'final' | 'void' | 'restored', txHash: string): Promise<Told> {
     return this.first(({ event }) => event.kind === kind && event.txHash === txHash);
   }
 
@@ -48,8 +52,8 @@ export class FeedReader {
   }
 
   async #read(messages: AsyncIterable<StreamMessage>): Promise<void> {
-    for await (const { messageId, data } of messages) {
-      this.told.push({ id: messageId, event: decodeFeedEvent(data) });
+    for await (const { sequence, messageId, data } of messages) {
+      this.told.push({ sequence, id: messageId, event: decodeFeedEvent(data) });
       this.#wake();
     }
   }

@@ -189,7 +189,10 @@ describe('a connection', () => {
     await network.mine();
     await life.headRead();
     await life.advance();
-    for (const hash of hashes) expect(reader.kinds(hash)).toEqual(['match']);
+    for (const hash of hashes) {
+      await reader.sequel('final', hash);
+      expect(reader.kinds(hash)).toEqual(['match', 'final']);
+    }
     expect(
       await life.metric('pending_pushes_dropped_total', { reason: 'malformed' }),
     ).toBeGreaterThan(0);

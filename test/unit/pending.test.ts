@@ -2,23 +2,18 @@ import pino from 'pino';
 import { Registry } from 'prom-client';
 import { describe, expect, test, vi } from 'vitest';
 import type { LocatedMatch } from '../../ingest/blocks.ts';
-import {
-  type FeedMatch,
-  type FeedRestored,
-  type FeedVoid,
-  feedMessageId,
-} from '../../ingest/contract.ts';
+import { type FeedMatch, type FeedSequel, feedMessageId } from '../../ingest/contract.ts';
 import type { Receipt } from '../../ingest/mempool.ts';
 import { pendingMetrics } from '../../ingest/metrics.ts';
 import { PENDING_MATCHES_MAX, PendingMatches } from '../../ingest/pending.ts';
-import { address, fill, hash, match } from './feed-matches.ts';
+import { address, fill, hash, market, match } from './feed-matches.ts';
 
 const SENDER = address(77);
 const SECONDS_MAX = 120;
 
 /** A table whose node and feed are lists. Chain time is `n · 2 s` at block n. */
 function setUp() {
-  const told: (FeedVoid | FeedRestored)[] = [];
+  const told: FeedSequel[] = [];
   const chain = { count: 0, receipts: new Map<string, Receipt>(), isDown: false };
   const metrics = pendingMetrics(new Registry());
   const answer = <T>(value: T) =>
@@ -40,7 +35,13 @@ function setUp() {
     metrics,
     chain,
     told,
-    reasons: () => told.map((one) => (one.kind === 'void' ? one.reason : one.kind)),
+    /** Voids by their reason, and restored ones. */
+    reasons: () =>
+      told
+        .filter(({ kind }) => kind !== 'final')
+        .map((one) => (one.kind === 'void' ? one.reason : one.kind)),
+    finals: () =>
+      told.flatMap((one) => (one.kind === 'final' ? [[one.matchId, one.blockNumber]] : [])),
     /** Shows match n, sent with nonce n. */
     async show(n: number, over: Partial<FeedMatch> = {}, minedTime?: number): Promise<FeedMatch> {
       const shown = match(n, over);
@@ -104,15 +105,25 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['unmatched']);
   });
 
+  test('tells once that a match is final, and in which block', async () => {
+    const { final, show, finals, told } = setUp();
+    const shown = await show(1, { market: market({ tags: ['then'] }) });
+    await final(5, [located(shown)]);
+    await final(6, [located(shown)]);
+    expect(finals()).toEqual([[feedMessageId(shown.txHash, shown.taker.orderHash, 0), 5]]);
+    // As it was shown, so that the same filters let it pass.
+    expect(told[0]).toMatchObject({ tags: ['then'], usdc: shown.taker.usdc });
+  });
+
   test('settles a match that becomes final while it is being published', async () => {
-    const { final, pending, reasons } = setUp();
+    const { final, finals, pending, reasons } = setUp();
     const shown = match(1);
     const id = feedMessageId(shown.txHash, shown.taker.orderHash, 0);
     pending.track({ id, txHash: shown.txHash, sender: SENDER, nonce: 1, detectedAtMs: 0 });
     await final(5, [located(shown)]);
-    expect(pending.size).toBe(1);
+    expect([pending.size, finals()]).toEqual([1, []]);
     await pending.published(id, shown);
-    expect([pending.size, reasons()]).toEqual([0, []]);
+    expect([pending.size, reasons(), finals()]).toEqual([0, [], [[id, 5]]]);
   });
 
   test('ignores blocks older than the head at which the match was shown', async () => {
