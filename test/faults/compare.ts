@@ -21,7 +21,8 @@ const Shown = z.object({
   taker: z.object({ orderHash: z.string() }),
 });
 const Sequel = z.object({
-  kind: z.enum(['void', 'restored']),
+  kind: z.enum(['void', 'restored', 'final']),
+  blockNumber: z.int().optional(),
   matchId: z.string(),
   reason: z.string().default(''),
 });
@@ -117,13 +118,18 @@ async function compareLedger({ nats, rpcUrl, facts }: CompareOptions) {
 async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
   const differences = new Differences('FEED');
   const feed = await readFeed(nats, differences);
-  const final = new Set(facts.map(feedKey));
+  const blocks = new Map(facts.map((fact) => [feedKey(fact), fact.block]));
   let [voided, restored, neverFinal] = [0, 0, 0];
   for (const [key, { pending }] of feed.shown) {
     const told = feed.told.get(key);
     const isVoid = told?.kind === 'void';
     if (told?.kind === 'restored') restored += 1;
-    if (final.has(key)) {
+    const block = blocks.get(key);
+    const toldFinal = feed.final.get(key);
+    if (toldFinal !== block) {
+      differences.add('final in a wrong block', `${key}: ${toldFinal}, not ${block}`);
+    }
+    if (block !== undefined) {
       if (isVoid) differences.add(`a final match void (${told.reason})`, key);
       continue;
     }
@@ -131,8 +137,8 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
     if (isVoid) voided += 1;
     else differences.add(`never final and not void (${pending ? 'pending' : 'block'})`, key);
   }
-  for (const key of feed.told.keys()) {
-    if (!feed.shown.has(key)) differences.add('void of a match that was not shown', key);
+  for (const key of [...feed.told.keys(), ...feed.final.keys()]) {
+    if (!feed.shown.has(key)) differences.add('told of a match that was not shown', key);
   }
   const live = facts.filter(({ kind, block }) => kind === 'match' && block > liveAfter);
   const missing = live.filter((fact) => !feed.shown.has(feedKey(fact)));
@@ -147,10 +153,11 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
   };
 }
 
-/** What FEED shows, and the last that it tells of each match. */
+/** What FEED shows, the last void or restoration of each match, and the block in which it is final. */
 async function readFeed(nats: Nats, differences: Differences) {
   const shown = new Map<string, z.infer<typeof Shown>>();
   const told = new Map<string, z.infer<typeof Sequel>>();
+  const final = new Map<string, number | undefined>();
   const ids = new Set<string>();
   for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
     if (ids.has(message.messageId)) differences.add('id twice', message.messageId);
@@ -163,10 +170,11 @@ async function readFeed(nats: Nats, differences: Differences) {
       shown.set(key, match);
     } else {
       const sequel = Sequel.parse(value);
-      told.set(sequel.matchId, sequel);
+      if (sequel.kind === 'final') final.set(sequel.matchId, sequel.blockNumber);
+      else told.set(sequel.matchId, sequel);
     }
   }
-  return { shown, told };
+  return { shown, told, final };
 }
 
 /** The devnet makes one match a transaction, so this is its message id too. */
