@@ -376,7 +376,8 @@ function parametersOf({ path, parameters }: Described): Parameter[] {
   return Object.entries(parameters.shape).map(([name, parameter]) => {
     const { description = '', ...schema } = described(parameter);
     const isInPath = inPath.has(name);
-    return { name, in: isInPath ? 'path' : 'query', required: isInPath, description, schema };
+    const required = isInPath || !parameter.safeParse(undefined).success;
+    return { name, in: isInPath ? 'path' : 'query', required, description, schema };
   });
 }
 

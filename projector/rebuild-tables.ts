@@ -12,8 +12,13 @@ type Definition = z.infer<typeof Definition>;
 
 /** Matches a refreshable view and captures the table that each refresh replaces. */
 const REFRESHED = /^CREATE MATERIALIZED VIEW \S+ REFRESH .*? TO \w+\.(\w+) /s;
-/** Not computed from LEDGER: the tables of METADATA and the record of migrations. */
-const NOT_PROJECTED = new Set(['markets', 'traders', 'balances', 'migrations']);
+/** Matches a view and captures the table that it fills. */
+const FILLED = /^CREATE MATERIALIZED VIEW \S+ TO \w+\.(\w+) /;
+/** Not computed from LEDGER: the tables of METADATA, what views make of them, and the record of migrations. */
+const NOT_PROJECTED = new Set([
+  ...['markets', 'traders', 'balances', 'migrations'],
+  ...['market_words', 'trader_words', 'search_variants'],
+]);
 
 /** Name of the database with the new tables. */
 export function besideOf(live: string): string {
@@ -83,7 +88,10 @@ async function projected(client: ClickHouseClient, live: string) {
     engine !== 'MaterializedView' && !NOT_PROJECTED.has(name) && !left.has(name);
   return {
     tables: all.filter(isTable),
-    views: allViews.filter((view) => !refreshed.includes(view)),
+    views: allViews.filter((view) => {
+      const isOfMetadata = NOT_PROJECTED.has(FILLED.exec(view.definition)?.[1] ?? '');
+      return !refreshed.includes(view) && !isOfMetadata;
+    }),
     refreshed,
   };
 }

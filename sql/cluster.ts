@@ -34,6 +34,9 @@ const SHARD_VIEWS: ReadonlySet<string> = new Set(['leaderboard_window']);
  */
 const BOARD = /^leaderboard_\d+[hd]$/;
 
+/** Each node computes these of the rows of all shards, because any node may have to answer. */
+const COMPUTED_EVERYWHERE = /^search_markets(_mv)?$/;
+
 /** Ten years: a batch is recognised however long the projector was down. */
 const DEDUPLICATION_SECONDS = 315_360_000;
 
@@ -52,6 +55,9 @@ export function clusterForm(statement: string, cluster: Cluster): readonly strin
   }
   const [, verb = '', name = '', rest = ''] = found;
   const on = `ON CLUSTER '${cluster.cluster}'`;
+  if (COMPUTED_EVERYWHERE.test(name) && verb.startsWith('CREATE')) {
+    return [`${verb} ${name} ${on}${rest}`];
+  }
   if (verb.startsWith('CREATE MATERIALIZED VIEW')) return [`${verb} ${name} ${on}${local(rest)}`];
   if (verb.startsWith('CREATE TABLE')) return createTable(verb, name, rest, cluster);
   if (verb === 'ALTER TABLE') return alterTable(name, rest, on);

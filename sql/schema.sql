@@ -961,6 +961,50 @@ GROUP BY
     trader,
     condition_id;
 
+CREATE MATERIALIZED VIEW fillstream.market_variants_mv TO fillstream.search_variants
+(
+    `variant` String,
+    `word` String,
+    `markets` UInt64,
+    `traders` UInt8
+)
+COMMENT 'feeds search_variants with words of listings'
+AS SELECT
+    arrayJoin(if((countMatches(word, '\\p{L}') >= 4) AND (lengthUTF8(word) <= 24), arrayDistinct(arrayMap(at -> concat(substringUTF8(word, 1, at), substringUTF8(word, at + 2)), range(lengthUTF8(word) + 1))), [word])) AS variant,
+    word,
+    uses AS markets,
+    0 AS traders
+FROM
+(
+    SELECT
+        word,
+        count() AS uses
+    FROM fillstream.market_words
+    GROUP BY word
+);
+
+CREATE TABLE fillstream.market_words
+(
+    `word` String COMMENT 'letters and digits, lower case, without accents',
+    `market_id` UInt64 COMMENT 'number of the market'
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (word, market_id)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384
+COMMENT 'words of listings, by word';
+
+CREATE MATERIALIZED VIEW fillstream.market_words_mv TO fillstream.market_words
+(
+    `word` String,
+    `market_id` UInt64
+)
+COMMENT 'feeds market_words'
+AS SELECT
+    arrayJoin(arrayDistinct(extractAll(lowerUTF8(replaceRegexpAll(normalizeUTF8NFKD(concat(question, ' ', event_title, ' ', group_item_title, ' ', slug, ' ', event_slug)), '\\p{M}', '')), '[\\p{L}\\p{N}]+'))) AS word,
+    market_id
+FROM fillstream.markets
+WHERE market_id != 0;
+
 CREATE TABLE fillstream.markets
 (
     `condition_id` FixedString(32) DEFAULT unhex(condition_id_hex) COMMENT 'condition id of the market, 32 bytes',
@@ -1139,6 +1183,63 @@ ORDER BY condition_id
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'payouts of each resolved condition';
 
+CREATE TABLE fillstream.search_markets
+(
+    `market_id` UInt64 COMMENT 'number of the market',
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `volume` Int64 COMMENT 'micro-USDC of all matches, each once',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
+)
+ENGINE = MergeTree
+ORDER BY market_id
+SETTINGS index_granularity = 1024, min_compress_block_size = 16384
+COMMENT 'listed markets with their volume, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.search_markets_mv
+REFRESH EVERY 1 MINUTE TO fillstream.search_markets
+(
+    `market_id` UInt64,
+    `condition_id` FixedString(32),
+    `volume` Int64,
+    `refreshed_at` DateTime64(3, 'UTC')
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes search_markets'
+AS SELECT
+    max(listed_id) AS market_id,
+    condition_id,
+    sum(traded) AS volume,
+    now64(3, 'UTC') AS refreshed_at
+FROM
+(
+    SELECT
+        condition_id,
+        market_id AS listed_id,
+        toInt64(0) AS traded
+    FROM fillstream.markets
+    UNION ALL
+    SELECT
+        condition_id,
+        toUInt64(0) AS listed_id,
+        market_marks.volume AS traded
+    FROM fillstream.market_marks
+)
+GROUP BY condition_id
+HAVING market_id != 0
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+
+CREATE TABLE fillstream.search_variants
+(
+    `variant` String COMMENT 'the word, or the word without one of its characters',
+    `word` String COMMENT 'word of market_words or trader_words',
+    `markets` SimpleAggregateFunction(sum, UInt64) COMMENT 'listings with the word that were stored, again for each observation',
+    `traders` SimpleAggregateFunction(sum, UInt64) COMMENT 'profiles with the word that were stored, again for each observation'
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (variant, word)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
+COMMENT 'words of listings and profiles by what one typo leaves of them';
+
 CREATE TABLE fillstream.trader_activity
 (
     `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
@@ -1284,6 +1385,53 @@ FROM fillstream.bookings
 GROUP BY
     trader,
     condition_id;
+
+CREATE MATERIALIZED VIEW fillstream.trader_variants_mv TO fillstream.search_variants
+(
+    `variant` String,
+    `word` String,
+    `markets` UInt8,
+    `traders` UInt64
+)
+COMMENT 'feeds search_variants with words of profiles'
+AS SELECT
+    arrayJoin(if((countMatches(word, '\\p{L}') >= 4) AND (lengthUTF8(word) <= 24), arrayDistinct(arrayMap(at -> concat(substringUTF8(word, 1, at), substringUTF8(word, at + 2)), range(lengthUTF8(word) + 1))), [word])) AS variant,
+    word,
+    0 AS markets,
+    uses AS traders
+FROM
+(
+    SELECT
+        word,
+        count() AS uses
+    FROM fillstream.trader_words
+    WHERE NOT (startsWith(word, '=') OR startsWith(word, '@'))
+    GROUP BY word
+);
+
+CREATE TABLE fillstream.trader_words
+(
+    `word` String COMMENT 'letters and digits, lower case, without accents; with = or @ before all of a name or account',
+    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes'
+)
+ENGINE = ReplacingMergeTree
+ORDER BY (word, trader)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384
+COMMENT 'words of public profiles, by word';
+
+CREATE MATERIALIZED VIEW fillstream.trader_words_mv TO fillstream.trader_words
+(
+    `word` String,
+    `trader` FixedString(20)
+)
+COMMENT 'feeds trader_words'
+AS WITH
+    x -> lowerUTF8(replaceRegexpAll(normalizeUTF8NFKD(x), '\\p{M}', '')) AS folded,
+    (x -> replaceRegexpAll(folded(x), '[^\\p{L}\\p{N}]+', '')) AS joined
+SELECT
+    arrayJoin(arrayDistinct(arrayConcat(extractAll(folded(concat(name, ' ', x_username)), '[\\p{L}\\p{N}]+'), if(joined(name) = '', [], [concat('=', joined(name))]), if(joined(x_username) = '', [], [concat('@', joined(x_username))])))) AS word,
+    trader
+FROM fillstream.traders;
 
 CREATE TABLE fillstream.traders
 (

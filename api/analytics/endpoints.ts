@@ -11,6 +11,7 @@ import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
 import { positionsV2 } from './positions.ts';
 import { pricesV2 } from './prices.ts';
+import { search } from './search.ts';
 import { traderV1, traderV2 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
 
@@ -33,4 +34,5 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   pricesV2,
   candlesV2,
   marketTradesV2,
+  search,
 ];

@@ -33,6 +33,7 @@ const KNOWN: Readonly<Record<string, string>> = {
   address: addressOf(3),
   id: '1002',
   id_or_slug: '1002',
+  q: 'question',
 };
 
 /** The operations that read and answer with JSON. */
@@ -138,6 +139,7 @@ describe('the document', () => {
       '/v2/markets/{id}/candles',
       '/v2/markets/{id}/prices',
       '/v2/markets/{id}/trades',
+      '/v2/search',
       '/v2/status',
       '/v2/tiers',
       '/v2/traders/{address}',
@@ -238,7 +240,11 @@ describe('the document', () => {
 describe('live responses', () => {
   test('of every path match the document', async () => {
     for (const { path, operation } of operations()) {
-      const answer = await get(url + fill(path, knownOf(path)), seeded.key);
+      const needed = operation.parameters.filter((one) => one.in === 'query' && one.required);
+      const query = new URLSearchParams(
+        needed.map(({ name }): [string, string] => [name, KNOWN[name] ?? '']),
+      );
+      const answer = await get(`${url + fill(path, knownOf(path))}?${query}`, seeded.key);
       expect(answer.status, path).toBe(200);
       expectDescribed(operation, answer);
     }

@@ -56,7 +56,7 @@ const SHARDED = [
 const NO_TRADER = ['market_minutes', 'market_marks'];
 const EVERYWHERE = [
   ...['markets', 'resolutions', 'traders', 'balances', 'refused_events'],
-  'projector_checkpoints',
+  ...['projector_checkpoints', 'market_words', 'trader_words', 'search_variants'],
 ];
 const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}`);
 
@@ -98,6 +98,13 @@ describe('clusterForm', () => {
     expect(formatted.get(`TABLE ${table}_local`)).toContain('ENGINE = MergeTree ');
     expect(formatted.get(`TABLE ${table}`)).toContain('ENGINE = Distributed(');
     expect(formatted.get(`MATERIALIZED VIEW ${table}_mv`)).toContain(`TO ${table}_local`);
+  });
+
+  test('search_markets is computed by each node from all shards', () => {
+    expect(formatted.get('TABLE search_markets')).toContain('ENGINE = MergeTree ');
+    const view = formatted.get('MATERIALIZED VIEW search_markets_mv');
+    expect(view).toContain('TO search_markets ');
+    expect(view).toContain('FROM market_marks)');
   });
 
   test('materialized views and the window read the shard, analysts read all shards', () => {

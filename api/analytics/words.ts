@@ -1,0 +1,45 @@
+/**
+ * The words of texts, as the tables of the search store them (sql/migrations), and words that differ by one typo: a
+ * character too many, too few or another one, or two neighbours exchanged.
+ */
+
+/** Different words of a text: runs of letters and digits, in lower case, without accents. */
+export function wordsOf(text: string): readonly string[] {
+  return [...new Set(folded(text).match(/[\p{L}\p{N}]+/gu))];
+}
+
+/** All letters and digits of a text as one word. */
+export function joined(text: string): string {
+  return folded(text).replace(/[^\p{L}\p{N}]+/gu, '');
+}
+
+/** Letter by letter, because the end of a word has another lower-case sigma, which the store does not know. */
+function folded(text: string): string {
+  const letters = text.normalize('NFKD').replace(/\p{M}/gu, '');
+  return Array.from(letters, (letter) => letter.toLowerCase()).join('');
+}
+
+/** The word, and the word without each of its characters. Words that differ by one typo have one in common. */
+export function variantsOf(word: string): readonly string[] {
+  const letters = Array.from(word);
+  const shorter = letters.map((_, at) => letters.toSpliced(at, 1).join(''));
+  return [...new Set([word, ...shorter])];
+}
+
+/** Whether the words differ by exactly one typo. */
+export function isOneTypo(one: string, other: string): boolean {
+  const a = Array.from(one);
+  const b = Array.from(other);
+  const short = Math.min(a.length, b.length);
+  let start = 0;
+  while (start < short && a[start] === b[start]) start += 1;
+  let end = 0;
+  while (end < short - start && a.at(-1 - end) === b.at(-1 - end)) end += 1;
+  const left = a.slice(start, a.length - end);
+  const right = b.slice(start, b.length - end);
+  if (left.length + right.length === 0) return false;
+  if (left.length <= 1 && right.length <= 1) return true;
+  const [x, y] = left;
+  const [u, v] = right;
+  return left.length === 2 && right.length === 2 && x === v && y === u;
+}
