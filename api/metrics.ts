@@ -18,7 +18,7 @@ import type { FeedFigures } from './feed/fan-out.ts';
 
 const AGES_MS = 5_000;
 const Age = rowOf({
-  frame: string("replaceRegexpOne(view, '^leaderboard_(.*)_mv$', '\\\\1')"),
+  frame: string("replaceRegexpOne(view, '^(leaderboard_)?(.*)_mv$', '\\\\2')"),
   seconds: count('toUInt32(now() - last_success_time)'),
 });
 const AGES_SQL = `
@@ -167,7 +167,7 @@ export function countFeed(registry: Registry, feed: { figures(): FeedFigures }):
 export function watchLeaderboards(registry: Registry, select: Select): () => void {
   const age = new Gauge({
     name: 'fillstream_leaderboard_age_seconds',
-    help: 'since the last successful refresh of a leaderboard',
+    help: 'since the last successful refresh of a leaderboard, or of another view by its name',
     labelNames: ['time_frame'],
     registers: [registry],
   });

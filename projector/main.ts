@@ -33,6 +33,7 @@ import {
 } from './lease.ts';
 import { MetadataLag, projectMetadata } from './metadata.ts';
 import { createLag, type Lag, type ProjectorMetrics, projectorMetrics } from './metrics.ts';
+import { keepPauses } from './refreshes.ts';
 import { type Deployment, Store } from './store.ts';
 
 /** Pause before the partitions are acquired again. */
@@ -161,6 +162,9 @@ async function projectUntilPaused(options: {
             if (!running.aborted) fail(error);
           })
         : undefined;
+      const pauses = partitions.includes(0)
+        ? keepPauses({ ...options, signal: running })
+        : undefined;
       try {
         await runProjector({
           ...options,
@@ -177,6 +181,7 @@ async function projectUntilPaused(options: {
       } finally {
         stop.abort();
         await metadata;
+        await pauses;
       }
     });
   } catch (error) {

@@ -265,7 +265,7 @@ function activeSince(given: Given, nowMs: number): number {
   return Math.max(0, Math.floor(nowMs / 1000) - hours * 3_600);
 }
 
-/** How long a client may cache a page; the shortest board is refreshed every 10 s. */
+/** How long a client may cache a page; no board is refreshed more often. */
 const MAX_AGE_SECONDS = 5;
 
 const shared = {
@@ -314,7 +314,7 @@ const KEEP = {
 };
 
 const DESCRIPTION =
-  'Boards are computed every 10 seconds (1H, 4H), every minute (1D) or every 5 minutes. Figures are as of the last refresh, profiles with `last_trade_at` at most 5 seconds old. Pages of one refresh do not overlap; who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. Responses have an ETag.';
+  'A board is computed again five seconds after it was computed, or four times as long as that took: while it takes less than a second, no board is older than 10 seconds; and none waits longer than 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh, profiles with `last_trade_at` at most 5 seconds old. Pages of one refresh do not overlap; who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. Responses have an ETag.';
 
 export const leaderboardV1 = endpoint({
   path: '/v1/analytics/leaderboard',

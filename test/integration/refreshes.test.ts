@@ -1,0 +1,85 @@
+/** The pace of refreshable views, set from what their refreshes took in the real engine. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { besideOf, createBeside, refreshReaders } from '../../projector/rebuild-tables.ts';
+import { pauseAfter, setPauses } from '../../projector/refreshes.ts';
+import { type Schema, startSchema } from './schema-harness.ts';
+
+const DATABASE = 'fillstream';
+let clickhouse: Schema;
+
+beforeAll(async () => {
+  clickhouse = await startSchema();
+});
+
+afterAll(() => clickhouse?.stop());
+
+const command = (query: string) => clickhouse.client.command({ query });
+
+async function refresh(view: string): Promise<void> {
+  for (const action of ['WAIT', 'REFRESH', 'WAIT']) await command(`SYSTEM ${action} VIEW ${view}`);
+}
+
+async function schedules(): Promise<Readonly<Record<string, string>>> {
+  const rows = await clickhouse.rows<{ name: string; schedule: string }>(
+    `SELECT name, extract(create_table_query, 'REFRESH (\\\\w+ \\\\d+ \\\\w+)') AS schedule
+      FROM system.tables WHERE database = currentDatabase() AND schedule != ''`,
+  );
+  return Object.fromEntries(rows.map(({ name, schedule }) => [name, schedule]));
+}
+
+describe('the pause', () => {
+  test.each([
+    ['leaderboard_30d_mv', 0, 5],
+    ['leaderboard_30d_mv', 1_250, 5],
+    ['leaderboard_30d_mv', 1_251, 10],
+    ['leaderboard_30d_mv', 20_000, 80],
+    ['leaderboard_30d_mv', 900_000, 300],
+    ['leaderboard_1d_mv', 900_000, 60],
+    ['leaderboard_1h_mv', 900_000, 10],
+  ])('of %s after %d ms is %d s', (view, ms, seconds) => {
+    expect(pauseAfter(view, ms)).toBe(seconds);
+  });
+});
+
+test('every view has a schedule of its own, which a measured one replaces', async () => {
+  const own = await schedules();
+  expect(Object.keys(own)).toContain('leaderboard_30d_mv');
+  for (const view of Object.keys(own)) await refresh(view);
+  await setPauses(clickhouse.client, { database: DATABASE });
+  for (const [view, schedule] of Object.entries(await schedules())) {
+    // How fast this machine is decides which one.
+    expect(schedule, view).toMatch(/^AFTER (5|10|20|40|60|80|160|300) SECOND$/);
+  }
+});
+
+test('what costs more refreshes less often, and views go on refreshing', async () => {
+  await command('CREATE TABLE slow (refreshed_at DateTime64(3)) ENGINE = MergeTree ORDER BY ()');
+  await command(`CREATE MATERIALIZED VIEW slow_mv REFRESH EVERY 1 YEAR TO slow AS
+    SELECT now64(3) AS refreshed_at FROM numbers(1) WHERE sleep(1.5) = 0`);
+  await refresh('slow_mv');
+  await setPauses(clickhouse.client, { database: DATABASE });
+  const pause = Number(/^AFTER (\d+) SECOND$/.exec((await schedules()).slow_mv ?? '')?.[1]);
+  expect(pause).toBeGreaterThanOrEqual(10);
+  const newest = async () => {
+    const [row] = await clickhouse.rows<{ at: string }>('SELECT max(refreshed_at) AS at FROM slow');
+    return row?.at ?? '';
+  };
+  const before = await newest();
+  await refresh('slow_mv');
+  expect((await newest()) > before).toBe(true);
+  await command('DROP VIEW slow_mv');
+});
+
+test('a rebuild leaves refreshed views and those of metadata where they are', async () => {
+  const tables = await createBeside(clickhouse.client, DATABASE);
+  expect(tables).toContain('market_marks');
+  for (const table of ['search_markets', 'market_words', 'search_variants', 'leaderboard_1h']) {
+    expect(tables).not.toContain(table);
+  }
+  const views = await clickhouse.rows<{ name: string }>(
+    `SELECT name FROM system.tables WHERE database = '${besideOf(DATABASE)}' AND engine = 'MaterializedView'`,
+  );
+  expect(views.map(({ name }) => name)).toContain('market_marks_mv');
+  expect(views.map(({ name }) => name)).not.toContain('market_words_mv');
+  await refreshReaders(clickhouse.client, DATABASE);
+});
