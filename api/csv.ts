@@ -41,7 +41,7 @@ function valueAt(element: unknown, path: readonly string[]): unknown {
 }
 
 function text(value: unknown): string {
-  if (value === undefined) return '';
+  if (value === undefined || value === null) return '';
   if (!Array.isArray(value)) return String(value);
   const isPlain = value.every((one) => typeof one !== 'object');
   return isPlain ? value.join(';') : JSON.stringify(value);

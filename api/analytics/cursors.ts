@@ -13,6 +13,7 @@ const BOARD = /^(-?\d{1,19})\.(-?\d{1,19})\.(-?\d{1,19})\.(\d{1,10})\.(\d{1,10})
 const MARKET = /^(\d{1,10})-([0-9a-f]{64})$/;
 const POSITION = /^(-?\d{1,19})-([0-9a-f]{64})$/;
 const FILL = /^(\d{1,20})-(\d{1,10})$/;
+const HOLDER = /^(\d{1,19})-([0-9a-f]{40})$/;
 const TRADER = /^0x([0-9a-f]{40})$/;
 
 /** An entry of a leaderboard: its figures and address. */
@@ -68,6 +69,16 @@ export const fillCursor = parameter(
     const [, block = '', log] = FILL.exec(text) ?? [];
     if (log === undefined || !isUint32(log) || BigInt(block) > UINT64_MAX) return undefined;
     return { block, log: Number(log) };
+  },
+);
+
+/** A holder of a market: the shares and the address, parsed without 0x. */
+export const holderCursor = parameter(
+  ALLOWED,
+  { type: 'string', pattern: HOLDER.source, examples: [`12500000-${'5f'.repeat(20)}`] },
+  (text) => {
+    const [, shares = '', trader] = HOLDER.exec(text) ?? [];
+    return trader === undefined || !isInt64(shares) ? undefined : { shares, trader };
   },
 );
 

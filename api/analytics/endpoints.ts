@@ -2,6 +2,7 @@
 import type { Endpoint } from '../endpoint.ts';
 import type { Call } from './call.ts';
 import { candlesV2 } from './candles.ts';
+import { holdersV2 } from './holders.ts';
 import { hourlyV1, hourlyV2 } from './hourly.ts';
 import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
 import { marketDetailV1, marketDetailV2 } from './market.ts';
@@ -34,5 +35,6 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   pricesV2,
   candlesV2,
   marketTradesV2,
+  holdersV2,
   search,
 ];

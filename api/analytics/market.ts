@@ -19,6 +19,7 @@ import {
   readResolutions,
   withTokens,
 } from './market-object.ts';
+import { MarketMark, marketMark, markPrice, readMarks } from './marks.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { read } from './query.ts';
 import { bigint, count as counted, hex, hexSql, int, rowOf, typed } from './rows.ts';
@@ -51,6 +52,36 @@ SELECT ${Row.columns}
 FROM market_traders FINAL
 WHERE condition_id = {condition_id:FixedString(32)}`;
 
+const VWAP_SECONDS = 300;
+
+const SumsRow = rowOf({
+  volume: int('sum(value)'),
+  matches: counted('sum(number)'),
+  open_interest: int('sum(held)'),
+  recentUsdc: int('sum(recent_usdc)'),
+  recentShares: int('sum(recent_shares)'),
+});
+
+/** Of matches, each once; the recent ones at prices of the first outcome. */
+const SUMS_SQL = `
+SELECT ${SumsRow.columns}
+FROM
+(
+  SELECT sum(volume) AS value, sum(matches) AS number, toInt64(0) AS held, toInt64(0) AS recent_usdc,
+    toInt64(0) AS recent_shares
+  FROM market_marks
+  WHERE condition_id = {condition_id:FixedString(32)}
+  UNION ALL
+  SELECT 0, 0, sumIf(shares, outcome = 0), 0, 0
+  FROM positions FINAL
+  WHERE condition_id = {condition_id:FixedString(32)}
+  UNION ALL
+  SELECT 0, 0, 0, sum(if(outcome_index = 0, usdc, shares - usdc)), sum(shares)
+  FROM matches FINAL
+  WHERE condition_id = {condition_id:FixedString(32)} AND shares > 0
+    AND block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')
+)`;
+
 const VOLUME = 'sum over all traders of their own fills, so both sides of a match count';
 const TRADERS = count('traders with a fill or a settlement in this market');
 const WINNERS = count('traders whose realised PnL in this market is above 0');
@@ -78,6 +109,18 @@ const AnswerV1 = z.object({
 
 const AnswerV2 = z.object({
   market: MarketV2,
+  mark: MarketMark,
+  vwap_5m: z
+    .int()
+    .nullable()
+    .meta({
+      description:
+        'price of the first outcome over the matches of the last five minutes, weighted by shares, rounded down, micro-USD a share; null without a match',
+      examples: [618_000],
+    }),
+  volume: amount('value of all matches, each once with the fill of its taker, micro-USD'),
+  matches: count('number of matches'),
+  open_interest: amount('micro-shares held of the first outcome, which equal those of the second'),
   total_volume: amount(`${VOLUME}, micro-USD`),
   total_pnl_distributed: amount('sum of the PnLs above 0, micro-USD'),
   total_traders: TRADERS,
@@ -106,7 +149,7 @@ export const marketDetailV1 = endpoint({
   answer: AnswerV1,
   problems: ['not_found'],
   async run(call: Call, { id }) {
-    const row = await readMarket(call, id);
+    const row = await readMarket(call, id, () => undefined);
     return {
       market: marketV1(row.listing, row.resolution),
       total_volume: row.total_volume.toString(),
@@ -126,16 +169,23 @@ export const marketDetailV1 = endpoint({
 
 export const marketDetailV2 = endpoint({
   path: '/v2/markets/:id',
-  summary: 'One market with its totals and top earners, amounts as numbers',
+  summary: 'One market with its price, totals and top earners, amounts as numbers',
   description: DESCRIPTION,
   parameters: Parameters,
   answer: AnswerV2,
   problems: ['not_found'],
   async run(call: Call, { id }) {
-    const row = await readMarket(call, id);
+    const row = await readMarket(call, id, readPrices);
+    const { mark, sums } = row.more;
     const [listing = row.listing] = await withTokens(call, [row.listing]);
+    const recent = { usdc: sums.recentUsdc, shares: sums.recentShares };
     return {
       market: marketV2(listing, row.resolution),
+      mark: marketMark(mark),
+      vwap_5m: recent.shares === 0n ? null : safeInteger(markPrice(recent, 0)),
+      volume: safeInteger(sums.volume),
+      matches: sums.matches,
+      open_interest: safeInteger(sums.open_interest),
       total_volume: safeInteger(row.total_volume),
       total_pnl_distributed: safeInteger(row.total_pnl_distributed),
       total_traders: row.total_traders,
@@ -151,13 +201,31 @@ export const marketDetailV2 = endpoint({
   },
 });
 
-/** Throws Problem 404 if the market is unknown. */
-async function readMarket(call: Call, key: MarketKey) {
+/** What only v2 shows. */
+async function readPrices(call: Call, conditionId: string) {
+  const now = Math.floor(call.now() / 1_000);
+  const condition_id = new Bytes(conditionId);
+  const parameters = { condition_id, now, since: now - VWAP_SECONDS };
+  const [marks, [sums]] = await Promise.all([
+    readMarks(call, [conditionId]),
+    read(call, { sql: SUMS_SQL, parameters, row: SumsRow }),
+  ]);
+  if (sums === undefined) throw new Error('one row of sums expected, got none');
+  return { mark: marks.get(conditionId), sums };
+}
+
+/** `more` is read beside the rest. Throws Problem 404 if the market is unknown. */
+async function readMarket<More>(
+  call: Call,
+  key: MarketKey,
+  readMore: (call: Call, conditionId: string) => More,
+) {
   const { conditionId, listing } = await findMarket(call, key);
   const parameters = { condition_id: new Bytes(conditionId) };
-  const [resolutions, [totals]] = await Promise.all([
+  const [resolutions, [totals], more] = await Promise.all([
     readResolutions(call, [conditionId]),
     read(call, { sql: SQL, parameters, row: Row }),
+    readMore(call, conditionId),
   ]);
   if (totals === undefined) throw new Error('one row of sums without a key expected, got none');
   const resolution = resolutions.get(conditionId);
@@ -165,6 +233,7 @@ async function readMarket(call: Call, key: MarketKey) {
     ...totals,
     listing: knownListing(key, listing, { traders: totals.total_traders, resolution }),
     resolution,
+    more,
     profileOf: await readProfiles(
       call,
       totals.earners.map(({ address }) => address),

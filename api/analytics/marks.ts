@@ -2,9 +2,12 @@
  * Marks: what a share of a market is worth now, and what a position is worth at its mark. The mark is the newest
  * final match of the market, or its payout once it is resolved. Definitions: docs/pnl.md.
  */
+import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
+import { isoSecond, safeInteger } from './format.ts';
 import { FEW_ROWS, type Reading, read } from './query.ts';
 import { boolean, hexText, int, rowOf, seconds } from './rows.ts';
+import { time } from './schemas.ts';
 
 /** `shares` shares of outcome 0 are worth `usdc`: a fraction, because a rounded price would not value a position exactly. */
 export type Mark = {
@@ -98,6 +101,43 @@ export function markPrice({ usdc, shares }: Fraction, outcome: 0 | 1): bigint {
 export function valueAt({ usdc, shares }: Mark, held: Held): bigint {
   if (shares === 0n) return 0n;
   return floored(held.shares * (held.outcome === 0 ? usdc : shares - usdc), shares);
+}
+
+const PRICE = 'micro-USD a share, 0 to 1,000,000; null without a mark';
+
+/** The mark of a market as a response shows it. */
+export const MarketMark = z
+  .object({
+    price_1: z
+      .int()
+      .nullable()
+      .meta({
+        description: `price of the first outcome, rounded down, ${PRICE}`,
+        examples: [620_000],
+      }),
+    price_2: z
+      .int()
+      .nullable()
+      .meta({
+        description: `price of the second outcome: 1,000,000 minus that; ${PRICE}`,
+        examples: [380_000],
+      }),
+    time: time('of the match or the resolution, or empty'),
+    source: z.enum(['last_match', 'resolution', 'none']).meta({
+      description: 'the newest final match, the payout of a resolved market, or none',
+      examples: ['last_match'],
+    }),
+  })
+  .meta({ id: 'MarketMark' });
+
+export function marketMark(mark: Mark | undefined): z.input<typeof MarketMark> {
+  if (mark === undefined) return { price_1: null, price_2: null, time: '', source: 'none' };
+  return {
+    price_1: safeInteger(markPrice(mark, 0)),
+    price_2: safeInteger(markPrice(mark, 1)),
+    time: isoSecond(mark.time),
+    source: mark.source,
+  };
 }
 
 const MICRO = 1_000_000n;

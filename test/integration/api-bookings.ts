@@ -104,6 +104,7 @@ export function makeBookings(seed: number, now: number, count: number, traders: 
   rows.sort((a, b) => a.time - b.time);
   return rows.map((row, index) => ({
     ...{ ...row, block: 80_000_000 + Math.floor(index / 3) },
+    time: rows[index - (index % 3)]?.time ?? row.time,
     // No two rows of a block have the same log.
     log: row.log - (row.log % 3) + (index % 3),
   }));

@@ -213,6 +213,14 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect(day.list[0].pnl).toHaveLength(24);
     expect(six.list[0].pnl).toEqual(day.list[0].pnl.slice(-6));
   },
+  async outcome({ ask, whole }) {
+    expect((await ask({ outcome: 'both' })).body).toEqual(whole.body);
+    for (const outcome of [0, 1]) {
+      const kept = whole.list.filter((entry) => entry.outcome_index === outcome);
+      expect(kept.length).toBeGreaterThan(0);
+      expect((await ask({ outcome: String(outcome) })).list).toEqual(kept);
+    }
+  },
   async points({ ask, whole }) {
     const { list } = await ask({ points: '1' });
     expect(list).toHaveLength(1);

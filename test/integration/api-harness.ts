@@ -203,4 +203,5 @@ export const ROUTES = [
   '/v2/markets/1',
   '/v2/markets/1/candles',
   '/v2/markets/1/trades',
+  '/v2/markets/1/holders',
 ];

@@ -15,6 +15,7 @@ import {
   UNLISTED_MARKET,
 } from './api-bookings.ts';
 import { isResolved, NOW, RESOLVED_AT, rows, SEED, time } from './api-expected.ts';
+import { profileV2 } from './api-expected-v2.ts';
 import { get } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
 
@@ -56,6 +57,40 @@ function firstPrice({ outcome, shares, usdc }: Booking): number {
   return Number(((outcome === 0 ? usdc : shares - usdc) * MICRO) / shares);
 }
 
+/** Of outcome 0, as a fraction: the payout of a resolved market, else its newest match. */
+function markOf(market: number) {
+  const payout = { 0: 1n, 2: 1n }[market];
+  if (payout !== undefined) {
+    return { usdc: payout, shares: market === 0 ? 1n : 2n, at: RESOLVED_AT, source: 'resolution' };
+  }
+  const last = matchesOf(market).at(-1);
+  if (last === undefined) throw new Error(`market ${market} was never matched`);
+  const usdc = last.outcome === 0 ? last.usdc : last.shares - last.usdc;
+  return { usdc, shares: last.shares, at: last.time, source: 'last_match' };
+}
+
+function markObject(market: number) {
+  const { usdc, shares, at, source } = markOf(market);
+  const first = Number((usdc * MICRO) / shares);
+  return { price_1: first, price_2: 1_000_000 - first, time: time(at), source };
+}
+
+/** What each trader holds of a market after their newest booking there; by shares, then address. */
+function heldOf(market: number): readonly Booking[] {
+  const newest = new Map<string, Booking>();
+  for (const row of rows.filter((one) => one.market === market)) {
+    const known = newest.get(row.trader);
+    const isLater =
+      known === undefined ||
+      row.block > known.block ||
+      (row.block === known.block && row.log > known.log);
+    if (isLater) newest.set(row.trader, row);
+  }
+  return [...newest.values()]
+    .filter((row) => row.kind === 'fill' && row.cost === 0n)
+    .sort((a, b) => Number(b.shares - a.shares) || (a.trader < b.trader ? -1 : 1));
+}
+
 function sum(values: readonly bigint[]): number {
   return Number(values.reduce((total, value) => total + value, 0n));
 }
@@ -68,9 +103,7 @@ describe('GET /v2/markets/:id/candles', () => {
     const matches = matchesOf(market);
     const candles = [];
     let close: number | undefined;
-    const earlier = matches.filter((match) => match.time < first);
-    const newest = Math.max(0, ...earlier.map((match) => Math.floor(match.time / 60)));
-    const before = earlier.filter((match) => Math.floor(match.time / 60) === newest).at(-1);
+    const before = matches.findLast((match) => match.time < first);
     if (before !== undefined) close = firstPrice(before);
     const byStart = Map.groupBy(matches, (match) => match.time - (match.time % width));
     for (let start = first; start <= last; start += width) {
@@ -143,7 +176,7 @@ describe('GET /v2/markets/:id/candles', () => {
 
   test('of a market that is not known are a 404', async () => {
     for (const id of ['77', 'no-such-market', `0x${'9'.repeat(64)}`]) {
-      for (const list of ['candles', 'trades']) {
+      for (const list of ['candles', 'trades', 'holders']) {
         const { status } = await get(`${seeded.api.url}/v2/markets/${id}/${list}`, seeded.key);
         expect(status).toBe(404);
       }
@@ -173,8 +206,74 @@ describe('GET /v2/markets/:id/trades', () => {
       expect((await ok(`${pathOf(market)}/trades`)).body.trades).toEqual(expected.slice(0, 100));
     }
   });
+});
 
-  test('have the ids of the feed, which count the matches of an order in a transaction', async () => {
+describe('GET /v2/markets/:id/holders', () => {
+  function holderObject(row: Booking) {
+    const { usdc, shares } = markOf(row.market);
+    const worth = row.outcome === 0 ? usdc : shares - usdc;
+    const value = (row.shares * worth) / shares;
+    const all = heldOf(row.market).filter((one) => one.outcome === row.outcome);
+    const own = rows.filter((one) => one.market === row.market && one.trader === row.trader);
+    return {
+      profile: profileV2(row.trader),
+      outcome_index: row.outcome,
+      outcome: row.market < MARKETS.length ? ['Yes', `No ${row.market}`][row.outcome] : '',
+      shares: Number(row.shares),
+      outcome_share: (100 * Number(row.shares)) / sum(all.map((one) => one.shares)),
+      average_price: Number((row.usdc * MICRO) / row.shares),
+      average_price_with_fees: Number(((row.usdc + row.fee) * MICRO) / row.shares),
+      ...{ cost_basis: Number(row.usdc), open_fees: Number(row.fee), value: Number(value) },
+      unrealised_pnl: Number(value - row.usdc - row.fee),
+      realised_pnl: sum(own.map((one) => one.pnl)),
+    };
+  }
+
+  const OUTCOMES = { both: [0, 1], 0: [0], 1: [1] };
+
+  test.each(Object.entries(OUTCOMES))(
+    'of outcome %s, most shares first',
+    async (name, outcomes) => {
+      for (const market of [0, 1, 2, 3, 5, UNLISTED_MARKET]) {
+        const held = heldOf(market).filter((row) => outcomes.includes(row.outcome));
+        expect(held.length).toBeGreaterThan(2);
+        const { body } = await ok(`${pathOf(market)}/holders?outcome=${name}`);
+        expect(body).toEqual({
+          mark: markObject(market),
+          open_interest: sum(
+            heldOf(market).flatMap((row) => (row.outcome === 0 ? [row.shares] : [])),
+          ),
+          holders: held.map((row) => ({
+            ...holderObject(row),
+            outcome_share: expect.closeTo(holderObject(row).outcome_share, 9),
+          })),
+          ...{ next_cursor: '', total_count: held.length },
+        });
+      }
+    },
+  );
+});
+
+describe('GET /v2/markets/:id', () => {
+  test('has the mark, volume, matches and open interest', async () => {
+    // The whale's volume in market 4 is more than a number carries.
+    for (const market of ALL_MARKETS.filter((one) => one !== 4)) {
+      const matches = matchesOf(market);
+      expect((await ok(pathOf(market))).body).toMatchObject({
+        mark: markObject(market),
+        volume: sum(matches.map((match) => match.usdc)),
+        matches: matches.length,
+        open_interest: sum(
+          heldOf(market).flatMap((row) => (row.outcome === 0 ? [row.shares] : [])),
+        ),
+      });
+    }
+  });
+});
+
+// Last, because it adds bookings.
+describe('while trades arrive', () => {
+  test('trades have the ids of the feed, which count the matches of an order in a transaction', async () => {
     const [pattern] = matchesOf(1);
     if (pattern === undefined) throw new Error('no match');
     const block = 96_000_000;
@@ -204,28 +303,47 @@ describe('GET /v2/markets/:id/trades', () => {
     }
   });
 
-  test.each(['asc', 'desc'])(
-    'repeat and omit nothing in pages while trades arrive, %s',
-    async (order) => {
-      const path = `${pathOf(3)}/trades?order=${order}`;
-      const before = (await ok(`${path}&limit=1000`)).body.trades;
-      const [pattern] = matchesOf(3);
-      if (pattern === undefined) throw new Error('no match');
-      const walked: { match_id: string }[] = [];
-      let next: string | undefined = `${path}&limit=20`;
-      for (let inserted = 0; next !== undefined; inserted++) {
-        const page: Awaited<ReturnType<typeof ok>> = await ok(next);
-        walked.push(...page.body.trades);
-        next = page.next;
-        // After everything that was there, of which each page shows more when it comes oldest first.
-        if (inserted >= 5) continue;
-        const block = (order === 'asc' ? 97_000_000 : 98_000_000) + inserted;
-        const more = [{ ...pattern, block, time: NOW }];
-        await insertBookings(seeded.clickhouse.client, more, block);
-      }
-      const after = (await ok(`${path}&limit=1000`)).body.trades;
-      expect(after).toHaveLength(before.length + 5);
-      expect(walked).toEqual(order === 'asc' ? after : before);
-    },
-  );
+  test.each(['asc', 'desc'])('trades repeat and omit nothing in pages, %s', async (order) => {
+    const path = `${pathOf(3)}/trades?order=${order}`;
+    const before = (await ok(`${path}&limit=1000`)).body.trades;
+    const [pattern] = matchesOf(3);
+    if (pattern === undefined) throw new Error('no match');
+    const walked: { match_id: string }[] = [];
+    let next: string | undefined = `${path}&limit=20`;
+    for (let inserted = 0; next !== undefined; inserted++) {
+      const page: Awaited<ReturnType<typeof ok>> = await ok(next);
+      walked.push(...page.body.trades);
+      next = page.next;
+      // After everything that was there, of which each page shows more when it comes oldest first.
+      if (inserted >= 5) continue;
+      const block = (order === 'asc' ? 97_000_000 : 98_000_000) + inserted;
+      const more = [{ ...pattern, block, time: NOW }];
+      await insertBookings(seeded.clickhouse.client, more, block);
+    }
+    const after = (await ok(`${path}&limit=1000`)).body.trades;
+    expect(after).toHaveLength(before.length + 5);
+    expect(walked).toEqual(order === 'asc' ? after : before);
+  });
+
+  test('a market has the average price of the last five minutes, both ends included', async () => {
+    const market = 6;
+    expect((await ok(pathOf(market))).body.vwap_5m).toBe(recentPrice(matchesOf(market)));
+    const [pattern] = matchesOf(market);
+    if (pattern === undefined) throw new Error('no match');
+    const own = [-301, -300, -120, 0, 1].map((seconds, log) => ({
+      ...{ ...pattern, log, time: NOW + seconds, block: 99_000_000 },
+      ...{ outcome: (log % 2) as 0 | 1, shares: 7n + BigInt(log), usdc: BigInt(log) },
+    }));
+    await insertBookings(seeded.clickhouse.client, own, 6_000_000);
+    const { body } = await ok(pathOf(market));
+    expect(body.vwap_5m).toBe(recentPrice([...matchesOf(market), ...own]));
+  });
+
+  function recentPrice(matches: readonly Booking[]): number | null {
+    const own = matches.filter((match) => match.time >= NOW - 300 && match.time <= NOW);
+    const total = (values: readonly bigint[]) => values.reduce((all, one) => all + one, 0n);
+    const usdc = total(own.map((one) => (one.outcome === 0 ? one.usdc : one.shares - one.usdc)));
+    const shares = total(own.map((one) => one.shares));
+    return shares === 0n ? null : Number((usdc * MICRO) / shares);
+  }
 });

@@ -137,6 +137,7 @@ describe('the document', () => {
       '/v2/final_matches',
       '/v2/markets/{id}',
       '/v2/markets/{id}/candles',
+      '/v2/markets/{id}/holders',
       '/v2/markets/{id}/prices',
       '/v2/markets/{id}/trades',
       '/v2/search',

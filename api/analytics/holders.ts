@@ -1,0 +1,179 @@
+/**
+ * `GET /v2/markets/:id/holders`: who holds the outcomes of a market now, by shares, at average price and mark.
+ * Definitions: docs/pnl.md.
+ */
+import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse.ts';
+import { endpoint, Page } from '../endpoint.ts';
+import { integer, marketKey, oneOf, order } from '../parameters.ts';
+import type { Call } from './call.ts';
+import { holderCursor } from './cursors.ts';
+import { percent, price, safeInteger } from './format.ts';
+import { findKnownMarket } from './market-object.ts';
+import { MarketMark, marketMark, readMarks, valueAt } from './marks.ts';
+import { ProfileV2, profileV2, readProfiles } from './profiles.ts';
+import { read } from './query.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, typed } from './rows.ts';
+import { amount, count, share, text } from './schemas.ts';
+
+const LIMIT_DEFAULT = 50;
+const LIMIT_MAX = 100;
+
+const Parameters = z.object({
+  id: marketKey.describe('market id, condition id or slug'),
+  outcome: oneOf(['0', '1', 'both'])
+    .default('both')
+    .describe('only holders of this outcome: 0 is the first one'),
+  order: order('desc').describe('desc: most shares first; asc: fewest first'),
+  limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum holders per page'),
+  cursor: holderCursor
+    .optional()
+    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
+});
+type Given = z.output<typeof Parameters>;
+
+const Row = rowOf({
+  address: hexText('trader'),
+  outcome: typed('outcome', z.literal([0, 1])),
+  shares: int('shares'),
+  cost: int('cost_basis'),
+  fees: int('open_fees'),
+});
+
+const HELD = `FROM positions FINAL
+WHERE condition_id = {condition_id:FixedString(32)} AND shares > 0`;
+
+function pageStatement({ cursor, order, outcome }: Given): string {
+  const [down, up, fewer, later] =
+    order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
+  const isBehind = `AND (shares ${fewer} {cursor_shares:Int64}
+    OR (shares = {cursor_shares:Int64} AND trader ${later} unhex({cursor_trader:String})))`;
+  return `
+SELECT ${Row.columns}
+${HELD} ${outcome === 'both' ? '' : 'AND outcome = {outcome:UInt8}'}
+  ${cursor === undefined ? '' : isBehind}
+ORDER BY shares ${down}, trader ${up}
+LIMIT {most:UInt32}`;
+}
+
+const TotalsRow = rowOf({
+  first: int('sumIf(shares, outcome = 0)'),
+  second: int('sumIf(shares, outcome = 1)'),
+  firstHolders: counted('countIf(outcome = 0)'),
+  secondHolders: counted('countIf(outcome = 1)'),
+});
+
+const TOTALS_SQL = `
+SELECT ${TotalsRow.columns}
+${HELD}`;
+
+const RealisedRow = rowOf({ address: hexText('trader'), pnl: int('sum(realised_pnl)') });
+
+const REALISED_SQL = `
+SELECT ${RealisedRow.columns}
+FROM market_traders
+WHERE condition_id = {condition_id:FixedString(32)}
+  AND trader IN {traders:Array(FixedString(20))}
+GROUP BY trader`;
+
+const Holder = z.object({
+  profile: ProfileV2,
+  outcome_index: z
+    .int()
+    .min(0)
+    .max(1)
+    .meta({ description: 'number of the outcome held, 0 or 1', examples: [0] }),
+  outcome: text('label of that outcome', 'Yes'),
+  shares: amount('micro-shares held'),
+  outcome_share: share('shares divided by all that are held of that outcome'),
+  average_price: amount('cost of a share held, without fees, micro-USD, rounded down'),
+  average_price_with_fees: amount('the same with the fees of those shares'),
+  cost_basis: amount('paid for the shares held, without fees, micro-USD'),
+  open_fees: amount('fees of the shares held, micro-USD'),
+  value: amount('value of the shares at the mark, micro-USD'),
+  unrealised_pnl: amount('value − cost_basis − open_fees, micro-USD'),
+  realised_pnl: amount('realised PnL of the trader in this market, net of fees, micro-USD'),
+});
+
+export const holdersV2 = endpoint({
+  path: '/v2/markets/:id/holders',
+  summary: 'Who holds the outcomes of one market',
+  description:
+    'Most shares first, ties by address. A trader holds net shares of one outcome. A resolution settles all positions, so a resolved market has no holders. Trades move holders: one whose shares change between two pages can be repeated or omitted; `limit=100` gets 100 at once.',
+  parameters: Parameters,
+  answer: z.object({
+    mark: MarketMark,
+    open_interest: amount(
+      'micro-shares held of the first outcome, which equal those of the second',
+    ),
+    holders: z.array(Holder),
+    next_cursor: text('`cursor` of the next page; empty on the last page'),
+    total_count: count('holders that match the query, on all pages'),
+  }),
+  list: 'holders',
+  problems: ['not_found'],
+  async run(call: Call, given) {
+    const { conditionId, listing } = await findKnownMarket(call, given.id);
+    const condition_id = new Bytes(conditionId);
+    const { limit, outcome, cursor: { shares, trader } = {} } = given;
+    const parameters = {
+      ...{ condition_id, outcome: outcome === 'both' ? undefined : outcome, most: limit + 1 },
+      ...{ cursor_shares: shares, cursor_trader: trader },
+    };
+    const [rows, [totals], marks] = await Promise.all([
+      read(call, { sql: pageStatement(given), parameters, row: Row }),
+      read(call, { sql: TOTALS_SQL, parameters: { condition_id }, row: TotalsRow }),
+      readMarks(call, [conditionId]),
+    ]);
+    if (totals === undefined) throw new Error('one row of sums expected, got none');
+    const page = rows.slice(0, limit);
+    const addresses = page.map(({ address }) => address);
+    const [profileOf, realised] = await Promise.all([
+      readProfiles(call, addresses),
+      readRealised(call, condition_id, addresses),
+    ]);
+    const mark = marks.get(conditionId);
+    const holders = page.map((row) => {
+      // Without a mark, the first match is being stored.
+      const value = mark === undefined ? row.cost + row.fees : valueAt(mark, row);
+      const all = row.outcome === 0 ? totals.first : totals.second;
+      return {
+        profile: profileV2(profileOf(row.address)),
+        outcome_index: row.outcome,
+        outcome: listing.outcomes[row.outcome] ?? '',
+        shares: safeInteger(row.shares),
+        // The sums are read at another moment.
+        outcome_share: Math.min(100, percent(row.shares, all)),
+        average_price: safeInteger(price(row.cost, row.shares)),
+        average_price_with_fees: safeInteger(price(row.cost + row.fees, row.shares)),
+        cost_basis: safeInteger(row.cost),
+        open_fees: safeInteger(row.fees),
+        value: safeInteger(value),
+        unrealised_pnl: safeInteger(value - row.cost - row.fees),
+        realised_pnl: safeInteger(realised.get(row.address) ?? 0n),
+      };
+    });
+    const last = page.at(-1);
+    const hasNext = last !== undefined && rows.length > page.length;
+    const next_cursor = hasNext ? `${last.shares}-${last.address.slice(2)}` : '';
+    const answer = {
+      mark: marketMark(mark),
+      open_interest: safeInteger(totals.first),
+      ...{ holders, next_cursor, total_count: holdersOf(given, totals) },
+    };
+    return new Page(answer, next_cursor);
+  },
+});
+
+function holdersOf({ outcome }: Given, totals: RowOf<typeof TotalsRow>): number {
+  if (outcome === 'both') return totals.firstHolders + totals.secondHolders;
+  return outcome === '0' ? totals.firstHolders : totals.secondHolders;
+}
+
+/** Realised PnL in the market by address. */
+async function readRealised(call: Call, condition_id: Bytes, addresses: readonly string[]) {
+  if (addresses.length === 0) return new Map<string, bigint>();
+  const parameters = { condition_id, traders: new Bytes(addresses) };
+  const rows = await read(call, { sql: REALISED_SQL, parameters, row: RealisedRow });
+  return new Map(rows.map(({ address, pnl }) => [address, pnl]));
+}
