@@ -62,8 +62,13 @@ const DESCRIPTION = `Trader analytics of a prediction-market exchange, and its l
 Every request except those for this document carries an API key in \`X-Service-Key\`; the key's tier
 (demo, individual, pro) determines rates and limits. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or
 share: decimal strings in v1, numbers in v2. PnL is realised PnL, net of fees, dated at the moment it
-is realised. Only version 2 exchange data is included. Unknown parameters are ignored, but refused with
-400 by event streams, where a misspelt filter would deliver everything.
+is realised. Unknown parameters are ignored, but refused with 400 by event streams, where a misspelt
+filter would deliver everything.
+
+PnL covers fills of the version 2 exchange, their fees, and resolutions. Split, merge and redemption
+leave it right. Shares that come or go by transfer, by conversion of negative-risk positions or from
+version 1 trades are not seen: a wallet that sells them holds the other outcome from then on. Rebates
+and rewards are not included.
 
 Lists are paginated: \`limit\` is the page size, and \`Link: <…>; rel="next"\` is the next page. Its
 \`cursor\` continues after the last element. Lists whose order does not change (fills, hours, traders of

@@ -216,7 +216,7 @@ export const positionsV2 = endpoint({
   path: '/v2/traders/:address/positions',
   summary: 'Positions of one trader, at average price and mark',
   description:
-    'What is held, what it cost and what it is worth at the mark of its market: its newest final match, or its payout once it is resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` gets 100 at once. By `age`, entries do not move, but with `status=open` a position that is closed meanwhile leaves the list and one that is opened joins it; nothing is repeated. Ties are broken by condition id. `totals` are of all pages. The list of an unknown address is empty.',
+    'What is held, what it cost and what it is worth at the mark of its market: its newest final match, or its payout once it is resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` gets 100 at once. By `age`, entries do not move, but with `status=open` a position that is closed meanwhile leaves the list and one that is opened joins it; nothing is repeated. Ties are broken by condition id. `totals` are of all pages. Shares that came or went without a fill of the version 2 exchange are not seen. The list of an unknown address is empty.',
   parameters: Parameters,
   answer: z.object({
     positions: z.array(PositionV2),

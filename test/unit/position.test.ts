@@ -71,6 +71,24 @@ describe('trade and settle', () => {
     expect(pnl).toBe(100n - 40n - 30n);
   });
 
+  test('a sale of split shares opens the outcome that is kept, at what the split and the sale cost', () => {
+    expect(fold([fill(['SELL', 1, 100, 60])])).toEqual({
+      position: long(100, 40),
+      pnl: 0n,
+      cost: 0n,
+    });
+  });
+
+  test('a transfer is wrong in each wallet, and right in both together once the market is resolved', () => {
+    const [buyer, seller] = [fill(['BUY', 0, 100, 30]), fill(['SELL', 0, 100, 50])];
+    expect(fold([buyer]).position).toEqual(long(100, 30));
+    expect(fold([seller]).position).toEqual(long(100, 50, 0, 1));
+    expect(fold([buyer, resolution(1, 0)]).pnl).toBe(70n);
+    expect(fold([seller, resolution(1, 0)]).pnl).toBe(-50n);
+    expect(fold([buyer, resolution(0, 1)]).pnl).toBe(-30n);
+    expect(fold([seller, resolution(0, 1)]).pnl).toBe(50n);
+  });
+
   test('what is left of a purchase opens the other outcome with the rest of its cost and fee', () => {
     const { position, pnl } = fold([fill(['BUY', 0, 10, 4]), fill(['BUY', 1, 30, 20, 9])]);
     // Of 20 paid for 30, floor(20·10/30) = 6 close; 14 stay. Of the fee 3 close, 6 stay.
