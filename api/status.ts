@@ -83,6 +83,12 @@ const Status = z.object({
       }),
     }),
   ),
+  markets: z.object({
+    refreshed_at: millisecond(
+      'when the list of markets was last computed; empty while it has none',
+    ),
+    age_seconds: age('that'),
+  }),
   boards: z.array(
     z.object({
       time_frame: z
@@ -124,11 +130,13 @@ export function createStatus(options: {
   return () => cache.forceFetch('status');
 }
 
-const refreshed = (frame: string) =>
-  `(SELECT toUnixTimestamp64Milli(any(refreshed_at)) FROM (SELECT refreshed_at FROM leaderboard_${frame.toLowerCase()} LIMIT 1))`;
+const refreshedAt = (table: string) =>
+  `(SELECT toUnixTimestamp64Milli(any(refreshed_at)) FROM (SELECT refreshed_at FROM ${table} LIMIT 1))`;
+const refreshed = (frame: string) => refreshedAt(`leaderboard_${frame.toLowerCase()}`);
 
 const Row = rowOf({
   newest_trade: seconds('(SELECT max(last_trade_at) FROM trader_activity)'),
+  markets: typed(refreshedAt('market_stats'), z.coerce.number<string>().int()),
   boards: typed(`[${BOARDS.map(refreshed).join(', ')}]`, z.array(z.coerce.number<string>().int())),
 });
 
@@ -164,6 +172,7 @@ async function readStatus(options: Parameters<typeof createStatus>[0]): Promise<
       ready: Object.keys(reasons).length === 0,
       reason: reasonsText(reasons),
     })),
+    markets: { refreshed_at: iso(row.markets), age_seconds: since(row.markets) },
     boards: BOARDS.map((frame, index) => {
       const refreshedMs = row.boards[index] ?? 0;
       return {

@@ -59,7 +59,10 @@ export async function exchangeTables(
   await client.command({ query: `EXCHANGE TABLES ${pairs.join(', ')}` });
 }
 
-/** Refreshes everything that is periodically computed from the tables: the dictionary and the leaderboards. */
+/**
+ * Refreshes everything that is periodically computed from the tables: the dictionary, then the leaderboards and the list
+ * of markets, by name, because market_stats reads market_counts.
+ */
 export async function refreshReaders(client: ClickHouseClient, live: string): Promise<void> {
   await client.command({ query: `SYSTEM RELOAD DICTIONARY ${live}.market_dictionary` });
   const { refreshed } = await projected(client, live);

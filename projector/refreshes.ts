@@ -20,6 +20,7 @@ const PAUSE_MAX: Readonly<Record<string, number>> = {
   leaderboard_4h_mv: 10,
   leaderboard_1d_mv: 60,
   search_markets_mv: 60,
+  market_stats_mv: 30,
 };
 
 /** Seconds from the end of a refresh of this view to the next one. */

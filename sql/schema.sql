@@ -786,6 +786,38 @@ AS SELECT
     token_id
 FROM fillstream.bookings;
 
+CREATE TABLE fillstream.market_counts
+(
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `version` UInt64 COMMENT 'newest version in positions that was counted',
+    `traders` UInt32 COMMENT 'traders with a fill or a settlement',
+    `open_interest` Int64 COMMENT 'micro-shares held of outcome 0, which equal those of outcome 1'
+)
+ENGINE = MergeTree
+ORDER BY condition_id
+SETTINGS index_granularity = 8192
+COMMENT 'traders and open interest of each market, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.market_counts_mv
+REFRESH EVERY 5 MINUTE TO fillstream.market_counts
+(
+    `condition_id` FixedString(32),
+    `version` UInt64,
+    `traders` UInt32,
+    `open_interest` Int64
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes market_counts'
+AS SELECT
+    condition_id,
+    max(positions.version) AS version,
+    toUInt32(count()) AS traders,
+    sumIf(shares, outcome = 0) AS open_interest
+FROM fillstream.positions
+FINAL
+GROUP BY condition_id
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+
 CREATE DICTIONARY fillstream.market_dictionary
 (
     `condition` UInt256,
@@ -912,6 +944,155 @@ GROUP BY
     condition_id,
     minute;
 
+CREATE TABLE fillstream.market_stats
+(
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `mark_usdc` Int64 COMMENT 'mark of outcome 0: this over mark_shares; of a resolved market its payout',
+    `mark_shares` Int64 COMMENT 'shares of the last match, or the sum of the payouts; 0 without a price',
+    `marked_at` DateTime('UTC') COMMENT 'time of the last match with shares or of the resolution, UTC',
+    `change_24h` Int32 COMMENT 'price now less the price 24 hours before, micro-USD of outcome 0',
+    `volume_24h` Int64 COMMENT 'micro-USDC of matches of the last 24 hours, each once',
+    `volume` Int64 COMMENT 'micro-USDC of all matches, each once',
+    `matches` UInt64 COMMENT 'number of matches',
+    `traders` UInt32 COMMENT 'traders with a fill or a settlement',
+    `open_interest` Int64 COMMENT 'micro-shares held of outcome 0, which equal those of outcome 1',
+    `first_match_at` DateTime('UTC') COMMENT 'first match, UTC',
+    `end_at` DateTime('UTC') COMMENT 'end date of the listing, UTC; 1970 if there is none',
+    `resolved_at` DateTime('UTC') COMMENT 'time of the resolution, UTC; 1970 while unresolved',
+    `payout_0` UInt64 COMMENT 'payout numerator of outcome 0',
+    `payout_1` UInt64 COMMENT 'payout numerator of outcome 1',
+    `tags` Array(LowCardinality(String)) COMMENT 'tags in lower case; sports only without esports',
+    `series` LowCardinality(String) COMMENT 'slug of the series in lower case, or empty',
+    `event` String COMMENT 'slug of the event in lower case, or empty',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
+)
+ENGINE = MergeTree
+ORDER BY (-volume_24h, condition_id)
+SETTINGS index_granularity = 1024, min_compress_block_size = 16384
+COMMENT 'price, volume and open interest of each market, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.market_stats_mv
+REFRESH EVERY 30 SECOND TO fillstream.market_stats
+(
+    `condition_id` FixedString(32),
+    `mark_usdc` Int64,
+    `mark_shares` Int64,
+    `marked_at` DateTime('UTC'),
+    `change_24h` Int64,
+    `volume_24h` Int64,
+    `volume` Int64,
+    `matches` UInt64,
+    `traders` UInt32,
+    `open_interest` Int64,
+    `first_match_at` SimpleAggregateFunction(min, DateTime('UTC')),
+    `end_at` DateTime('UTC'),
+    `resolved_at` DateTime('UTC'),
+    `payout_0` UInt64,
+    `payout_1` UInt64,
+    `tags` Array(String),
+    `series` String,
+    `event` String,
+    `refreshed_at` DateTime64(3, 'UTC')
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes market_stats'
+AS WITH
+    toStartOfMinute(now('UTC') - 86400) AS since,
+    (fraction -> toInt32(least(1000000, greatest(0, intDivOrZero(toInt128(fraction.1) * 1000000, fraction.2))))) AS price_of
+SELECT
+    marks.condition_id AS condition_id,
+    if(is_resolved, toInt64(payouts.payout_0), marks.mark.usdc) AS mark_usdc,
+    if(is_resolved, toInt64(payouts.payout_0 + payouts.payout_1), marks.mark.shares) AS mark_shares,
+    if(is_resolved, payouts.resolved, marks.mark.time) AS marked_at,
+    price_of((mark_usdc, mark_shares)) - multiIf(is_resolved AND (payouts.resolved < since), price_of((mark_usdc, mark_shares)), day.before.version > 0, price_of((day.before.usdc, day.before.shares)), day.first.version > 0, price_of((day.first.usdc, day.first.shares)), price_of((marks.mark.usdc, marks.mark.shares))) AS change_24h,
+    day.traded AS volume_24h,
+    marks.traded AS volume,
+    marks.number AS matches,
+    if(changed.version > 0, changed.traders, counts.traders) AS traders,
+    if(changed.version > 0, changed.held, counts.open_interest) AS open_interest,
+    marks.first_at AS first_match_at,
+    listings.end_at AS end_at,
+    payouts.resolved AS resolved_at,
+    payouts.payout_0 AS payout_0,
+    payouts.payout_1 AS payout_1,
+    arrayFilter(tag -> ((tag != '') AND (NOT ((tag = 'sports') AND has(listings.tags, 'esports')))), arrayDistinct(arrayMap(tag -> lowerUTF8(tag), listings.tags))) AS tags,
+    lowerUTF8(listings.series_slug) AS series,
+    lowerUTF8(listings.event_slug) AS event,
+    now64(3, 'UTC') AS refreshed_at
+FROM
+(
+    SELECT
+        condition_id,
+        max(last) AS mark,
+        min(first_match_at) AS first_at,
+        sum(market_marks.volume) AS traded,
+        sum(market_marks.matches) AS number
+    FROM fillstream.market_marks
+    GROUP BY condition_id
+) AS marks
+LEFT JOIN
+(
+    SELECT
+        condition_id,
+        maxIf(close, minute < since) AS before,
+        minIf(open, minute >= since) AS first,
+        sumIf(market_minutes.volume, minute >= since) AS traded
+    FROM fillstream.market_minutes
+    WHERE condition_id GLOBAL IN (
+        SELECT condition_id
+        FROM fillstream.market_minutes
+        WHERE minute >= since
+    )
+    GROUP BY condition_id
+) AS day ON day.condition_id = marks.condition_id
+LEFT JOIN fillstream.market_counts AS counts ON counts.condition_id = marks.condition_id
+LEFT JOIN
+(
+    SELECT
+        condition_id,
+        max(positions.version) AS version,
+        toUInt32(count()) AS traders,
+        sumIf(shares, outcome = 0) AS held
+    FROM fillstream.positions
+    FINAL
+    WHERE condition_id GLOBAL IN (
+        SELECT newest.condition_id
+        FROM
+        (
+            SELECT
+                condition_id,
+                last.version AS version
+            FROM fillstream.market_marks
+        ) AS newest
+        LEFT JOIN fillstream.market_counts AS counted ON counted.condition_id = newest.condition_id
+        WHERE newest.version > counted.version
+    )
+    GROUP BY condition_id
+) AS changed ON changed.condition_id = marks.condition_id
+LEFT JOIN
+(
+    SELECT
+        condition_id,
+        payout_0,
+        payout_1,
+        resolutions.resolved_at AS resolved,
+        true AS is_resolved
+    FROM fillstream.resolutions
+    FINAL
+) AS payouts ON payouts.condition_id = marks.condition_id
+LEFT JOIN
+(
+    SELECT
+        condition_id,
+        tags,
+        series_slug,
+        event_slug,
+        parseDateTimeBestEffortOrZero(end_date, 'UTC') AS end_at
+    FROM fillstream.markets
+    FINAL
+) AS listings ON listings.condition_id = marks.condition_id
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+
 CREATE TABLE fillstream.market_traders
 (
     `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
@@ -1026,6 +1207,7 @@ CREATE TABLE fillstream.markets
     `sports_market_type` String COMMENT 'moneyline, spreads, totals …; empty outside sports',
     `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
     `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
+    `search_text` String MATERIALIZED lowerUTF8(concat(question, ' ', event_title, ' ', slug, ' ', event_slug)) COMMENT 'what the list of markets searches, in lower case',
     `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
     INDEX slug_index slug TYPE bloom_filter GRANULARITY 1

@@ -50,7 +50,7 @@ export const marketCursor = parameter(
   },
 );
 
-/** A position: the figure that it is sorted by and the condition id. */
+/** A position or a market: the figure that it is sorted by and the condition id. */
 export const positionCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: POSITION.source, examples: [`12500000-${'5f'.repeat(32)}`] },

@@ -8,6 +8,7 @@ import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
 import { marketDetailV1, marketDetailV2 } from './market.ts';
 import { marketData } from './market-data.ts';
 import { marketTradesV2 } from './market-trades.ts';
+import { marketsV2 } from './markets.ts';
 import { ordersV1, ordersV2 } from './orders.ts';
 import { pnlLines } from './pnl-lines.ts';
 import { positionsV2 } from './positions.ts';
@@ -31,6 +32,7 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   ordersV2,
   hourlyV2,
   marketDetailV2,
+  marketsV2,
   pnlLines,
   pricesV2,
   candlesV2,

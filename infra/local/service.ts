@@ -35,7 +35,11 @@ const NATS_ACCESS = [
   ...(['NATS_TLS_CA', 'NATS_TLS_CERT', 'NATS_TLS_KEY'] as const),
 ];
 const TIERS = ['demo', 'individual', 'pro'] as const;
-const LEADERBOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
+/** Views whose first refresh `npm start` waits for; market_stats reads market_counts. */
+const REFRESHED = [
+  ...['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}_mv`),
+  ...['market_counts_mv', 'market_stats_mv'],
+];
 
 /**
  * Node's flag for ingest and api; the containers use it too. Nearly all of their garbage is young, and
@@ -306,10 +310,10 @@ export class Service {
         if (isLate || !(await lacksListings(client))) break;
         await delay(POLL_MS);
       }
-      for (const frame of LEADERBOARDS) {
+      for (const view of REFRESHED) {
         // A scheduled refresh that is already running may have missed the tags: it ends first.
         for (const action of ['WAIT', 'REFRESH', 'WAIT']) {
-          await client.command({ query: `SYSTEM ${action} VIEW leaderboard_${frame}_mv` });
+          await client.command({ query: `SYSTEM ${action} VIEW ${view}` });
         }
       }
     } finally {

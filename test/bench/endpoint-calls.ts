@@ -61,6 +61,15 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
       return `/v2/traders/${trader(i)}/hourly_stats?tag=crypto`;
     }),
     one('v2 market by slug', '/v2/markets/:id', (i) => `/v2/markets/question-${market(i)}`),
+    one('v2 markets', '/v2/markets', (i) => `/v2/markets?limit=${1 + (i % 100)}`),
+    one('v2 markets by words', '/v2/markets', (i) => {
+      return `/v2/markets?status=all&sort_by=newest&q=question+${market(i)}`;
+    }),
+    one('v2 candles of a month', '/v2/markets/:id/candles', (i) => {
+      return `/v2/markets/${id(i)}/candles?from=${options.to - 30 * 86_400}&to=${options.to}`;
+    }),
+    one('v2 trades of a market', '/v2/markets/:id/trades', (i) => `/v2/markets/${id(i)}/trades`),
+    one('v2 holders of a market', '/v2/markets/:id/holders', (i) => `/v2/markets/${id(i)}/holders`),
     one(
       'v2 market by condition',
       '/v2/markets/:id',

@@ -124,8 +124,22 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     expect(volumes).toEqual(volumes.toSorted((a, b) => a - b));
     expect(new Set(volumes).size).toBe(6);
   },
+  async q({ ask, whole }) {
+    const named = (text: string) =>
+      whole.list.filter((entry) => entry.market.question.toLowerCase().includes(text));
+    expect((await ask({ q: '1003' })).list).toEqual(named('1003'));
+    expect((await ask({ q: 'of  QUESTION' })).list).toEqual(named('question'));
+    expect((await ask({ q: 'event-1001' })).list).toEqual(named('1001'));
+    expect((await ask({ q: 'question nowhere' })).list).toEqual([]);
+  },
+  async event({ ask, whole }) {
+    const kept = whole.list.filter((entry) => entry.market.event_slug === 'event-1005');
+    expect(kept).toHaveLength(1);
+    expect((await ask({ event: 'EVENT-1005' })).list).toEqual(kept);
+  },
   async sort_by(subject) {
     const { ask, whole } = subject;
+    if (subject.path === '/v2/markets') return await sortedMarkets(subject);
     if (subject.path.endsWith('/positions')) return await sortedPositions(subject);
     expect((await ask({ sort_by: 'pnl' })).list).toEqual(whole.list);
     const fields = {
@@ -177,7 +191,15 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
       kept.map((entry) => entry.profile),
     );
   },
-  async status({ ask, whole }) {
+  async status({ ask, whole, path }) {
+    if (path === '/v2/markets') {
+      for (const status of ['open', 'closed', 'resolved']) {
+        const kept = whole.list.filter((entry) => entry.status === status);
+        expect(kept.length).toBeGreaterThan(0);
+        expect((await ask({ status })).list).toEqual(kept);
+      }
+      return;
+    }
     expect((await ask({ status: 'open' })).list).toEqual(whole.list);
     const { list: all } = await ask({ status: 'all', limit: '100' });
     for (const status of ['open', 'resolved']) {
@@ -256,6 +278,25 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
   },
 };
 
+/** Each order of markets sorts by its figure, both ways, and has cursors. */
+async function sortedMarkets({ ask }: Subject): Promise<void> {
+  for (const [sort_by, figureOf] of Object.entries({
+    volume_24h: (entry: Element) => entry.volume_24h,
+    volume: (entry: Element) => entry.volume,
+    traders: (entry: Element) => entry.traders,
+    change_24h: (entry: Element) => entry.change_24h,
+    newest: (entry: Element) => Date.parse(entry.first_match_at),
+    closing: (entry: Element) => -Date.parse(entry.market.end_date || '9999-01-01'),
+  })) {
+    const { list } = await ask({ sort_by });
+    const figures = list.map(figureOf);
+    expect(figures).toEqual(figures.toSorted((a, b) => b - a));
+    expect((await ask({ sort_by, order: 'asc' })).list).toEqual(list.toReversed());
+    const cursor = cursorOf(await ask({ sort_by, limit: '2' }));
+    expect((await ask({ sort_by, cursor })).list).toEqual(list.slice(2));
+  }
+}
+
 /** Each order of positions sorts by its figure, both ways, and has cursors. */
 async function sortedPositions({ ask, whole }: Subject): Promise<void> {
   expect((await ask({ sort_by: 'value' })).list).toEqual(whole.list);
@@ -286,8 +327,10 @@ test('every documented parameter of analytics does what it says', async () => {
     const ask = async (query: Query, values: Query = {}): Promise<Asked> => {
       const filled = path.replaceAll(/\{(\w+)\}/g, (_, name) => values[name] ?? KNOWN[name] ?? '');
       // As many as there are, where a page would be less.
-      const full = { ...(path.includes('leaderboard') && { limit: '100' }), ...query };
+      const isBoard = path.includes('leaderboard');
+      const full: Record<string, string> = { ...(isBoard && { limit: '100' }), ...query };
       if (path.endsWith('/trades')) full.limit ??= '1000';
+      if (path === '/v2/markets') full.status ??= 'all';
       const url = `${seeded.api.url}${filled}?${new URLSearchParams(full)}`;
       const { body, headers, status, text } = await get(url, seeded.key);
       expect(status, `${url}: ${text}`).toBe(200);

@@ -200,6 +200,7 @@ export const ROUTES = [
   `/v2/traders/${ADDRESS}/positions`,
   `/v2/traders/${ADDRESS}/markets/1/orders`,
   `/v2/traders/${ADDRESS}/hourly_stats`,
+  '/v2/markets',
   '/v2/markets/1',
   '/v2/markets/1/candles',
   '/v2/markets/1/trades',

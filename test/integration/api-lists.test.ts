@@ -74,6 +74,8 @@ const LISTS = [
   ['stats', `/v2/traders/${TRADER}/hourly_stats?tag=sports&from=${NOW - 40 * 86_400}`, 3],
   ['traders', '/v1/market_data/1004?include_orders=false', 11],
   ['trades', '/v2/markets/1004/trades?', 9],
+  ['markets', '/v2/markets?status=all', 3],
+  ['markets', '/v2/markets?status=closed&sort_by=closing', 2],
   ['holders', '/v2/markets/1003/holders?', 2],
 ] as const;
 /** Everything at once, where the default is less. */

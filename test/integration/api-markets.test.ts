@@ -15,7 +15,7 @@ import {
   UNLISTED_MARKET,
 } from './api-bookings.ts';
 import { isResolved, NOW, RESOLVED_AT, rows, SEED, time } from './api-expected.ts';
-import { profileV2 } from './api-expected-v2.ts';
+import { marketV2, profileV2 } from './api-expected-v2.ts';
 import { get } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
 
@@ -271,8 +271,74 @@ describe('GET /v2/markets/:id', () => {
   });
 });
 
+describe('GET /v2/markets', () => {
+  function entryObject(market: number) {
+    const own = rows.filter((row) => row.market === market);
+    const matches = matchesOf(market);
+    const since = NOW - 86_400;
+    const before = matches.findLast((match) => match.time < since) ?? matches[0];
+    if (before === undefined) throw new Error(`market ${market} was never matched`);
+    const mark = markObject(market);
+    const values = (list: readonly Booking[]) => sum(list.map((match) => match.usdc));
+    return {
+      market: marketV2(market),
+      status: isResolved(market) ? 'resolved' : market === UNLISTED_MARKET ? 'open' : 'closed',
+      ...{ mark, change_24h: mark.price_1 - firstPrice(before) },
+      volume_24h: values(matches.filter((match) => match.time >= since)),
+      ...{ volume: values(matches), matches: matches.length },
+      traders: new Set(own.map((row) => row.trader)).size,
+      open_interest: sum(heldOf(market).flatMap((row) => (row.outcome === 0 ? [row.shares] : []))),
+      first_match_at: time(Math.min(...matches.map((match) => match.time))),
+    };
+  }
+
+  test('has each market that was matched, with the figures of the last refresh', async () => {
+    const expected = ALL_MARKETS.map(entryObject).sort(
+      (a, b) =>
+        b.volume_24h - a.volume_24h || (a.market.condition_id < b.market.condition_id ? -1 : 1),
+    );
+    const { body } = await ok('/v2/markets?status=all');
+    expect(body).toEqual({
+      as_of: expect.stringMatching(/^2.*Z$/),
+      markets: expected,
+      next_cursor: '',
+    });
+    const open = expected.filter((entry) => entry.status === 'open');
+    expect((await ok('/v2/markets')).body.markets).toEqual(open);
+    expect((await ok('/v2/status')).body.markets.refreshed_at).toBe(body.as_of);
+  });
+
+  test('refuses a cursor that no answer gave, and more than eight words', async () => {
+    await refused('/v2/markets?cursor=7');
+    expect(await refused(`/v2/markets?q=${'a+'.repeat(9)}`)).toContain('1 to 8 words');
+    await refused('/v2/markets?q=++');
+  });
+});
+
 // Last, because it adds bookings.
 describe('while trades arrive', () => {
+  test('the list counts a market that was matched since the slow counts anew', async () => {
+    const { client } = seeded.clickhouse;
+    const [pattern] = matchesOf(5);
+    if (pattern === undefined) throw new Error('no match');
+    const statsOf = async () => {
+      const { markets } = (await ok('/v2/markets?event=event-1005&status=all')).body;
+      return markets[0];
+    };
+    const before = await statsOf();
+    const own = { ...pattern, trader: addressOf(960), block: 94_000_000, outcome: 0 as const };
+    const match = { ...own, time: NOW, cost: 0n, shares: 1_000n, usdc: 200n };
+    await insertBookings(client, [match], 4_000_000);
+    for (const action of ['START', 'WAIT', 'REFRESH', 'WAIT', 'STOP']) {
+      await client.command({ query: `SYSTEM ${action} VIEW market_stats_mv` });
+    }
+    expect(await statsOf()).toMatchObject({
+      ...{ traders: before.traders + 1, matches: before.matches + 1 },
+      ...{ open_interest: before.open_interest + 1_000, volume: before.volume + 200 },
+      mark: { price_1: 200_000, price_2: 800_000, time: time(NOW) },
+    });
+  });
+
   test('trades have the ids of the feed, which count the matches of an order in a transaction', async () => {
     const [pattern] = matchesOf(1);
     if (pattern === undefined) throw new Error('no match');

@@ -135,6 +135,7 @@ describe('the document', () => {
       '/v2/analytics/leaderboard',
       '/v2/analytics/pnl_lines',
       '/v2/final_matches',
+      '/v2/markets',
       '/v2/markets/{id}',
       '/v2/markets/{id}/candles',
       '/v2/markets/{id}/holders',

@@ -65,6 +65,12 @@ export async function refreshBoards(client: ClickHouseClient) {
     await client.command({ query: `SYSTEM REFRESH VIEW ${view}` });
     await client.command({ query: `SYSTEM WAIT VIEW ${view}` });
   }
+  // They are refreshed only here, because answers are compared that name the refresh.
+  for (const view of ['market_counts_mv', 'market_stats_mv']) {
+    for (const action of ['START', 'WAIT', 'REFRESH', 'WAIT', 'STOP']) {
+      await client.command({ query: `SYSTEM ${action} VIEW ${view}` });
+    }
+  }
 }
 
 async function insertProfiles(client: ClickHouseClient) {

@@ -100,12 +100,15 @@ describe('clusterForm', () => {
     expect(formatted.get(`MATERIALIZED VIEW ${table}_mv`)).toContain(`TO ${table}_local`);
   });
 
-  test('search_markets is computed by each node from all shards', () => {
-    expect(formatted.get('TABLE search_markets')).toContain('ENGINE = MergeTree ');
-    const view = formatted.get('MATERIALIZED VIEW search_markets_mv');
-    expect(view).toContain('TO search_markets ');
-    expect(view).toContain('FROM market_marks)');
-  });
+  test.each(['search_markets', 'market_counts', 'market_stats'])(
+    '%s is computed by each node from all shards',
+    (table) => {
+      expect(formatted.get(`TABLE ${table}`)).toContain('ENGINE = MergeTree ');
+      const view = formatted.get(`MATERIALIZED VIEW ${table}_mv`);
+      expect(view).toContain(` TO ${table} `);
+      expect(view).not.toContain('_local');
+    },
+  );
 
   test('materialized views and the window read the shard, analysts read all shards', () => {
     for (const [name, text] of formatted) {

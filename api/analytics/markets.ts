@@ -1,0 +1,217 @@
+/**
+ * `GET /v2/markets`: a page of all markets with a match, from the table that is refreshed as a whole. Everything but
+ * the texts of a listing is as of that refresh, its resolution too, so that a price and its market agree.
+ */
+import { z } from 'zod';
+import { endpoint, Page } from '../endpoint.ts';
+import { integer, oneOf, order, parameter, slug } from '../parameters.ts';
+import type { Call } from './call.ts';
+import { positionCursor } from './cursors.ts';
+import { isoSecond, safeInteger } from './format.ts';
+import { MarketV2, marketV2, unlisted, withTokens } from './market-object.ts';
+import { ALL_TAGS } from './market-tags.ts';
+import { MarketMark, marketMark } from './marks.ts';
+import type { Listing } from './metadata-cache.ts';
+import { read } from './query.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
+import { amount, count, text, time } from './schemas.ts';
+
+const LIMIT_DEFAULT = 50;
+const LIMIT_MAX = 100;
+const WORDS_MAX = 8;
+
+/** What each order sorts by, the greatest first. A market without an end closes last. */
+const SORTS = {
+  volume_24h: 'volume_24h',
+  volume: 'volume',
+  traders: 'toInt64(traders)',
+  change_24h: 'toInt64(change_24h)',
+  newest: 'toInt64(toUnixTimestamp(first_match_at))',
+  closing: `-toInt64(if(toUnixTimestamp(end_at) = 0, ${2 ** 32}, toUnixTimestamp(end_at)))`,
+} as const;
+const SORT_NAMES = Object.keys(SORTS) as (keyof typeof SORTS)[];
+
+const NOW = "toDateTime({now:UInt32}, 'UTC')";
+const IS_OVER = `(toUnixTimestamp(end_at) != 0 AND end_at <= ${NOW})`;
+const UNRESOLVED = 'toUnixTimestamp(resolved_at) = 0';
+const STATUSES = {
+  open: `${UNRESOLVED} AND NOT ${IS_OVER}`,
+  closed: `${UNRESOLVED} AND ${IS_OVER}`,
+  resolved: `NOT ${UNRESOLVED}`,
+  all: 'true',
+} as const;
+const STATUS_NAMES = Object.keys(STATUSES) as (keyof typeof STATUSES)[];
+
+const words = parameter(
+  `1 to ${WORDS_MAX} words, at most 200 characters`,
+  { type: 'string', minLength: 1, maxLength: 200, examples: ['rain paris'] },
+  (given) => {
+    const found = given.split(/\s+/u).filter((word) => word !== '');
+    const isGood = given.length <= 200 && found.length >= 1 && found.length <= WORDS_MAX;
+    return isGood ? found : undefined;
+  },
+);
+
+const Parameters = z.object({
+  q: words
+    .optional()
+    .describe(
+      'each of these words is part of the question, or of the title or slug of market or event; letter case is ignored',
+    ),
+  tag: slug
+    .default(ALL_TAGS)
+    .describe('only markets with this tag; `sports` excludes `esports`, `all`: no filter'),
+  series: slug.optional().describe('only markets of this series'),
+  event: slug.optional().describe('only markets of the event with this slug'),
+  status: oneOf(STATUS_NAMES)
+    .default('open')
+    .describe('resolved: has a resolution; closed: past its end date, unresolved; open: neither'),
+  sort_by: oneOf(SORT_NAMES)
+    .default('volume_24h')
+    .describe('newest: by first match; closing: the next end date first'),
+  order: order('desc').describe('desc: greatest, newest, next to close first; asc: the reverse'),
+  limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum markets per page'),
+  cursor: positionCursor
+    .optional()
+    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
+});
+type Given = z.output<typeof Parameters>;
+
+const Row = rowOf({
+  conditionId: hexText('condition_id'),
+  usdc: int('mark_usdc'),
+  shares: int('mark_shares'),
+  markedAt: seconds('marked_at'),
+  change: int('change_24h'),
+  volume24h: int('volume_24h'),
+  volume: int('volume'),
+  matches: counted('matches'),
+  traders: counted('traders'),
+  openInterest: int('open_interest'),
+  firstAt: seconds('first_match_at'),
+  endAt: seconds('end_at'),
+  resolved_at: seconds('resolved_at'),
+  payout_0: int('payout_0'),
+  payout_1: int('payout_1'),
+  refreshed: counted('toUnixTimestamp64Milli(refreshed_at)'),
+  figure: int('figure'),
+});
+
+function pageStatement(given: Given): string {
+  const [down, up, beyond, later] =
+    given.order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
+  const conditions = [
+    STATUSES[given.status],
+    ...(given.tag === ALL_TAGS ? [] : ['has(tags, {tag:String})']),
+    ...(given.series === undefined ? [] : ['series = {series:String}']),
+    ...(given.event === undefined ? [] : ['event = {event:String}']),
+    ...(given.q === undefined ? [] : [hasWords(given.q)]),
+    ...(given.cursor === undefined
+      ? []
+      : [
+          `(figure ${beyond} {cursor_figure:Int64} OR (figure = {cursor_figure:Int64}
+    AND condition_id ${later} unhex({cursor_condition:String})))`,
+        ]),
+  ];
+  return `
+SELECT ${Row.columns}
+FROM (SELECT *, ${SORTS[given.sort_by]} AS figure FROM market_stats)
+WHERE ${conditions.join('\n  AND ')}
+ORDER BY figure ${down}, condition_id ${up}
+LIMIT {most:UInt32}`;
+}
+
+function hasWords(words: readonly string[]): string {
+  const each = words.map((_, i) => `position(search_text, lowerUTF8({word_${i}:String})) > 0`);
+  return `condition_id IN (SELECT condition_id FROM markets WHERE ${each.join(' AND ')})`;
+}
+
+const RefreshedRow = rowOf({ refreshed: counted('toUnixTimestamp64Milli(refreshed_at)') });
+
+/** All rows of a refresh have the same time. */
+const REFRESHED_SQL = `SELECT ${RefreshedRow.columns} FROM market_stats LIMIT 1`;
+
+const Entry = z.object({
+  market: MarketV2,
+  status: z.enum(['open', 'closed', 'resolved']).meta({
+    description: 'resolved, closed: past its end date without a resolution, or open',
+    examples: ['open'],
+  }),
+  mark: MarketMark,
+  change_24h: amount(
+    'price of the first outcome now less the price 24 hours before, or the first one of a younger market, micro-USD',
+  ),
+  volume_24h: amount('value of the matches of the last 24 hours, each once, micro-USD'),
+  volume: amount('value of all matches, each once, micro-USD'),
+  matches: count('number of matches'),
+  traders: count('traders with a fill or a settlement'),
+  open_interest: amount('micro-shares held of the first outcome, which equal those of the second'),
+  first_match_at: time('first match'),
+});
+
+export const marketsV2 = endpoint({
+  path: '/v2/markets',
+  summary: 'Markets by volume, traders, change, age or end',
+  description:
+    'Every market with a match. Prices, figures, status and resolutions are those of the last refresh, `as_of`, 5 to 30 seconds after the one before; texts are at most five seconds old. The 24 hours begin at a whole minute. Ties are broken by condition id. The pages of one refresh fit together; a market that moves in a refresh between two pages can be repeated or omitted.',
+  parameters: Parameters,
+  answer: z.object({
+    as_of: text(
+      'when the list was computed, ISO 8601 UTC; empty before the first time',
+      '2026-05-01T12:00:00.000Z',
+    ),
+    markets: z.array(Entry),
+    next_cursor: text('`cursor` of the next page; empty on the last page'),
+  }),
+  list: 'markets',
+  problems: [],
+  async run(call: Call, given) {
+    const { cursor, limit, q = [] } = given;
+    const now = Math.floor(call.now() / 1_000);
+    const parameters = {
+      ...{ now, most: limit + 1, tag: given.tag, series: given.series, event: given.event },
+      ...{ cursor_figure: cursor?.figure, cursor_condition: cursor?.conditionId },
+      ...Object.fromEntries(q.map((word, i) => [`word_${i}`, word])),
+    };
+    const [rows, [generation]] = await Promise.all([
+      read(call, { sql: pageStatement(given), parameters, row: Row }),
+      read(call, { sql: REFRESHED_SQL, parameters: {}, row: RefreshedRow }),
+    ]);
+    const page = rows.slice(0, limit);
+    const found = await call.metadata.listings(page.map(({ conditionId }) => conditionId));
+    const listings = await withTokens(
+      call,
+      page.map(({ conditionId }) => found.get(conditionId) ?? unlisted(conditionId)),
+    );
+    const markets = page.map((row, i) =>
+      entryOf(row, listings[i] ?? unlisted(row.conditionId), now),
+    );
+    const last = page.at(-1);
+    const hasNext = last !== undefined && rows.length > page.length;
+    const next_cursor = hasNext ? `${last.figure}-${last.conditionId.slice(2)}` : '';
+    const refreshed = page[0]?.refreshed ?? generation?.refreshed;
+    const as_of = refreshed === undefined ? '' : new Date(refreshed).toISOString();
+    return new Page({ as_of, markets, next_cursor }, next_cursor);
+  },
+});
+
+function entryOf(row: RowOf<typeof Row>, listing: Listing, now: number): z.input<typeof Entry> {
+  const isResolved = row.resolved_at > 0;
+  const isOver = row.endAt > 0 && row.endAt <= now;
+  const source = isResolved ? 'resolution' : 'last_match';
+  // A market whose matches all had no shares has no price.
+  const hasMark = isResolved || row.shares > 0n;
+  const mark = { source, time: row.markedAt, usdc: row.usdc, shares: row.shares } as const;
+  return {
+    market: marketV2(listing, isResolved ? { ...row, condition_id: row.conditionId } : undefined),
+    status: isResolved ? 'resolved' : isOver ? 'closed' : 'open',
+    mark: marketMark(hasMark ? mark : undefined),
+    change_24h: safeInteger(row.change),
+    volume_24h: safeInteger(row.volume24h),
+    volume: safeInteger(row.volume),
+    matches: row.matches,
+    traders: row.traders,
+    open_interest: safeInteger(row.openInterest),
+    first_match_at: isoSecond(row.firstAt),
+  };
+}
