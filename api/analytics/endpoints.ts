@@ -2,6 +2,7 @@
 import type { Endpoint } from '../endpoint.ts';
 import type { Call } from './call.ts';
 import { candlesV2 } from './candles.ts';
+import { equityV2 } from './equity.ts';
 import { holdersV2 } from './holders.ts';
 import { hourlyV1, hourlyV2 } from './hourly.ts';
 import { leaderboardV1, leaderboardV2 } from './leaderboard.ts';
@@ -16,6 +17,7 @@ import { pricesV2 } from './prices.ts';
 import { search } from './search.ts';
 import { traderV1, traderV2 } from './trader.ts';
 import { traderMarketsV1, traderMarketsV2 } from './trader-markets.ts';
+import { traderTradesV2 } from './trader-trades.ts';
 
 export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   leaderboardV1,
@@ -29,6 +31,8 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   traderV2,
   traderMarketsV2,
   positionsV2,
+  traderTradesV2,
+  equityV2,
   ordersV2,
   hourlyV2,
   marketDetailV2,

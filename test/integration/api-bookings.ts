@@ -169,7 +169,7 @@ const COLUMNS: [string, ...string[]] = [
 ];
 
 export function orderHashOf(row: Booking): string {
-  return `0x${(BigInt(row.block) * 1_000n + BigInt(row.log)).toString(16).padStart(64, 'e')}`;
+  return `0x${(BigInt(row.block) * 10_000n + BigInt(row.log)).toString(16).padStart(64, 'e')}`;
 }
 
 export function tokenOf(row: Booking): string {

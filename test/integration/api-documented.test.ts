@@ -51,9 +51,12 @@ const cursorOf = ({ next }: Asked) =>
 const KNOWN: Query = { address: addressOf(3), id: '1005', id_or_slug: '1005' };
 const DAY = 86_400;
 
-const startOf = ({ hour, time }: Element) => Date.parse(time ?? `${hour}Z`) / 1_000;
-/** An hour counts as a whole by its start, a candle by any time in it. */
-const endOf = (entry: Element) => startOf(entry) + (entry.time === undefined ? 1 : 3_600);
+/** A point of equity has the end of its hour. */
+const startOf = ({ equity, hour, time }: Element) =>
+  Date.parse(time ?? `${hour}Z`) / 1_000 - (equity === undefined ? 0 : 3_600);
+/** An hour and a fill count by their start, a candle and a point of equity by any time in it. */
+const endOf = (entry: Element) =>
+  startOf(entry) + ((entry.open ?? entry.equity) === undefined ? 1 : 3_600);
 
 const atLeast = (field: string) => bound(field, 1);
 const atMost = (field: string) => bound(field, -1);
@@ -209,6 +212,30 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
       expect(list.every((position) => position.status === status)).toBe(true);
     }
   },
+  async market({ ask, whole }) {
+    const kept = whole.list.filter((trade) => trade.market.id === 1005);
+    expect(kept).not.toEqual([]);
+    for (const market of ['1005', 'market-1005', `0x${MARKETS[5]?.conditionId}`]) {
+      expect((await ask({ market })).list).toEqual(kept);
+    }
+  },
+  async side({ ask, whole }) {
+    for (const side of ['BUY', 'SELL']) {
+      const kept = whole.list.filter((trade) => trade.side === side);
+      expect(kept).not.toEqual([]);
+      expect((await ask({ side })).list).toEqual(kept);
+    }
+  },
+  async min_usdc({ ask, whole }) {
+    const kept = whole.list.filter((trade) => trade.usdc >= 100_000_000);
+    expect(kept.length).toBeLessThan(whole.list.length);
+    expect((await ask({ min_usdc: '100' })).list).toEqual(kept);
+  },
+  async max_usdc({ ask, whole }) {
+    const kept = whole.list.filter((trade) => trade.usdc <= 100_000_000);
+    expect(kept.length).toBeLessThan(whole.list.length);
+    expect((await ask({ max_usdc: '100' })).list).toEqual(kept);
+  },
   async is_active({ ask, whole }) {
     for (const active of [true, false]) {
       const kept = whole.list.filter((entry) => (entry.market.resolved_at === '') === active);
@@ -249,7 +276,15 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     const shares = (prices: typeof list) => prices.reduce((sum, one) => sum + one.shares, 0);
     expect(shares(list)).toBe(shares(whole.list));
   },
-  async interval({ ask }) {
+  async interval({ ask, path }) {
+    if (path.endsWith('/equity')) {
+      const { list } = await ask({ interval: '1d' });
+      expect(list).toHaveLength(30);
+      // The last point is now.
+      const days = list.slice(0, -1).map(({ time }) => Date.parse(time) / 1_000 / DAY);
+      expect(days).toEqual(days.map((_, i) => Math.floor(NOW / DAY) - 28 + i));
+      return;
+    }
     for (const [interval, seconds] of [
       ['15m', 900],
       ['6h', 21_600],
@@ -271,10 +306,10 @@ const EFFECTS: Readonly<Record<string, (subject: Subject, name: string) => Promi
     const to = NOW - 2 * DAY;
     const kept = whole.list.filter((entry) => startOf(entry) <= to);
     expect(kept.length).toBeLessThan(whole.list.length);
-    // The default of `from` goes with `to`, so earlier hours come in behind, earlier candles in front.
+    // The default of `from` goes with `to`, so earlier hours come in behind, earlier candles and points in front.
     const { list } = await ask({ to: String(to) });
-    const isCandles = list[0].time !== undefined;
-    expect(isCandles ? list.slice(-kept.length) : list.slice(0, kept.length)).toEqual(kept);
+    const isOldestFirst = list[0].time !== undefined;
+    expect(isOldestFirst ? list.slice(-kept.length) : list.slice(0, kept.length)).toEqual(kept);
   },
 };
 

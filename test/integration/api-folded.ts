@@ -2,7 +2,7 @@
  * The application over bookings that the projector's fold makes of a seeded LEDGER, and an account of the same LEDGER
  * by the rule of the reconciliation (recompute.ts), which shares no code with the fold or the SQL.
  */
-import type { Match, Resolution } from '../../ingest/contract.ts';
+import type { Fill, Match, Resolution } from '../../ingest/contract.ts';
 import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold.ts';
 import { Store } from '../../projector/store.ts';
 import { at, flat, type Holding, payOut, trade } from '../e2e/recompute.ts';
@@ -82,6 +82,8 @@ type Own = {
     | { time: number; outcome: 0 | 1; shares: bigint; cost: bigint; fees: bigint; payout: bigint }
     | undefined;
 };
+/** A fill of a trader as /v2/traders/:address/trades should show it, with the condition id as its market. */
+export type Trade = ReturnType<typeof tradeOf>;
 type Price = { source: string; time: number; usdc: bigint; shares: bigint };
 
 /** A trader's markets by condition id after the events until `time`, and the marks of all markets then. */
@@ -89,6 +91,7 @@ export function accountAt(events: readonly Event[], trader: string, time: number
   const own = new Map<string, Own>();
   const marks = new Map<string, Price>();
   const payouts = new Map<string, readonly bigint[]>();
+  const fills: Trade[] = [];
   for (const event of events) {
     if (event.blockTime > time) break;
     const { blockTime, conditionId } = event;
@@ -99,7 +102,8 @@ export function accountAt(events: readonly Event[], trader: string, time: number
       settle(own.get(conditionId), event.payouts, blockTime);
       continue;
     }
-    for (const { fee, isTaker, outcomeIndex, shares, side, trader: of, usdc } of event.fills) {
+    for (const fill of event.fills) {
+      const { fee, isTaker, outcomeIndex, shares, side, trader: of, usdc } = fill;
       if (isTaker && !payouts.has(conditionId)) {
         const first = outcomeIndex === 0 ? usdc : shares - usdc;
         marks.set(conditionId, { source: 'last_match', time: blockTime, usdc: first, shares });
@@ -108,12 +112,35 @@ export function accountAt(events: readonly Event[], trader: string, time: number
       const market = at(own, conditionId, () => ({
         ...{ holding: flat(), realised: 0n, first: blockTime, last: 0, settled: undefined },
       }));
-      market.realised += trade(market.holding, side === 'BUY', outcomeIndex, shares, usdc, fee).pnl;
+      const { pnl } = trade(market.holding, side === 'BUY', outcomeIndex, shares, usdc, fee);
+      market.realised += pnl;
+      fills.push(tradeOf(event, fill, pnl));
       market.last = blockTime;
       settle(market, payouts.get(conditionId), blockTime);
     }
   }
-  return { own, marks };
+  return { own, marks, fills };
+}
+
+function tradeOf(match: Match, fill: Fill, pnl: bigint) {
+  return {
+    time: `${new Date(match.blockTime * 1_000).toISOString().slice(0, 19)}Z`,
+    side: fill.side,
+    outcome: '',
+    outcome_index: fill.outcomeIndex,
+    price: Number((fill.usdc * 1_000_000n) / fill.shares),
+    shares: Number(fill.shares),
+    usdc: Number(fill.usdc),
+    fee: Number(fill.fee),
+    is_taker: fill.isTaker,
+    realised_pnl: Number(pnl),
+    block_number: match.blockNumber,
+    log_index: fill.logIndex,
+    match_log_index: match.logIndex,
+    tx_hash: match.txHash,
+    order_hash: fill.orderHash,
+    market: match.conditionId,
+  };
 }
 
 function settle(market: Own | undefined, payouts: readonly bigint[] | undefined, time: number) {
@@ -135,4 +162,15 @@ export function valued({ shares, cost, fees }: Holding, mark: Price | undefined)
   const part = outcome === 0 ? mark.usdc : mark.shares - mark.usdc;
   const value = (shares[outcome] * part) / mark.shares;
   return { outcome, shares: shares[outcome], value, unrealised: value - cost - fees };
+}
+
+/** Realised and unrealised PnL of a trader at a time. */
+export function equityAt(events: readonly Event[], trader: string, time: number) {
+  const { marks, own } = accountAt(events, trader, time);
+  let [realised, unrealised] = [0n, 0n];
+  for (const [condition, market] of own) {
+    realised += market.realised;
+    unrealised += valued(market.holding, marks.get(condition)).unrealised;
+  }
+  return { realised: Number(realised), unrealised: Number(unrealised) };
 }

@@ -1,6 +1,19 @@
 /** Positions, equity, trades and batches of traders against the independent account of the same LEDGER. */
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { accountAt, type Folded, NOW, startFolded, TRADERS, valued } from './api-folded.ts';
+import { conditionId, ledgerEvents, MATCHES_PER_BLOCK } from '../support/ledger-generator.ts';
+import {
+  accountAt,
+  equityAt,
+  type Folded,
+  LEDGER,
+  NOW,
+  startFolded,
+  TRADERS,
+  type Trade,
+  valued,
+} from './api-folded.ts';
+import { get } from './api-harness.ts';
 
 const SEED = Number(process.env.SEED || Math.floor(Math.random() * 2 ** 31));
 let folded: Folded;
@@ -146,5 +159,138 @@ describe('GET /v2/traders/:address/positions', () => {
     const [header] = (await (await fetch(url, { headers })).text()).split('\r\n');
     expect(header).toContain('market.condition_id');
     expect(header).toContain('mark.price,mark.time,mark.age_seconds,mark.source,value');
+  });
+});
+
+describe('GET /v2/traders/:address/trades', () => {
+  /** The fills of a trader, newest first, with what each realised. */
+  function expectedOf(trader: string) {
+    const { fills } = accountAt(folded.events, trader, NOW);
+    return fills.toReversed();
+  }
+
+  test('equals the account of the chain, on pages of any size, either way', async () => {
+    for (const trader of TRADERS.slice(0, 3)) {
+      const expected = expectedOf(trader);
+      expect(expected.length).toBeGreaterThan(400);
+      const walked = await walk(`/v2/traders/${trader}/trades?limit=173`, 'trades');
+      expect(
+        walked.map(({ market, ...trade }) => ({ ...trade, market: market.condition_id })),
+      ).toEqual(expected);
+      const upwards = await walk(`/v2/traders/${trader}/trades?limit=1000&order=asc`, 'trades');
+      expect(upwards).toEqual(walked.toReversed());
+    }
+  });
+
+  test.each([
+    ['side=SELL&min_usdc=20.5', (one: Trade) => one.side === 'SELL' && one.usdc >= 20_500_000],
+    ['max_usdc=0.5', (one: Trade) => one.usdc <= 500_000],
+    [`market=${conditionId(1)}`, (one: Trade) => one.market === conditionId(1)],
+    ['from=2026-09-20&to=2026-09-21', (one: Trade) => one.time.startsWith('2026-09-20')],
+  ])('keeps the fills of %s', async (query, isKept) => {
+    const expected = expectedOf(TRADERS[0] ?? '').filter(isKept);
+    expect(expected.length).toBeGreaterThan(0);
+    const walked = await walk(`/v2/traders/${TRADERS[0]}/trades?limit=40&${query}`, 'trades');
+    expect(walked.map(({ block_number, log_index }) => [block_number, log_index])).toEqual(
+      expected.map(({ block_number, log_index }) => [block_number, log_index]),
+    );
+  });
+
+  test('repeats and omits nothing while trades arrive', async () => {
+    const [trader = ''] = TRADERS;
+    const before = expectedOf(trader);
+    const blocks = Math.max(...folded.events.map((event) => event.blockNumber)) + 1;
+    let arrived = 0;
+    const walked: Trade[] = [];
+    let next: string | undefined = `/v2/traders/${trader}/trades?limit=211`;
+    while (next !== undefined) {
+      const page: Awaited<ReturnType<Folded['ok']>> = await folded.ok(next);
+      walked.push(...page.body.trades);
+      const firstMatch = (blocks + 10 * arrived++) * MATCHES_PER_BLOCK;
+      const more = { ...LEDGER, seed: SEED + arrived, from: NOW, to: NOW, matches: 30, firstMatch };
+      await folded.add([...ledgerEvents(more)].filter((event) => event.kind === 'match'));
+      next = page.next;
+    }
+    expect(arrived).toBeGreaterThan(3);
+    const placeOf = ({ block_number, log_index }: Trade) => [block_number, log_index];
+    expect(walked.map(placeOf)).toEqual(before.map(placeOf));
+    const upwards = await walk(`/v2/traders/${trader}/trades?limit=1000&order=asc`, 'trades');
+    expect(upwards.map(placeOf)).toEqual(expectedOf(trader).toReversed().map(placeOf));
+    expect(upwards.length).toBeGreaterThan(before.length);
+  });
+
+  test('is empty for who never traded, and 404 for an unknown market', async () => {
+    const { body } = await folded.ok(`/v2/traders/${NEVER_TRADED}/trades`);
+    expect(body).toEqual({ trades: [] });
+    const url = `${folded.api.url}/v2/traders/${TRADERS[0]}/trades?market=nope`;
+    expect((await get(url, folded.key)).status).toBe(404);
+  });
+});
+
+describe('GET /v2/traders/:address/equity', () => {
+  const interval = fc.constantFrom('1h', '1d');
+  const ranges = fc.record({
+    trader: fc.constantFrom(...TRADERS),
+    interval,
+    /** Also before the first trade and after the last. */
+    from: fc.integer({ min: LEDGER.from - 86_400, max: NOW }),
+    points: fc.integer({ min: 1, max: 6 }),
+  });
+
+  test('equals the account of the chain at each time, from any base', async () => {
+    await fc.assert(
+      fc.asyncProperty(ranges, async ({ from, interval, points, trader }) => {
+        const width = interval === '1h' ? 3_600 : 86_400;
+        const to = Math.min(NOW, from + (points - 1) * width);
+        const path = `/v2/traders/${trader}/equity?interval=${interval}&from=${from}&to=${to}`;
+        const { body } = await folded.ok(path);
+        const expected = [];
+        for (let start = from - (from % width); start <= to; start += width) {
+          const time = Math.min(start + width, NOW);
+          // Events in the second of the end count in the next interval.
+          const until = time === NOW ? NOW : time - 1;
+          const { realised, unrealised } = equityAt(folded.events, trader, until);
+          const equity = realised + unrealised;
+          expected.push({
+            time: isoOf(time),
+            realised_pnl: realised,
+            unrealised_pnl: unrealised,
+            equity,
+          });
+        }
+        expect(body.points).toEqual(expected);
+      }),
+      { numRuns: 25, seed: SEED },
+    );
+  });
+
+  test('ends with the totals of the positions', async () => {
+    for (const trader of TRADERS.slice(0, 2)) {
+      const { body } = await folded.ok(`/v2/traders/${trader}/equity`);
+      expect(body.points).toHaveLength(168);
+      const { body: held } = await folded.ok(`/v2/traders/${trader}/positions?status=all`);
+      const { realised_pnl, unrealised_pnl } = held.totals;
+      expect(body.points.at(-1)).toMatchObject({ time: isoOf(NOW), realised_pnl, unrealised_pnl });
+    }
+  });
+
+  test('is 0 for who never traded, and ends now', async () => {
+    const path = `/v2/traders/${NEVER_TRADED}/equity?interval=1d`;
+    const { body } = await folded.ok(path);
+    expect(body.points).toHaveLength(30);
+    expect(body.points[7]).toMatchObject({ realised_pnl: 0, unrealised_pnl: 0, equity: 0 });
+    expect((await folded.ok(`${path}&from=${NOW}&to=${NOW + 864_000}`)).body.points).toHaveLength(
+      1,
+    );
+    expect((await folded.ok(`${path}&from=${NOW + 86_400}`)).body.points).toEqual([]);
+  });
+
+  test('says with a 400 that a range has too many points', async () => {
+    const url = `${folded.api.url}/v2/traders/${TRADERS[0]}/equity?from=0`;
+    const { body, status } = await get(url, folded.key);
+    expect([status, body.issues]).toEqual([
+      400,
+      [{ path: 'from', message: 'more than 744 points until `to`' }],
+    ]);
   });
 });

@@ -1,0 +1,168 @@
+/**
+ * `GET /v2/traders/:address/trades`: the fills of one trader over all markets in chain order. `bookings` has them by
+ * market, so a page reads the block and the log of all of the trader's fills, and the rest of those that it shows.
+ */
+import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse.ts';
+import { endpoint, Page } from '../endpoint.ts';
+import {
+  address,
+  decimal,
+  inOrder,
+  instant,
+  integer,
+  marketKey,
+  oneOf,
+  order,
+} from '../parameters.ts';
+import type { Call } from './call.ts';
+import { fillCursor } from './cursors.ts';
+import { FillV2, fillColumns, fillV2 } from './fills.ts';
+import { price, safeInteger } from './format.ts';
+import {
+  findMarket,
+  MarketV2,
+  marketV2,
+  readResolutions,
+  unlisted,
+  withTokens,
+} from './market-object.ts';
+import { read } from './query.ts';
+import { count as counted, hexText, int, rowOf } from './rows.ts';
+import { amount, count, text } from './schemas.ts';
+
+const LIMIT_DEFAULT = 100;
+const LIMIT_MAX = 1_000;
+/** More than all USDC there is. */
+const USDC_MAX = 1e12;
+
+const Parameters = z
+  .object({
+    address: address.describe('wallet of the trader; letter case is ignored'),
+    market: marketKey.optional().describe('only this market: its id, condition id or slug'),
+    side: oneOf(['BUY', 'SELL']).optional().describe('only this side'),
+    min_usdc: decimal(0, USDC_MAX).optional().describe('only fills of at least so many USDC'),
+    max_usdc: decimal(0, USDC_MAX).optional().describe('only fills of at most so many USDC'),
+    from: instant.optional().describe('only fills at this time or later'),
+    to: instant.optional().describe('only fills at this time or earlier'),
+    order: order('desc').describe('desc: newest first; asc: oldest first'),
+    limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum fills per page'),
+    cursor: fillCursor.optional().describe('cursor from the `Link` header of the previous page'),
+  })
+  .superRefine(inOrder(['min_usdc', 'max_usdc'], ['from', 'to']));
+type Given = z.output<typeof Parameters>;
+
+const Row = rowOf({
+  ...fillColumns,
+  conditionId: hexText('condition_id'),
+  txHash: hexText('tx_hash'),
+  matchLog: counted('event_log_index'),
+  pnl: int('realised_pnl'),
+});
+
+/** The condition of each parameter that restricts the list; `bookings` is partitioned by month. */
+const FILTERS = {
+  market: 'condition_id = {market:FixedString(32)}',
+  side: 'side = {side:String}',
+  min_usdc: 'usdc >= {min_usdc:Int64}',
+  max_usdc: 'usdc <= {max_usdc:Int64}',
+  from: "block_time >= toDateTime({from:UInt32}, 'UTC')",
+  to: "block_time <= toDateTime({to:UInt32}, 'UTC')",
+} as const;
+
+function pageStatement(given: Given): string {
+  const [direction, behind] = given.order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
+  const names = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
+  const conditions = [
+    ...['trader = {trader:FixedString(20)}', "kind = 'fill'"],
+    ...names.filter((name) => given[name] !== undefined).map((name) => FILTERS[name]),
+    ...(given.cursor === undefined
+      ? []
+      : [`(block_number, log_index) ${behind} ({block:UInt64}, {log:UInt32})`]),
+  ];
+  return `
+SELECT ${Row.columns}
+FROM bookings
+WHERE ${conditions.join(' AND ')}
+ORDER BY block_number ${direction}, log_index ${direction}
+LIMIT {limit:UInt32}`;
+}
+
+const TradeV2 = z.object({
+  ...FillV2.shape,
+  outcome_index: z
+    .int()
+    .min(0)
+    .max(1)
+    .meta({ description: 'number of the outcome traded, 0 or 1', examples: [0] }),
+  price: amount('price of that outcome, micro-USD a share, rounded down'),
+  realised_pnl: amount('PnL that the fill realised, net of fees, micro-USD'),
+  block_number: count('number of its block', 85_671_003),
+  log_index: count('index of its log in the block', 12),
+  match_log_index: count(
+    'index of the log that closes its match, equal for all fills of a match',
+    14,
+  ),
+  tx_hash: text('transaction of the fill', `0x${'5f'.repeat(32)}`),
+  order_hash: text('EIP-712 hash of the order', `0x${'6e'.repeat(32)}`),
+  market: MarketV2,
+});
+
+export const traderTradesV2 = endpoint({
+  path: '/v2/traders/:address/trades',
+  summary: 'Fills of one trader over all markets',
+  description:
+    'Every final fill, newest first unless `order=asc`. The order never changes: pages repeat and omit nothing while trades arrive. Settlements are no trades: they are in `/v2/traders/:address/positions?status=resolved`. The list of an unknown address is empty.',
+  parameters: Parameters,
+  answer: z.object({ trades: z.array(TradeV2) }),
+  list: 'trades',
+  problems: ['not_found'],
+  async run(call: Call, given) {
+    const market = given.market && (await findMarket(call, given.market)).conditionId;
+    const { cursor, from, limit, max_usdc, min_usdc, side, to } = given;
+    const rows = await read(call, {
+      sql: pageStatement(given),
+      parameters: {
+        ...{ trader: new Bytes(given.address), limit, side, from, to },
+        ...{ market: market && new Bytes(market), block: cursor?.block, log: cursor?.log },
+        min_usdc: min_usdc && Math.round(min_usdc * 1e6),
+        max_usdc: max_usdc && Math.round(max_usdc * 1e6),
+      },
+      row: Row,
+    });
+    const conditionIds = [...new Set(rows.map((row) => row.conditionId))];
+    const [found, resolutions] = await Promise.all([
+      call.metadata.listings(conditionIds),
+      readResolutions(call, conditionIds),
+    ]);
+    const listings = await withTokens(
+      call,
+      conditionIds.map((id) => found.get(id) ?? unlisted(id)),
+    );
+    const markets = new Map(
+      listings.map((listing) => {
+        const id = listing.condition_id;
+        return [id, { outcomes: listing.outcomes, shown: marketV2(listing, resolutions.get(id)) }];
+      }),
+    );
+    const trades = rows.flatMap((row) => {
+      const market = markets.get(row.conditionId);
+      if (market === undefined) return [];
+      return {
+        ...fillV2(row, market.outcomes),
+        outcome_index: row.outcomeIndex,
+        price: safeInteger(price(row.usdc, row.shares)),
+        realised_pnl: safeInteger(row.pnl),
+        block_number: safeInteger(row.block),
+        log_index: row.log,
+        match_log_index: row.matchLog,
+        tx_hash: row.txHash,
+        order_hash: row.orderHash,
+        market: market.shown,
+      };
+    });
+    const last = rows.at(-1);
+    const hasNext = last !== undefined && rows.length === limit;
+    return new Page({ trades }, hasNext ? `${last.block}-${last.log}` : '');
+  },
+});
