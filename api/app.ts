@@ -68,14 +68,21 @@ const PREFLIGHT_SECONDS = 600;
 
 /**
  * Security headers of data: a browser that renders it as a document gets an empty page without rights,
- * in no frame. helmet sets the same ones and, for documents, more.
+ * in no frame. helmet's other headers mean something for documents only.
  */
-const DATA_HEADERS = Object.entries({
-  'Content-Security-Policy': "default-src 'none';frame-ancestors 'none'",
-  'Cross-Origin-Resource-Policy': 'same-origin',
-  'Strict-Transport-Security': 'max-age=31536000; includeSubDomains',
-  'X-Content-Type-Options': 'nosniff',
-  'X-Frame-Options': 'DENY',
+const setDataHeaders: RequestHandler = helmet({
+  contentSecurityPolicy: {
+    useDefaults: false,
+    directives: { defaultSrc: ["'none'"], frameAncestors: ["'none'"] },
+  },
+  xFrameOptions: { action: 'deny' },
+  crossOriginOpenerPolicy: false,
+  originAgentCluster: false,
+  referrerPolicy: false,
+  xDnsPrefetchControl: false,
+  xDownloadOptions: false,
+  xPermittedCrossDomainPolicies: false,
+  xXssProtection: false,
 });
 
 /** Security headers of documents; they replace those of data. */
@@ -99,7 +106,7 @@ export function createApp(options: AppOptions): Express {
     metadata: createMetadata({ select, queryMsMax }),
   };
   app.use(logRequests(logger, options.metrics));
-  app.use(setDefaultHeaders, allowOrigins(options.corsOrigins ?? []));
+  app.use(setDefaultHeaders, setDataHeaders, allowOrigins(options.corsOrigins ?? []));
 
   const notGet = refuseMethod('GET, HEAD');
   app.route('/healthz').all(uncounted(limits)).get(livenessHandler).all(notGet);
@@ -143,7 +150,6 @@ export function createApp(options: AppOptions): Express {
 }
 
 const setDefaultHeaders: RequestHandler = (_request, response, next) => {
-  for (const [name, value] of DATA_HEADERS) response.setHeader(name, value);
   // Responses that may be cached replace it.
   response.setHeader('Cache-Control', 'no-store');
   response.setHeader('X-Request-Id', requestIdOf(response));
