@@ -171,7 +171,7 @@ function allowOrigins(origins: readonly string[]): RequestHandler {
     ],
     exposedHeaders: [
       ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'],
-      ...['Link', 'X-Total-Count', 'Location'],
+      ...['Link', 'X-Total-Count', 'Location', 'Age'],
     ],
     maxAge: PREFLIGHT_SECONDS,
   });

@@ -56,11 +56,18 @@ export class Page<Answer extends object> {
   readonly next: string;
   /** The elements of the list if they are read while they are sent. */
   readonly elements: AsyncIterable<object> | undefined;
+  /** When what the answer says was computed, milliseconds since the epoch, for the `Age` header. */
+  readonly asOfMs: number | undefined;
 
-  constructor(answer: Answer, next: string, elements?: AsyncIterable<object>) {
+  constructor(
+    answer: Answer,
+    next: string,
+    more: { readonly elements?: AsyncIterable<object>; readonly asOfMs?: number | undefined } = {},
+  ) {
     this.answer = answer;
     this.next = next;
-    this.elements = elements;
+    this.elements = more.elements;
+    this.asOfMs = more.asOfMs;
   }
 }
 
@@ -148,6 +155,7 @@ export function endpoint<
     const how = {
       ...{ format, schema, list, maxAgeSeconds: keep?.maxAgeSeconds ?? null },
       createdUnder: described.status === 201 ? described.path : null,
+      asOfMs: page.asOfMs,
     };
     if (page.elements === undefined) return encode(page.answer, page.next, how);
     return await encodeStream(page.answer, page.elements, page.next, how);

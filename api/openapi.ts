@@ -116,6 +116,7 @@ const RATE_HEADERS = {
 const CACHE_HEADERS = {
   ETag: 'names this response; send it back in If-None-Match',
   'Cache-Control': 'how long you may keep it',
+  Age: 'seconds since what it says was computed',
 };
 
 /** Headers of the problems with a status, besides those of every response. */

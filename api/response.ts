@@ -56,6 +56,8 @@ export type Encoding = {
   readonly maxAgeSeconds: number | null;
   /** The path under which `id` of the response was created; null if nothing was. */
   readonly createdUnder: string | null;
+  /** When it was computed, milliseconds since the epoch; undefined if only now. */
+  readonly asOfMs: number | undefined;
 };
 
 /** What the headers say about a list, or about what was created. */
@@ -85,6 +87,8 @@ export class Encoded {
   readonly list: ListHeaders;
   /** Weak, because it is the same in every coding; '' for a response that clients may not cache. */
   readonly etag: string;
+  /** When it was computed, milliseconds since the epoch; undefined if only now. */
+  readonly asOfMs: number | undefined;
   readonly #compressed = new Map<Coding, Promise<Buffer>>();
 
   constructor(
@@ -92,11 +96,13 @@ export class Encoded {
     body: string | Buffer,
     cacheControl?: string | undefined,
     list: ListHeaders = NO_LIST,
+    asOfMs?: number | undefined,
   ) {
     this.type = type;
     this.body = typeof body === 'string' ? Buffer.from(body) : body;
     this.cacheControl = cacheControl;
     this.list = list;
+    this.asOfMs = asOfMs;
     this.etag = cacheControl === undefined ? '' : etagOf(this.body);
   }
 
@@ -126,15 +132,16 @@ export function privateFor(seconds: number): string {
 
 /** Encodes a response; `next` is the cursor of the next page. */
 export function encode(answer: object, next: string, how: Encoding): Encoded {
-  const { format, schema, list, maxAgeSeconds } = how;
+  const { asOfMs, format, schema, list, maxAgeSeconds } = how;
   const cacheControl = maxAgeSeconds === null ? undefined : privateFor(maxAgeSeconds);
   const headers = listHeaders(answer, next, how);
   if (format === 'json' || list === undefined) {
-    return new Encoded('json', JSON.stringify(answer), cacheControl, headers);
+    return new Encoded('json', JSON.stringify(answer), cacheControl, headers, asOfMs);
   }
   const { header, row } = csvOf(schema, list);
   const elements = (answer as Readonly<Record<string, readonly object[]>>)[list] ?? [];
-  return new Encoded('csv', header + elements.map(row).join(''), cacheControl, headers);
+  const rows = elements.map(row).join('');
+  return new Encoded('csv', header + rows, cacheControl, headers, asOfMs);
 }
 
 /**
@@ -179,6 +186,10 @@ export async function send(
   if (answer.cacheControl !== undefined) {
     response.setHeader('Cache-Control', answer.cacheControl);
     response.setHeader('ETag', answer.etag);
+  }
+  if (answer.asOfMs !== undefined) {
+    const seconds = Math.max(0, Math.floor((Date.now() - answer.asOfMs) / 1_000));
+    response.setHeader('Age', String(seconds));
   }
   response.send(body);
 }

@@ -29,6 +29,9 @@ export function pauseAfter(view: string, durationMs: number): number {
   return Math.min(wanted, PAUSE_MAX[view] ?? 300);
 }
 
+/** Reads everything, and need not be newer: market_stats counts anew what changed since. */
+const SELDOM = 'market_counts_mv';
+
 const Refreshed = z.object({ view: z.string(), ms: z.coerce.number(), schedule: z.string() });
 
 /** Sets the pause of each view that was refreshed since the server started; returns those that changed. */
@@ -44,9 +47,9 @@ export async function setPauses(client: ClickHouseClient, { cluster, database }:
         SELECT name, extract(create_table_query, 'REFRESH ((?:AFTER|EVERY) \\\\d+ \\\\w+)') AS schedule
         FROM system.tables WHERE database = {database:String}
       ) AS views ON views.name = refreshes.view
-      WHERE refreshes.database = {database:String} AND last_success_duration_ms IS NOT NULL
+      WHERE refreshes.database = {database:String} AND last_success_duration_ms IS NOT NULL AND view != {seldom:String}
       GROUP BY view ORDER BY view`,
-    query_params: { database },
+    query_params: { database, seldom: SELDOM },
     format: 'JSONEachRow',
   });
   const changed: Record<string, string> = {};

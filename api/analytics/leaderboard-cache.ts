@@ -9,9 +9,11 @@ import type { Encoded } from '../response.ts';
 
 const PAGES_MAX = 500;
 const COUNTS_MAX = 500;
-const BOARDS_MAX = 10;
+const BOARDS_MAX = 500;
 const FRESH_MS = 5_000;
 const GENERATION_MS = 1_000;
+/** How long a board that is summed for requests is as of the same second. */
+const AS_OF_MS = 10_000;
 const STALE_MS_MAX = 60_000;
 
 export type LeaderboardCache = ReturnType<typeof createLeaderboardCache>;
@@ -43,6 +45,8 @@ export function createLeaderboardCache(now: () => number = () => performance.now
     fetchMethod: (_key, _stale, { context }) => context(),
   });
 
+  const times = new LRUCache<string, number>({ ...clock, max: BOARDS_MAX, ttl: AS_OF_MS });
+
   const isFresh = (cached: Cached | undefined, generation: string) =>
     cached?.generation === generation && now() - cached.atMs < FRESH_MS;
 
@@ -69,6 +73,14 @@ export function createLeaderboardCache(now: () => number = () => performance.now
         if (last === undefined) throw error;
         return last.page;
       }
+    },
+    /** The second, since the epoch, as of which a board is summed; the same for ten seconds. */
+    asOf(board: string, nowMs: () => number): number {
+      const known = times.get(board);
+      if (known !== undefined) return known;
+      const asOf = Math.floor(nowMs() / 1_000);
+      times.set(board, asOf);
+      return asOf;
     },
     /** The number that `count` returns for `key`, called once per generation. Errors are not cached. */
     count(key: string, generation: string, count: () => Promise<number>): Promise<number> {

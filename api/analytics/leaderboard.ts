@@ -1,20 +1,33 @@
 /**
  * `GET /v1|v2/analytics/leaderboard`: a page of the precomputed board of one time frame and tag, and the number of
- * all traders that match. The board is as old as its last refresh. Profiles with their last trades are at most
- * five seconds old.
+ * all traders that match. The board is as old as its last refresh. The board of a market or series is summed from
+ * its bookings, as of one second for all requests of the next ten. Profiles with their last trades are at most five
+ * seconds old.
  */
 import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { tierRequired } from '../errors.ts';
-import { decimal, inOrder, integer, oneOf, oneOfAnyCase, order } from '../parameters.ts';
+import {
+  decimal,
+  inOrder,
+  integer,
+  marketKey,
+  oneOf,
+  oneOfAnyCase,
+  order,
+  slug,
+} from '../parameters.ts';
 import type { Encoded } from '../response.ts';
 import type { Call } from './call.ts';
 import { boardCursor } from './cursors.ts';
-import { percent, safeInteger } from './format.ts';
+import { isoSecond, percent, safeInteger } from './format.ts';
+import { findMarket } from './market-object.ts';
+import { marketFilter } from './market-tags.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
-import { read } from './query.ts';
+import { MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, string } from './rows.ts';
 import { amount, amountText, count, percentage, share, text, time } from './schemas.ts';
 
@@ -28,6 +41,14 @@ const BOARDS = {
   '30D': 'leaderboard_30d',
 } as const;
 const TIME_FRAMES = Object.keys(BOARDS) as (keyof typeof BOARDS)[];
+const FRAME_SECONDS = {
+  '1H': 3_600,
+  '4H': 14_400,
+  '1D': 86_400,
+  '3D': 259_200,
+  '7D': 604_800,
+  '30D': 2_592_000,
+} as const;
 
 /** The column of each sort order; RANKING breaks ties. */
 const SORT_COLUMNS = {
@@ -92,6 +113,8 @@ const Parameters = z
       .describe(
         'only markets with this tag, in any letter case; `sports` excludes `esports`, `all`: no filter',
       ),
+    market: marketKey.optional().describe('only this market, by market id, condition id or slug'),
+    series: slug.optional().describe('only markets of this series'),
     min_win_rate: decimal(0, 100).optional().describe('minimum win rate, percent'),
     max_win_rate: decimal(0, 100).optional().describe('maximum win rate, percent'),
     min_roi: decimal(-ROI_MAX, ROI_MAX).optional().describe('minimum ROI, percent'),
@@ -130,6 +153,9 @@ const FILTERS = {
   min_pnl: 'realised_pnl >= {min_pnl:Int64} * 1000000',
   last_active_hours: "last_trade_at >= toDateTime({active_since:UInt32}, 'UTC')",
 } as const;
+/** The same as `last_active_hours`, of a board without this column. */
+const WAS_ACTIVE = `trader IN
+  (SELECT trader FROM trader_activity WHERE last_trade_at >= toDateTime({active_since:UInt32}, 'UTC'))`;
 const FILTER_NAMES = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
 
 const Entry = rowOf({
@@ -145,11 +171,15 @@ type Entry = RowOf<typeof Entry>;
 
 const Total = rowOf({ entries: counted('count()') });
 
-/** Reads the page and the profiles on it. Throws Problem 503 if ClickHouse cannot answer. */
+/**
+ * Reads the page and the profiles on it. Throws Problem 503 if ClickHouse cannot answer, 404 if there is no market
+ * with this number or slug.
+ */
 async function readBoard(call: Call, given: Given) {
   const { cursor, limit = LIMIT_DEFAULT } = given;
-  const parameters = { ...given, cursor: undefined, ...cursor, limit };
-  const bound = { ...parameters, active_since: activeSince(given, call.now()) };
+  const parameters = { ...given, market: undefined, cursor: undefined, ...cursor, limit };
+  const live = isLive(given) ? await liveParameters(call, given) : {};
+  const bound = { ...parameters, ...live, active_since: activeSince(given, call.now()) };
   const { page, total, ahead } = statements(given);
   const countOf = async (sql: string) => {
     const [row] = await read(call, { sql, parameters: bound, row: Total });
@@ -162,7 +192,7 @@ async function readBoard(call: Call, given: Given) {
   ]);
   // A page after the last one has no row with the time of the refresh.
   const refreshed = entries[0]?.refreshed;
-  const generation = refreshed ?? (await generationOf(call, given.time_frame));
+  const generation = refreshed ?? (await generationOf(call, given));
   const [totalCount, profileOf] = await Promise.all([
     call.leaderboards.count(countKey(given, bound), generation, () => countOf(total)),
     readProfiles(
@@ -188,6 +218,8 @@ async function readBoard(call: Call, given: Given) {
       },
     })),
     total: totalCount,
+    /** Milliseconds since the epoch; undefined if it is unknown, as of an empty board. */
+    asOfMs: generation === '' ? undefined : Date.parse(`${generation.replace(' ', 'T')}Z`),
     next:
       given.hasPages && last !== undefined && before + entries.length < totalCount
         ? cursorOf(last)
@@ -200,15 +232,77 @@ function countKey(given: Given, { active_since }: { readonly active_since: numbe
   const filters = FILTER_NAMES.map((name) => given[name] ?? '');
   // The hours before now.
   const since = given.last_active_hours === undefined ? 0 : active_since;
-  return [given.time_frame, given.tag, ...filters, since].join(' ');
+  return [boardKey(given), given.tag, ...filters, since].join(' ');
+}
+
+/** Whether the board is summed for the request, not precomputed. */
+function isLive({ market, series }: Given): boolean {
+  return market !== undefined || series !== undefined;
+}
+
+/** Names a board, with all of its tags. */
+function boardKey({ time_frame, market, series }: Given): string {
+  return JSON.stringify([time_frame, market, series]);
+}
+
+/** The board of a market or series as a table like a precomputed one. Duplicates of a row are dropped by FINAL. */
+function liveBoard({ market, series, tag }: Given): string {
+  const isMarket = market === undefined ? '' : 'AND condition_id = {condition_id:FixedString(32)}';
+  const isSeries =
+    series === undefined
+      ? ''
+      : `AND condition_id IN
+        (SELECT condition_id FROM markets FINAL WHERE lowerUTF8(series_slug) = {series:String})`;
+  return `(
+  SELECT
+    trader,
+    sum(pnl) AS realised_pnl,
+    sum(cost) AS realised_cost,
+    sum(market_volume) AS volume,
+    toUInt32(count()) AS markets_count,
+    toUInt32(countIf(pnl > 0)) AS wins_count,
+    toDateTime64({as_of:UInt32}, 3, 'UTC') AS refreshed_at,
+    if(realised_cost = 0, 0, 100 * realised_pnl / realised_cost) AS roi,
+    100 * wins_count / markets_count AS win_rate
+  FROM
+  (
+    SELECT
+      trader,
+      condition_id,
+      sum(market_bookings.realised_pnl) AS pnl,
+      sum(market_bookings.realised_cost) AS cost,
+      sumIf(usdc, kind = 'fill') AS market_volume
+    FROM market_bookings FINAL
+    WHERE block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({as_of:UInt32}, 'UTC')
+      ${isMarket} ${isSeries} ${marketFilter({ tag })}
+    GROUP BY trader, condition_id
+  )
+  GROUP BY trader
+)`;
+}
+
+async function liveParameters(call: Call, given: Given) {
+  const { market, tag, time_frame } = given;
+  const asOf = call.leaderboards.asOf(boardKey(given), call.now);
+  return {
+    as_of: asOf,
+    since: Math.max(0, asOf - FRAME_SECONDS[time_frame]),
+    tag: tag.toLowerCase(),
+    condition_id:
+      market === undefined ? undefined : new Bytes((await findMarket(call, market)).conditionId),
+  };
 }
 
 const Generation = rowOf({ refreshed: string('toString(refreshed_at)') });
 
-/** Identifies the last refresh of a board; '' while the board is empty. */
-async function generationOf(call: Call, frame: Given['time_frame']): Promise<string> {
+/** When a board was computed, which identifies its refresh; '' while it is empty. */
+async function generationOf(call: Call, given: Given): Promise<string> {
+  if (isLive(given)) {
+    const asOf = call.leaderboards.asOf(boardKey(given), call.now);
+    return isoSecond(asOf).slice(0, -1);
+  }
   // All rows of a refresh have the same time.
-  const sql = `SELECT ${Generation.columns} FROM ${BOARDS[frame]} LIMIT 1`;
+  const sql = `SELECT ${Generation.columns} FROM ${BOARDS[given.time_frame]} LIMIT 1`;
   const [row] = await read(call, { sql, parameters: {}, row: Generation });
   return row?.refreshed ?? '';
 }
@@ -231,10 +325,15 @@ function allowedPage(given: z.output<typeof Parameters>, caller: Caller): Given 
 
 /** The statements of a request: fixed fragments only, every value is bound. */
 function statements(given: Given) {
-  const board = BOARDS[given.time_frame];
+  const live = isLive(given);
+  const board = live ? liveBoard(given) : BOARDS[given.time_frame];
   const value = SORT_COLUMNS[given.sort_by];
   const filters = FILTER_NAMES.filter((name) => given[name] !== undefined);
-  const where = ['tag = {tag:String}', ...filters.map((name) => FILTERS[name])].join(' AND ');
+  const conditions = filters.map((name) =>
+    live && name === 'last_active_hours' ? WAS_ACTIVE : FILTERS[name],
+  );
+  const where = [live ? 'true' : 'tag = {tag:String}', ...conditions].join(' AND ');
+  const settings = live ? MANY_ROWS : '';
   const isDown = given.order === 'desc';
   const [down, up, less, more] = isDown ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
   const ranking = RANKING.map((column) => `${column} ${up}`).join(', ');
@@ -249,10 +348,11 @@ SELECT ${Entry.columns}
 FROM ${board}
 WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
 ORDER BY ${given.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
-LIMIT {limit:UInt32} OFFSET {offset:UInt32}`,
-    total: `SELECT ${Total.columns} FROM ${board} WHERE ${where}`,
+LIMIT {limit:UInt32} OFFSET {offset:UInt32}
+${settings}`,
+    total: `SELECT ${Total.columns} FROM ${board} WHERE ${where} ${settings}`,
     /** Entries before the page in the requested order. */
-    ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT ${behind}`,
+    ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT ${behind} ${settings}`,
   };
 }
 
@@ -308,13 +408,13 @@ const KEEP = {
   ) =>
     call.leaderboards.page({
       ...one,
-      board: given.time_frame,
-      generation: () => generationOf(call, given.time_frame),
+      board: boardKey(given),
+      generation: () => generationOf(call, given),
     }),
 };
 
 const DESCRIPTION =
-  'A board is computed again five seconds after it was computed, or four times as long as that took: while it takes less than a second, no board is older than 10 seconds; and none waits longer than 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh, profiles with `last_trade_at` at most 5 seconds old. Pages of one refresh do not overlap; who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. Responses have an ETag.';
+  'A board is computed again five seconds after it was computed, or four times as long as that took: while it takes less than a second, no board is older than 10 seconds; and none waits longer than 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh, profiles with `last_trade_at` at most 5 seconds old. Pages of one refresh do not overlap; who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. With `market` or `series`, a board is summed from the bookings for the request and shared with others for up to 10 seconds. `as_of` (v2) says when the board was computed, and `Age` how many seconds ago. Responses have an ETag.';
 
 export const leaderboardV1 = endpoint({
   path: '/v1/analytics/leaderboard',
@@ -323,18 +423,18 @@ export const leaderboardV1 = endpoint({
   parameters: Parameters,
   answer: z.object({ traders: z.array(EntryV1), total_count: TOTAL }),
   list: 'traders',
-  problems: ['tier_required'],
+  problems: ['tier_required', 'not_found'],
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, given) {
-    const { entries, next, total } = await readBoard(call, given);
+    const { asOfMs, entries, next, total } = await readBoard(call, given);
     const traders = entries.map(({ profile, pnl, volume, figures }) => ({
       profile,
       total_pnl: pnl.toString(),
       total_volume: volume.toString(),
       ...figures,
     }));
-    return new Page({ traders, total_count: total }, next);
+    return new Page({ traders, total_count: total }, next, { asOfMs });
   },
 });
 
@@ -343,13 +443,18 @@ export const leaderboardV2 = endpoint({
   summary: 'Traders by PnL, ROI, win rate or markets, or by volume; amounts as numbers',
   description: DESCRIPTION,
   parameters: Parameters,
-  answer: z.object({ traders: z.array(EntryV2), next_cursor: NEXT, total_count: TOTAL }),
+  answer: z.object({
+    traders: z.array(EntryV2),
+    next_cursor: NEXT,
+    total_count: TOTAL,
+    as_of: time('when the board was computed, the end of its time frame; empty of an empty board'),
+  }),
   list: 'traders',
-  problems: ['tier_required'],
+  problems: ['tier_required', 'not_found'],
   allowed: allowedPage,
   keep: KEEP,
   async run(call: Call, given) {
-    const { entries, next, total } = await readBoard(call, given);
+    const { asOfMs, entries, next, total } = await readBoard(call, given);
     const traders = entries.map(({ profile, pnl, volume, figures }) => ({
       profile: profileV2(profile),
       last_trade_at: profile.last_trade_at,
@@ -357,6 +462,7 @@ export const leaderboardV2 = endpoint({
       total_volume: safeInteger(volume),
       ...figures,
     }));
-    return new Page({ traders, next_cursor: next, total_count: total }, next);
+    const as_of = asOfMs === undefined ? '' : isoSecond(Math.floor(asOfMs / 1_000));
+    return new Page({ traders, next_cursor: next, total_count: total, as_of }, next, { asOfMs });
   },
 });

@@ -116,7 +116,9 @@ export const marketData = endpoint({
       next_cursor: next,
       traders: [],
     };
-    return new Page<typeof head>(head, next, withFills(call, given, listing, page));
+    return new Page<typeof head>(head, next, {
+      elements: withFills(call, given, listing, page),
+    });
   },
 });
 

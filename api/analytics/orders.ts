@@ -82,7 +82,9 @@ async function readOrders<Shown extends object>(
   const fills = await readPage(call, conditionId, given, limit);
   const isWhole = fills.length < limit;
   if (given.limit === undefined && !isWhole) {
-    return new Page({ orders: [] }, '', everyOrder(call, conditionId, given, fills, show));
+    return new Page({ orders: [] }, '', {
+      elements: everyOrder(call, conditionId, given, fills, show),
+    });
   }
   return new Page({ orders: withoutRepeats(fills).map(show) }, isWhole ? '' : cursorOf(fills));
 }

@@ -6,9 +6,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { until } from '../e2e/service.ts';
 import {
   addressOf,
+  type Booking,
   conditionOf,
   MARKETS,
   ratio,
+  seriesOf,
   totalsOf,
   UNLISTED_MARKET,
 } from './api-bookings.ts';
@@ -124,6 +126,80 @@ describe('GET /v1/analytics/leaderboard', () => {
       ({ pnl, cost, markets }) => Math.abs(ratio(pnl, cost)) <= 10 && markets >= 3,
     );
     expect(answer.total_count).toBe(expected.length);
+  });
+
+  describe.each<[string, Record<string, string>, string, (row: Booking) => boolean]>([
+    ['a market by id', { market: '1003' }, 'all', (row) => row.market === 3],
+    ['a market by slug', { market: 'market-1004' }, 'all', (row) => row.market === 4],
+    ['an unlisted market', { market: UNLISTED }, 'all', (row) => row.market === UNLISTED_MARKET],
+    [
+      'a market without the tag',
+      { market: '1003', tag: 'sports' },
+      'sports',
+      (row) => row.market === 3,
+    ],
+    ['a series', { series: 'Series-X' }, 'all', ({ market }) => isOf('series-x', market)],
+    [
+      'a tag of a series',
+      { series: 'series-x', tag: '5M' },
+      '5M',
+      ({ market }) => isOf('series-x', market),
+    ],
+    ['a market of another series', { series: 'series-x', market: '1003' }, 'all', () => false],
+  ])('of %s', (_, query, tag, keeps) => {
+    test.each(Object.keys(ALL_FRAMES))('ranks every trader of %s in each order', async (frame) => {
+      for (const sort of ['pnl', 'roi', 'win_rate', 'market_count'] as const) {
+        const expected = board(frame, tag, sort, { keeps });
+        const answer = await leaderboard({
+          ...query,
+          time_frame: frame,
+          sort_by: sort,
+          limit: '100',
+        });
+        expect(answer, `${frame} ${sort}`).toEqual({
+          traders: expected.map(entryObject),
+          total_count: expected.length,
+        });
+      }
+    });
+  });
+
+  test.each(Object.keys(ALL_FRAMES))('of a market is exact to the second: %s', async (frame) => {
+    const keeps = (row: Booking) => row.market === 5;
+    const expected = board(frame, 'all', 'pnl', { keeps, now: EDGE_NOW });
+    expect(expected.map(({ trader }) => trader)).toContain(EDGE_TRADER);
+    const path = `/v2/analytics/leaderboard?market=1005&time_frame=${frame}`;
+    const { body, headers } = await get(edgeApi.url + path, key);
+    expect(body.traders).toMatchObject(
+      expected.map(({ pnl, maker, taker }) => ({
+        total_pnl: Number(pnl),
+        total_volume: Number(maker + taker),
+      })),
+    );
+    expect(body.as_of).toBe(time(EDGE_NOW));
+    expect(Number(headers.get('age'))).toBeGreaterThanOrEqual(100 * 86_400);
+  });
+
+  test('of a series is filtered and paginated as any other', async () => {
+    const query = { series: 'series-y', min_market_count: '2', last_active_hours: '1', limit: '3' };
+    const keeps = ({ market }: Booking) => isOf('series-y', market);
+    const expected = board('30D', 'all', 'pnl', { keeps })
+      .filter(({ markets, trader }) => markets >= 2 && lastTrade(trader) >= NOW - 3_600)
+      .map(entryObject);
+    const walked: typeof expected = [];
+    let next: string | undefined = `/v1/analytics/leaderboard?${new URLSearchParams(query)}`;
+    while (next !== undefined) {
+      const page: Awaited<ReturnType<typeof get>> = await get(api.url + next, key);
+      walked.push(...page.body.traders);
+      next = /^<([^>]+)>/.exec(page.headers.get('link') ?? '')?.[1];
+    }
+    expect(walked.map(({ profile }) => profile)).toEqual(expected.map(({ profile }) => profile));
+    expect(walked.map(({ rank }) => rank)).toEqual(expected.map((_, index) => index + 1));
+  });
+
+  test('of a market that nobody knows is a 404', async () => {
+    const path = '/v1/analytics/leaderboard?market=nobody-knows-it';
+    expect((await get(api.url + path, key)).status).toBe(404);
   });
 
   test('gives a demo key 20 entries by default', async () => {
@@ -275,6 +351,13 @@ describe('a re-tagged market', () => {
     expect(tags).toEqual(['weather']);
   });
 });
+
+const UNLISTED = `0x${conditionOf(UNLISTED_MARKET)}`;
+
+function isOf(series: string, market: number): boolean {
+  const listed = MARKETS[market];
+  return listed !== undefined && seriesOf(listed) === series;
+}
 
 async function leaderboard(query: Record<string, string>) {
   const url = `${api.url}/v1/analytics/leaderboard?${new URLSearchParams(query)}`;

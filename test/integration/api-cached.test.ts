@@ -48,7 +48,14 @@ async function ask(path: string, key: string, headers: Headers = {}, method = 'G
 }
 
 /** The headers that do not differ from one response to the next. */
-function lasting({ date, ratelimit, 'x-request-id': id, ...rest }: IncomingMessage['headers']) {
+function lasting({
+  age,
+  date,
+  ratelimit,
+  'x-request-id': id,
+  ...rest
+}: IncomingMessage['headers']) {
+  expect(age).toMatch(/^\d+$/);
   expect(id).toMatch(/^[\w.-]{1,64}$/);
   expect(ratelimit).toMatch(/^"\w+";r=\d+;t=\d+$/);
   expect(date).toBeDefined();

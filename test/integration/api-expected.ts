@@ -68,14 +68,17 @@ export type Entry = ReturnType<typeof totalsOf> & {
   readonly rank: number;
 };
 
-/** The board of a frame and tag in one order, ranked. */
+/** The board of a frame and tag in one order, ranked; of the bookings that `keeps` keeps, as of `now`. */
 export function board(
   frame: string,
   tag: string,
   sort: 'pnl' | 'roi' | 'win_rate' | 'market_count',
+  { keeps = () => true, now = NOW }: { keeps?: (row: Booking) => boolean; now?: number } = {},
 ) {
-  const since = NOW - (ALL_FRAMES[frame as keyof typeof ALL_FRAMES] ?? 0);
-  const own = rows.filter((row) => row.time >= since && countsUnder(row.market, tag));
+  const since = now - (ALL_FRAMES[frame as keyof typeof ALL_FRAMES] ?? 0);
+  const own = rows.filter(
+    (row) => row.time >= since && row.time <= now && countsUnder(row.market, tag) && keeps(row),
+  );
   const value = (entry: Omit<Entry, 'rank'>) =>
     ({
       pnl: Number(entry.pnl),

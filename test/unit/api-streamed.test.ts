@@ -12,7 +12,7 @@ const row = { text: 'abc "quoted", and more; '.repeat(40) };
 const schema = z.object({ total_count: z.int(), rows: z.array(z.object({ text: z.string() })) });
 const HOW: Encoding = {
   ...{ format: 'json', schema, list: 'rows' },
-  ...{ maxAgeSeconds: null, createdUnder: null },
+  ...{ maxAgeSeconds: null, createdUnder: null, asOfMs: undefined },
 };
 
 /** `count` rows, then a failure where one is wanted. */

@@ -47,6 +47,17 @@ describe('the leaderboard cache', () => {
     expect(await text()).toBe('{"key":"a","number":2}');
   });
 
+  test('keeps the second of a summed board for ten seconds, each board its own', () => {
+    let nowMs = 1_000;
+    const boards = createLeaderboardCache(() => nowMs);
+    const asOf = (board: string) => boards.asOf(board, () => nowMs);
+    expect(asOf('a')).toBe(1);
+    nowMs = 10_999;
+    expect([asOf('a'), asOf('b')]).toEqual([1, 10]);
+    nowMs = 11_001;
+    expect([asOf('a'), asOf('b')]).toEqual([11, 10]);
+  });
+
   test('reads again within a second of a refresh', async () => {
     const { state, text } = counted();
     await text();
