@@ -11,6 +11,7 @@ CREATE VIEW analyst.fills
     `trader` String COMMENT 'wallet that owns the fill, 0x-hex in lower case',
     `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
     `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `category` LowCardinality(String) COMMENT 'main tag of the market, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
     `tags` Array(String) COMMENT 'tags of the market, as of now',
     `series` String COMMENT 'series of the market, or empty',
     `outcome_index` UInt8 COMMENT 'outcome traded: 0 or 1, see markets.outcomes[outcome_index + 1]',
@@ -19,6 +20,8 @@ CREATE VIEW analyst.fills
     `shares` Decimal(38, 6) COMMENT 'outcome shares',
     `usdc` Decimal(38, 6) COMMENT 'USDC paid or received, without fee',
     `price` Decimal(38, 6) COMMENT 'USDC a share, rounded down; 0 for no shares',
+    `price_yes` Nullable(Decimal(38, 6)) COMMENT 'price of outcome 0 in this fill, rounded down: for outcome 1, 1 less its price; NULL for no shares',
+    `signed_shares` Decimal(38, 6) COMMENT 'shares of outcome 0 bought, or sold if negative; to buy outcome 1 is to sell outcome 0',
     `fee` Decimal(38, 6) COMMENT 'USDC of fee paid',
     `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised by what the fill closed, net of fees',
     `realised_cost` Decimal(38, 6) COMMENT 'USDC that the closed shares had cost, the denominator of ROI'
@@ -34,6 +37,7 @@ AS SELECT
     concat('0x', lower(hex(b.trader))) AS trader,
     concat('0x', lower(hex(b.condition_id))) AS condition_id,
     dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(b.condition_id)), 0) AS market_id,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(b.condition_id))) AS category,
     dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(b.condition_id)), []) AS tags,
     dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(b.condition_id)), '') AS series,
     outcome_index,
@@ -42,11 +46,108 @@ AS SELECT
     toDecimal128(b.shares, 6) / 1000000 AS shares,
     toDecimal128(b.usdc, 6) / 1000000 AS usdc,
     if(b.shares = 0, toDecimal128(0, 6), toDecimal128(b.usdc, 6) / greatest(b.shares, 1)) AS price,
+    if(b.shares = 0, NULL, least(1, greatest(0, toDecimal128(if(outcome_index = 0, b.usdc, b.shares - b.usdc), 6) / greatest(b.shares, 1)))) AS price_yes,
+    toDecimal128(if((side = 'BUY') = (outcome_index = 0), b.shares, -b.shares), 6) / 1000000 AS signed_shares,
     toDecimal128(b.fee, 6) / 1000000 AS fee,
     toDecimal128(b.realised_pnl, 6) / 1000000 AS realised_pnl,
     toDecimal128(b.realised_cost, 6) / 1000000 AS realised_cost
 FROM fillstream.bookings AS b
 WHERE kind = 'fill';
+
+CREATE VIEW analyst.holders
+(
+    `trader` String COMMENT 'wallet, 0x-hex in lower case',
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `category` LowCardinality(String) COMMENT 'main tag of the market, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
+    `question` String COMMENT 'what the market decides; empty while its listing is unknown',
+    `outcome_index` UInt8 COMMENT 'outcome held, 0 or 1',
+    `outcome` String COMMENT 'label of that outcome; empty while the listing is unknown',
+    `shares` Decimal(38, 6) COMMENT 'outcome shares held; each pays 1 USDC if the outcome wins',
+    `cost_basis` Decimal(38, 6) COMMENT 'USDC paid for these shares, without fees',
+    `open_fees` Decimal(38, 6) COMMENT 'USDC of fees paid on these shares, realised when they are closed',
+    `average_price` Decimal(38, 6) COMMENT 'cost basis a share, rounded down',
+    `mark` Decimal(38, 6) COMMENT 'price of the outcome in the newest match of the market, or its payout once resolved',
+    `mark_source` String COMMENT 'last_match or resolution; none while the first match is being stored',
+    `marked_at` Nullable(DateTime('UTC')) COMMENT 'time of that match or resolution, UTC; NULL for none',
+    `value` Decimal(38, 6) COMMENT 'USDC that the shares are worth at the mark, rounded down',
+    `unrealised_pnl` Decimal(38, 6) COMMENT 'value less cost_basis and open_fees'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'open positions by market, with their value at the mark'
+AS SELECT
+    concat('0x', lower(hex(position_trader))) AS trader,
+    concat('0x', lower(hex(position_condition))) AS condition_id,
+    listing_market_id AS market_id,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(position_condition))) AS category,
+    listing_question AS question,
+    position_outcome AS outcome_index,
+    listing_outcomes[position_outcome + 1] AS outcome,
+    toDecimal128(position_shares, 6) / 1000000 AS shares,
+    toDecimal128(position_cost, 6) / 1000000 AS cost_basis,
+    toDecimal128(position_fees, 6) / 1000000 AS open_fees,
+    toDecimal128(position_cost, 6) / position_shares AS average_price,
+    multiIf(mark_whole = 0, toDecimal128(0, 6), position_outcome = 0, mark_price, 1 - mark_price) AS mark,
+    multiIf(mark_version = 0, 'none', is_resolution, 'resolution', 'last_match') AS mark_source,
+    nullIf(mark_time, toDateTime(0, 'UTC')) AS marked_at,
+    toDecimal128(if(mark_version = 0, position_cost + position_fees, toInt64(position_worth)), 6) / 1000000 AS value,
+    (value - cost_basis) - open_fees AS unrealised_pnl
+FROM
+(
+    SELECT
+        *,
+        least(1, greatest(0, toDecimal128(mark_usdc, 6) / greatest(mark_whole, 1))) AS mark_price,
+        toInt128(position_shares) * if(position_outcome = 0, mark_usdc, mark_whole - mark_usdc) AS product,
+        intDivOrZero(product, mark_whole) - ((product < 0) AND (moduloOrZero(product, mark_whole) != 0)) AS position_worth
+    FROM
+    (
+        SELECT
+            trader AS position_trader,
+            condition_id AS position_condition,
+            outcome AS position_outcome,
+            shares AS position_shares,
+            cost_basis AS position_cost,
+            open_fees AS position_fees
+        FROM fillstream.positions
+        FINAL
+        WHERE shares > 0
+    ) AS held
+    LEFT JOIN
+    (
+        SELECT
+            mark_condition,
+            max(candidate) AS newest,
+            newest.1 AS is_resolution,
+            newest.2 AS mark_version,
+            newest.3 AS mark_usdc,
+            newest.4 AS mark_whole,
+            newest.5 AS mark_time
+        FROM
+        (
+            SELECT
+                m.condition_id AS mark_condition,
+                (false, last.version, last.usdc, last.shares, last.time) AS candidate
+            FROM fillstream.market_marks AS m
+            WHERE last.version > 0
+            UNION ALL
+            SELECT
+                r.condition_id AS mark_condition,
+                (true, r.block_number, toInt64(r.payout_0), toInt64(r.payout_0 + r.payout_1), r.resolved_at) AS candidate
+            FROM fillstream.resolutions AS r
+        )
+        GROUP BY mark_condition
+    ) AS marks ON mark_condition = position_condition
+) AS valued
+LEFT JOIN
+(
+    SELECT
+        condition_id AS listing_condition,
+        market_id AS listing_market_id,
+        question AS listing_question,
+        outcomes AS listing_outcomes
+    FROM fillstream.markets
+    FINAL
+) AS listing ON listing_condition = position_condition;
 
 CREATE VIEW analyst.leaderboards
 (
@@ -111,6 +212,60 @@ FROM
     FROM fillstream.leaderboard_30d
 ) AS board;
 
+CREATE VIEW analyst.market_stats
+(
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `category` LowCardinality(String) COMMENT 'main tag of the market, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
+    `tags` Array(String) COMMENT 'tags of the market, as of now',
+    `series` String COMMENT 'series of the market, or empty',
+    `mark` Decimal(38, 6) COMMENT 'price of outcome 0 in the newest match with shares, or its payout once resolved',
+    `mark_source` String COMMENT 'last_match or resolution; none if no match had shares',
+    `marked_at` Nullable(DateTime('UTC')) COMMENT 'time of that match or resolution, UTC; NULL for none',
+    `change_24h` Decimal(38, 6) COMMENT 'price of outcome 0 now less 24 hours before',
+    `volume_24h` Decimal(38, 6) COMMENT 'USDC of the matches of the last 24 hours, each once',
+    `volume` Decimal(38, 6) COMMENT 'USDC of all matches, each once',
+    `matches` UInt64 COMMENT 'number of matches',
+    `traders` UInt32 COMMENT 'traders with a fill or a settlement',
+    `open_interest` Decimal(38, 6) COMMENT 'shares held of outcome 0, which equal those of outcome 1',
+    `first_match_at` DateTime('UTC') COMMENT 'first match, UTC',
+    `last_match_at` Nullable(DateTime('UTC')) COMMENT 'newest match with shares, UTC; NULL if none had shares',
+    `end_at` Nullable(DateTime('UTC')) COMMENT 'planned end, UTC; NULL if unknown',
+    `resolved_at` Nullable(DateTime('UTC')) COMMENT 'time of the resolution\'s block, UTC; NULL before it',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when these figures were computed, UTC'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'mark, volume, traders and open interest of each market'
+AS SELECT
+    concat('0x', lower(hex(s.condition_id))) AS condition_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(s.condition_id)), 0) AS market_id,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(s.condition_id))) AS category,
+    dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(s.condition_id)), []) AS tags,
+    dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(s.condition_id)), '') AS series,
+    if(s.mark_shares = 0, toDecimal128(0, 6), least(1, greatest(0, toDecimal128(s.mark_usdc, 6) / greatest(s.mark_shares, 1)))) AS mark,
+    multiIf(s.resolved_at > 0, 'resolution', s.mark_shares > 0, 'last_match', 'none') AS mark_source,
+    nullIf(s.marked_at, toDateTime(0, 'UTC')) AS marked_at,
+    toDecimal128(s.change_24h, 6) / 1000000 AS change_24h,
+    toDecimal128(s.volume_24h, 6) / 1000000 AS volume_24h,
+    toDecimal128(s.volume, 6) / 1000000 AS volume,
+    s.matches AS matches,
+    s.traders AS traders,
+    toDecimal128(s.open_interest, 6) / 1000000 AS open_interest,
+    s.first_match_at AS first_match_at,
+    nullIf(newest.last_time, toDateTime(0, 'UTC')) AS last_match_at,
+    nullIf(s.end_at, toDateTime(0, 'UTC')) AS end_at,
+    nullIf(s.resolved_at, toDateTime(0, 'UTC')) AS resolved_at,
+    s.refreshed_at AS refreshed_at
+FROM fillstream.market_stats AS s
+LEFT JOIN
+(
+    SELECT
+        m.condition_id AS marked_condition,
+        tupleElement(max(m.last), 'time') AS last_time
+    FROM fillstream.market_marks AS m
+    GROUP BY marked_condition
+) AS newest ON newest.marked_condition = s.condition_id;
+
 CREATE VIEW analyst.markets
 (
     `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
@@ -120,6 +275,7 @@ CREATE VIEW analyst.markets
     `event_slug` String COMMENT 'name of its event in URLs',
     `event_title` String COMMENT 'title of its event',
     `series` String COMMENT 'series of recurring events, or empty',
+    `category` LowCardinality(String) COMMENT 'main tag of the market: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
     `tags` Array(String) COMMENT 'tags of the market',
     `outcomes` Array(String) COMMENT 'two labels; outcome_index 0 is outcomes[1]',
     `token_ids` Array(UInt256) COMMENT 'two ERC-1155 ids, in the order of outcomes',
@@ -142,6 +298,7 @@ AS SELECT
     listing_event_slug AS event_slug,
     listing_event_title AS event_title,
     listing_series_slug AS series,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(listing_condition))) AS category,
     listing_tags AS tags,
     listing_outcomes AS outcomes,
     listing_token_ids AS token_ids,
@@ -190,40 +347,97 @@ CREATE VIEW analyst.positions
     `trader` String COMMENT 'wallet, 0x-hex in lower case',
     `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
     `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `category` LowCardinality(String) COMMENT 'main tag of the market, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
     `question` String COMMENT 'what the market decides; empty while its listing is unknown',
     `outcome_index` UInt8 COMMENT 'outcome held, 0 or 1',
     `outcome` String COMMENT 'label of that outcome; empty while the listing is unknown',
     `shares` Decimal(38, 6) COMMENT 'outcome shares held; each pays 1 USDC if the outcome wins',
     `cost_basis` Decimal(38, 6) COMMENT 'USDC paid for these shares, without fees',
     `open_fees` Decimal(38, 6) COMMENT 'USDC of fees paid on these shares, realised when they are closed',
-    `average_price` Decimal(38, 6) COMMENT 'cost basis a share, rounded down'
+    `average_price` Decimal(38, 6) COMMENT 'cost basis a share, rounded down',
+    `mark` Decimal(38, 6) COMMENT 'price of the outcome in the newest match of the market, or its payout once resolved',
+    `mark_source` String COMMENT 'last_match or resolution; none while the first match is being stored',
+    `marked_at` Nullable(DateTime('UTC')) COMMENT 'time of that match or resolution, UTC; NULL for none',
+    `value` Decimal(38, 6) COMMENT 'USDC that the shares are worth at the mark, rounded down',
+    `unrealised_pnl` Decimal(38, 6) COMMENT 'value less cost_basis and open_fees',
+    `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised in the market so far, net of fees',
+    `first_trade_at` DateTime('UTC') COMMENT 'first fill of the trader in the market, UTC',
+    `last_trade_at` DateTime('UTC') COMMENT 'newest fill of the trader in the market, UTC'
 )
 DEFINER = default SQL SECURITY DEFINER
-COMMENT 'open positions: one row per trader and market'
+COMMENT 'open positions by trader, with their value at the mark'
 AS SELECT
     concat('0x', lower(hex(position_trader))) AS trader,
     concat('0x', lower(hex(position_condition))) AS condition_id,
     listing_market_id AS market_id,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(position_condition))) AS category,
     listing_question AS question,
     position_outcome AS outcome_index,
     listing_outcomes[position_outcome + 1] AS outcome,
     toDecimal128(position_shares, 6) / 1000000 AS shares,
     toDecimal128(position_cost, 6) / 1000000 AS cost_basis,
     toDecimal128(position_fees, 6) / 1000000 AS open_fees,
-    toDecimal128(position_cost, 6) / greatest(position_shares, 1) AS average_price
+    toDecimal128(position_cost, 6) / position_shares AS average_price,
+    multiIf(mark_whole = 0, toDecimal128(0, 6), position_outcome = 0, mark_price, 1 - mark_price) AS mark,
+    multiIf(mark_version = 0, 'none', is_resolution, 'resolution', 'last_match') AS mark_source,
+    nullIf(mark_time, toDateTime(0, 'UTC')) AS marked_at,
+    toDecimal128(if(mark_version = 0, position_cost + position_fees, toInt64(position_worth)), 6) / 1000000 AS value,
+    (value - cost_basis) - open_fees AS unrealised_pnl,
+    toDecimal128(realised_sum, 6) / 1000000 AS realised_pnl,
+    first_fill AS first_trade_at,
+    last_fill AS last_trade_at
 FROM
 (
     SELECT
-        trader AS position_trader,
-        condition_id AS position_condition,
-        outcome AS position_outcome,
-        shares AS position_shares,
-        cost_basis AS position_cost,
-        open_fees AS position_fees
-    FROM fillstream.positions
-    FINAL
-    WHERE shares > 0
-) AS held
+        *,
+        least(1, greatest(0, toDecimal128(mark_usdc, 6) / greatest(mark_whole, 1))) AS mark_price,
+        toInt128(position_shares) * if(position_outcome = 0, mark_usdc, mark_whole - mark_usdc) AS product,
+        intDivOrZero(product, mark_whole) - ((product < 0) AND (moduloOrZero(product, mark_whole) != 0)) AS position_worth
+    FROM
+    (
+        SELECT
+            p.trader AS position_trader,
+            p.condition_id AS position_condition,
+            max(p.position) AS newest_position,
+            newest_position.outcome AS position_outcome,
+            newest_position.shares AS position_shares,
+            newest_position.cost_basis AS position_cost,
+            newest_position.open_fees AS position_fees,
+            sum(p.realised_pnl) AS realised_sum,
+            min(p.first_trade_at) AS first_fill,
+            max(p.last_trade_at) AS last_fill
+        FROM fillstream.trader_markets AS p
+        GROUP BY
+            position_trader,
+            position_condition
+        HAVING position_shares > 0
+    ) AS held
+    LEFT JOIN
+    (
+        SELECT
+            mark_condition,
+            max(candidate) AS newest,
+            newest.1 AS is_resolution,
+            newest.2 AS mark_version,
+            newest.3 AS mark_usdc,
+            newest.4 AS mark_whole,
+            newest.5 AS mark_time
+        FROM
+        (
+            SELECT
+                m.condition_id AS mark_condition,
+                (false, last.version, last.usdc, last.shares, last.time) AS candidate
+            FROM fillstream.market_marks AS m
+            WHERE last.version > 0
+            UNION ALL
+            SELECT
+                r.condition_id AS mark_condition,
+                (true, r.block_number, toInt64(r.payout_0), toInt64(r.payout_0 + r.payout_1), r.resolved_at) AS candidate
+            FROM fillstream.resolutions AS r
+        )
+        GROUP BY mark_condition
+    ) AS marks ON mark_condition = position_condition
+) AS valued
 LEFT JOIN
 (
     SELECT
@@ -235,6 +449,59 @@ LEFT JOIN
     FINAL
 ) AS listing ON listing_condition = position_condition;
 
+CREATE VIEW analyst.prices_1m
+(
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `category` LowCardinality(String) COMMENT 'main tag of the market, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
+    `tags` Array(String) COMMENT 'tags of the market, as of now',
+    `series` String COMMENT 'series of the market, or empty',
+    `minute` DateTime('UTC') COMMENT 'start of the minute, UTC',
+    `open` Decimal(38, 6) COMMENT 'price of outcome 0 in the first match, rounded down',
+    `high` Decimal(38, 6) COMMENT 'highest price of outcome 0',
+    `low` Decimal(38, 6) COMMENT 'lowest price of outcome 0',
+    `close` Decimal(38, 6) COMMENT 'price of outcome 0 in the last match',
+    `vwap` Decimal(38, 6) COMMENT 'average price of outcome 0, weighted by shares, rounded down',
+    `volume` Decimal(38, 6) COMMENT 'USDC that the takers paid or received: each match once',
+    `shares` Decimal(38, 6) COMMENT 'shares of these matches',
+    `matches` UInt64 COMMENT 'number of matches'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'open, high, low, close and volume of each market and minute'
+AS SELECT
+    concat('0x', lower(hex(condition_bytes))) AS condition_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(condition_bytes)), 0) AS market_id,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(condition_bytes))) AS category,
+    dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(condition_bytes)), []) AS tags,
+    dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(condition_bytes)), '') AS series,
+    minute,
+    least(1, greatest(0, toDecimal128(first_match.usdc, 6) / first_match.shares)) AS open,
+    toDecimal128(highest, 6) / 1000000 AS high,
+    toDecimal128(lowest, 6) / 1000000 AS low,
+    least(1, greatest(0, toDecimal128(last_match.usdc, 6) / last_match.shares)) AS close,
+    least(1, greatest(0, toDecimal128(usdc_sum, 6) / shares_sum)) AS vwap,
+    toDecimal128(volume_sum, 6) / 1000000 AS volume,
+    toDecimal128(shares_sum, 6) / 1000000 AS shares,
+    match_count AS matches
+FROM
+(
+    SELECT
+        m.condition_id AS condition_bytes,
+        m.minute AS minute,
+        min(m.open) AS first_match,
+        max(m.high) AS highest,
+        min(m.low) AS lowest,
+        max(m.close) AS last_match,
+        sum(m.usdc) AS usdc_sum,
+        sum(m.volume) AS volume_sum,
+        sum(m.shares) AS shares_sum,
+        sum(m.matches) AS match_count
+    FROM fillstream.market_minutes AS m
+    GROUP BY
+        condition_bytes,
+        minute
+);
+
 CREATE VIEW analyst.settlements
 (
     `time` DateTime('UTC') COMMENT 'time of the resolution\'s block, UTC',
@@ -244,6 +511,7 @@ CREATE VIEW analyst.settlements
     `trader` String COMMENT 'wallet that held the position, 0x-hex in lower case',
     `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
     `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `category` LowCardinality(String) COMMENT 'main tag of the market, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
     `tags` Array(String) COMMENT 'tags of the market, as of now',
     `series` String COMMENT 'series of the market, or empty',
     `outcome_index` UInt8 COMMENT 'outcome held, 0 or 1',
@@ -262,6 +530,7 @@ AS SELECT
     concat('0x', lower(hex(b.trader))) AS trader,
     concat('0x', lower(hex(b.condition_id))) AS condition_id,
     dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(b.condition_id)), 0) AS market_id,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(b.condition_id))) AS category,
     dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(b.condition_id)), []) AS tags,
     dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(b.condition_id)), '') AS series,
     outcome_index,
@@ -272,12 +541,59 @@ AS SELECT
 FROM fillstream.bookings AS b
 WHERE kind = 'settlement';
 
+CREATE VIEW analyst.trader_days
+(
+    `trader` String COMMENT 'wallet, 0x-hex in lower case',
+    `day` Date COMMENT 'day, UTC',
+    `category` LowCardinality(String) COMMENT 'main tag of the markets, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
+    `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised on the day, net of fees',
+    `realised_cost` Decimal(38, 6) COMMENT 'USDC that the closed shares had cost, the denominator of ROI',
+    `fee` Decimal(38, 6) COMMENT 'USDC of fees paid',
+    `maker_volume` Decimal(38, 6) COMMENT 'USDC of fills as maker',
+    `taker_volume` Decimal(38, 6) COMMENT 'USDC of fills as taker',
+    `fills` UInt64 COMMENT 'fills, as maker and as taker',
+    `settlements` UInt64 COMMENT 'open positions that a resolution paid out'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'sums per trader, day and category'
+AS SELECT
+    concat('0x', lower(hex(trader_bytes))) AS trader,
+    day,
+    category,
+    toDecimal128(pnl_sum, 6) / 1000000 AS realised_pnl,
+    toDecimal128(cost_sum, 6) / 1000000 AS realised_cost,
+    toDecimal128(fee_sum, 6) / 1000000 AS fee,
+    toDecimal128(maker_sum, 6) / 1000000 AS maker_volume,
+    toDecimal128(taker_sum, 6) / 1000000 AS taker_volume,
+    fill_count AS fills,
+    settlement_count AS settlements
+FROM
+(
+    SELECT
+        h.trader AS trader_bytes,
+        toDate(h.hour) AS day,
+        dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(h.condition_id))) AS category,
+        sum(h.realised_pnl) AS pnl_sum,
+        sum(h.realised_cost) AS cost_sum,
+        sum(h.fee) AS fee_sum,
+        sum(h.maker_volume) AS maker_sum,
+        sum(h.taker_volume) AS taker_sum,
+        sum(h.fills) AS fill_count,
+        sum(h.settlements) AS settlement_count
+    FROM fillstream.trader_hours AS h
+    GROUP BY
+        trader_bytes,
+        day,
+        category
+);
+
 CREATE VIEW analyst.trader_hours
 (
     `trader` String COMMENT 'wallet, 0x-hex in lower case',
     `hour` DateTime('UTC') COMMENT 'start of the hour, UTC',
     `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
     `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `category` LowCardinality(String) COMMENT 'main tag of the market, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
     `tags` Array(String) COMMENT 'tags of the market, as of now',
     `series` String COMMENT 'series of the market, or empty',
     `realised_pnl` Decimal(38, 6) COMMENT 'USDC realised in the hour, net of fees',
@@ -295,6 +611,7 @@ AS SELECT
     hour,
     concat('0x', lower(hex(condition_bytes))) AS condition_id,
     dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(condition_bytes)), 0) AS market_id,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(condition_bytes))) AS category,
     dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(condition_bytes)), []) AS tags,
     dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(condition_bytes)), '') AS series,
     toDecimal128(pnl_sum, 6) / 1000000 AS realised_pnl,
@@ -380,6 +697,52 @@ LEFT JOIN
     FROM fillstream.balances
     FINAL
 ) AS wallet ON balance_trader = activity_trader;
+
+CREATE VIEW analyst.trades
+(
+    `time` DateTime('UTC') COMMENT 'time of the block, UTC',
+    `block_number` UInt64 COMMENT 'block of the match',
+    `log_index` UInt32 COMMENT 'log of the taker\'s fill inside its block',
+    `tx_hash` String COMMENT 'transaction, 0x-hex',
+    `order_hash` String COMMENT 'order of the taker, 0x-hex',
+    `trader` String COMMENT 'wallet of the taker, 0x-hex in lower case',
+    `condition_id` String COMMENT 'market on chain, 0x-hex in lower case',
+    `market_id` UInt64 COMMENT 'number of the market; 0 while its listing is unknown',
+    `category` LowCardinality(String) COMMENT 'main tag of the market, as of now: geopolitics, sports, politics, finance, mentions, tech, economics, culture, weather, crypto or other',
+    `tags` Array(String) COMMENT 'tags of the market, as of now',
+    `series` String COMMENT 'series of the market, or empty',
+    `outcome_index` UInt8 COMMENT 'outcome that the taker traded: 0 or 1, see markets.outcomes[outcome_index + 1]',
+    `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL of that outcome',
+    `shares` Decimal(38, 6) COMMENT 'outcome shares',
+    `usdc` Decimal(38, 6) COMMENT 'USDC that the taker paid or received, without fee',
+    `price` Decimal(38, 6) COMMENT 'USDC a share, rounded down; 0 for no shares',
+    `price_yes` Nullable(Decimal(38, 6)) COMMENT 'price of outcome 0 in this match, rounded down: for outcome 1, 1 less its price; NULL for no shares',
+    `signed_shares` Decimal(38, 6) COMMENT 'shares of outcome 0 that the taker bought, or sold if negative; to buy outcome 1 is to sell outcome 0',
+    `fee` Decimal(38, 6) COMMENT 'USDC of fee that the taker paid'
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'every match, once: the fill of its taker'
+AS SELECT
+    block_time AS time,
+    block_number,
+    log_index,
+    concat('0x', lower(hex(b.tx_hash))) AS tx_hash,
+    concat('0x', lower(hex(b.order_hash))) AS order_hash,
+    concat('0x', lower(hex(b.trader))) AS trader,
+    concat('0x', lower(hex(b.condition_id))) AS condition_id,
+    dictGetOrDefault('fillstream.market_dictionary', 'market_id', tuple(reinterpretAsUInt256(b.condition_id)), 0) AS market_id,
+    dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(b.condition_id))) AS category,
+    dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(b.condition_id)), []) AS tags,
+    dictGetOrDefault('fillstream.market_dictionary', 'series_slug', tuple(reinterpretAsUInt256(b.condition_id)), '') AS series,
+    outcome_index,
+    side,
+    toDecimal128(b.shares, 6) / 1000000 AS shares,
+    toDecimal128(b.usdc, 6) / 1000000 AS usdc,
+    if(b.shares = 0, toDecimal128(0, 6), toDecimal128(b.usdc, 6) / greatest(b.shares, 1)) AS price,
+    if(b.shares = 0, NULL, least(1, greatest(0, toDecimal128(if(outcome_index = 0, b.usdc, b.shares - b.usdc), 6) / greatest(b.shares, 1)))) AS price_yes,
+    toDecimal128(if((side = 'BUY') = (outcome_index = 0), b.shares, -b.shares), 6) / 1000000 AS signed_shares,
+    toDecimal128(b.fee, 6) / 1000000 AS fee
+FROM fillstream.matches AS b;
 
 CREATE TABLE fillstream.balances
 (
@@ -823,13 +1186,14 @@ CREATE DICTIONARY fillstream.market_dictionary
     `condition` UInt256,
     `market_id` UInt64,
     `tags` Array(String),
-    `series_slug` String
+    `series_slug` String,
+    `category` String DEFAULT 'other'
 )
 PRIMARY KEY condition
-SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition, market_id, tags, series_slug FROM fillstream.markets FINAL'))
+SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition, market_id, tags, series_slug, multiIf(\n    has(tags, \'geopolitics\'), \'geopolitics\',\n    has(tags, \'sports\'), \'sports\',\n    has(tags, \'politics\'), \'politics\',\n    has(tags, \'finance\'), \'finance\',\n    hasAny(tags, [\'mentions\', \'tweets-markets\']), \'mentions\',\n    has(tags, \'tech\'), \'tech\',\n    hasAny(tags, [\'economics\', \'economy\']), \'economics\',\n    hasAny(tags, [\'culture\', \'pop-culture\']), \'culture\',\n    has(tags, \'weather\'), \'weather\',\n    has(tags, \'crypto\'), \'crypto\',\n    \'other\') AS category\nFROM fillstream.markets FINAL'))
 LIFETIME(MIN 30 MAX 60)
 LAYOUT(COMPLEX_KEY_HASHED())
-COMMENT 'tags, series and number of each market, by reinterpretAsUInt256(condition_id)';
+COMMENT 'tags, series, number and category of each market, by reinterpretAsUInt256(condition_id)';
 
 CREATE TABLE fillstream.market_marks
 (
@@ -888,7 +1252,8 @@ CREATE TABLE fillstream.market_minutes
     `volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC that the takers paid or received',
     `shares` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-shares',
     `usdc` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC at prices of outcome 0: usdc / shares is the average price',
-    `matches` SimpleAggregateFunction(sum, UInt64) COMMENT 'number of matches'
+    `matches` SimpleAggregateFunction(sum, UInt64) COMMENT 'number of matches',
+    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 PARTITION BY toStartOfQuarter(minute)
@@ -1231,7 +1596,8 @@ CREATE TABLE fillstream.matches
     `side` Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL of that outcome',
     `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
     `usdc` Int64 COMMENT 'micro-USDC without fee' CODEC(T64, ZSTD(1)),
-    `fee` Int64 COMMENT 'micro-USDC, of the taker' CODEC(T64, ZSTD(1))
+    `fee` Int64 COMMENT 'micro-USDC, of the taker' CODEC(T64, ZSTD(1)),
+    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)

@@ -1,7 +1,8 @@
--- Tags, series and number of each market, in memory.
+-- Tags, series, number and category of each market, in memory.
 -- Serves: every filter by tag or series, joined at read time, so that a re-tagged market is right at once in
--- all history. The key is the condition id's bytes reinterpreted as a number. The projector reloads it when
--- listings change (the embedded engine ignores LIFETIME; other nodes of a cluster follow within a minute).
+-- all history. The category is the main tag: the first of this order that is among the tags, which has the least
+-- weight in a trader's weighted volume. The key is the condition id's bytes reinterpreted as a number. The
+-- projector reloads it when listings change (the embedded engine ignores LIFETIME; other nodes of a cluster follow within a minute).
 -- ORDER BY: none, a hash table. Rows: one per market, all in memory. Retention: as markets.
 -- The engine has no comments on attributes of a dictionary.
 CREATE DICTIONARY IF NOT EXISTS market_dictionary
@@ -9,10 +10,23 @@ CREATE DICTIONARY IF NOT EXISTS market_dictionary
     condition UInt256,
     market_id UInt64,
     tags Array(String),
-    series_slug String
+    series_slug String,
+    category String DEFAULT 'other'
 )
 PRIMARY KEY condition
-SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition, market_id, tags, series_slug FROM {database}.markets FINAL'))
+SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition, market_id, tags, series_slug, multiIf(
+    has(tags, ''geopolitics''), ''geopolitics'',
+    has(tags, ''sports''), ''sports'',
+    has(tags, ''politics''), ''politics'',
+    has(tags, ''finance''), ''finance'',
+    hasAny(tags, [''mentions'', ''tweets-markets'']), ''mentions'',
+    has(tags, ''tech''), ''tech'',
+    hasAny(tags, [''economics'', ''economy'']), ''economics'',
+    hasAny(tags, [''culture'', ''pop-culture'']), ''culture'',
+    has(tags, ''weather''), ''weather'',
+    has(tags, ''crypto''), ''crypto'',
+    ''other'') AS category
+FROM {database}.markets FINAL'))
 LIFETIME(MIN 30 MAX 60)
 LAYOUT(COMPLEX_KEY_HASHED())
-COMMENT 'tags, series and number of each market, by reinterpretAsUInt256(condition_id)';
+COMMENT 'tags, series, number and category of each market, by reinterpretAsUInt256(condition_id)';

@@ -3,6 +3,7 @@
 -- ORDER BY condition_id, then the chain's order: a page is the end of one range.
 -- By quarter, as in market_bookings. Rows: one per match, about two fifths of the fills.
 -- Retention: unlimited.
+-- The condition_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.
 CREATE TABLE IF NOT EXISTS matches
 (
     condition_id FixedString(32) COMMENT 'condition id of the market, 32 bytes',
@@ -17,7 +18,8 @@ CREATE TABLE IF NOT EXISTS matches
     side Enum8('NONE' = 0, 'BUY' = 1, 'SELL' = 2) COMMENT 'BUY or SELL of that outcome',
     shares Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
     usdc Int64 COMMENT 'micro-USDC without fee' CODEC(T64, ZSTD(1)),
-    fee Int64 COMMENT 'micro-USDC, of the taker' CODEC(T64, ZSTD(1))
+    fee Int64 COMMENT 'micro-USDC, of the taker' CODEC(T64, ZSTD(1)),
+    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)

@@ -88,13 +88,14 @@ describe('a database of another version', () => {
 describe('the views of the analysts', () => {
   const TRADERS = 40_000;
   const one = `0x${'0'.repeat(36)}1234`;
+  const market = `0x${'0'.repeat(60)}1234`;
 
   beforeAll(async () => {
     await clickhouse.client.command({
       query: `INSERT INTO bookings (kind, block_number, block_time, trader_hex, condition_id_hex,
-          side, shares, usdc, position_shares)
+          side, is_taker, shares, usdc, position_shares)
         SELECT 'fill', number, now('UTC'), leftPad(lower(hex(toUInt32(number))), 40, '0'),
-          leftPad(lower(hex(toUInt32(number))), 64, '0'), 'BUY', 3, 1, 3
+          leftPad(lower(hex(toUInt32(number))), 64, '0'), 'BUY', true, 3, 1, 3
         FROM numbers(${TRADERS})`,
     });
   });
@@ -104,7 +105,11 @@ describe('the views of the analysts', () => {
     ['settlements', `trader = '${one}'`, 'trader_text'],
     ['trader_hours', `trader = '${one}'`, 'trader_text'],
     ['traders', `trader IN ('${one}', '0x')`, 'trader_text'],
-    ['positions', `condition_id = '0x${'0'.repeat(60)}1234'`, 'condition_text'],
+    ['trader_days', `trader = '${one}'`, 'trader_text'],
+    ['positions', `trader = '${one}'`, 'trader_text'],
+    ['holders', `condition_id = '${market}'`, 'condition_text'],
+    ['trades', `condition_id = '${market}'`, 'condition_text'],
+    ['prices_1m', `condition_id = '${market}'`, 'condition_text'],
   ])('%s where %s reads few granules', async (view, where, index) => {
     const rows = await clickhouse.rows<{ explain: string }>(
       `EXPLAIN indexes = 1 SELECT * FROM analyst.${view} WHERE ${where}`,

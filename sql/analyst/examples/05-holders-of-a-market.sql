@@ -11,9 +11,9 @@ WITH
         ORDER BY count() DESC, condition_id
         LIMIT 1
     ) AS market
-SELECT p.question, p.outcome, p.trader, t.name, p.shares, p.cost_basis, p.average_price
-FROM analyst.positions AS p
-LEFT JOIN analyst.traders AS t ON t.trader = p.trader
-WHERE p.condition_id = market
-ORDER BY p.outcome_index, p.shares DESC, p.trader
+SELECT h.question, h.outcome, h.trader, t.name, h.shares, h.average_price, h.mark, h.value, h.unrealised_pnl
+FROM analyst.holders AS h
+LEFT JOIN analyst.traders AS t ON t.trader = h.trader
+WHERE h.condition_id = market
+ORDER BY h.outcome_index, h.shares DESC, h.trader
 LIMIT 50

@@ -1,0 +1,10 @@
+-- Who has the best Sharpe ratio in politics? Mean of the daily realised PnL of the last 14 days over its standard deviation,
+-- for a year; a day without a trade counts as 0.
+SELECT
+    trader, sum(realised_pnl) AS pnl, toFloat64(pnl) / 14 AS mean,
+    sqrt((sum(pow(toFloat64(realised_pnl), 2)) - 14 * mean * mean) / 13) AS deviation,
+    round(sqrt(365) * mean / deviation, 2) AS sharpe
+FROM analyst.trader_days
+WHERE category = 'politics' AND day > today() - 14
+GROUP BY trader HAVING deviation > 0
+ORDER BY sharpe DESC, trader LIMIT 20

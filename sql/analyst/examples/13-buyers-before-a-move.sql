@@ -1,0 +1,11 @@
+-- Who buys before the price moves ten points? Of the takers of the last day: how often their outcome was 0.10 or more
+-- above their price ten minutes later.
+SELECT
+    t.trader AS trader, count() AS trades, sum(usdc) AS volume,
+    countIf(sign(signed_shares) * (close - price_yes) >= 0.1) AS before_moves
+FROM (SELECT trader, condition_id, time, usdc, signed_shares, price_yes FROM analyst.trades
+    WHERE time >= now('UTC') - INTERVAL 1 DAY) AS t
+ASOF INNER JOIN (SELECT condition_id, minute, close FROM analyst.prices_1m
+    WHERE minute >= now('UTC') - INTERVAL 1 DAY - INTERVAL 1 MINUTE) AS p
+ON p.condition_id = t.condition_id AND p.minute <= t.time + INTERVAL 9 MINUTE
+GROUP BY trader ORDER BY before_moves DESC, trades, trader LIMIT 20

@@ -1,0 +1,23 @@
+-- What do makers earn, and when? Realised spread of the fills of the last day by category: what they were worth 5 seconds, 1 minute,
+-- 5 minutes and 1 hour later, at the last price by then, in basis points of volume. A spread that falls with time
+-- was paid to takers who knew more.
+SELECT
+    f.category,
+    f.after AS seconds_after,
+    sum(f.usdc) AS volume,
+    round(10000 * toFloat64(sum(f.signed_shares * (t.price_after - f.price_yes))) / toFloat64(volume), 1) AS basis_points
+FROM
+(
+    SELECT category, condition_id, time, usdc, signed_shares, price_yes, after
+    FROM analyst.fills
+    ARRAY JOIN [5, 60, 300, 3600] AS after
+    WHERE NOT is_taker AND time >= now('UTC') - INTERVAL 1 DAY
+) AS f
+ASOF INNER JOIN
+(
+    SELECT condition_id, time, price_yes AS price_after
+    FROM analyst.trades
+    WHERE time >= now('UTC') - INTERVAL 1 DAY
+) AS t ON t.condition_id = f.condition_id AND t.time <= f.time + f.after
+GROUP BY f.category, seconds_after
+ORDER BY f.category, seconds_after

@@ -1,0 +1,13 @@
+-- Where is the money? Open interest, volume and traders of the unresolved markets, by category. A share of each outcome together are worth
+-- 1 USDC, so open interest is also the USDC that holders of both sides have at stake.
+SELECT
+    category,
+    count() AS markets,
+    sum(open_interest) AS open_interest,
+    sum(volume) AS volume,
+    sum(volume_24h) AS volume_24h,
+    round(toFloat64(volume_24h) / greatest(toFloat64(open_interest), 0.000001), 3) AS turnover_24h
+FROM analyst.market_stats
+WHERE mark_source != 'resolution'
+GROUP BY category
+ORDER BY open_interest DESC, category
