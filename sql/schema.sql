@@ -1312,6 +1312,7 @@ GROUP BY
 CREATE TABLE fillstream.market_stats
 (
     `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `market_id` UInt64 COMMENT 'number of the market; 0 without a listing',
     `mark_usdc` Int64 COMMENT 'mark of outcome 0: this over mark_shares; of a resolved market its payout',
     `mark_shares` Int64 COMMENT 'shares of the last match, or the sum of the payouts; 0 without a price',
     `marked_at` DateTime('UTC') COMMENT 'time of the last match with shares or of the resolution, UTC',
@@ -1340,6 +1341,7 @@ CREATE MATERIALIZED VIEW fillstream.market_stats_mv
 REFRESH EVERY 30 SECOND TO fillstream.market_stats
 (
     `condition_id` FixedString(32),
+    `market_id` UInt64,
     `mark_usdc` Int64,
     `mark_shares` Int64,
     `marked_at` DateTime('UTC'),
@@ -1366,6 +1368,7 @@ AS WITH
     (fraction -> toInt32(least(1000000, greatest(0, intDivOrZero(toInt128(fraction.1) * 1000000, fraction.2))))) AS price_of
 SELECT
     marks.condition_id AS condition_id,
+    listings.market_id AS market_id,
     if(is_resolved, toInt64(payouts.payout_0), marks.mark.usdc) AS mark_usdc,
     if(is_resolved, toInt64(payouts.payout_0 + payouts.payout_1), marks.mark.shares) AS mark_shares,
     if(is_resolved, payouts.resolved, marks.mark.time) AS marked_at,
@@ -1449,6 +1452,7 @@ LEFT JOIN
 (
     SELECT
         condition_id,
+        market_id,
         tags,
         series_slug,
         event_slug,
@@ -1572,7 +1576,6 @@ CREATE TABLE fillstream.markets
     `sports_market_type` String COMMENT 'moneyline, spreads, totals …; empty outside sports',
     `observed_at` DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
     `stored_at` DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
-    `search_text` String MATERIALIZED lowerUTF8(concat(question, ' ', event_title, ' ', slug, ' ', event_slug)) COMMENT 'what the list of markets searches, in lower case',
     `condition_id_hex` String EPHEMERAL COMMENT 'input as hex text, not stored',
     INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
     INDEX slug_index slug TYPE bloom_filter GRANULARITY 1

@@ -15,10 +15,12 @@ import type { Listing } from './metadata-cache.ts';
 import { read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
 import { amount, count, text, time } from './schemas.ts';
+import { wordsOf } from './words.ts';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
 const WORDS_MAX = 8;
+const QUERY_LENGTH_MAX = 200;
 
 /** What each order sorts by, the greatest first. A market without an end closes last. */
 const SORTS = {
@@ -43,12 +45,11 @@ const STATUSES = {
 const STATUS_NAMES = Object.keys(STATUSES) as (keyof typeof STATUSES)[];
 
 const words = parameter(
-  `1 to ${WORDS_MAX} words, at most 200 characters`,
-  { type: 'string', minLength: 1, maxLength: 200, examples: ['rain paris'] },
+  `1 to ${WORDS_MAX} words, at most ${QUERY_LENGTH_MAX} characters`,
+  { type: 'string', minLength: 1, maxLength: QUERY_LENGTH_MAX, examples: ['rain paris'] },
   (given) => {
-    const found = given.split(/\s+/u).filter((word) => word !== '');
-    const isGood = given.length <= 200 && found.length >= 1 && found.length <= WORDS_MAX;
-    return isGood ? found : undefined;
+    const found = given.length > QUERY_LENGTH_MAX ? [] : wordsOf(given);
+    return found.length >= 1 && found.length <= WORDS_MAX ? found : undefined;
   },
 );
 
@@ -56,7 +57,7 @@ const Parameters = z.object({
   q: words
     .optional()
     .describe(
-      'each of these words is part of the question, or of the title or slug of market or event; letter case is ignored',
+      'each of these words begins a word of the question, or of the titles or slugs of market and event; letter case and accents are ignored',
     ),
   tag: slug
     .default(ALL_TAGS)
@@ -121,9 +122,13 @@ ORDER BY figure ${down}, condition_id ${up}
 LIMIT {most:UInt32}`;
 }
 
+/** A word of a listing may be longer, so that one finds while one types. */
 function hasWords(words: readonly string[]): string {
-  const each = words.map((_, i) => `position(search_text, lowerUTF8({word_${i}:String})) > 0`);
-  return `condition_id IN (SELECT condition_id FROM markets WHERE ${each.join(' AND ')})`;
+  const each = words.map(
+    (_, i) =>
+      `market_id IN (SELECT market_id FROM market_words WHERE startsWith(word, {word_${i}:String}))`,
+  );
+  return each.join('\n  AND ');
 }
 
 const RefreshedRow = rowOf({ refreshed: counted('toUnixTimestamp64Milli(refreshed_at)') });

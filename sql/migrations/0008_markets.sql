@@ -22,8 +22,6 @@ CREATE TABLE IF NOT EXISTS markets
     sports_market_type String COMMENT 'moneyline, spreads, totals …; empty outside sports',
     observed_at DateTime64(3, 'UTC') COMMENT 'when ingest learned it, UTC: the newest one is valid',
     stored_at DateTime('UTC') DEFAULT now() COMMENT 'when it was stored, UTC: readers that keep rows ask what is new',
-    search_text String MATERIALIZED lowerUTF8(concat(question, ' ', event_title, ' ', slug, ' ', event_slug))
-        COMMENT 'what the list of markets searches, in lower case',
     condition_id_hex String EPHEMERAL COMMENT 'input as hex text, not stored',
     INDEX market_id_index market_id TYPE bloom_filter GRANULARITY 1,
     INDEX slug_index slug TYPE bloom_filter GRANULARITY 1

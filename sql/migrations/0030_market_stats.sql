@@ -8,6 +8,7 @@
 CREATE TABLE IF NOT EXISTS market_stats
 (
     condition_id FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    market_id UInt64 COMMENT 'number of the market; 0 without a listing',
     mark_usdc Int64 COMMENT 'mark of outcome 0: this over mark_shares; of a resolved market its payout',
     mark_shares Int64 COMMENT 'shares of the last match, or the sum of the payouts; 0 without a price',
     marked_at DateTime('UTC') COMMENT 'time of the last match with shares or of the resolution, UTC',
@@ -42,6 +43,7 @@ WITH
         intDivOrZero(toInt128(fraction.1) * 1000000, fraction.2)))) AS price_of
 SELECT
     marks.condition_id AS condition_id,
+    listings.market_id AS market_id,
     is_resolved ? toInt64(payouts.payout_0) : marks.mark.usdc AS mark_usdc,
     is_resolved ? toInt64(payouts.payout_0 + payouts.payout_1) : marks.mark.shares AS mark_shares,
     is_resolved ? payouts.resolved : marks.mark.time AS marked_at,
@@ -112,7 +114,7 @@ LEFT JOIN
 ) AS payouts ON payouts.condition_id = marks.condition_id
 LEFT JOIN
 (
-    SELECT condition_id, tags, series_slug, event_slug, parseDateTimeBestEffortOrZero(end_date, 'UTC') AS end_at
+    SELECT condition_id, market_id, tags, series_slug, event_slug, parseDateTimeBestEffortOrZero(end_date, 'UTC') AS end_at
     FROM markets FINAL
 ) AS listings ON listings.condition_id = marks.condition_id
 SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
