@@ -1,5 +1,6 @@
 /** Every endpoint of analytics, in the order of the documents. */
 import type { Endpoint } from '../endpoint.ts';
+import { tradersBatch } from './batch.ts';
 import type { Call } from './call.ts';
 import { candlesV2 } from './candles.ts';
 import { equityV2 } from './equity.ts';
@@ -28,6 +29,8 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   marketDetailV1,
   marketData,
   leaderboardV2,
+  // Before the trader whose address would be `batch`.
+  tradersBatch,
   traderV2,
   traderMarketsV2,
   positionsV2,

@@ -58,11 +58,12 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
-/** The market of each of the trader's positions. */
-const MARKETS = '(SELECT condition_id FROM trader_markets WHERE trader = {trader:FixedString(20)})';
+const OF_TRADERS = 'trader IN {traders:Array(FixedString(20))}';
+/** The market of each of the traders' positions. */
+const MARKETS = `(SELECT condition_id FROM trader_markets WHERE ${OF_TRADERS})`;
 
 /**
- * Sums over a trader's markets and what is held there, valued at the mark. A position in a market without a mark is worth
+ * Sums over each of the traders' markets and what is held there, valued at the mark. A position in a market without a mark is worth
  * what it cost: its first match is being stored.
  */
 export function valuedSql(having: string): string {
@@ -84,7 +85,7 @@ export function valuedSql(having: string): string {
       max(last_trade_at) AS last_at,
       sum(settlements) AS settled
     FROM trader_markets
-    WHERE trader = {trader:FixedString(20)}
+    WHERE ${OF_TRADERS}
     GROUP BY trader, condition_id
     ${having}
   ) AS sums
@@ -228,7 +229,7 @@ export const positionsV2 = endpoint({
   problems: [],
   async run(call: Call, given) {
     const parameters = {
-      trader: new Bytes(given.address),
+      traders: new Bytes([given.address]),
       limit: given.limit + 1,
       cursor_figure: given.cursor?.figure ?? '0',
       cursor_condition: given.cursor?.conditionId ?? '',
@@ -245,7 +246,7 @@ export const positionsV2 = endpoint({
     const [found, resolutions, settlements] = await Promise.all([
       call.metadata.listings(conditionIds),
       readResolutions(call, conditionIds),
-      readSettlements(call, parameters.trader, page),
+      readSettlements(call, given.address, page),
     ]);
     const listings = await withTokens(
       call,
@@ -274,12 +275,12 @@ export const positionsV2 = endpoint({
 
 async function readSettlements(
   call: Call,
-  trader: Bytes,
+  address: string,
   page: readonly RowOf<typeof Row>[],
 ): Promise<ReadonlyMap<string, Settled>> {
   const settled = page.filter((row) => row.settled > 0).map((row) => row.conditionId);
   if (settled.length === 0) return new Map();
-  const parameters = { trader, conditions: new Bytes(settled) };
+  const parameters = { trader: new Bytes(address), conditions: new Bytes(settled) };
   const rows = await read(call, { sql: SETTLED_SQL, parameters, row: SettledRow });
   return new Map(rows.map((row) => [row.conditionId, row] as const));
 }

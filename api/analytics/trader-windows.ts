@@ -11,6 +11,16 @@ import { FEW_ROWS, read } from './query.ts';
 import { count as counted, int, rowOf, strings } from './rows.ts';
 import { amount, amountText, count, percentage, share, text } from './schemas.ts';
 
+/** Windows by name, and their length in seconds, shortest first: each contains the ones before it. */
+export const WINDOWS = {
+  t_1h: 3_600,
+  t_4h: 14_400,
+  t_1d: 86_400,
+  t_3d: 259_200,
+  t_7d: 604_800,
+  t_30d: 2_592_000,
+} as const;
+export type Window = keyof typeof WINDOWS;
 /** Of each window: sums of the markets with equal tags. Throws Problem 503 if ClickHouse cannot answer. */
 export async function readWindows(
   call: Call,
@@ -190,6 +200,13 @@ export function tagV2(sums: Sums & { readonly tag: string }): z.input<typeof Tag
     win_rate: percent(BigInt(sums.wins), BigInt(sums.markets)),
     wins_count: sums.wins,
   };
+}
+
+export const WindowV2 = TagV2.omit({ slug: true }).meta({ id: 'WindowV2' });
+
+export function windowV2(sums: Sums): z.input<typeof WindowV2> {
+  const { slug, ...window } = tagV2({ ...sums, tag: '' });
+  return window;
 }
 
 /** Adds all of them. */

@@ -23,21 +23,13 @@ import {
   tagV2,
   topTags,
   total,
+  WINDOWS,
+  type Window,
   WindowV1,
   weightedUsd,
   windowV1,
 } from './trader-windows.ts';
 
-/** Members of `stats` and their length in seconds, shortest first: each contains the ones before it. */
-const WINDOWS = {
-  t_1h: 3_600,
-  t_4h: 14_400,
-  t_1d: 86_400,
-  t_3d: 259_200,
-  t_7d: 604_800,
-  t_30d: 2_592_000,
-} as const;
-type Window = keyof typeof WINDOWS;
 const NAMES = Object.keys(WINDOWS) as readonly Window[];
 const TAGS_MAX_V1 = 20;
 

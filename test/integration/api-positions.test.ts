@@ -294,3 +294,50 @@ describe('GET /v2/traders/:address/equity', () => {
     ]);
   });
 });
+
+describe('POST /v2/traders/batch', () => {
+  const post = (addresses: readonly string[]) =>
+    get(`${folded.api.url}/v2/traders/batch`, folded.key, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ addresses }),
+    });
+
+  test('has of each trader what the endpoints of one trader have', async () => {
+    const [first = '', ...others] = TRADERS;
+    const { body, status, text } = await post([
+      NEVER_TRADED,
+      first.toUpperCase(),
+      ...others,
+      first,
+    ]);
+    expect(status, text).toBe(200);
+    expect(body.unknown).toEqual([NEVER_TRADED]);
+    expect(body.traders).toHaveLength(TRADERS.length);
+    for (const [i, address] of TRADERS.slice(0, 3).entries()) {
+      const { last_trade_at, positions, profile, windows } = body.traders[i];
+      const { body: one } = await folded.ok(`/v2/traders/${address}`);
+      expect([profile, last_trade_at]).toEqual([one.profile, one.last_trade_at]);
+      const { stats } = (await folded.ok(`/v1/traders/${address}`)).body;
+      const asText = ([name, value]: [string, number]) =>
+        [name, /pnl|volume/.test(name) ? String(value) : value] as const;
+      for (const [name, window] of Object.entries(
+        windows as Record<string, Record<string, number>>,
+      )) {
+        expect(Object.fromEntries(Object.entries(window).map(asText))).toEqual(stats[name]);
+      }
+      const all = (await folded.ok(`/v2/traders/${address}/positions?status=all`)).body.totals;
+      const open = (await folded.ok(`/v2/traders/${address}/positions`)).body.total_count;
+      expect(positions).toEqual({ open_count: open, ...all });
+    }
+    expect(body.traders[0].windows.t_30d.markets_count).toBeGreaterThan(10);
+  });
+
+  test.each([
+    ['no address', []],
+    ['a bad address', ['0x12']],
+    ['more than 100', Array.from({ length: 101 }, () => NEVER_TRADED)],
+  ])('refuses %s', async (_, addresses) => {
+    expect((await post(addresses)).status).toBe(400);
+  });
+});

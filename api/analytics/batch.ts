@@ -1,0 +1,161 @@
+/**
+ * `POST /v2/traders/batch`: profile, windows and totals of the positions of up to 100 traders, in as many statements as
+ * for one.
+ */
+import { z } from 'zod';
+import { Bytes } from '../../infra/clickhouse.ts';
+import { endpoint } from '../endpoint.ts';
+import { ADDRESS } from '../parameters.ts';
+import type { Call } from './call.ts';
+import { checksummed, safeInteger } from './format.ts';
+import { positionTotals, valuedSql } from './positions.ts';
+import { ProfileV2, profileV2, readProfiles } from './profiles.ts';
+import { MANY_ROWS, read } from './query.ts';
+import { count as counted, hexText, int, type RowOf, rowOf } from './rows.ts';
+import { checksummedAddress, count, time } from './schemas.ts';
+import { total, WINDOWS, type Window, WindowV2, windowV2 } from './trader-windows.ts';
+
+const ADDRESSES_MAX = 100;
+
+const Body = z.strictObject({
+  addresses: z
+    .array(
+      z
+        .string()
+        .regex(ADDRESS, '0x and 40 hexadecimal digits')
+        .meta({ examples: ['0x56687bf447db6ffa42ffe2204a05edaa20f55839'] }),
+    )
+    .min(1)
+    .max(ADDRESSES_MAX)
+    .describe('wallets of the traders; letter case and repetitions are ignored'),
+});
+
+const WindowRow = rowOf({
+  address: hexText('trader'),
+  begin: counted('begin'),
+  pnl: int('sum(market_pnl)'),
+  cost: int('sum(market_cost)'),
+  makerVolume: int('sum(market_volume - market_taker_volume)'),
+  takerVolume: int('sum(market_taker_volume)'),
+  markets: counted('count()'),
+  wins: counted('countIf(market_pnl > 0)'),
+});
+
+const WINDOWS_SQL = `
+SELECT ${WindowRow.columns}
+FROM
+(
+  SELECT
+    trader,
+    begin,
+    condition_id,
+    sum(realised_pnl) AS market_pnl,
+    sum(realised_cost) AS market_cost,
+    sumIf(usdc, kind = 'fill') AS market_volume,
+    sumIf(usdc, is_taker) AS market_taker_volume
+  FROM bookings
+  ARRAY JOIN {begins:Array(UInt32)} AS begin
+  WHERE trader IN {traders:Array(FixedString(20))}
+    AND block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')
+    AND block_time >= begin
+  GROUP BY trader, begin, condition_id
+)
+GROUP BY trader, begin
+${MANY_ROWS}`;
+
+const TotalsRow = rowOf({
+  address: hexText('trader'),
+  open: counted('countIf(held.shares > 0)'),
+  value: int('sum(value)'),
+  cost: int('sum(held.cost_basis)'),
+  fees: int('sum(held.open_fees)'),
+  unrealised: int('sum(unrealised)'),
+  realised: int('sum(realised)'),
+});
+
+const TOTALS_SQL = `
+SELECT ${TotalsRow.columns}
+FROM ${valuedSql('')}
+GROUP BY trader
+${MANY_ROWS}`;
+
+const windowMembers = Object.fromEntries(
+  Object.keys(WINDOWS).map((name) => [name, WindowV2]),
+) as Record<Window, typeof WindowV2>;
+
+const Trader = z.object({
+  profile: ProfileV2,
+  last_trade_at: time('newest trade, or empty'),
+  windows: z.object(windowMembers).describe('the last hour to the last 30 days'),
+  positions: z
+    .object({ open_count: count('positions with shares'), ...positionTotals })
+    .describe(
+      'totals over all markets of the trader, as of `/v2/traders/:address/positions?status=all`',
+    ),
+});
+
+export const tradersBatch = endpoint({
+  method: 'post',
+  path: '/v2/traders/batch',
+  summary: 'Profile, windows and position totals of up to 100 traders',
+  description:
+    'In the order of the addresses. Windows end now and are exact to the second. An address without trades and without a public profile is in `unknown`. Nothing is stored: an `Idempotency-Key` has no effect.',
+  parameters: z.object({}),
+  body: Body,
+  answer: z.object({
+    traders: z.array(Trader),
+    unknown: z.array(checksummedAddress).describe('addresses of nobody known, as asked'),
+  }),
+  list: 'traders',
+  problems: [],
+  async run(call: Call, _, body) {
+    const addresses = [...new Set(body.addresses.map((address) => address.toLowerCase()))];
+    const now = Math.floor(call.now() / 1_000);
+    const begins = Object.values(WINDOWS).map((length) => Math.max(0, now - length));
+    const parameters = {
+      traders: new Bytes(addresses),
+      ...{ now, since: Math.min(...begins), begins: `[${begins}]` },
+    };
+    const [profileOf, windows, totals] = await Promise.all([
+      readProfiles(call, addresses),
+      read(call, { sql: WINDOWS_SQL, parameters, row: WindowRow }),
+      read(call, { sql: TOTALS_SQL, parameters, row: TotalsRow }),
+    ]);
+    const windowsOf = Map.groupBy(windows, (row) => row.address);
+    const totalsOf = new Map(totals.map((row) => [row.address, row] as const));
+    const isKnown = (address: string) => {
+      const { last_trade_at, name, profile_created_at } = profileOf(address);
+      return last_trade_at !== '' || name !== '' || profile_created_at !== '';
+    };
+    const [known, unknown] = [
+      addresses.filter(isKnown),
+      addresses.filter((address) => !isKnown(address)),
+    ];
+    const traders = known.map((address) => {
+      const profile = profileOf(address);
+      const own = windowsOf.get(address) ?? [];
+      const shown = Object.keys(WINDOWS).map((name, i) => [
+        name,
+        windowV2(total(own.filter((row) => row.begin === begins[i]))),
+      ]);
+      return {
+        profile: profileV2(profile),
+        last_trade_at: profile.last_trade_at,
+        windows: Object.fromEntries(shown) as Record<Window, ReturnType<typeof windowV2>>,
+        positions: totalsV2(totalsOf.get(address)),
+      };
+    });
+    return { traders, unknown: unknown.map(checksummed) };
+  },
+});
+
+function totalsV2(row: RowOf<typeof TotalsRow> | undefined) {
+  return {
+    open_count: row?.open ?? 0,
+    value: safeInteger(row?.value ?? 0n),
+    cost_basis: safeInteger(row?.cost ?? 0n),
+    open_fees: safeInteger(row?.fees ?? 0n),
+    unrealised_pnl: safeInteger(row?.unrealised ?? 0n),
+    realised_pnl: safeInteger(row?.realised ?? 0n),
+  };
+}
