@@ -42,7 +42,33 @@ export type Account = {
 /** What a trader holds of one market, as the two outcomes' net: at most one of them is above 0. */
 export type Holding = { shares: [bigint, bigint]; cost: bigint; fees: bigint };
 
+/** One match: the fill of its taker. */
+export type ChainMatch = {
+  readonly block: number;
+  readonly log: number;
+  /** Seconds since the epoch. */
+  readonly time: number;
+  readonly txHash: string;
+  readonly orderHash: string;
+  readonly taker: string;
+  readonly side: 'BUY' | 'SELL';
+  readonly outcome: 0 | 1;
+  readonly shares: bigint;
+  readonly usdc: bigint;
+  readonly fee: bigint;
+};
+
+export type ChainMarket = {
+  /** In chain order. */
+  readonly matches: ChainMatch[];
+  resolution: { readonly time: number; readonly payouts: readonly bigint[] } | undefined;
+  /** By trader; empty once it is resolved. */
+  holdings: ReadonlyMap<string, Holding>;
+};
+
 export type Chain = {
+  /** By condition id. */
+  readonly markets: ReadonlyMap<string, ChainMarket>;
   /** By `trader condition`. */
   readonly accounts: Map<string, Account>;
   /** By `trader hour` (epoch seconds of the hour's start). */
@@ -61,11 +87,15 @@ export async function recompute(
   const accounts = new Map<string, Account>();
   const hours: Chain['hours'] = new Map();
   const holdings = new Map<string, Map<string, Holding>>();
+  const markets = new Map<string, ChainMarket>();
+  const marketOf = (condition: string) =>
+    at(markets, condition, () => ({ matches: [], resolution: undefined, holdings: new Map() }));
   let lastFillBlock = 0;
   for await (const log of chainLogs(rpcUrl, [EXCHANGE, NEG_RISK_EXCHANGE, CONDITIONAL_TOKENS])) {
     const event = decoded(log);
     if (event === undefined || event.eventName === 'Transfer') continue;
-    const hour = Math.floor((await timeOf(log.blockNumber)) / 3_600) * 3_600;
+    const time = await timeOf(log.blockNumber);
+    const hour = Math.floor(time / 3_600) * 3_600;
     const book = (trader: string, condition: string, change: Partial<Account>) => {
       add(at(accounts, `${trader} ${condition}`, empty), change);
       const inHour = at(hours, `${trader} ${hour}`, () => ({
@@ -82,6 +112,7 @@ export async function recompute(
         if (change !== undefined) book(trader, conditionId, change);
       }
       holdings.delete(conditionId);
+      marketOf(conditionId).resolution = { time, payouts: payoutNumerators };
       continue;
     }
     const { maker, taker, side, tokenId, makerAmountFilled, takerAmountFilled, fee } = event.args;
@@ -100,8 +131,15 @@ export async function recompute(
       fills: 1,
     });
     lastFillBlock = Number(log.blockNumber);
+    if (!isTaker) continue;
+    marketOf(token.condition).matches.push({
+      ...{ block: lastFillBlock, log: Number(log.logIndex), time, taker: trader },
+      ...{ txHash: log.transactionHash, orderHash: event.args.orderHash },
+      ...{ side: side === 0 ? 'BUY' : 'SELL', outcome: token.outcome, shares, usdc, fee },
+    });
   }
-  return { accounts, hours, lastFillBlock, ...(await pusd(rpcUrl)) };
+  for (const [condition, held] of holdings) marketOf(condition).holdings = held;
+  return { markets, accounts, hours, lastFillBlock, ...(await pusd(rpcUrl)) };
 }
 
 /** The rule of docs/pnl.md for one fill; returns what it realised. */

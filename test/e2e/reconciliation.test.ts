@@ -1,4 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  marketCandles,
+  marketDay,
+  marketHolders,
+  marketTotals,
+  marketTrades,
+} from './market-account.ts';
 import type { Account, Chain } from './recompute.ts';
 import { accountDifferences, recomputed } from './reconcile.ts';
 import {
@@ -29,6 +36,11 @@ type Market = {
   total_winners: number;
   top_earners: { profile: { address: string }; pnl: string; volume: string; roi: number }[];
 };
+
+type Trade = { match_id: string; outcome: string };
+type Holder = { profile: { address: string }; outcome: string; outcome_share: number };
+type Listed = { market: { condition_id: string }; as_of: string };
+type ListedPage = { as_of: string; markets: Omit<Listed, 'as_of'>[]; next_cursor: string };
 
 const LIVE_MATCHES = 60;
 
@@ -138,6 +150,65 @@ describe('the service against an independent account of the chain', () => {
         const roi = account.cost === 0n ? 0 : (100 * Number(account.pnl)) / Number(account.cost);
         expect(market.top_earners[i]?.roi).toBeCloseTo(roi, 6);
       }
+    }
+  });
+
+  test('every market: mark, totals, candles, trades and holders of the API are those of the chain', async () => {
+    const traded = [...chain.markets].filter(([, market]) => market.matches.length > 0);
+    expect(traded.some(([, market]) => market.resolution !== undefined)).toBe(true);
+    expect(traded.some(([, market]) => market.holdings.size > 0)).toBe(true);
+    const to = Math.max(...traded.flatMap(([, market]) => market.matches.map(({ time }) => time)));
+    for (const [condition, market] of traded) {
+      const path = `/v2/markets/${condition}`;
+      expect(await service.get(path)).toMatchObject(marketTotals(market));
+      for (const [interval, width] of [
+        ['1m', 60],
+        ['1h', 3_600],
+        ['1d', 86_400],
+      ] as const) {
+        const from = to - 1_400 * width;
+        const query = `interval=${interval}&from=${from}&to=${to}`;
+        const { candles } = await service.get<{ candles: object[] }>(`${path}/candles?${query}`);
+        expect(candles, `${condition} ${interval}`).toEqual(marketCandles(market, width, from, to));
+      }
+      const { trades } = await service.get<{ trades: Trade[] }>(`${path}/trades?limit=1000`);
+      const ids = trades.map(({ match_id }) => match_id);
+      expect(new Set(ids).size).toBe(ids.length);
+      expect(trades.map(({ match_id: _, outcome: __, ...trade }) => trade)).toEqual(
+        marketTrades(market),
+      );
+      const { holders } = await service.get<{ holders: Holder[] }>(`${path}/holders?limit=100`);
+      const found = holders.map(({ profile, outcome: _, outcome_share: __, ...holder }) => ({
+        ...{ address: profile.address, ...holder },
+      }));
+      const realised = (trader: string) => chain.accounts.get(`${trader} ${condition}`)?.pnl ?? 0n;
+      expect(found).toEqual(marketHolders(market, realised).slice(0, 100));
+    }
+  });
+
+  test('the list of markets has the figures of the chain', async () => {
+    const asked = new Date().toISOString();
+    const listed = await until(async () => {
+      const entries: Listed[] = [];
+      for (let cursor = ''; ; ) {
+        const query = `status=all&sort_by=newest&limit=100${cursor && `&cursor=${cursor}`}`;
+        const page = await service.get<ListedPage>(`/v2/markets?${query}`);
+        if (page.as_of <= asked) return undefined;
+        entries.push(...page.markets.map((entry) => ({ ...entry, as_of: page.as_of })));
+        cursor = page.next_cursor;
+        if (cursor === '') return entries;
+      }
+    });
+    const found = new Map(listed.map((entry) => [entry.market.condition_id, entry]));
+    const traded = [...chain.markets].filter(([, market]) => market.matches.length > 0);
+    expect(found.size).toBe(traded.length);
+    for (const [condition, market] of traded) {
+      const entry = found.get(condition);
+      const own = [...chain.accounts.keys()].filter((key) => key.endsWith(condition));
+      expect(entry, condition).toMatchObject({
+        ...{ ...marketTotals(market), ...marketDay(market, entry?.as_of ?? '') },
+        traders: own.length,
+      });
     }
   });
 

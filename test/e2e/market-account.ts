@@ -1,0 +1,122 @@
+/**
+ * What the API should answer of a market, from the independent account of the chain (recompute.ts). Written from
+ * docs/pnl.md and the OpenAPI document alone.
+ */
+import { getAddress } from 'viem';
+import type { ChainMarket, ChainMatch } from './recompute.ts';
+
+const MICRO = 1_000_000n;
+
+/** Of outcome 0, rounded down. */
+function priceOf({ outcome, usdc, shares }: ChainMatch): number {
+  return Number(((outcome === 0 ? usdc : shares - usdc) * MICRO) / shares);
+}
+
+function sum(values: readonly bigint[]): number {
+  return Number(values.reduce((total, value) => total + value, 0n));
+}
+
+export function iso(seconds: number): string {
+  return `${new Date(seconds * 1_000).toISOString().slice(0, 19)}Z`;
+}
+
+/** The mark as a fraction of outcome 0: `paid` of `whole`. */
+function markOf({ matches, resolution }: ChainMarket) {
+  if (resolution !== undefined) {
+    const [paid = 0n, other = 0n] = resolution.payouts;
+    return { paid, whole: paid + other, time: resolution.time, source: 'resolution' };
+  }
+  const last = matches.findLast((match) => match.shares > 0n);
+  if (last === undefined) throw new Error('a market without matches has no mark');
+  const paid = last.outcome === 0 ? last.usdc : last.shares - last.usdc;
+  return { paid, whole: last.shares, time: last.time, source: 'last_match' };
+}
+
+export function markObject(market: ChainMarket) {
+  const { paid, whole, time, source } = markOf(market);
+  const first = Number((paid * MICRO) / whole);
+  return { price_1: first, price_2: 1_000_000 - first, time: iso(time), source };
+}
+
+/** Figures of the whole market, as its detail and the list of markets have them. */
+export function marketTotals(market: ChainMarket) {
+  const held = [...market.holdings.values()];
+  return {
+    mark: markObject(market),
+    volume: sum(market.matches.map((match) => match.usdc)),
+    matches: market.matches.length,
+    open_interest: sum(held.map((holding) => holding.shares[0])),
+  };
+}
+
+/** What the list of markets has of the 24 hours before it was computed. */
+export function marketDay(market: ChainMarket, asOf: string) {
+  const since = Math.floor((Date.parse(asOf) / 1_000 - 86_400) / 60) * 60;
+  const priced = market.matches.filter((match) => match.shares > 0n);
+  const before = priced.findLast((match) => match.time < since) ?? priced[0];
+  const isOld = market.resolution !== undefined && market.resolution.time < since;
+  const now = markObject(market).price_1;
+  return {
+    volume_24h: sum(priced.flatMap((match) => (match.time >= since ? [match.usdc] : []))),
+    change_24h: before === undefined || isOld ? 0 : now - priceOf(before),
+  };
+}
+
+/** Candles of `width` seconds, from that of `from` to that of `to`. */
+export function marketCandles(market: ChainMarket, width: number, from: number, to: number) {
+  const matches = market.matches.filter((match) => match.shares > 0n);
+  const first = from - (from % width);
+  let close = matches.findLast((match) => match.time < first);
+  const candles = [];
+  for (let start = first; start <= to; start += width) {
+    const own = matches.filter((match) => match.time >= start && match.time < start + width);
+    const isOver = market.resolution !== undefined && start > market.resolution.time;
+    const [open = close] = own;
+    if (open === undefined || (own.length === 0 && isOver)) continue;
+    close = own.at(-1) ?? open;
+    const prices = own.length === 0 ? [priceOf(open)] : own.map(priceOf);
+    candles.push({
+      ...{ time: iso(start), open: prices[0], close: prices.at(-1) },
+      ...{ high: Math.max(...prices), low: Math.min(...prices) },
+      volume: sum(own.map((match) => match.usdc)),
+      shares: sum(own.map((match) => match.shares)),
+      ...{ trades: own.length, is_empty: own.length === 0 },
+    });
+  }
+  return candles;
+}
+
+/** Every match, newest first, without the id on the feed. */
+export function marketTrades(market: ChainMarket) {
+  return market.matches.toReversed().map((match) => ({
+    ...{ time: iso(match.time), block_number: match.block, taker: getAddress(match.taker) },
+    ...{ side: match.side, outcome_index: match.outcome },
+    price: match.shares === 0n ? 0 : Number((match.usdc * MICRO) / match.shares),
+    ...{ shares: Number(match.shares), usdc: Number(match.usdc), fee: Number(match.fee) },
+    ...{ tx_hash: match.txHash, order_hash: match.orderHash },
+  }));
+}
+
+/** Who holds the market, most shares first; `realised` by address. */
+export function marketHolders(market: ChainMarket, realised: (trader: string) => bigint) {
+  const held = [...market.holdings].flatMap(([trader, { shares, cost, fees }]) => {
+    const outcome = shares[0] > 0n ? 0 : 1;
+    const own = shares[outcome];
+    return own === 0n ? [] : [{ trader, outcome, own, cost, fees }];
+  });
+  if (held.length === 0) return [];
+  const { paid, whole } = markOf(market);
+  return held
+    .sort((a, b) => Number(b.own - a.own) || (a.trader < b.trader ? -1 : 1))
+    .map(({ trader, outcome, own, cost, fees }) => {
+      const value = (own * (outcome === 0 ? paid : whole - paid)) / whole;
+      return {
+        ...{ address: getAddress(trader), outcome_index: outcome, shares: Number(own) },
+        average_price: Number((cost * MICRO) / own),
+        average_price_with_fees: Number(((cost + fees) * MICRO) / own),
+        ...{ cost_basis: Number(cost), open_fees: Number(fees), value: Number(value) },
+        unrealised_pnl: Number(value - cost - fees),
+        realised_pnl: Number(realised(trader)),
+      };
+    });
+}
