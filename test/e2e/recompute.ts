@@ -66,9 +66,21 @@ export type ChainMarket = {
   holdings: ReadonlyMap<string, Holding>;
 };
 
+/** What `shares` shares of outcome 0 cost in the last match with shares. */
+export type Close = { readonly usdc: bigint; readonly shares: bigint; readonly time: number };
+
+/** PnL of a trader. */
+export type Equity = { realised: bigint; unrealised: bigint };
+
 export type Chain = {
   /** By condition id. */
   readonly markets: ReadonlyMap<string, ChainMarket>;
+  /** What is held at the end: by condition, then by trader. */
+  readonly holdings: ReadonlyMap<string, ReadonlyMap<string, Holding>>;
+  /** By condition, of the unresolved ones. */
+  readonly closes: ReadonlyMap<string, Close>;
+  /** By trader, after each hour with an event, oldest first; `end` is the end of the hour. */
+  readonly equity: readonly { readonly end: number; readonly of: ReadonlyMap<string, Equity> }[];
   /** By `trader condition`. */
   readonly accounts: Map<string, Account>;
   /** By `trader hour` (epoch seconds of the hour's start). */
@@ -90,12 +102,17 @@ export async function recompute(
   const markets = new Map<string, ChainMarket>();
   const marketOf = (condition: string) =>
     at(markets, condition, () => ({ matches: [], resolution: undefined, holdings: new Map() }));
+  const closes = new Map<string, Close>();
+  const equity: Chain['equity'][number][] = [];
   let lastFillBlock = 0;
+  let end = 0;
   for await (const log of chainLogs(rpcUrl, [EXCHANGE, NEG_RISK_EXCHANGE, CONDITIONAL_TOKENS])) {
     const event = decoded(log);
     if (event === undefined || event.eventName === 'Transfer') continue;
     const time = await timeOf(log.blockNumber);
     const hour = Math.floor(time / 3_600) * 3_600;
+    if (hour >= end && end > 0) equity.push({ end, of: equityOf(accounts, holdings, closes) });
+    end = hour + 3_600;
     const book = (trader: string, condition: string, change: Partial<Account>) => {
       add(at(accounts, `${trader} ${condition}`, empty), change);
       const inHour = at(hours, `${trader} ${hour}`, () => ({
@@ -113,6 +130,7 @@ export async function recompute(
       }
       holdings.delete(conditionId);
       marketOf(conditionId).resolution = { time, payouts: payoutNumerators };
+      closes.delete(conditionId);
       continue;
     }
     const { maker, taker, side, tokenId, makerAmountFilled, takerAmountFilled, fee } = event.args;
@@ -130,6 +148,10 @@ export async function recompute(
       [isTaker ? 'takerVolume' : 'makerVolume']: usdc,
       fills: 1,
     });
+    if (isTaker && shares > 0n) {
+      const first = token.outcome === 0 ? usdc : shares - usdc;
+      closes.set(token.condition, { usdc: first, shares, time });
+    }
     lastFillBlock = Number(log.blockNumber);
     if (!isTaker) continue;
     marketOf(token.condition).matches.push({
@@ -139,7 +161,32 @@ export async function recompute(
     });
   }
   for (const [condition, held] of holdings) marketOf(condition).holdings = held;
-  return { markets, accounts, hours, lastFillBlock, ...(await pusd(rpcUrl)) };
+  equity.push({ end, of: equityOf(accounts, holdings, closes) });
+  const held = { holdings, closes, equity };
+  return { markets, accounts, hours, ...held, lastFillBlock, ...(await pusd(rpcUrl)) };
+}
+
+/** What a holding is worth at a close, rounded down. */
+export function worthOf({ shares }: Holding, { usdc, shares: whole }: Close): bigint {
+  return shares[0] > 0n ? (shares[0] * usdc) / whole : (shares[1] * (whole - usdc)) / whole;
+}
+
+function equityOf(
+  accounts: Chain['accounts'],
+  holdings: Chain['holdings'],
+  closes: Chain['closes'],
+): ReadonlyMap<string, Equity> {
+  const equity = new Map<string, Equity>();
+  const of = (trader: string) => at(equity, trader, () => ({ realised: 0n, unrealised: 0n }));
+  for (const [key, { pnl }] of accounts) of(key.split(' ')[0] ?? '').realised += pnl;
+  for (const [condition, own] of holdings) {
+    const close = closes.get(condition);
+    if (close === undefined) continue;
+    for (const [trader, holding] of own) {
+      of(trader).unrealised += worthOf(holding, close) - holding.cost - holding.fees;
+    }
+  }
+  return equity;
 }
 
 /** The rule of docs/pnl.md for one fill; returns what it realised. */

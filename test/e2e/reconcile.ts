@@ -2,7 +2,7 @@
  * Holds the service's rows against the independent account of the chain (recompute.ts), trader by trader
  * and market by market, to the micro-unit.
  */
-import { type Chain, recompute } from './recompute.ts';
+import { type Chain, recompute, worthOf } from './recompute.ts';
 import { type GammaMarket, gammaMarkets, type Service } from './service.ts';
 
 const SHOWN_MAX = 5;
@@ -47,4 +47,85 @@ export async function accountDifferences(
   });
   const foreign = [...served.keys()].filter((key) => !chain.accounts.has(key ?? ''));
   return [...differences, ...foreign.map((key) => `${key}: not on the chain`)].slice(0, SHOWN_MAX);
+}
+
+type Positions = {
+  readonly next_cursor: string;
+  readonly positions: readonly {
+    readonly market: { readonly condition_id: string };
+    readonly outcome_index: number;
+    readonly mark: { readonly price: number; readonly time: string; readonly source: string };
+    readonly [figure: string]: unknown;
+  }[];
+};
+type Points = {
+  readonly points: readonly {
+    readonly time: string;
+    readonly realised_pnl: number;
+    readonly unrealised_pnl: number;
+    readonly equity: number;
+  }[];
+};
+
+/** One sentence for each open position whose shares, cost, mark or value differ, at most SHOWN_MAX. */
+export async function positionDifferences(
+  service: Pick<Service, 'get'>,
+  chain: Chain,
+): Promise<readonly string[]> {
+  const expected = new Map<string, string>();
+  for (const [condition, own] of chain.holdings) {
+    const close = chain.closes.get(condition);
+    for (const [trader, holding] of own) {
+      const { cost, fees, shares } = holding;
+      const outcome = shares[0] > 0n ? 0 : 1;
+      if (close === undefined || shares[outcome] === 0n) continue;
+      const first = (close.usdc * 1_000_000n) / close.shares;
+      const value = worthOf(holding, close);
+      const time = `${new Date(close.time * 1_000).toISOString().slice(0, 19)}Z`;
+      const price = outcome === 0 ? first : 1_000_000n - first;
+      const figures = [outcome, shares[outcome], cost, fees, value, value - cost - fees];
+      expected.set(`${trader} ${condition}`, [...figures, price, time, 'last_match'].join(' '));
+    }
+  }
+  const served = new Map<string, string>();
+  for (const trader of new Set([...chain.accounts.keys()].map((key) => key.split(' ')[0] ?? ''))) {
+    for (let cursor: string | undefined; cursor !== ''; ) {
+      const path = `/v2/traders/${trader}/positions?limit=100&sort_by=age`;
+      const page: Positions = await service.get(
+        cursor === undefined ? path : `${path}&cursor=${cursor}`,
+      );
+      for (const { mark, market, ...position } of page.positions) {
+        const names = ['outcome_index', 'shares', 'cost_basis', 'open_fees', 'value'];
+        const figures = [...names, 'unrealised_pnl'].map((name) => Reflect.get(position, name));
+        const text = [...figures, mark.price, mark.time, mark.source].join(' ');
+        served.set(`${trader} ${market.condition_id}`, text);
+      }
+      cursor = page.next_cursor;
+    }
+  }
+  return [...new Set([...expected.keys(), ...served.keys()])]
+    .filter((key) => served.get(key) !== expected.get(key))
+    .map((key) => `${key}: ${served.get(key)} where ${expected.get(key)}`)
+    .slice(0, SHOWN_MAX);
+}
+
+/** One sentence for each hourly point of a trader's equity that differs, at most SHOWN_MAX. */
+export async function equityDifferences(
+  service: Pick<Service, 'get'>,
+  chain: Chain,
+): Promise<readonly string[]> {
+  const differences: string[] = [];
+  const from = (chain.equity[0]?.end ?? 0) - 3_600;
+  for (const trader of chain.equity.at(-1)?.of.keys() ?? []) {
+    const { points }: Points = await service.get(`/v2/traders/${trader}/equity?from=${from}`);
+    for (const [i, { equity, realised_pnl, time, unrealised_pnl }] of points.entries()) {
+      const until = i === points.length - 1 ? Infinity : Date.parse(time) / 1_000;
+      const { of } = chain.equity.findLast(({ end }) => end <= until) ?? {};
+      const { realised, unrealised } = of?.get(trader) ?? { realised: 0n, unrealised: 0n };
+      const text = [realised, unrealised, realised + unrealised].join(' ');
+      const shown = [realised_pnl, unrealised_pnl, equity].join(' ');
+      if (shown !== text) differences.push(`${trader} at ${time}: ${shown} where ${text}`);
+    }
+  }
+  return differences.slice(0, SHOWN_MAX);
 }

@@ -7,7 +7,12 @@ import {
   marketTrades,
 } from './market-account.ts';
 import type { Account, Chain } from './recompute.ts';
-import { accountDifferences, recomputed } from './reconcile.ts';
+import {
+  accountDifferences,
+  equityDifferences,
+  positionDifferences,
+  recomputed,
+} from './reconcile.ts';
 import {
   type Devnet,
   freeze,
@@ -83,6 +88,17 @@ describe('the service against an independent account of the chain', () => {
 
   test('every trader and market: volumes, PnL, cost, fees and counts are equal to the micro-unit', async () => {
     expect(await accountDifferences(service, chain)).toEqual([]);
+  });
+
+  test('every open position: shares, cost, mark and value are equal to the micro-unit', async () => {
+    const open = [...chain.holdings.values()].flatMap((own) => [...own.values()]);
+    expect(open.filter(({ shares }) => shares[0] + shares[1] > 0n).length).toBeGreaterThan(50);
+    expect(await positionDifferences(service, chain)).toEqual([]);
+  });
+
+  test('every trader: each hour of the equity is that of the chain at that time', async () => {
+    expect(chain.equity.length).toBeGreaterThan(24);
+    expect(await equityDifferences(service, chain)).toEqual([]);
   });
 
   test('every trader: the hours of the API add up to the chain, hour by hour', async () => {
