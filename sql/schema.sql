@@ -572,7 +572,7 @@ FROM
     SELECT
         h.trader AS trader_bytes,
         toDate(h.hour) AS day,
-        dictGet('fillstream.market_dictionary', 'category', tuple(reinterpretAsUInt256(h.condition_id))) AS category,
+        if(m.market_category = '', 'other', m.market_category) AS category,
         sum(h.realised_pnl) AS pnl_sum,
         sum(h.realised_cost) AS cost_sum,
         sum(h.fee) AS fee_sum,
@@ -581,6 +581,13 @@ FROM
         sum(h.fills) AS fill_count,
         sum(h.settlements) AS settlement_count
     FROM fillstream.trader_hours AS h
+    LEFT JOIN
+    (
+        SELECT
+            reinterpretAsFixedString(condition) AS market_condition,
+            category AS market_category
+        FROM fillstream.market_dictionary
+    ) AS m ON m.market_condition = h.condition_id
     GROUP BY
         trader_bytes,
         day,

@@ -42,12 +42,14 @@ beforeAll(async () => {
   let before = '';
   // The chain stands still: everything is there when two looks a second apart are the same.
   await until(async () => {
-    const [row] = await parts.query<{ rows: string; markets: string }>(
+    const [row] = await parts.query<{ rows: string; markets: string; tagged: string }>(
       `SELECT count() AS rows, countIf(kind = 'settlement') AS settlements,
-         (SELECT count() FROM markets) AS markets FROM bookings`,
+         (SELECT count() FROM markets FINAL) AS markets,
+         (SELECT count() FROM market_dictionary) AS tagged FROM bookings`,
     );
     const now = JSON.stringify(row);
-    const same = now === before && Number(row?.rows) > 1_000 && Number(row?.markets) > 0;
+    const isTagged = Number(row?.tagged) > 0 && row?.tagged === row?.markets;
+    const same = now === before && Number(row?.rows) > 1_000 && isTagged;
     before = now;
     await new Promise((resolve) => setTimeout(resolve, 1_000));
     return same ? true : undefined;

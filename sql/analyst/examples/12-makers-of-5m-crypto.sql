@@ -1,11 +1,11 @@
--- Who makes the markets of 5-minute crypto, and what is their realised spread? It is what their fills of the last 7 days were
+-- Who makes the markets of 5-minute crypto, and what is their realised spread? It is what their fills of the last day were
 -- worth at the price at the end of their minute; basis points are of their volume.
 SELECT
     f.trader AS trader, sum(usdc) AS volume, sum(signed_shares * (close - price_yes)) AS spread,
     round(10000 * toFloat64(spread) / toFloat64(volume), 1) AS basis_points
 FROM (SELECT trader, condition_id, time, usdc, signed_shares, price_yes FROM analyst.fills
-    WHERE hasAll(tags, ['crypto', '5M']) AND NOT is_taker AND time >= now('UTC') - INTERVAL 7 DAY) AS f
+    WHERE hasAll(tags, ['crypto', '5M']) AND NOT is_taker AND time >= now('UTC') - INTERVAL 1 DAY) AS f
 ASOF INNER JOIN (SELECT condition_id, minute, close FROM analyst.prices_1m
-    WHERE hasAll(tags, ['crypto', '5M']) AND minute >= now('UTC') - INTERVAL 7 DAY) AS p
+    WHERE hasAll(tags, ['crypto', '5M']) AND minute >= now('UTC') - INTERVAL 1 DAY) AS p
 ON p.condition_id = f.condition_id AND p.minute <= f.time
 GROUP BY trader ORDER BY volume DESC, trader LIMIT 20

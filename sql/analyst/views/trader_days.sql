@@ -1,5 +1,6 @@
 -- Sums per trader, day and category: for returns by day. Fast by `trader` (index trader_text) and by `day`.
--- Days without a fill or settlement have no row.
+-- Days without a fill or settlement have no row. A join instead of dictGet, because a condition on `category` then
+-- filters the markets before the hours are looked up (4.7M rows: 1.0 s of CPU instead of 1.45).
 CREATE OR REPLACE VIEW analyst.trader_days
 (
     trader String COMMENT 'wallet, 0x-hex in lower case',
@@ -32,8 +33,7 @@ FROM
     SELECT
         h.trader AS trader_bytes,
         toDate(h.hour) AS day,
-        dictGet('{database}.market_dictionary', 'category',
-            tuple(reinterpretAsUInt256(h.condition_id))) AS category,
+        if(m.market_category = '', 'other', m.market_category) AS category,
         sum(h.realised_pnl) AS pnl_sum,
         sum(h.realised_cost) AS cost_sum,
         sum(h.fee) AS fee_sum,
@@ -42,5 +42,10 @@ FROM
         sum(h.fills) AS fill_count,
         sum(h.settlements) AS settlement_count
     FROM {database}.trader_hours AS h
+    LEFT JOIN
+    (
+        SELECT reinterpretAsFixedString(condition) AS market_condition, category AS market_category
+        FROM {database}.market_dictionary
+    ) AS m ON m.market_condition = h.condition_id
     GROUP BY trader_bytes, day, category
 )
