@@ -23,6 +23,7 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
   const one = (name: string, path: string, ask: (i: number) => string) => ({ name, path, ask });
   const leaderboard = '/v1/analytics/leaderboard';
   const traders = '/v1/traders/:address';
+  const v2 = '/v2/traders/:address';
   return [
     one('v1 leaderboard 30D', leaderboard, (i) => `${leaderboard}?offset=${i}`),
     one('v1 leaderboard 1D crypto by roi', leaderboard, (i) => {
@@ -70,6 +71,13 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
     }),
     one('v2 trades of a market', '/v2/markets/:id/trades', (i) => `/v2/markets/${id(i)}/trades`),
     one('v2 holders of a market', '/v2/markets/:id/holders', (i) => `/v2/markets/${id(i)}/holders`),
+    one('v2 positions', `${v2}/positions`, (i) => `/v2/traders/${trader(i)}/positions`),
+    one('v2 equity by day', `${v2}/equity`, (i) => `/v2/traders/${trader(i)}/equity?interval=1d`),
+    one('v2 trades of a trader', `${v2}/trades`, (i) => `/v2/traders/${trader(i)}/trades`),
+    one('v2 search', '/v2/search', (i) => `/v2/search?q=question+${market(i)}`),
+    one('v2 leaderboard of a market', '/v2/analytics/leaderboard', (i) => {
+      return `/v2/analytics/leaderboard?market=${id(i)}`;
+    }),
     one(
       'v2 market by condition',
       '/v2/markets/:id',
