@@ -394,4 +394,4 @@ test('every documented parameter of analytics does what it says', async () => {
       });
     }
   }
-}, 120_000);
+});
