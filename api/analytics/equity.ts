@@ -94,9 +94,8 @@ FROM
           condition_id,
           ${bucketOf('block_time')} AS bucket,
           sum(realised_pnl) AS realised_part,
-          (max(${PLACE}), ${['position_outcome', 'position_shares', 'position_cost', 'position_fees']
-            .map((column) => newest(column, PLACE))
-            .join(', ')})::${POSITION} AS own_part,
+          (max(${PLACE}), ${newest('position_outcome', PLACE)}, ${newest('position_shares', PLACE)},
+            ${newest('position_cost', PLACE)}, ${newest('position_fees', PLACE)})::${POSITION} AS own_part,
           (false, toUInt64(0), toInt128(0), toInt128(0)) AS close_part
         FROM bookings
         WHERE trader = {trader:FixedString(20)} AND block_time < toDateTime({end:UInt32}, 'UTC')

@@ -153,9 +153,15 @@ describe('400 invalid_request', () => {
 
 describe('401 unauthorized', () => {
   test('is the response of every route without a key', async () => {
-    const own = await startApi({ clickhouseUrl: clickhouse.url, nats });
-    for (const path of ROUTES) {
-      const { status, body, headers } = await get(own.url + path, undefined);
+    const own = await startApi({
+      clickhouseUrl: clickhouse.url,
+      nats,
+      trustedProxies: ['127.0.0.0/8'],
+    });
+    for (const [n, path] of ROUTES.entries()) {
+      // Without a key, requests are counted by their address: each comes from another one.
+      const from = { headers: { 'X-Forwarded-For': `10.0.0.${n}` } };
+      const { status, body, headers } = await get(own.url + path, undefined, from);
       expect([path, status, body.error]).toEqual([path, 401, 'unauthorized']);
       expect(headers.get('www-authenticate')).toBe('ApiKey header="X-Service-Key"');
     }

@@ -118,6 +118,7 @@ export async function startApi(options: {
   readonly feed?: AppOptions['feed'] & Parameters<typeof createReadiness>[0]['feed'];
   readonly sharedCounts?: AppOptions['sharedCounts'];
   readonly corsOrigins?: AppOptions['corsOrigins'];
+  readonly trustedProxies?: AppOptions['trustedProxies'];
   readonly metrics?: AppOptions['metrics'];
 }) {
   const select = createSelect({
@@ -147,6 +148,7 @@ export async function startApi(options: {
     logger: silent,
     ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
     ...(options.corsOrigins === undefined ? {} : { corsOrigins: options.corsOrigins }),
+    ...(options.trustedProxies === undefined ? {} : { trustedProxies: options.trustedProxies }),
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),
     ...(options.sharedCounts === undefined ? {} : { sharedCounts: options.sharedCounts }),
