@@ -1,9 +1,9 @@
-// The filter of a managed stream changes while a listener is far behind and reads stored events.
+// Listeners of a managed stream: a filter that changes while one is far behind, and finality.
 import { once } from 'node:events';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { FeedMatch } from '../../ingest/contract.ts';
 import { address, fill, market, match } from '../unit/feed-matches.ts';
-import { Feeds, makeStream, publish } from './feed-harness.ts';
+import { type Api, Feeds, makeStream, publish, publishFinal } from './feed-harness.ts';
 import { Client } from './raw-client.ts';
 
 const STORED = 800;
@@ -30,6 +30,18 @@ function numbersOf(client: Client): number[] {
     .map(({ data }) => Number(JSON.parse(data ?? '').tx_hash));
 }
 
+async function send(api: Api, method: string, path: string, body: object): Promise<unknown> {
+  const headers = { 'Content-Type': 'application/json' };
+  const url = `http://127.0.0.1:${api.port}${path}`;
+  return (await fetch(url, { method, headers, body: JSON.stringify(body) })).json();
+}
+
+/** Path of a new stream without a filter. */
+async function newStream(api: Api): Promise<string> {
+  const { id } = (await send(api, 'POST', '/streams', { name: 'all' })) as { id: string };
+  return `/streams/${id}`;
+}
+
 test('a listener gets everything up to the change, and then what passes the new filter', async () => {
   const stream = feeds.newName();
   await makeStream(feeds.nats, stream);
@@ -39,13 +51,7 @@ test('a listener gets everything up to the change, and then what passes the new 
     Array.from({ length: STORED }, (_, n) => large(n + 1)),
   );
   const api = await feeds.serve(stream, { ringEventsMax: 8 });
-  const send = async (method: string, path: string, body: object) => {
-    const headers = { 'Content-Type': 'application/json' };
-    const url = `http://127.0.0.1:${api.port}${path}`;
-    return (await fetch(url, { method, headers, body: JSON.stringify(body) })).json();
-  };
-  const { id } = (await send('POST', '/streams', { name: 'all' })) as { id: string };
-  const path = `/streams/${id}`;
+  const path = await newStream(api);
   const live = await new Client(api.port, { path }).begun();
   await publish(feeds.nats, stream, [large(STORED + 1), large(STORED + 2)]);
   await live.until((client) => numbersOf(client).length === 2);
@@ -54,7 +60,7 @@ test('a listener gets everything up to the change, and then what passes the new 
   await behind.until((client) => numbersOf(client).length > 0);
   // More is stored than both sockets can hold: the listener waits halfway.
   behind.socket.pause();
-  await send('PUT', `${path}/subscription`, { addresses: [address(5)] });
+  await send(api, 'PUT', `${path}/subscription`, { addresses: [address(5)] });
   let last = STORED + 2;
   for (; ; last += 2) {
     await publish(feeds.nats, stream, [large(last + 1), large(last + 2)]);
@@ -73,4 +79,20 @@ test('a listener gets everything up to the change, and then what passes the new 
   expect(behind.ended).toBe(false);
   for (const client of [live, behind]) client.close();
   await once(behind.socket, 'close');
+});
+
+test('with finality=true, a listener is told when its matches are final', async () => {
+  const stream = feeds.newName();
+  await makeStream(feeds.nats, stream);
+  const api = await feeds.serve(stream);
+  const path = await newStream(api);
+  const client = await new Client(api.port, { path, query: 'finality=true' }).begun();
+  await publish(feeds.nats, stream, [match(1)]);
+  await publishFinal(feeds.nats, stream, [match(1)]);
+  await client.until(({ blocks }) => blocks.at(-1)?.event === 'final');
+  expect(JSON.parse(client.blocks.at(-1)?.data ?? '')).toMatchObject({
+    tx_hash: match(1).txHash,
+    timestamp: '1970-01-01T00:00:00.000Z',
+  });
+  client.close();
 });
