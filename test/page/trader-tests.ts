@@ -54,6 +54,7 @@ export function traderTests(stage: Stage): void {
     const watched = await stage.at(`/trader/${address}`);
     const { page } = watched;
     await page.locator('.windows').waitFor();
+    await page.locator('section:has(#tags-title) tbody tr').first().waitFor();
     const more = page.getByRole('button', { name: /^Show all/ });
     if ((await more.count()) > 0) await more.click();
     await page.locator('.history tbody tr').first().waitFor();
