@@ -19,7 +19,7 @@ export class Listener {
   readonly keyHash: string;
   /** The managed stream that it listens to; null = the order feed. */
   readonly streamId: string | null;
-  /** Whether it is told that matches are final. */
+  /** Whether it gets `final` events. */
   readonly withFinal: boolean;
   /** Applies to what is sent from now on; change it through the fan-out, which files it. */
   filter: Filter;

@@ -1,7 +1,7 @@
 -- One row per match: the fill of its taker.
 -- Serves: the trades of a market, newest first, and its price of the last minutes.
 -- ORDER BY condition_id, then the chain's order: a page is the end of one range.
--- By quarter, as in market_bookings. Rows: one per match, about two fifths of the fills.
+-- By quarter, as in market_bookings. Rows: one per match, about a third of the fills.
 -- Retention: unlimited.
 -- The condition_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.
 CREATE TABLE IF NOT EXISTS matches

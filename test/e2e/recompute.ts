@@ -75,7 +75,7 @@ export type Equity = { realised: bigint; unrealised: bigint };
 export type Chain = {
   /** By condition id. */
   readonly markets: ReadonlyMap<string, ChainMarket>;
-  /** What is held at the end: by condition, then by trader. */
+  /** Final positions, by condition and then by trader. */
   readonly holdings: ReadonlyMap<string, ReadonlyMap<string, Holding>>;
   /** By condition, of the unresolved ones. */
   readonly closes: ReadonlyMap<string, Close>;

@@ -125,7 +125,7 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
     const isVoid = told?.kind === 'void';
     if (told?.kind === 'restored') restored += 1;
     const block = blocks.get(key);
-    const toldFinal = feed.final.get(key);
+    const toldFinal = feed.finalBlocks.get(key);
     if (toldFinal !== block) {
       differences.add('final in a wrong block', `${key}: ${toldFinal}, not ${block}`);
     }
@@ -137,7 +137,7 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
     if (isVoid) voided += 1;
     else differences.add(`never final and not void (${pending ? 'pending' : 'block'})`, key);
   }
-  for (const key of [...feed.told.keys(), ...feed.final.keys()]) {
+  for (const key of [...feed.told.keys(), ...feed.finalBlocks.keys()]) {
     if (!feed.shown.has(key)) differences.add('told of a match that was not shown', key);
   }
   const live = facts.filter(({ kind, block }) => kind === 'match' && block > liveAfter);
@@ -157,7 +157,7 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
 async function readFeed(nats: Nats, differences: Differences) {
   const shown = new Map<string, z.infer<typeof Shown>>();
   const told = new Map<string, z.infer<typeof Sequel>>();
-  const final = new Map<string, number | undefined>();
+  const finalBlocks = new Map<string, number | undefined>();
   const ids = new Set<string>();
   for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
     if (ids.has(message.messageId)) differences.add('id twice', message.messageId);
@@ -170,11 +170,11 @@ async function readFeed(nats: Nats, differences: Differences) {
       shown.set(key, match);
     } else {
       const sequel = Sequel.parse(value);
-      if (sequel.kind === 'final') final.set(sequel.matchId, sequel.blockNumber);
+      if (sequel.kind === 'final') finalBlocks.set(sequel.matchId, sequel.blockNumber);
       else told.set(sequel.matchId, sequel);
     }
   }
-  return { shown, told, final };
+  return { shown, told, finalBlocks };
 }
 
 /** The devnet makes one match a transaction, so this is its message id too. */

@@ -81,7 +81,7 @@ test('a listener gets everything up to the change, and then what passes the new 
   await once(behind.socket, 'close');
 });
 
-test('with finality=true, a listener is told when its matches are final', async () => {
+test('a listener with finality=true gets a final event for each of its matches', async () => {
   const stream = feeds.newName();
   await makeStream(feeds.nats, stream);
   const api = await feeds.serve(stream);
