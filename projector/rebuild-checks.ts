@@ -41,8 +41,16 @@ const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', 
 
 const LAST_TRADES = { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' };
 /** With FINAL, the engine would take the elements of a tuple from different rows. */
-const POSITIONS = `(SELECT trader, condition_id, max(position) AS held, min(first_trade_at) AS first
-  FROM trader_markets GROUP BY trader, condition_id)`;
+const positionsOf = (table: string) =>
+  `(SELECT trader, condition_id, max(position) AS held, min(first_trade_at) AS first
+    FROM ${table} GROUP BY trader, condition_id)`;
+const POSITIONS = {
+  open: 'countIf(held.shares > 0)',
+  shares: 'sum(held.shares)',
+  cost_basis: 'sum(held.cost_basis)',
+  open_fees: 'sum(held.open_fees)',
+  'held#': 'sum(cityHash64(trader, condition_id, held, first))',
+};
 const CANDLES = `(SELECT condition_id, minute, min(open) AS first, max(close) AS last, min(low) AS lowest,
   max(high) AS highest, sum(volume) AS value, sum(shares) AS traded, sum(usdc) AS paid, sum(matches) AS number
   FROM market_minutes GROUP BY condition_id, minute)`;
@@ -74,13 +82,8 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   trader_markets: SUMS,
   market_traders: SUMS,
   'trader_markets FINAL': LAST_TRADES,
-  [POSITIONS]: {
-    open: 'countIf(held.shares > 0)',
-    shares: 'sum(held.shares)',
-    cost_basis: 'sum(held.cost_basis)',
-    open_fees: 'sum(held.open_fees)',
-    'held#': 'sum(cityHash64(trader, condition_id, held, first))',
-  },
+  [positionsOf('trader_markets')]: POSITIONS,
+  [positionsOf('market_traders')]: POSITIONS,
   'market_traders FINAL': LAST_TRADES,
   'market_bookings FINAL': {
     fills: `countIf(kind = 'fill')`,
@@ -111,19 +114,11 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     fills: 'sum(fills)',
     'contents#': 'sum(cityHash64(trader, first_trade_at, last_trade_at, fills))',
   },
-  'positions FINAL': {
-    open: 'countIf(shares > 0)',
-    shares: 'sum(shares)',
-    cost_basis: 'sum(cost_basis)',
-    open_fees: 'sum(open_fees)',
-    'contents#': `sum(cityHash64(condition_id, trader, partition, if(shares = 0, 0, outcome), shares,
-      cost_basis, open_fees, version))`,
-  },
   'resolutions FINAL': CONTENTS,
   'refused_events FINAL': CONTENTS,
 };
 
-/** Figures of the positions in the booking rows, which `positions` and `trader_markets` must match. */
+/** Figures of the positions in the booking rows, which `trader_markets` and `market_traders` must match. */
 const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(held.1)),
     toString(sum(held.2)), toString(sum(held.3))
   FROM (SELECT argMax((position_shares, position_cost, position_fees), (block_number, log_index, kind)) AS held
@@ -148,7 +143,7 @@ export async function wrongPositions(
   figures: Figures,
 ): Promise<readonly string[]> {
   const values = await row(client, NEWEST_POSITIONS);
-  return ['positions', 'trader_markets'].flatMap((table) =>
+  return ['trader_markets', 'market_traders'].flatMap((table) =>
     ['open', 'shares', 'cost_basis', 'open_fees'].flatMap((name, i) => {
       const stored = figures.get(`${table}.${name}`);
       return stored === values[i]

@@ -180,11 +180,14 @@ export class Store {
 
   /** One range of markets after another: the embedded engine holds a whole result in memory. */
   async #restorePositions(book: OpenPositions): Promise<void> {
+    const owned = new Set(this.#partitions);
     for (const digit of '0123456789abcdef') {
       const result = await this.#client.query({
-        query: `SELECT ${HEX('condition_id')}, ${HEX('trader')}, outcome, shares, cost_basis, open_fees
-          FROM positions FINAL WHERE shares > 0 AND partition IN (${this.#partitions})
-            AND condition_id BETWEEN unhex('${digit.padEnd(64, '0')}') AND unhex('${digit.padEnd(64, 'f')}')`,
+        query: `SELECT ${HEX('condition_id')}, ${HEX('trader')}, held.outcome, held.shares, held.cost_basis, held.open_fees
+          FROM (SELECT condition_id, trader, max(position) AS held FROM market_traders
+            WHERE condition_id BETWEEN unhex('${digit.padEnd(64, '0')}') AND unhex('${digit.padEnd(64, 'f')}')
+            GROUP BY condition_id, trader)
+          WHERE held.shares > 0`,
         format: 'TabSeparated',
       });
       // Six columns of our own SELECT, none of which can hold a tab; BigInt rejects everything that is not a number.
@@ -192,6 +195,7 @@ export class Store {
         for (const { text } of rows) {
           const [condition = '', trader = '', outcome, shares = '', cost = '', fees = ''] =
             text.split('\t');
+          if (!owned.has(partitionOf(condition))) continue;
           book.restorePosition(condition, trader, {
             outcome: outcome === '0' ? 0 : 1,
             shares: BigInt(shares),
@@ -270,7 +274,7 @@ function factRow(fact: Fact): TableRow {
 /** Tables that are read to restore the state; sharded tables by their local names. */
 const CHECKPOINT_TABLES = [
   'bookings_local',
-  'positions_local',
+  'market_traders_local',
   'projector_checkpoints',
   'resolutions',
 ];

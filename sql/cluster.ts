@@ -18,7 +18,6 @@ export const SHARDED_TABLES: ReadonlySet<string> = new Set([
   'trader_markets',
   'market_traders',
   'market_bookings',
-  'positions',
   'trader_activity',
   'matches',
   'market_minutes',

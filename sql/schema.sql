@@ -104,13 +104,16 @@ FROM
         SELECT
             trader AS position_trader,
             condition_id AS position_condition,
-            outcome AS position_outcome,
-            shares AS position_shares,
-            cost_basis AS position_cost,
-            open_fees AS position_fees
-        FROM fillstream.positions
-        FINAL
-        WHERE shares > 0
+            max(position) AS newest_position,
+            newest_position.outcome AS position_outcome,
+            newest_position.shares AS position_shares,
+            newest_position.cost_basis AS position_cost,
+            newest_position.open_fees AS position_fees
+        FROM fillstream.market_traders
+        GROUP BY
+            position_trader,
+            position_condition
+        HAVING position_shares > 0
     ) AS held
     LEFT JOIN
     (
@@ -1159,7 +1162,7 @@ FROM fillstream.bookings;
 CREATE TABLE fillstream.market_counts
 (
     `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
-    `version` UInt64 COMMENT 'newest version in positions that was counted',
+    `version` UInt64 COMMENT 'newest version of a position that was counted',
     `traders` UInt32 COMMENT 'traders with a fill or a settlement',
     `open_interest` Int64 COMMENT 'micro-shares held of outcome 0, which equal those of outcome 1'
 )
@@ -1180,11 +1183,19 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes market_counts'
 AS SELECT
     condition_id,
-    max(positions.version) AS version,
+    max(held.version) AS version,
     toUInt32(count()) AS traders,
-    sumIf(shares, outcome = 0) AS open_interest
-FROM fillstream.positions
-FINAL
+    sumIf(held.shares, held.outcome = 0) AS open_interest
+FROM
+(
+    SELECT
+        condition_id,
+        max(position) AS held
+    FROM fillstream.market_traders
+    GROUP BY
+        condition_id,
+        trader
+)
 GROUP BY condition_id
 SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
@@ -1425,22 +1436,30 @@ LEFT JOIN
 (
     SELECT
         condition_id,
-        max(positions.version) AS version,
+        max(newest.version) AS version,
         toUInt32(count()) AS traders,
-        sumIf(shares, outcome = 0) AS held
-    FROM fillstream.positions
-    FINAL
-    WHERE condition_id GLOBAL IN (
-        SELECT newest.condition_id
-        FROM
-        (
-            SELECT
-                condition_id,
-                last.version AS version
-            FROM fillstream.market_marks
-        ) AS newest
-        LEFT JOIN fillstream.market_counts AS counted ON counted.condition_id = newest.condition_id
-        WHERE newest.version > counted.version
+        sumIf(newest.shares, newest.outcome = 0) AS held
+    FROM
+    (
+        SELECT
+            condition_id,
+            max(position) AS newest
+        FROM fillstream.market_traders
+        WHERE condition_id GLOBAL IN (
+            SELECT matched.condition_id
+            FROM
+            (
+                SELECT
+                    condition_id,
+                    last.version AS version
+                FROM fillstream.market_marks
+            ) AS matched
+            LEFT JOIN fillstream.market_counts AS counted ON counted.condition_id = matched.condition_id
+            WHERE matched.version > counted.version
+        )
+        GROUP BY
+            condition_id,
+            trader
     )
     GROUP BY condition_id
 ) AS changed ON changed.condition_id = marks.condition_id
@@ -1480,13 +1499,20 @@ CREATE TABLE fillstream.market_traders
     `taker_volume` SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
     `fills` SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
     `settlements` SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
+    `first_trade_at` SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first fill, UTC',
     `last_trade_at` SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    `position` SimpleAggregateFunction(max, Tuple(
+        version UInt64,
+        outcome UInt8,
+        shares Int64,
+        cost_basis Int64,
+        open_fees Int64)) COMMENT 'what is held now; shares = 0 once closed',
     INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (condition_id, trader)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
-COMMENT 'sums per trader and market, by market';
+COMMENT 'sums and newest position per trader and market, by market';
 
 CREATE MATERIALIZED VIEW fillstream.market_traders_mv TO fillstream.market_traders
 (
@@ -1499,7 +1525,14 @@ CREATE MATERIALIZED VIEW fillstream.market_traders_mv TO fillstream.market_trade
     `taker_volume` Int64,
     `fills` UInt64,
     `settlements` UInt64,
-    `last_trade_at` DateTime('UTC')
+    `first_trade_at` DateTime('UTC'),
+    `last_trade_at` DateTime('UTC'),
+    `position` Tuple(
+        UInt64,
+        UInt8,
+        Int64,
+        Int64,
+        Int64)
 )
 COMMENT 'feeds market_traders'
 AS SELECT
@@ -1512,7 +1545,9 @@ AS SELECT
     sumIf(usdc, (kind = 'fill') AND is_taker) AS taker_volume,
     countIf(kind = 'fill') AS fills,
     countIf(kind = 'settlement') AS settlements,
-    maxIf(block_time, kind = 'fill') AS last_trade_at
+    min(if(kind = 'fill', block_time, toDateTime(4294967295, 'UTC'))) AS first_trade_at,
+    maxIf(block_time, kind = 'fill') AS last_trade_at,
+    max(((((block_number * 1048576) + log_index) * 2) + (kind = 'settlement'), position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM fillstream.bookings
 GROUP BY
     trader,
@@ -1659,46 +1694,6 @@ ENGINE = ReplacingMergeTree
 ORDER BY name
 SETTINGS index_granularity = 8192
 COMMENT 'migrations that were applied';
-
-CREATE TABLE fillstream.positions
-(
-    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
-    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes',
-    `partition` UInt8 COMMENT 'partition of the market',
-    `outcome` UInt8 COMMENT 'outcome held, 0 or 1',
-    `shares` Int64 COMMENT 'micro-shares',
-    `cost_basis` Int64 COMMENT 'micro-USDC paid for the shares still held, without fees',
-    `open_fees` Int64 COMMENT 'micro-USDC of fees paid on the shares still held',
-    `version` UInt64 COMMENT 'chain order: (block · 2^20 + log) · 2 + (1 for a settlement)',
-    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
-)
-ENGINE = ReplacingMergeTree(version)
-ORDER BY (condition_id, trader)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 8192
-COMMENT 'newest position of each trader in each market; shares = 0 once closed';
-
-CREATE MATERIALIZED VIEW fillstream.positions_mv TO fillstream.positions
-(
-    `condition_id` FixedString(32),
-    `trader` FixedString(20),
-    `partition` UInt8,
-    `outcome` UInt8,
-    `shares` Int64,
-    `cost_basis` Int64,
-    `open_fees` Int64,
-    `version` UInt64
-)
-COMMENT 'feeds positions'
-AS SELECT
-    condition_id,
-    trader,
-    partition,
-    position_outcome AS outcome,
-    position_shares AS shares,
-    position_cost AS cost_basis,
-    position_fees AS open_fees,
-    (((block_number * 1048576) + log_index) * 2) + (kind = 'settlement') AS version
-FROM fillstream.bookings;
 
 CREATE TABLE fillstream.projector_checkpoints
 (
@@ -1897,13 +1892,13 @@ CREATE TABLE fillstream.trader_markets
         outcome UInt8,
         shares Int64,
         cost_basis Int64,
-        open_fees Int64)) COMMENT 'what is held now, as in positions; the newest version is the greatest',
+        open_fees Int64)) COMMENT 'what is held now; shares = 0 once closed',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
 ORDER BY (trader, condition_id)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
-COMMENT 'sums per trader and market, by trader';
+COMMENT 'sums and newest position per trader and market, by trader';
 
 CREATE MATERIALIZED VIEW fillstream.trader_markets_mv TO fillstream.trader_markets
 (

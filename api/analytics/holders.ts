@@ -40,8 +40,15 @@ const Row = rowOf({
   fees: int('open_fees'),
 });
 
-const HELD = `FROM positions FINAL
-WHERE condition_id = {condition_id:FixedString(32)} AND shares > 0`;
+const HELD = `FROM
+(
+  SELECT trader, max(position) AS held, held.outcome AS outcome, held.shares AS shares,
+    held.cost_basis AS cost_basis, held.open_fees AS open_fees
+  FROM market_traders
+  WHERE condition_id = {condition_id:FixedString(32)}
+  GROUP BY trader
+)
+WHERE shares > 0`;
 
 function pageStatement({ cursor, order, outcome }: Given): string {
   const [down, up, fewer, later] =

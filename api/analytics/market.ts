@@ -72,9 +72,14 @@ FROM
   FROM market_marks
   WHERE condition_id = {condition_id:FixedString(32)}
   UNION ALL
-  SELECT 0, 0, sumIf(shares, outcome = 0), 0, 0
-  FROM positions FINAL
-  WHERE condition_id = {condition_id:FixedString(32)}
+  SELECT 0, 0, sumIf(position.shares, position.outcome = 0), 0, 0
+  FROM
+  (
+    SELECT max(position) AS position
+    FROM market_traders
+    WHERE condition_id = {condition_id:FixedString(32)}
+    GROUP BY trader
+  )
   UNION ALL
   SELECT 0, 0, 0, sum(if(outcome_index = 0, usdc, shares - usdc)), sum(shares)
   FROM matches FINAL

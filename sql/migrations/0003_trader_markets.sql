@@ -1,7 +1,8 @@
 -- Sums per trader and market over all time with the newest position, filled by every insert into bookings.
 -- Serves: a trader's history of markets, newest first, and positions. ORDER BY trader: one trader is one range.
--- `positions` has the same positions by market. Read `position` with max(): with FINAL, the engine takes its
--- elements from different rows.
+-- Elements of `position`: version is the order of the chain, (block · 2^20 + log) · 2 + (1 for a settlement); outcome is
+-- the one held; amounts are micro-shares and micro-USDC. Read it with max(): with FINAL, the engine takes its elements from
+-- different rows.
 -- Rows: one per trader and market, about a tenth of the fills. Retention: unlimited.
 -- The trader_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.
 CREATE TABLE IF NOT EXISTS trader_markets
@@ -18,7 +19,7 @@ CREATE TABLE IF NOT EXISTS trader_markets
     first_trade_at SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first fill, UTC',
     last_trade_at SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
     position SimpleAggregateFunction(max, Tuple(version UInt64, outcome UInt8, shares Int64, cost_basis Int64, open_fees Int64))
-        COMMENT 'what is held now, as in positions; the newest version is the greatest',
+        COMMENT 'what is held now; shares = 0 once closed',
     INDEX trader_text concat('0x', lower(hex(trader))) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
@@ -26,7 +27,7 @@ ORDER BY (trader, condition_id)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
-COMMENT 'sums per trader and market, by trader';
+COMMENT 'sums and newest position per trader and market, by trader';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS trader_markets_mv TO trader_markets
 COMMENT 'feeds trader_markets'

@@ -1,5 +1,6 @@
--- The sums of trader_markets once more, by market.
--- Serves: the traders of a market and its totals. ORDER BY condition_id: one market is one range.
+-- The rows of trader_markets once more, by market.
+-- Serves: the traders and holders of a market, its totals and its open interest, and the reload of open positions when the
+-- projector starts. ORDER BY condition_id: one market is one range.
 -- Rows: one per trader and market. Retention: unlimited.
 -- The condition_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.
 CREATE TABLE IF NOT EXISTS market_traders
@@ -13,7 +14,10 @@ CREATE TABLE IF NOT EXISTS market_traders
     taker_volume SimpleAggregateFunction(sum, Int64) COMMENT 'micro-USDC of fills as taker',
     fills SimpleAggregateFunction(sum, UInt64) COMMENT 'fills, as maker and as taker',
     settlements SimpleAggregateFunction(sum, UInt64) COMMENT 'open positions settled',
+    first_trade_at SimpleAggregateFunction(min, DateTime('UTC')) COMMENT 'first fill, UTC',
     last_trade_at SimpleAggregateFunction(max, DateTime('UTC')) COMMENT 'newest fill, UTC',
+    position SimpleAggregateFunction(max, Tuple(version UInt64, outcome UInt8, shares Int64, cost_basis Int64, open_fees Int64))
+        COMMENT 'what is held now; shares = 0 once closed',
     INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
 )
 ENGINE = AggregatingMergeTree
@@ -21,7 +25,7 @@ ORDER BY (condition_id, trader)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024,
     min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400,
     min_bytes_for_wide_part = 104857600
-COMMENT 'sums per trader and market, by market';
+COMMENT 'sums and newest position per trader and market, by market';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS market_traders_mv TO market_traders
 COMMENT 'feeds market_traders'
@@ -36,6 +40,9 @@ SELECT
     sumIf(usdc, kind = 'fill' AND is_taker) AS taker_volume,
     countIf(kind = 'fill') AS fills,
     countIf(kind = 'settlement') AS settlements,
-    maxIf(block_time, kind = 'fill') AS last_trade_at
+    min(if(kind = 'fill', block_time, toDateTime(4294967295, 'UTC'))) AS first_trade_at,
+    maxIf(block_time, kind = 'fill') AS last_trade_at,
+    max(((block_number * 1048576 + log_index) * 2 + (kind = 'settlement'),
+        position_outcome, position_shares, position_cost, position_fees)) AS position
 FROM bookings
 GROUP BY trader, condition_id;

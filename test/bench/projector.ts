@@ -90,8 +90,9 @@ async function measureState(url: string) {
   const bytes = (heap() - before) / book.openPositions();
   const seconds = await inDatabase(url, 'reload', async (store, client) => {
     await client.command({
-      query: `INSERT INTO positions SELECT unhex(leftPad(hex(number % 20000), 64, '0')),
-        unhex(leftPad(hex(number * 7919 % 150001), 40, '0')), number % 16, 0, 1000000 + number, 500000, 10, 1
+      query: `INSERT INTO market_traders (condition_id, trader, position)
+        SELECT unhex(leftPad(hex(number % 20000), 64, '0')), unhex(leftPad(hex(number * 7919 % 150001), 40, '0')),
+          (1, 0, 1000000 + number, 500000, 10)
         FROM numbers(${OPEN_POSITIONS})`,
     });
     const startedAt = performance.now();

@@ -38,8 +38,8 @@ const SUMS = [
     ) => `SELECT sum(fills) + sum(settlements) AS rows, sum(realised_pnl) AS pnl, sum(fee) AS fee,
       sum(maker_volume) AS maker, sum(taker_volume) AS taker FROM ${table}`,
   ),
-  `SELECT count() AS rows, groupBitXor(cityHash64(condition_id, trader, outcome, shares, cost_basis,
-     open_fees)) AS hash FROM positions FINAL`,
+  `SELECT count() AS rows, groupBitXor(cityHash64(condition_id, trader, held)) AS hash
+   FROM (SELECT condition_id, trader, max(position) AS held FROM market_traders GROUP BY condition_id, trader)`,
 ];
 
 /** A position a million events ahead: of a feed that was far longer. */
@@ -198,7 +198,8 @@ async function settled(of: Service, block: number): Promise<void> {
   await until(async () => {
     const [found] = await of.query<{ rows: string; open: string }>(
       `SELECT toString(count()) AS rows,
-         (SELECT toString(count()) FROM positions FINAL WHERE shares > 0) AS open FROM bookings`,
+         (SELECT toString(count()) FROM (SELECT max(position) AS held FROM market_traders
+           GROUP BY condition_id, trader) WHERE held.shares > 0) AS open FROM bookings`,
     );
     const isStored = Number(found?.rows) === rows && Number(found?.open) === book.openPositions();
     return (isStored && (await viewsAgree(of))) || undefined;

@@ -16,7 +16,11 @@ const CHECKSUMS = {
     'trader, condition_id',
     ', min(first_trade_at), max(last_trade_at), max(position)',
   ),
-  market_traders: sums('market_traders', 'condition_id, trader', ', max(last_trade_at)'),
+  market_traders: sums(
+    'market_traders',
+    'condition_id, trader',
+    ', min(first_trade_at), max(last_trade_at), max(position)',
+  ),
   market_bookings: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, trader,
       block_number, log_index, kind, block_time, outcome_index, side, shares, usdc, fee, realised_pnl,
       realised_cost, order_hash, is_taker, token_id))) AS hash FROM market_bookings FINAL`,
@@ -28,8 +32,6 @@ const CHECKSUMS = {
   market_marks: `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
       SELECT cityHash64(condition_id, max(last), min(first_match_at), sum(volume), sum(matches)) AS hash
       FROM market_marks GROUP BY condition_id)`,
-  positions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, trader, outcome,
-      shares, cost_basis, open_fees, version))) AS hash FROM positions FINAL`,
   trader_activity: `SELECT count() AS rows, toString(groupBitXor(cityHash64(trader, first_trade_at,
       last_trade_at, fills))) AS hash FROM trader_activity FINAL`,
   resolutions: `SELECT count() AS rows, toString(groupBitXor(cityHash64(condition_id, payout_0,

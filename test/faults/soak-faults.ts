@@ -167,18 +167,18 @@ export class Disturber {
   /** The projector reads all positions when it starts. */
   async #flipBytes(): Promise<void> {
     const { service } = this.#stage;
-    await service.query('OPTIMIZE TABLE positions FINAL');
+    await service.query('OPTIMIZE TABLE market_traders FINAL');
     const [part] = await service.query<{ path: string }>(
-      "SELECT path FROM system.parts WHERE table = 'positions' AND active ORDER BY rows DESC LIMIT 1",
+      "SELECT path FROM system.parts WHERE table = 'market_traders' AND active ORDER BY rows DESC LIMIT 1",
     );
     flipBytes(part?.path ?? '', /\.bin$/);
     this.#mayRestart('projector');
     this.#signal('projector', 'SIGKILL');
     const until = performance.now() + NAMED_MS_MAX;
     const isNamed = () =>
-      this.#stage.lines.some((line) => /damaged data: .*positions/.test(JSON.stringify(line)));
+      this.#stage.lines.some((line) => /damaged data: .*market_traders/.test(JSON.stringify(line)));
     while (!isNamed() && performance.now() < until) await delay(POLL_MS);
-    if (!isNamed()) this.differences.push('damaged data of the table positions is not named');
+    if (!isNamed()) this.differences.push('damaged data of the table market_traders is not named');
     await this.#stage.rebuildClickHouse();
   }
 

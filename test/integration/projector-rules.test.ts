@@ -294,16 +294,17 @@ describe('the projector', () => {
     const own = temporaryDirectory();
     const damaged = await startParts(own.path, []);
     try {
-      await damaged.query(`INSERT INTO positions (partition, condition_id, trader, outcome, shares)
-        SELECT 0, unhex(hex(MD5(toString(number)))), '', 0, 1 FROM numbers(5000)`);
-      await damaged.query('OPTIMIZE TABLE positions FINAL');
+      await damaged.query(`INSERT INTO market_traders (condition_id, trader, position)
+        SELECT unhex(hex(MD5(toString(number)))), '', (1, 0, 1, 0, 0) FROM numbers(5000)`);
+      await damaged.query('OPTIMIZE TABLE market_traders FINAL');
       const [part] = await damaged.query<{ path: string }>(
-        "SELECT path FROM system.parts WHERE table = 'positions' AND active",
+        "SELECT path FROM system.parts WHERE table = 'market_traders' AND active",
       );
       flipBytes(part?.path ?? '', /\.bin$/);
       const { projector, notReady } = await observed(damaged.env);
       try {
-        const named = /"restore":"damaged data: table fillstream\.positions\..*\\"Damaged data\\"/;
+        const named =
+          /"restore":"damaged data: table fillstream\.market_traders\..*\\"Damaged data\\"/;
         await until(async () => (named.test(await notReady()) ? true : undefined));
       } finally {
         expect(await projector.stop()).toBe(0);

@@ -98,7 +98,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     expect({
       rows: Number(found.get('bookings.fills')) + Number(found.get('bookings.settlements')),
       pnl: BigInt(found.get('trader_markets.realised_pnl') ?? 0),
-      open: Number(found.get('positions.open')),
+      open: Number(found.get('market_traders.open')),
     }).toEqual(sums);
   }
 

@@ -51,7 +51,7 @@ afterAll(() => clickhouse?.stop());
 
 const SHARDED = [
   ...['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_bookings'],
-  ...['positions', 'trader_activity', 'matches', 'market_minutes', 'market_marks'],
+  ...['trader_activity', 'matches', 'market_minutes', 'market_marks'],
 ];
 const NO_TRADER = ['market_minutes', 'market_marks'];
 const EVERYWHERE = [
@@ -122,9 +122,9 @@ describe('clusterForm', () => {
   });
 
   test('keeps versions, columns, order and comments', () => {
-    const positions = formatted.get('TABLE positions_local');
-    expect(positions).toContain("'{replica}', version) ORDER BY (condition_id, trader)");
-    expect(formatted.get('TABLE positions')).toMatch(/COMMENT 'newest position [^']*'$/);
+    const resolutions = formatted.get('TABLE resolutions');
+    expect(resolutions).toContain("'{shard}-{replica}', block_number) ORDER BY condition_id");
+    expect(formatted.get('TABLE market_traders')).toMatch(/COMMENT 'sums and newest [^']*'$/);
     expect(formatted.get('TABLE bookings_local')).toContain('PARTITION BY toYYYYMM(block_time)');
     expect(formatted.get('TABLE trader_hours_local')).toContain('min_age_to_force_merge');
   });

@@ -55,12 +55,14 @@ FROM
         SELECT
             trader AS position_trader,
             condition_id AS position_condition,
-            outcome AS position_outcome,
-            shares AS position_shares,
-            cost_basis AS position_cost,
-            open_fees AS position_fees
-        FROM {database}.positions FINAL
-        WHERE shares > 0
+            max(position) AS newest_position,
+            newest_position.outcome AS position_outcome,
+            newest_position.shares AS position_shares,
+            newest_position.cost_basis AS position_cost,
+            newest_position.open_fees AS position_fees
+        FROM {database}.market_traders
+        GROUP BY position_trader, position_condition
+        HAVING position_shares > 0
     ) AS held
     LEFT JOIN
     (

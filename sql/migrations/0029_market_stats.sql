@@ -1,7 +1,7 @@
 -- Every market with a match: price, change, volume, traders, open interest and what lists filter by, replaced as a
 -- whole by each refresh. Serves: the list of markets. ORDER BY: its default order.
 -- A refresh groups market_marks, joins the listings, and reads minutes only of markets that were matched in the last 24
--- hours and positions only of those matched since market_counts. The window begins at a whole minute.
+-- hours and their traders only of those matched since market_counts. The window begins at a whole minute.
 -- price_24h is the last price before the window, or the first one of a younger market. GLOBAL, because on a cluster
 -- each shard has the matches of its takers; there, each node computes the rows of all shards.
 -- Rows: one per matched market. Retention: until the next refresh.
@@ -94,16 +94,21 @@ LEFT JOIN
 (
     SELECT
         condition_id,
-        max(positions.version) AS version,
+        max(newest.version) AS version,
         toUInt32(count()) AS traders,
-        sumIf(shares, outcome = 0) AS held
-    FROM positions FINAL
-    WHERE condition_id GLOBAL IN
+        sumIf(newest.shares, newest.outcome = 0) AS held
+    FROM
     (
-        SELECT newest.condition_id
-        FROM (SELECT condition_id, last.version AS version FROM market_marks) AS newest
-        LEFT JOIN market_counts AS counted ON counted.condition_id = newest.condition_id
-        WHERE newest.version > counted.version
+        SELECT condition_id, max(position) AS newest
+        FROM market_traders
+        WHERE condition_id GLOBAL IN
+        (
+            SELECT matched.condition_id
+            FROM (SELECT condition_id, last.version AS version FROM market_marks) AS matched
+            LEFT JOIN market_counts AS counted ON counted.condition_id = matched.condition_id
+            WHERE matched.version > counted.version
+        )
+        GROUP BY condition_id, trader
     )
     GROUP BY condition_id
 ) AS changed ON changed.condition_id = marks.condition_id

@@ -3,7 +3,7 @@
 -- are left out.
 -- Serves: candles of a market, prices of markets at a time in the past. ORDER BY condition_id, minute: the
 -- candles of one market are one range. `open` and `close` are the first and the last match by their version, as
--- in positions. Readers always GROUP BY: with FINAL, the engine takes the elements of a tuple from different rows,
+-- in trader_markets. Readers always GROUP BY: with FINAL, the engine takes the elements of a tuple from different rows,
 -- and on a cluster each shard has the matches of its takers.
 -- Rows: at most one per match. Retention: unlimited.
 -- The condition_text index lets the 0x-text of an analyst's view prune like the key, because it sorts as the bytes do.

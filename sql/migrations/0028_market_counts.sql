@@ -5,7 +5,7 @@
 CREATE TABLE IF NOT EXISTS market_counts
 (
     condition_id FixedString(32) COMMENT 'condition id of the market, 32 bytes',
-    version UInt64 COMMENT 'newest version in positions that was counted',
+    version UInt64 COMMENT 'newest version of a position that was counted',
     traders UInt32 COMMENT 'traders with a fill or a settlement',
     open_interest Int64 COMMENT 'micro-shares held of outcome 0, which equal those of outcome 1'
 )
@@ -19,9 +19,14 @@ COMMENT 'refreshes market_counts'
 AS
 SELECT
     condition_id,
-    max(positions.version) AS version,
+    max(held.version) AS version,
     toUInt32(count()) AS traders,
-    sumIf(shares, outcome = 0) AS open_interest
-FROM positions FINAL
+    sumIf(held.shares, held.outcome = 0) AS open_interest
+FROM
+(
+    SELECT condition_id, max(position) AS held
+    FROM market_traders
+    GROUP BY condition_id, trader
+)
 GROUP BY condition_id
 SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
