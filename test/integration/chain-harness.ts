@@ -135,10 +135,8 @@ export async function factsOfLedger(nats: Nats) {
 export type Call = { readonly id: number; readonly method: string; readonly params: unknown[] };
 export type Reply = { readonly id: number; result?: unknown; error?: unknown };
 /** What an endpoint answers: a JSON body, or raw text with status and headers. */
-export type Misbehave = (
-  calls: readonly Call[],
-  replies: Reply[],
-) => readonly Reply[] | Raw | undefined;
+export type Misbehave = (calls: readonly Call[], replies: Reply[]) => Changed | Promise<Changed>;
+type Changed = readonly Reply[] | Raw | undefined;
 export type Raw = {
   readonly status?: number;
   readonly headers?: Record<string, string>;
@@ -158,7 +156,7 @@ export async function startEndpoint(target: string, misbehave: Misbehave) {
     const headers = { 'content-type': 'application/json' };
     const answer = await (await fetch(target, { method: 'POST', headers, body })).json();
     const replies = (Array.isArray(answer) ? answer : [answer]) as Reply[];
-    const changed = misbehave(calls, replies);
+    const changed = await misbehave(calls, replies);
     if (changed !== undefined && 'text' in changed) {
       response.writeHead(changed.status ?? 200, { ...headers, ...changed.headers });
       response.end(changed.text);
