@@ -73,6 +73,27 @@ describe('503 unavailable', () => {
     await hurried.stop();
   });
 
+  test('is the response while ClickHouse shuts down', async () => {
+    const own = await startClickHouse(`${directory.path}/clickhouse-2`);
+    const ending = await startApi({ clickhouseUrl: own.url, nats });
+    const statuses = new Map<number, number>();
+    const isOver = new AbortController();
+    const askUntilItIsOver = async () => {
+      while (!isOver.signal.aborted) {
+        const { status } = await get(`${ending.url}/v1/traders/0x${'5f'.repeat(20)}`, key);
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      }
+    };
+    const asking = Array.from({ length: 20 }, askUntilItIsOver);
+    await until(async () => (statuses.has(404) ? true : undefined));
+    await own.stop();
+    await until(async () => (statuses.has(503) ? true : undefined));
+    isOver.abort();
+    await Promise.all(asking);
+    expect([...statuses.keys()].toSorted()).toEqual([404, 503]);
+    await ending.stop();
+  });
+
   test('is the response to an unknown key while NATS is down; known keys keep working', async () => {
     const own = await startNats(`${directory.path}/nats-2`);
     const known = await issueKey(own.bucket, 'pro');
