@@ -21,7 +21,9 @@ const Parameters = z.object({
   id: marketKey.describe('market id, condition id or slug'),
   order: order('desc').describe('desc: newest first; asc: oldest first'),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum matches per page'),
-  cursor: fillCursor.optional().describe('cursor from the `Link` header of the previous page'),
+  cursor: fillCursor
+    .optional()
+    .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
 });
 type Given = z.output<typeof Parameters>;
 
@@ -96,7 +98,10 @@ export const marketTradesV2 = endpoint({
   description:
     'Every final match, newest first unless `order=asc`, each once with the fill of its taker. The order never changes: pages repeat and omit nothing while trades arrive.',
   parameters: Parameters,
-  answer: z.object({ trades: z.array(Trade) }),
+  answer: z.object({
+    trades: z.array(Trade),
+    next_cursor: text('`cursor` of the next page; empty on the last page'),
+  }),
   list: 'trades',
   problems: ['not_found'],
   async run(call: Call, given) {
@@ -125,7 +130,8 @@ export const marketTradesV2 = endpoint({
     }));
     const last = rows.at(-1);
     const hasNext = last !== undefined && rows.length === limit;
-    return new Page({ trades }, hasNext ? `${last.block}-${last.log}` : '');
+    const next_cursor = hasNext ? `${last.block}-${last.log}` : '';
+    return new Page({ trades, next_cursor }, next_cursor);
   },
 });
 

@@ -47,7 +47,9 @@ const Parameters = z
     to: instant.optional().describe('only fills at this time or earlier'),
     order: order('desc').describe('desc: newest first; asc: oldest first'),
     limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum fills per page'),
-    cursor: fillCursor.optional().describe('cursor from the `Link` header of the previous page'),
+    cursor: fillCursor
+      .optional()
+      .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
   })
   .superRefine(inOrder(['min_usdc', 'max_usdc'], ['from', 'to']));
 type Given = z.output<typeof Parameters>;
@@ -114,7 +116,10 @@ export const traderTradesV2 = endpoint({
   description:
     'Every final fill, newest first unless `order=asc`. The order never changes: pages repeat and omit nothing while trades arrive. Settlements are no trades: they are in `/v2/traders/:address/positions?status=resolved`. The list of an unknown address is empty.',
   parameters: Parameters,
-  answer: z.object({ trades: z.array(TradeV2) }),
+  answer: z.object({
+    trades: z.array(TradeV2),
+    next_cursor: text('`cursor` of the next page; empty on the last page'),
+  }),
   list: 'trades',
   problems: ['not_found'],
   async run(call: Call, given) {
@@ -163,6 +168,7 @@ export const traderTradesV2 = endpoint({
     });
     const last = rows.at(-1);
     const hasNext = last !== undefined && rows.length === limit;
-    return new Page({ trades }, hasNext ? `${last.block}-${last.log}` : '');
+    const next_cursor = hasNext ? `${last.block}-${last.log}` : '';
+    return new Page({ trades, next_cursor }, next_cursor);
   },
 });

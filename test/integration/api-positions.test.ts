@@ -221,7 +221,7 @@ describe('GET /v2/traders/:address/trades', () => {
 
   test('is empty for who never traded, and 404 for an unknown market', async () => {
     const { body } = await folded.ok(`/v2/traders/${NEVER_TRADED}/trades`);
-    expect(body).toEqual({ trades: [] });
+    expect(body).toEqual({ trades: [], next_cursor: '' });
     const url = `${folded.api.url}/v2/traders/${TRADERS[0]}/trades?market=nope`;
     expect((await get(url, folded.key)).status).toBe(404);
   });
