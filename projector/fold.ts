@@ -206,7 +206,7 @@ function settlement(
 }
 
 /** Rows after which a batch is closed. A single event may have more, because events are never split. */
-export const BATCH_ROWS_MAX = 10_000;
+export const BATCH_ROWS_MAX = 20_000;
 
 /** The rows of one LEDGER event. */
 export type BookedEvent = {
