@@ -16,18 +16,30 @@ import {
   MarketV2,
   marketV1,
   marketV2,
+  type Resolution,
   readResolutions,
   withTokens,
 } from './market-object.ts';
-import { MarketMark, marketMark, markPrice, readMarks } from './marks.ts';
+import { type Mark, MarketMark, marketMark, markPrice } from './marks.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
-import { read } from './query.ts';
-import { bigint, count as counted, hex, hexSql, int, rowOf, typed } from './rows.ts';
+import { FEW_ROWS, newestOf, read } from './query.ts';
+import {
+  bigint,
+  count as counted,
+  hex,
+  hexSql,
+  int,
+  type RowOf,
+  type RowSchema,
+  rowOf,
+  seconds,
+  typed,
+} from './rows.ts';
 import { amount, amountText, count, percentage } from './schemas.ts';
 
 const TOP_EARNERS_MAX = 20;
 
-const Row = rowOf({
+const totals = {
   total_volume: int('sum(maker_volume + taker_volume)'),
   total_pnl_distributed: int('sumIf(realised_pnl, realised_pnl > 0)'),
   total_traders: counted('count()'),
@@ -44,48 +56,63 @@ const Row = rowOf({
         all.map(([pnl, volume, address, cost]) => ({ address, pnl, volume, cost })),
       ),
   ),
-});
+};
+const Totals = rowOf(totals);
+const TotalsV2 = rowOf({ ...totals, open_interest: int('sum(held)') });
 
 /** FINAL merges the parts of a row into one per trader. */
-const SQL = `
-SELECT ${Row.columns}
+const TOTALS_SQL = `
+SELECT ${Totals.columns}
 FROM market_traders FINAL
 WHERE condition_id = {condition_id:FixedString(32)}`;
 
-const VWAP_SECONDS = 300;
-
-const SumsRow = rowOf({
-  volume: int('sum(value)'),
-  matches: counted('sum(number)'),
-  open_interest: int('sum(held)'),
-  recentUsdc: int('sum(recent_usdc)'),
-  recentShares: int('sum(recent_shares)'),
-});
-
-/** Of matches, each once; the recent ones at prices of the first outcome. */
-const SUMS_SQL = `
-SELECT ${SumsRow.columns}
+/** The same without FINAL, which takes the elements of a position from different rows. */
+const TOTALS_V2_SQL = `
+SELECT ${TotalsV2.columns}
 FROM
 (
-  SELECT sum(volume) AS value, sum(matches) AS number, toInt64(0) AS held, toInt64(0) AS recent_usdc,
-    toInt64(0) AS recent_shares
-  FROM market_marks
+  SELECT
+    trader,
+    sum(market_traders.realised_pnl) AS realised_pnl,
+    sum(market_traders.realised_cost) AS realised_cost,
+    sum(market_traders.maker_volume) AS maker_volume,
+    sum(market_traders.taker_volume) AS taker_volume,
+    argMax(if(position.outcome = 0, position.shares, 0), position.version) AS held
+  FROM market_traders
   WHERE condition_id = {condition_id:FixedString(32)}
-  UNION ALL
-  SELECT 0, 0, sumIf(position.shares, position.outcome = 0), 0, 0
-  FROM
-  (
-    SELECT max(position) AS position
-    FROM market_traders
-    WHERE condition_id = {condition_id:FixedString(32)}
-    GROUP BY trader
-  )
-  UNION ALL
-  SELECT 0, 0, 0, sum(if(outcome_index = 0, usdc, shares - usdc)), sum(shares)
-  FROM matches FINAL
-  WHERE condition_id = {condition_id:FixedString(32)} AND shares > 0
-    AND block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')
-)`;
+  GROUP BY trader
+)
+${FEW_ROWS}`;
+
+const VWAP_SECONDS = 300;
+
+const MatchesRow = rowOf({
+  version: int('last.version'),
+  usdc: int('last.usdc'),
+  shares: int('last.shares'),
+  time: seconds('last.time'),
+  volume: int('volume'),
+  matches: counted('matches'),
+});
+
+/** Sums of all matches, each once, and the last one with shares. Each unmerged part of the table has a row. */
+const MATCHES_SQL = `
+SELECT ${MatchesRow.columns}
+FROM market_marks
+WHERE condition_id = {condition_id:FixedString(32)}
+${FEW_ROWS}`;
+
+const RecentRow = rowOf({
+  usdc: int('sum(if(outcome_index = 0, usdc, shares - usdc))'),
+  shares: int('sum(shares)'),
+});
+
+/** Of the recent matches at prices of the first outcome. */
+const RECENT_SQL = `
+SELECT ${RecentRow.columns}
+FROM matches FINAL
+WHERE condition_id = {condition_id:FixedString(32)} AND shares > 0
+  AND block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')`;
 
 const VOLUME = 'sum over all traders of their own fills, so both sides of a match count';
 const TRADERS = count('traders with a fill or a settlement in this market');
@@ -154,7 +181,10 @@ export const marketDetailV1 = endpoint({
   answer: AnswerV1,
   problems: ['not_found'],
   async run(call: Call, { id }) {
-    const row = await readMarket(call, id, () => undefined);
+    const [row] = await readMarket(call, id, {
+      totals: { sql: TOTALS_SQL, row: Totals },
+      more: () => undefined,
+    });
     return {
       market: marketV1(row.listing, row.resolution),
       total_volume: row.total_volume.toString(),
@@ -180,17 +210,18 @@ export const marketDetailV2 = endpoint({
   answer: AnswerV2,
   problems: ['not_found'],
   async run(call: Call, { id }) {
-    const row = await readMarket(call, id, readPrices);
-    const { mark, sums } = row.more;
+    const [row, { last, volume, matches, recent }] = await readMarket(call, id, {
+      totals: { sql: TOTALS_V2_SQL, row: TotalsV2 },
+      more: readMatches,
+    });
     const [listing = row.listing] = await withTokens(call, [row.listing]);
-    const recent = { usdc: sums.recentUsdc, shares: sums.recentShares };
     return {
       market: marketV2(listing, row.resolution),
-      mark: marketMark(mark),
+      mark: marketMark(markOf(row.resolution, last)),
       vwap_5m: recent.shares === 0n ? null : safeInteger(markPrice(recent, 0)),
-      volume: safeInteger(sums.volume),
-      matches: sums.matches,
-      open_interest: safeInteger(sums.open_interest),
+      volume: safeInteger(volume),
+      matches,
+      open_interest: safeInteger(row.open_interest),
       total_volume: safeInteger(row.total_volume),
       total_pnl_distributed: safeInteger(row.total_pnl_distributed),
       total_traders: row.total_traders,
@@ -207,41 +238,65 @@ export const marketDetailV2 = endpoint({
 });
 
 /** What only v2 shows. */
-async function readPrices(call: Call, conditionId: string) {
+async function readMatches(call: Call, conditionId: string) {
   const now = Math.floor(call.now() / 1_000);
   const condition_id = new Bytes(conditionId);
   const parameters = { condition_id, now, since: now - VWAP_SECONDS };
-  const [marks, [sums]] = await Promise.all([
-    readMarks(call, [conditionId]),
-    read(call, { sql: SUMS_SQL, parameters, row: SumsRow }),
+  const [rows, [recent]] = await Promise.all([
+    read(call, { sql: MATCHES_SQL, parameters: { condition_id }, row: MatchesRow }),
+    read(call, { sql: RECENT_SQL, parameters, row: RecentRow }),
   ]);
-  if (sums === undefined) throw new Error('one row of sums expected, got none');
-  return { mark: marks.get(conditionId), sums };
+  if (recent === undefined) throw new Error('one row of sums without a key expected, got none');
+  return {
+    last: newestOf(rows),
+    volume: rows.reduce((sum, row) => sum + row.volume, 0n),
+    matches: rows.reduce((sum, row) => sum + row.matches, 0),
+    recent,
+  };
+}
+
+/** The payout of a resolved market, otherwise its last match with shares. */
+function markOf(
+  resolution: Resolution | undefined,
+  last: RowOf<typeof MatchesRow> | undefined,
+): Mark | undefined {
+  if (resolution !== undefined) {
+    const { payout_0, payout_1, resolved_at } = resolution;
+    return { source: 'resolution', time: resolved_at, usdc: payout_0, shares: payout_0 + payout_1 };
+  }
+  if (last === undefined || last.version === 0n) return undefined;
+  return { source: 'last_match', time: last.time, usdc: last.usdc, shares: last.shares };
 }
 
 /** `more` is read beside the rest. Throws Problem 404 if the market is unknown. */
-async function readMarket<More>(
+async function readMarket<Row extends RowOf<typeof Totals>, More>(
   call: Call,
   key: MarketKey,
-  readMore: (call: Call, conditionId: string) => More,
+  {
+    totals,
+    more,
+  }: {
+    readonly totals: { readonly sql: string; readonly row: RowSchema<Row> };
+    readonly more: (call: Call, conditionId: string) => More;
+  },
 ) {
   const { conditionId, listing } = await findMarket(call, key);
   const parameters = { condition_id: new Bytes(conditionId) };
-  const [resolutions, [totals], more] = await Promise.all([
+  const [resolutions, [sums], besides] = await Promise.all([
     readResolutions(call, [conditionId]),
-    read(call, { sql: SQL, parameters, row: Row }),
-    readMore(call, conditionId),
+    read(call, { ...totals, parameters }),
+    more(call, conditionId),
   ]);
-  if (totals === undefined) throw new Error('one row of sums without a key expected, got none');
+  if (sums === undefined) throw new Error('one row of sums without a key expected, got none');
   const resolution = resolutions.get(conditionId);
-  return {
-    ...totals,
-    listing: knownListing(key, listing, { traders: totals.total_traders, resolution }),
+  const row = {
+    ...sums,
+    listing: knownListing(key, listing, { traders: sums.total_traders, resolution }),
     resolution,
-    more,
     profileOf: await readProfiles(
       call,
-      totals.earners.map(({ address }) => address),
+      sums.earners.map(({ address }) => address),
     ),
   };
+  return [row, besides] as const;
 }
