@@ -27,7 +27,7 @@ import { isoSecond, percent, safeInteger } from './format.ts';
 import { findMarket } from './market-object.ts';
 import { marketFilter } from './market-tags.ts';
 import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
-import { MANY_ROWS, read } from './query.ts';
+import { FIRST_ROWS, MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, string } from './rows.ts';
 import { amount, amountText, count, percentage, share, text, time } from './schemas.ts';
 
@@ -349,7 +349,7 @@ FROM ${board}
 WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
 ORDER BY ${given.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}
-${settings}`,
+${live ? settings : FIRST_ROWS}`,
     total: `SELECT ${Total.columns} FROM ${board} WHERE ${where} ${settings}`,
     /** Entries before the page in the requested order. */
     ahead: `SELECT ${Total.columns} FROM ${board} WHERE ${where} AND NOT ${behind} ${settings}`,

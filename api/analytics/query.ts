@@ -41,6 +41,13 @@ export const FEW_ROWS = 'SETTINGS optimize_move_to_prewhere = 0';
 /** Ends a statement that reads many columns of several granules: a second thread pays off. */
 export const MANY_ROWS = 'SETTINGS max_threads = 2';
 
+/**
+ * Ends a statement that reads the first rows of an order. Small blocks end it sooner, and a second step that reads
+ * the other columns of so few rows costs more than it saves.
+ */
+export const FIRST_ROWS =
+  'SETTINGS max_block_size = 1024, query_plan_optimize_lazy_materialization = 0';
+
 /** ClickHouse error codes of a server that cannot answer now; any other is a fault of the statement. */
 const BUSY_CODES = new Set([
   '159', // TIMEOUT_EXCEEDED
