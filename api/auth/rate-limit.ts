@@ -23,7 +23,7 @@ export type Counted = {
 export type Limits = ReturnType<typeof createLimits>;
 
 type Policy = Counted['policy'];
-type Bucket = { readonly name: string; tokens: number; atMs: number };
+type Bucket = { readonly name: string; readonly policy: Policy; tokens: number; atMs: number };
 
 const WINDOW_SECONDS = 1;
 /** Keys and accounts, and addresses; the least recently used are dropped, which forgives at most their debt. */
@@ -40,6 +40,14 @@ const RATES: Readonly<Record<Policy, number>> = {
   'individual-account': TIERS.individual.accountRequestsPerSecond,
   'pro-account': TIERS.pro.accountRequestsPerSecond,
 };
+
+/** The policies as headers name them. */
+const POLICIES = Object.fromEntries(
+  Object.entries(RATES).map(([policy, rate]) => [
+    policy,
+    `"${policy}";q=${rate};w=${WINDOW_SECONDS}`,
+  ]),
+) as Readonly<Record<Policy, string>>;
 
 export function createLimits(
   options: {
@@ -61,7 +69,7 @@ export function createLimits(
     const atMs = now();
     const bucket = buckets.get(name);
     if (bucket === undefined) {
-      const full = { name, tokens: RATES[policy], atMs };
+      const full = { name, policy, tokens: RATES[policy], atMs };
       buckets.set(name, full);
       return full;
     }
@@ -83,35 +91,33 @@ export function createLimits(
     /** Takes one request from each and sets the headers. Throws Problem 429 if one has none left. */
     charge(response: Response, all: readonly Counted[]): void {
       const buckets = all.map(bucketOf);
-      const used = all.find((_, n) => (buckets[n]?.tokens ?? 0) < 1);
+      const used = buckets.find(({ tokens }) => tokens < 1);
       if (used === undefined) for (const bucket of buckets) bucket.tokens -= 1;
-      setHeaders(response, all, buckets);
-      if (used !== undefined) throw rateLimited(used, bucketOf(used).tokens);
-      for (const [n, { name }] of buckets.entries()) {
-        if (all[n]?.policy !== 'anonymous') shared?.counted(name);
+      setHeaders(response, buckets);
+      if (used !== undefined) throw rateLimited(used);
+      for (const { name, policy } of buckets) {
+        if (policy !== 'anonymous') shared?.counted(name);
       }
     },
     /** Sets the headers without taking a request: for probes. */
     show(response: Response, all: readonly Counted[]): void {
-      setHeaders(response, all, all.map(bucketOf));
+      setHeaders(response, all.map(bucketOf));
     },
   };
 }
 
 /** Names every policy, and of the one with the fewest requests left how many. */
-function setHeaders(response: Response, all: readonly Counted[], buckets: readonly Bucket[]): void {
-  const policies = all.map(({ policy }) => `"${policy}";q=${RATES[policy]};w=${WINDOW_SECONDS}`);
-  response.setHeader('RateLimit-Policy', policies.join(', '));
-  const least = Math.min(...buckets.map(({ tokens }) => tokens));
-  const policy = all[buckets.findIndex(({ tokens }) => tokens === least)]?.policy ?? 'anonymous';
-  const left = Math.max(0, Math.floor(least));
+function setHeaders(response: Response, buckets: readonly Bucket[]): void {
+  response.setHeader('RateLimit-Policy', buckets.map(({ policy }) => POLICIES[policy]).join(', '));
+  const { policy, tokens } = buckets.reduce((a, b) => (b.tokens < a.tokens ? b : a));
+  const left = Math.max(0, Math.floor(tokens));
   response.setHeader(
     'RateLimit',
-    `"${policy}";r=${left};t=${secondsUntilFree(RATES[policy], least)}`,
+    `"${policy}";r=${left};t=${secondsUntilFree(RATES[policy], tokens)}`,
   );
 }
 
-function rateLimited({ policy }: Counted, tokens: number): Problem {
+function rateLimited({ policy, tokens }: Bucket): Problem {
   const rate = RATES[policy];
   const whose = policy.endsWith('-account') ? 'of this account' : 'with this key';
   return new Problem({
