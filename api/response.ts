@@ -90,6 +90,8 @@ export class Encoded {
   /** When it was computed, milliseconds since the epoch; undefined if only now. */
   readonly asOfMs: number | undefined;
   readonly #compressed = new Map<Coding, Promise<Buffer>>();
+  /** The `Link` header of the last request, and its URL: clients that poll send the same one. */
+  #link = { original: '', value: '' };
 
   constructor(
     type: ContentType,
@@ -104,6 +106,14 @@ export class Encoded {
     this.list = list;
     this.asOfMs = asOfMs;
     this.etag = cacheControl === undefined ? '' : etagOf(this.body);
+  }
+
+  /** The `Link` header for a request of this URL; there is a next page. */
+  linkFrom(original: string): string {
+    if (this.#link.original !== original) {
+      this.#link = { original, value: linkHeader(original, this.list.next) };
+    }
+    return this.#link.value;
   }
 
   /** The bytes in a coding; plain if it is undefined. */
@@ -224,16 +234,20 @@ export function formatFor(request: Request): Format {
 function setHeaders(
   request: Request,
   response: Response,
-  { type, list }: Encoded | Streamed,
+  answer: Encoded | Streamed,
   coding: Coding | undefined,
 ): void {
+  const { type, list } = answer;
   response.setHeader('Content-Type', CONTENT_TYPES[type]);
   response.vary(list.isNegotiated ? 'Accept, Accept-Encoding' : 'Accept-Encoding');
   if (list.totalCount !== undefined) {
     response.setHeader('X-Total-Count', String(list.totalCount));
   }
   if (list.next !== '') {
-    response.setHeader('Link', `<${pageUrl(request.originalUrl, list.next)}>; rel="next"`);
+    const { originalUrl } = request;
+    const isEncoded = answer.kind === 'encoded';
+    const link = isEncoded ? answer.linkFrom(originalUrl) : linkHeader(originalUrl, list.next);
+    response.setHeader('Link', link);
   }
   if (list.location !== '') response.setHeader('Location', list.location);
   if (coding !== undefined) response.setHeader('Content-Encoding', coding);
@@ -246,12 +260,12 @@ function listHeaders(answer: object, next: string, how: Encoding): ListHeaders {
   return { next, totalCount, isNegotiated: how.list !== undefined, location };
 }
 
-/** The URL of a request, for the page after `cursor`. */
-function pageUrl(original: string, cursor: string): string {
+/** Names the URL of a request for the page after `cursor`. */
+function linkHeader(original: string, cursor: string): string {
   const url = new URL(original, 'http://localhost');
   url.searchParams.delete('offset');
   url.searchParams.set('cursor', cursor);
-  return url.pathname + url.search;
+  return `<${url.pathname}${url.search}>; rel="next"`;
 }
 
 function etagOf(body: Buffer): string {
