@@ -17,7 +17,7 @@ const FILLED = /^CREATE MATERIALIZED VIEW \S+ TO \w+\.(\w+) /;
 /** Not computed from LEDGER: the tables of METADATA, what views make of them, and the record of migrations. */
 const NOT_PROJECTED = new Set([
   ...['markets', 'traders', 'balances', 'migrations'],
-  ...['market_words', 'trader_words', 'search_variants'],
+  ...['search_words', 'search_variants'],
 ]);
 
 /** Name of the database with the new tables. */

@@ -29,8 +29,8 @@ export function pauseAfter(view: string, durationMs: number): number {
   return Math.min(wanted, PAUSE_MAX[view] ?? 300);
 }
 
-/** Reads everything, and need not be newer: market_stats counts anew what changed since. */
-const SELDOM = 'market_counts_mv';
+/** These read everything and need not be newer: market_stats counts anew what changed since, search ranks by the others. */
+const SELDOM = ['market_counts_mv', 'search_traders_mv'];
 
 const Refreshed = z.object({ view: z.string(), ms: z.coerce.number(), schedule: z.string() });
 
@@ -47,7 +47,7 @@ export async function setPauses(client: ClickHouseClient, { cluster, database }:
         SELECT name, extract(create_table_query, 'REFRESH ((?:AFTER|EVERY) \\\\d+ \\\\w+)') AS schedule
         FROM system.tables WHERE database = {database:String}
       ) AS views ON views.name = refreshes.view
-      WHERE refreshes.database = {database:String} AND last_success_duration_ms IS NOT NULL AND view != {seldom:String}
+      WHERE refreshes.database = {database:String} AND last_success_duration_ms IS NOT NULL AND view NOT IN {seldom:Array(String)}
       GROUP BY view ORDER BY view`,
     query_params: { database, seldom: SELDOM },
     format: 'JSONEachRow',

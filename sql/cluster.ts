@@ -34,7 +34,7 @@ const SHARD_VIEWS: ReadonlySet<string> = new Set(['leaderboard_window']);
 const BOARD = /^leaderboard_\d+[hd]$/;
 
 /** Each node computes these of the rows of all shards, because any node may have to answer. */
-const COMPUTED_EVERYWHERE = /^(search_markets|market_counts|market_stats)(_mv)?$/;
+const COMPUTED_EVERYWHERE = /^(search_markets|search_traders|market_counts|market_stats)(_mv)?$/;
 
 /** Ten years: a batch is recognised however long the projector was down. */
 const DEDUPLICATION_SECONDS = 315_360_000;

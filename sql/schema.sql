@@ -1553,49 +1553,26 @@ GROUP BY
     trader,
     condition_id;
 
-CREATE MATERIALIZED VIEW fillstream.market_variants_mv TO fillstream.search_variants
+CREATE MATERIALIZED VIEW fillstream.market_words_mv TO fillstream.search_words
 (
-    `variant` String,
+    `kind` String,
     `word` String,
-    `markets` UInt64,
-    `traders` UInt8
+    `ids` AggregateFunction(groupBitmap, UInt64)
 )
-COMMENT 'feeds search_variants with words of listings'
+COMMENT 'feeds search_words with listings'
 AS SELECT
-    arrayJoin(if((countMatches(word, '\\p{L}') >= 4) AND (lengthUTF8(word) <= 24), arrayDistinct(arrayMap(at -> concat(substringUTF8(word, 1, at), substringUTF8(word, at + 2)), range(lengthUTF8(word) + 1))), [word])) AS variant,
+    'market' AS kind,
     word,
-    uses AS markets,
-    0 AS traders
+    groupBitmapState(market_id) AS ids
 FROM
 (
     SELECT
-        word,
-        count() AS uses
-    FROM fillstream.market_words
-    GROUP BY word
-);
-
-CREATE TABLE fillstream.market_words
-(
-    `word` String COMMENT 'letters and digits, lower case, without accents',
-    `market_id` UInt64 COMMENT 'number of the market'
+        arrayJoin(extractAll(lowerUTF8(replaceRegexpAll(normalizeUTF8NFKD(concat(question, ' ', event_title, ' ', group_item_title, ' ', slug, ' ', event_slug)), '\\p{M}', '')), '[\\p{L}\\p{N}]+')) AS word,
+        market_id
+    FROM fillstream.markets
+    WHERE market_id != 0
 )
-ENGINE = ReplacingMergeTree
-ORDER BY (word, market_id)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384
-COMMENT 'words of listings, by word';
-
-CREATE MATERIALIZED VIEW fillstream.market_words_mv TO fillstream.market_words
-(
-    `word` String,
-    `market_id` UInt64
-)
-COMMENT 'feeds market_words'
-AS SELECT
-    arrayJoin(arrayDistinct(extractAll(lowerUTF8(replaceRegexpAll(normalizeUTF8NFKD(concat(question, ' ', event_title, ' ', group_item_title, ' ', slug, ' ', event_slug)), '\\p{M}', '')), '[\\p{L}\\p{N}]+'))) AS word,
-    market_id
-FROM fillstream.markets
-WHERE market_id != 0;
+GROUP BY word;
 
 CREATE TABLE fillstream.markets
 (
@@ -1738,30 +1715,33 @@ COMMENT 'payouts of each resolved condition';
 
 CREATE TABLE fillstream.search_markets
 (
-    `market_id` UInt64 COMMENT 'number of the market',
-    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
-    `volume` Int64 COMMENT 'micro-USDC of all matches, each once',
+    `level` UInt8 COMMENT '0: the first 1,000 by volume, 1: the first 20,000, 2: the others',
+    `id` UInt64 COMMENT 'number of the market',
+    `key` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `rank` Int64 COMMENT 'micro-USDC of all matches, each once',
     `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
 )
 ENGINE = MergeTree
-ORDER BY market_id
-SETTINGS index_granularity = 1024, min_compress_block_size = 16384
+ORDER BY (level, id)
+SETTINGS index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'listed markets with their volume, replaced at each refresh';
 
 CREATE MATERIALIZED VIEW fillstream.search_markets_mv
 REFRESH EVERY 1 MINUTE TO fillstream.search_markets
 (
-    `market_id` UInt64,
-    `condition_id` FixedString(32),
-    `volume` Int64,
+    `level` UInt8,
+    `id` UInt64,
+    `key` FixedString(32),
+    `rank` Int64,
     `refreshed_at` DateTime64(3, 'UTC')
 )
 DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes search_markets'
 AS SELECT
-    max(listed_id) AS market_id,
-    condition_id,
-    sum(traded) AS volume,
+    multiIf(row_number() OVER ranked <= 1000, 0, row_number() OVER ranked <= 20000, 1, 2) AS level,
+    max(listed_id) AS id,
+    condition_id AS key,
+    sum(traded) AS rank,
     now64(3, 'UTC') AS refreshed_at
 FROM
 (
@@ -1778,20 +1758,83 @@ FROM
     FROM fillstream.market_marks
 )
 GROUP BY condition_id
-HAVING market_id != 0
+HAVING id != 0
+WINDOW ranked AS (ORDER BY rank DESC)
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+
+CREATE TABLE fillstream.search_traders
+(
+    `level` UInt8 COMMENT '0: the first 1,000 by fills, 1: the first 20,000, 2: the others',
+    `id` UInt64 COMMENT 'last 26 bits of the address, as in search_words',
+    `key` FixedString(20) COMMENT 'address of the trader, 20 bytes',
+    `rank` Int64 COMMENT 'fills, as maker and as taker',
+    `refreshed_at` DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
+)
+ENGINE = MergeTree
+ORDER BY (level, id)
+SETTINGS index_granularity = 256, min_compress_block_size = 16384
+COMMENT 'traders with their number of fills, replaced at each refresh';
+
+CREATE MATERIALIZED VIEW fillstream.search_traders_mv
+REFRESH EVERY 1 MINUTE TO fillstream.search_traders
+(
+    `level` UInt8,
+    `id` UInt64,
+    `key` FixedString(20),
+    `rank` Int64,
+    `refreshed_at` DateTime64(3, 'UTC')
+)
+DEFINER = default SQL SECURITY DEFINER
+COMMENT 'refreshes search_traders'
+AS SELECT
+    multiIf(row_number() OVER ranked <= 1000, 0, row_number() OVER ranked <= 20000, 1, 2) AS level,
+    bitAnd(reinterpretAsUInt64(reverse(substring(trader, 17))), 67108863) AS id,
+    trader AS key,
+    toInt64(sum(fills)) AS rank,
+    now64(3, 'UTC') AS refreshed_at
+FROM fillstream.trader_activity
+GROUP BY trader
+WINDOW ranked AS (ORDER BY rank DESC)
 SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE TABLE fillstream.search_variants
 (
     `variant` String COMMENT 'the word, or the word without one of its characters',
-    `word` String COMMENT 'word of market_words or trader_words',
-    `markets` SimpleAggregateFunction(sum, UInt64) COMMENT 'listings with the word that were stored, again for each observation',
-    `traders` SimpleAggregateFunction(sum, UInt64) COMMENT 'profiles with the word that were stored, again for each observation'
+    `kind` Enum8('market' = 1, 'trader' = 2) COMMENT 'what has the word',
+    `word` String COMMENT 'word of search_words',
+    `uses` SimpleAggregateFunction(sum, UInt64) COMMENT 'listings or profiles with the word that were stored, again for each observation'
 )
 ENGINE = AggregatingMergeTree
-ORDER BY (variant, word)
+ORDER BY (variant, kind, word)
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'words of listings and profiles by what one typo leaves of them';
+
+CREATE MATERIALIZED VIEW fillstream.search_variants_mv TO fillstream.search_variants
+(
+    `variant` String,
+    `kind` Enum8('market' = 1, 'trader' = 2),
+    `word` String,
+    `uses` UInt64
+)
+COMMENT 'feeds search_variants'
+AS SELECT
+    arrayJoin(arrayDistinct(arrayMap(at -> concat(substringUTF8(word, 1, at), substringUTF8(word, at + 2)), range(lengthUTF8(word) + 1)))) AS variant,
+    kind,
+    word,
+    bitmapCardinality(ids) AS uses
+FROM fillstream.search_words
+WHERE (countMatches(word, '\\p{L}') >= 4) AND (lengthUTF8(word) <= 24) AND (NOT (startsWith(word, '=') OR startsWith(word, '@')));
+
+CREATE TABLE fillstream.search_words
+(
+    `kind` Enum8('market' = 1, 'trader' = 2) COMMENT 'what has the word',
+    `word` String COMMENT 'letters and digits, lower case, without accents; with = or @ before all of a name or account',
+    `ids` AggregateFunction(groupBitmap, UInt64) COMMENT 'numbers of the markets, or of the traders as in search_traders'
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (kind, word)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 128, min_compress_block_size = 16384
+COMMENT 'markets and traders by word';
 
 CREATE TABLE fillstream.trader_activity
 (
@@ -1939,52 +1982,28 @@ GROUP BY
     trader,
     condition_id;
 
-CREATE MATERIALIZED VIEW fillstream.trader_variants_mv TO fillstream.search_variants
+CREATE MATERIALIZED VIEW fillstream.trader_words_mv TO fillstream.search_words
 (
-    `variant` String,
+    `kind` String,
     `word` String,
-    `markets` UInt8,
-    `traders` UInt64
+    `ids` AggregateFunction(groupBitmap, UInt64)
 )
-COMMENT 'feeds search_variants with words of profiles'
-AS SELECT
-    arrayJoin(if((countMatches(word, '\\p{L}') >= 4) AND (lengthUTF8(word) <= 24), arrayDistinct(arrayMap(at -> concat(substringUTF8(word, 1, at), substringUTF8(word, at + 2)), range(lengthUTF8(word) + 1))), [word])) AS variant,
-    word,
-    0 AS markets,
-    uses AS traders
-FROM
-(
-    SELECT
-        word,
-        count() AS uses
-    FROM fillstream.trader_words
-    WHERE NOT (startsWith(word, '=') OR startsWith(word, '@'))
-    GROUP BY word
-);
-
-CREATE TABLE fillstream.trader_words
-(
-    `word` String COMMENT 'letters and digits, lower case, without accents; with = or @ before all of a name or account',
-    `trader` FixedString(20) COMMENT 'address of the trader, 20 bytes'
-)
-ENGINE = ReplacingMergeTree
-ORDER BY (word, trader)
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 1024, min_compress_block_size = 16384
-COMMENT 'words of public profiles, by word';
-
-CREATE MATERIALIZED VIEW fillstream.trader_words_mv TO fillstream.trader_words
-(
-    `word` String,
-    `trader` FixedString(20)
-)
-COMMENT 'feeds trader_words'
+COMMENT 'feeds search_words with profiles'
 AS WITH
     x -> lowerUTF8(replaceRegexpAll(normalizeUTF8NFKD(x), '\\p{M}', '')) AS folded,
     (x -> replaceRegexpAll(folded(x), '[^\\p{L}\\p{N}]+', '')) AS joined
 SELECT
-    arrayJoin(arrayDistinct(arrayConcat(extractAll(folded(concat(name, ' ', x_username)), '[\\p{L}\\p{N}]+'), if(joined(name) = '', [], [concat('=', joined(name))]), if(joined(x_username) = '', [], [concat('@', joined(x_username))])))) AS word,
-    trader
-FROM fillstream.traders;
+    'trader' AS kind,
+    word,
+    groupBitmapState(id) AS ids
+FROM
+(
+    SELECT
+        arrayJoin(arrayConcat(extractAll(folded(concat(name, ' ', x_username)), '[\\p{L}\\p{N}]+'), if(joined(name) = '', [], [concat('=', joined(name))]), if(joined(x_username) = '', [], [concat('@', joined(x_username))]))) AS word,
+        bitAnd(reinterpretAsUInt64(reverse(substring(trader, 17))), 67108863) AS id
+    FROM fillstream.traders
+)
+GROUP BY word;
 
 CREATE TABLE fillstream.traders
 (

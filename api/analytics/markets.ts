@@ -15,7 +15,7 @@ import type { Listing } from './metadata-cache.ts';
 import { read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
 import { amount, count, text, time } from './schemas.ts';
-import { wordsOf } from './words.ts';
+import { allOf, wordsOf } from './words.ts';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
@@ -124,11 +124,13 @@ LIMIT {most:UInt32}`;
 
 /** A word of a listing may be longer, so that one finds while one types. */
 function hasWords(words: readonly string[]): string {
-  const each = words.map(
-    (_, i) =>
-      `market_id IN (SELECT market_id FROM market_words WHERE startsWith(word, {word_${i}:String}))`,
-  );
-  return each.join('\n  AND ');
+  const begins = words.map((_, i) => `startsWith(word, {word_${i}:String})`);
+  const bitmaps = begins.map((is, i) => `groupBitmapMergeStateIf(ids, ${is}) AS ids_${i}`);
+  return `market_id IN
+(
+  SELECT arrayJoin(bitmapToArray(${allOf(words.map((_, i) => `ids_${i}`))}))
+  FROM (SELECT ${bitmaps.join(', ')} FROM search_words WHERE kind = 'market' AND (${begins.join(' OR ')}))
+)`;
 }
 
 const RefreshedRow = rowOf({ refreshed: counted('toUnixTimestamp64Milli(refreshed_at)') });

@@ -1,6 +1,7 @@
 /**
- * `GET /v2/search`: markets and traders by what a user types or pastes. Words are looked up in tables that are sorted
- * by word; what was found is compared with the listings and profiles of now, because words that they lost stay there.
+ * `GET /v2/search`: markets and traders by what a user types or pastes. What names one thing by its form is read by
+ * its key. Otherwise one statement a kind intersects the bitmaps of the words and ranks what they have in common; it is
+ * compared with the listings and profiles of now, because `search_words` keeps words that they lost.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -12,9 +13,18 @@ import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './mar
 import type { Listing, Profile } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2 } from './profiles.ts';
 import { FEW_ROWS, read } from './query.ts';
-import { count as counted, hexText, int, type RowOf, rowOf, seconds, string } from './rows.ts';
+import {
+  count as counted,
+  hexText,
+  int,
+  type RowOf,
+  rowOf,
+  seconds,
+  string,
+  strings,
+} from './rows.ts';
 import { amount, count, time } from './schemas.ts';
-import { isOneTypo, joined, variantsOf, wordsOf } from './words.ts';
+import { allOf, isOneTypo, joined, variantsOf, wordsOf } from './words.ts';
 
 const LIMIT_MAX = 50;
 const LIMIT_DEFAULT = 10;
@@ -25,8 +35,16 @@ const WORDS_MAX = 16;
 const TYPOS_MAX = 20;
 /** Shorter words are too often another word. */
 const TYPO_LETTERS_MIN = 4;
+/** Longer words are not in `search_variants`. */
+const TYPO_CHARACTERS_MAX = 24;
 /** Hits that are compared with their listings at most, if nearly all are outdated. */
 const HITS_MAX = 2_000;
+/** A word with more uses is frequent. */
+const USES_MAX = 10_000;
+/** Read beyond the limit, so that few outdated hits need no second read. */
+const SPARE_HITS = 3;
+/** How many are ranked of those that have the words, if few of them are among the upper ranks. */
+const CANDIDATES_MAX = 1_000;
 
 /** What a query names, by its form. */
 type Meaning = {
@@ -42,14 +60,12 @@ type Meaning = {
 };
 
 /** One of these words, or one that begins with the prefix. */
-type Term = {
-  readonly words: readonly string[];
-  readonly prefix?: string | undefined;
-  /** About how many have it. */
-  readonly uses: number;
-};
-/** All of these; earlier tiers are more relevant, the last one includes the others. */
+type Term = { readonly words: readonly string[]; readonly prefix?: string | undefined };
+/** All of these; earlier tiers are more relevant. */
 type Tier = readonly Term[];
+type Kind = 'market' | 'trader';
+
+const NO_WORDS = { words: [], similar: [] };
 
 const URL_PATH = /^(?:https?:\/\/[^/\s]+|(?:www\.)?polymarket\.com)?(\/[^\s?#]+)/i;
 
@@ -83,104 +99,119 @@ function decoded(text: string): string {
 }
 
 const VariantRow = rowOf({
+  kind: string('kind'),
   word: string('word'),
-  markets: counted('sum(markets)'),
-  traders: counted('sum(traders)'),
+  uses: counted('sum(uses)'),
 });
 
 const VARIANTS_SQL = `
 SELECT ${VariantRow.columns}
 FROM search_variants
 WHERE variant IN {variants:Array(String)}
-GROUP BY word
+GROUP BY kind, word
 ${FEW_ROWS}`;
 
-/** The tiers of words for each kind: as typed, the last one as a beginning, and with a typo. */
-async function readTiers(call: Call, text: string) {
+/** The words of a text, and what one typo may have made them of. */
+async function readWords(call: Call, text: string) {
   const words = wordsOf(text).slice(0, WORDS_MAX);
-  if (words.length === 0) return { markets: [], traders: [] };
-  const variants = words.flatMap((word) =>
-    // A letter may be missing.
-    letters(word) >= TYPO_LETTERS_MIN - 1 ? variantsOf(word) : word,
-  );
-  const rows = await read(call, {
-    sql: VARIANTS_SQL,
-    parameters: { variants: texts([...new Set(variants)]) },
-    row: VariantRow,
-  });
-  return { markets: tiersOf(words, rows, 'markets'), traders: tiersOf(words, rows, 'traders') };
+  // A letter may be missing.
+  const long = words.filter((word) => letters(word) >= TYPO_LETTERS_MIN - 1);
+  const variants = texts([...new Set(long.flatMap(variantsOf))]);
+  const similar =
+    long.length === 0
+      ? []
+      : await read(call, { sql: VARIANTS_SQL, parameters: { variants }, row: VariantRow });
+  return { words, similar: similar.toSorted((a, b) => b.uses - a.uses) };
 }
 
-function tiersOf(
-  words: readonly string[],
-  stored: readonly RowOf<typeof VariantRow>[],
-  kind: 'markets' | 'traders',
-): readonly Tier[] {
-  const known = stored.filter((row) => row[kind] > 0);
-  const usesOf = (own: readonly { word: string }[]) =>
-    known
-      .filter(({ word }) => own.some((one) => one.word === word))
-      .reduce((sum, row) => sum + row[kind], 0);
-  const exact = words.map((word) => known.filter((row) => row.word === word));
-  const wrong = words.map((typed) =>
-    known
-      .filter(({ word }) => letters(word) >= TYPO_LETTERS_MIN && isOneTypo(typed, word))
-      .sort((a, b) => b[kind] - a[kind])
-      .slice(0, TYPOS_MAX),
-  );
-  const tier = (rows: typeof exact, prefix?: string): Tier =>
-    rows.map((own, at) => ({
-      words: own.map(({ word }) => word),
-      prefix: at === words.length - 1 ? prefix : undefined,
-      uses: usesOf(own),
-    }));
+/** As typed, the last word as a beginning, and with typos; without tiers with a word that nothing has. */
+function tiersOf(kind: Kind, { words, similar }: Awaited<ReturnType<typeof readWords>>): Tier[] {
+  if (words.length === 0) return [];
   const last = words.at(-1);
-  const tiers = [tier(exact), tier(exact, last)];
-  if (wrong.some((own) => own.length > 0)) {
-    tiers.push(
-      tier(
-        exact.map((own, at) => [...own, ...(wrong[at] ?? [])]),
-        last,
-      ),
-    );
-  }
-  return tiers.filter((terms) =>
-    terms.every(({ words, prefix }) => words.length > 0 || prefix !== undefined),
+  const begun = (tier: Tier): Tier =>
+    tier.map((term, at) => (at === words.length - 1 ? { ...term, prefix: last } : term));
+  const exact: Tier = words.map((word) => ({ words: [word] }));
+  const mistyped = words.map((typed) => {
+    const meant = similar.filter((row) => row.kind === kind && isOneTypo(typed, row.word));
+    return { words: [typed, ...meant.slice(0, TYPOS_MAX).map(({ word }) => word)] };
+  });
+  const mayBe = (word: string) =>
+    letters(word) < TYPO_LETTERS_MIN ||
+    Array.from(word).length > TYPO_CHARACTERS_MAX ||
+    similar.some((row) => row.kind === kind && row.word === word);
+  const tiers = [exact, begun(exact)];
+  if (mistyped.some((term) => term.words.length > 1)) tiers.push(begun(mistyped));
+  return tiers.filter((tier) =>
+    tier.every(({ words: some, prefix }) => prefix !== undefined || some.some(mayBe)),
   );
 }
 
-/** Above this, a word is so frequent that further tiers are read only if the first ones are not enough. */
-const USES_MAX = 10_000;
-
-/** Tiers that one statement reads together, because that is faster than one after another. */
-function groupsOf(tiers: readonly Tier[]): readonly (readonly Tier[])[] {
-  const isFrequent = tiers[0]?.every(({ uses }) => uses > USES_MAX) ?? false;
-  return isFrequent ? tiers.map((tier) => [tier]) : [tiers];
+/** Whether all words are short or frequent, so that very many may have them. */
+function areFrequent(kind: Kind, { words, similar }: Awaited<ReturnType<typeof readWords>>) {
+  const isFrequent = (word: string) =>
+    letters(word) < TYPO_LETTERS_MIN ||
+    similar.some((row) => row.kind === kind && row.word === word && row.uses > USES_MAX);
+  return words.length > 0 && words.every(isFrequent);
 }
 
-/** By default the engine sorts even large sets, to look for their members in the primary index. */
-const LARGE_SETS = 'SETTINGS use_index_for_in_with_subqueries_max_values = 5000';
-
-/** Conditions on `id`, one a tier, and the parameters of all. */
-function conditions(table: 'market_words' | 'trader_words', id: string, tiers: readonly Tier[]) {
-  const parameters: Record<string, unknown> = {};
-  const isIn = tiers.map((terms, tier) => {
-    let ids = '';
-    // The rarest word innermost, so that the others only look up what is left.
-    for (const [at, term] of terms.toSorted((a, b) => a.uses - b.uses).entries()) {
-      const name = `${tier}_${at}`;
-      parameters[`words_${name}`] = texts(term.words);
-      parameters[`prefix_${name}`] = term.prefix;
-      const begins =
-        term.prefix === undefined ? '' : `OR startsWith(word, {prefix_${name}:String})`;
-      const within = ids === '' ? '' : `AND ${id} IN (${ids})`;
-      ids = `SELECT ${id} FROM ${table}
-  WHERE (word IN {words_${name}:Array(String)} ${begins}) ${within}`;
-    }
-    return `${id} IN (${ids})`;
+/**
+ * The statement that finds what has all words of a tier, by tier and rank, among CANDIDATES_MAX of each tier. With
+ * `ranks`, which costs a third more, a tier gives those among the first or the upper ranks if there are enough,
+ * otherwise those of the upper ranks and CANDIDATES_MAX others.
+ */
+function statementOf(kind: Kind, tiers: readonly Tier[], ranks: boolean) {
+  const table = `search_${kind}s`;
+  const parameters: Record<string, unknown> = { kind };
+  const names = new Map<string, string>();
+  const conditions: string[] = [];
+  const nameOf = (term: Term) => {
+    const key = JSON.stringify(term);
+    const known = names.get(key);
+    if (known !== undefined) return known;
+    const name = `term_${names.size}`;
+    names.set(key, name);
+    parameters[`${name}_words`] = texts(term.words);
+    parameters[`${name}_prefix`] = term.prefix;
+    const begins = term.prefix === undefined ? '' : ` OR startsWith(word, {${name}_prefix:String})`;
+    conditions.push(`(word IN {${name}_words:Array(String)}${begins})`);
+    return name;
+  };
+  const common = tiers.map((terms, at) => `${allOf(terms.map(nameOf))} AS tier_${at}`);
+  const bitmaps = conditions.map(
+    (condition, at) => `groupBitmapMergeStateIf(ids, ${condition}) AS term_${at}`,
+  );
+  const best = tiers.map((_, at) => {
+    const tier = `tier_${at}`;
+    const some = `arraySlice(bitmapToArray(${tier}), -${CANDIDATES_MAX})`;
+    if (!ranks) return some;
+    return `multiIf(bitmapAndCardinality(${tier}, first) >= {take:UInt32}, bitmapToArray(bitmapAnd(${tier}, first)),
+    bitmapAndCardinality(${tier}, upper) >= {take:UInt32}, bitmapToArray(bitmapAnd(${tier}, upper)),
+    arrayConcat(bitmapToArray(bitmapAnd(${tier}, upper)), ${some}))`;
   });
-  const relevance = isIn.slice(0, -1).map((condition) => `${condition} DESC, `);
-  return { where: isIn.join('\n  OR '), relevance: relevance.join(''), parameters };
+  const levels = `,
+  (SELECT groupBitmapStateIf(id, level = 0) AS first, groupBitmapState(id) AS upper FROM ${table} WHERE level < 2) AS ranks`;
+  const relevance = tiers.slice(0, -1).map((_, at) => `has(found[${at + 1}], id) DESC, `);
+  const sql = `
+WITH
+(
+  SELECT [${best.join(', ')}]
+  FROM
+  (
+    SELECT ${common.join(', ')}
+    FROM
+    (
+      SELECT ${bitmaps.join(', ')}
+      FROM search_words
+      WHERE kind = {kind:String} AND (${conditions.join(' OR ')})
+    )
+  ) AS words${ranks ? levels : ''}
+) AS found
+SELECT ${Candidate.columns}
+FROM ${table}
+WHERE id IN arrayFlatten(found)
+ORDER BY ${relevance.join('')}rank DESC, key ${kind === 'market' ? 'DESC' : ''}
+LIMIT {take:UInt32}`;
+  return { sql, parameters };
 }
 
 const letters = (word: string) => word.match(/\p{L}/gu)?.length ?? 0;
@@ -188,28 +219,49 @@ const letters = (word: string) => word.match(/\p{L}/gu)?.length ?? 0;
 const texts = (words: readonly string[]) =>
   new Bytes(words.map((word) => `0x${Buffer.from(word).toString('hex')}`));
 
-type Hit = { readonly key: string };
+const Hit = rowOf({ key: hexText('key'), rank: int('rank') });
+const Candidate = rowOf({
+  ...{ key: hexText('key'), rank: int('rank') },
+  counts: strings('arrayMap(ids -> toString(length(ids)), found)'),
+});
 
-/**
- * The first hits, then those of the tiers, without those that `views` does not have any more. A later tier is read only
- * where the earlier ones are not enough.
- */
-async function currentHits<One extends Hit, View>(search: {
-  readonly limit: number;
-  readonly first: readonly One[];
-  readonly tiers: readonly Tier[];
-  readonly readHits: (tiers: readonly Tier[], take: number) => Promise<readonly One[]>;
-  readonly views: (keys: readonly string[]) => Promise<ReadonlyMap<string, View>>;
-}): Promise<readonly { readonly hit: One; readonly view: View }[]> {
-  const { limit, first, tiers, readHits, views } = search;
-  for (let take = limit; ; take *= 4) {
-    const found = new Map(first.map((hit) => [hit.key, hit]));
-    for (const group of groupsOf(tiers)) {
-      if (found.size >= take || group.length === 0) break;
-      for (const hit of await readHits(group, take)) {
-        if (!found.has(hit.key)) found.set(hit.key, hit);
-      }
-    }
+/** What has the words, by tier and rank. Few statements need the ranks: most words are not frequent. */
+async function readHits(
+  call: Call,
+  search: { readonly kind: Kind; readonly tiers: readonly Tier[]; readonly isFrequent: boolean },
+  take: number,
+): Promise<readonly RowOf<typeof Hit>[]> {
+  const { kind, tiers, isFrequent } = search;
+  if (tiers.length === 0) return [];
+  const statement = (ranks: boolean) => {
+    const { sql, parameters } = statementOf(kind, tiers, ranks);
+    return { sql, parameters: { ...parameters, take }, row: Candidate };
+  };
+  if (!isFrequent) {
+    const rows = await read(call, statement(false));
+    const counts = rows[0]?.counts.map(Number) ?? [];
+    const enough = counts.find((count) => count >= Math.min(take, CANDIDATES_MAX));
+    if (enough === undefined || enough < CANDIDATES_MAX) return rows;
+  }
+  return await read(call, statement(true));
+}
+
+/** The first hits, then those of the tiers, without those that `views` does not have any more. */
+async function currentHits<View>(
+  call: Call,
+  search: {
+    readonly kind: Kind;
+    readonly limit: number;
+    readonly first: readonly RowOf<typeof Hit>[];
+    readonly tiers: readonly Tier[];
+    readonly isFrequent: boolean;
+    readonly views: (keys: readonly string[]) => Promise<ReadonlyMap<string, View>>;
+  },
+): Promise<readonly { readonly hit: RowOf<typeof Hit>; readonly view: View }[]> {
+  const { limit, first, views } = search;
+  for (let take = limit + SPARE_HITS; ; take *= 4) {
+    const others = first.length < limit ? await readHits(call, search, take) : [];
+    const found = new Map([...first, ...others].map((hit) => [hit.key, hit]));
     const viewOf = await views([...found.keys()]);
     const right = [...found.values()].flatMap((hit) => {
       const view = viewOf.get(hit.key);
@@ -231,29 +283,17 @@ function isHit(words: readonly string[], tiers: readonly Tier[]): boolean {
   return tiers.some((terms) => terms.every(has));
 }
 
-const MarketHit = rowOf({ key: hexText('condition_id'), volume: int('volume') });
-
 async function findMarkets(
   call: Call,
-  meaning: Meaning,
-  search: { readonly limit: number; readonly tiers: readonly Tier[] },
+  { event }: Meaning,
+  search: {
+    readonly limit: number;
+    readonly tiers: readonly Tier[];
+    readonly isFrequent: boolean;
+  },
 ) {
-  const { event } = meaning;
-  // An event is named by its whole slug.
-  const tiers = event === undefined ? search.tiers : search.tiers.slice(0, 1);
-  return await currentHits({
-    ...{ limit: search.limit, first: [], tiers },
-    readHits(group, take) {
-      const { where, relevance, parameters } = conditions('market_words', 'market_id', group);
-      const sql = `
-SELECT ${MarketHit.columns}
-FROM search_markets
-WHERE ${where}
-ORDER BY ${relevance}volume DESC, market_id DESC
-LIMIT {take:UInt32}
-${LARGE_SETS}`;
-      return read(call, { sql, parameters: { ...parameters, take }, row: MarketHit });
-    },
+  return await currentHits(call, {
+    ...{ kind: 'market', first: [], ...search },
     async views(conditionIds) {
       const [listings, resolutions] = await Promise.all([
         call.metadata.listings(conditionIds),
@@ -262,7 +302,7 @@ ${LARGE_SETS}`;
       const current = [...listings].filter(
         ([, listing]) =>
           (event === undefined || listing.event_slug === event) &&
-          isHit(wordsOf(listingText(listing)), tiers),
+          isHit(wordsOf(listingText(listing)), search.tiers),
       );
       return new Map(
         current.map(([conditionId, listing]) => {
@@ -274,7 +314,7 @@ ${LARGE_SETS}`;
   });
 }
 
-/** The text whose words are in `market_words`. */
+/** The text whose words are in `search_words`. */
 function listingText(listing: Listing): string {
   const { question, event_title, group_item_title, slug, event_slug } = listing;
   return [question, event_title, group_item_title, slug, event_slug].join(' ');
@@ -311,46 +351,40 @@ async function findNamed(call: Call, key: MarketKey | undefined) {
     listing ?? unlisted(conditionId),
   ]);
   const view = marketV2(known, resolutions.get(conditionId));
-  return [{ hit: { key: conditionId, volume }, view }];
+  return [{ hit: { key: conditionId, rank: volume }, view }];
 }
 
-const TraderHit = rowOf({
+const ActivityRow = rowOf({
   key: hexText('trader'),
-  fills: counted('sum(fills)'),
+  rank: int('sum(fills)'),
   newest: seconds('max(last_trade_at)'),
 });
 
-function readTraders(
-  call: Call,
-  {
-    where,
-    relevance = '',
-    parameters,
-  }: {
-    readonly where: string;
-    readonly relevance?: string;
-    readonly parameters: Readonly<Record<string, unknown>>;
-  },
-) {
-  const sql = `
-SELECT ${TraderHit.columns}
+const ACTIVITY_SQL = `
+SELECT ${ActivityRow.columns}
 FROM trader_activity
-WHERE ${where}
+WHERE trader IN {traders:Array(FixedString(20))}
 GROUP BY trader
-ORDER BY ${relevance}sum(fills) DESC, trader
-LIMIT {take:UInt32}
-${LARGE_SETS}`;
-  return read(call, { sql, parameters, row: TraderHit });
-}
+${FEW_ROWS}`;
+
+const ADDRESS_SQL = `
+SELECT ${ActivityRow.columns}
+FROM trader_activity
+WHERE trader >= {first:FixedString(20)} AND trader <= {last:FixedString(20)}
+GROUP BY trader
+ORDER BY sum(fills) DESC, trader
+LIMIT {limit:UInt32}
+${FEW_ROWS}`;
 
 /** Traders whose address begins so. */
-async function readAddress(call: Call, address: string | undefined, take: number) {
+async function readAddress(call: Call, address: string | undefined, limit: number) {
   if (address === undefined) return [];
   const first = new Bytes(address.padEnd(42, '0'));
   const last = new Bytes(address.padEnd(42, 'f'));
-  return await readTraders(call, {
-    where: 'trader >= {first:FixedString(20)} AND trader <= {last:FixedString(20)}',
-    parameters: { first, last, take },
+  return await read(call, {
+    sql: ADDRESS_SQL,
+    parameters: { first, last, limit },
+    row: ActivityRow,
   });
 }
 
@@ -359,45 +393,44 @@ async function findTraders(
   { address }: Meaning,
   search: {
     readonly limit: number;
-    readonly first: readonly RowOf<typeof TraderHit>[];
+    readonly first: readonly RowOf<typeof Hit>[];
     readonly tiers: readonly Tier[];
+    readonly isFrequent: boolean;
   },
 ) {
-  return await currentHits({
-    ...search,
-    readHits(group, take) {
-      const { parameters, ...how } = conditions('trader_words', 'trader', group);
-      return readTraders(call, { ...how, parameters: { ...parameters, take } });
-    },
+  return await currentHits(call, {
+    ...{ kind: 'trader', ...search },
     async views(addresses) {
-      const profiles = await call.metadata.profiles(addresses);
-      const current = addresses.flatMap((key) => {
+      if (addresses.length === 0) return new Map();
+      const parameters = { traders: new Bytes(addresses) };
+      const [profiles, activities] = await Promise.all([
+        call.metadata.profiles(addresses),
+        read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
+      ]);
+      const current = activities.flatMap(({ key, rank, newest }) => {
         const profile = profiles.get(key) ?? { ...NO_PROFILE, address: key };
         const isNamed = address !== undefined && key.startsWith(address);
         const isRight = isNamed || isHit(profileWords(profile), search.tiers);
-        return isRight ? [[key, profileV2(profile)] as const] : [];
+        return isRight
+          ? [[key, { profile: profileV2(profile), fills: rank, newest }] as const]
+          : [];
       });
       return new Map(current);
     },
   });
 }
 
-/** The words that `trader_words` has of a profile. */
+/** The words that `search_words` has of a profile. */
 function profileWords(profile: Pick<Profile, 'name' | 'x_username'>): readonly string[] {
   const { name, x_username: account } = profile;
   return [...wordsOf(`${name} ${account}`), `=${joined(name)}`, `@${joined(account)}`];
 }
 
-const NO_TIERS: Readonly<Record<'markets' | 'traders', readonly Tier[]>> = {
-  markets: [],
-  traders: [],
-};
-
 export const search = endpoint({
   path: '/v2/search',
   summary: 'Markets and traders by what a user types or pastes',
   description:
-    'Finds markets by words of the question, the titles and the slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page), and traders by name, account on X (also `@account`), and the beginning of the address. All words must be found, the last one also as a beginning; a word of four letters or more may have one typo (a character too many, too few or another one, or two neighbours exchanged). Letter case, accents and punctuation do not matter. What is named exactly comes first, then what has all words as typed, then with the last word as a beginning, then with typos; equal ones by volume (markets) or number of fills (traders). Volumes, and which markets there are, are usually less than ten seconds old, at most a minute.',
+    'Finds markets by words of the question, the titles and the slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page), and traders by name, account on X (also `@account`), and the beginning of the address. All words must be found, the last one also as a beginning; a word of four letters or more may have one typo (a character too many, too few or another one, or two neighbours exchanged). Letter case, accents and punctuation do not matter. What is named exactly comes first, then what has all words as typed, then with the last word as a beginning, then with typos; equal ones by volume (markets) or number of fills (traders). What has the form of a URL of a market, an id, a condition id, a slug of several words, an address or the beginning of one, and is one, is the only kind of result. Where more than 1,000 have all words and enough of them are not among the 20,000 of the greatest volume (or the most fills), 1,000 others are considered. Volumes, and which markets there are, are usually less than ten seconds old, at most a minute; so are the fills that traders are ordered by, and which traders are found by name.',
   parameters: z.object({
     q: parameter(
       `1 to ${CHARACTERS_MAX} characters`,
@@ -426,41 +459,54 @@ export const search = endpoint({
   problems: [],
   async run(call: Call, { limit, q }) {
     const meaning = meaningOf(q);
-    const [tiers, named, byAddress] = await Promise.all([
-      meaning.text === '' ? NO_TIERS : readTiers(call, meaning.text),
+    const isExact = namesOne(meaning);
+    const words = isExact ? undefined : readWords(call, meaning.text);
+    const [named, byAddress] = await Promise.all([
       findNamed(call, meaning.market),
       readAddress(call, meaning.address, limit),
     ]);
+    const isFound = isExact && named.length + byAddress.length > 0;
+    const found = isFound ? NO_WORDS : await (words ?? readWords(call, meaning.text));
     const [markets, traders] = await Promise.all([
-      findMarkets(call, meaning, { limit, tiers: tiers.markets }),
-      meaning.event === undefined
-        ? findTraders(call, meaning, {
-            limit,
-            first: byAddress,
-            tiers: [...namedTiers(meaning), ...tiers.traders],
-          })
-        : [],
+      findMarkets(call, meaning, {
+        ...{ limit, isFrequent: areFrequent('market', found) },
+        // An event is named by its whole slug.
+        tiers: tiersOf('market', found).slice(0, meaning.event === undefined ? undefined : 1),
+      }),
+      findTraders(call, meaning, {
+        ...{ limit, first: byAddress, isFrequent: areFrequent('trader', found) },
+        tiers:
+          isFound || meaning.event !== undefined
+            ? []
+            : [...namedTiers(meaning), ...tiersOf('trader', found)],
+      }),
     ]);
     const others = markets.filter(({ hit }) => hit.key !== named[0]?.hit.key);
     return {
       markets: [...named, ...others].slice(0, limit).map(({ hit, view }) => ({
         market: view,
-        volume: safeInteger(hit.volume),
+        volume: safeInteger(hit.rank),
       })),
-      traders: traders.map(({ hit, view }) => ({
-        profile: view,
-        last_trade_at: isoSecond(hit.newest),
-        fills: hit.fills,
+      traders: traders.map(({ view }) => ({
+        profile: view.profile,
+        last_trade_at: isoSecond(view.newest),
+        fills: safeInteger(view.fills),
       })),
     };
   },
 });
 
+/** Whether the query has the form of an id, a condition id, a slug of several words, or an address or its beginning. */
+function namesOne({ address, market }: Meaning): boolean {
+  if (address !== undefined) return true;
+  return market !== undefined && (market.kind !== 'slug' || market.slug.includes('-'));
+}
+
 /** Traders with this name or account; for a handle also those whose account or name begins with it. */
 function namedTiers({ handle = '', text }: Meaning): readonly Tier[] {
-  const begins = (prefix: string): Tier => [{ words: [], prefix, uses: 0 }];
+  const begins = (prefix: string): Tier => [{ words: [], prefix }];
   const name = handle === '' ? joined(text) : handle;
   if (name === '') return [];
-  const whole: Tier = [{ words: [`=${name}`, `@${name}`], uses: 0 }];
+  const whole: Tier = [{ words: [`=${name}`, `@${name}`] }];
   return handle === '' ? [whole] : [whole, begins(`@${name}`), begins(`=${name}`)];
 }

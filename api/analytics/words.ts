@@ -43,3 +43,8 @@ export function isOneTypo(one: string, other: string): boolean {
   const [u, v] = right;
   return left.length === 2 && right.length === 2 && x === v && y === u;
 }
+
+/** The SQL of the common elements of bitmaps. */
+export function allOf(bitmaps: readonly string[]): string {
+  return bitmaps.reduce((all, bitmap) => `bitmapAnd(${all}, ${bitmap})`);
+}

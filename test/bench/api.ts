@@ -3,7 +3,7 @@
  * (20,000,000 by default; fills.ts keeps them), at 1, 16 and 64 connections: the leaderboard from the
  * cache beside a bare express handler that sends the same bytes, everything uncached beside the bare
  * ClickHouse client that runs the same statements. Medians of ROUNDS (3) rounds of SECONDS (3).
- * Parts: `-- cached uncached`.
+ * Parts: `-- cached uncached`, and `-- search` (search.ts: another data set).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -21,6 +21,7 @@ import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
 import { type Dataset, openDataset } from './fills.ts';
 import { getRequest, type Load, load, medianOf } from './load.ts';
 import { machine, median, percent, printTable, readable } from './report.ts';
+import { measureSearch } from './search.ts';
 
 const FILLS = Number(process.env.FILLS || 20_000_000);
 const ROUNDS = Number(process.env.ROUNDS || 3);
@@ -255,4 +256,5 @@ async function main(): Promise<void> {
   }
 }
 
-await main();
+if (PARTS.includes('search')) printTable('Search', await measureSearch());
+if (PARTS.some((part) => part !== 'search')) await main();

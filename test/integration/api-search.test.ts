@@ -88,8 +88,10 @@ async function startStage() {
     });
   }
   async function refresh() {
-    for (const action of ['WAIT', 'REFRESH', 'WAIT']) {
-      await client.command({ query: `SYSTEM ${action} VIEW search_markets_mv` });
+    for (const view of ['search_markets_mv', 'search_traders_mv']) {
+      for (const action of ['WAIT', 'REFRESH', 'WAIT']) {
+        await client.command({ query: `SYSTEM ${action} VIEW ${view}` });
+      }
     }
   }
   return {
@@ -245,6 +247,24 @@ test('outdated hits leave no gap in a page', async () => {
   expect((await stage.search('vulcan', '&limit=3')).markets).toEqual([3012, 3011, 3010]);
   const all = (await stage.search('klingon', '&limit=9')).markets;
   expect(all.toSorted()).toEqual(many.slice(0, 9).map(({ id }) => id));
+});
+
+test('a frequent word finds the greatest volumes, with a rare one its market at any rank', async () => {
+  const count = 25_000;
+  await stage.client.command({
+    query: `INSERT INTO markets (condition_id_hex, market_id, question, slug, outcomes, token_ids, observed_at)
+      SELECT leftPad(hex(number), 64, 'd'), 10000 + number, if(number = ${count - 1}, 'Galaxies quasar?', 'Galaxies?'),
+        'g', ['Yes', 'No'], [1, 2], '2026-01-01 00:00:01' FROM numbers(${count})`,
+  });
+  await stage.client.command({
+    query: `INSERT INTO market_marks (condition_id, volume, matches)
+      SELECT condition_id, 100000 - market_id, 1 FROM markets WHERE market_id >= 10000`,
+  });
+  await stage.refresh();
+  const ids = [10_000, 10_001, 10_002];
+  expect((await stage.search('galaxies', '&limit=3')).markets).toEqual(ids);
+  expect((await stage.search('gala', '&limit=3')).markets).toEqual(ids);
+  expect((await stage.search('galaxies quasar')).markets).toEqual([10_000 + count - 1]);
 });
 
 test('refuses no query, an empty one and one that is too long', async () => {

@@ -56,7 +56,7 @@ const SHARDED = [
 const NO_TRADER = ['market_minutes', 'market_marks'];
 const EVERYWHERE = [
   ...['markets', 'resolutions', 'traders', 'balances', 'refused_events'],
-  ...['projector_checkpoints', 'market_words', 'trader_words', 'search_variants'],
+  ...['projector_checkpoints', 'search_words', 'search_variants'],
 ];
 const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}`);
 
@@ -100,7 +100,7 @@ describe('clusterForm', () => {
     expect(formatted.get(`MATERIALIZED VIEW ${table}_mv`)).toContain(`TO ${table}_local`);
   });
 
-  test.each(['search_markets', 'market_counts', 'market_stats'])(
+  test.each(['search_markets', 'search_traders', 'market_counts', 'market_stats'])(
     '%s is computed by each node from all shards',
     (table) => {
       expect(formatted.get(`TABLE ${table}`)).toContain('ENGINE = MergeTree ');

@@ -1,16 +1,16 @@
 -- Every listed market with its volume, replaced as a whole by each refresh. Serves: search, which ranks by volume.
--- ORDER BY market_id: the numbers that market_words finds. Rows: one per listed market. Retention: until the next
--- refresh.
+-- ORDER BY: the numbers that search_words has, after the level: of a frequent word only the first ones are ranked. Rows: one per listed market. Retention: until the next refresh.
 CREATE TABLE IF NOT EXISTS search_markets
 (
-    market_id UInt64 COMMENT 'number of the market',
-    condition_id FixedString(32) COMMENT 'condition id of the market, 32 bytes',
-    volume Int64 COMMENT 'micro-USDC of all matches, each once',
+    level UInt8 COMMENT '0: the first 1,000 by volume, 1: the first 20,000, 2: the others',
+    id UInt64 COMMENT 'number of the market',
+    key FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    rank Int64 COMMENT 'micro-USDC of all matches, each once',
     refreshed_at DateTime64(3, 'UTC') COMMENT 'when it was computed, UTC'
 )
 ENGINE = MergeTree
-ORDER BY market_id
-SETTINGS index_granularity = 1024, min_compress_block_size = 16384
+ORDER BY (level, id)
+SETTINGS index_granularity = 256, min_compress_block_size = 16384
 COMMENT 'listed markets with their volume, replaced at each refresh';
 
 CREATE MATERIALIZED VIEW IF NOT EXISTS search_markets_mv
@@ -18,9 +18,10 @@ REFRESH EVERY 1 MINUTE TO search_markets
 COMMENT 'refreshes search_markets'
 AS
 SELECT
-    max(listed_id) AS market_id,
-    condition_id,
-    sum(traded) AS volume,
+    multiIf(row_number() OVER ranked <= 1000, 0, row_number() OVER ranked <= 20000, 1, 2) AS level,
+    max(listed_id) AS id,
+    condition_id AS key,
+    sum(traded) AS rank,
     now64(3, 'UTC') AS refreshed_at
 FROM
 (
@@ -31,5 +32,6 @@ FROM
     FROM market_marks
 )
 GROUP BY condition_id
-HAVING market_id != 0
+HAVING id != 0
+WINDOW ranked AS (ORDER BY rank DESC)
 SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
