@@ -183,7 +183,10 @@ export class Store {
     return new Map(rows.map(({ partition, ...checkpoint }) => [partition, checkpoint]));
   }
 
-  /** One range of markets after another: the embedded engine holds a whole result in memory. */
+  /**
+   * One range of markets after another: the embedded engine holds a whole result in memory. Groups are read in the order
+   * of the key by one thread: 18 million positions take 6 s then, and 50 s by a hash table.
+   */
   async #restorePositions(book: OpenPositions): Promise<void> {
     const owned = new Set(this.#partitions);
     for (const digit of '0123456789abcdef') {
@@ -192,7 +195,8 @@ export class Store {
           FROM (SELECT condition_id, trader, max(position) AS held FROM market_traders
             WHERE condition_id BETWEEN unhex('${digit.padEnd(64, '0')}') AND unhex('${digit.padEnd(64, 'f')}')
             GROUP BY condition_id, trader)
-          WHERE held.shares > 0`,
+          WHERE held.shares > 0
+          SETTINGS optimize_aggregation_in_order = 1, max_threads = 1`,
         format: 'TabSeparated',
       });
       // Six columns of our own SELECT, none of which can hold a tab; BigInt rejects everything that is not a number.

@@ -1183,21 +1183,22 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes market_counts'
 AS SELECT
     condition_id,
-    max(held.version) AS version,
+    max(newest) AS version,
     toUInt32(count()) AS traders,
-    sumIf(held.shares, held.outcome = 0) AS open_interest
+    sum(held) AS open_interest
 FROM
 (
     SELECT
         condition_id,
-        max(position) AS held
+        max(position.version) AS newest,
+        argMax(if(position.outcome = 0, position.shares, 0), position.version) AS held
     FROM fillstream.market_traders
     GROUP BY
         condition_id,
         trader
 )
 GROUP BY condition_id
-SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+SETTINGS optimize_aggregation_in_order = 1, max_threads = 1, min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
 CREATE DICTIONARY fillstream.market_dictionary
 (
@@ -1436,14 +1437,15 @@ LEFT JOIN
 (
     SELECT
         condition_id,
-        max(newest.version) AS version,
+        max(newest) AS version,
         toUInt32(count()) AS traders,
-        sumIf(newest.shares, newest.outcome = 0) AS held
+        sum(shares_held) AS held
     FROM
     (
         SELECT
             condition_id,
-            max(position) AS newest
+            max(position.version) AS newest,
+            argMax(if(position.outcome = 0, position.shares, 0), position.version) AS shares_held
         FROM fillstream.market_traders
         WHERE condition_id GLOBAL IN (
             SELECT matched.condition_id

@@ -1,6 +1,7 @@
 -- Traders and open interest of each market, replaced as a whole by each refresh.
 -- Serves: market_stats, which counts anew only markets that were matched since. A refresh reads all positions, so it
--- is seldom: 7M positions take 2 s. ORDER BY condition_id: read as a whole.
+-- is seldom: 18M positions take 3 s of one core, in the order of the key; by a hash table, they take 19 s.
+-- ORDER BY condition_id: read as a whole.
 -- Rows: one per market. Retention: until the next refresh.
 CREATE TABLE IF NOT EXISTS market_counts
 (
@@ -19,14 +20,18 @@ COMMENT 'refreshes market_counts'
 AS
 SELECT
     condition_id,
-    max(held.version) AS version,
+    max(newest) AS version,
     toUInt32(count()) AS traders,
-    sumIf(held.shares, held.outcome = 0) AS open_interest
+    sum(held) AS open_interest
 FROM
 (
-    SELECT condition_id, max(position) AS held
+    SELECT
+        condition_id,
+        max(position.version) AS newest,
+        argMax(if(position.outcome = 0, position.shares, 0), position.version) AS held
     FROM market_traders
     GROUP BY condition_id, trader
 )
 GROUP BY condition_id
-SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+SETTINGS optimize_aggregation_in_order = 1, max_threads = 1,
+    min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;

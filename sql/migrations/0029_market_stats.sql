@@ -94,12 +94,15 @@ LEFT JOIN
 (
     SELECT
         condition_id,
-        max(newest.version) AS version,
+        max(newest) AS version,
         toUInt32(count()) AS traders,
-        sumIf(newest.shares, newest.outcome = 0) AS held
+        sum(shares_held) AS held
     FROM
     (
-        SELECT condition_id, max(position) AS newest
+        SELECT
+            condition_id,
+            max(position.version) AS newest,
+            argMax(if(position.outcome = 0, position.shares, 0), position.version) AS shares_held
         FROM market_traders
         WHERE condition_id GLOBAL IN
         (
