@@ -430,7 +430,7 @@ export const search = endpoint({
   path: '/v2/search',
   summary: 'Markets and traders by what a user types or pastes',
   description:
-    'Finds markets by words of the question, the titles and the slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page), and traders by name, account on X (also `@account`), and the beginning of the address. All words must be found, the last one also as a beginning; a word of four letters or more may have one typo (a character too many, too few or another one, or two neighbours exchanged). Letter case, accents and punctuation do not matter. What is named exactly comes first, then what has all words as typed, then with the last word as a beginning, then with typos; equal ones by volume (markets) or number of fills (traders). What has the form of a URL of a market, an id, a condition id, a slug of several words, an address or the beginning of one, and is one, is the only kind of result. Where more than 1,000 have all words and enough of them are not among the 20,000 of the greatest volume (or the most fills), 1,000 others are considered. Volumes, and which markets there are, are usually less than ten seconds old, at most a minute; so are the fills that traders are ordered by, and which traders are found by name.',
+    'Finds markets by words of the question, the titles and the slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page), and traders by name, account on X (also `@account`), and the beginning of the address. All words must be found, the last one also as a beginning; a word of four letters or more may have one typo (a character too many, too few or another one, or two neighbours exchanged). Letter case, accents and punctuation do not matter. What is named exactly comes first, then what has all words as typed, then with the last word as a beginning, then with typos; equal ones by volume (markets) or number of fills (traders). What has the form of a URL of a market, a condition id, a slug of several words, an address or the beginning of one, and is one, is the only kind of result. Where more than 1,000 have all words and enough of them are not among the 20,000 of the greatest volume (or the most fills), 1,000 others are considered. Volumes, and which markets there are, are usually less than ten seconds old, at most a minute; so are the fills that traders are ordered by, and which traders are found by name.',
   parameters: z.object({
     q: parameter(
       `1 to ${CHARACTERS_MAX} characters`,
@@ -496,10 +496,10 @@ export const search = endpoint({
   },
 });
 
-/** Whether the query has the form of an id, a condition id, a slug of several words, or an address or its beginning. */
+/** Whether the query has the form of a condition id, a slug of several words, or an address or its beginning. */
 function namesOne({ address, market }: Meaning): boolean {
-  if (address !== undefined) return true;
-  return market !== undefined && (market.kind !== 'slug' || market.slug.includes('-'));
+  if (address !== undefined || market?.kind === 'condition') return true;
+  return market?.kind === 'slug' && market.slug.includes('-');
 }
 
 /** Traders with this name or account; for a handle also those whose account or name begins with it. */
