@@ -270,8 +270,9 @@ async function killIfSilent(
   while (!hasEnded(child)) {
     if (await jetStreamAnswers(nats)) answeredAt = performance.now();
     else if (performance.now() - answeredAt > SILENT_MS_MAX && diskFull(dataDir) === undefined) {
-      process.stderr.write('nats-server hung, as it does after its disk was full: killed\n');
+      process.stderr.write(`nats-server did not answer for ${SILENT_MS_MAX / 1_000} s: killed\n`);
       child.kill('SIGKILL');
+      break;
     }
     await delay(ANSWER_POLL_MS, undefined, { ref: false });
   }
