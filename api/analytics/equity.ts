@@ -1,8 +1,7 @@
 /**
  * `GET /v2/traders/:address/equity`: realised and unrealised PnL of a trader at the ends of hours or days, at the marks
- * of those times. ClickHouse carries the last position and the last close of each market forward and returns what
- * changes in each interval, so a response is as long as its points whatever the trader holds. A resolution
- * settles positions in its own block: it needs no mark here.
+ * of those times. ClickHouse carries the last position and the last close of each market forward and returns one sum
+ * an interval, whatever the trader holds. A resolution settles positions in its own block: it needs no mark here.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -13,7 +12,7 @@ import type { Call } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { valueSql } from './marks.ts';
 import { read } from './query.ts';
-import { int, rowOf } from './rows.ts';
+import { rowOf, typed } from './rows.ts';
 import { amount, time } from './schemas.ts';
 
 const SECONDS = { '1h': 3_600, '1d': 86_400 };
@@ -36,14 +35,12 @@ const Parameters = z
   .superRefine(inOrder(['from', 'to']));
 type Given = z.output<typeof Parameters>;
 
-const POSITION =
-  'Tuple(version UInt64, outcome UInt8, shares Int64, cost_basis Int64, open_fees Int64)';
 const PLACE = "(block_number * 1048576 + log_index) * 2 + (kind = 'settlement')";
-const newest = (column: string, version: string) => `argMax(${column}, ${version})`;
-const bucketOf = (column: string) =>
-  `greatest({base:Int64}, intDiv(toUnixTimestamp(${column}), {width:Int64}) * {width:Int64})`;
+/** Index of the interval of a time; 0 is all time before the first interval. */
+const indexOf = (column: string) =>
+  `toUInt32(greatest(0, intDiv(toInt64(toUnixTimestamp(${column})) - {base:Int64}, {width:Int64})))`;
 
-/** Markets in which the trader held shares in the range. */
+/** Markets in which the trader held shares in the range, and perhaps some in which they held shares before. */
 const MARKETS = `(
   SELECT condition_id
   FROM trader_hours
@@ -51,74 +48,64 @@ const MARKETS = `(
   UNION DISTINCT
   SELECT condition_id
   FROM trader_markets
-  WHERE trader = {trader:FixedString(20)}
-  GROUP BY condition_id
-  HAVING max(position).shares > 0
+  WHERE trader = {trader:FixedString(20)} AND position.shares > 0
 )`;
 
+const texts = z.array(z.string());
 const Row = rowOf({
-  bucket: int('bucket'),
-  realised: int('sum(realised)'),
-  unrealised: int('sum(change)'),
+  realised: typed('arrayMap(sum -> toString(sum), sumForEach(realised))', texts),
+  unrealised: typed('arrayMap(sum -> toString(sum), sumForEach(unrealised))', texts),
 });
 
 /**
- * What each interval adds. Everything before the first one is in one bucket of its own. Versions increase, so the
- * greatest tuple until an interval is the newest. The newest of many rows is found by numbers alone, because tuples
- * are compared many times more slowly.
+ * Two arrays over all markets: realised PnL in each interval, and unrealised PnL at its end. Each market has an array
+ * with one element an interval, where the last position and the last close are carried forward. In the order of the
+ * key, so that only one market is grouped at a time.
  */
-const SQL = `
+function seriesSql(intervals: number): string {
+  const each = (aggregate: string) => `${aggregate}Resample(0, ${intervals}, 1)`;
+  const forward = (column: string, isSet: string) =>
+    `arrayResize(arrayFill((one, other) -> other > 0, ${column}, ${isSet}), ${intervals})`;
+  return `
 SELECT ${Row.columns}
 FROM
 (
   SELECT
-    bucket,
     realised,
-    unrealised - lagInFrame(unrealised, 1, 0) OVER (PARTITION BY condition_id ORDER BY bucket
-      ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS change
+    arrayMap(
+      (outcome, shares, basis, usdc, whole) ->
+        if(whole = 0, 0, ${valueSql('outcome', 'shares', 'usdc', 'whole')} - basis),
+      ${forward('outcomes', 'places')},
+      ${forward('shares', 'places')},
+      ${forward('bases', 'places')},
+      ${forward('usdc', 'whole')},
+      ${forward('whole', 'whole')}) AS unrealised
   FROM
   (
     SELECT
       condition_id,
-      bucket,
-      realised,
-      max(own) OVER until AS held,
-      max(close) OVER until AS mark,
-      if(mark.2 = 0, 0, ${valueSql('held', 'mark')} - held.cost_basis - held.open_fees) AS unrealised
-    FROM
-    (
-      SELECT condition_id, bucket, sum(realised_part) AS realised, max(own_part) AS own, max(close_part) AS close
-      FROM
-      (
-        SELECT
-          condition_id,
-          ${bucketOf('block_time')} AS bucket,
-          sum(realised_pnl) AS realised_part,
-          (max(${PLACE}), ${newest('position_outcome', PLACE)}, ${newest('position_shares', PLACE)},
-            ${newest('position_cost', PLACE)}, ${newest('position_fees', PLACE)})::${POSITION} AS own_part,
-          (false, toUInt64(0), toInt128(0), toInt128(0)) AS close_part
-        FROM bookings
-        WHERE trader = {trader:FixedString(20)} AND block_time < toDateTime({end:UInt32}, 'UTC')
-        GROUP BY condition_id, bucket
-        UNION ALL
-        SELECT
-          condition_id,
-          ${bucketOf('minute')} AS bucket,
-          0,
-          (0, 0, 0, 0, 0)::${POSITION},
-          (false, max(close.version), toInt128(${newest('close.usdc', 'close.version')}),
-            toInt128(${newest('close.shares', 'close.version')}))
-        FROM market_minutes
-        WHERE condition_id IN ${MARKETS} AND minute < toDateTime({end:UInt32}, 'UTC')
-        GROUP BY condition_id, bucket
-      )
-      GROUP BY condition_id, bucket
-    )
-    WINDOW until AS (PARTITION BY condition_id ORDER BY bucket ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-  )
+      ${each('argMax')}(close.usdc, close.version, ${indexOf('minute')} AS at) AS usdc,
+      ${each('argMax')}(close.shares, close.version, at) AS whole
+    FROM market_minutes
+    WHERE condition_id IN ${MARKETS} AND minute < toDateTime({end:UInt32}, 'UTC')
+    GROUP BY condition_id
+  ) AS closes
+  RIGHT JOIN
+  (
+    SELECT
+      condition_id,
+      ${each('sum')}(realised_pnl, ${indexOf('block_time')} AS at) AS realised,
+      ${each('max')}(${PLACE} AS place, at) AS places,
+      ${each('argMax')}(position_outcome, place, at) AS outcomes,
+      ${each('argMax')}(position_shares, place, at) AS shares,
+      ${each('argMax')}(position_cost + position_fees, place, at) AS bases
+    FROM bookings
+    WHERE trader = {trader:FixedString(20)} AND block_time < toDateTime({end:UInt32}, 'UTC')
+    GROUP BY trader, condition_id
+  ) AS holdings ON holdings.condition_id = closes.condition_id
 )
-GROUP BY bucket
-ORDER BY bucket`;
+SETTINGS optimize_aggregation_in_order = 1`;
+}
 
 const PointV2 = z.object({
   time: time('end of the interval; now for the one that runs'),
@@ -140,23 +127,20 @@ export const equityV2 = endpoint({
     const width = SECONDS[given.interval];
     const { first, last } = rangeOf(given, now);
     if (first > last) return { points: [] };
-    const rows = await read(call, {
-      sql: SQL,
-      parameters: {
-        ...{ trader: new Bytes(given.address), width },
-        ...{ first, base: first - width, end: last + width },
-      },
+    const base = first - width;
+    const [sums] = await read(call, {
+      sql: seriesSql((last - base) / width + 1),
+      parameters: { trader: new Bytes(given.address), width, first, base, end: last + width },
       row: Row,
     });
-    const changes = new Map(rows.map((row) => [Number(row.bucket), row] as const));
-    let [realised, unrealised] = [0n, 0n];
+    // Without fills there are no sums.
+    let realised = BigInt(sums?.realised[0] ?? 0);
     const points = [];
-    for (let bucket = first - width; bucket <= last; bucket += width) {
-      realised += changes.get(bucket)?.realised ?? 0n;
-      unrealised += changes.get(bucket)?.unrealised ?? 0n;
-      if (bucket < first) continue;
+    for (let start = first, at = 1; start <= last; start += width, at++) {
+      realised += BigInt(sums?.realised[at] ?? 0);
+      const unrealised = BigInt(sums?.unrealised[at] ?? 0);
       points.push({
-        time: isoSecond(Math.min(bucket + width, now)),
+        time: isoSecond(Math.min(start + width, now)),
         realised_pnl: safeInteger(realised),
         unrealised_pnl: safeInteger(unrealised),
         equity: safeInteger(realised + unrealised),

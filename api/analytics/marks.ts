@@ -54,11 +54,11 @@ export const markColumns = {
   markedAt: seconds('mark.5'),
 };
 
-/** `valueAt` in SQL, of a tuple of the position and one of `marksSql`; of a market with a mark. */
-export function valueSql(held: string, mark: string): string {
-  const worth = `toInt128(${held}.shares) * if(${held}.outcome = 0, ${mark}.3, ${mark}.4 - ${mark}.3)`;
+/** `valueAt` in SQL, of a position in a market with a mark: `usdc` and `whole` as in `markColumns`. */
+export function valueSql(outcome: string, shares: string, usdc: string, whole: string): string {
+  const worth = `toInt128(${shares}) * if(${outcome} = 0, ${usdc}, ${whole} - ${usdc})`;
   // intDiv rounds towards zero.
-  return `toInt64(intDivOrZero(${worth} AS worth, ${mark}.4) - (worth < 0 AND moduloOrZero(worth, ${mark}.4) != 0))`;
+  return `toInt64(intDivOrZero(${worth} AS worth, ${whole}) - (worth < 0 AND moduloOrZero(worth, ${whole}) != 0))`;
 }
 
 const MarkRow = rowOf({ conditionId: hexText('condition_id'), ...markColumns });

@@ -71,7 +71,7 @@ export function valuedSql(having: string): string {
   SELECT
     sums.*,
     mark,
-    if(markets.condition_id = '', held.cost_basis + held.open_fees, ${valueSql('held', 'mark')}) AS value,
+    if(markets.condition_id = '', held.cost_basis + held.open_fees, ${valueSql('held.outcome', 'held.shares', 'mark.3', 'mark.4')}) AS value,
     value - held.cost_basis - held.open_fees AS unrealised,
     realised + unrealised AS pnl
   FROM
