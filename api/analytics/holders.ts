@@ -13,7 +13,7 @@ import { findKnownMarket } from './market-object.ts';
 import { MarketMark, marketMark, readMarks, valueAt } from './marks.ts';
 import { ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { read } from './query.ts';
-import { count as counted, hexText, int, type RowOf, rowOf, typed } from './rows.ts';
+import { boolean, count as counted, hexText, int, type RowOf, rowOf, typed } from './rows.ts';
 import { amount, count, share, text } from './schemas.ts';
 
 const LIMIT_DEFAULT = 50;
@@ -38,50 +38,47 @@ const Row = rowOf({
   shares: int('shares'),
   cost: int('cost_basis'),
   fees: int('open_fees'),
+  realised: int('realised'),
+  isOnPage: boolean('is_on_page'),
+  first: int('sumIf(shares, outcome = 0) OVER ()'),
+  second: int('sumIf(shares, outcome = 1) OVER ()'),
+  firstHolders: counted('countIf(outcome = 0) OVER ()'),
+  secondHolders: counted('countIf(outcome = 1) OVER ()'),
 });
 
-const HELD = `FROM
-(
-  SELECT trader, max(position) AS held, held.outcome AS outcome, held.shares AS shares,
-    held.cost_basis AS cost_basis, held.open_fees AS open_fees
-  FROM market_traders
-  WHERE condition_id = {condition_id:FixedString(32)}
-  GROUP BY trader
-)
-WHERE shares > 0`;
+/** Of the newest position. An element at a time costs half of what max(position) costs. */
+const newest = (element: string) => `argMax(position.${element}, position.version)`;
 
+/** The page and one more; all other holders come last, so that sums are there whatever the cursor is. */
 function pageStatement({ cursor, order, outcome }: Given): string {
   const [down, up, fewer, later] =
     order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
-  const isBehind = `AND (shares ${fewer} {cursor_shares:Int64}
+  const isBehind = `(shares ${fewer} {cursor_shares:Int64}
     OR (shares = {cursor_shares:Int64} AND trader ${later} unhex({cursor_trader:String})))`;
+  const isOnPage = [
+    outcome === 'both' ? 'true' : 'outcome = {outcome:UInt8}',
+    cursor === undefined ? 'true' : isBehind,
+  ];
   return `
 SELECT ${Row.columns}
-${HELD} ${outcome === 'both' ? '' : 'AND outcome = {outcome:UInt8}'}
-  ${cursor === undefined ? '' : isBehind}
-ORDER BY shares ${down}, trader ${up}
+FROM
+(
+  SELECT
+    trader,
+    ${newest('outcome')} AS outcome,
+    ${newest('shares')} AS shares,
+    ${newest('cost_basis')} AS cost_basis,
+    ${newest('open_fees')} AS open_fees,
+    sum(realised_pnl) AS realised,
+    toBool(${isOnPage.join(' AND ')}) AS is_on_page
+  FROM market_traders
+  WHERE condition_id = {condition_id:FixedString(32)}
+  GROUP BY trader
+  HAVING shares > 0
+)
+ORDER BY is_on_page DESC, shares ${down}, trader ${up}
 LIMIT {most:UInt32}`;
 }
-
-const TotalsRow = rowOf({
-  first: int('sumIf(shares, outcome = 0)'),
-  second: int('sumIf(shares, outcome = 1)'),
-  firstHolders: counted('countIf(outcome = 0)'),
-  secondHolders: counted('countIf(outcome = 1)'),
-});
-
-const TOTALS_SQL = `
-SELECT ${TotalsRow.columns}
-${HELD}`;
-
-const RealisedRow = rowOf({ address: hexText('trader'), pnl: int('sum(realised_pnl)') });
-
-const REALISED_SQL = `
-SELECT ${RealisedRow.columns}
-FROM market_traders
-WHERE condition_id = {condition_id:FixedString(32)}
-  AND trader IN {traders:Array(FixedString(20))}
-GROUP BY trader`;
 
 const Holder = z.object({
   profile: ProfileV2,
@@ -127,29 +124,27 @@ export const holdersV2 = endpoint({
       ...{ condition_id, outcome: outcome === 'both' ? undefined : outcome, most: limit + 1 },
       ...{ cursor_shares: shares, cursor_trader: trader },
     };
-    const [rows, [totals], marks] = await Promise.all([
+    const [rows, marks] = await Promise.all([
       read(call, { sql: pageStatement(given), parameters, row: Row }),
-      read(call, { sql: TOTALS_SQL, parameters: { condition_id }, row: TotalsRow }),
       readMarks(call, [conditionId]),
     ]);
-    if (totals === undefined) throw new Error('one row of sums expected, got none');
-    const page = rows.slice(0, limit);
-    const addresses = page.map(({ address }) => address);
-    const [profileOf, realised] = await Promise.all([
-      readProfiles(call, addresses),
-      readRealised(call, condition_id, addresses),
-    ]);
+    const ahead = rows.filter((row) => row.isOnPage);
+    const page = ahead.slice(0, limit);
+    const profileOf = await readProfiles(
+      call,
+      page.map(({ address }) => address),
+    );
     const mark = marks.get(conditionId);
     const holders = page.map((row) => {
       // Without a mark, the first match is being stored.
       const value = mark === undefined ? row.cost + row.fees : valueAt(mark, row);
-      const all = row.outcome === 0 ? totals.first : totals.second;
+      const all = row.outcome === 0 ? row.first : row.second;
       return {
         profile: profileV2(profileOf(row.address)),
         outcome_index: row.outcome,
         outcome: listing.outcomes[row.outcome] ?? '',
         shares: safeInteger(row.shares),
-        // The sums are read at another moment.
+        // Doubles can round a whole to slightly more.
         outcome_share: Math.min(100, percent(row.shares, all)),
         average_price: safeInteger(price(row.cost, row.shares)),
         average_price_with_fees: safeInteger(price(row.cost + row.fees, row.shares)),
@@ -157,30 +152,23 @@ export const holdersV2 = endpoint({
         open_fees: safeInteger(row.fees),
         value: safeInteger(value),
         unrealised_pnl: safeInteger(value - row.cost - row.fees),
-        realised_pnl: safeInteger(realised.get(row.address) ?? 0n),
+        realised_pnl: safeInteger(row.realised),
       };
     });
     const last = page.at(-1);
-    const hasNext = last !== undefined && rows.length > page.length;
+    const hasNext = last !== undefined && ahead.length > page.length;
     const next_cursor = hasNext ? `${last.shares}-${last.address.slice(2)}` : '';
     const answer = {
       mark: marketMark(mark),
-      open_interest: safeInteger(totals.first),
-      ...{ holders, next_cursor, total_count: holdersOf(given, totals) },
+      open_interest: safeInteger(rows[0]?.first ?? 0n),
+      ...{ holders, next_cursor, total_count: holdersOf(given, rows[0]) },
     };
     return new Page(answer, next_cursor);
   },
 });
 
-function holdersOf({ outcome }: Given, totals: RowOf<typeof TotalsRow>): number {
-  if (outcome === 'both') return totals.firstHolders + totals.secondHolders;
-  return outcome === '0' ? totals.firstHolders : totals.secondHolders;
-}
-
-/** Realised PnL in the market by address. */
-async function readRealised(call: Call, condition_id: Bytes, addresses: readonly string[]) {
-  if (addresses.length === 0) return new Map<string, bigint>();
-  const parameters = { condition_id, traders: new Bytes(addresses) };
-  const rows = await read(call, { sql: REALISED_SQL, parameters, row: RealisedRow });
-  return new Map(rows.map(({ address, pnl }) => [address, pnl]));
+function holdersOf({ outcome }: Given, row: RowOf<typeof Row> | undefined): number {
+  const { firstHolders = 0, secondHolders = 0 } = row ?? {};
+  if (outcome === 'both') return firstHolders + secondHolders;
+  return outcome === '0' ? firstHolders : secondHolders;
 }
