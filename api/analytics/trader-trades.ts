@@ -27,7 +27,7 @@ import {
   unlisted,
   withTokens,
 } from './market-object.ts';
-import { read } from './query.ts';
+import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, rowOf } from './rows.ts';
 import { amount, count, text } from './schemas.ts';
 
@@ -87,7 +87,8 @@ SELECT ${Row.columns}
 FROM bookings
 WHERE ${conditions.join(' AND ')}
 ORDER BY block_number ${direction}, log_index ${direction}
-LIMIT {limit:UInt32}`;
+LIMIT {limit:UInt32}
+${FEW_ROWS}`;
 }
 
 const TradeV2 = z.object({
