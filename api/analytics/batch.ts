@@ -65,10 +65,10 @@ ${MANY_ROWS}`;
 
 const TotalsRow = rowOf({
   address: hexText('trader'),
-  open: counted('countIf(held.shares > 0)'),
+  open: counted('countIf(shares > 0)'),
   value: int('sum(value)'),
-  cost: int('sum(held.cost_basis)'),
-  fees: int('sum(held.open_fees)'),
+  cost: int('sum(cost_basis)'),
+  fees: int('sum(open_fees)'),
   unrealised: int('sum(unrealised)'),
   realised: int('sum(realised)'),
 });

@@ -10,7 +10,7 @@ import type { Call } from './call.ts';
 import { holderCursor } from './cursors.ts';
 import { percent, price, safeInteger } from './format.ts';
 import { findKnownMarket } from './market-object.ts';
-import { MarketMark, marketMark, readMarks, valueAt } from './marks.ts';
+import { MarketMark, marketMark, newestHeld, readMarks, valueAt } from './marks.ts';
 import { ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { read } from './query.ts';
 import { boolean, count as counted, hexText, int, type RowOf, rowOf, typed } from './rows.ts';
@@ -46,9 +46,6 @@ const Row = rowOf({
   secondHolders: counted('countIf(outcome = 1) OVER ()'),
 });
 
-/** Of the newest position. An element at a time costs half of what max(position) costs. */
-const newest = (element: string) => `argMax(position.${element}, position.version)`;
-
 /** The page and one more; all other holders come last, so that sums are there whatever the cursor is. */
 function pageStatement({ cursor, order, outcome }: Given): string {
   const [down, up, fewer, later] =
@@ -65,10 +62,10 @@ FROM
 (
   SELECT
     trader,
-    ${newest('outcome')} AS outcome,
-    ${newest('shares')} AS shares,
-    ${newest('cost_basis')} AS cost_basis,
-    ${newest('open_fees')} AS open_fees,
+    ${newestHeld('outcome')} AS outcome,
+    ${newestHeld('shares')} AS shares,
+    ${newestHeld('cost_basis')} AS cost_basis,
+    ${newestHeld('open_fees')} AS open_fees,
     sum(realised_pnl) AS realised,
     toBool(${isOnPage.join(' AND ')}) AS is_on_page
   FROM market_traders

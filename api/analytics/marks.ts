@@ -54,6 +54,11 @@ export const markColumns = {
   markedAt: seconds('mark.5'),
 };
 
+/** An element of the newest position. An element at a time costs half of what max(position) costs. */
+export function newestHeld(element: 'outcome' | 'shares' | 'cost_basis' | 'open_fees'): string {
+  return `argMax(position.${element}, position.version)`;
+}
+
 /** `valueAt` in SQL, of a position in a market with a mark: `usdc` and `whole` as in `markColumns`. */
 export function valueSql(outcome: string, shares: string, usdc: string, whole: string): string {
   const worth = `toInt128(${shares}) * if(${outcome} = 0, ${usdc}, ${whole} - ${usdc})`;

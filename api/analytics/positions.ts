@@ -11,8 +11,8 @@ import type { Call } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
 import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './market-object.ts';
-import { markColumns, markOf, markPrice, marksSql, valueSql } from './marks.ts';
-import { read } from './query.ts';
+import { markColumns, markOf, markPrice, marksSql, newestHeld, valueSql } from './marks.ts';
+import { FEW_ROWS, read } from './query.ts';
 import {
   boolean,
   count as counted,
@@ -30,8 +30,8 @@ const LIMIT_MAX = 100;
 
 /** Which of the trader's markets each status selects. */
 const STATUSES = {
-  open: 'HAVING held.shares > 0',
-  resolved: 'HAVING held.shares = 0 AND settled > 0',
+  open: 'HAVING shares > 0',
+  resolved: 'HAVING shares = 0 AND settled > 0',
   all: '',
 } as const;
 
@@ -71,15 +71,18 @@ export function valuedSql(having: string): string {
   SELECT
     sums.*,
     mark,
-    if(markets.condition_id = '', held.cost_basis + held.open_fees, ${valueSql('held.outcome', 'held.shares', 'mark.3', 'mark.4')}) AS value,
-    value - held.cost_basis - held.open_fees AS unrealised,
+    if(markets.condition_id = '', cost_basis + open_fees, ${valueSql('outcome', 'shares', 'mark.3', 'mark.4')}) AS value,
+    value - cost_basis - open_fees AS unrealised,
     realised + unrealised AS pnl
   FROM
   (
     SELECT
       trader,
       condition_id,
-      max(position) AS held,
+      ${newestHeld('outcome')} AS outcome,
+      ${newestHeld('shares')} AS shares,
+      ${newestHeld('cost_basis')} AS cost_basis,
+      ${newestHeld('open_fees')} AS open_fees,
       sum(realised_pnl) AS realised,
       min(first_trade_at) AS first_at,
       max(last_trade_at) AS last_at,
@@ -95,10 +98,10 @@ export function valuedSql(having: string): string {
 
 const Row = rowOf({
   conditionId: hexText('condition_id'),
-  outcome: typed('held.outcome', z.literal([0, 1])),
-  shares: int('held.shares'),
-  cost: int('held.cost_basis'),
-  fees: int('held.open_fees'),
+  outcome: typed('outcome', z.literal([0, 1])),
+  shares: int('shares'),
+  cost: int('cost_basis'),
+  fees: int('open_fees'),
   ...markColumns,
   value: int('value'),
   unrealised: int('unrealised'),
@@ -110,8 +113,8 @@ const Row = rowOf({
   isBehind: boolean('is_behind'),
   totalCount: counted('count() OVER ()'),
   totalValue: int('sum(value) OVER ()'),
-  totalCost: int('sum(held.cost_basis) OVER ()'),
-  totalFees: int('sum(held.open_fees) OVER ()'),
+  totalCost: int('sum(cost_basis) OVER ()'),
+  totalFees: int('sum(open_fees) OVER ()'),
   totalUnrealised: int('sum(unrealised) OVER ()'),
   totalRealised: int('sum(realised) OVER ()'),
 });
@@ -133,7 +136,8 @@ FROM
   FROM ${valuedSql(STATUSES[status])}
 )
 ORDER BY is_behind DESC, figure ${down}, condition_id ${up}
-LIMIT {limit:UInt32}`;
+LIMIT {limit:UInt32}
+${FEW_ROWS}`;
 }
 
 /** Of the first settlement in a market. */
