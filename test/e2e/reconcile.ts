@@ -2,10 +2,14 @@
  * Holds the service's rows against the independent account of the chain (recompute.ts), trader by trader
  * and market by market, to the micro-unit.
  */
+import { isDeepStrictEqual } from 'node:util';
+import { marketCandles, marketHolders, marketTotals, marketTrades } from './market-account.ts';
 import { type Chain, recompute, worthOf } from './recompute.ts';
 import { type GammaMarket, gammaMarkets, type Service } from './service.ts';
 
 const SHOWN_MAX = 5;
+
+type Asked = Pick<Service, 'get' | 'query'>;
 
 /** The chain recomputed, and the markets that its metadata API lists. */
 export async function recomputed(
@@ -25,10 +29,7 @@ export async function recomputed(
 }
 
 /** One sentence for each trader and market whose sums differ, at most SHOWN_MAX; empty when all agree. */
-export async function accountDifferences(
-  service: Pick<Service, 'query'>,
-  chain: Chain,
-): Promise<readonly string[]> {
+export async function accountDifferences(service: Asked, chain: Chain): Promise<readonly string[]> {
   const rows = await service.query<Record<string, string>>(
     `SELECT concat('0x', lower(hex(trader)), ' 0x', lower(hex(condition_id))) AS key,
        toString(sum(realised_pnl)) AS pnl, toString(sum(realised_cost)) AS cost,
@@ -69,7 +70,7 @@ type Points = {
 
 /** One sentence for each open position whose shares, cost, mark or value differ, at most SHOWN_MAX. */
 export async function positionDifferences(
-  service: Pick<Service, 'get'>,
+  service: Asked,
   chain: Chain,
 ): Promise<readonly string[]> {
   const expected = new Map<string, string>();
@@ -110,10 +111,7 @@ export async function positionDifferences(
 }
 
 /** One sentence for each hourly point of a trader's equity that differs, at most SHOWN_MAX. */
-export async function equityDifferences(
-  service: Pick<Service, 'get'>,
-  chain: Chain,
-): Promise<readonly string[]> {
+export async function equityDifferences(service: Asked, chain: Chain): Promise<readonly string[]> {
   const differences: string[] = [];
   const from = (chain.equity[0]?.end ?? 0) - 3_600;
   for (const trader of chain.equity.at(-1)?.of.keys() ?? []) {
@@ -128,4 +126,65 @@ export async function equityDifferences(
     }
   }
   return differences.slice(0, SHOWN_MAX);
+}
+
+type Trade = { readonly match_id: string; readonly outcome: string };
+type Holder = {
+  readonly profile: { readonly address: string };
+  readonly outcome: string;
+  readonly outcome_share: number;
+};
+
+/** One sentence for each market whose mark, totals, candles, trades or holders differ, at most SHOWN_MAX. */
+export async function marketDifferences(service: Asked, chain: Chain): Promise<readonly string[]> {
+  const differences: string[] = [];
+  const traded = [...chain.markets].filter(([, { matches }]) => matches.length > 0);
+  const to = Math.max(...traded.flatMap(([, { matches }]) => matches.map(({ time }) => time)));
+  for (const [condition, market] of traded) {
+    const path = `/v2/markets/${condition}`;
+    const compare = (what: string, found: unknown, expected: unknown) => {
+      if (isDeepStrictEqual(found, expected)) return;
+      const [shown, wanted] = [found, expected].map((one) => JSON.stringify(one));
+      differences.push(`${condition} ${what}: ${shown} where ${wanted}`);
+    };
+    const totals = marketTotals(market);
+    const shown = await service.get<Record<string, unknown>>(path);
+    const own = Object.fromEntries(Object.keys(totals).map((name) => [name, shown[name]]));
+    compare('totals', own, totals);
+    for (const [interval, width] of [
+      ['1m', 60],
+      ['1h', 3_600],
+      ['1d', 86_400],
+    ] as const) {
+      const from = to - 1_400 * width;
+      const query = `interval=${interval}&from=${from}&to=${to}`;
+      const { candles } = await service.get<{ candles: object[] }>(`${path}/candles?${query}`);
+      compare(interval, candles, marketCandles(market, width, from, to));
+    }
+    const trades = await pages<Trade>(service, `${path}/trades?limit=1000`, 'trades');
+    const ids = new Set(trades.map(({ match_id }) => match_id));
+    compare('ids of trades', ids.size, trades.length);
+    const bare = trades.map(({ match_id: _, outcome: __, ...trade }) => trade);
+    compare('trades', bare, marketTrades(market));
+    const holders = await pages<Holder>(service, `${path}/holders?limit=100`, 'holders');
+    const found = holders.map(({ profile, outcome: _, outcome_share: __, ...holder }) => ({
+      ...{ address: profile.address, ...holder },
+    }));
+    const realised = (trader: string) => chain.accounts.get(`${trader} ${condition}`)?.pnl ?? 0n;
+    compare('holders', found, marketHolders(market, realised));
+  }
+  return differences.slice(0, SHOWN_MAX);
+}
+
+/** The items of all pages of a list. */
+async function pages<Item>(service: Asked, path: string, list: string): Promise<readonly Item[]> {
+  const items: Item[] = [];
+  for (let cursor = ''; ; ) {
+    const page = await service.get<Record<string, unknown>>(
+      cursor === '' ? path : `${path}&cursor=${cursor}`,
+    );
+    items.push(...(page[list] as Item[]));
+    cursor = String(page.next_cursor);
+    if (cursor === '') return items;
+  }
 }

@@ -1,15 +1,10 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  marketCandles,
-  marketDay,
-  marketHolders,
-  marketTotals,
-  marketTrades,
-} from './market-account.ts';
+import { marketDay, marketTotals } from './market-account.ts';
 import type { Account, Chain } from './recompute.ts';
 import {
   accountDifferences,
   equityDifferences,
+  marketDifferences,
   positionDifferences,
   recomputed,
 } from './reconcile.ts';
@@ -19,6 +14,7 @@ import {
   type GammaMarket,
   projectedTo,
   type Service,
+  start,
   startDevnet,
   startService,
   temporaryDirectory,
@@ -42,8 +38,6 @@ type Market = {
   top_earners: { profile: { address: string }; pnl: string; volume: string; roi: number }[];
 };
 
-type Trade = { match_id: string; outcome: string };
-type Holder = { profile: { address: string }; outcome: string; outcome_share: number };
 type Listed = { market: { condition_id: string }; as_of: string };
 type ListedPage = { as_of: string; markets: Omit<Listed, 'as_of'>[]; next_cursor: string };
 
@@ -173,33 +167,7 @@ describe('the service against an independent account of the chain', () => {
     const traded = [...chain.markets].filter(([, market]) => market.matches.length > 0);
     expect(traded.some(([, market]) => market.resolution !== undefined)).toBe(true);
     expect(traded.some(([, market]) => market.holdings.size > 0)).toBe(true);
-    const to = Math.max(...traded.flatMap(([, market]) => market.matches.map(({ time }) => time)));
-    for (const [condition, market] of traded) {
-      const path = `/v2/markets/${condition}`;
-      expect(await service.get(path)).toMatchObject(marketTotals(market));
-      for (const [interval, width] of [
-        ['1m', 60],
-        ['1h', 3_600],
-        ['1d', 86_400],
-      ] as const) {
-        const from = to - 1_400 * width;
-        const query = `interval=${interval}&from=${from}&to=${to}`;
-        const { candles } = await service.get<{ candles: object[] }>(`${path}/candles?${query}`);
-        expect(candles, `${condition} ${interval}`).toEqual(marketCandles(market, width, from, to));
-      }
-      const { trades } = await service.get<{ trades: Trade[] }>(`${path}/trades?limit=1000`);
-      const ids = trades.map(({ match_id }) => match_id);
-      expect(new Set(ids).size).toBe(ids.length);
-      expect(trades.map(({ match_id: _, outcome: __, ...trade }) => trade)).toEqual(
-        marketTrades(market),
-      );
-      const { holders } = await service.get<{ holders: Holder[] }>(`${path}/holders?limit=100`);
-      const found = holders.map(({ profile, outcome: _, outcome_share: __, ...holder }) => ({
-        ...{ address: profile.address, ...holder },
-      }));
-      const realised = (trader: string) => chain.accounts.get(`${trader} ${condition}`)?.pnl ?? 0n;
-      expect(found).toEqual(marketHolders(market, realised).slice(0, 100));
-    }
+    expect(await marketDifferences(service, chain)).toEqual([]);
   });
 
   test('the list of markets has the figures of the chain', async () => {
@@ -244,6 +212,13 @@ describe('the service against an independent account of the chain', () => {
       expect(total((fill) => (fill.is_taker ? fill.usdc : undefined))).toBe(account.takerVolume);
       expect(total((fill) => (fill.is_taker ? undefined : fill.usdc))).toBe(account.makerVolume);
     }
+  });
+
+  test('after a rebuild, the sums and the positions are equal again', async () => {
+    const rebuild = start('projector/rebuild.ts', ['--yes'], service.env);
+    expect(await rebuild.exit, rebuild.errors()).toBe(0);
+    expect(await accountDifferences(service, chain)).toEqual([]);
+    expect(await positionDifferences(service, chain)).toEqual([]);
   });
 
   test('pUSD is conserved over traders, fee receiver and contracts', () => {

@@ -155,12 +155,13 @@ export async function startService(
 }
 export type Service = Awaited<ReturnType<typeof startService>>;
 
-/** Answer of an API as JSON; waits where it is told to. Throws on any status but 200 and 429. */
+/** Answer of an API as JSON; asks again when it is told to. Throws on any status but 200, 429 and 503. */
 export async function answerOf<T>(url: string, key: string, path: string): Promise<T> {
   const response = await fetch(`${url}${path}`, { headers: { 'X-Service-Key': key } });
   const text = await response.text();
-  if (response.status === 429) {
-    await delay(Number(response.headers.get('retry-after')) * 1_000);
+  const retrySeconds = response.headers.get('retry-after');
+  if (retrySeconds !== null) {
+    await delay(Number(retrySeconds) * 1_000);
     return answerOf(url, key, path);
   }
   if (response.status !== 200) throw new Error(`${path}: ${response.status} ${text}`);
