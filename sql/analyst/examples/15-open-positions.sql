@@ -1,6 +1,8 @@
--- What does a trader hold, at what price, and what is it worth now? The WITH clause picks the trader with the most volume of the last
--- 7 days; replace it for another one.
-WITH (SELECT argMax(trader, volume) FROM analyst.leaderboards WHERE time_frame = '7D' AND tag = 'all') AS somebody
+-- What does a trader hold, at what price, and what is it worth now? The WITH clause picks the greatest holder of the market with the
+-- most open interest; replace it for another trader.
+WITH
+  (SELECT argMax(condition_id, open_interest) FROM analyst.market_stats) AS market,
+  (SELECT argMax(trader, shares) FROM analyst.holders WHERE condition_id = market) AS somebody
 SELECT question, outcome, shares, average_price, mark, marked_at, value, unrealised_pnl, realised_pnl
 FROM analyst.positions
 WHERE trader = somebody
