@@ -76,12 +76,13 @@ describe('503 unavailable', () => {
   test('is the response while ClickHouse shuts down', async () => {
     const own = await startClickHouse(`${directory.path}/clickhouse-2`);
     const ending = await startApi({ clickhouseUrl: own.url, nats });
-    const statuses = new Map<number, number>();
+    const statuses = new Set<number>();
     const isOver = new AbortController();
     const askUntilItIsOver = async () => {
       while (!isOver.signal.aborted) {
         const { status } = await get(`${ending.url}/v1/traders/0x${'5f'.repeat(20)}`, key);
-        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        // A fast machine asks more often than the key may.
+        if (status !== 429) statuses.add(status);
       }
     };
     const asking = Array.from({ length: 20 }, askUntilItIsOver);
@@ -90,7 +91,7 @@ describe('503 unavailable', () => {
     await until(async () => (statuses.has(503) ? true : undefined));
     isOver.abort();
     await Promise.all(asking);
-    expect([...statuses.keys()].toSorted()).toEqual([404, 503]);
+    expect([...statuses].toSorted()).toEqual([404, 503]);
     await ending.stop();
   });
 
