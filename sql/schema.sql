@@ -1603,7 +1603,7 @@ CREATE TABLE fillstream.markets
 )
 ENGINE = ReplacingMergeTree(observed_at)
 ORDER BY condition_id
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 4096, min_bytes_for_wide_part = 104857600
 COMMENT 'newest metadata of each market';
 
 CREATE TABLE fillstream.matches
@@ -2024,5 +2024,5 @@ CREATE TABLE fillstream.traders
 )
 ENGINE = ReplacingMergeTree(observed_at)
 ORDER BY trader
-SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 4096, min_bytes_for_wide_part = 104857600
 COMMENT 'newest public profile of each trader';

@@ -158,7 +158,7 @@ const WAS_ACTIVE = `trader IN
   (SELECT trader FROM trader_activity WHERE last_trade_at >= toDateTime({active_since:UInt32}, 'UTC'))`;
 const FILTER_NAMES = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
 
-const Entry = rowOf({
+const entryColumns = {
   address: hexText('trader'),
   pnl: int('realised_pnl'),
   cost: int('realised_cost'),
@@ -166,7 +166,10 @@ const Entry = rowOf({
   markets: counted('markets_count'),
   wins: counted('wins_count'),
   refreshed: string('toString(refreshed_at)'),
-});
+};
+const Entry = rowOf(entryColumns);
+/** A board that is summed for the request is counted with it: a second statement would sum it again. */
+const LiveEntry = rowOf({ ...entryColumns, total: counted('count() OVER ()') });
 type Entry = RowOf<typeof Entry>;
 
 const Total = rowOf({ entries: counted('count()') });
@@ -186,15 +189,19 @@ async function readBoard(call: Call, given: Given) {
     if (row === undefined) throw new Error('one row with a number expected, got none');
     return row.entries;
   };
-  const [entries, aheadCount] = await Promise.all([
-    read(call, { sql: page, parameters: bound, row: Entry }),
+  const [{ entries, count }, aheadCount] = await Promise.all([
+    readEntries(call, given, { sql: page, parameters: bound }),
     cursor === undefined ? 0 : countOf(ahead),
   ]);
   // A page after the last one has no row with the time of the refresh.
   const refreshed = entries[0]?.refreshed;
   const generation = refreshed ?? (await generationOf(call, given));
   const [totalCount, profileOf] = await Promise.all([
-    call.leaderboards.count(countKey(given, bound), generation, () => countOf(total)),
+    call.leaderboards.count(
+      countKey(given, bound),
+      generation,
+      async () => count ?? countOf(total),
+    ),
     readProfiles(
       call,
       entries.map(({ address }) => address),
@@ -225,6 +232,17 @@ async function readBoard(call: Call, given: Given) {
         ? cursorOf(last)
         : '',
   };
+}
+
+/** The page, and how many entries all pages have if the page says so. */
+async function readEntries(
+  call: Call,
+  given: Given,
+  statement: { readonly sql: string; readonly parameters: Readonly<Record<string, unknown>> },
+): Promise<{ readonly entries: readonly Entry[]; readonly count?: number | undefined }> {
+  if (!isLive(given)) return { entries: await read(call, { ...statement, row: Entry }) };
+  const entries = await read(call, { ...statement, row: LiveEntry });
+  return { entries, count: given.cursor === undefined ? entries[0]?.total : undefined };
 }
 
 /** Equal for all pages and orders of a query, which have the same traders. */
@@ -344,7 +362,7 @@ function statements(given: Given) {
   const hasCursor = given.cursor !== undefined;
   return {
     page: `
-SELECT ${Entry.columns}
+SELECT ${(live ? LiveEntry : Entry).columns}
 FROM ${board}
 WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
 ORDER BY ${given.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}

@@ -45,6 +45,8 @@ const Row = rowOf({
   maker: int('maker_volume'),
   taker: int('taker_volume'),
   newest: seconds('last_trade_at'),
+  /** Of all pages, unless the page begins at a cursor. */
+  total: counted('count() OVER ()'),
 });
 
 /** The traders of a page and the next one; FINAL merges the parts of a row. */
@@ -135,10 +137,10 @@ async function readPage(call: Call, given: Given) {
   const [resolutions, rows, [counted]] = await Promise.all([
     readResolutions(call, [conditionId]),
     read(call, { sql: TRADERS_SQL(given), parameters, row: Row }),
-    read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
+    cursor === undefined ? [] : read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
   ]);
   const resolution = resolutions.get(conditionId);
-  const total = counted?.total ?? 0;
+  const total = counted?.total ?? rows[0]?.total ?? 0;
   return {
     listing: knownListing(key, listing, { traders: total, resolution }),
     resolution,

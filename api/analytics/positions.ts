@@ -1,7 +1,7 @@
 /**
  * `GET /v2/traders/:address/positions`: what a trader holds, at what price, and what it is worth at the marks. One
- * statement reads the page together with the totals of all pages; then listings, resolutions and settlements
- * of the page. Marks and resolutions are stored before the settlements that follow from them.
+ * statement reads the page together with the totals of all pages; then listings and settlements of the page.
+ * Marks and resolutions are stored before the settlements that follow from them.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -10,7 +10,7 @@ import { address, integer, oneOf, order } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
-import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './market-object.ts';
+import { MarketV2, marketV2, type Resolution, unlisted, withTokens } from './market-object.ts';
 import { markColumns, markOf, markPrice, marksSql, newestHeld, valueSql } from './marks.ts';
 import { FEW_ROWS, read } from './query.ts';
 import {
@@ -247,9 +247,8 @@ export const positionsV2 = endpoint({
         ? `${last.figure}-${last.conditionId.slice(2)}`
         : '';
     const conditionIds = page.map((row) => row.conditionId);
-    const [found, resolutions, settlements] = await Promise.all([
+    const [found, settlements] = await Promise.all([
       call.metadata.listings(conditionIds),
-      readResolutions(call, conditionIds),
       readSettlements(call, given.address, page),
     ]);
     const listings = await withTokens(
@@ -260,7 +259,7 @@ export const positionsV2 = endpoint({
     const positions = listings.map((listing, i) => {
       const row = page[i] as RowOf<typeof Row>;
       return {
-        market: marketV2(listing, resolutions.get(row.conditionId)),
+        market: marketV2(listing, resolutionOf(row)),
         ...positionV2(row, settlements.get(row.conditionId), listing.outcomes, now),
       };
     });
@@ -276,6 +275,17 @@ export const positionsV2 = endpoint({
     return new Page({ positions, totals, next_cursor: next, total_count }, next);
   },
 });
+
+/** The resolution of a market is its mark. */
+function resolutionOf({
+  conditionId,
+  isResolved,
+  ...mark
+}: RowOf<typeof Row>): Resolution | undefined {
+  if (!isResolved) return undefined;
+  const payouts = { payout_0: mark.usdc, payout_1: mark.whole - mark.usdc };
+  return { condition_id: conditionId, resolved_at: mark.markedAt, ...payouts };
+}
 
 async function readSettlements(
   call: Call,

@@ -1,7 +1,7 @@
 /**
  * `GET /v1|v2/traders/:address/markets` : the markets of one trader, newest trade first, ties by condition id.
- * A new trade moves its market, so pages are as stable as this order. Sums are over all time. Page and count are
- * read first, then listings, resolutions and fills of the page.
+ * A new trade moves its market, so pages are as stable as this order. Sums are over all time. The page is read
+ * first, then listings, resolutions and fills of its markets.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -71,6 +71,8 @@ const Row = rowOf({
   cost: int('realised_cost'),
   volume: int('maker_volume + taker_volume'),
   lastTradeAt: seconds('last_trade_at'),
+  /** Of all pages, unless the page begins at a cursor. */
+  total: counted('count() OVER ()'),
 });
 
 function pageStatement(given: Given): string {
@@ -200,15 +202,16 @@ async function readHistory(call: Call, given: Given) {
     cursor_time: given.cursor?.lastTradeAt ?? 0,
     cursor_condition: given.cursor?.conditionId ?? '',
   };
-  const [page, [counted]] = await Promise.all([
-    read(call, { sql: pageStatement(given), parameters, row: Row }),
-    read(call, { sql: countStatement(given), parameters, row: CountRow }),
-  ]);
+  const page = await read(call, { sql: pageStatement(given), parameters, row: Row });
+  const known = given.cursor === undefined ? page[0]?.total : undefined;
   const conditionIds = page.map((entry) => entry.conditionId);
-  const [listings, resolutions, orders] = await Promise.all([
+  const [listings, resolutions, orders, [counted]] = await Promise.all([
     call.metadata.listings(conditionIds),
     given.is_active ? NO_RESOLUTIONS : readResolutions(call, conditionIds),
     given.include_orders ? readOrders(call, trader, conditionIds) : NO_ORDERS,
+    known === undefined
+      ? read(call, { sql: countStatement(given), parameters, row: CountRow })
+      : [{ total_count: known }],
   ]);
   const last = page.at(-1);
   const isFull = page.length === given.limit;

@@ -18,5 +18,5 @@ CREATE TABLE IF NOT EXISTS traders
 ENGINE = ReplacingMergeTree(observed_at)
 ORDER BY trader
 SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256,
-    min_compress_block_size = 16384
+    min_compress_block_size = 4096, min_bytes_for_wide_part = 104857600
 COMMENT 'newest public profile of each trader';
