@@ -24,6 +24,7 @@ describe(`ingest under faults (FAULT_SEED=${SEED})`, () => {
       gammaOutages: 1,
       endpointOutages: 2,
       ingestKills: 1,
+      rivals: 1,
       onProgress: () => undefined,
     });
     expect(run.differences).toEqual([]);

@@ -1,9 +1,9 @@
 /**
  * One fault run: live trading on the devnet while the node's endpoints lie and break, blocks are
- * reorganised above the final one, and nats-server, the metadata API and ingest are killed and
- * started again; then the chain stands still, the faults end, and LEDGER and FEED are held against
- * the chain's own logs. What happens when is drawn from the seed, by matches on the chain and not
- * by the clock.
+ * reorganised above the final one, nats-server, the metadata API and ingest are killed and started
+ * again, and a second ingest runs beside the first; then the chain stands still, the faults end, and
+ * LEDGER and FEED are held against the chain's own logs. What happens when is drawn from the seed, by
+ * matches on the chain and not by the clock.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Random } from '../../infra/local/devnet/random.ts';
@@ -30,6 +30,8 @@ export type FaultRunOptions = {
   readonly gammaOutages: number;
   readonly endpointOutages: number;
   readonly ingestKills: number;
+  /** A second ingest runs until one of the two is refused. */
+  readonly rivals: number;
   readonly onProgress: (line: string) => void;
 };
 
@@ -42,6 +44,7 @@ export type FaultRun = Comparison & {
   readonly gammaOutages: number;
   readonly endpointOutages: number;
   readonly ingestKills: number;
+  readonly rivals: number;
   readonly restarts: readonly Restart[];
   readonly tradingSeconds: number;
   readonly settlingSeconds: number;
@@ -104,6 +107,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultRun> {
       gammaOutages: options.gammaOutages,
       endpointOutages: options.endpointOutages,
       ingestKills: options.ingestKills,
+      rivals: options.rivals,
       restarts: stage.restarts,
       tradingSeconds: (frozenAt - startedAt) / 1_000,
       settlingSeconds: (performance.now() - frozenAt) / 1_000,
@@ -199,6 +203,7 @@ function planOf(stage: Stage, options: FaultRunOptions, tally: Tally): Disturban
       proxy.up();
     }),
     ...spread(options.ingestKills, async () => stage.killIngest()),
+    ...spread(options.rivals, () => stage.rivalIngest()),
   ];
   return plan.sort((a, b) => a.atMatch - b.atMatch);
 }

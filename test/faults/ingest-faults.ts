@@ -33,6 +33,7 @@ const run = await runFaults({
   gammaOutages: Math.ceil(matches / MATCHES_PER_DISTURBANCE.outage),
   endpointOutages: Math.ceil(matches / MATCHES_PER_DISTURBANCE.outage),
   ingestKills: Math.ceil(matches / MATCHES_PER_DISTURBANCE.ingest),
+  rivals: Math.ceil(matches / MATCHES_PER_DISTURBANCE.ingest),
   onProgress: (line) => console.log(line),
 });
 printTable('Fault run', rowsOf(run));
@@ -63,6 +64,7 @@ function rowsOf(one: FaultRun): Record<string, string | number>[] {
     'transactions replaced by reorgs': one.replacedMatches,
     'kill −9 of nats-server': one.natsKills,
     'kill −9 of ingest': one.ingestKills,
+    'second ingests': one.rivals,
     'restarts of ingest': byName('ingest'),
     'restarts of devnet': byName('devnet'),
     'outages of the metadata API': one.gammaOutages,

@@ -12,6 +12,7 @@ import { socketOf } from '../../infra/local/devnet/chain.ts';
 import { Rpc } from '../../infra/local/devnet/rpc.ts';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
 import { Child } from '../../infra/local/supervise.ts';
+import { until } from '../e2e/service.ts';
 import { type Gate, startGate } from './gate.ts';
 import { type RpcProxy, startRpcProxy } from './rpc-proxy.ts';
 
@@ -41,6 +42,7 @@ export class Stage {
   #devnet: Child;
   #nats: NatsServer;
   #ingest: Child | undefined;
+  #ingestEnv: Readonly<Record<string, string>> = {};
   #memoryMax = 0;
   #sampling: NodeJS.Timeout | undefined;
 
@@ -113,11 +115,12 @@ export class Stage {
 
   /** Starts ingest and keeps it running; resolves when it has caught up for the first time. */
   async startIngest(extra: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.#ingestEnv = { ...this.env, ...extra };
     this.#ingest = new Child({
       name: 'ingest',
       module: 'ingest/main.ts',
       args: [],
-      env: { ...this.env, ...extra },
+      env: this.#ingestEnv,
       logs: join(this.#directory, 'logs'),
       onMessage: () => undefined,
       onRestart: (reason) => this.restarts.push({ name: 'ingest', reason }),
@@ -130,6 +133,22 @@ export class Stage {
   killIngest(): void {
     const pid = this.#pids.get('ingest');
     if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
+  }
+
+  /** Runs a second ingest beside the first until one of them meets what the other one stored, and ends. */
+  async rivalIngest(): Promise<void> {
+    const known = this.restarts.length;
+    const isFenced = ({ name, reason }: Restart) =>
+      name === 'ingest' && reason.includes('another ingest');
+    const rival = startProcess('ingest/main.ts', this.#ingestEnv);
+    try {
+      await until(async () => {
+        const isOver = rival.exitCode !== null || this.restarts.slice(known).some(isFenced);
+        return isOver || undefined;
+      });
+    } finally {
+      await ended(rival, 'SIGKILL');
+    }
   }
 
   /** Has the devnet started again, on the same chain: its traders read their nonces afresh. */
