@@ -1,0 +1,218 @@
+"""Fillstream for Python: one file, nothing but the standard library, Python 3.9 or newer.
+
+    from fillstream import Fillstream
+
+    client = Fillstream("http://127.0.0.1:8080", key)
+    print(client.get("/v2/traders/0x…")["profile"]["name"])
+    for trader in client.pages("/v2/analytics/leaderboard", time_frame="7D"):
+        print(trader["rank"], trader["total_pnl"])
+
+    feed = client.feed(traders=["0x…"], after=saved_cursor)
+    for event in feed:
+        handle(event)         # event.type: order, final, void, restored or gap
+        save(feed.cursor)     # a program that starts again passes it as `after`
+
+Amounts are micro-USDC and micro-shares. From a shell, with the key in FILLSTREAM_KEY:
+
+    python3 fillstream.py http://127.0.0.1:8080 tags=crypto min_usdc=1000
+"""
+import json
+import os
+import random
+import re
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPResponse
+from typing import Any, Dict, Iterator, Optional
+
+# The server sends a heartbeat every 30 seconds: a connection that is silent for longer is dead.
+SILENCE_SECONDS = 75.0
+WAIT_SECONDS_MAX = 30.0
+# After these, the same request has the same end.
+FINAL_REASONS = {"key_revoked", "stream_deleted", "stream_disabled", "quota_used_up", "fault"}
+
+
+class Problem(Exception):
+    """An error of the API. `retry_after` in seconds, if it says when to come back."""
+
+    def __init__(self, status: int, code: str, detail: str, request_id: str, retry_after: Optional[float]):
+        super().__init__(f"{status} {code}: {detail} (request {request_id})")
+        self.status, self.code, self.detail = status, code, detail
+        self.request_id, self.retry_after = request_id, retry_after
+
+
+class StreamEnded(Exception):
+    """The server ended the stream for good. `reason`: see "Resuming" in the API guide."""
+
+    def __init__(self, reason: str):
+        super().__init__(f"the stream was ended: {reason}")
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Event:
+    """`type`: order (tx of a managed stream), final, void, restored, or gap: events before it are lost."""
+
+    type: str
+    cursor: Optional[str]
+    data: Any
+
+
+class Fillstream:
+    """One service. `attempts`: of a request in all, while the service cannot answer."""
+
+    def __init__(self, url: str, key: str, attempts: int = 5, timeout_seconds: float = 30.0):
+        self.url, self.key = url.rstrip("/"), key
+        self.attempts, self.timeout_seconds = attempts, timeout_seconds
+
+    def get(self, path: str, **parameters: Any) -> Any:
+        """The decoded answer. Raises Problem, or OSError if the service cannot be reached."""
+        with self._request(_with(path, parameters)) as response:
+            return json.load(response)
+
+    def post(self, path: str, body: Any) -> Any:
+        """Sends `body` as JSON; a repetition after a cut creates nothing twice."""
+        headers = {"Content-Type": "application/json", "Idempotency-Key": f"{random.getrandbits(128):032x}"}
+        with self._request(path, json.dumps(body).encode(), headers) as response:
+            return json.load(response)
+
+    def pages(self, path: str, **parameters: Any) -> Iterator[Dict[str, Any]]:
+        """The elements of a list, over all of its pages."""
+        target: Optional[str] = _with(path, parameters)
+        while target is not None:
+            with self._request(target) as response:
+                answer, link = json.load(response), response.headers.get("Link", "")
+            yield from next(value for value in answer.values() if isinstance(value, list))
+            found = re.search(r'<([^>]+)>;\s*rel="next"', link)
+            target = found and found[1]
+
+    def feed(self, after: Optional[str] = None, **filters: Any) -> "Stream":
+        """Matches as they are first seen, with the filters of GET /v1/stream/orders; `finality=True` adds final."""
+        return Stream(self, _with("/v1/stream/orders", {"format": "json", **filters}), after)
+
+    def stream(self, id: str, after: Optional[str] = None) -> "Stream":
+        """A managed stream."""
+        return Stream(self, f"/streams/{urllib.parse.quote(id)}", after)
+
+    def _request(self, target: str, body: Optional[bytes] = None, headers: Dict[str, str] = {}) -> HTTPResponse:
+        for attempt in range(1, self.attempts + 1):
+            try:
+                return self._open(target, self.timeout_seconds, body, headers)
+            except Problem as problem:
+                if problem.status not in (429, 503) or attempt == self.attempts:
+                    raise
+                time.sleep(problem.retry_after or _wait_seconds(attempt))
+            except (OSError, HTTPException):
+                if attempt == self.attempts:
+                    raise
+                time.sleep(_wait_seconds(attempt))
+        raise AssertionError("attempts must be at least 1")
+
+    def _open(self, target: str, timeout: float, body: Optional[bytes], headers: Dict[str, str]) -> HTTPResponse:
+        url = urllib.parse.urljoin(f"{self.url}/", target)
+        request = urllib.request.Request(url, body, {"X-Service-Key": self.key, **headers})
+        try:
+            return urllib.request.urlopen(request, timeout=timeout)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _problem(error) from None
+
+
+class Stream:
+    """Events in order, each once, across cuts and restarts of the service. Raises Problem for a final error
+    such as a wrong key or filter, and StreamEnded. `cursor`: of the last event, or of what was filtered out."""
+
+    def __init__(self, client: Fillstream, target: str, after: Optional[str]):
+        self.cursor = after
+        self._client, self._target = client, target
+        self._retry_seconds = 2.0
+
+    def __iter__(self) -> Iterator[Event]:
+        failures = 0
+        while True:
+            try:
+                headers = {"Accept": "text/event-stream"}
+                if self.cursor is not None:
+                    headers["Last-Event-ID"] = self.cursor
+                with self._client._open(self._target, SILENCE_SECONDS, None, headers) as response:
+                    failures = 0
+                    yield from self._events(response)
+            except Problem as problem:
+                if problem.status < 500 and problem.status != 429:
+                    raise
+                failures += 1
+                if problem.retry_after is not None:
+                    time.sleep(problem.retry_after)
+                    continue
+            except (OSError, HTTPException):
+                failures += 1
+            time.sleep(_wait_seconds(failures, self._retry_seconds))
+
+    def _events(self, response: HTTPResponse) -> Iterator[Event]:
+        kind, cursor, data = "message", self.cursor, []
+        for raw in response:
+            line = raw.decode().rstrip("\r\n")
+            name, _, value = line.partition(":")
+            value = value[1:] if value.startswith(" ") else value
+            if name == "event":
+                kind = value
+            elif name == "data":
+                data.append(value)
+            elif name == "id":
+                cursor = value
+            elif name == "retry":
+                self._retry_seconds = int(value) / 1000
+            elif line == "":
+                # Half an event, cut off on the way, never gets here.
+                self.cursor = cursor
+                if data:
+                    event = Event(kind, cursor, json.loads("\n".join(data)))
+                    if kind == "end":
+                        if event.data["reason"] in FINAL_REASONS:
+                            raise StreamEnded(event.data["reason"])
+                        return
+                    yield event
+                kind, data = "message", []
+
+
+def _with(path: str, parameters: Dict[str, Any]) -> str:
+    def text(value: Any) -> str:
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return ",".join(value) if isinstance(value, (list, tuple)) else str(value)
+
+    given = {name: text(value) for name, value in parameters.items() if value is not None}
+    return f"{path}?{urllib.parse.urlencode(given)}" if given else path
+
+
+def _problem(error: urllib.error.HTTPError) -> Problem:
+    try:
+        body = json.load(error)
+    except ValueError:
+        body = {}
+    after = error.headers.get("Retry-After", "")
+    request_id = error.headers.get("X-Request-Id", "")
+    code, detail = body.get("error", "unknown"), body.get("detail", error.reason)
+    return Problem(error.code, code, detail, request_id, float(after) if after.isdigit() else None)
+
+
+def _wait_seconds(failures: int, least: float = 0.5) -> float:
+    """Twice as long after each failure, and never the same for two clients."""
+    return random.uniform(0.5, 1.0) * min(WAIT_SECONDS_MAX, least * 2 ** min(failures, 10))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or "FILLSTREAM_KEY" not in os.environ:
+        sys.exit("usage: FILLSTREAM_KEY=… python3 fillstream.py URL [filter=value …]")
+    own = Fillstream(sys.argv[1], os.environ["FILLSTREAM_KEY"])
+    try:
+        for one in own.feed(**dict(argument.split("=", 1) for argument in sys.argv[2:])):
+            print(json.dumps({"type": one.type, "cursor": one.cursor, "data": one.data}), flush=True)
+    except (Problem, StreamEnded) as error:
+        sys.exit(str(error))
+    except KeyboardInterrupt:
+        pass

@@ -1,0 +1,151 @@
+// examples/python/fillstream.py, run by the system's Python against the real api: pages, problems, and the feed
+// across cuts, gaps and a revoked key.
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { hashKey } from '../../api/auth/keys.ts';
+import { encodeMatch } from '../../api/feed/encode.ts';
+import { factsOf } from '../../api/feed/filter.ts';
+import { until } from '../e2e/service.ts';
+import { match } from '../unit/feed-matches.ts';
+import { get, issueKey, startApi } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
+import { message, positionOf, publish } from './feed-harness.ts';
+import { Front } from './front.ts';
+
+const FOLDER = fileURLToPath(new URL('../../examples/python', import.meta.url));
+const isHere = spawnSync('python3', ['--version']).status === 0;
+if (!isHere) console.info('skipped: there is no python3 here (apt-get install python3)');
+
+describe.skipIf(!isHere)('fillstream.py', () => {
+  let seeded: Awaited<ReturnType<typeof startSeeded>>;
+  let front: Front;
+  let published = 0;
+
+  beforeAll(async () => {
+    seeded = await startSeeded();
+    front = await Front.listen();
+    front.target = seeded.api.url;
+  });
+  afterAll(async () => {
+    front?.close();
+    await seeded?.stop();
+  });
+
+  const start = (args: readonly string[], key = seeded.key) =>
+    spawn('python3', args, {
+      cwd: FOLDER,
+      env: { ...process.env, FILLSTREAM_KEY: key, PYTHONDONTWRITEBYTECODE: '1' },
+    });
+
+  /** What a program prints that begins with a client of the seeded api. */
+  async function run(program: string, key = seeded.key): Promise<string> {
+    const lines = [
+      'import json, os',
+      'from fillstream import *',
+      `client = Fillstream(${JSON.stringify(front.url)}, os.environ["FILLSTREAM_KEY"])`,
+    ];
+    const child = start(['-c', [...lines, program].join('\n')], key);
+    const [output, errors] = await Promise.all([text(child.stdout), text(child.stderr)]);
+    expect(errors.split('\n').at(-2) ?? '').toBe('');
+    return output.trim();
+  }
+
+  /** Publishes a match; returns the event that is printed for it. */
+  async function trade() {
+    published += 1;
+    const one = match(published);
+    await publish(seeded.nats.nats, 'FEED', [one]);
+    const data = JSON.parse(encodeMatch(one, 'json', message('FEED', one).id));
+    return { type: 'order', cursor: positionOf(published), data };
+  }
+
+  test('walks all pages of a list', async () => {
+    const path = '/v1/analytics/leaderboard';
+    const whole = await get(`${seeded.api.url}${path}?limit=100`, seeded.key);
+    const walked = await run(`print(json.dumps(list(client.pages("${path}", limit=4))))`);
+    expect(whole.body.traders.length).toBeGreaterThan(8);
+    expect(JSON.parse(walked)).toEqual(whole.body.traders);
+  });
+
+  test('creates a managed stream and listens to it', async () => {
+    const { traders } = factsOf(match(published + 1));
+    const listening = run(`
+created = client.post("/streams", {"name": "mine", "addresses": ${JSON.stringify(traders)}})
+print(json.dumps(next(iter(client.stream(created["id"]))).__dict__))`);
+    const [printed, { cursor, data }] = await Promise.all([
+      listening,
+      isListening(seeded.key).then(trade),
+    ]);
+    const tx = { type: 'tx', cursor, data: { match_id: data.match_id } };
+    expect(JSON.parse(printed)).toMatchObject(tx);
+  });
+
+  test('raises what the api says', async () => {
+    const program = (ask: string) => `
+try:
+    ${ask}
+except Problem as problem:
+    print(problem.status, problem.code, problem.request_id != "", problem.detail)`;
+    expect(await run(program('client.get("/v2/markets/nothing-with-this-name")'))).toMatch(
+      /^404 not_found True no market/,
+    );
+    expect(await run(program('next(iter(client.feed(tag="crypto")))'))).toMatch(
+      /^400 invalid_request True /,
+    );
+    expect(await run(program('client.get("/v2/markets")'), 'no-key')).toMatch(
+      /^401 unauthorized True /,
+    );
+  });
+
+  test('gets each event once across cuts, and ends when its key is revoked', async () => {
+    const key = await issueKey(seeded.nats.bucket, 'pro');
+    await trade();
+    const reader = start(['fillstream.py', front.url], key);
+    const errors = text(reader.stderr);
+    const ended = once(reader, 'exit');
+    const lines = createInterface({ input: reader.stdout })[Symbol.asyncIterator]();
+    const next = async () => JSON.parse(String((await lines.next()).value));
+    // A feed begins with what is published after its session was opened.
+    await isListening(key);
+    expect(await trade()).toEqual(await next());
+    for (let cut = 0; cut < 3; cut++) {
+      front.cut();
+      expect(await trade()).toEqual(await next());
+    }
+    await revoke(key);
+    expect((await ended)[0]).toBe(1);
+    expect(await errors).toMatch(/the stream was ended: key_revoked|401 unauthorized/);
+  });
+
+  test('tells a gap, then continues', async () => {
+    const { cursor } = await trade();
+    await seeded.nats.nats.jsm.streams.purge('FEED', { seq: published });
+    // Another process, which never had what is gone.
+    const api = await startApi({ clickhouseUrl: seeded.clickhouse.url, nats: seeded.nats });
+    front.target = api.url;
+    const output = await run(`
+feed = client.feed(after="${positionOf(1)}")
+events = iter(feed)
+print(json.dumps([next(events).type, next(events).type, feed.cursor]))`);
+    await api.stop();
+    expect(JSON.parse(output)).toEqual(['gap', 'order', cursor]);
+  });
+
+  async function isListening(key: string): Promise<void> {
+    await until(async () => {
+      const { body } = await get(`${seeded.api.url}/sessions`, key);
+      return body.data?.length > 0 || undefined;
+    });
+  }
+
+  async function revoke(key: string): Promise<void> {
+    const entry = await seeded.nats.bucket.get(hashKey(key));
+    const record = JSON.parse(Buffer.from(entry?.value ?? []).toString());
+    const revoked_at = new Date().toISOString();
+    await seeded.nats.bucket.put(hashKey(key), JSON.stringify({ ...record, revoked_at }));
+  }
+});
