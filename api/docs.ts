@@ -8,6 +8,7 @@ import { readFile } from 'node:fs/promises';
 import type { RequestHandler } from 'express';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
+import type { Described } from './endpoint.ts';
 import { FINALITY_ENDPOINTS } from './finality.ts';
 import { openApi } from './openapi.ts';
 import { Encoded, privateFor, send } from './response.ts';
@@ -79,19 +80,16 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-const DOCUMENT = new Encoded(
-  'json',
-  JSON.stringify(
-    openApi([
-      ...ANALYTICS_ENDPOINTS,
-      ...ACCOUNT_ENDPOINTS,
-      ...STREAMS_ENDPOINTS,
-      ...STATUS_ENDPOINTS,
-      ...FINALITY_ENDPOINTS,
-    ]),
-  ),
-  privateFor(MAX_AGE_SECONDS),
-);
+/** Every endpoint but the event streams. */
+export const ENDPOINTS: readonly Described[] = [
+  ...ANALYTICS_ENDPOINTS,
+  ...ACCOUNT_ENDPOINTS,
+  ...STREAMS_ENDPOINTS,
+  ...STATUS_ENDPOINTS,
+  ...FINALITY_ENDPOINTS,
+];
+export const OPEN_API = openApi(ENDPOINTS);
+const DOCUMENT = new Encoded('json', JSON.stringify(OPEN_API), privateFor(MAX_AGE_SECONDS));
 const DOCS = new Encoded('html', PAGE, privateFor(MAX_AGE_SECONDS));
 let viewer: Promise<Encoded> | undefined;
 

@@ -6,6 +6,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 export class Front {
   target = '';
   connections = 0;
+  /** Bytes of the target that reach the client of a connection before it is cut. */
+  bytesMax: () => number = () => Number.POSITIVE_INFINITY;
   readonly #server: Server;
   readonly #sockets = new Set<Socket>();
 
@@ -23,6 +25,15 @@ export class Front {
         one.on('error', () => other.destroy());
         one.on('close', () => this.#sockets.delete(one));
       }
+      let left = this.bytesMax();
+      if (left === Number.POSITIVE_INFINITY) return;
+      behind.unpipe(socket).resume();
+      behind.on('data', (bytes: Buffer) => {
+        const passed = bytes.subarray(0, left);
+        left -= passed.length;
+        if (left > 0) socket.write(passed);
+        else socket.end(passed);
+      });
     });
   }
 
@@ -39,6 +50,11 @@ export class Front {
 
   cut(): void {
     for (const socket of this.#sockets) socket.destroy();
+  }
+
+  /** Keeps the connections of now open, and lets nothing through any more. */
+  mute(): void {
+    for (const socket of this.#sockets) socket.unpipe().pause();
   }
 
   close(): void {

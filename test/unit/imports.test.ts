@@ -79,7 +79,7 @@ test('no file imports itself through others', () => {
   expect(unknown(cycles(), CYCLES)).toEqual([]);
 });
 
-test('the page takes nothing but types from the API', () => {
+test('the page takes nothing but types and the client from the API', () => {
   const wrong = files
     .filter((file) => file.startsWith('api/web/'))
     .flatMap((file) => {
@@ -87,8 +87,21 @@ test('the page takes nothing but types from the API', () => {
       const values = text.matchAll(/^(?:import|export)\s(?!type\b)[^;]*?'(\.[^']+)'/gm);
       return [...values].map((match) => [file, normalize(join(dirname(file), match[1] ?? ''))]);
     })
-    .filter(([, imported]) => !imported?.startsWith('api/web/'));
+    .filter(([, imported]) => !/^api\/(web|client)\//.test(imported ?? ''));
   expect(wrong).toEqual([]);
+});
+
+test('the client that is published imports nothing but its own files', () => {
+  const published = ['index', 'http', 'stream', 'endpoints', 'types'];
+  const own = published.map((name) => `api/client/${name}.ts`);
+  for (const file of own) {
+    const text = readFileSync(join(ROOT, file), 'utf8');
+    expect([...text.matchAll(/from '([^.][^']*)'/g)], file).toEqual([]);
+    expect(
+      (imports.get(file) ?? []).filter((one) => !own.includes(one)),
+      file,
+    ).toEqual([]);
+  }
 });
 
 /** Prints the known violations that remain and returns the others. */

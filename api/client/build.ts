@@ -1,0 +1,31 @@
+/**
+ * `npm run client:build`: makes what the package holds beside its README: one JavaScript file without dependencies,
+ * the declarations, and the licence. `npm pack` in this folder runs it first.
+ */
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, globSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { buildSync } from 'esbuild';
+
+const DIST = join(import.meta.dirname, 'dist');
+const ROOT = join(import.meta.dirname, '../..');
+
+rmSync(DIST, { recursive: true, force: true });
+buildSync({
+  entryPoints: [join(import.meta.dirname, 'index.ts')],
+  outfile: join(DIST, 'index.js'),
+  bundle: true,
+  format: 'esm',
+  // Of Node 20.
+  target: 'es2022',
+});
+const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+const { status } = spawnSync(process.execPath, [tsc, '-p', import.meta.dirname], {
+  stdio: 'inherit',
+});
+if (status !== 0) process.exit(1);
+for (const name of globSync(join(DIST, '*.d.ts'))) {
+  // The compiler leaves the names of its sources in them.
+  writeFileSync(name, readFileSync(name, 'utf8').replaceAll(/(from '\.\/\w+)\.ts';/g, "$1.js';"));
+}
+copyFileSync(join(ROOT, 'LICENSE'), join(import.meta.dirname, 'LICENSE'));

@@ -1,0 +1,93 @@
+/** The client as it is published: what the package holds, and every program of its README, type-checked and run. */
+import { execFile } from 'node:child_process';
+import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { match } from '../unit/feed-matches.ts';
+import { startSeeded } from './api-seeded.ts';
+import { positionOf, publish, publishFinal } from './feed-harness.ts';
+
+const run = promisify(execFile);
+const ROOT = join(import.meta.dirname, '../..');
+const CLIENT = join(ROOT, 'api/client');
+const SCRIPT_BYTES_MAX = 12 * 1024;
+
+let directory: string;
+let files: string[];
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'fillstream-client-'));
+  const packed = await run('npm', ['pack', '--json', '--pack-destination', directory], {
+    cwd: CLIENT,
+  });
+  const [{ filename, files: listed }] = JSON.parse(packed.stdout.slice(packed.stdout.indexOf('[')));
+  files = listed.map(({ path }: { path: string }) => path);
+  const installed = join(directory, 'node_modules/@fillstream/client');
+  await mkdir(installed, { recursive: true });
+  await run('tar', ['-xzf', join(directory, filename), '-C', installed, '--strip-components=1']);
+  await writeFile(join(directory, 'package.json'), '{"type":"module"}');
+  seeded = await startSeeded();
+});
+
+afterAll(async () => {
+  await seeded?.stop();
+  await rm(directory, { recursive: true, force: true });
+});
+
+test('holds its code, types, README and licence, and little of it', async () => {
+  expect(files.sort()).toEqual(
+    [
+      'LICENSE',
+      'README.md',
+      ...['endpoints', 'http', 'index', 'stream', 'types'].map((name) => `dist/${name}.d.ts`),
+      'dist/index.js',
+      'package.json',
+    ].sort(),
+  );
+  const script = await readFile(join(CLIENT, 'dist/index.js'));
+  expect(gzipSync(script, { level: 9 }).length).toBeLessThanOrEqual(SCRIPT_BYTES_MAX);
+  const { dependencies } = JSON.parse(await readFile(join(CLIENT, 'package.json'), 'utf8'));
+  expect(dependencies).toBe(undefined);
+});
+
+test('has a README whose programs run', async () => {
+  const readme = await readFile(join(CLIENT, 'README.md'), 'utf8');
+  const programs = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, text = '']) => text);
+  expect(programs.length).toBeGreaterThan(3);
+  const names = programs.map((_, n) => `program-${n}.ts`);
+  for (const [n, name] of names.entries()) {
+    await writeFile(join(directory, name), programs[n] ?? '');
+  }
+  await checkTypes(names);
+  const matches = [1, 2, 3].map((n) => match(n));
+  await publish(seeded.nats.nats, 'FEED', matches);
+  await publishFinal(seeded.nats.nats, 'FEED', matches.slice(2));
+  const env = {
+    ...{ ...process.env, FILLSTREAM_URL: seeded.api.url, FILLSTREAM_KEY: seeded.key },
+    CURSOR: positionOf(1),
+  };
+  for (const name of names) {
+    const { stdout } = await run(process.execPath, [name], { cwd: directory, env });
+    expect(stdout, name).not.toBe('');
+  }
+});
+
+/** As strictly as a program can be checked, without the libraries of a browser. */
+async function checkTypes(names: readonly string[]): Promise<void> {
+  const compilerOptions = {
+    ...{ strict: true, noEmit: true, exactOptionalPropertyTypes: true, skipLibCheck: false },
+    ...{ module: 'nodenext', target: 'es2022', lib: ['es2022'], types: ['node'] },
+    typeRoots: [join(ROOT, 'node_modules/@types')],
+  };
+  await writeFile(
+    join(directory, 'tsconfig.json'),
+    JSON.stringify({ compilerOptions, files: names }),
+  );
+  const tsc = join(ROOT, 'node_modules/typescript/bin/tsc');
+  const { stdout } = await run(process.execPath, [tsc, '-p', directory]).catch((error) => error);
+  expect(stdout).toBe('');
+}

@@ -1,0 +1,140 @@
+/** The client's parts without a server: its reading of event streams, its waiting, and its types. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { generate } from '../../api/client/generate.ts';
+import { ApiError, backoffMs, ConnectionError, isTransient } from '../../api/client/http.ts';
+import { type Block, BlockParser, EVENT_TYPES } from '../../api/client/stream.ts';
+import { OPEN_API } from '../../api/docs.ts';
+
+const FOLDER = join(import.meta.dirname, '../../api/client');
+
+function parsed(...chunks: readonly Uint8Array[]): Block[] {
+  const parser = new BlockParser();
+  return chunks.flatMap((chunk) => parser.push(chunk));
+}
+
+function bytes(text: string): Uint8Array {
+  return new TextEncoder().encode(text);
+}
+
+/** Text without the characters that end a line. */
+const line = fc
+  .string({ unit: fc.constantFrom(...'ab:0{"} ü雨😀\u2028\0') })
+  // A space behind the colon is not part of the value.
+  .filter((text) => !text.startsWith(' '));
+
+const block = fc.record({
+  id: fc.constantFrom('', '0', '28492588'),
+  type: fc.constantFrom('', 'order', 'gap'),
+  data: fc.array(line, { maxLength: 3 }),
+  retryMs: fc.option(fc.nat(), { nil: undefined }),
+});
+
+const lineEnd = fc.constantFrom('\n', '\r\n', '\r');
+
+describe('BlockParser', () => {
+  test('reads what was written, however it is cut, with any line ends, marks and comments', () => {
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(block, lineEnd, fc.boolean()), { maxLength: 5 }),
+        fc.boolean(),
+        fc.array(fc.nat(), { maxLength: 6 }),
+        (blocks, hasMark, cuts) => {
+          const text = blocks.map(([{ id, type, data, retryMs }, end, hasComment]) => {
+            const lines = [
+              ...(hasComment ? [': heartbeat', 'unknown: field', ':'] : []),
+              ...(id === '' ? [] : [`id: ${id}`]),
+              ...(type === '' ? [] : [`event: ${type}`]),
+              ...data.map((one) => `data: ${one}`),
+              ...(retryMs === undefined ? [] : [`retry: ${retryMs}`]),
+            ];
+            return lines.map((one) => one + end).join('') + end;
+          });
+          const whole = bytes((hasMark ? '\ufeff' : '') + text.join(''));
+          const at = cuts.map((cut) => cut % (whole.length + 1)).sort((a, b) => a - b);
+          const chunks = [0, ...at].map((from, n) => whole.subarray(from, at[n] ?? whole.length));
+          const expected = blocks
+            .map(([{ data, ...one }]) => ({ ...one, data: data.join('\n') }))
+            .filter(({ id, data, retryMs }) => id + data !== '' || retryMs !== undefined);
+          expect(parsed(...chunks)).toEqual(expected);
+        },
+      ),
+    );
+  });
+
+  test('reads the same whichever byte a chunk ends with', () => {
+    const whole = bytes(
+      '\ufeffretry: 2000\r\n\r\nid: 7\revent: order\rdata: {"name":"雨 😀"}\r\r: heartbeat\n\nid:8\ndata\ndata: b\n\n',
+    );
+    const expected = [
+      { id: '', type: '', data: '', retryMs: 2000 },
+      { id: '7', type: 'order', data: '{"name":"雨 😀"}', retryMs: undefined },
+      { id: '8', type: '', data: '\nb', retryMs: undefined },
+    ];
+    for (let cut = 0; cut <= whole.length; cut += 1) {
+      expect(parsed(whole.subarray(0, cut), whole.subarray(cut))).toEqual(expected);
+    }
+    expect(parsed(...Array.from(whole, (_, n) => whole.subarray(n, n + 1)))).toEqual(expected);
+  });
+
+  test('gives nothing before the empty line that ends a block', () => {
+    const parser = new BlockParser();
+    expect(parser.push(bytes('id: 7\ndata: a\n'))).toEqual([]);
+    expect(parser.push(bytes('\n'))).toHaveLength(1);
+  });
+
+  test('ignores an id with a NUL and a retry that is no number', () => {
+    expect(parsed(bytes('id: 7\0\nretry: soon\ndata: a\n\n'))).toEqual([
+      { id: '', type: '', data: 'a', retryMs: undefined },
+    ]);
+  });
+});
+
+describe('retries', () => {
+  test('wait longer after each failure, up to 15 s, and not all equally long', () => {
+    const bounds = (failures: number) => {
+      const waits = Array.from({ length: 1_000 }, () => backoffMs(failures));
+      return [Math.min(...waits), Math.max(...waits)].map((ms) => Math.round(ms / 250) * 250);
+    };
+    expect([1, 2, 3, 5].map(bounds)).toEqual([
+      ...[
+        [250, 500],
+        [500, 1_000],
+        [1_000, 2_000],
+        [4_000, 8_000],
+      ],
+    ]);
+    expect([6, 2_000].map(bounds)).toEqual([
+      ...[
+        [7_500, 15_000],
+        [7_500, 15_000],
+      ],
+    ]);
+  });
+
+  test('follow what may pass, and no refusal', () => {
+    const answered = (status: number) => new ApiError(new Response(null, { status }), {});
+    expect(isTransient(new ConnectionError('cut'))).toBe(true);
+    expect([408, 429, 500, 502, 503, 504].map(answered).every(isTransient)).toBe(true);
+    expect([400, 401, 403, 404, 405, 413].map(answered).some(isTransient)).toBe(false);
+    expect(isTransient(new TypeError('a bug'))).toBe(false);
+  });
+});
+
+describe('types', () => {
+  test('are those of the API: npm run client:types writes them', () => {
+    for (const [name, text] of Object.entries(generate())) {
+      expect(readFileSync(join(FOLDER, name), 'utf8'), name).toBe(text);
+    }
+  });
+
+  test('name every event of the streams', () => {
+    const streams = ['/v1/stream/orders', '/streams/{id}'].map((path) => {
+      const schema = OPEN_API.paths[path]?.get?.responses[200]?.content?.['text/event-stream'];
+      return Object.keys(schema?.schema['x-event-data'] as object);
+    });
+    expect([...new Set(streams.flat())].sort()).toEqual([...EVENT_TYPES].sort());
+  });
+});
