@@ -9,6 +9,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 /** A match by its number, or a `gap`. */
 export type Seen = number | 'gap';
 
+export type ListenerOptions = {
+  /** Path and query of the stream. */
+  readonly target: string;
+  readonly key: string;
+  readonly ports: readonly number[];
+  readonly random: () => number;
+  /** Number of the match with this hexadecimal transaction hash; by default the hash itself. */
+  readonly numberOf?: (hash: string) => number;
+};
+
 const STALE_MS = 45_000;
 
 export class FeedListener {
@@ -26,14 +36,7 @@ export class FeedListener {
   readonly #numberOf: (hash: string) => number;
   readonly #running: Promise<void>;
 
-  constructor(options: {
-    readonly target: string;
-    readonly key: string;
-    readonly ports: readonly number[];
-    readonly random: () => number;
-    /** Number of the match with this hexadecimal transaction hash; by default the hash itself. */
-    readonly numberOf?: (hash: string) => number;
-  }) {
+  constructor(options: ListenerOptions) {
     this.#target = options.target;
     this.#key = options.key;
     this.#ports = options.ports;

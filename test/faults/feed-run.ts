@@ -19,9 +19,17 @@ import { openWriter } from '../../infra/nats/writer.ts';
 import { encodeFeedEvent, FEED_MATCH_SUBJECT, feedMessageId } from '../../ingest/contract.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { address, naivelyPasses, randomMatch, seeded } from '../unit/feed-matches.ts';
-import { FeedListener, type Seen } from './feed-listener.ts';
+import { FeedListener, type ListenerOptions, type Seen } from './feed-listener.ts';
+
+/** A listener of either kind: on a bare socket, or a program with the client. */
+export type RunListener = Pick<
+  FeedListener,
+  'seen' | 'lastEventId' | 'connections' | 'refusals' | 'cut' | 'stop'
+>;
 
 export type FeedRunOptions = {
+  /** Default: a FeedListener. */
+  readonly listen?: (options: ListenerOptions) => Promise<RunListener>;
   readonly directory: string;
   readonly seed: number;
   readonly listeners: number;
@@ -175,7 +183,7 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
   };
 }
 
-type Wanted = { readonly query: string; readonly listener: FeedListener };
+type Wanted = { readonly query: string; readonly listener: RunListener };
 
 async function makeListeners(
   options: FeedRunOptions,
@@ -183,6 +191,7 @@ async function makeListeners(
   ports: readonly number[],
   random: () => number,
 ): Promise<Wanted[]> {
+  const { listen = async (given: ListenerOptions) => new FeedListener(given) } = options;
   const bucket = await openKv(nats, KEYS_BUCKET);
   const keys: string[] = [];
   const wanted: Wanted[] = [];
@@ -199,7 +208,7 @@ async function makeListeners(
     const target = isManaged
       ? await createStream(`http://127.0.0.1:${ports[0]}`, key, query)
       : `/v1/stream/orders?${query}${random() < 0.3 ? '&format=json' : ''}`;
-    const listener = new FeedListener({ target, key, ports, random });
+    const listener = await listen({ target, key, ports, random });
     wanted.push({ query, listener });
     // Within the rate limit of a key.
     await delay(5);

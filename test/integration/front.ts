@@ -5,6 +5,8 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 /** Forwards connections to the present target. */
 export class Front {
   target = '';
+  /** Of the next connection. */
+  route: () => string = () => this.target;
   connections = 0;
   /** Bytes of the target that reach the client of a connection before it is cut. */
   bytesMax: () => number = () => Number.POSITIVE_INFINITY;
@@ -15,7 +17,7 @@ export class Front {
     this.#server = server;
     server.on('connection', (socket) => {
       this.connections += 1;
-      const behind = connect(Number(new URL(this.target).port), '127.0.0.1');
+      const behind = connect(Number(new URL(this.route()).port), '127.0.0.1');
       for (const [one, other] of [
         [socket, behind],
         [behind, socket],
