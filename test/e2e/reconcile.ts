@@ -28,6 +28,16 @@ export async function recomputed(
   return { chain: await recompute(rpcUrl, tokens), markets };
 }
 
+/** Everything below: sums, positions, equity, marks, totals, candles, trades and holders. */
+export async function allDifferences(service: Asked, chain: Chain): Promise<readonly string[]> {
+  return [
+    ...(await accountDifferences(service, chain)),
+    ...(await positionDifferences(service, chain)),
+    ...(await equityDifferences(service, chain)),
+    ...(await marketDifferences(service, chain)),
+  ];
+}
+
 /** One sentence for each trader and market whose sums differ, at most SHOWN_MAX; empty when all agree. */
 export async function accountDifferences(service: Asked, chain: Chain): Promise<readonly string[]> {
   const rows = await service.query<Record<string, string>>(

@@ -7,7 +7,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { accountDifferences, recomputed } from '../e2e/reconcile.ts';
+import { allDifferences, recomputed } from '../e2e/reconcile.ts';
 import { projectedTo } from '../e2e/service.ts';
 import { seeded } from '../unit/feed-matches.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';
@@ -73,7 +73,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
 
   process.kill(stage.devnet.process.pid, 'SIGUSR2');
   options.onProgress('the trading ends; everything is compared');
-  const { comparison, accounts } = await compared(stage, liveAfter);
+  const { comparison, figures } = await compared(stage, liveAfter);
   const listened = await listeners.end(stage.nats, SETTLE_MS_MAX);
   const restarts = unexplainedRestarts(stage, disturber);
   const code = await stage.close();
@@ -81,7 +81,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
   const memory = load.memory.filter(({ name }) => JUDGED.includes(name));
   const differences = [
     ...comparison.differences,
-    ...accounts,
+    ...figures,
     ...listened.differences,
     ...load.requests.differences,
     ...disturber.differences,
@@ -184,9 +184,9 @@ async function compared({ nats, service, devnet }: SoakStage, liveAfter: number)
   await Promise.race([projectedTo(service, chain.lastFillBlock), delay(SETTLE_MS_MAX)]);
   for (;;) {
     const comparison = await compare({ nats, rpcUrl, facts, liveAfter });
-    const accounts = await accountDifferences(service, chain);
-    const isEqual = comparison.differences.length + accounts.length === 0;
-    if (isEqual || performance.now() > until) return { comparison, accounts };
+    const figures = await allDifferences(service, chain);
+    const isEqual = comparison.differences.length + figures.length === 0;
+    if (isEqual || performance.now() > until) return { comparison, figures };
     await delay(POLL_MS);
   }
 }
