@@ -29,6 +29,7 @@ import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import { type HttpMetrics, logRequests } from './metrics.ts';
 import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from './page.ts';
+import type { MarketKey } from './parameters.ts';
 import { refuseMethod, serveEndpoints } from './routes.ts';
 import { createStatus, STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS, type Streams } from './streams/endpoints.ts';
@@ -132,13 +133,14 @@ export function createApp(options: AppOptions): Express {
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);
   const requireListener = endWhenRevoked(keys, feed);
-  const orders = feed.handler((market) => conditionOf(analytics, market));
+  const conditionOfMarket = (market: MarketKey) => conditionOf(analytics, market);
+  const orders = feed.handler(conditionOfMarket);
   app.route('/v1/stream/orders').get(requireKey, requireListener, orders).all(notGet);
   app
     .route('/streams/:id')
     .get(requireKey, requireListener, streams.listen)
     .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
-  serveEndpoints(app, STREAMS_ENDPOINTS, streams);
+  serveEndpoints(app, STREAMS_ENDPOINTS, { ...streams, conditionOf: conditionOfMarket });
 
   for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, pageHandler).all(notGet);
 

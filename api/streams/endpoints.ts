@@ -13,10 +13,10 @@ import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import type { Filter } from '../feed/filter.ts';
 import { type Feed, parseStreamQuery } from '../feed/route.ts';
-import { integer } from '../parameters.ts';
+import { integer, type MarketKey } from '../parameters.ts';
 import { type ClosedRecord, type OpenRecord, SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
-import { StreamStore } from './store.ts';
+import { type Resolved, StreamStore } from './store.ts';
 import {
   filterOf,
   Meta,
@@ -30,6 +30,8 @@ import {
 export type StreamsCall = Context & {
   readonly store: StreamStore;
   readonly sessions: Sessions;
+  /** Rejects with Problem 404 for an unknown market. */
+  readonly conditionOf: (market: MarketKey) => Promise<string>;
 };
 
 const HISTORY_LIMIT_DEFAULT = 50;
@@ -86,14 +88,14 @@ const createStream = endpoint({
   status: 201,
   summary: 'Create a stream with stored filters',
   description: `A match is delivered if it fits every non-empty list, by any entry of it. Slugs are
-lower-cased and duplicates removed. The quotas \`max_streams\`, \`max_naked_streams\` (streams
+lower-cased and duplicates removed; of markets, the condition ids are kept. The quotas \`max_streams\`, \`max_naked_streams\` (streams
 without any filter), \`max_filter_addrs\`, \`max_filter_tags\` and \`max_filter_series\` depend on the tier.`,
   parameters: z.object({}),
   body: NewStream,
   answer: Stream,
-  problems: ['quota_exceeded'],
+  problems: ['not_found', 'quota_exceeded'],
   run: async (call: StreamsCall, _, body) =>
-    wire(call, await call.store.create(call.caller, body, call.repeatable)),
+    wire(call, await call.store.create(call.caller, await resolved(call, body), call.repeatable)),
 });
 
 const updateSubscription = endpoint({
@@ -107,7 +109,7 @@ in every process. An omitted list is kept, an empty one is cleared.`,
   answer: Stream,
   problems: ['not_found', 'quota_exceeded'],
   run: async (call: StreamsCall, { id }, body) =>
-    wire(call, await call.store.update(call.caller, id, body)),
+    wire(call, await call.store.update(call.caller, id, await resolved(call, body))),
 });
 
 const readMeta = endpoint({
@@ -255,6 +257,15 @@ export async function openStreams(options: {
     watching: store.watching,
     close: () => store.close(),
   };
+}
+
+/** Throws Problem 404 for an unknown market. */
+async function resolved<Body extends Subscription>(
+  { conditionOf }: StreamsCall,
+  { markets, ...body }: Body,
+): Promise<Resolved<Body>> {
+  if (markets === undefined) return body;
+  return { ...body, markets: [...new Set(await Promise.all(markets.map(conditionOf)))] };
 }
 
 function wire({ sessions }: StreamsCall, record: StreamRecord): Stream {

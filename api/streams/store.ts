@@ -106,7 +106,7 @@ export class StreamStore {
    */
   async create(
     caller: Caller,
-    wanted: NewStream,
+    wanted: Resolved<NewStream>,
     repeatable: Repeatable | null,
   ): Promise<StreamRecord> {
     const now = new Date(this.#now()).toISOString();
@@ -117,6 +117,7 @@ export class StreamStore {
       addresses: wanted.addresses ?? [],
       tags: wanted.tags ?? [],
       series: wanted.series ?? [],
+      markets: wanted.markets ?? [],
       enabled: true,
       createdAt: now,
       updatedAt: now,
@@ -137,7 +138,11 @@ export class StreamStore {
    * Replaces the given members of a stream, and moves `updatedAt`. Throws Problem 404, and 403 if a
    * quota is used up. Rejects as `find`.
    */
-  async update(caller: Caller, id: string, change: Subscription | Meta): Promise<StreamRecord> {
+  async update(
+    caller: Caller,
+    id: string,
+    change: Resolved<Subscription> | Meta,
+  ): Promise<StreamRecord> {
     for (;;) {
       const stored = await this.#own(caller, id);
       const updatedAt = this.#after(stored.record);
@@ -263,6 +268,9 @@ export class StreamStore {
     return record;
   }
 }
+
+/** With condition ids in place of the markets that a client named. */
+export type Resolved<Body> = Omit<Body, 'markets'> & { readonly markets?: string[] };
 
 export type StreamStoreOptions = {
   readonly nats: Nats;

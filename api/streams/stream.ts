@@ -6,7 +6,8 @@ import { z } from 'zod';
 import { count, text } from '../analytics/schemas.ts';
 import type { TierLimits } from '../auth/tiers.ts';
 import { effectiveTags, type Filter, filtersNothing, NO_FILTER } from '../feed/filter.ts';
-import { ADDRESS } from '../parameters.ts';
+import { MARKETS_MAX } from '../feed/route.ts';
+import { ADDRESS, marketKey } from '../parameters.ts';
 
 const NAME_CHARACTERS_MAX = 64;
 const SLUG_CHARACTERS_MAX = 100;
@@ -43,6 +44,8 @@ const Addresses = z
   .max(LIST_ENTRIES_MAX)
   .transform((addresses) => [...new Set(addresses)]);
 
+const Markets = z.array(marketKey, 'must be a list of strings').max(MARKETS_MAX);
+
 const Name = z
   .string('must be a string')
   .transform((text) => text.trim())
@@ -73,12 +76,20 @@ const SERIES_MEANING = {
   description: 'series slugs; delivers matches in markets of any of them',
   examples: [['btc-up-or-down-hourly']],
 };
+const MARKETS_MEANING = {
+  description: 'markets; delivers matches in any of them',
+  examples: [[`0x${'5f'.repeat(32)}`]],
+};
 
 /** Body of `PUT /streams/{id}/subscription`: an omitted list is kept, an empty one clears. */
 export const Subscription = z.strictObject({
   addresses: Addresses.optional().meta(ADDRESSES_MEANING),
   tags: Slugs.optional().meta(TAGS_MEANING),
   series: Slugs.optional().meta(SERIES_MEANING),
+  markets: Markets.optional().meta({
+    ...{ description: `${MARKETS_MEANING.description}: ids, condition ids or slugs` },
+    examples: [['2182202', 'bitcoin-up-or-down-may-1']],
+  }),
 });
 export type Subscription = z.output<typeof Subscription>;
 
@@ -104,6 +115,8 @@ export const StreamRecord = z.object({
   addresses: z.array(z.string()),
   tags: z.array(z.string()),
   series: z.array(z.string()),
+  /** Condition ids; streams of earlier versions have none. */
+  markets: z.array(z.string()).default([]),
   enabled: z.boolean(),
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),
@@ -120,6 +133,9 @@ export const Stream = z
     addresses: z.array(z.string()).meta(ADDRESSES_MEANING),
     tags: z.array(z.string()).meta(TAGS_MEANING),
     series: z.array(z.string()).meta(SERIES_MEANING),
+    markets: z
+      .array(z.string())
+      .meta({ ...MARKETS_MEANING, description: `${MARKETS_MEANING.description}: condition ids` }),
     enabled: z.boolean().meta({ description: 'false: listeners are refused', examples: [true] }),
     active_sessions: count('connected listeners, over all processes of the service', 2),
     created_at: text('when it was created, UTC with milliseconds', EXAMPLE_TIME).meta(DATE_TIME),
@@ -137,6 +153,7 @@ export function wireStream(record: StreamRecord, activeSessions: number): Stream
     addresses: record.addresses,
     tags: record.tags,
     series: record.series,
+    markets: record.markets,
     enabled: record.enabled,
     active_sessions: activeSessions,
     created_at: record.createdAt,
@@ -144,14 +161,15 @@ export function wireStream(record: StreamRecord, activeSessions: number): Stream
   };
 }
 
-type Lists = Pick<StreamRecord, 'addresses' | 'tags' | 'series'>;
+type Lists = Pick<StreamRecord, 'addresses' | 'tags' | 'series' | 'markets'>;
 
-export function filterOf({ addresses, tags, series }: Lists): Filter {
+export function filterOf({ addresses, tags, series, markets }: Lists): Filter {
   return {
     ...NO_FILTER,
     traders: new Set(addresses),
     tags: new Set(effectiveTags(tags)),
     series: new Set(series),
+    markets: new Set(markets),
   };
 }
 
@@ -162,7 +180,7 @@ export function isNaked(lists: Lists): boolean {
 
 /** The first list that is longer than the tier allows. */
 export function longList(
-  { addresses, tags, series }: Lists,
+  { addresses, tags, series }: Omit<Lists, 'markets'>,
   limits: TierLimits,
 ): { readonly name: string; readonly limit: number; readonly used: number } | undefined {
   return [

@@ -295,6 +295,23 @@ describe('GET /v2/analytics/leaderboard', () => {
   });
 });
 
+test('a managed stream keeps the condition ids of markets that exist', async () => {
+  const post = (markets: readonly string[]) =>
+    get(`${url}/streams`, key, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ name: 'mine', markets }),
+    });
+  const { id } = MARKETS[1] as (typeof MARKETS)[number];
+  const made = await post([String(id), `market-${id}`, `0x${conditionOf(2)}`]);
+  expect([made.status, made.body.markets]).toEqual([
+    201,
+    [`0x${conditionOf(1)}`, `0x${conditionOf(2)}`],
+  ]);
+  const refused = await post(['no-such-market']);
+  expect([refused.status, refused.body.error]).toEqual([404, 'not_found']);
+});
+
 test('addresses of v2 carry the checksum of ERC-55', async () => {
   const { profile } = await ok(`/v2/traders/${addressOf(1).toUpperCase().replace('X', 'x')}`);
   expect(profile.address).toBe(getAddress(addressOf(1)));

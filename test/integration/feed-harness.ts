@@ -17,6 +17,7 @@ import { problemHandler } from '../../api/errors.ts';
 import { cursorOf } from '../../api/feed/cursor.ts';
 import { factsOf } from '../../api/feed/filter.ts';
 import { Feed, type FeedOptions } from '../../api/feed/route.ts';
+import type { MarketKey } from '../../api/parameters.ts';
 import { serveEndpoints } from '../../api/routes.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams, STREAMS_ENDPOINTS } from '../../api/streams/endpoints.ts';
@@ -161,12 +162,11 @@ export async function startApi(
     next();
   });
   // Markets are known by the condition id alone: there are no listings here.
-  app.get(
-    '/v1/stream/orders',
-    feed.handler(async (market) => (market.kind === 'condition' ? market.conditionId : '')),
-  );
+  const conditionOf = async (market: MarketKey) =>
+    market.kind === 'condition' ? market.conditionId : '';
+  app.get('/v1/stream/orders', feed.handler(conditionOf));
   app.get('/streams/:id', streams.listen);
-  serveEndpoints(app, STREAMS_ENDPOINTS, streams);
+  serveEndpoints(app, STREAMS_ENDPOINTS, { ...streams, conditionOf });
   app.use(problemHandler(logger));
   const server: Server = createServer(app);
   server.listen(0, '127.0.0.1');

@@ -5,6 +5,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { EVENT_SCHEMAS } from '../../api/openapi-events.ts';
+import { openKv } from '../../infra/nats/kv.ts';
+import type { Hash } from '../../ingest/contract.ts';
 import { address, fill, hash, market, match } from '../unit/feed-matches.ts';
 import {
   type Api,
@@ -106,6 +108,7 @@ describe('streams', () => {
       addresses: [address(1)],
       tags: ['crypto', '5m'],
       series: [],
+      markets: [],
       enabled: true,
       active_sessions: 0,
       created_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
@@ -152,6 +155,16 @@ describe('streams', () => {
     }
   });
 
+  test('of a version without markets have none', async () => {
+    const account = newAccount();
+    const id = await create(account, { tags: ['a'], markets: [hash(1)] });
+    const { bucket, value } = await storedStream(id);
+    await bucket.put(`stream.${id}`, JSON.stringify({ ...value, markets: undefined }));
+    const read = () => call(other, account, 'GET', `/streams/${id}/meta`);
+    const { body } = await eventually(read, (answer) => answer.body.markets.length === 0);
+    expect(body).toMatchObject({ tags: ['a'], markets: [] });
+  });
+
   test('of a repeated request with the same Idempotency-Key are one, in any process', async () => {
     const account = newAccount();
     const post = async (api: Api, name: string, idempotencyKey = '"8e03978e"') => {
@@ -189,6 +202,8 @@ describe('streams', () => {
     [{ name: 'a', addresses: ['0x12'] }, ['addresses.0']],
     [{ name: 'a', tags: 'crypto' }, ['tags']],
     [{ name: 'a', tags: [''], series: [1] }, ['tags.0', 'series.0']],
+    [{ name: 'a', markets: ['1', 'no market', 2] }, ['markets.1', 'markets.2']],
+    [{ name: 'a', markets: Array(101).fill('1') }, ['markets']],
     [[], ['body']],
     [{ name: 'a', tag: ['x'], enabled: false }, ['tag', 'enabled']],
   ])('refuse %j with an issue each', async (body, paths) => {
@@ -258,7 +273,36 @@ describe('quotas', () => {
   });
 });
 
+async function storedStream(id: string) {
+  const bucket = await openKv(broker.nats, 'streams');
+  const entry = await bucket.get(`stream.${id}`);
+  return { bucket, value: JSON.parse(Buffer.from(entry?.value ?? []).toString()) };
+}
+
 describe('listening', () => {
+  test('delivers what is in one of the markets, and after a change what is in the others', async () => {
+    const account = newAccount();
+    const id = await create(account, { markets: [hash(31).toUpperCase().replace('X', 'x')] });
+    const { body } = await call(one, account, 'GET', `/streams/${id}/meta`);
+    expect(body.markets).toEqual([hash(31)]);
+    const client = await listen(one, account, id).begun();
+    const tradeIn = async (conditionId: Hash) => {
+      published += 1;
+      const traded = match(published, { conditionId });
+      await publish(broker.nats, FEED, [traded]);
+      return traded.txHash;
+    };
+    const expected = [await tradeIn(hash(31))];
+    await tradeIn(hash(32));
+    await client.until(() => hashesOf(client).length === 1);
+    await call(one, account, 'PUT', `/streams/${id}/subscription`, { markets: [hash(32)] });
+    await tradeIn(hash(31));
+    expected.push(await tradeIn(hash(32)));
+    await client.until(() => hashesOf(client).length === 2);
+    expect(hashesOf(client)).toEqual(expected);
+    client.close();
+  });
+
   test('delivers live transactions with every field', async () => {
     const account = newAccount();
     const id = await create(account, { addresses: [address(7)] });
