@@ -156,7 +156,7 @@ export class Http {
       headers: { ...headers, 'X-Service-Key': key },
       body: body ?? null,
     }).catch((error: unknown) => {
-      throw failure(signal, error);
+      throw failure(signal, error, 'the server cannot be reached');
     });
     if (response.ok) return response;
     // The error page of a proxy is no problem document.
@@ -222,11 +222,15 @@ export class Http {
   }
 }
 
-/** What a request failed with: the reason of its signal, or a ConnectionError about anything that broke. */
-export function failure(signal: AbortSignal, error: unknown): unknown {
+/** What a request failed with: the reason of its signal, or a ConnectionError about what broke. */
+export function failure(
+  signal: AbortSignal,
+  error: unknown,
+  message = 'the connection was cut',
+): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof FillstreamError) return error;
-  return new ConnectionError('the connection failed', { cause: error });
+  return new ConnectionError(message, { cause: error });
 }
 
 /** A signal that these signals abort, until it is released; AbortSignal.any would stay with a long-lived one. */

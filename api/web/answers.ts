@@ -1,36 +1,23 @@
-/** The API's responses that the page reads. Types alone: nothing of the API becomes part of the bundle. */
-import type { z } from 'zod';
-import type { hourlyV2 } from '../analytics/hourly.ts';
-import type { leaderboardV1 } from '../analytics/leaderboard.ts';
-import type { marketDetailV2 } from '../analytics/market.ts';
-import type { ordersV1 } from '../analytics/orders.ts';
-import type { pnlLines } from '../analytics/pnl-lines.ts';
-import type { pricesV2 } from '../analytics/prices.ts';
-import type { traderV1, traderV2 } from '../analytics/trader.ts';
-import type { traderMarketsV2 } from '../analytics/trader-markets.ts';
-import type { me } from '../auth/account.ts';
-import type { status } from '../status.ts';
-import type { listEndedSessions, listSessions, listStreams } from '../streams/endpoints.ts';
+/** The API's responses that the page reads, by the names that they have here. */
+import type * as Api from '../client/index.ts';
 
-type ResponseOf<Endpoint extends { readonly answer: z.ZodType }> = z.output<Endpoint['answer']>;
-
-export type Leaderboard = ResponseOf<typeof leaderboardV1>;
+export type Leaderboard = Api.V1AnalyticsLeaderboard;
 export type LeaderboardEntry = Leaderboard['traders'][number];
-export type PnlLines = ResponseOf<typeof pnlLines>;
-export type Status = ResponseOf<typeof status>;
-export type Trader = ResponseOf<typeof traderV1>;
+export type PnlLines = Api.V2AnalyticsPnlLines;
+export type Status = Api.V2Status;
+export type Trader = Api.V1TradersAddress;
 export type Window = Trader['stats'][keyof Trader['stats']];
-export type TraderV2 = ResponseOf<typeof traderV2>;
-export type Hourly = ResponseOf<typeof hourlyV2>;
-export type History = ResponseOf<typeof traderMarketsV2>;
+export type TraderV2 = Api.V2TradersAddress;
+export type Hourly = Api.V2TradersAddressHourlyStats;
+export type History = Api.V2TradersAddressMarkets;
 export type HistoryEntry = History['history'][number];
-export type Orders = ResponseOf<typeof ordersV1>;
-export type MarketDetail = ResponseOf<typeof marketDetailV2>;
+export type Orders = Api.V1TradersAddressMarketsIdOrders;
+export type MarketDetail = Api.V2MarketsId;
 export type Market = MarketDetail['market'];
-export type Prices = ResponseOf<typeof pricesV2>;
-export type Streams = ResponseOf<typeof listStreams>;
-export type Stream = Streams['data'][number];
-export type Account = ResponseOf<typeof me>;
-export type Sessions = ResponseOf<typeof listSessions>;
+export type Prices = Api.V2MarketsIdPrices;
+export type Streams = Api.Streams;
+export type Stream = Api.Stream;
+export type Account = Api.V2UserMe;
+export type Sessions = Api.Sessions;
 export type Session = Sessions['data'][number];
-export type EndedSessions = ResponseOf<typeof listEndedSessions>;
+export type EndedSessions = Api.SessionsHistory;

@@ -1,6 +1,7 @@
 /** Asks for the API key, once per tab, and checks it before storing it. */
 import { useState } from 'preact/hooks';
-import { ask, ProblemError } from './client.ts';
+import { FillstreamError } from '../client/index.ts';
+import { clientWith } from './client.ts';
 import { forgetKey, refusal, useKey } from './key.ts';
 
 export function KeyPrompt() {
@@ -12,10 +13,10 @@ export function KeyPrompt() {
     const given = typed.trim();
     setBusy(true);
     try {
-      await ask('/v2/status', { key: given });
+      await clientWith(given).status();
       useKey(given);
     } catch (error) {
-      if (!(error instanceof ProblemError)) throw error;
+      if (!(error instanceof FillstreamError)) throw error;
       forgetKey(error.message);
     }
     setBusy(false);

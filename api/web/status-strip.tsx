@@ -5,8 +5,9 @@
 import { computed, signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
+import { ConnectionError, FillstreamError } from '../client/index.ts';
 import type { Status } from './answers.ts';
-import { ask, ProblemError } from './client.ts';
+import { fillstream } from './client.ts';
 import { count, span } from './format.ts';
 
 const READ_EVERY_MS = 5_000;
@@ -117,7 +118,7 @@ async function read(abort: AbortSignal): Promise<void> {
   if (document.hidden) return;
   try {
     const [answer, readiness] = await Promise.all([
-      ask<Status>('/v2/status', { signal: abort }),
+      fillstream.value.status({ signal: abort, retry: false }),
       readReadiness(abort),
     ]);
     status.value = { ...answer, readAtMs: Date.now() };
@@ -127,8 +128,9 @@ async function read(abort: AbortSignal): Promise<void> {
     problem.value = '';
   } catch (error) {
     if (abort.aborted) return;
-    if (!(error instanceof ProblemError)) throw error;
-    problem.value = error.message;
+    if (!(error instanceof FillstreamError)) throw error;
+    problem.value =
+      error instanceof ConnectionError ? 'the service cannot be reached' : error.message;
   }
 }
 
@@ -139,6 +141,6 @@ async function readReadiness(abort: AbortSignal): Promise<Readiness> {
     return (await response.json()) as Readiness;
   } catch (error) {
     if (abort.aborted) throw error;
-    throw new ProblemError(0, { detail: 'the service cannot be reached' });
+    throw new ConnectionError('no readiness', { cause: error });
   }
 }

@@ -1,8 +1,9 @@
 /** The account's managed streams: list, create, edit, watch, delete; with the tier's quotas and the sessions. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { FillstreamError } from '../client/index.ts';
 import type { Account, Streams as Answer, EndedSessions, Sessions, Stream } from './answers.ts';
-import { ask, ProblemError } from './client.ts';
+import { fillstream } from './client.ts';
 import { CopyButton } from './controls.tsx';
 import { count, shortAddress, span } from './format.ts';
 import { query, setQuery } from './route.ts';
@@ -78,7 +79,8 @@ function Watch(props: {
     <section class="full">
       <LiveTape
         title={stream === undefined ? 'Stream' : stream.name}
-        path={`/streams/${encodeURIComponent(id)}`}
+        name={id}
+        open={(options) => fillstream.value.stream(id, { finality: true }, options)}
         controls={
           <>
             <button
@@ -169,13 +171,12 @@ export function StreamRow({
 }) {
   const [editing, setEditing] = useState(false);
   const [asking, setAsking] = useState(false);
-  const [problem, setProblem] = useState<ProblemError | undefined>(undefined);
-  const path = `/streams/${stream.id}`;
+  const [problem, setProblem] = useState<FillstreamError | undefined>(undefined);
 
   function change(request: Promise<unknown>): void {
     setProblem(undefined);
     request.then(onDone, (error: unknown) => {
-      if (!(error instanceof ProblemError)) throw error;
+      if (!(error instanceof FillstreamError)) throw error;
       setProblem(error);
     });
   }
@@ -205,7 +206,7 @@ export function StreamRow({
         <button
           type="button"
           onClick={() =>
-            change(ask(`${path}/meta`, { method: 'PUT', body: { enabled: !stream.enabled } }))
+            change(fillstream.value.updateStream(stream.id, { enabled: !stream.enabled }))
           }
         >
           {stream.enabled ? 'Disable' : 'Enable'}
@@ -215,7 +216,7 @@ export function StreamRow({
             <button
               type="button"
               class="danger"
-              onClick={() => change(ask(path, { method: 'DELETE' }))}
+              onClick={() => change(fillstream.value.deleteStream(stream.id))}
             >
               Delete permanently
             </button>
@@ -284,7 +285,7 @@ const EMPTY: Texts = { name: '', addresses: '', tags: '', series: '' };
 export function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => void }) {
   const { stream, onDone } = props;
   const [texts, setTexts] = useState<Texts>(stream === undefined ? EMPTY : textsOf(stream));
-  const [problem, setProblem] = useState<ProblemError | undefined>(undefined);
+  const [problem, setProblem] = useState<FillstreamError | undefined>(undefined);
   const [busy, setBusy] = useState(false);
 
   async function send(event: SubmitEvent): Promise<void> {
@@ -293,17 +294,16 @@ export function StreamForm(props: { readonly stream?: Stream; readonly onDone: (
     setProblem(undefined);
     try {
       if (stream === undefined) {
-        await ask('/streams', { method: 'POST', body: bodyOf(texts) });
+        await fillstream.value.createStream(bodyOf(texts));
         setTexts(EMPTY);
       } else {
-        const path = `/streams/${stream.id}`;
         const { name, ...lists } = bodyOf(texts);
-        await ask(`${path}/subscription`, { method: 'PUT', body: lists });
-        if (name !== stream.name) await ask(`${path}/meta`, { method: 'PUT', body: { name } });
+        await fillstream.value.updateSubscription(stream.id, lists);
+        if (name !== stream.name) await fillstream.value.updateStream(stream.id, { name });
       }
       onDone();
     } catch (error) {
-      if (!(error instanceof ProblemError)) throw error;
+      if (!(error instanceof FillstreamError)) throw error;
       setProblem(error);
     }
     setBusy(false);

@@ -5,7 +5,18 @@
  * know how rows look.
  */
 import { type Signal, signal } from '@preact/signals';
-import { openEventStream, type StreamEvent, type StreamState } from './event-stream.ts';
+import {
+  type EventStream,
+  type FeedEvent,
+  FillstreamError,
+  type Gap,
+  type LabelledMatch,
+  type LiveTransaction,
+  type Restored,
+  type StreamEvent,
+  type StreamOptions,
+  type StreamState,
+} from '../client/index.ts';
 import { span } from './format.ts';
 
 export type RowState = 'pending' | 'final' | 'void';
@@ -41,46 +52,9 @@ export type Row = {
   reason: string;
 };
 
-type LabelledOrder = {
-  readonly side: 'BUY' | 'SELL';
-  readonly usdc: string;
-  readonly shares: string;
-  readonly fee: string;
-  readonly outcome: string;
-  readonly trader: { readonly address: string; readonly name: string };
-};
-
-type Labelled = {
-  readonly tx_hash: string;
-  readonly match_id: string;
-  readonly timestamp: string;
-  readonly market: { readonly id: string; readonly question: string; readonly tags: string[] };
-  readonly taker_order: LabelledOrder;
-  readonly maker_orders: readonly LabelledOrder[];
-};
-
-type TxParticipant = Omit<LabelledOrder, 'trader'> & {
-  readonly user: { readonly address: string; readonly name: string };
-};
-
-type Transaction = {
-  readonly tx_hash: string;
-  readonly match_id: string;
-  readonly timestamp: string;
-  readonly market: {
-    readonly id: number;
-    readonly condition_id: string;
-    readonly question: string;
-    readonly tags_slug: string[];
-  };
-  readonly taker: TxParticipant;
-  readonly makers: readonly TxParticipant[];
-};
-
 type Place = { readonly number: number; readonly position: string };
 
-export function rowOfOrder(place: Place, data: string): Row {
-  const order = JSON.parse(data) as Labelled;
+function rowOfOrder(place: Place, order: LabelledMatch): Row {
   return {
     ...place,
     txHash: order.tx_hash,
@@ -94,8 +68,7 @@ export function rowOfOrder(place: Place, data: string): Row {
   };
 }
 
-export function rowOfTransaction(place: Place, data: string): Row {
-  const transaction = JSON.parse(data) as Transaction;
+function rowOfTransaction(place: Place, transaction: LiveTransaction): Row {
   const { market } = transaction;
   return {
     ...place,
@@ -115,7 +88,7 @@ export function rowOfTransaction(place: Place, data: string): Row {
 }
 
 function participant(
-  { side, outcome, usdc, shares, fee }: Omit<LabelledOrder, 'trader'>,
+  { side, outcome, usdc, shares, fee }: Omit<Participant, 'address' | 'name'>,
   { address, name }: { readonly address: string; readonly name: string },
 ): Participant {
   return { address, name, side, outcome, usdc, shares, fee };
@@ -134,11 +107,19 @@ export type Notice = {
   readonly text: string;
 };
 
+/** Opens the stream of a tape. */
+export type Open = (options: StreamOptions) => EventStream<FeedEvent> | EventStream<StreamEvent>;
+
+type TapeState =
+  | Exclude<StreamState, { kind: 'waiting' }>
+  | { readonly kind: 'waiting'; readonly why: string; readonly tryAtMs: number }
+  | { readonly kind: 'refused'; readonly problem: FillstreamError };
+
 export class TapeStore {
   /** Oldest first. Changes in place: readers follow `version`. */
   readonly rows: Row[] = [];
   readonly version = signal(0);
-  readonly state: Signal<StreamState> = signal({ kind: 'connecting' });
+  readonly state: Signal<TapeState> = signal({ kind: 'connecting' });
   readonly notice = signal<Notice | undefined>(undefined);
   /** Events per second over the last seconds. */
   readonly rate = signal(0);
@@ -152,17 +133,14 @@ export class TapeStore {
   #resume: { readonly atMs: number; readonly cutMs: number; caughtUp: number } | undefined;
   readonly #close: () => void;
 
-  constructor(path: string) {
+  constructor(open: Open) {
     const timer = setInterval(() => this.#measure(), 1_000);
-    const withFinal = `${path}${path.includes('?') ? '&' : '?'}finality=true`;
-    const closeStream = openEventStream(withFinal, {
-      event: (event) => this.#take(event),
-      state: (state) => this.#turn(state),
-    });
+    const closed = new AbortController();
+    void this.#read(open, closed.signal);
     this.#close = () => {
       clearInterval(timer);
       clearTimeout(this.#flush);
-      closeStream();
+      closed.abort();
     };
   }
 
@@ -170,9 +148,20 @@ export class TapeStore {
     this.#close();
   }
 
-  #take(event: StreamEvent): void {
-    const place = { number: this.#number, position: event.id };
-    switch (event.name) {
+  async #read(open: Open, signal: AbortSignal): Promise<void> {
+    try {
+      const events = open({ signal, onState: (state) => this.#turn(state) });
+      for await (const event of events) this.#take(event);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (!(error instanceof FillstreamError)) throw error;
+      this.state.value = { kind: 'refused', problem: error };
+    }
+  }
+
+  #take(event: FeedEvent | StreamEvent): void {
+    const place = { number: this.#number, position: event.cursor };
+    switch (event.type) {
       case 'order':
         this.#add(rowOfOrder(place, event.data));
         break;
@@ -180,14 +169,14 @@ export class TapeStore {
         this.#add(rowOfTransaction(place, event.data));
         break;
       case 'void':
-        this.#settle(event, 'void', (JSON.parse(event.data) as { reason: string }).reason);
+        this.#settle(event.data, 'void', event.data.reason);
         break;
       case 'restored':
       case 'final':
-        this.#settle(event, 'final', '');
+        this.#settle(event.data, 'final', '');
         break;
       case 'gap':
-        this.#tellGap(event);
+        this.#tellGap(event.data);
         break;
     }
   }
@@ -217,8 +206,7 @@ export class TapeStore {
   }
 
   /** Sets the state of the match that an event is about. */
-  #settle(event: StreamEvent, state: RowState, reason: string): void {
-    const told = JSON.parse(event.data) as { tx_hash: string; match_id: string };
+  #settle(told: Restored, state: RowState, reason: string): void {
     for (const row of this.#byTx.get(told.tx_hash) ?? []) {
       if (row.matchId !== told.match_id) continue;
       row.state = state;
@@ -227,8 +215,7 @@ export class TapeStore {
     this.#changed();
   }
 
-  #tellGap(event: StreamEvent): void {
-    const told = JSON.parse(event.data) as { requested: number; first_available: number };
+  #tellGap(told: Gap): void {
     this.#resume = undefined;
     this.notice.value = {
       kind: 'gap',
@@ -237,7 +224,10 @@ export class TapeStore {
   }
 
   #turn(state: StreamState): void {
-    this.state.value = state;
+    this.state.value =
+      state.kind === 'waiting'
+        ? { kind: 'waiting', why: state.error.message, tryAtMs: Date.now() + state.waitMs }
+        : state;
     if (state.kind !== 'live' || state.cutMs === undefined) return;
     this.#resume = { atMs: Date.now(), cutMs: state.cutMs, caughtUp: 0 };
     this.#tellResume(state.from);

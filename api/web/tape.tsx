@@ -4,6 +4,8 @@
  */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
+import type { FeedQuery } from '../client/index.ts';
+import { fillstream } from './client.ts';
 import { CopyButton, TypedField } from './controls.tsx';
 import { Side } from './figures.tsx';
 import { amount, cents, count, exact, shortAddress, span, timeText } from './format.ts';
@@ -11,7 +13,7 @@ import { query, setQuery } from './route.ts';
 import { viewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
 import { TapeList } from './tape-list.tsx';
-import { type Row, TapeStore } from './tape-store.ts';
+import { type Open, type Row, TapeStore } from './tape-store.ts';
 import { Problem } from './use-answer.tsx';
 
 const FILTERS = [
@@ -30,14 +32,17 @@ export function Tape() {
   const given = query.value;
   const active = FILTERS.filter(({ name }) => (given.get(name) ?? '') !== '');
   const [open, setOpen] = useState(false);
-  const asked = new URLSearchParams({ format: 'json' });
-  for (const { name } of active) asked.set(name, given.get(name) ?? '');
+  const asked = Object.fromEntries(active.map(({ name }) => [name, given.get(name)]));
+  const name = JSON.stringify(asked);
+  // As it was typed: the server says what is wrong with it.
+  const filter = { ...(asked as FeedQuery), finality: true };
   return (
     <section aria-labelledby="title" class="full">
       <LiveTape
-        key={asked.toString()}
+        key={name}
         title="Tape"
-        path={`/v1/stream/orders?${asked}`}
+        name={name}
+        open={(options) => fillstream.value.feed(filter, options)}
         controls={
           <>
             <button
@@ -85,12 +90,14 @@ export function Tape() {
 /** A tape of one event stream. */
 export function LiveTape(props: {
   readonly title: string;
-  readonly path: string;
+  /** Another name is another stream. */
+  readonly name: string;
+  readonly open: Open;
   readonly controls?: ComponentChildren;
   readonly below?: ComponentChildren;
 }) {
-  const { title, path } = props;
-  const store = useMemo(() => new TapeStore(path), [path]);
+  const { title, name, open } = props;
+  const store = useMemo(() => new TapeStore(open), [name]);
   const [paused, setPaused] = useState(false);
   const [chosen, setChosen] = useState<Row | undefined>(undefined);
   useEffect(() => () => store.close(), [store]);

@@ -3,11 +3,12 @@
  * its reason.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, ProblemError } from './client.ts';
+import { ApiError, FillstreamError } from '../client/index.ts';
+import { fillstream } from './client.ts';
 
 export type Answered<Answer> = {
   readonly data: Answer | undefined;
-  readonly problem: ProblemError | undefined;
+  readonly problem: FillstreamError | undefined;
   /** Whether a request is in flight. */
   readonly busy: boolean;
 };
@@ -29,11 +30,12 @@ export function useAnswer<Answer>(
     if (path === null) return;
     const gone = new AbortController();
     setShown((last) => ({ ...last, busy: true }));
-    ask<Answer>(path, { signal: gone.signal }).then(
+    const { signal } = gone;
+    fillstream.value.request<Answer>('GET', path, {}, { signal }).then(
       (data) => setShown({ data, problem: undefined, busy: false, of: known.current }),
       (error: unknown) => {
         if (gone.signal.aborted) return;
-        if (!(error instanceof ProblemError)) throw error;
+        if (!(error instanceof FillstreamError)) throw error;
         setShown((last) => ({ ...last, problem: error, busy: false, of: known.current }));
       },
     );
@@ -56,14 +58,15 @@ export function useTicks(everyMs: number): number {
 }
 
 /** Shows the server's error message. */
-export function Problem({ problem }: { readonly problem: ProblemError | undefined }) {
+export function Problem({ problem }: { readonly problem: FillstreamError | undefined }) {
   if (problem === undefined || problem.status === 401) return null;
+  const issues = problem instanceof ApiError ? problem.issues : [];
   return (
     <div class="problem" role="alert">
       <strong>{problem.message}</strong>
-      {problem.issues.length < 2 ? null : (
+      {issues.length < 2 ? null : (
         <ul>
-          {problem.issues.map((issue) => (
+          {issues.map((issue) => (
             <li key={issue.path}>
               <code>{issue.path}</code> {issue.message}
             </li>
