@@ -1,7 +1,7 @@
 /**
  * `npm run bench:ingest`: decoding, publishing, catch-up and latency of ingest, each beside a named
  * limit; the figures of docs/benchmarks/ingest.md come from here. Arguments choose parts (decode publish
- * catch-up latency; all without), ROUNDS the number of repetitions (3): a figure is the
+ * catch-up latency positions; all without), ROUNDS the number of repetitions (3): a figure is the
  * median.
  */
 import { join } from 'node:path';
@@ -12,7 +12,7 @@ import { temporaryDirectory } from '../e2e/service.ts';
 import { type CatchUp, catchUp, download } from './catch-up.ts';
 import { decodeBlocks, decodeCalls } from './decode.ts';
 import { openHistory } from './history.ts';
-import { type Latency, latencies, latencyOfDevnet } from './latency.ts';
+import { type Latency, latencies, latencyOfDevnet, latencyOfPositions } from './latency.ts';
 import { streamRates } from './publish.ts';
 import { machine, median, printTable, readable } from './report.ts';
 
@@ -25,9 +25,11 @@ const LATENCY_MATCHES = 400;
 const LATENCY_RATES = [50, 500];
 const ANVIL_RATE = 50;
 const LATENCY_SECONDS = 20;
+const POSITIONS_RATE = 5;
+const POSITIONS_SECONDS = 60;
 const MEGABYTE = 1_048_576;
 
-const PARTS = { decode, publish, 'catch-up': catchUpRates, latency };
+const PARTS = { decode, publish, 'catch-up': catchUpRates, latency, positions };
 const wanted = process.argv.slice(2);
 console.log(`Machine: ${machine()}; median of ${ROUNDS} rounds.`);
 for (const [name, run] of Object.entries(PARTS)) {
@@ -161,5 +163,19 @@ async function latency(): Promise<void> {
       ),
     ),
     row('anvil', ANVIL_RATE, onAnvil),
+  ]);
+}
+
+async function positions(): Promise<void> {
+  const runs: Latency[] = [];
+  for (let i = 0; i < ROUNDS; i++) {
+    runs.push(await latencyOfPositions(POSITIONS_RATE, POSITIONS_SECONDS));
+  }
+  const of = (pick: keyof Latency) => median(runs.map((one) => one[pick]));
+  printTable('From a final block to a position in it, as the api answers', [
+    {
+      ...{ 'matches/s': POSITIONS_RATE, matches: of('matches') },
+      ...{ 'p50, ms': readable(of('p50')), 'p99, ms': readable(of('p99')) },
+    },
   ]);
 }

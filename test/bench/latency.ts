@@ -14,7 +14,8 @@ import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { tailBatches } from '../../infra/nats/reader.ts';
 import { FEED_MATCH_SUBJECT, FEED_STREAM } from '../../ingest/contract.ts';
 import { MATCH_ORDERS_SELECTOR } from '../../ingest/decode.ts';
-import { rpc, start, temporaryDirectory } from '../e2e/service.ts';
+import { rpc, start, startService, temporaryDirectory, until } from '../e2e/service.ts';
+import { blockNumber, chainFacts } from '../faults/chain-facts.ts';
 import type { History } from './history.ts';
 import { PushNode } from './push-node.ts';
 import { percentile } from './report.ts';
@@ -115,6 +116,57 @@ export async function latencyOfDevnet(rate: number, seconds: number): Promise<La
     directory.remove();
   }
 }
+
+/**
+ * Milliseconds from when the node says that a block is final until the taker of its last match has the trade among
+ * their positions, as the api answers: the whole service of `npm start`, one match a block.
+ */
+export async function latencyOfPositions(rate: number, seconds: number): Promise<Latency> {
+  const directory = temporaryDirectory();
+  const args = ['--demo-rate', String(rate)];
+  const service = await startService(directory.path, { args });
+  const { rpc_url: url } = service.ready;
+  const took: number[] = [];
+  try {
+    let known = await blockNumber(url, 'finalized');
+    for (const end = performance.now() + seconds * 1_000; performance.now() < end; ) {
+      const final = await until(async () => {
+        const number = await blockNumber(url, 'finalized');
+        return number > known ? number : undefined;
+      });
+      const since = performance.now();
+      const matches = await chainFacts(url, known + 1, final);
+      const last = matches.findLast(({ kind }) => kind === 'match');
+      known = final;
+      if (last === undefined) continue;
+      const params = [`0x${last.block.toString(16)}`, false];
+      const { timestamp } = await rpc<{ timestamp: string }>(url, 'eth_getBlockByNumber', params);
+      const taker = /^\d+ \S+ (\S+) true /m.exec(last.content)?.[1] ?? '';
+      const isShown = async () => {
+        const at = Number(timestamp) * 1_000;
+        let next: string | undefined;
+        do {
+          const cursor: string = next === undefined ? '' : `&cursor=${next}`;
+          const query = `status=all&sort_by=age&order=asc&limit=100${cursor}`;
+          const page = await service.get<Positions>(`/v2/traders/${taker}/positions?${query}`);
+          if (page.positions.some((one) => Date.parse(one.last_trade_at) === at)) return true;
+          next = page.next_cursor;
+        } while (next !== '');
+        return undefined;
+      };
+      await until(isShown);
+      took.push(performance.now() - since);
+    }
+  } finally {
+    await service.up.stop();
+    directory.remove();
+  }
+  return summary(took);
+}
+type Positions = {
+  readonly positions: readonly { readonly last_trade_at: string }[];
+  readonly next_cursor: string;
+};
 
 /** Calls for each pending match that a node pushes; resolves when it does. */
 async function pushedMatches(url: string, onMatch: (hash: string) => void): Promise<() => void> {
