@@ -361,7 +361,7 @@ export class Endpoints {
    * `POST /streams`: Create a stream with stored filters.
    *
    * A match is delivered if it fits every non-empty list, by any entry of it. Slugs are
-   * lower-cased and duplicates removed. The quotas `max_streams`, `max_naked_streams` (streams
+   * lower-cased and duplicates removed; of markets, the condition ids are kept. The quotas `max_streams`, `max_naked_streams` (streams
    * without any filter), `max_filter_addrs`, `max_filter_tags` and `max_filter_series` depend on the tier.
    */
   createStream(body: PostStreamsBody, options?: CallOptions): Promise<Stream> {

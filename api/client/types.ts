@@ -1737,6 +1737,9 @@ export type Stream = {
   /** series slugs; delivers matches in markets of any of them */
   series: string[];
 
+  /** markets; delivers matches in any of them: condition ids */
+  markets: string[];
+
   /** false: listeners are refused */
   enabled: boolean;
 
@@ -1767,6 +1770,9 @@ export type PostStreamsBody = {
   /** series slugs; delivers matches in markets of any of them */
   series?: string[];
 
+  /** markets; delivers matches in any of them: ids, condition ids or slugs */
+  markets?: string[];
+
   /** name of the stream, 1 to 64 characters */
   name: string;
 };
@@ -1785,6 +1791,9 @@ export type PutStreamsIdSubscriptionBody = {
 
   /** series slugs; delivers matches in markets of any of them */
   series?: string[];
+
+  /** markets; delivers matches in any of them: ids, condition ids or slugs */
+  markets?: string[];
 };
 
 export type PutStreamsIdMetaBody = {
