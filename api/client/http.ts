@@ -124,19 +124,21 @@ export class Http {
     const page = (cursor: Query) =>
       this.#page<Answer>('GET', path, { query: { ...query, ...cursor } }, options);
     const first = page({});
+    const answer = first.then((one) => one.answer);
     async function* pages() {
+      // The iteration throws what it rejects with.
+      answer.catch(() => undefined);
       for (let next = first; ; ) {
-        const { answer, cursor } = await next;
-        yield answer;
+        const { answer: one, cursor } = await next;
+        yield one;
         if (cursor === '') return;
         // A list goes on from a cursor or from an offset.
         next = page({ cursor, offset: undefined });
       }
     }
     async function* entries() {
-      for await (const answer of pages()) yield* answer[list] as readonly Entry[];
+      for await (const one of pages()) yield* one[list] as readonly Entry[];
     }
-    const answer = first.then((one) => one.answer);
     return Object.assign(answer, { pages, [Symbol.asyncIterator]: entries });
   }
 

@@ -112,6 +112,11 @@ describe('a list', () => {
     expect(await all(fillstream.v1.leaderboard(query))).toEqual(whole.traders.slice(3));
   });
 
+  test('fails once, where it is iterated', async () => {
+    await expect(all(fillstream.traderTrades('nobody'))).rejects.toMatchObject({ status: 400 });
+    await expect(fillstream.traderTrades('nobody')).rejects.toMatchObject({ status: 400 });
+  });
+
   test('requests no page that nobody asks for', async () => {
     let requests = 0;
     const counted = client({
