@@ -15,6 +15,7 @@ import { natsToken, serviceUrl } from '../../infra/local/secret.ts';
 import { natsOptions } from '../../infra/nats/connection.ts';
 
 const POLL_MS = 100;
+const ANSWER_MS_MAX = 60_000;
 /** A start on a busy machine takes 20 s; one that hangs tells its last lines before the test's own limit. */
 const READY_MS_MAX = 100_000;
 const LINES_SHOWN = 20;
@@ -33,6 +34,20 @@ export async function until<T>(probe: () => Promise<T | undefined>): Promise<T> 
     const value = await probe();
     if (value !== undefined) return value;
     await delay(POLL_MS);
+  }
+}
+
+/** Asks again for a minute while nobody answers: the devnet may be starting, or a server close an idle connection. */
+export async function answered<T>(ask: () => Promise<T>): Promise<T> {
+  const end = performance.now() + ANSWER_MS_MAX;
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      // fetch reports a connection that is refused or cut as a TypeError; anything else is a real answer.
+      if (!(error instanceof TypeError) || performance.now() > end) throw error;
+      await delay(POLL_MS);
+    }
   }
 }
 

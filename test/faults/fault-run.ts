@@ -9,6 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { Random } from '../../infra/local/devnet/random.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { newestMessage } from '../../ingest/ledger.ts';
+import { answered } from '../e2e/service.ts';
 import { blockNumber, chainFacts, type Fact } from './chain-facts.ts';
 import { type CompareOptions, type Comparison, compare } from './compare.ts';
 import { type Fault, type Rates, sumCounts } from './rates.ts';
@@ -221,20 +222,6 @@ async function settled(nats: Nats, block: number, stage: Stage): Promise<void> {
       throw new Error(`LEDGER stands at block ${reached} of ${block}; ingest: ${words}`);
     }
     await delay(POLL_MS);
-  }
-}
-
-/** Asks anvil until it is there: the devnet dies now and then of a reorg, and comes back. */
-async function answered<T>(ask: () => Promise<T>): Promise<T> {
-  const until = performance.now() + STILL_MS_MAX;
-  for (;;) {
-    try {
-      return await ask();
-    } catch (error) {
-      // fetch reports a refused connection as a TypeError; anything else is a real answer.
-      if (!(error instanceof TypeError) || performance.now() > until) throw error;
-      await delay(POLL_MS);
-    }
   }
 }
 

@@ -8,7 +8,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { allDifferences, recomputed } from '../e2e/reconcile.ts';
-import { projectedTo } from '../e2e/service.ts';
+import { answered, projectedTo } from '../e2e/service.ts';
 import { seeded } from '../unit/feed-matches.ts';
 import { blockNumber, chainFacts } from './chain-facts.ts';
 import { type Comparison, compare } from './compare.ts';
@@ -178,13 +178,14 @@ async function underLoad(run: {
 async function compared({ nats, service, devnet }: SoakStage, liveAfter: number) {
   const { rpcUrl } = devnet;
   const until = performance.now() + SETTLE_MS_MAX;
-  const head = await emptyHead(rpcUrl);
-  const facts = await chainFacts(rpcUrl, 0, head);
-  const { chain } = await recomputed(rpcUrl, devnet.env.GAMMA_URL);
-  await Promise.race([projectedTo(service, chain.lastFillBlock), delay(SETTLE_MS_MAX)]);
+  const head = await answered(() => emptyHead(rpcUrl));
+  const facts = await answered(() => chainFacts(rpcUrl, 0, head));
+  const { chain } = await answered(() => recomputed(rpcUrl, devnet.env.GAMMA_URL));
+  const projected = answered(() => projectedTo(service, chain.lastFillBlock));
+  await Promise.race([projected, delay(SETTLE_MS_MAX)]);
   for (;;) {
-    const comparison = await compare({ nats, rpcUrl, facts, liveAfter });
-    const figures = await allDifferences(service, chain);
+    const comparison = await answered(() => compare({ nats, rpcUrl, facts, liveAfter }));
+    const figures = await answered(() => allDifferences(service, chain));
     const isEqual = comparison.differences.length + figures.length === 0;
     if (isEqual || performance.now() > until) return { comparison, figures };
     await delay(POLL_MS);
