@@ -99,9 +99,13 @@ export function isTransient(error: unknown): error is FillstreamError {
 
 export class Http {
   readonly options: Options;
+  readonly #base: string;
 
+  /** Throws TypeError for what is no URL, and for a key that no header can hold. */
   constructor(options: Options) {
     this.options = options;
+    this.#base = new URL(options.url).href.replace(/\/+$/, '');
+    new Headers({ 'X-Service-Key': options.key });
   }
 
   /** Returns the JSON body. */
@@ -150,9 +154,8 @@ export class Http {
     headers: Readonly<Record<string, string>>,
     body?: string,
   ): Promise<Response> {
-    const { url, key } = this.options;
-    const send = this.options.fetch ?? globalThis.fetch;
-    const response = await send(url.replace(/\/+$/, '') + path, {
+    const { key, fetch: send = globalThis.fetch } = this.options;
+    const response = await send(this.#base + path, {
       method,
       signal,
       headers: { ...headers, 'X-Service-Key': key },

@@ -25,6 +25,7 @@ export class Fillstream extends Endpoints {
   /** The endpoints of version 1: amounts are decimal texts. */
   readonly v1: EndpointsV1;
 
+  /** Throws TypeError for what is no URL, and for a key that no header can hold. */
   constructor(options: Options) {
     const http = new Http(options);
     super(http);

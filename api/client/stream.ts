@@ -156,13 +156,13 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
       const parser = new BlockParser();
       for (;;) {
         this.#silentSinceMs = Date.now();
-        const { done, value } = await reader.read();
+        const { done, value } = await reader.read().catch((error: unknown) => {
+          throw failure(signal, error);
+        });
         if (done) return;
         this.#silentSinceMs = Number.POSITIVE_INFINITY;
         yield* parser.push(value);
       }
-    } catch (error) {
-      throw failure(signal, error);
     } finally {
       clearInterval(watch);
       release();

@@ -311,6 +311,16 @@ describe('a stream', () => {
     });
   });
 
+  test('throws what its program throws when it is told of the connection', async () => {
+    const { api } = await feeds.over(1);
+    const onState = ({ kind }: StreamState) => {
+      if (kind === 'live') throw new RangeError('a bug');
+    };
+    const events = client(`http://127.0.0.1:${api.port}`).feed({}, { onState });
+    await expect(take(events, 1)).rejects.toThrow(RangeError);
+    await expect.poll(() => api.feed.figures().listeners).toBe(0);
+  });
+
   test('drops what a server repeats', async () => {
     const blocks = [7, 8, 7, 8, 9].map(
       (id) => `id: ${id}\nevent: end\ndata: {"reason":"${id}"}\n\n`,

@@ -5,6 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { generate } from '../../api/client/generate.ts';
 import { ApiError, backoffMs, ConnectionError, isTransient } from '../../api/client/http.ts';
+import { Fillstream } from '../../api/client/index.ts';
 import { type Block, BlockParser, EVENT_TYPES } from '../../api/client/stream.ts';
 import { OPEN_API } from '../../api/docs.ts';
 
@@ -121,6 +122,13 @@ describe('retries', () => {
     expect([400, 401, 403, 404, 405, 413].map(answered).some(isTransient)).toBe(false);
     expect(isTransient(new TypeError('a bug'))).toBe(false);
   });
+});
+
+test('a client refuses what is no URL, and a key that cannot be sent', () => {
+  const url = 'http://127.0.0.1:8080';
+  expect(() => new Fillstream({ url: 'localhost', key: 'fs_pro_1' })).toThrow(TypeError);
+  expect(() => new Fillstream({ url, key: 'ключ' })).toThrow(TypeError);
+  expect(new Fillstream({ url, key: 'fs_pro_1' })).toBeInstanceOf(Fillstream);
 });
 
 describe('types', () => {
