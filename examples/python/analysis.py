@@ -1,0 +1,59 @@
+"""Questions to the analysts' views, as cells of a notebook: open it in an editor that knows `# %%`, or run it whole with
+`CLICKHOUSE_URL=… python3 analysis.py` (the URL is printed by `npm start`). Only the standard library is needed; with pandas
+installed, `rows()` goes straight into a DataFrame.
+"""
+# %%
+import json
+import os
+import urllib.parse
+import urllib.request
+
+given = urllib.parse.urlsplit(os.environ.get("CLICKHOUSE_URL", "http://127.0.0.1:8123"))
+URL = f"{given.scheme}://{given.hostname}:{given.port}/?default_format=JSON"
+
+
+def rows(sql):
+    """The rows of a SELECT as dictionaries."""
+    with urllib.request.urlopen(urllib.request.Request(URL, sql.encode())) as answer:
+        return json.load(answer)["data"]
+
+
+def show(title, found):
+    """A table on the terminal."""
+    print(f"\n{title}")
+    if not found:
+        return print("  nothing")
+    names = list(found[0])
+    table = [names] + [[str(row[name]) for name in names] for row in found]
+    widths = [max(len(line[i]) for line in table) for i in range(len(names))]
+    for line in table:
+        print("  " + "  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip())
+
+
+# %% How much was traded, and by how many?
+show(
+    "Volume of the last days, in dollars",
+    rows("""
+        SELECT toDate(time) AS day, round(sum(usdc)) AS volume, count() AS matches, uniq(trader) AS takers
+        FROM analyst.trades WHERE time >= now('UTC') - INTERVAL 7 DAY GROUP BY day ORDER BY day DESC"""),
+)
+
+# %% Are prices right? Of what traded at 60 to 70 cents, so many per cent should win.
+show(
+    "Price and how often it won",
+    rows("""
+        SELECT 10 * floor(10 * price_yes) AS from_cents, count() AS trades,
+            round(100 * avg(winning_outcome = outcomes[1])) AS won_percent
+        FROM analyst.trades AS t JOIN analyst.markets AS m ON t.condition_id = m.condition_id
+        WHERE is_resolved AND winning_outcome != '50-50' GROUP BY from_cents ORDER BY from_cents"""),
+)
+
+# %% Does skill last? Of the best hundred of the last but one fortnight, how many gained in the last one?
+show(
+    "Winners, two weeks later",
+    rows("""
+        SELECT countIf(later > 0) AS gained, countIf(later < 0) AS lost, round(avg(later), 2) AS mean_dollars
+        FROM (
+            SELECT sumIf(realised_pnl, day <= today() - 14) AS before, sumIf(realised_pnl, day > today() - 14) AS later
+            FROM analyst.trader_days WHERE day > today() - 28 GROUP BY trader ORDER BY before DESC LIMIT 100)"""),
+)

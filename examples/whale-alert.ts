@@ -1,0 +1,49 @@
+/**
+ * Posts every match above a size to a chat: `MIN_USDC=10000 WEBHOOK_URL=https://discord.com/api/webhooks/… node
+ * whale-alert.ts`. For Telegram, WEBHOOK_URL is https://api.telegram.org/bot<token>/sendMessage and CHAT_ID names the chat.
+ * The cursor is kept in a file, so an alert that was down catches up.
+ */
+import { readFile, rename, writeFile } from 'node:fs/promises';
+import { Fillstream } from '@fillstream/client';
+
+const { FILLSTREAM_URL: url = 'http://127.0.0.1:8080', FILLSTREAM_KEY: key = '' } = process.env;
+const {
+  CHAT_ID,
+  CURSOR_FILE = 'whale-alert.cursor',
+  MIN_USDC = '10000',
+  WEBHOOK_URL = '',
+} = process.env;
+
+const money = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD' });
+const fillstream = new Fillstream({ url, key });
+const from = await readFile(CURSOR_FILE, 'utf8').catch(() => undefined);
+
+for await (const event of fillstream.feed({ min_usdc: Number(MIN_USDC) }, from ? { from } : {})) {
+  if (event.type === 'order') {
+    const { market, taker_order: order } = event.data;
+    const cents = Math.round((100 * Number(order.usdc)) / Number(order.shares));
+    const who = order.trader.name || order.trader.address;
+    const verb = order.side === 'BUY' ? 'buys' : 'sells';
+    const usdc = money.format(Number(order.usdc) / 1e6);
+    await post(`${who} ${verb} ${usdc} of “${order.outcome}” at ${cents}¢: ${market.question}`);
+  }
+  if (event.type === 'gap') await post('Some matches could not be read again.');
+  if (event.cursor !== '') await save(event.cursor);
+}
+
+/** Tries until the chat has it: the cursor moves on only then. */
+async function post(text: string): Promise<void> {
+  const body = CHAT_ID === undefined ? { content: text } : { chat_id: CHAT_ID, text };
+  for (let waitMs = 1_000; ; waitMs = Math.min(60_000, waitMs * 2)) {
+    const headers = { 'Content-Type': 'application/json' };
+    const sent = fetch(WEBHOOK_URL, { method: 'POST', headers, body: JSON.stringify(body) });
+    const response = await sent.catch(() => undefined);
+    if (response?.ok) return;
+    await new Promise((resolve) => setTimeout(resolve, waitMs));
+  }
+}
+
+async function save(cursor: string): Promise<void> {
+  await writeFile(`${CURSOR_FILE}.new`, cursor);
+  await rename(`${CURSOR_FILE}.new`, CURSOR_FILE);
+}

@@ -1,0 +1,182 @@
+// The programs of examples/, run as a user runs them: TypeScript with the client installed, Python with the standard
+// library, and the Grafana dashboard's statements, against the real api and the analysts' ClickHouse.
+import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { text } from 'node:stream/consumers';
+import { promisify } from 'node:util';
+import { buildSync } from 'esbuild';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { until } from '../e2e/service.ts';
+import { fill, match } from '../unit/feed-matches.ts';
+import { get } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
+import { publish, publishFinal } from './feed-harness.ts';
+
+const EXAMPLES = join(import.meta.dirname, '../../examples');
+const CLIENT = join(import.meta.dirname, '../../api/client/index.ts');
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let directory: string;
+let child: ChildProcess | undefined;
+let published = 0;
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'fillstream-examples-'));
+  const installed = join(directory, 'node_modules/@fillstream/client');
+  mkdirSync(installed, { recursive: true });
+  const outfile = join(installed, 'index.js');
+  buildSync({ entryPoints: [CLIENT], outfile, bundle: true, format: 'esm' });
+  writeFileSync(join(installed, 'package.json'), '{"type":"module","exports":"./index.js"}');
+  writeFileSync(join(directory, 'package.json'), '{"type":"module"}');
+  seeded = await startSeeded();
+});
+
+afterEach(() => {
+  child?.kill('SIGKILL');
+});
+
+afterAll(async () => {
+  await seeded?.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+/** Copies an example to where the client is installed, starts it, and waits until it listens. */
+async function start(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}) {
+  writeFileSync(join(directory, name), readFileSync(join(EXAMPLES, name)));
+  await until(async () => ((await listeners()) === 0 ? true : undefined));
+  const { api, key } = seeded;
+  child = spawn(process.execPath, [name, ...args], {
+    cwd: directory,
+    env: { ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: key, ...env },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  await until(async () => ((await listeners()) > 0 ? true : undefined));
+  return child;
+}
+
+async function listeners(): Promise<number> {
+  const { body } = await get(`${seeded.api.url}/sessions`, seeded.key);
+  return body.data?.length ?? 0;
+}
+
+async function kill(): Promise<void> {
+  if (child === undefined) return;
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
+}
+
+/** Publishes a match that this trader takes. */
+async function trade(trader: number) {
+  published += 1;
+  const one = match(published, { taker: fill(trader, { usdc: 4_000_000n, shares: 8_000_000n }) });
+  await publish(seeded.nats.nats, 'FEED', [one]);
+  return one;
+}
+
+test('copy-a-whale.ts copies what its wallet trades, and keeps it once it is final', async () => {
+  const whale = fill(501).trader.address;
+  const copying = await start('copy-a-whale.ts', [whale.toUpperCase().replace('X', 'x')]);
+  let output = '';
+  copying.stdout?.on('data', (chunk) => {
+    output += chunk;
+  });
+  await trade(502);
+  const one = await trade(501);
+  await publishFinal(seeded.nats.nats, 'FEED', [one]);
+  await until(async () => output.includes('keep') || undefined);
+  expect(output.split('\n')[0]).toMatch(/^(BUY|SELL) 0\.04 USDC of .+ in .+ at 0\.500 or better$/);
+  expect(output.split('\n')[1]).toMatch(/^keep 0\.04 USDC of /);
+});
+
+test('whale-alert.ts posts each large match once, across refusals of the chat and its own end', async () => {
+  const posted: string[] = [];
+  let refusals = 1;
+  const chat = createServer(async (request, response) => {
+    const { content } = JSON.parse(await text(request));
+    if (refusals-- > 0) response.writeHead(500).end();
+    else {
+      posted.push(content);
+      response.writeHead(204).end();
+    }
+  }).listen(0, '127.0.0.1');
+  await once(chat, 'listening');
+  const { port } = chat.address() as AddressInfo;
+  const env = { WEBHOOK_URL: `http://127.0.0.1:${port}/`, MIN_USDC: '4' };
+  await start('whale-alert.ts', [], env);
+  await trade(601);
+  await until(async () => posted.length === 1 || undefined);
+  await until(async () => readFileSync(join(directory, 'whale-alert.cursor'), 'utf8') || undefined);
+  await kill();
+  await trade(602);
+  await start('whale-alert.ts', [], env);
+  await trade(603);
+  await until(async () => posted.length === 3 || undefined);
+  expect(posted[0]).toMatch(/ (buys|sells) \$4\.00 of “.+” at 50¢: /);
+  expect(new Set(posted.map((line) => line.split(' ')[0])).size).toBe(3);
+  chat.close();
+});
+
+test('feed-to-sqlite.ts has every match once after kills −9', async () => {
+  const file = join(directory, 'feed.db');
+  const expected: string[] = [];
+  const rows = () => {
+    const database = new DatabaseSync(file, { readOnly: true });
+    const found = database.prepare('SELECT match_id, state FROM matches ORDER BY rowid').all();
+    database.close();
+    return found.map(({ match_id, state }) => `${match_id} ${state}`);
+  };
+  for (let round = 0; round < 3; round++) {
+    await start('feed-to-sqlite.ts', [file]);
+    for (let n = 0; n < 20; n++) expected.push((await trade(700 + n)).txHash);
+    // The last round is read to its end, the others are cut somewhere.
+    const least = round < 2 ? round * 20 + 1 : expected.length;
+    await until(async () => rows().length >= least || undefined);
+    await kill();
+  }
+  expect(rows().map((row) => row.split(':')[0])).toEqual(expected);
+  expect(rows().every((row) => row.endsWith(' shown'))).toBe(true);
+});
+
+describe('for analysts', () => {
+  /** As whoever asks without a user. */
+  const analyst = () => {
+    const url = new URL(seeded.clickhouse.url);
+    return `http://${url.host}/`;
+  };
+
+  const isHere = spawnSync('python3', ['--version']).status === 0;
+  if (!isHere) console.info('skipped: there is no python3 here (apt-get install python3)');
+  test.skipIf(!isHere)('python/analysis.py answers its questions', async () => {
+    const { stdout } = await promisify(execFile)('python3', ['analysis.py'], {
+      cwd: join(EXAMPLES, 'python'),
+      env: { ...process.env, CLICKHOUSE_URL: analyst(), PYTHONDONTWRITEBYTECODE: '1' },
+    });
+    const titles = stdout.split('\n').filter((line) => line !== '' && !line.startsWith(' '));
+    expect(titles).toHaveLength(3);
+  });
+
+  const { panels, templating } = JSON.parse(
+    readFileSync(join(EXAMPLES, 'grafana/trading.json'), 'utf8'),
+  );
+  const statements: [string, string][] = [
+    ...panels.map((panel: { title: string; targets: [{ rawSql: string }] }) => {
+      return [panel.title, panel.targets[0].rawSql];
+    }),
+    ['the list of markets', templating.list[1].query],
+  ];
+  test.each(statements)('grafana/trading.json: %s', async (_, sql) => {
+    const filled = sql
+      .replaceAll(/\$__(?:time|date)Filter\((\w+)\)/g, '$1 >= toDateTime(0) AND $1 <= now()')
+      .replaceAll('$market', 'market-1001');
+    const response = await fetch(analyst(), { method: 'POST', body: filled });
+    const answer = await response.text();
+    expect(response.status, answer).toBe(200);
+  });
+});
