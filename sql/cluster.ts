@@ -117,9 +117,11 @@ function alterTable(name: string, rest: string, on: string): readonly string[] {
   throw new ClusterFormError(`no known cluster form for: ALTER TABLE ${name}${rest}`);
 }
 
-/** Replaces sharded tables that the body reads or fills by those of the shard. */
+/** Replaces sharded tables that the body reads or fills by those of the shard. Columns keep the name of the table. */
 function local(body: string): string {
-  return body.replace(/\b(FROM|TO|JOIN) (\w+)\b/g, (whole, word: string, table: string) =>
-    SHARDED_TABLES.has(table) || BOARD.test(table) ? `${word} ${table}_local` : whole,
-  );
+  return body.replace(/\b(FROM|TO|JOIN) (\w+)\b( AS\b)?/g, (whole, word, table, alias = '') => {
+    if (!SHARDED_TABLES.has(table) && !BOARD.test(table)) return whole;
+    const name = word === 'TO' || alias !== '' ? alias : ` AS ${table}`;
+    return `${word} ${table}_local${name}`;
+  });
 }

@@ -40,15 +40,19 @@ const PLACE = "(block_number * 1048576 + log_index) * 2 + (kind = 'settlement')"
 const indexOf = (column: string) =>
   `toUInt32(greatest(0, intDiv(toInt64(toUnixTimestamp(${column})) - {base:Int64}, {width:Int64})))`;
 
-/** Markets in which the trader held shares in the range, and perhaps some in which they held shares before. */
-const MARKETS = `(
-  SELECT condition_id
-  FROM trader_hours
-  WHERE trader = {trader:FixedString(20)} AND hour >= toDateTime({first:UInt32}, 'UTC')
-  UNION DISTINCT
-  SELECT condition_id
-  FROM trader_markets
-  WHERE trader = {trader:FixedString(20)} AND position.shares > 0
+/**
+ * Markets in which the trader held shares in the range, and perhaps some in which they held shares before. A subquery a
+ * table, because ClickHouse cannot make an IN global for a cluster whose subquery reads two.
+ */
+const OF_MARKETS = `(
+  condition_id IN (
+    SELECT condition_id
+    FROM trader_hours
+    WHERE trader = {trader:FixedString(20)} AND hour >= toDateTime({first:UInt32}, 'UTC'))
+  OR condition_id IN (
+    SELECT condition_id
+    FROM trader_markets
+    WHERE trader = {trader:FixedString(20)} AND position.shares > 0)
 )`;
 
 const texts = z.array(z.string());
@@ -87,7 +91,7 @@ FROM
       ${each('argMax')}(close.usdc, close.version, ${indexOf('minute')} AS at) AS usdc,
       ${each('argMax')}(close.shares, close.version, at) AS whole
     FROM market_minutes
-    WHERE condition_id IN ${MARKETS} AND minute < toDateTime({end:UInt32}, 'UTC')
+    WHERE ${OF_MARKETS} AND minute < toDateTime({end:UInt32}, 'UTC')
     GROUP BY condition_id
   ) AS closes
   RIGHT JOIN

@@ -41,8 +41,8 @@ export async function temporaryDirectory() {
   return { path, remove: () => rm(path, { recursive: true, force: true }) };
 }
 
-/** The embedded ClickHouse with every migration applied. */
-export async function startClickHouse(dataDir: string) {
+/** The embedded ClickHouse as a child. */
+export async function startEngine(dataDir: string) {
   const child = spawn(process.execPath, [CLICKHOUSE_MAIN, '--data', dataDir, '--port', '0'], {
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   });
@@ -52,7 +52,20 @@ export async function startClickHouse(dataDir: string) {
   });
   const [line] = await Promise.race([once(child.stdout, 'data'), exited]);
   exited.catch(() => undefined);
-  const url = serviceUrl(JSON.parse(String(line)).url, dataDir);
+  return {
+    url: serviceUrl(JSON.parse(String(line)).url, dataDir),
+    async stop() {
+      if (child.exitCode !== null) return;
+      const exited = once(child, 'exit');
+      child.kill('SIGTERM');
+      await exited;
+    },
+  };
+}
+
+/** The embedded ClickHouse with every migration applied. */
+export async function startClickHouse(dataDir: string) {
+  const { url, stop } = await startEngine(dataDir);
   await migrate({ url, database: DATABASE });
   const client = connectClickHouse({ url, database: DATABASE, name: 'test' });
   return {
@@ -60,10 +73,7 @@ export async function startClickHouse(dataDir: string) {
     client,
     async stop() {
       await client.close();
-      if (child.exitCode !== null) return;
-      const exited = once(child, 'exit');
-      child.kill('SIGTERM');
-      await exited;
+      await stop();
     },
   };
 }

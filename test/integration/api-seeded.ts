@@ -25,10 +25,10 @@ import {
 } from './api-harness.ts';
 
 /** An api whose clock stands at NOW, one at EDGE_NOW, and a key of each tier. */
-export async function startSeeded() {
+export async function startSeeded(start = startClickHouse) {
   console.log(`SEED=${SEED}`);
   const directory = await temporaryDirectory();
-  const clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
+  const clickhouse = await start(`${directory.path}/clickhouse`);
   const nats = await startNats(`${directory.path}/nats`);
   await ensureStreams(nats.nats, 1);
   await insertListings(clickhouse.client, RESOLVED_AT);

@@ -1,6 +1,6 @@
 /**
  * The cluster form of every statement: the engine's own parser reads and formats it, and what must
- * hold for each table is stated here. That a cluster does it right takes servers.
+ * hold for each table is stated here. two-shards.test.ts runs it, but for what takes servers.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -59,6 +59,7 @@ const EVERYWHERE = [
   ...['projector_checkpoints', 'search_words', 'search_variants'],
 ];
 const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}`);
+const COMPUTED = ['search_markets', 'search_traders', 'market_counts', 'market_stats'];
 
 describe('clusterForm', () => {
   test('runs every statement on the cluster', () => {
@@ -100,15 +101,12 @@ describe('clusterForm', () => {
     expect(formatted.get(`MATERIALIZED VIEW ${table}_mv`)).toContain(`TO ${table}_local`);
   });
 
-  test.each(['search_markets', 'search_traders', 'market_counts', 'market_stats'])(
-    '%s is computed by each node from all shards',
-    (table) => {
-      expect(formatted.get(`TABLE ${table}`)).toContain('ENGINE = MergeTree ');
-      const view = formatted.get(`MATERIALIZED VIEW ${table}_mv`);
-      expect(view).toContain(` TO ${table} `);
-      expect(view).not.toContain('_local');
-    },
-  );
+  test.each(COMPUTED)('%s is computed by each node from all shards', (table) => {
+    expect(formatted.get(`TABLE ${table}`)).toContain('ENGINE = MergeTree ');
+    const view = formatted.get(`MATERIALIZED VIEW ${table}_mv`);
+    expect(view).toContain(` TO ${table} `);
+    expect(view).not.toContain('_local');
+  });
 
   test('materialized views and the window read the shard, analysts read all shards', () => {
     for (const [name, text] of formatted) {
@@ -119,6 +117,23 @@ describe('clusterForm', () => {
       if (target !== undefined) expect(text).toContain(`TO ${target}_local`);
     }
     expect(formatted.get('VIEW leaderboard_window')).toContain('FROM bookings_local');
+  });
+
+  test('columns keep the name of the table that the shard reads', () => {
+    const cluster = { database: 'fillstream', cluster: 'c' };
+    const view = 'CREATE MATERIALIZED VIEW v TO matches AS SELECT bookings.usdc FROM bookings';
+    expect(clusterForm(view, cluster)).toEqual([
+      "CREATE MATERIALIZED VIEW v ON CLUSTER 'c' TO matches_local AS SELECT bookings.usdc FROM bookings_local AS bookings",
+    ]);
+    expect(
+      clusterForm('CREATE MATERIALIZED VIEW v AS SELECT b.a FROM bookings AS b', cluster),
+    ).toEqual(["CREATE MATERIALIZED VIEW v ON CLUSTER 'c' AS SELECT b.a FROM bookings_local AS b"]);
+  });
+
+  test('knows every table of the migrations', () => {
+    const known = [...SHARDED, ...EVERYWHERE, ...BOARDS, ...COMPUTED];
+    const created = [...formatted.keys()].flatMap((name) => /^TABLE (\w+)$/.exec(name)?.[1] ?? []);
+    expect(created.filter((table) => !known.includes(table.replace(/_local$/, '')))).toEqual([]);
   });
 
   test('keeps versions, columns, order and comments', () => {
