@@ -1,6 +1,6 @@
 /**
- * `POST /v2/traders/batch`: profile, windows and totals of the positions of up to 100 traders, in as many statements as
- * for one.
+ * `POST /v2/traders/batch`: profile, balance, tier, windows and totals of the positions of up to 100 traders, in as many
+ * statements as for one. The tags and the weighted volume of a trader need each of their markets, and are left out.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -9,10 +9,11 @@ import { ADDRESS } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { checksummed, safeInteger } from './format.ts';
 import { positionTotals, valuedSql } from './positions.ts';
-import { ProfileV2, profileV2, readProfiles } from './profiles.ts';
+import { NO_PROFILE, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf } from './rows.ts';
 import { checksummedAddress, count, time } from './schemas.ts';
+import { readBalances, tierName, walletMembers } from './trader.ts';
 import { total, WINDOWS, type Window, WindowV2, windowV2 } from './trader-windows.ts';
 
 const ADDRESSES_MAX = 100;
@@ -85,6 +86,7 @@ const windowMembers = Object.fromEntries(
 
 const Trader = z.object({
   profile: ProfileV2,
+  ...walletMembers,
   last_trade_at: time('newest trade, or empty'),
   windows: z.object(windowMembers).describe('the last hour to the last 30 days'),
   positions: z
@@ -97,9 +99,9 @@ const Trader = z.object({
 export const tradersBatch = endpoint({
   method: 'post',
   path: '/v2/traders/batch',
-  summary: 'Profile, windows and position totals of up to 100 traders',
+  summary: 'Profile, balance, tier, windows and position totals of up to 100 traders',
   description:
-    'In the order of the addresses. Windows end now and are exact to the second. An address without trades and without a public profile is in `unknown`. Nothing is stored: an `Idempotency-Key` has no effect.',
+    'In the order of the addresses. Windows end now and are exact to the second. Tags and weighted volume are only in `/v2/traders/:address`: they need each market of a trader. An address without trades and without a public profile is in `unknown`. Nothing is stored: an `Idempotency-Key` has no effect.',
   parameters: z.object({}),
   body: Body,
   answer: z.object({
@@ -116,8 +118,10 @@ export const tradersBatch = endpoint({
       traders: new Bytes(addresses),
       ...{ now, since: Math.min(...begins), begins: `[${begins}]` },
     };
-    const [profileOf, windows, totals] = await Promise.all([
+    const [profileOf, profiles, balanceOf, windows, totals] = await Promise.all([
       readProfiles(call, addresses),
+      call.metadata.profiles(addresses),
+      readBalances(call, addresses),
       read(call, { sql: WINDOWS_SQL, parameters, row: WindowRow }),
       read(call, { sql: TOTALS_SQL, parameters, row: TotalsRow }),
     ]);
@@ -133,6 +137,7 @@ export const tradersBatch = endpoint({
     ];
     const traders = known.map((address) => {
       const profile = profileOf(address);
+      const synced = profiles.get(address) ?? NO_PROFILE;
       const own = windowsOf.get(address) ?? [];
       const shown = Object.keys(WINDOWS).map((name, i) => [
         name,
@@ -140,6 +145,9 @@ export const tradersBatch = endpoint({
       ]);
       return {
         profile: profileV2(profile),
+        pusd_balance: balanceOf(address),
+        taker_tier: synced.taker_tier,
+        taker_tier_name: tierName(synced),
         last_trade_at: profile.last_trade_at,
         windows: Object.fromEntries(shown) as Record<Window, ReturnType<typeof windowV2>>,
         positions: totalsV2(totalsOf.get(address)),

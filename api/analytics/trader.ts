@@ -13,8 +13,8 @@ import type { Call } from './call.ts';
 import { isoSecond, safeInteger, spaced } from './format.ts';
 import { ALL_TAGS, countsUnder, HAS_SERIES } from './market-tags.ts';
 import { NO_PROFILE, ProfileV2, profileV2, SpacedProfileV1 } from './profiles.ts';
-import { FEW_ROWS, newestOf, read } from './query.ts';
-import { int, rowOf, seconds } from './rows.ts';
+import { FEW_ROWS, newestBy, read } from './query.ts';
+import { hexText, int, rowOf, seconds } from './rows.ts';
 import { amount, text, time } from './schemas.ts';
 import {
   readWindows,
@@ -100,17 +100,32 @@ const ParametersV2 = z.object({
     .describe('restricts top_tags and weighted_volume to markets of this series'),
 });
 
-const BalanceRow = rowOf({ balance: int('balance'), version: int('block_number') });
+const BalanceRow = rowOf({
+  address: hexText('trader'),
+  balance: int('balance'),
+  version: int('block_number'),
+});
 
-/** Has no row until a block with a trade of theirs was synced. */
-const BALANCE_SQL = `
+/** A trader has no row until a block with a trade of theirs was synced. */
+const BALANCES_SQL = `
 SELECT ${BalanceRow.columns}
 FROM balances
-WHERE trader = {trader:FixedString(20)}
+WHERE trader IN {traders:Array(FixedString(20))}
 ${FEW_ROWS}`;
 
-const AnswerV2 = z.object({
-  profile: ProfileV2,
+/** Micro-pUSD of these wallets; returns a function from address to balance. */
+export async function readBalances(
+  call: Call,
+  addresses: readonly string[],
+): Promise<(address: string) => number> {
+  const parameters = { traders: new Bytes(addresses) };
+  const rows = await read(call, { sql: BALANCES_SQL, parameters, row: BalanceRow });
+  const newest = newestBy(rows, (row) => row.address);
+  return (address) => safeInteger(newest.get(address)?.balance ?? 0n);
+}
+
+/** What is synced of a wallet beside its profile. */
+export const walletMembers = {
   pusd_balance: amount('pUSD of the wallet at the last synced block, micro-pUSD'),
   taker_tier: z
     .int()
@@ -121,6 +136,11 @@ const AnswerV2 = z.object({
       examples: [3],
     }),
   taker_tier_name: text('name of the tier; empty until it was synced', 'Gold'),
+};
+
+const AnswerV2 = z.object({
+  profile: ProfileV2,
+  ...walletMembers,
   top_tags: z.array(TagV2).max(TAGS_MAX_V2),
   weighted_volume: z.number().meta({
     description:
@@ -140,7 +160,7 @@ export const traderV2 = endpoint({
   problems: ['not_found'],
   async run(call: Call, given) {
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
-    const [identity, windows, balances] = await Promise.all([
+    const [identity, windows, balanceOf] = await Promise.all([
       readIdentity(call, given.address),
       readWindows(call, {
         trader: given.address,
@@ -149,16 +169,12 @@ export const traderV2 = endpoint({
         filter: given.series === undefined ? '' : `AND ${HAS_SERIES}`,
         bound: { series: given.series ?? '' },
       }),
-      read(call, {
-        sql: BALANCE_SQL,
-        parameters: { trader: new Bytes(given.address) },
-        row: BalanceRow,
-      }),
+      readBalances(call, [given.address]),
     ]);
     const sums = (windows[0] ?? []).filter(({ tags }) => countsUnder(tags, given.tag));
     return {
       profile: profileV2({ ...identity, address: given.address }),
-      pusd_balance: safeInteger(newestOf(balances)?.balance ?? 0n),
+      pusd_balance: balanceOf(given.address),
       taker_tier: identity.taker_tier,
       taker_tier_name: tierName(identity),
       top_tags: topTags(sums, TAGS_MAX_V2).map(tagV2),
@@ -172,7 +188,7 @@ export const traderV2 = endpoint({
 });
 
 /** The name of the tier, or '' if it is not synced: no public profile, or one without a tier. */
-function tierName(row: {
+export function tierName(row: {
   readonly taker_tier: number;
   readonly taker_tier_name: string;
   readonly has_weighted_volume: boolean;

@@ -89,9 +89,9 @@ export class Endpoints {
   }
 
   /**
-   * `POST /v2/traders/batch`: Profile, windows and position totals of up to 100 traders.
+   * `POST /v2/traders/batch`: Profile, balance, tier, windows and position totals of up to 100 traders.
    *
-   * In the order of the addresses. Windows end now and are exact to the second. An address without trades and without a public profile is in `unknown`. Nothing is stored: an `Idempotency-Key` has no effect.
+   * In the order of the addresses. Windows end now and are exact to the second. Tags and weighted volume are only in `/v2/traders/:address`: they need each market of a trader. An address without trades and without a public profile is in `unknown`. Nothing is stored: an `Idempotency-Key` has no effect.
    */
   traders(body: PostV2TradersBatchBody, options?: CallOptions): Promise<PostV2TradersBatch> {
     return this.http.call('POST', '/v2/traders/batch', { body }, options);

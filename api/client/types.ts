@@ -882,6 +882,15 @@ export type PostV2TradersBatch = {
   traders: {
     profile: ProfileV2;
 
+    /** pUSD of the wallet at the last synced block, micro-pUSD */
+    pusd_balance: number;
+
+    /** 0 Tier 0, 1 Bronze, 2 Silver, 3 Gold, 4 Platinum, 5 Diamond, 6 Obsidian */
+    taker_tier: number;
+
+    /** name of the tier; empty until it was synced */
+    taker_tier_name: string;
+
     /** newest trade, or empty, ISO 8601 UTC */
     last_trade_at: string;
 

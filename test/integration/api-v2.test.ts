@@ -145,6 +145,19 @@ describe('GET /v2/traders/:address', () => {
     }
   });
 
+  test('tells balance and tier of many traders in a batch', async () => {
+    const traders = [0, 1, 2, 3, 4, 6, 8, 9, 12, 21];
+    const { body } = await get(`${url}/v2/traders/batch`, key, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ addresses: traders.map(addressOf) }),
+    });
+    for (const [i, trader] of traders.entries()) {
+      const { top_tags, weighted_volume, ...shared } = expectedTrader(trader);
+      expect(body.traders[i], `${trader}`).toMatchObject(shared);
+    }
+  });
+
   test.each([
     ['sports', undefined],
     ['crypto', undefined],
