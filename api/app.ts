@@ -22,7 +22,7 @@ import type { KeysBucket } from './auth/key-admin.ts';
 import { callerOf, type Keys } from './auth/keys.ts';
 import { createLimits, type SharedCounts } from './auth/rate-limit.ts';
 import type { Usage } from './auth/usage.ts';
-import { docsHandler, documentHandler, VIEWER_PATH, viewerHandler } from './docs.ts';
+import { docsHandler, documentHandler, llmsHandler, VIEWER_PATH, viewerHandler } from './docs.ts';
 import { Problem, problemHandler, requestIdOf } from './errors.ts';
 import type { Feed } from './feed/route.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
@@ -132,6 +132,7 @@ export function createApp(options: AppOptions): Express {
   });
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);
+  app.route('/llms.txt').get(llmsHandler).all(notGet);
   const requireListener = endWhenRevoked(keys, feed);
   const conditionOfMarket = (market: MarketKey) => conditionOf(analytics, market);
   const orders = feed.handler(conditionOfMarket);

@@ -1,8 +1,8 @@
 /**
- * `/openapi.json` and `/docs`: the OpenAPI document, and the Scalar API reference as its viewer, served
- * from its npm package. The page loads nothing from other hosts: the viewer's fonts, telemetry, proxy
- * and agent are switched off, and the Content-Security-Policy allows no other origin. Neither path
- * needs a key.
+ * `/openapi.json`, `/docs` and `/llms.txt`: the OpenAPI document; the Scalar API reference as its viewer, served
+ * from its npm package; and a summary for language models (llmstxt.org). The page loads nothing from other hosts: the
+ * viewer's fonts, telemetry, proxy and agent are switched off, and the Content-Security-Policy allows no other origin. No
+ * path needs a key.
  */
 import { readFile } from 'node:fs/promises';
 import type { RequestHandler } from 'express';
@@ -91,10 +91,15 @@ export const ENDPOINTS: readonly Described[] = [
 export const OPEN_API = openApi(ENDPOINTS);
 const DOCUMENT = new Encoded('json', JSON.stringify(OPEN_API), privateFor(MAX_AGE_SECONDS));
 const DOCS = new Encoded('html', PAGE, privateFor(MAX_AGE_SECONDS));
+const LLMS = new Encoded('text', llmsText(), privateFor(MAX_AGE_SECONDS));
 let viewer: Promise<Encoded> | undefined;
 
 export const documentHandler: RequestHandler = async (request, response) => {
   await send(request, response, DOCUMENT);
+};
+
+export const llmsHandler: RequestHandler = async (request, response) => {
+  await send(request, response, LLMS);
 };
 
 export const docsHandler: RequestHandler = async (request, response) => {
@@ -112,4 +117,25 @@ export const viewerHandler: RequestHandler = async (request, response) => {
 
 function attribute(value: object): string {
   return JSON.stringify(value).replaceAll('&', '&amp;').replaceAll('"', '&quot;');
+}
+
+function llmsText(): string {
+  const lines = ENDPOINTS.map(({ method = 'get', path, summary }) => {
+    return `- \`${method.toUpperCase()} ${path}\`: ${summary}`;
+  });
+  const { description, title } = OPEN_API.info;
+  return `# ${title}
+
+> Trader analytics and a resumable order stream of a prediction-market exchange.
+
+Every parameter and field is in [/openapi.json](/openapi.json); people read it at [/docs](/docs).
+
+${description}
+
+## Endpoints
+
+- \`GET /v1/stream/orders\`: every match when it is first seen, as server-sent events
+- \`GET /streams/:id\`: the matches of a managed stream, as server-sent events
+${lines.join('\n')}
+`;
 }

@@ -40,6 +40,7 @@ const CONTENT_TYPES = {
   csv: 'text/csv; charset=utf-8',
   html: 'text/html; charset=utf-8',
   js: 'text/javascript; charset=utf-8',
+  text: 'text/plain; charset=utf-8',
 } as const;
 type ContentType = keyof typeof CONTENT_TYPES;
 

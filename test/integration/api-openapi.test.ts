@@ -230,16 +230,19 @@ describe('the document', () => {
     expect(operationOf('/v1/traders/{address}/markets').parameters[1]?.schema.default).toBe(20);
   });
 
-  test.each(['/openapi.json', '/docs'])('is at %s without a key, with an ETag', async (path) => {
-    const first = await fetch(url + path);
-    expect(first.status).toBe(200);
-    const etag = first.headers.get('etag') ?? '';
-    // Without Cache-Control, fetch would add no-cache, which asks for the whole answer.
-    const headers = { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' };
-    const second = await fetch(url + path, { headers });
-    expect([second.status, await second.text()]).toEqual([304, '']);
-    expect((await fetch(url + path, { method: 'POST' })).status).toBe(405);
-  });
+  test.each(['/openapi.json', '/docs', '/llms.txt'])(
+    'is at %s without a key, with an ETag',
+    async (path) => {
+      const first = await fetch(url + path);
+      expect(first.status).toBe(200);
+      const etag = first.headers.get('etag') ?? '';
+      // Without Cache-Control, fetch would add no-cache, which asks for the whole answer.
+      const headers = { 'If-None-Match': etag, 'Cache-Control': 'max-age=0' };
+      const second = await fetch(url + path, { headers });
+      expect([second.status, await second.text()]).toEqual([304, '']);
+      expect((await fetch(url + path, { method: 'POST' })).status).toBe(405);
+    },
+  );
 });
 
 describe('live responses', () => {
@@ -398,6 +401,16 @@ describe('responses to bodies', () => {
       expectDescribed(operation, answer);
     }
   });
+});
+
+test('/llms.txt names every endpoint and the rules', async () => {
+  const response = await fetch(`${url}/llms.txt`);
+  const text = await response.text();
+  expect(response.headers.get('content-type')).toBe('text/plain; charset=utf-8');
+  for (const { path } of operations()) {
+    expect(text).toContain(` ${path.replaceAll(/\{(\w+)\}/g, ':$1')}\``);
+  }
+  expect(text).toContain('X-Service-Key');
 });
 
 describe('/docs', () => {
