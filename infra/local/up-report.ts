@@ -91,6 +91,7 @@ One trader (the first in that list):
 
 The live feed, ahead of the blocks:
   curl -sN ${header} '${ready.url}/v1/stream/orders?format=json'
+  FILLSTREAM_URL=${ready.url} FILLSTREAM_KEY=${keys.pro} npx fillstream tail
 
 Press Ctrl-C to stop. The next start continues with the same data.
 

@@ -1,0 +1,182 @@
+/** What a command is, and what its arguments, its help and its output have in common. */
+import { readFileSync } from 'node:fs';
+import { parseArgs } from 'node:util';
+import { type Options as ClientOptions, Fillstream } from '../client/index.ts';
+import type { Screen } from './format.ts';
+
+/** One `--name`; without `value` it is a switch. */
+export type Option = {
+  readonly text: string;
+  /** What stands for the value in the help. */
+  readonly value?: string;
+  readonly choices?: readonly string[];
+  readonly isNumber?: true;
+  /** May be repeated, or have several values that commas separate. */
+  readonly isList?: true;
+};
+
+type Options = Readonly<Record<string, Option>>;
+
+type Value<One extends Option> = One extends { readonly isList: true }
+  ? string[] | undefined
+  : One extends { readonly choices: readonly (infer Choice)[] }
+    ? Choice | undefined
+    : One extends { readonly isNumber: true }
+      ? number | undefined
+      : One extends { readonly value: string }
+        ? string | undefined
+        : boolean;
+
+export type Flags<Given extends Options> = { readonly [Name in keyof Given]: Value<Given[Name]> };
+
+/** Where a command runs. */
+export type Context = {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly signal: AbortSignal;
+  readonly screen: Screen;
+  /** Resolves when standard output has taken the text. */
+  readonly write: (text: string | Uint8Array) => Promise<void>;
+  /** A line for the user, on standard error. */
+  readonly note: (text: string) => void;
+};
+
+export type Call<Given extends Options = Options> = Context & {
+  readonly args: readonly string[];
+  readonly flags: Flags<Given>;
+  /** Throws UsageError without a key. */
+  readonly client: () => Fillstream;
+};
+
+export type Command = {
+  readonly summary: string;
+  /** Behind the name: `ADDRESS`, `[list | create]`. */
+  readonly usage: string;
+  /** How many arguments it takes. */
+  readonly takes: readonly [least: number, most: number];
+  readonly options: Options;
+  /** What the help says beside the options. */
+  readonly more?: string;
+  /** Without the `fillstream` in front. */
+  readonly examples: readonly string[];
+  readonly run: (call: Call) => Promise<void>;
+};
+
+/** Ties the flags that `run` gets to the options. */
+export function command<const Given extends Options>(
+  given: Omit<Command, 'options' | 'run'> & {
+    readonly options: Given;
+    readonly run: (call: Call<Given>) => Promise<void>;
+  },
+): Command {
+  return given as unknown as Command;
+}
+
+/** The command line is wrong. */
+export class UsageError extends Error {
+  override readonly name = 'UsageError';
+}
+
+/** What the user asked for cannot be done, for a reason that the message says. */
+export class Failure extends Error {
+  override readonly name = 'Failure';
+}
+
+const URL_DEFAULT = 'http://127.0.0.1:8080';
+
+const COMMON = {
+  url: { value: 'URL', text: `where the API is (default: FILLSTREAM_URL, else ${URL_DEFAULT})` },
+  'key-file': { value: 'FILE', text: 'file with the API key (default: FILLSTREAM_KEY)' },
+  help: { text: 'print this text' },
+} as const satisfies Options;
+
+/** Parses the arguments of one command and runs it. Throws UsageError, and what the command throws. */
+export async function run(one: Command, argv: readonly string[], context: Context): Promise<void> {
+  const { args, flags } = parseCommand(one, argv);
+  const common = flags as unknown as Flags<typeof COMMON>;
+  const client = () => new Fillstream(clientOptions(common, context));
+  await one.run({ ...context, args, flags, client });
+}
+
+/** Whether `--help` is among the arguments. */
+export function wantsHelp(argv: readonly string[]): boolean {
+  const end = argv.indexOf('--');
+  return argv.slice(0, end < 0 ? undefined : end).some((one) => one === '--help' || one === '-h');
+}
+
+/** The arguments and options, as the command declares them. Throws UsageError. */
+export function parseCommand(one: Command, argv: readonly string[]) {
+  const options = { ...one.options, ...COMMON } as Options;
+  const kinds = Object.entries(options).map(([name, { value, isList = false }]) => [
+    name,
+    { type: value === undefined ? 'boolean' : 'string', multiple: isList } as const,
+  ]);
+  const { values, positionals } = parsed(argv, Object.fromEntries(kinds));
+  const [least, most] = one.takes;
+  if (positionals.length < least) throw new UsageError(`missing argument: ${one.usage}`);
+  if (positionals.length > most) {
+    throw new UsageError(`unexpected argument: ${positionals.slice(most).join(' ')}`);
+  }
+  const flags = Object.entries(options).map(([name, option]) => [
+    name,
+    flagOf(`--${name}`, option, values[name]),
+  ]);
+  return { args: positionals, flags: Object.fromEntries(flags) as Flags<Options> };
+}
+
+function parsed(argv: readonly string[], options: NonNullable<Parse>['options']) {
+  try {
+    return parseArgs({ args: [...argv], options: options ?? {}, allowPositionals: true });
+  } catch (error) {
+    // The rest is about arguments that begin with a dash.
+    const [message = ''] = (error as Error).message.split(/\. |\n/);
+    throw new UsageError(message);
+  }
+}
+
+type Parse = Parameters<typeof parseArgs>[0];
+
+function flagOf(name: string, option: Option, given: unknown) {
+  if (option.value === undefined) return given === true;
+  if (given === undefined) return undefined;
+  if (option.isList) return (given as string[]).flatMap((text) => text.split(','));
+  if (option.choices?.includes(given as string) === false) {
+    throw new UsageError(`${name} must be ${option.choices.join(', ')}: ${given}`);
+  }
+  if (!option.isNumber) return given;
+  const number = given === '' ? Number.NaN : Number(given);
+  if (!Number.isFinite(number)) throw new UsageError(`${name} must be a number: ${given}`);
+  return number;
+}
+
+function clientOptions(
+  flags: Flags<typeof COMMON>,
+  { env, signal }: Pick<Context, 'env' | 'signal'>,
+): ClientOptions {
+  const url = flags.url ?? env.FILLSTREAM_URL ?? URL_DEFAULT;
+  if (!URL.canParse(url)) throw new UsageError(`not a URL: ${url}`);
+  const file = flags['key-file'];
+  const key = (file === undefined ? env.FILLSTREAM_KEY : readFileSync(file, 'utf8'))?.trim();
+  if (!key) throw new UsageError('no API key: set FILLSTREAM_KEY, or give --key-file FILE');
+  if (!/^[!-~]+$/.test(key)) throw new UsageError('the API key holds what no key can hold');
+  return { url, key, signal };
+}
+
+/** The help of one command. */
+export function helpOf(name: string, one: Command): string {
+  const options = { ...one.options, ...COMMON } as Options;
+  const rows = Object.entries(options).map(([option, { value, text, choices, isList }]) => {
+    const also = [text, choices?.join(', '), isList === true ? 'may be repeated' : undefined];
+    const told = also.filter((part) => part !== undefined).join('; ');
+    return [`--${option}${value === undefined ? '' : ` ${value}`}`, told] as const;
+  });
+  const width = Math.max(...rows.map(([left]) => left.length));
+  return [
+    `fillstream ${name}: ${one.summary}`,
+    `  fillstream ${`${name} ${one.usage}`.trim()} [options]`,
+    rows.map(([left, right]) => `  ${left.padEnd(width)}  ${right}`).join('\n'),
+    ...(one.more === undefined ? [] : [one.more]),
+    `Examples:\n${one.examples.map((example) => `  fillstream ${example}`).join('\n')}`,
+  ]
+    .join('\n\n')
+    .concat('\n');
+}

@@ -1,0 +1,198 @@
+/** Amounts, tables and CSV, as text. */
+import { stripVTControlCharacters } from 'node:util';
+
+/** What is printed on. */
+export type Screen = {
+  /** Columns of the terminal; Infinity where there is none. */
+  readonly width: number;
+  readonly hasColors: boolean;
+};
+
+export type Color = 'green' | 'red' | 'dim' | 'bold';
+
+export type Column<Row> = {
+  readonly head: string;
+  readonly cell: (row: Row) => string;
+  /** Numbers are at the right. */
+  readonly isRight?: true;
+  /** Where it loses characters if the table is too wide; default: it keeps them. */
+  readonly cut?: 'end' | 'middle';
+  readonly color?: (row: Row) => Color | undefined;
+};
+
+const CODES: Readonly<Record<Color, number>> = { green: 32, red: 31, dim: 2, bold: 1 };
+const CUT_WIDTH_LEAST = 11;
+const BETWEEN = '  ';
+
+export function painted(text: string, color: Color | undefined, { hasColors }: Screen): string {
+  return hasColors && color !== undefined ? `\x1b[${CODES[color]}m${text}\x1b[0m` : text;
+}
+
+/** Green for a gain, red for a loss. */
+export function gain(amount: number): Color | undefined {
+  return amount === 0 ? undefined : amount > 0 ? 'green' : 'red';
+}
+
+/** Micro-USDC as dollars: `$0.0042`, `$12.50`, `-$48,210`. */
+export function dollars(micro: number | string): string {
+  const amount = Number(micro) / 1e6;
+  return `${amount < 0 ? '-' : ''}$${plain(Math.abs(amount), 2, 10_000)}`;
+}
+
+/** Micro-shares: `0.0042`, `12.5`, `48,210`. */
+export function shares(micro: number | string): string {
+  return plain(Number(micro) / 1e6, 0, 1_000);
+}
+
+/** Micro-USDC a share in cents: `62¢`, `0.4¢`; empty without a price. */
+export function cents(micro: number | null): string {
+  return micro === null ? '' : `${plain(micro / 1e4, 0, 1_000)}¢`;
+}
+
+export function percent(value: number): string {
+  return `${value.toLocaleString('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 })}%`;
+}
+
+/** Two digits behind the point, none from `wholeFrom` on, and more for what would look like nothing. */
+function plain(amount: number, minimumFractionDigits: number, wholeFrom: number): string {
+  const size = Math.abs(amount);
+  if (size >= wholeFrom) return amount.toLocaleString('en-US', { maximumFractionDigits: 0 });
+  const maximumFractionDigits = size > 0 && size < 0.01 ? 6 : 2;
+  return amount.toLocaleString('en-US', { minimumFractionDigits, maximumFractionDigits });
+}
+
+/** An ISO time as `2026-01-31 12:00`; empty stays empty. */
+export function minute(time: string): string {
+  return time.slice(0, 16).replace('T', ' ');
+}
+
+/** One line without what would steer a terminal: names and questions are anybody's. */
+export function clean(text: string): string {
+  return stripVTControlCharacters(text).replace(/\s+/g, ' ').replace(/\p{C}/gu, '').trim();
+}
+
+/** How many columns of a terminal a text takes. */
+export function widthOf(text: string): number {
+  let width = 0;
+  for (const character of text) width += charWidth(character);
+  return width;
+}
+
+function charWidth(character: string): number {
+  if (/\p{M}/u.test(character)) return 0;
+  return /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}/u.test(
+    character,
+  )
+    ? 2
+    : 1;
+}
+
+/** The text in at most so many columns; `…` stands for what was cut off. */
+export function cutTo(text: string, width: number, where: 'end' | 'middle' = 'end'): string {
+  if (widthOf(text) <= width) return text;
+  const end = where === 'end' ? '' : text.slice(text.length - Math.floor((width - 1) / 2));
+  const room = width - 1 - widthOf(end);
+  let start = '';
+  let used = 0;
+  for (const character of text) {
+    used += charWidth(character);
+    if (used > room) break;
+    start += character;
+  }
+  return `${start}…${end}`;
+}
+
+/** Rows under a head. Wide columns are cut to fit the screen, and what still does not fit is left out at the right. */
+export function table<Row>(
+  columns: readonly Column<Row>[],
+  rows: readonly Row[],
+  screen: Screen,
+): string {
+  const cells = rows.map((row) => columns.map((column) => clean(column.cell(row))));
+  const natural = columns.map(({ head }, n) =>
+    Math.max(widthOf(head), ...cells.map((one) => widthOf(one[n] ?? ''))),
+  );
+  const widths = fit(columns, natural, screen.width);
+  const line = (texts: readonly string[], colors: readonly (Color | undefined)[]) =>
+    widths
+      .map((width, n) => {
+        const { cut, isRight } = columns[n] ?? {};
+        const text = cutTo(texts[n] ?? '', width, cut);
+        const space = ' '.repeat(width - widthOf(text));
+        const shown = painted(text, colors[n], screen);
+        return isRight ? space + shown : shown + space;
+      })
+      .join(BETWEEN)
+      .trimEnd();
+  const heads = columns.map(({ head }) => head);
+  const lines = rows.map((row, r) =>
+    line(
+      cells[r] ?? [],
+      columns.map(({ color }) => color?.(row)),
+    ),
+  );
+  return `${[
+    line(
+      heads,
+      heads.map(() => 'dim'),
+    ),
+    ...lines,
+  ].join('\n')}\n`;
+}
+
+/** The widths of the columns that are shown. */
+function fit<Row>(
+  columns: readonly Column<Row>[],
+  natural: readonly number[],
+  width: number,
+): number[] {
+  for (let count = columns.length; count > 1; count -= 1) {
+    const widths = natural.slice(0, count);
+    let excess = widths.reduce((sum, one) => sum + one + BETWEEN.length, -BETWEEN.length) - width;
+    while (excess > 0) {
+      const cuttable = widths.map((one, n) => (columns[n]?.cut === undefined ? 0 : one));
+      const widest = cuttable.indexOf(Math.max(...cuttable));
+      if ((cuttable[widest] ?? 0) <= CUT_WIDTH_LEAST) break;
+      widths[widest] = (widths[widest] ?? 0) - 1;
+      excess -= 1;
+    }
+    if (excess <= 0) return widths;
+  }
+  return [Math.min(natural[0] ?? 0, width)];
+}
+
+/** Names and values, a line each. */
+export function facts(pairs: readonly (readonly [string, string])[], screen: Screen): string {
+  const width = Math.max(...pairs.map(([name]) => name.length));
+  const lines = pairs.map(([name, value]) => {
+    const text = cutTo(clean(value), Math.max(CUT_WIDTH_LEAST, screen.width - width - 2));
+    return `${painted(name.padEnd(width), 'dim', screen)}${BETWEEN}${text}`.trimEnd();
+  });
+  return `${lines.join('\n')}\n`;
+}
+
+/** One row of CSV (RFC 4180). */
+export function csvRow(values: readonly unknown[]): string {
+  return `${values.map((value) => cell(csvText(value))).join(',')}\r\n`;
+}
+
+/** The members of an entry by column, as the API names them: `profile.address`. */
+export function flat(entry: object, prefix = ''): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(entry).flatMap(([name, value]) =>
+      value instanceof Object && !Array.isArray(value)
+        ? Object.entries(flat(value, `${prefix}${name}.`))
+        : [[prefix + name, value]],
+    ),
+  );
+}
+
+function csvText(value: unknown): string {
+  if (value === undefined || value === null) return '';
+  if (!Array.isArray(value)) return String(value);
+  return value.some((one) => one instanceof Object) ? JSON.stringify(value) : value.join(';');
+}
+
+function cell(text: string): string {
+  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}

@@ -1,0 +1,120 @@
+/** The command line of Fillstream: the commands, how the process ends, and what an error looks like. */
+import { ApiError, ConnectionError } from '../client/index.ts';
+import {
+  type Command,
+  type Context,
+  Failure,
+  helpOf,
+  run,
+  UsageError,
+  wantsHelp,
+} from './command.ts';
+import { exportFills } from './export.ts';
+import { clean } from './format.ts';
+import { keys } from './keys.ts';
+import { market, positions, search, top, trader } from './read.ts';
+import { tail } from './tail.ts';
+
+const COMMANDS: Readonly<Record<string, Command>> = {
+  ...{ tail, top, trader, market, positions, search, export: exportFills, keys },
+};
+
+const EXIT = { failed: 1, usage: 2 };
+const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
+
+const HELP = `fillstream: trader analytics and the live order flow of a prediction-market exchange
+
+  fillstream COMMAND [arguments] [options]
+
+${Object.entries(COMMANDS)
+  .map(([name, { summary }]) => `  ${name.padEnd(10)} ${summary}`)
+  .join('\n')}
+  help       this text, or the help of a command
+
+FILLSTREAM_KEY is your API key (or --key-file FILE), FILLSTREAM_URL where the API is (or --url URL).
+NO_COLOR turns colours off.
+
+Examples:
+  fillstream tail --min-usdc 100
+  fillstream top --time-frame 7D --sort roi
+  fillstream help tail
+
+Ends with 0: done, ${EXIT.failed}: refused or failed, ${EXIT.usage}: the command line is wrong, 130: interrupted.
+`;
+
+const controller = new AbortController();
+let interruptedBy: keyof typeof SIGNALS | undefined;
+for (const name of Object.keys(SIGNALS) as (keyof typeof SIGNALS)[]) {
+  process.once(name, () => {
+    interruptedBy = name;
+    controller.abort();
+  });
+}
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  // Whoever reads has enough: `| head`.
+  if (error.code === 'EPIPE') process.exit(0);
+  fail(error.message);
+});
+// Notes that nobody reads are lost.
+process.stderr.on('error', () => undefined);
+
+await main(process.argv.slice(2));
+
+async function main([name = 'help', ...argv]: readonly string[]): Promise<void> {
+  const isHelp = ['help', '--help', '-h'].includes(name);
+  const [asked = ''] = isHelp ? argv : [name];
+  const one = Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined;
+  if (isHelp && asked === '') return write(HELP);
+  if (one === undefined) return fail(`no such command: ${asked}\nSee fillstream help.`, EXIT.usage);
+  if (isHelp || wantsHelp(argv)) return write(helpOf(asked, one));
+  try {
+    await run(one, argv, context());
+  } catch (error) {
+    if (interruptedBy === undefined) return report(error, asked);
+  }
+  // A reader that stopped reading does not keep the process.
+  if (interruptedBy !== undefined) process.exit(SIGNALS[interruptedBy]);
+}
+
+function context(): Context {
+  const { env, stdout } = process;
+  const hasColors = stdout.isTTY && !env.NO_COLOR && env.TERM !== 'dumb';
+  return {
+    ...{ env, signal: controller.signal, write },
+    note: (text) => void process.stderr.write(`fillstream: ${clean(text)}\n`),
+    screen: {
+      get width() {
+        return stdout.isTTY ? stdout.columns : Number.POSITIVE_INFINITY;
+      },
+      hasColors,
+    },
+  };
+}
+
+async function write(text: string | Uint8Array): Promise<void> {
+  await new Promise<void>((resolve, reject) => {
+    process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
+  });
+}
+
+/** Says what is known to go wrong, without a trace; a program error keeps its own. */
+function report(error: unknown, name: string): void {
+  if (error instanceof UsageError) {
+    fail(`${clean(error.message)}\nSee fillstream help ${name}.`, EXIT.usage);
+  } else if (error instanceof ApiError) {
+    const { status, code, requestId, retryAfterSeconds, issues } = error;
+    const again = retryAfterSeconds > 0 ? `; again in ${retryAfterSeconds} s` : '';
+    const request = requestId === '' ? '' : `, request ${requestId}`;
+    const lines = issues.map(({ path, message }) => `\n  ${clean(path)}: ${clean(message)}`);
+    fail(`${clean(error.message)} (${status} ${code}${request})${again}${lines.join('')}`);
+  } else if (error instanceof ConnectionError) {
+    fail(`${error.message}; --url or FILLSTREAM_URL says where it is`);
+  } else if (error instanceof Failure || (error instanceof Error && 'syscall' in error)) {
+    fail(clean(error.message));
+  } else throw error;
+}
+
+function fail(message: string, code = EXIT.failed): void {
+  process.stderr.write(`fillstream: ${message}\n`);
+  process.exitCode = code;
+}

@@ -1,0 +1,368 @@
+/** `fillstream` as a user runs it: packed and installed, against the real api. */
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { until } from '../e2e/service.ts';
+import { address, match } from '../unit/feed-matches.ts';
+import { addressOf } from './api-bookings.ts';
+import { get } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
+import { positionOf, publish, publishFinal } from './feed-harness.ts';
+
+const run = promisify(execFile);
+const ROOT = join(import.meta.dirname, '../..');
+const TRADER = addressOf(3);
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let directory: string;
+let program: string;
+let files: string[];
+let child: ChildProcess | undefined;
+let published = 0;
+
+beforeAll(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'fillstream-cli-'));
+  const packed = await run('npm', ['pack', '--json', '--pack-destination', directory], {
+    cwd: join(ROOT, 'api/cli'),
+  });
+  const [{ filename, files: listed }] = JSON.parse(packed.stdout.slice(packed.stdout.indexOf('[')));
+  files = listed.map(({ path }: { path: string }) => path).sort();
+  mkdirSync(join(directory, 'package'));
+  await run('tar', ['-xzf', join(directory, filename), '-C', directory]);
+  program = join(directory, 'package/dist/fillstream.js');
+  seeded = await startSeeded();
+});
+
+afterEach(() => {
+  child?.kill('SIGKILL');
+});
+
+afterAll(async () => {
+  await seeded?.stop();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+function environment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
+  return {
+    ...{ ...process.env, FILLSTREAM_URL: seeded.api.url, FILLSTREAM_KEY: seeded.key },
+    ...more,
+  };
+}
+
+/** Runs a command to its end. */
+async function cli(args: readonly string[], more: NodeJS.ProcessEnv = {}) {
+  const options = { cwd: directory, env: environment(more), maxBuffer: 2 ** 26 };
+  const {
+    code = 0,
+    stdout,
+    stderr,
+  } = await run(process.execPath, [program, ...args], options).catch((error) => error);
+  return { code, stdout: String(stdout), stderr: String(stderr) };
+}
+
+/** Starts a command that does not end by itself. */
+function start(args: readonly string[]) {
+  const started = spawn(process.execPath, [program, ...args], {
+    cwd: directory,
+    env: environment(),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const read = { text: '' };
+  started.stdout.on('data', (chunk) => {
+    read.text += chunk;
+  });
+  child = started;
+  return { process: started, read };
+}
+
+async function kill(one: ChildProcess, signal: NodeJS.Signals = 'SIGKILL') {
+  const closed = once(one, 'close');
+  one.kill(signal);
+  return (await closed) as [number | null, NodeJS.Signals | null];
+}
+
+/** Publishes so many matches of a trader and returns their transactions. */
+async function trade(count: number): Promise<string[]> {
+  const made = Array.from({ length: count }, () => match(++published));
+  await publish(seeded.nats.nats, 'FEED', made);
+  return made.map(({ txHash }) => txHash);
+}
+
+const linesOf = (text: string) => text.split('\n').filter((line) => line !== '');
+
+test('the package holds one program, its documentation and its licence', async () => {
+  expect(files).toEqual(['LICENSE', 'README.md', 'dist/fillstream.js', 'package.json']);
+});
+
+test('npx runs it from a checkout', async () => {
+  const { stdout } = await run('npx', ['--no-install', 'fillstream', 'help'], { cwd: ROOT });
+  expect(stdout).toContain('fillstream COMMAND');
+});
+
+describe('help', () => {
+  const commands = ['tail', 'top', 'trader', 'market', 'positions', 'search', 'export', 'keys'];
+
+  test('names every command and needs no key', async () => {
+    const whole = await cli([], { FILLSTREAM_KEY: '' });
+    expect(whole.code).toBe(0);
+    for (const name of commands) expect(whole.stdout).toContain(`\n  ${name} `);
+  });
+
+  test.each(commands)('of %s has examples that its own options can parse', async (name) => {
+    const { code, stdout } = await cli(['help', name]);
+    expect(code).toBe(0);
+    expect((await cli([name, '--help'])).stdout).toBe(stdout);
+    const examples = stdout.slice(stdout.indexOf('Examples:'));
+    const used = [...examples.matchAll(/ (--[\w-]+)/g)].map(([, option = '']) => option);
+    for (const option of used) expect(stdout).toContain(`\n  ${option}`);
+  });
+});
+
+describe('a command that reads', () => {
+  test('prints a table, JSON lines or CSV', async () => {
+    const args = ['top', '--time-frame', '7D', '--sort', 'roi', '--limit', '7'];
+    const path = '/v2/analytics/leaderboard?time_frame=7D&sort_by=roi&limit=7';
+    const { traders } = (await get(seeded.api.url + path, seeded.key)).body;
+    const json = await cli([...args, '--format', 'json']);
+    expect(linesOf(json.stdout).map((line) => JSON.parse(line))).toEqual(traders);
+    const csv = linesOf((await cli([...args, '--format', 'csv'])).stdout);
+    expect(csv).toHaveLength(8);
+    expect(csv[0]).toMatch(/^rank,|profile\.address/);
+    const pretty = linesOf((await cli(args)).stdout);
+    expect(pretty).toHaveLength(8);
+    expect(pretty[1]).toContain(traders[0].profile.address);
+    expect(pretty.join('')).not.toContain('\x1b');
+  });
+
+  test('shows a trader, positions, a market, and what a search finds', async () => {
+    const one = await cli(['trader', TRADER]);
+    expect(one.stdout).toMatch(/^trader +0x/);
+    expect(one.stdout).toMatch(/\n30d +-?\$/);
+    const json = JSON.parse((await cli(['trader', TRADER, '--format', 'json'])).stdout);
+    expect(json).toMatchObject({ profile: {}, windows: { t_1h: {} }, positions: {} });
+    const held = await cli(['positions', TRADER, '--status', 'all', '--limit', '3']);
+    expect(linesOf(held.stdout)).toHaveLength(5);
+    expect(held.stdout).toMatch(/3 of \d+ shown; all: value \$/);
+    const market = await cli(['market', '1002']);
+    expect(market.stdout).toMatch(/^market /);
+    expect(market.stdout).toMatch(/\nid +1002\n/);
+    const found = await cli(['search', TRADER.slice(0, 40)]);
+    expect(found.stdout).toMatch(/^trader +name +fills +last trade\n0x/);
+    expect(await cli(['search', 'xyzzyx'])).toMatchObject({ code: 0, stdout: 'nothing found\n' });
+  });
+
+  test('exports every fill of a trader, and every match of a market or of a time', async () => {
+    const path = `/v2/traders/${TRADER}/trades?limit=1000`;
+    const { trades } = (await get(seeded.api.url + path, seeded.key)).body;
+    const csv = linesOf((await cli(['export', 'trader', TRADER])).stdout);
+    expect(csv).toHaveLength(trades.length + 1);
+    expect(csv[0]).toContain('usdc,');
+    const of = `${seeded.api.url}/v2/markets/1002/trades?limit=1000`;
+    const matches = (await get(of, seeded.key)).body.trades;
+    const all = await cli(['export', 'market', '1002', '--format', 'json']);
+    expect(linesOf(all.stdout).map((line) => JSON.parse(line))).toEqual(matches);
+    const middle = matches[Math.floor(matches.length / 2)].time;
+    const since = await cli(['export', 'market', '1002', '--from', middle, '--format', 'json']);
+    const wanted = matches.filter(({ time }: { time: string }) => time >= middle);
+    expect(linesOf(since.stdout)).toHaveLength(wanted.length);
+  });
+
+  test('exports a time of everybody from ClickHouse', async () => {
+    const { host } = new URL(seeded.clickhouse.url);
+    const env = { CLICKHOUSE_URL: `http://${host}/`, FILLSTREAM_KEY: '' };
+    const span = ['--from', '2020-01-01', '--to', '2040-01-01'];
+    const csv = await cli(['export', 'fills', ...span], env);
+    expect(csv).toMatchObject({ code: 0, stderr: '' });
+    expect(linesOf(csv.stdout)[0]).toContain('"trader"');
+    expect(linesOf(csv.stdout).length).toBeGreaterThan(1_000);
+    const parquet = await cli(['export', 'fills', ...span, '--format', 'parquet'], env);
+    expect(parquet.stdout.slice(0, 4)).toBe('PAR1');
+    const nowhere = await cli(['export', 'fills', ...span], {
+      CLICKHOUSE_URL: 'http://127.0.0.1:9',
+    });
+    expect(nowhere).toMatchObject({
+      code: 1,
+      stderr: /cannot be reached at http:\/\/127.0.0.1:9\n$/,
+    });
+  });
+});
+
+test('keys are created, listed and revoked', async () => {
+  const made = await cli(['keys', 'create', '--label', 'from the terminal']);
+  const key = made.stdout.trim();
+  expect(key).toMatch(/^fs_pro_\w+$/);
+  const [, id = ''] = /created (\S+)/.exec(made.stderr) ?? [];
+  writeFileSync(join(directory, 'key'), `${key}\n`);
+  const asNew = ['--key-file', 'key'];
+  const listed = await cli(['keys', ...asNew], { FILLSTREAM_KEY: '' });
+  expect(listed.stdout).toMatch(new RegExp(`${id} +from the terminal +pro +valid, this one`));
+  expect(listed.stdout).not.toContain(key);
+  expect((await cli(['keys', 'revoke', id])).code).toBe(0);
+  await until(async () => (await cli(['keys', ...asNew])).code === 1 || undefined);
+});
+
+describe('an error', () => {
+  test.each([
+    [['market', 'no-such-market'], 1, /\(404 not_found, request [\w-]+\)\n$/],
+    [['trader', 'nobody'], 1, /\(400 invalid_request, request [\w-]+\)\n {2}\w+: .+\n$/],
+    [
+      ['top', '--limit', 'x'],
+      2,
+      /^fillstream: --limit must be a number: x\nSee fillstream help top\.\n$/,
+    ],
+    [['tail', '--from', '2026-01-01'], 2, /the feed cannot begin at a time/],
+    [['tail', '--key', 'k'], 2, /Unknown option '--key'/],
+    [['tail', '--key-file', 'no-such-file'], 1, /ENOENT/],
+    [['dance'], 2, /^fillstream: no such command: dance\n/],
+  ])('of %j ends with %i and says what is wrong', async (args, code, message) => {
+    const outcome = await cli(args);
+    expect(outcome).toMatchObject({ code, stdout: '' });
+    expect(outcome.stderr).toMatch(message);
+    expect(outcome.stderr).not.toMatch(/\n\s+at /);
+  });
+
+  test('of the key says so', async () => {
+    expect(await cli(['top'], { FILLSTREAM_KEY: '' })).toMatchObject({ code: 2 });
+    const wrong = await cli(['tail'], { FILLSTREAM_KEY: 'fs_pro_wrong' });
+    expect(wrong).toMatchObject({ code: 1, stdout: '' });
+    expect(wrong.stderr).toMatch(/\(401 unauthorized/);
+  });
+});
+
+describe('tail', () => {
+  test('shows a match, and that it is final, in every format', async () => {
+    const from = published === 0 ? [] : ['--from', positionOf(published)];
+    const formats = ['pretty', 'json', 'csv'].map((format) => {
+      return start(['tail', '--finality', ...from, '--format', format, '--trader', address(1)]);
+    });
+    await until(async () => {
+      const { body } = await get(`${seeded.api.url}/sessions`, seeded.key);
+      return body.data.length === 3 || undefined;
+    });
+    const [hash] = await trade(1);
+    await publishFinal(seeded.nats.nats, 'FEED', [match(published)]);
+    await until(async () => formats.every(({ read }) => read.text.includes('final')) || undefined);
+    const [pretty, json, csv] = formats.map(({ read }) => linesOf(read.text));
+    expect(pretty?.[0]).toMatch(
+      /^\d\d:\d\d:\d\d {2}BUY +\$4\.50 +45¢ {2}trader-1 .*Yes: Will “it” rain/,
+    );
+    const events = json?.map((line) => JSON.parse(line));
+    expect(events?.map(({ type }) => type)).toEqual(['order', 'final']);
+    expect(events?.[0]).toMatchObject({ cursor: positionOf(published), data: { tx_hash: hash } });
+    expect(csv?.map((line) => line.split(',')[1])).toEqual(['type', 'order', 'final']);
+    // The sequence in the stream counts the final event, too.
+    published += 1;
+    // No key is where a list of processes shows it.
+    for (const { process: one } of formats) {
+      expect(readFileSync(`/proc/${one.pid}/cmdline`, 'utf8')).not.toContain(seeded.key);
+      expect(await kill(one, 'SIGINT')).toEqual([130, null]);
+    }
+  });
+
+  test('ends quietly when its reader has enough', async () => {
+    const from = await present();
+    // More than a pipe holds.
+    await trade(200);
+    const { code, stdout, stderr } = await run(
+      'sh',
+      [
+        '-c',
+        '"$0" "$1" tail --format json --from $2 | head -n 1; "$0" "$1" top --format json | head -n 1',
+        process.execPath,
+        program,
+        from,
+      ],
+      { env: environment(), cwd: directory },
+    ).then(
+      (done) => ({ code: 0, ...done }),
+      (error) => error,
+    );
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+    expect(linesOf(stdout).length).toBeGreaterThan(0);
+  });
+
+  test.each(['json', 'csv'])(
+    'with --output has each event once after kills −9, torn lines included (%s)',
+    async (format) => {
+      const file = join(directory, `matches.${format}`);
+      const from = await present();
+      const args = ['tail', '--format', format, '--output', file, '--from', from];
+      const expected: string[] = [];
+      const rows = () => (existsSync(file) ? linesOf(readFileSync(file, 'utf8')) : []);
+      for (let round = 0; round < 12; round++) {
+        const { process: one } = start(args);
+        expected.push(...(await trade(40)));
+        // The last round reads to the end, the others are cut somewhere.
+        const least = round < 11 ? round * 40 + 1 : expected.length + (format === 'csv' ? 1 : 0);
+        await until(async () => rows().length >= least || undefined);
+        await kill(one);
+        if (round % 3 === 0) appendFileSync(file, rows().at(-1)?.slice(0, 50) ?? '');
+      }
+      const hashes = rows().flatMap((row) =>
+        format === 'csv' ? (row.split(',')[4] ?? '') : JSON.parse(row).data.tx_hash,
+      );
+      expect(hashes.filter((one) => one !== 'tx_hash')).toEqual(expected);
+    },
+  );
+
+  test('with --state prints each event at least once, and at most one twice at a kill −9', async () => {
+    const args = ['tail', '--format', 'json', '--state', join(directory, 'cursor')];
+    args.push('--from', await present());
+    const expected: string[] = [];
+    const seen: { cursor: string; data: { tx_hash: string } }[] = [];
+    const kills = 12;
+    for (let round = 0; round <= kills; round++) {
+      const { process: one, read } = start(args);
+      expected.push(...(await trade(40)));
+      const isLast = () => read.text.includes(`${expected.at(-1)}"`) && read.text.endsWith('\n');
+      await until(async () => (round < kills ? read.text !== '' : isLast()) || undefined);
+      await kill(one);
+      // A line that the kill tore off was not whole.
+      const whole = read.text.slice(0, read.text.lastIndexOf('\n') + 1);
+      seen.push(...linesOf(whole).map((line) => JSON.parse(line)));
+    }
+    const once = new Map(seen.map((event) => [event.cursor, event.data.tx_hash]));
+    expect([...once.values()]).toEqual(expected);
+    expect(seen.length - once.size).toBeLessThanOrEqual(kills);
+  });
+
+  test('with --state goes on at what came while it was away, though nothing passed its filter', async () => {
+    const state = join(directory, 'idle');
+    const args = ['tail', '--format', 'json', '--state', state, '--min-usdc', '1000000'];
+    const { process: one } = start(args);
+    await until(async () => existsSync(state) || undefined);
+    await kill(one);
+    const hashes = await trade(3);
+    const { read } = start(['tail', '--format', 'json', '--state', state]);
+    await until(async () => linesOf(read.text).length === 3 || undefined);
+    expect(linesOf(read.text).map((line) => JSON.parse(line).data.tx_hash)).toEqual(hashes);
+  });
+
+  test('refuses a file that is something else', async () => {
+    writeFileSync(join(directory, 'letter'), 'Dear reader,\n');
+    const args = ['tail', '--output', 'letter'];
+    expect(await cli(args)).toMatchObject({ code: 1, stderr: /does not end with a json line/ });
+    expect(readFileSync(join(directory, 'letter'), 'utf8')).toBe('Dear reader,\n');
+  });
+});
+
+/** The cursor of the newest event. */
+async function present(): Promise<string> {
+  const state = join(directory, `present-${published}`);
+  const { process: one } = start(['tail', '--state', state]);
+  await until(async () => existsSync(state) || undefined);
+  await kill(one);
+  return readFileSync(state, 'utf8').trim();
+}

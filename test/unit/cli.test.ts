@@ -1,0 +1,152 @@
+/** The command line: amounts, tables, arguments, and lines of the feed. */
+import { describe, expect, test } from 'vitest';
+import { command, parseCommand, run, UsageError } from '../../api/cli/command.ts';
+import {
+  cents,
+  clean,
+  csvRow,
+  cutTo,
+  dollars,
+  flat,
+  percent,
+  shares,
+  table,
+  widthOf,
+} from '../../api/cli/format.ts';
+import { lineOf } from '../../api/cli/tail.ts';
+
+const WIDE = { width: Number.POSITIVE_INFINITY, hasColors: false };
+
+test.each([
+  [0, '$0.00'],
+  ['1234500000', '$1,234.50'],
+  [-3_200_000, '-$3.20'],
+  [48_210_400_000, '$48,210'],
+  [4_200, '$0.0042'],
+  [-1, '-$0.000001'],
+])('%s micro-USDC are %s', (micro, text) => {
+  expect(dollars(micro)).toBe(text);
+});
+
+test.each([
+  [12_500_000, '12.5'],
+  [1_234_567_890, '1,235'],
+  [1, '0.000001'],
+])('%s micro-shares are %s', (micro, text) => {
+  expect(shares(micro)).toBe(text);
+});
+
+test('prices are in cents, ratios in percent', () => {
+  expect([620_000, 4_000, 1_000_000, null].map(cents)).toEqual(['62¢', '0.4¢', '100¢', '']);
+  expect([12.34, -5, 0].map(percent)).toEqual(['12.3%', '-5.0%', '0.0%']);
+});
+
+test('what anybody wrote cannot steer a terminal', () => {
+  expect(clean('\x1b[31mred\x1b[0m\r\n\u202eover\u0007 \x9b2J')).not.toMatch(/\p{C}/u);
+  expect(clean('two\nlines')).toBe('two lines');
+});
+
+test.each([
+  ['short', 10, 'end', 'short'],
+  ['a long question', 8, 'end', 'a long …'],
+  ['0x0123456789abcdef', 11, 'middle', '0x012…bcdef'],
+  ['雨雨雨雨', 5, 'end', '雨雨…'],
+] as const)('%s in %i columns is cut at the %s: %s', (text, width, where, cut) => {
+  expect(cutTo(text, width, where)).toBe(cut);
+});
+
+describe('a table', () => {
+  const rows = [
+    { name: 'a question that is very long indeed', amount: '1' },
+    { name: '雨', amount: '12345' },
+  ];
+  const columns = [
+    { head: 'name', cut: 'end', cell: (row: (typeof rows)[number]) => row.name },
+    { head: 'amount', isRight: true, cell: (row: (typeof rows)[number]) => row.amount },
+  ] as const;
+
+  test.each([40, 25, 20, 12])('fits %i columns', (width) => {
+    const lines = table(columns, rows, { width, hasColors: false }).split('\n');
+    expect(Math.max(...lines.map(widthOf))).toBeLessThanOrEqual(width);
+  });
+
+  test('is whole without a terminal, with numbers at the right', () => {
+    expect(table(columns, rows, WIDE).split('\n')[1]).toBe(
+      'a question that is very long indeed       1',
+    );
+  });
+
+  test('has colours only where they are shown', () => {
+    const colored = columns.map((column) => ({ ...column, color: () => 'red' as const }));
+    expect(table(colored, rows, WIDE)).not.toContain('\x1b');
+    expect(table(colored, rows, { ...WIDE, hasColors: true })).toContain('\x1b[31m');
+  });
+});
+
+test('CSV quotes what it must, and names nested members as the API does', () => {
+  expect(csvRow(['a,b', 'say "x"', null, ['p', 'q'], 1])).toBe('"a,b","say ""x""",,p;q,1\r\n');
+  expect(flat({ profile: { address: '0x1' }, tags: ['a'], price: null })).toEqual({
+    ...{ 'profile.address': '0x1', tags: ['a'], price: null },
+  });
+});
+
+describe('arguments', () => {
+  const one = command({
+    ...{ summary: '', usage: 'NAME', takes: [1, 1], examples: [] },
+    options: {
+      tag: { value: 'TAG', isList: true, text: '' },
+      limit: { value: 'N', isNumber: true, text: '' },
+      order: { value: 'ORDER', choices: ['asc', 'desc'], text: '' },
+      all: { text: '' },
+    },
+    async run({ client }) {
+      client();
+    },
+  });
+
+  test('become what the command declares', () => {
+    const { args, flags } = parseCommand(one, ['x', '--tag=a,b', '--tag', 'c', '--limit', '5']);
+    expect(args).toEqual(['x']);
+    expect(flags).toMatchObject({ tag: ['a', 'b', 'c'], limit: 5, order: undefined, all: false });
+  });
+
+  test.each([
+    [[], 'missing argument: NAME'],
+    [['x', 'y'], 'unexpected argument: y'],
+    [['x', '--limit', 'many'], '--limit must be a number: many'],
+    [['x', '--order', 'up'], '--order must be asc, desc: up'],
+    [['x', '--key', 'fs_pro_1'], "Unknown option '--key'"],
+    [['x', '--limit'], "Option '--limit <value>' argument missing"],
+  ])('%j: %s', (argv, message) => {
+    expect(() => parseCommand(one, argv)).toThrow(new UsageError(message));
+  });
+
+  test.each([
+    [{}, 'no API key: set FILLSTREAM_KEY, or give --key-file FILE'],
+    [{ FILLSTREAM_KEY: 'ключ' }, 'the API key holds what no key can hold'],
+    [{ FILLSTREAM_KEY: 'k', FILLSTREAM_URL: 'nowhere' }, 'not a URL: nowhere'],
+  ])('environment %j: %s', async (env, message) => {
+    const { signal } = new AbortController();
+    const context = { env, signal, screen: WIDE, write: async () => {}, note: () => {} };
+    await expect(run(one, ['x'], context)).rejects.toThrow(new UsageError(message));
+  });
+});
+
+describe('a line of the feed', () => {
+  const told = { tx_hash: '0xab', match_id: '0xab:1', timestamp: '2026-01-31 12:34:56.789' };
+  const final = { type: 'final', cursor: '71234', data: { ...told, block_number: 77 } } as const;
+  const data = { requested: 5, first_available: 20_001 };
+  const gap = { type: 'gap', cursor: '9', data } as const;
+
+  test('has its cursor in JSON and CSV', () => {
+    expect(JSON.parse(lineOf(final, 'json', WIDE))).toEqual(final);
+    expect(lineOf(final, 'csv', WIDE)).toBe(
+      '71234,final,2026-01-31 12:34:56.789,0xab:1,0xab,,,,,,,,,,block 77\r\n',
+    );
+    expect(lineOf(gap, 'csv', WIDE)).toMatch(/^9,gap,.*,"lost after 5, goes on at 20001"\r\n$/);
+  });
+
+  test('is short for people', () => {
+    expect(lineOf(final, 'pretty', WIDE)).toBe('12:34:56  final     match 0xab:1 block 77\n');
+  });
+});
