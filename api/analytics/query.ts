@@ -48,8 +48,9 @@ export const MANY_ROWS = 'SETTINGS max_threads = 2';
 export const FIRST_ROWS =
   'SETTINGS max_block_size = 1024, query_plan_optimize_lazy_materialization = 0';
 
-/** ClickHouse error codes of a server that cannot answer now; any other is a fault of the statement. */
-const BUSY_CODES = new Set([
+/** ClickHouse error codes of a server that cannot answer now, or whose data is damaged; any other is a fault of the statement. */
+const OUTAGE_CODES = new Set([
+  '40', // CHECKSUM_DOESNT_MATCH
   '159', // TIMEOUT_EXCEEDED
   '160', // TOO_SLOW
   '202', // TOO_MANY_SIMULTANEOUS_QUERIES
@@ -57,6 +58,8 @@ const BUSY_CODES = new Set([
   '210', // NETWORK_ERROR
   '236', // ABORTED: the server is shutting down
   '241', // MEMORY_LIMIT_EXCEEDED
+  '246', // CORRUPTED_DATA
+  '271', // CANNOT_DECOMPRESS
   '279', // ALL_CONNECTION_TRIES_FAILED
   '394', // QUERY_WAS_CANCELLED
 ]);
@@ -111,6 +114,6 @@ export function newestBy<Row extends { readonly version: bigint }>(
 }
 
 function isOutage(error: unknown): boolean {
-  if (error instanceof ClickHouseError) return BUSY_CODES.has(error.code);
+  if (error instanceof ClickHouseError) return OUTAGE_CODES.has(error.code);
   return error instanceof StoreUnreachableError;
 }

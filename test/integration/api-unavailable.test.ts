@@ -2,6 +2,7 @@
  * What a client gets when ClickHouse or NATS is slow or gone: 503 within the limit where an answer needs
  * them, and everything else as before.
  */
+import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -136,7 +137,7 @@ describe('503 unavailable', () => {
     await api.stop();
   });
 
-  test('names the table whose data is damaged in /readyz', async () => {
+  test('is the response while data is damaged, and /readyz names the table', async () => {
     const data = `${directory.path}/clickhouse-3`;
     const own = await startClickHouse(data);
     const rows = 'SELECT number, unhex(hex(MD5(toString(number)))) FROM numbers(5000)';
@@ -153,6 +154,17 @@ describe('503 unavailable', () => {
     expect(await check()).toEqual({ ready: true, detail: 'responds' });
     const read = own.client.query({ query: 'SELECT sum(cityHash64(*)) FROM balances' });
     await expect(read).rejects.toThrow('Checksum');
+    const addresses = Array.from({ length: 100 }, (_, n) => {
+      return `0x${createHash('md5')
+        .update(String(n * 50))
+        .digest('hex')}00000000`;
+    });
+    const response = await get(`${api.url}/v2/traders/batch`, key, {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ addresses }),
+    });
+    expect([response.status, response.body.error]).toEqual([503, 'unavailable']);
     await until(async () => ((await check()).ready ? undefined : true));
     expect((await check()).detail).toMatch(
       /^damaged data: table api_test\.balances\..*"Damaged data"/,
