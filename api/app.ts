@@ -27,6 +27,7 @@ import { Problem, problemHandler, requestIdOf } from './errors.ts';
 import type { Feed } from './feed/route.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
+import { bearerAsKey, mcpHandler, readMessage } from './mcp/route.ts';
 import { type HttpMetrics, logRequests } from './metrics.ts';
 import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from './page.ts';
 import type { MarketKey } from './parameters.ts';
@@ -58,6 +59,8 @@ export type AppOptions = {
   readonly trustedProxies?: readonly string[];
   /** Origins whose pages may read the API; `*` is any; default: none. */
   readonly corsOrigins?: readonly string[];
+  /** ClickHouse of the analyst, for the tool `query`; default: there is no such tool. */
+  readonly analystUrl?: string | undefined;
   /** Maximum time of one ClickHouse query, milliseconds; default: 5,000. */
   readonly queryMsMax?: number;
   /** Milliseconds since the epoch; default: the wall clock. */
@@ -117,6 +120,7 @@ export function createApp(options: AppOptions): Express {
   app.route(VIEWER_PATH).all(uncounted(limits)).get(viewerHandler).all(notGet);
   app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
 
+  app.use('/mcp', bearerAsKey);
   app.use(authenticate(keys, limits, usage), refuseKeyInUrl);
   serveEndpoints(app, ANALYTICS_ENDPOINTS, analytics);
   serveEndpoints(app, ACCOUNT_ENDPOINTS, {
@@ -133,6 +137,8 @@ export function createApp(options: AppOptions): Express {
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);
   app.route('/llms.txt').get(llmsHandler).all(notGet);
+  const answerMcp = mcpHandler(options.analystUrl);
+  app.route('/mcp').post(requireKey, readMessage, answerMcp).all(refuseMethod('POST'));
   const requireListener = endWhenRevoked(keys, feed);
   const conditionOfMarket = (market: MarketKey) => conditionOf(analytics, market);
   const orders = feed.handler(conditionOfMarket);

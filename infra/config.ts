@@ -128,6 +128,7 @@ export const ApiConfig = z.object({
   ...StoresConfig.shape,
   HTTP_HOST: z.string().min(1).default('127.0.0.1'),
   HTTP_PORT: Port.default(8080),
+  ANALYST_URL: z.url({ protocol: /^https?$/ }).optional(),
   CORS_ORIGINS: listOf(
     z
       .string()

@@ -9,7 +9,7 @@ const CONCEALED = '[concealed]';
 
 /** Variables whose whole value is a secret, and variables whose URLs may contain one. */
 const SECRETS = ['NATS_PASSWORD', 'NATS_TOKEN'];
-const URLS = ['RPC_URL', 'RPC_WS_URL', 'GAMMA_URL', 'CLICKHOUSE_URL'];
+const URLS = ['RPC_URL', 'RPC_WS_URL', 'GAMMA_URL', 'CLICKHOUSE_URL', 'ANALYST_URL'];
 /** Shorter parts of a path are names such as `v2` or `rpc`. */
 const PATH_SECRET_CHARACTERS_MIN = 12;
 

@@ -61,6 +61,14 @@ export type ServiceOptions = {
   readonly report: Report;
 };
 
+type ClickHouse = {
+  readonly url: string;
+  /** For people. */
+  readonly shownUrl: string;
+  /** Without a user: who has none is the embedded one's analyst. */
+  readonly analystUrl: string | undefined;
+};
+
 /** Another program uses the API's port. */
 export class PortTakenError extends Error {}
 
@@ -113,8 +121,10 @@ export class Service {
       METRICS_PORT: '0',
       DATA_DIRECTORY: data,
     };
+    const { ANALYST_URL = clickHouse.analystUrl } = this.#config;
+    const apiEnv = ANALYST_URL === undefined ? env : { ...env, ANALYST_URL };
     const [api] = await Promise.all([
-      this.#start('api', 'api/main.ts', [], 'listening', env),
+      this.#start('api', 'api/main.ts', [], 'listening', apiEnv),
       this.#start('projector', 'projector/main.ts', [], 'projecting', env),
     ]);
     const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], 'caught_up', env);
@@ -183,23 +193,25 @@ export class Service {
   }
 
   /** Starts ClickHouse if necessary, and migrates the schema. The shown URL of the embedded one only reads. */
-  async #openClickHouse(): Promise<{ readonly url: string; readonly shownUrl: string }> {
-    const { url, shownUrl } = await this.#clickHouse();
+  async #openClickHouse() {
+    const opened = await this.#clickHouse();
+    const { url } = opened;
     const { CLICKHOUSE_DATABASE: database, CLICKHOUSE_CLUSTER: cluster } = this.#config;
     const applied = await migrate({ url, database, cluster }).catch((error: unknown) => {
       const fault = clickHouseUrlFault(error);
       throw fault === undefined ? error : new ConfigError(`CLICKHOUSE_URL: ${fault}`);
     });
     this.#options.report({ event: 'migrated', applied: applied.length });
-    return { url, shownUrl };
+    return opened;
   }
 
-  async #clickHouse() {
+  async #clickHouse(): Promise<ClickHouse> {
     const given = this.#environment.CLICKHOUSE_URL;
-    if (given) return { url: given, shownUrl: given };
+    if (given) return { url: given, shownUrl: given, analystUrl: undefined };
     const port = await this.#startStore('clickhouse', 'infra/local/clickhouse/main.ts');
     const shownUrl = `http://127.0.0.1:${port}`;
-    return { url: serviceUrl(shownUrl, join(this.#options.data, 'clickhouse')), shownUrl };
+    const url = serviceUrl(shownUrl, join(this.#options.data, 'clickhouse'));
+    return { url, shownUrl, analystUrl: shownUrl };
   }
 
   /** Returns the port, which stays the same when the store is restarted. */

@@ -130,6 +130,7 @@ export async function startApi(options: {
   readonly corsOrigins?: AppOptions['corsOrigins'];
   readonly trustedProxies?: AppOptions['trustedProxies'];
   readonly metrics?: AppOptions['metrics'];
+  readonly analystUrl?: string;
 }) {
   const select = createSelect({
     url: options.clickhouseUrl,
@@ -156,6 +157,7 @@ export async function startApi(options: {
     feed,
     streams,
     logger: silent,
+    analystUrl: options.analystUrl,
     ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
     ...(options.corsOrigins === undefined ? {} : { corsOrigins: options.corsOrigins }),
     ...(options.trustedProxies === undefined ? {} : { trustedProxies: options.trustedProxies }),

@@ -1,0 +1,37 @@
+/**
+ * `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions: each request is answered
+ * as JSON by a server of its own. Its tools ask this very API with the caller's key, so each counts as a
+ * request besides the one to `/mcp`. The library is loaded by the first request.
+ */
+import express, { type RequestHandler } from 'express';
+import { Fillstream } from '../client/index.ts';
+
+const BODY_BYTES_MAX = 256 * 1024;
+
+/** Takes `Authorization: Bearer KEY` for `X-Service-Key`: hosts of tools can often send no other header. */
+export const bearerAsKey: RequestHandler = (request, _response, next) => {
+  const [, key] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
+  if (key !== undefined) request.headers['x-service-key'] ??= key;
+  next();
+};
+
+export const readMessage = express.json({ limit: BODY_BYTES_MAX, type: 'application/json' });
+
+/** Answers one message; the key was checked before. */
+export function mcpHandler(analystUrl: string | undefined): RequestHandler {
+  return async (request, response) => {
+    const [{ createMcpServer }, { StreamableHTTPServerTransport }] = await Promise.all([
+      import('./server.ts'),
+      import('@modelcontextprotocol/sdk/server/streamableHttp.js'),
+    ]);
+    const { localAddress = '127.0.0.1', localPort } = request.socket;
+    const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;
+    const key = request.get('X-Service-Key') ?? '';
+    const api = new Fillstream({ url: `http://${host}:${localPort}`, key, retry: false });
+    const server = createMcpServer(api, analystUrl);
+    const transport = new StreamableHTTPServerTransport({ enableJsonResponse: true });
+    response.once('close', () => void server.close());
+    await server.connect(transport);
+    await transport.handleRequest(request, response, request.body);
+  };
+}

@@ -1,0 +1,303 @@
+/**
+ * A Model Context Protocol server: the API's questions as read-only tools for language models. It asks the
+ * API with a key, wherever it runs, so tiers, rates and errors are those of the API. What the API refuses
+ * is an error of the tool, with the problem's detail. Lists are short unless the model asks for more.
+ */
+import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
+import { z } from 'zod';
+import { tradersBatch } from '../analytics/batch.ts';
+import { candlesV2 } from '../analytics/candles.ts';
+import { holdersV2 } from '../analytics/holders.ts';
+import { leaderboardV2 } from '../analytics/leaderboard.ts';
+import { marketDetailV2 } from '../analytics/market.ts';
+import { marketTradesV2 } from '../analytics/market-trades.ts';
+import { marketsV2 } from '../analytics/markets.ts';
+import { positionsV2 } from '../analytics/positions.ts';
+import { search } from '../analytics/search.ts';
+import { traderV2 } from '../analytics/trader.ts';
+import { traderTradesV2 } from '../analytics/trader-trades.ts';
+import { type Fillstream, FillstreamError } from '../client/index.ts';
+import { status } from '../status.ts';
+
+const SQL_CHARACTERS_MAX = 20_000;
+const SQL_ROWS_MAX = 500;
+const SQL_MS_MAX = 31_000;
+const COMPARED_MAX = 20;
+
+const INSTRUCTIONS = `Analytics of a prediction-market exchange, from final blocks.
+Amounts (pnl, volume, usdc, shares, value, fee) are micro-units: divide by 1,000,000 for USDC or shares. In
+\`query\`, amounts are whole USDC and shares. ROI, win rates and shares of a total are percent. Times are UTC.
+To find an address or a market by its name, call \`search\` first.`;
+
+const address = z
+  .string()
+  .regex(/^0[xX][0-9a-fA-F]{40}$/)
+  .describe('wallet address, 0x and 40 hexadecimal digits');
+const market = z.string().min(1).max(200).describe('market id, condition id or slug');
+const instant = z.string().max(40).optional();
+const cursor = z.string().max(200).optional().describe('`next_cursor` of the page before');
+
+function limit(most: number, usual: number) {
+  return z.int().min(1).max(most).default(usual).describe(`maximum entries, 1 to ${most}`);
+}
+
+type Given = { readonly query?: Readonly<Record<string, unknown>>; readonly body?: unknown };
+type Request = readonly [method: 'GET' | 'POST', path: string, given?: Given];
+
+/** Checks the types of a tool's input and its request against each other. */
+function tool<Input extends z.ZodObject>(one: {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly input: Input;
+  readonly output: z.ZodObject;
+  readonly request: (input: z.output<Input>) => Request;
+}) {
+  const { request, ...described } = one;
+  // The SDK has parsed the input with this schema.
+  return { ...described, request: (input: unknown) => request(input as z.output<Input>) };
+}
+
+const TOOLS = [
+  tool({
+    name: 'leaderboard',
+    title: 'Leaderboard',
+    description: 'The best traders of a time frame, by PnL, ROI, win rate, markets or volume.',
+    input: z.object({
+      time_frame: z.enum(['1H', '4H', '1D', '3D', '7D', '30D']).default('7D'),
+      sort_by: z.enum(['pnl', 'roi', 'win_rate', 'market_count', 'volume']).default('pnl'),
+      order: z.enum(['asc', 'desc']).default('desc').describe('asc: the worst first'),
+      tag: z
+        .string()
+        .max(100)
+        .optional()
+        .describe('only markets with this tag: crypto, politics …'),
+      market: market.optional().describe('only this market, by id, condition id or slug'),
+      min_market_count: z.int().min(0).optional().describe('minimum markets in the time frame'),
+      min_pnl: z.int().optional().describe('minimum PnL, whole USDC'),
+      limit: limit(100, 10),
+    }),
+    output: leaderboardV2.answer,
+    request: (query) => ['GET', '/v2/analytics/leaderboard', { query }],
+  }),
+  tool({
+    name: 'trader',
+    title: 'Trader',
+    description: 'A trader: name, balance, fee tier, PnL and ROI by time window and by tag.',
+    input: z.object({ address }),
+    output: traderV2.answer,
+    request: (given) => ['GET', `/v2/traders/${given.address}`],
+  }),
+  tool({
+    name: 'compare_traders',
+    title: 'Compare traders',
+    description: `PnL, ROI, volume and position totals of up to ${COMPARED_MAX} traders side by side.`,
+    input: z.object({ addresses: z.array(address).min(1).max(COMPARED_MAX) }),
+    output: tradersBatch.answer,
+    request: (body) => ['POST', '/v2/traders/batch', { body }],
+  }),
+  tool({
+    name: 'positions',
+    title: 'Positions of a trader',
+    description: 'What a trader holds: shares, average price, value, realised and unrealised PnL.',
+    input: z.object({
+      address,
+      status: z.enum(['open', 'resolved', 'all']).default('open'),
+      sort_by: z.enum(['value', 'pnl', 'age']).default('value'),
+      order: z.enum(['asc', 'desc']).default('desc'),
+      limit: limit(50, 10),
+      cursor,
+    }),
+    output: positionsV2.answer,
+    request: ({ address, ...query }) => ['GET', `/v2/traders/${address}/positions`, { query }],
+  }),
+  tool({
+    name: 'trades',
+    title: 'Trades of a trader',
+    description: 'Fills of a trader, newest first, in one market or in all.',
+    input: z.object({
+      address,
+      market: market.optional(),
+      side: z.enum(['BUY', 'SELL']).optional(),
+      min_usdc: z.number().min(0).optional().describe('minimum size of a fill, whole USDC'),
+      from: instant.describe('earliest time, ISO 8601'),
+      to: instant.describe('latest time, ISO 8601'),
+      limit: limit(100, 20),
+      cursor,
+    }),
+    output: traderTradesV2.answer,
+    request: ({ address, ...query }) => ['GET', `/v2/traders/${address}/trades`, { query }],
+  }),
+  tool({
+    name: 'search',
+    title: 'Search',
+    description: 'Markets and traders by words, name, id, beginning of an address, or URL.',
+    input: z.object({ q: z.string().min(1).max(300), limit: limit(20, 5) }),
+    output: search.answer,
+    request: (query) => ['GET', '/v2/search', { query }],
+  }),
+  tool({
+    name: 'markets',
+    title: 'List of markets',
+    description: 'Markets by volume, traders, change of the price, age or end date.',
+    input: z.object({
+      q: z.string().min(1).max(200).optional().describe('words of the question'),
+      tag: z.string().max(100).optional(),
+      status: z.enum(['open', 'closed', 'resolved', 'all']).default('open'),
+      sort_by: z
+        .enum(['volume_24h', 'volume', 'traders', 'change_24h', 'newest', 'closing'])
+        .default('volume_24h'),
+      limit: limit(50, 10),
+      cursor,
+    }),
+    output: marketsV2.answer,
+    request: (query) => ['GET', '/v2/markets', { query }],
+  }),
+  tool({
+    name: 'market',
+    title: 'Market',
+    description: 'A market: question, outcomes, resolution, volume, traders and top earners.',
+    input: z.object({ market }),
+    output: marketDetailV2.answer,
+    request: (given) => ['GET', marketPath(given.market)],
+  }),
+  tool({
+    name: 'candles',
+    title: 'Candles of a market',
+    description:
+      'Open, high, low, close and volume of a market by interval. Set `from` to bound it.',
+    input: z.object({
+      market,
+      interval: z.enum(['1m', '5m', '15m', '1h', '6h', '1d']).default('1d'),
+      from: instant.describe('a time in the first candle, ISO 8601; default: 300 candles ago'),
+      to: instant.describe('a time in the last candle, ISO 8601; default: now'),
+    }),
+    output: candlesV2.answer,
+    request: ({ market, ...query }) => ['GET', `${marketPath(market)}/candles`, { query }],
+  }),
+  tool({
+    name: 'recent_matches',
+    title: 'Recent matches of a market',
+    description: 'Final matches of a market, newest first, with taker, makers, price and size.',
+    input: z.object({ market, limit: limit(100, 20), cursor }),
+    output: marketTradesV2.answer,
+    request: ({ market, ...query }) => ['GET', `${marketPath(market)}/trades`, { query }],
+  }),
+  tool({
+    name: 'holders',
+    title: 'Holders of a market',
+    description: 'Who holds shares of a market, most shares first.',
+    input: z.object({
+      market,
+      outcome: z.enum(['0', '1', 'both']).default('both').describe('0 is the first outcome'),
+      limit: limit(50, 10),
+      cursor,
+    }),
+    output: holdersV2.answer,
+    request: ({ market, ...query }) => ['GET', `${marketPath(market)}/holders`, { query }],
+  }),
+  tool({
+    name: 'status',
+    title: 'Status',
+    description: 'How fresh the data is: blocks, ages and delays.',
+    input: z.object({}),
+    output: status.answer,
+    request: () => ['GET', '/v2/status'],
+  }),
+];
+
+const QUERY = {
+  title: 'SQL of an analyst',
+  description: `One SELECT on ClickHouse as the read-only analyst, 30 s, at most ${SQL_ROWS_MAX} rows: use LIMIT. \`SHOW TABLES\` and \`DESCRIBE TABLE fills\` show the views. Amounts are whole USDC and shares.`,
+  inputSchema: z.object({ sql: z.string().min(1).max(SQL_CHARACTERS_MAX) }),
+  outputSchema: z.object({
+    columns: z.array(z.object({ name: z.string(), type: z.string() })),
+    rows: z.array(z.array(z.unknown())).describe('values in the order of the columns'),
+  }),
+};
+
+const Result = z.object({
+  meta: QUERY.outputSchema.shape.columns,
+  data: QUERY.outputSchema.shape.rows,
+});
+
+/** The analyst's ClickHouse refused the statement, or was not reached. */
+class QueryError extends Error {}
+
+const ANNOTATIONS = { readOnlyHint: true, idempotentHint: true, openWorldHint: false };
+
+/** One server per connection. Without the URL of an analyst's ClickHouse there is no tool `query`. */
+export function createMcpServer(
+  api: Pick<Fillstream, 'request'>,
+  analystUrl: string | undefined,
+): McpServer {
+  const server = new McpServer(
+    { name: 'fillstream', title: 'Fillstream', version: '1.0.0' },
+    { instructions: INSTRUCTIONS },
+  );
+  for (const { name, title, description, input, output, request } of TOOLS) {
+    const shown = { title, description, inputSchema: input, outputSchema: output };
+    server.registerTool(name, { ...shown, annotations: { title, ...ANNOTATIONS } }, (given) =>
+      resultOf(api.request<Record<string, unknown>>(...request(given))),
+    );
+  }
+  if (analystUrl === undefined) return server;
+  const annotations = { title: QUERY.title, ...ANNOTATIONS };
+  server.registerTool('query', { ...QUERY, annotations }, ({ sql }) =>
+    resultOf(runQuery(analystUrl, sql)),
+  );
+  return server;
+}
+
+function marketPath(market: string): string {
+  return `/v2/markets/${encodeURIComponent(market)}`;
+}
+
+async function resultOf(answer: Promise<Record<string, unknown>>) {
+  try {
+    const structuredContent = await answer;
+    const text = JSON.stringify(structuredContent);
+    return { structuredContent, content: [{ type: 'text' as const, text }] };
+  } catch (error) {
+    if (!(error instanceof FillstreamError || error instanceof QueryError)) throw error;
+    return { isError: true, content: [{ type: 'text' as const, text: describe(error) }] };
+  }
+}
+
+function describe(error: FillstreamError | QueryError): string {
+  if (error instanceof QueryError) return error.message;
+  const { code, message, retryAfterSeconds } = error;
+  const wait = retryAfterSeconds > 0 ? ` (try again in ${retryAfterSeconds} s)` : '';
+  return `${code}: ${message}${wait}`;
+}
+
+async function runQuery(analystUrl: string, sql: string) {
+  const { origin, pathname, username, password } = new URL(analystUrl);
+  const settings = new URLSearchParams({
+    ...{ database: 'analyst', default_format: 'JSONCompact', wait_end_of_query: '1' },
+    ...{ max_result_rows: String(SQL_ROWS_MAX), output_format_json_quote_decimals: '1' },
+  });
+  const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  const headers: Record<string, string> =
+    username === '' ? {} : { Authorization: `Basic ${Buffer.from(user).toString('base64')}` };
+  const signal = AbortSignal.timeout(SQL_MS_MAX);
+  const asked = fetch(`${origin}${pathname}?${settings}`, {
+    ...{ method: 'POST', body: sql, headers, signal },
+  });
+  const [isGood, text] = await asked
+    .then(async (response) => [response.ok, await response.text()] as const)
+    .catch(() => {
+      throw new QueryError('the analysts’ ClickHouse did not answer');
+    });
+  if (!isGood) throw new QueryError(text.slice(0, 1_000));
+  const { meta, data } = Result.parse(parsed(text));
+  return { columns: meta, rows: data };
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new QueryError('leave out FORMAT: the answer is JSON');
+  }
+}

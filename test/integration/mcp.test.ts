@@ -1,0 +1,206 @@
+/** The tools for language models, called by the protocol's own client over HTTP and over stdio. */
+import { join } from 'node:path';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { addressOf, conditionOf } from './api-bookings.ts';
+import { board, expectedMarket, NOW, rows } from './api-expected.ts';
+import { expectedMarketV2, expectedTrader } from './api-expected-v2.ts';
+import { get, startApi } from './api-harness.ts';
+import { startSeeded } from './api-seeded.ts';
+
+const STDIO = join(import.meta.dirname, '../../api/mcp/stdio.ts');
+const TRADER = addressOf(3);
+const OTHER = addressOf(6);
+const MARKET = '1002';
+const PATH = `/v2/markets/${MARKET}`;
+
+/** A question with the path whose answer it must have; `query` is compared with a sum of its own. */
+const QUESTIONS: readonly (readonly [tool: string, given: object, path: string])[] = [
+  ['leaderboard', {}, '/v2/analytics/leaderboard?time_frame=7D&limit=10'],
+  [
+    'leaderboard',
+    { sort_by: 'roi', limit: 3 },
+    '/v2/analytics/leaderboard?time_frame=7D&sort_by=roi&limit=3',
+  ],
+  [
+    'leaderboard',
+    { time_frame: '30D', order: 'asc' },
+    '/v2/analytics/leaderboard?time_frame=30D&order=asc&limit=10',
+  ],
+  [
+    'leaderboard',
+    { tag: 'crypto', min_market_count: 2 },
+    '/v2/analytics/leaderboard?time_frame=7D&tag=crypto&min_market_count=2&limit=10',
+  ],
+  ['trader', { address: TRADER }, `/v2/traders/${TRADER}`],
+  ['positions', { address: TRADER }, `/v2/traders/${TRADER}/positions?limit=10`],
+  [
+    'positions',
+    { address: OTHER, status: 'all', sort_by: 'pnl', limit: 2 },
+    `/v2/traders/${OTHER}/positions?status=all&sort_by=pnl&limit=2`,
+  ],
+  ['trades', { address: TRADER }, `/v2/traders/${TRADER}/trades?limit=20`],
+  [
+    'trades',
+    { address: TRADER, side: 'BUY', market: MARKET, limit: 5 },
+    `/v2/traders/${TRADER}/trades?side=BUY&market=${MARKET}&limit=5`,
+  ],
+  ['search', { q: 'question' }, '/v2/search?q=question&limit=5'],
+  ['search', { q: TRADER }, `/v2/search?q=${TRADER}&limit=5`],
+  ['markets', {}, '/v2/markets?limit=10'],
+  [
+    'markets',
+    { status: 'resolved', sort_by: 'traders' },
+    '/v2/markets?status=resolved&sort_by=traders&limit=10',
+  ],
+  ['market', { market: MARKET }, PATH],
+  ['market', { market: `0x${conditionOf(2)}` }, `/v2/markets/0x${conditionOf(2)}`],
+  ['candles', { market: MARKET }, `${PATH}/candles?interval=1d`],
+  ['recent_matches', { market: MARKET }, `${PATH}/trades?limit=20`],
+  ['holders', { market: MARKET }, `${PATH}/holders?limit=10`],
+  ['holders', { market: MARKET, outcome: '1', limit: 3 }, `${PATH}/holders?outcome=1&limit=3`],
+  ['status', {}, '/v2/status'],
+];
+
+let seeded: Awaited<ReturnType<typeof startSeeded>>;
+let api: Awaited<ReturnType<typeof startApi>>;
+let analystUrl: string;
+
+beforeAll(async () => {
+  seeded = await startSeeded();
+  analystUrl = `http://${new URL(seeded.clickhouse.url).host}`;
+  const { nats, clickhouse } = seeded;
+  api = await startApi({
+    ...{ nats, clickhouseUrl: clickhouse.url, analystUrl, now: () => NOW * 1000 },
+  });
+});
+
+afterAll(async () => {
+  await api?.stop();
+  await seeded?.stop();
+});
+
+async function overHttp(key: string, url = api.url) {
+  const client = new Client({ name: 'test', version: '1.0.0' });
+  const requestInit = { headers: { Authorization: `Bearer ${key}` } };
+  // The SDK declares optional members without `undefined`.
+  const transport = new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit });
+  await client.connect(transport as Parameters<Client['connect']>[0]);
+  return client;
+}
+
+async function overStdio() {
+  const client = new Client({ name: 'test', version: '1.0.0' });
+  const env = { FILLSTREAM_URL: api.url, FILLSTREAM_KEY: seeded.key, ANALYST_URL: analystUrl };
+  await client.connect(new StdioClientTransport({ command: process.execPath, args: [STDIO], env }));
+  return client;
+}
+
+async function ask(client: Client, name: string, given: object) {
+  const result = await client.callTool({ name, arguments: { ...given } });
+  const [content] = result.content as readonly { readonly text: string }[];
+  return {
+    isError: result.isError ?? false,
+    text: content?.text ?? '',
+    // biome-ignore lint/suspicious/noExplicitAny: each tool answers something else.
+    answer: result.structuredContent as any,
+  };
+}
+
+/** Without what changes between two requests. */
+function lasting(answer: object) {
+  return JSON.parse(
+    JSON.stringify(answer, (name, value) => (/age|seconds|now/.test(name) ? undefined : value)),
+  );
+}
+
+describe.each([
+  ['HTTP', () => overHttp(seeded.key)],
+  ['stdio', overStdio],
+] as const)('over %s', (_, connect) => {
+  let client: Client;
+  beforeAll(async () => {
+    client = await connect();
+  });
+  afterAll(() => client?.close());
+
+  test('every tool has a title, a description, schemas and annotations', async () => {
+    const { tools } = await client.listTools();
+    expect(new Set(tools.map(({ name }) => name))).toEqual(
+      new Set([...QUESTIONS.map(([name]) => name), 'compare_traders', 'query']),
+    );
+    for (const tool of tools) {
+      expect(tool.title, tool.name).toBeTruthy();
+      expect(tool.description, tool.name).toBeTruthy();
+      expect(tool.inputSchema.type, tool.name).toBe('object');
+      expect(tool.outputSchema?.type, tool.name).toBe('object');
+      expect(tool.annotations).toMatchObject({ title: tool.title, readOnlyHint: true });
+      expect(tool.annotations).toMatchObject({ openWorldHint: false });
+    }
+  });
+
+  test.each(QUESTIONS)('%s of %j has the figures of the API', async (name, given, path) => {
+    const { isError, text, answer } = await ask(client, name, given);
+    expect(isError, text).toBe(false);
+    expect(JSON.parse(text)).toEqual(answer);
+    expect(lasting(answer)).toEqual(lasting((await get(api.url + path, seeded.key)).body));
+  });
+
+  test('the figures are the sums of the bookings', async () => {
+    const { answer: leaders } = await ask(client, 'leaderboard', { limit: 5 });
+    const pnls = leaders.traders.map((one: { total_pnl: number }) => one.total_pnl);
+    expect(pnls).toEqual(
+      board('7D', 'all', 'pnl')
+        .slice(0, 5)
+        .map(({ pnl }) => Number(pnl)),
+    );
+    const { answer: trader } = await ask(client, 'trader', { address: TRADER });
+    expect(trader).toMatchObject({ pusd_balance: expectedTrader(3).pusd_balance });
+    expect(trader.top_tags).toEqual(expectedTrader(3).top_tags);
+    const { answer: market } = await ask(client, 'market', { market: expectedMarket(5).market.id });
+    expect(market.total_volume).toBe(expectedMarketV2(5).total_volume);
+    const compared = await ask(client, 'compare_traders', { addresses: [TRADER, OTHER] });
+    expect(compared.answer.traders).toHaveLength(2);
+    expect(compared.answer.traders[0].pusd_balance).toBe(expectedTrader(3).pusd_balance);
+    const sql = "SELECT count() FROM api_test.bookings WHERE kind = 'fill'";
+    const { answer: counted, text } = await ask(client, 'query', { sql });
+    expect(counted, text).toBeDefined();
+    expect(Number(counted.rows[0][0])).toBe(rows.filter(({ kind }) => kind === 'fill').length);
+  });
+
+  test('what the API or the analyst refuses is an error of the tool', async () => {
+    const unknown = await ask(client, 'market', { market: 'no-such-market' });
+    expect(unknown).toMatchObject({ isError: true, answer: undefined });
+    expect(unknown.text).toMatch(/^not_found: /);
+    expect(await ask(client, 'trader', { address: 'nobody' })).toMatchObject({ isError: true });
+    const written = await ask(client, 'query', { sql: 'DROP TABLE api_test.bookings' });
+    expect(written).toMatchObject({ isError: true });
+    expect(written.text).toContain('READONLY');
+    const long = await ask(client, 'query', { sql: 'SELECT number FROM numbers(501)' });
+    expect(long).toMatchObject({ isError: true });
+  });
+});
+
+test('a key is needed, in either header', async () => {
+  await expect(overHttp('fs_pro_wrong')).rejects.toThrow(/401|unauthorized/i);
+  const url = `${api.url}/mcp`;
+  expect((await get(url, undefined, { method: 'POST' })).status).toBe(401);
+  expect((await get(url, seeded.key)).status).toBe(405);
+});
+
+test('the limits of a tier are errors of the tool', async () => {
+  const client = await overHttp(seeded.demoKey);
+  const { isError, text } = await ask(client, 'leaderboard', { limit: 100 });
+  expect(isError).toBe(true);
+  expect(text).toMatch(/^(tier_required|invalid_request|rate_limited): /);
+  await client.close();
+});
+
+test('without an analyst there is no query', async () => {
+  const client = await overHttp(seeded.key, seeded.api.url);
+  const { tools } = await client.listTools();
+  expect(tools.map(({ name }) => name)).not.toContain('query');
+  await client.close();
+});
