@@ -112,7 +112,9 @@ async function ask(client: Client, name: string, given: object) {
 /** Without what changes between two requests. */
 function lasting(answer: object) {
   return JSON.parse(
-    JSON.stringify(answer, (name, value) => (/age|seconds|now/.test(name) ? undefined : value)),
+    JSON.stringify(answer, (name, value) =>
+      /^(age_\w+|\w+_age|\w+_seconds|now)$/.test(name) ? undefined : value,
+    ),
   );
 }
 
@@ -194,7 +196,7 @@ test('the limits of a tier are errors of the tool', async () => {
   const client = await overHttp(seeded.demoKey);
   const { isError, text } = await ask(client, 'leaderboard', { limit: 100 });
   expect(isError).toBe(true);
-  expect(text).toMatch(/^(tier_required|invalid_request|rate_limited): /);
+  expect(text).toMatch(/^tier_required: /);
   await client.close();
 });
 
