@@ -214,5 +214,8 @@ if __name__ == "__main__":
             print(json.dumps({"type": one.type, "cursor": one.cursor, "data": one.data}), flush=True)
     except (Problem, StreamEnded) as error:
         sys.exit(str(error))
+    except BrokenPipeError:
+        # Whoever reads has enough: `| head`. Python would complain once more when it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         pass
