@@ -193,7 +193,7 @@ export function clickHouseUrlFault(error: unknown): string | undefined {
 /** A write needs more room than the disk has. */
 const NO_SPACE = new Set(['NOT_ENOUGH_SPACE']);
 /** Stored data is not what was written. */
-const DAMAGED = new Set(['CHECKSUM_DOESNT_MATCH']);
+const DAMAGED = new Set(['CHECKSUM_DOESNT_MATCH', 'CORRUPTED_DATA', 'CANNOT_DECOMPRESS']);
 const FAULT_LENGTH_MAX = 1_000;
 
 /** Why a request failed, for an operator: a full disk and damaged data are named as such. */

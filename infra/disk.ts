@@ -2,15 +2,15 @@
 import { statfsSync } from 'node:fs';
 import type { Reasons } from './metrics.ts';
 
-/** With less than this, ClickHouse and NATS can no longer write. */
-const FREE_BYTES_MIN = 4 * 2 ** 20;
+/** With less than this the disk counts as full, and the embedded ClickHouse writes nothing more. */
+export const DISK_RESERVE_BYTES = 32 * 2 ** 20;
 const MB = 1e6;
 
 /** "disk full: 0 of 300 MB free"; undefined while the disk of this directory has room. */
 export function diskFull(directory: string): string | undefined {
   const { bavail, blocks, bsize } = statfsSync(directory);
   const free = bavail * bsize;
-  if (free >= FREE_BYTES_MIN) return undefined;
+  if (free >= DISK_RESERVE_BYTES) return undefined;
   return `disk full: ${Math.floor(free / MB)} of ${Math.round((blocks * bsize) / MB)} MB free`;
 }
 

@@ -6,6 +6,7 @@
  * flipped bytes must be named, and the tables are rebuilt as the line says.
  */
 import { setTimeout as delay } from 'node:timers/promises';
+import { DISK_RESERVE_BYTES } from '../../infra/disk.ts';
 import { flipBytes } from '../support/damage.ts';
 import type { FaultWindow } from './soak-logs.ts';
 import type { SoakStage } from './soak-stage.ts';
@@ -155,12 +156,14 @@ export class Disturber {
     const { disk } = this.#stage;
     if (disk === undefined) return;
     this.#mayRestart('nats');
-    disk.fill();
-    await delay(FULL_MS);
+    disk.fill(DISK_RESERVE_BYTES / 2);
+    await delay(FULL_MS / 2);
     const reasons = JSON.stringify(this.#stage.lines.findLast((one) => one.event === 'not_ready'));
     if (!/disk full: \d+ of \d+ MB free/.test(reasons)) {
       this.differences.push(`a full disk is not named: ${reasons}`);
     }
+    disk.fill();
+    await delay(FULL_MS / 2);
     disk.drain();
   }
 

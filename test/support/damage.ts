@@ -6,6 +6,7 @@ import {
   readdirSync,
   readFileSync,
   rmSync,
+  statfsSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
@@ -38,12 +39,18 @@ export function smallDisk(directory: string, megabytes: number) {
   mkdirSync(directory, { recursive: true });
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', directory]);
   const filler = join(directory, 'filler');
+  const freeBytes = () => {
+    const { bavail, bsize } = statfsSync(directory);
+    return bavail * bsize;
+  };
   return {
-    /** Takes all that is left; what is written elsewhere on the disk fails from now on. */
-    fill() {
+    /** Takes what is left but for `leave` bytes; with 0, what is written elsewhere on the disk fails from now on. */
+    fill(leave = 0) {
       const block = Buffer.alloc(2 ** 16);
       try {
-        for (;;) appendFileSync(filler, block);
+        for (let room = freeBytes(); leave === 0 || room > leave; room = freeBytes()) {
+          appendFileSync(filler, block);
+        }
       } catch (error) {
         if (!(error instanceof Error && 'code' in error && error.code === 'ENOSPC')) throw error;
       }

@@ -10,6 +10,7 @@ import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { totalmem } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { DISK_RESERVE_BYTES } from '../../disk.ts';
 import { DataDirectoryInUseError, readText, runs } from '../lock.ts';
 import { ClickHouseException, exceptionOf } from './exception.ts';
 import { type Connection, loadNative, type Native } from './native.ts';
@@ -261,6 +262,9 @@ function serverConfiguration(directory: string): string {
   <max_server_memory_usage>${SERVER_MEMORY_BYTES_MAX}</max_server_memory_usage>
   <mark_cache_size>${MARK_CACHE_BYTES}</mark_cache_size>
   <backups><allowed_path>${backups}</allowed_path></backups>
+  <storage_configuration>
+    <disks><default><keep_free_space_bytes>${DISK_RESERVE_BYTES}</keep_free_space_bytes></default></disks>
+  </storage_configuration>
 </clickhouse>
 `;
 }

@@ -17,6 +17,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { whenParentEnds } from '../../process.ts';
 import { clickHousePassword } from '../secret.ts';
+import { guardMerges } from './disk-guard.ts';
 import { Engine } from './engine.ts';
 import { createClickHouseServer, THREADS } from './http.ts';
 
@@ -39,6 +40,7 @@ try {
 async function main(): Promise<void> {
   const { data, port } = readArguments();
   const engine = await Engine.open(resolve(data));
+  guardMerges(engine, resolve(data));
   const server = createClickHouseServer(engine, clickHousePassword(resolve(data)));
   try {
     server.listen(port, '127.0.0.1');
