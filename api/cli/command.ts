@@ -1,7 +1,7 @@
 /** What a command is, and what its arguments, its help and its output have in common. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
-import { type Options as ClientOptions, Fillstream } from '../client/index.ts';
+import { Fillstream } from '../client/index.ts';
 import type { Screen } from './format.ts';
 
 /** One `--name`; without `value` it is a switch. */
@@ -45,6 +45,8 @@ export type Call<Given extends Options = Options> = Context & {
   readonly flags: Flags<Given>;
   /** Throws UsageError without a key. */
   readonly client: () => Fillstream;
+  /** What the client would use, for a command that sends requests itself. Throws UsageError without a key. */
+  readonly access: () => { readonly url: string; readonly key: string };
 };
 
 export type Command = {
@@ -93,8 +95,9 @@ const COMMON = {
 export async function run(one: Command, argv: readonly string[], context: Context): Promise<void> {
   const { args, flags } = parseCommand(one, argv);
   const common = flags as unknown as Flags<typeof COMMON>;
-  const client = () => new Fillstream(clientOptions(common, context));
-  await one.run({ ...context, args, flags, client });
+  const access = () => accessOf(common, context.env);
+  const client = () => new Fillstream({ ...access(), signal: context.signal });
+  await one.run({ ...context, args, flags, client, access });
 }
 
 /** Whether `--help` is among the arguments. */
@@ -148,17 +151,14 @@ function flagOf(name: string, option: Option, given: unknown) {
   return number;
 }
 
-function clientOptions(
-  flags: Flags<typeof COMMON>,
-  { env, signal }: Pick<Context, 'env' | 'signal'>,
-): ClientOptions {
+function accessOf(flags: Flags<typeof COMMON>, env: Context['env']) {
   const url = flags.url ?? env.FILLSTREAM_URL ?? URL_DEFAULT;
   if (!URL.canParse(url)) throw new UsageError(`not a URL: ${url}`);
   const file = flags['key-file'];
   const key = (file === undefined ? env.FILLSTREAM_KEY : readFileSync(file, 'utf8'))?.trim();
   if (!key) throw new UsageError('no API key: set FILLSTREAM_KEY, or give --key-file FILE');
   if (!/^[!-~]+$/.test(key)) throw new UsageError('the API key holds what no key can hold');
-  return { url, key, signal };
+  return { url, key };
 }
 
 /** The help of one command. */

@@ -12,11 +12,12 @@ import {
 import { exportFills } from './export.ts';
 import { clean } from './format.ts';
 import { keys } from './keys.ts';
+import { mcp } from './mcp.ts';
 import { market, positions, search, top, trader } from './read.ts';
 import { tail } from './tail.ts';
 
 const COMMANDS: Readonly<Record<string, Command>> = {
-  ...{ tail, top, trader, market, positions, search, export: exportFills, keys },
+  ...{ tail, top, trader, market, positions, search, export: exportFills, keys, mcp },
 };
 
 const EXIT = { failed: 1, usage: 2 };

@@ -1,5 +1,7 @@
 /** The tools for language models, called by the protocol's own client over HTTP and over stdio. */
+import { spawn } from 'node:child_process';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
@@ -10,7 +12,7 @@ import { expectedMarketV2, expectedTrader } from './api-expected-v2.ts';
 import { get, startApi } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
 
-const STDIO = join(import.meta.dirname, '../../api/mcp/stdio.ts');
+const CLI = join(import.meta.dirname, '../../api/cli/main.ts');
 const TRADER = addressOf(3);
 const OTHER = addressOf(6);
 const MARKET = '1002';
@@ -93,8 +95,9 @@ async function overHttp(key: string, url = api.url) {
 
 async function overStdio() {
   const client = new Client({ name: 'test', version: '1.0.0' });
-  const env = { FILLSTREAM_URL: api.url, FILLSTREAM_KEY: seeded.key, ANALYST_URL: analystUrl };
-  await client.connect(new StdioClientTransport({ command: process.execPath, args: [STDIO], env }));
+  const env = { FILLSTREAM_URL: api.url, FILLSTREAM_KEY: seeded.key };
+  const args = [CLI, 'mcp'];
+  await client.connect(new StdioClientTransport({ command: process.execPath, args, env }));
   return client;
 }
 
@@ -167,8 +170,8 @@ describe.each([
     expect(compared.answer.traders).toHaveLength(2);
     expect(compared.answer.traders[0].pusd_balance).toBe(expectedTrader(3).pusd_balance);
     const sql = "SELECT count() FROM api_test.bookings WHERE kind = 'fill'";
-    const { answer: counted, text } = await ask(client, 'query', { sql });
-    expect(counted, text).toBeDefined();
+    const { answer: counted, text: told } = await ask(client, 'query', { sql });
+    expect(counted, told).toBeDefined();
     expect(Number(counted.rows[0][0])).toBe(rows.filter(({ kind }) => kind === 'fill').length);
   });
 
@@ -190,6 +193,26 @@ test('a key is needed, in either header', async () => {
   const url = `${api.url}/mcp`;
   expect((await get(url, undefined, { method: 'POST' })).status).toBe(401);
   expect((await get(url, seeded.key)).status).toBe(405);
+});
+
+test.each([
+  ['a wrong key', () => api.url, 'fs_pro_wrong', /key/],
+  ['nobody there', () => 'http://127.0.0.1:9', 'fs_pro_any', /cannot reach/],
+])('over stdio with %s, each request is answered with an error', async (_, url, key, reason) => {
+  const env = { FILLSTREAM_URL: url(), FILLSTREAM_KEY: key };
+  const program = spawn(process.execPath, [CLI, 'mcp'], { env, stdio: 'pipe' });
+  const input = [
+    'nonsense',
+    '{"jsonrpc":"2.0","method":"notifications/initialized"}',
+    '{"jsonrpc":"2.0","id":7,"method":"tools/list"}',
+  ];
+  program.stdin.end(input.join('\n'));
+  const lines = (await text(program.stdout)).trim().split('\n');
+  const answers = lines.map((line) => JSON.parse(line)).toSorted((a, b) => a.id - b.id);
+  expect(answers).toEqual([
+    { jsonrpc: '2.0', id: null, error: { code: -32_700, message: expect.any(String) } },
+    { jsonrpc: '2.0', id: 7, error: { code: -32_000, message: expect.stringMatching(reason) } },
+  ]);
 });
 
 test('the limits of a tier are errors of the tool', async () => {

@@ -1,0 +1,71 @@
+/**
+ * `fillstream mcp`: the Model Context Protocol for hosts that start a program. Each line of stdin is a message;
+ * `POST /mcp` of the api answers it, and its answer is a line of stdout.
+ */
+import { createInterface } from 'node:readline';
+import { command, Failure } from './command.ts';
+
+/** Codes of JSON-RPC: not JSON; an error of the server. */
+const PARSE_ERROR = -32_700;
+const SERVER_ERROR = -32_000;
+
+export const mcp = command({
+  summary: 'the tools for language models, over standard input and output',
+  usage: '',
+  takes: [0, 0],
+  options: {},
+  more: `For hosts that start a program, such as Claude Desktop; those that speak HTTP can use /mcp of the API itself.
+Ends with its input.`,
+  examples: ['mcp'],
+  async run({ access, signal, write, note }) {
+    const { url, key } = access();
+    const answering = new Set<Promise<void>>();
+    for await (const line of createInterface({ input: process.stdin, signal })) {
+      if (line.trim() === '') continue;
+      const answer = answerTo(line).then(async (text) => {
+        if (text !== '') await write(`${text}\n`);
+      });
+      answering.add(answer);
+      void answer.finally(() => answering.delete(answer));
+    }
+    await Promise.all(answering);
+
+    /** One line of JSON, or nothing for a notification. */
+    async function answerTo(line: string): Promise<string> {
+      const message = objectOf(line);
+      if (message === undefined) return errorOf(null, PARSE_ERROR, 'not a message of JSON-RPC');
+      try {
+        const response = await fetch(`${url.replace(/\/+$/, '')}/mcp`, {
+          method: 'POST',
+          headers: {
+            authorization: `Bearer ${key}`,
+            'content-type': 'application/json',
+            accept: 'application/json, text/event-stream',
+          },
+          body: line,
+          signal,
+        });
+        const text = (await response.text()).trim();
+        if (response.ok) return text;
+        throw new Failure(String(objectOf(text)?.detail ?? `${url} answers ${response.status}`));
+      } catch (error) {
+        const reason = error instanceof Failure ? error.message : `cannot reach ${url}`;
+        note(reason);
+        return message.id === undefined ? '' : errorOf(message.id, SERVER_ERROR, reason);
+      }
+    }
+  },
+});
+
+function errorOf(id: unknown, code: number, message: string): string {
+  return JSON.stringify({ jsonrpc: '2.0', id, error: { code, message } });
+}
+
+function objectOf(text: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === 'object' && value !== null ? { ...value } : undefined;
+  } catch {
+    return undefined;
+  }
+}
