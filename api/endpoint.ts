@@ -78,6 +78,8 @@ type Definition<
   Body extends z.ZodType,
   Input,
 > = {
+  /** The method of the client, which the document has as operationId; v1 and v2 may share a name. */
+  readonly name: string;
   /** Default: `get`, which includes HEAD. */
   readonly method?: 'get' | 'post' | 'put' | 'patch' | 'delete';
   /** Path parameters start with a colon: `/v1/traders/:address`. */

@@ -39,6 +39,7 @@ type Answer = z.output<typeof Answer>;
 
 export const FINALITY_ENDPOINTS: readonly Endpoint<FinalityCall>[] = [
   endpoint({
+    name: 'finalMatches',
     path: '/v2/final_matches',
     summary: 'Transactions whose matches became final',
     description:

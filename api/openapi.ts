@@ -4,6 +4,7 @@
  * feed parses their parameters itself (feed/route.ts), and a test compares the names.
  */
 import { z } from 'zod';
+import { type CodeSample, codeSamples } from './code-samples.ts';
 import type { Described } from './endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
 import { LIST_ENTRIES_MAX, MARKETS_MAX } from './feed/route.ts';
@@ -39,6 +40,8 @@ export type Operation = {
   readonly parameters: readonly Parameter[];
   readonly requestBody?: { readonly required: true; readonly content: Content };
   readonly responses: Readonly<Record<string, Answer>>;
+  /** Shown by the viewer. */
+  readonly 'x-codeSamples'?: readonly CodeSample[];
 };
 
 export type Method = 'get' | 'post' | 'put' | 'patch' | 'delete';
@@ -201,7 +204,7 @@ const POSITION: readonly Parameter[] = [
 ];
 
 const ORDERS: Operation = {
-  operationId: 'v1_stream_orders',
+  operationId: 'feed',
   tags: ['v1'],
   summary: 'Every match when it is first seen, as Server-Sent Events',
   description: `An open event stream: \`event: order\` with one match in \`data:\`, seconds before its
@@ -241,7 +244,7 @@ ${DELIVERY}`,
 };
 
 const LISTEN: Operation = {
-  operationId: 'streams_id',
+  operationId: 'stream',
   tags: ['streams'],
   summary: 'Listen to a stream, as Server-Sent Events',
   description: `An open event stream: \`event: tx\` with one live transaction in \`data:\`, seconds before
@@ -288,7 +291,19 @@ export function openApi(endpoints: readonly Described[]) {
   }
   for (const [path, { operation, problems }] of Object.entries(STREAM_OPERATIONS)) {
     const responses = { ...operation.responses, ...problemResponses(problems) };
-    paths[path] = { get: { ...operation, responses }, ...paths[path] };
+    const { operationId: name, parameters } = operation;
+    const samples = codeSamples({
+      ...{
+        method: 'get',
+        path,
+        name,
+        parameters,
+        body: undefined,
+        isIterable: true,
+        isStream: true,
+      },
+    });
+    paths[path] = { get: { ...operation, responses, 'x-codeSamples': samples }, ...paths[path] };
   }
   return {
     openapi: '3.1.0',
@@ -318,13 +333,21 @@ const HEADERS = {
   ...Object.assign({}, ...Object.values(PROBLEM_HEADERS)),
 } as Readonly<Record<string, string>>;
 
+type Override = { readonly zodSchema: z.core.$ZodType; readonly jsonSchema: JsonSchema };
+
 /** The schemas of the document. Those with an `id` are named by it, wherever they are used. */
 class Schemas {
   readonly named: Record<string, JsonSchema> = {};
 
   /** A reference to the schema, which gets this name. */
   ref(name: string, schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
-    const text = JSON.stringify(z.toJSONSchema(schema, { io })).replaceAll('#/$defs/', SCHEMAS);
+    // Of an input that is transformed, zod leaves the examples out.
+    const override = ({ zodSchema, jsonSchema }: Override) => {
+      const { examples } = (z.globalRegistry.get(zodSchema) ?? {}) as JsonSchema;
+      if (examples !== undefined) jsonSchema.examples = examples;
+    };
+    const converted = z.toJSONSchema(schema, { io, override });
+    const text = JSON.stringify(converted).replaceAll('#/$defs/', SCHEMAS);
     const { $schema, $defs = {}, ...own } = JSON.parse(text) as JsonSchema;
     Object.assign(this.named, $defs);
     // A schema with an id of its own is a reference already.
@@ -336,25 +359,23 @@ class Schemas {
 
 function operation(endpoint: Described, schemas: Schemas): Operation {
   const { method = 'get', path, body, status = 200, list, isCached } = endpoint;
-  const name = path.replaceAll(/[^a-z0-9]+/gi, '_').slice(1);
-  const operationId = method === 'get' ? name : `${method}_${name}`;
-  const title = operationId.replaceAll(/(?:^|_)([a-z])/g, (_, letter) => letter.toUpperCase());
+  const operationId = `${endpoint.name}${path.startsWith('/v1/') ? 'V1' : ''}`;
+  const title = operationId.charAt(0).toUpperCase() + operationId.slice(1);
   const bodyProblems: ProblemCode[] = ['payload_too_large', 'unsupported_media_type'];
+  const inRequest = parametersOf(endpoint);
+  const bodySchema = body && schemas.ref(`${title}Body`, body, 'input');
   return {
     operationId,
     tags: [/^\/(v\d)\//.exec(path)?.[1] ?? 'streams'],
     summary: endpoint.summary,
     description: endpoint.description,
     parameters: [
-      ...parametersOf(endpoint),
+      ...inRequest,
       ...(isCached ? [IF_NONE_MATCH] : []),
       ...(method === 'post' ? [IDEMPOTENCY_KEY] : []),
     ],
-    ...(body !== undefined && {
-      requestBody: {
-        required: true,
-        content: { 'application/json': { schema: schemas.ref(`${title}Body`, body, 'input') } },
-      },
+    ...(bodySchema !== undefined && {
+      requestBody: { required: true, content: { 'application/json': { schema: bodySchema } } },
     }),
     responses: {
       [status]: {
@@ -374,6 +395,12 @@ function operation(endpoint: Described, schemas: Schemas): Operation {
       ...(isCached && { 304: NOT_MODIFIED }),
       ...problemResponses([...endpoint.problems, ...(body === undefined ? [] : bodyProblems)]),
     },
+    'x-codeSamples': codeSamples({
+      ...{ method, name: endpoint.name, parameters: inRequest, isStream: false },
+      path: template(path),
+      body: body && schemas.named[`${title}Body`],
+      isIterable: list !== undefined && inRequest.some((one) => one.name === 'cursor'),
+    }),
   };
 }
 

@@ -102,6 +102,7 @@ const Status = z.object({
 type Status = z.output<typeof Status>;
 
 export const status = endpoint({
+  name: 'status',
   path: '/v2/status',
   summary: 'Age of the feed, blocks, analytics and leaderboards',
   description:

@@ -97,6 +97,7 @@ const Trader = z.object({
 });
 
 export const tradersBatch = endpoint({
+  name: 'traders',
   method: 'post',
   path: '/v2/traders/batch',
   summary: 'Profile, balance, tier, windows and position totals of up to 100 traders',

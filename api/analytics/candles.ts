@@ -91,6 +91,7 @@ const Candle = z.object({
 });
 
 export const candlesV2 = endpoint({
+  name: 'marketCandles',
   path: '/v2/markets/:id/candles',
   summary: 'Candles of one market',
   description: `Prices of the first outcome, oldest first; the second costs 1,000,000 minus that. Intervals begin at multiples of their length, UTC: a day at midnight. They begin with the first match and end now, or with the resolution of the market; one without a match has the close before and \`is_empty\`. At most ${CANDLES_MAX} candles. The last one changes until it has passed and its blocks are final.`,

@@ -119,6 +119,7 @@ const PointV2 = z.object({
 });
 
 export const equityV2 = endpoint({
+  name: 'traderEquity',
   path: '/v2/traders/:address/equity',
   summary: 'Realised and unrealised PnL of one trader over time',
   description: `Points at the ends of hours or days (UTC) from \`from\` to \`to\`, oldest first, at most ${POINTS_MAX}; more are a 400. A point counts the blocks before its time and values what was held at the last match of each market before it; a resolution realises what it pays. So equity changes between two points by realised PnL + change of unrealised PnL, exactly. Only the last point changes, until its interval has passed and its blocks are final. Deposits and withdrawals are not part of it. A trader without fills has points of 0.`,

@@ -90,7 +90,7 @@ export const FillV2 = z
     time: time('when it was executed'),
     usdc: amount('value without the fee, micro-USD'),
   })
-  .meta({ id: 'FillV2' });
+  .meta({ id: 'Fill' });
 
 export function fillV2(fill: Fill, outcomes: readonly string[]): z.input<typeof FillV2> {
   return {

@@ -97,6 +97,7 @@ const Holder = z.object({
 });
 
 export const holdersV2 = endpoint({
+  name: 'marketHolders',
   path: '/v2/markets/:id/holders',
   summary: 'Who holds the outcomes of one market',
   description:

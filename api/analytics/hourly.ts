@@ -88,6 +88,7 @@ const HourV2 = z.object({
 const DESCRIPTION = 'Newest hour first unless `order=asc`; hours without activity are left out.';
 
 export const hourlyV1 = endpoint({
+  name: 'traderHours',
   path: '/v1/traders/:address/hourly_stats',
   summary: 'Hourly sums of one trader',
   description: DESCRIPTION,
@@ -111,6 +112,7 @@ export const hourlyV1 = endpoint({
 });
 
 export const hourlyV2 = endpoint({
+  name: 'traderHours',
   path: '/v2/traders/:address/hourly_stats',
   summary: 'Hourly sums of one trader, with cost basis and fees',
   description: DESCRIPTION,

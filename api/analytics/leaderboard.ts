@@ -435,6 +435,7 @@ const DESCRIPTION =
   'A board is computed again five seconds after it was computed, or four times as long as that took: while it takes less than a second, no board is older than 10 seconds; and none waits longer than 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh, profiles with `last_trade_at` at most 5 seconds old. Pages of one refresh do not overlap; who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. With `market` or `series`, a board is summed from the bookings for the request and shared with others for up to 10 seconds. `as_of` (v2) says when the board was computed, and `Age` how many seconds ago. Responses have an ETag.';
 
 export const leaderboardV1 = endpoint({
+  name: 'leaderboard',
   path: '/v1/analytics/leaderboard',
   summary: 'Traders by PnL, ROI, win rate or markets, or by volume',
   description: DESCRIPTION,
@@ -457,6 +458,7 @@ export const leaderboardV1 = endpoint({
 });
 
 export const leaderboardV2 = endpoint({
+  name: 'leaderboard',
   path: '/v2/analytics/leaderboard',
   summary: 'Traders by PnL, ROI, win rate or markets, or by volume; amounts as numbers',
   description: DESCRIPTION,

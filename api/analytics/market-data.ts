@@ -93,6 +93,7 @@ const TraderV1 = z.object({
 });
 
 export const marketData = endpoint({
+  name: 'marketTraders',
   path: '/v1/market_data/:id_or_slug',
   summary: 'Every trader of one market with figures and fills',
   description:

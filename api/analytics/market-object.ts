@@ -81,7 +81,7 @@ export const MarketV1 = z
       }),
     ...shared,
   })
-  .meta({ id: 'MarketV1' });
+  .meta({ id: 'MarketListingV1' });
 
 export function marketV1(listing: Listing, resolution: Resolution | undefined) {
   return { id: listing.id, ...sharedMembers(listing, resolution) };
@@ -119,7 +119,7 @@ export const MarketV2 = z
         examples: [100],
       }),
   })
-  .meta({ id: 'MarketV2' });
+  .meta({ id: 'MarketListing' });
 
 export function marketV2(listing: Listing, resolution: Resolution | undefined) {
   return {

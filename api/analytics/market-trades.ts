@@ -93,6 +93,7 @@ const Trade = z.object({
 });
 
 export const marketTradesV2 = endpoint({
+  name: 'marketTrades',
   path: '/v2/markets/:id/trades',
   summary: 'Matches of one market',
   description:

@@ -174,6 +174,7 @@ const DESCRIPTION =
 const Parameters = z.object({ id: marketKey.describe('market id, condition id or slug') });
 
 export const marketDetailV1 = endpoint({
+  name: 'market',
   path: '/v1/markets/:id',
   summary: 'One market with its totals and top earners',
   description: DESCRIPTION,
@@ -203,6 +204,7 @@ export const marketDetailV1 = endpoint({
 });
 
 export const marketDetailV2 = endpoint({
+  name: 'market',
   path: '/v2/markets/:id',
   summary: 'One market with its price, totals and top earners, amounts as numbers',
   description: DESCRIPTION,

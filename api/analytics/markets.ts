@@ -157,6 +157,7 @@ const Entry = z.object({
 });
 
 export const marketsV2 = endpoint({
+  name: 'markets',
   path: '/v2/markets',
   summary: 'Markets by volume, traders, change, age or end',
   description:

@@ -48,6 +48,7 @@ const DESCRIPTION =
   'Every fill, oldest first unless `order=desc`. The list of an address without fills there is empty.';
 
 export const ordersV1 = endpoint({
+  name: 'traderOrders',
   path: '/v1/traders/:address/markets/:id/orders',
   summary: 'Fills of one trader in one market',
   description: DESCRIPTION,
@@ -59,6 +60,7 @@ export const ordersV1 = endpoint({
 });
 
 export const ordersV2 = endpoint({
+  name: 'traderOrders',
   path: '/v2/traders/:address/markets/:id/orders',
   summary: 'Fills of one trader in one market, amounts as numbers',
   description: DESCRIPTION,

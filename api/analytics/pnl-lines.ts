@@ -30,6 +30,7 @@ WHERE trader IN {traders:Array(FixedString(20))}
 GROUP BY trader, hour`;
 
 export const pnlLines = endpoint({
+  name: 'pnlLines',
   path: '/v2/analytics/pnl_lines',
   summary: 'PnL by hour of several traders',
   description:

@@ -218,6 +218,7 @@ export const positionTotals = {
 };
 
 export const positionsV2 = endpoint({
+  name: 'traderPositions',
   path: '/v2/traders/:address/positions',
   summary: 'Positions of one trader, at average price and mark',
   description:

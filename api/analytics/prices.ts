@@ -56,6 +56,7 @@ ORDER BY ${AT}`;
 const MICRO = 'micro-USD a share, 0 to 1,000,000';
 
 export const pricesV2 = endpoint({
+  name: 'marketPrices',
   path: '/v2/markets/:id/prices',
   summary: 'Price line of one market from its fills',
   description:

@@ -39,7 +39,7 @@ export const ProfileV2 = z
     profile_image: image,
     x_username: xUsername,
   })
-  .meta({ id: 'ProfileV2' });
+  .meta({ id: 'Profile' });
 
 /** The profile object of v2, which does not contain the last trade. */
 export function profileV2(profile: Omit<ProfileV1, 'last_trade_at'>): z.output<typeof ProfileV2> {

@@ -427,6 +427,7 @@ function profileWords(profile: Pick<Profile, 'name' | 'x_username'>): readonly s
 }
 
 export const search = endpoint({
+  name: 'search',
   path: '/v2/search',
   summary: 'Markets and traders by what a user types or pastes',
   description:

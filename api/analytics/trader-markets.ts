@@ -134,6 +134,7 @@ const DESCRIPTION =
   'Newest trade first, ties by condition id; `order=asc` is the exact reverse. A market that is traded between two pages moves to the front: newest first, it can be omitted and nothing is repeated; oldest first, it is repeated and nothing is omitted. The history of an unknown address is empty. A market without a listing has the id 0 and empty texts.';
 
 export const traderMarketsV1 = endpoint({
+  name: 'traderMarkets',
   path: '/v1/traders/:address/markets',
   summary: 'Markets of one trader',
   description: DESCRIPTION,
@@ -159,6 +160,7 @@ export const traderMarketsV1 = endpoint({
 });
 
 export const traderMarketsV2 = endpoint({
+  name: 'traderMarkets',
   path: '/v2/traders/:address/markets',
   summary: 'Markets of one trader, amounts as numbers, with results',
   description: DESCRIPTION,

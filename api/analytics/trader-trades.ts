@@ -112,6 +112,7 @@ const TradeV2 = z.object({
 });
 
 export const traderTradesV2 = endpoint({
+  name: 'traderTrades',
   path: '/v2/traders/:address/trades',
   summary: 'Fills of one trader over all markets',
   description:

@@ -186,7 +186,7 @@ export const TagV2 = z
     win_rate: WIN_RATE,
     wins_count: WINS,
   })
-  .meta({ id: 'TagV2' });
+  .meta({ id: 'Tag' });
 
 export function tagV2(sums: Sums & { readonly tag: string }): z.input<typeof TagV2> {
   return {
@@ -202,7 +202,7 @@ export function tagV2(sums: Sums & { readonly tag: string }): z.input<typeof Tag
   };
 }
 
-export const WindowV2 = TagV2.omit({ slug: true }).meta({ id: 'WindowV2' });
+export const WindowV2 = TagV2.omit({ slug: true }).meta({ id: 'Window' });
 
 export function windowV2(sums: Sums): z.input<typeof WindowV2> {
   const { slug, ...window } = tagV2({ ...sums, tag: '' });

@@ -51,6 +51,7 @@ const AnswerV1 = z.object({
 });
 
 export const traderV1 = endpoint({
+  name: 'trader',
   path: '/v1/traders/:address',
   summary: 'One trader: profile, tags, six windows',
   description:
@@ -151,6 +152,7 @@ const AnswerV2 = z.object({
 });
 
 export const traderV2 = endpoint({
+  name: 'trader',
   path: '/v2/traders/:address',
   summary: 'One trader: profile, balance, tier, weighted volume, top tags',
   description:

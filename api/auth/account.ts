@@ -79,6 +79,7 @@ const TierView = z
   .meta({ id: 'Tier' });
 
 export const me = endpoint({
+  name: 'me',
   path: '/v2/user/me',
   summary: 'The account of the key, and what it may do',
   description: "The account, the key of this request, and its tier's limits.",
@@ -94,6 +95,7 @@ export const me = endpoint({
 });
 
 const telemetry = endpoint({
+  name: 'telemetry',
   path: '/v2/user/telemetry',
   summary: 'What the account used today',
   description:
@@ -149,6 +151,7 @@ const telemetry = endpoint({
 });
 
 const tiers = endpoint({
+  name: 'tiers',
   path: '/v2/tiers',
   summary: 'The tiers and their limits',
   description: 'What each tier may do.',
@@ -175,6 +178,7 @@ const ExpiresAt = z.iso
 const Path = z.object({ id: keyId.describe('id of a key of the account') });
 
 const listKeys = endpoint({
+  name: 'keys',
   path: '/v2/user/keys',
   summary: 'The API keys of the account',
   description: 'Every key of the account with its id, newest first; never a key itself.',
@@ -193,6 +197,7 @@ const listKeys = endpoint({
 });
 
 const createKey = endpoint({
+  name: 'createKey',
   method: 'post',
   path: '/v2/user/keys',
   status: 201,
@@ -226,6 +231,7 @@ const createKey = endpoint({
 });
 
 const updateKey = endpoint({
+  name: 'updateKey',
   method: 'patch',
   path: '/v2/user/keys/:id',
   summary: 'Change the label or the expiry of an API key',
@@ -258,6 +264,7 @@ const updateKey = endpoint({
 });
 
 const deleteKey = endpoint({
+  name: 'deleteKey',
   method: 'delete',
   path: '/v2/user/keys/:id',
   summary: 'Revoke an API key',

@@ -1,5 +1,5 @@
 /** The commands that show what the analytics say: `top`, `trader`, `market`, `positions`, `search`. */
-import type { LeaderboardQuery, MarketV2, ProfileV2 } from '../client/index.ts';
+import type { LeaderboardQuery, MarketListing, Profile } from '../client/index.ts';
 import { type Call, command } from './command.ts';
 import {
   type Column,
@@ -331,11 +331,11 @@ async function take<Entry>(list: AsyncIterable<Entry>, limit: number): Promise<E
 }
 
 /** A market without a listing has no question. */
-function titleOf({ question, condition_id }: MarketV2): string {
+function titleOf({ question, condition_id }: MarketListing): string {
   return question === '' ? condition_id : question;
 }
 
-function named({ name, x_username }: ProfileV2): (readonly [string, string])[] {
+function named({ name, x_username }: Profile): (readonly [string, string])[] {
   return [
     ...(name === '' ? [] : [['name', name] as const]),
     ...(x_username === '' ? [] : [['on X', `@${x_username}`] as const]),

@@ -2,71 +2,71 @@
 import type { CallOptions, Http, List } from './http.ts';
 import type {
   ApiKey,
-  DeleteStreamsId,
-  DeleteV2UserKeysId,
+  CreateKey,
+  CreateKeyBody,
+  CreateStreamBody,
+  DeleteKey,
+  DeleteStream,
+  EndedSessions,
   EndedSessionsQuery,
+  FinalMatches,
   FinalMatchesQuery,
+  Keys,
+  Leaderboard,
   LeaderboardQuery,
   LeaderboardQueryV1,
+  LeaderboardV1,
+  Market,
+  MarketCandles,
   MarketCandlesQuery,
+  MarketHolders,
   MarketHoldersQuery,
+  MarketPrices,
   MarketPricesQuery,
+  Markets,
   MarketsQuery,
   MarketTradersQueryV1,
+  MarketTradersV1,
+  MarketTrades,
   MarketTradesQuery,
-  PatchV2UserKeysIdBody,
+  MarketV1,
+  Me,
+  PnlLines,
   PnlLinesQuery,
-  PostStreamsBody,
-  PostV2TradersBatch,
-  PostV2TradersBatchBody,
-  PostV2UserKeys,
-  PostV2UserKeysBody,
-  PutStreamsIdMetaBody,
-  PutStreamsIdSubscriptionBody,
+  Search,
   SearchQuery,
   Sessions,
-  SessionsHistory,
+  Status,
   Stream,
   Streams,
+  Telemetry,
+  Tiers,
+  Trader,
+  TraderEquity,
   TraderEquityQuery,
+  TraderHours,
   TraderHoursQuery,
   TraderHoursQueryV1,
+  TraderHoursV1,
+  TraderMarkets,
   TraderMarketsQuery,
   TraderMarketsQueryV1,
+  TraderMarketsV1,
+  TraderOrders,
   TraderOrdersQuery,
   TraderOrdersQueryV1,
+  TraderOrdersV1,
+  TraderPositions,
   TraderPositionsQuery,
   TraderQuery,
+  Traders,
+  TradersBody,
+  TraderTrades,
   TraderTradesQuery,
-  V1AnalyticsLeaderboard,
-  V1MarketDataIdOrSlug,
-  V1MarketsId,
-  V1TradersAddress,
-  V1TradersAddressHourlyStats,
-  V1TradersAddressMarkets,
-  V1TradersAddressMarketsIdOrders,
-  V2AnalyticsLeaderboard,
-  V2AnalyticsPnlLines,
-  V2FinalMatches,
-  V2Markets,
-  V2MarketsId,
-  V2MarketsIdCandles,
-  V2MarketsIdHolders,
-  V2MarketsIdPrices,
-  V2MarketsIdTrades,
-  V2Search,
-  V2Status,
-  V2Tiers,
-  V2TradersAddress,
-  V2TradersAddressEquity,
-  V2TradersAddressHourlyStats,
-  V2TradersAddressMarkets,
-  V2TradersAddressMarketsIdOrders,
-  V2TradersAddressPositions,
-  V2TradersAddressTrades,
-  V2UserKeys,
-  V2UserMe,
-  V2UserTelemetry,
+  TraderV1,
+  UpdateKeyBody,
+  UpdateStreamBody,
+  UpdateSubscriptionBody,
 } from './types.ts';
 
 export class Endpoints {
@@ -84,7 +84,7 @@ export class Endpoints {
   leaderboard(
     query: LeaderboardQuery = {},
     options?: CallOptions,
-  ): List<V2AnalyticsLeaderboard, V2AnalyticsLeaderboard['traders'][number]> {
+  ): List<Leaderboard, Leaderboard['traders'][number]> {
     return this.http.list('/v2/analytics/leaderboard', 'traders', query, options);
   }
 
@@ -93,7 +93,7 @@ export class Endpoints {
    *
    * In the order of the addresses. Windows end now and are exact to the second. Tags and weighted volume are only in `/v2/traders/:address`: they need each market of a trader. An address without trades and without a public profile is in `unknown`. Nothing is stored: an `Idempotency-Key` has no effect.
    */
-  traders(body: PostV2TradersBatchBody, options?: CallOptions): Promise<PostV2TradersBatch> {
+  traders(body: TradersBody, options?: CallOptions): Promise<Traders> {
     return this.http.call('POST', '/v2/traders/batch', { body }, options);
   }
 
@@ -102,11 +102,7 @@ export class Endpoints {
    *
    * Up to 5 tags of the last 30 days are ranked by PnL, then volume. In weighted_volume, the weight of a market is the least weight of the categories among its tags, or 1.7 without one.
    */
-  trader(
-    address: string,
-    query: TraderQuery = {},
-    options?: CallOptions,
-  ): Promise<V2TradersAddress> {
+  trader(address: string, query: TraderQuery = {}, options?: CallOptions): Promise<Trader> {
     return this.http.call('GET', `/v2/traders/${segment(address)}`, { query }, options);
   }
 
@@ -119,7 +115,7 @@ export class Endpoints {
     address: string,
     query: TraderMarketsQuery = {},
     options?: CallOptions,
-  ): List<V2TradersAddressMarkets, V2TradersAddressMarkets['history'][number]> {
+  ): List<TraderMarkets, TraderMarkets['history'][number]> {
     return this.http.list(`/v2/traders/${segment(address)}/markets`, 'history', query, options);
   }
 
@@ -132,7 +128,7 @@ export class Endpoints {
     address: string,
     query: TraderPositionsQuery = {},
     options?: CallOptions,
-  ): List<V2TradersAddressPositions, V2TradersAddressPositions['positions'][number]> {
+  ): List<TraderPositions, TraderPositions['positions'][number]> {
     return this.http.list(`/v2/traders/${segment(address)}/positions`, 'positions', query, options);
   }
 
@@ -145,7 +141,7 @@ export class Endpoints {
     address: string,
     query: TraderTradesQuery = {},
     options?: CallOptions,
-  ): List<V2TradersAddressTrades, V2TradersAddressTrades['trades'][number]> {
+  ): List<TraderTrades, TraderTrades['trades'][number]> {
     return this.http.list(`/v2/traders/${segment(address)}/trades`, 'trades', query, options);
   }
 
@@ -158,7 +154,7 @@ export class Endpoints {
     address: string,
     query: TraderEquityQuery = {},
     options?: CallOptions,
-  ): Promise<V2TradersAddressEquity> {
+  ): Promise<TraderEquity> {
     return this.http.call('GET', `/v2/traders/${segment(address)}/equity`, { query }, options);
   }
 
@@ -172,7 +168,7 @@ export class Endpoints {
     id: number | string,
     query: TraderOrdersQuery = {},
     options?: CallOptions,
-  ): List<V2TradersAddressMarketsIdOrders, V2TradersAddressMarketsIdOrders['orders'][number]> {
+  ): List<TraderOrders, TraderOrders['orders'][number]> {
     return this.http.list(
       `/v2/traders/${segment(address)}/markets/${segment(id)}/orders`,
       'orders',
@@ -190,7 +186,7 @@ export class Endpoints {
     address: string,
     query: TraderHoursQuery = {},
     options?: CallOptions,
-  ): List<V2TradersAddressHourlyStats, V2TradersAddressHourlyStats['stats'][number]> {
+  ): List<TraderHours, TraderHours['stats'][number]> {
     return this.http.list(`/v2/traders/${segment(address)}/hourly_stats`, 'stats', query, options);
   }
 
@@ -199,7 +195,7 @@ export class Endpoints {
    *
    * Totals over all traders, and up to 20 traders with the greatest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market without a listing; a slug that was used again means the newest market. `/v1/market_data` has every trader.
    */
-  market(id: string, options?: CallOptions): Promise<V2MarketsId> {
+  market(id: string, options?: CallOptions): Promise<Market> {
     return this.http.call('GET', `/v2/markets/${segment(id)}`, {}, options);
   }
 
@@ -211,7 +207,7 @@ export class Endpoints {
   markets(
     query: MarketsQuery = {},
     options?: CallOptions,
-  ): List<V2Markets, V2Markets['markets'][number]> {
+  ): List<Markets, Markets['markets'][number]> {
     return this.http.list('/v2/markets', 'markets', query, options);
   }
 
@@ -220,7 +216,7 @@ export class Endpoints {
    *
    * The hours up to the current one, oldest first, of each trader in the order of `traders`.
    */
-  pnlLines(query: PnlLinesQuery = {}, options?: CallOptions): Promise<V2AnalyticsPnlLines> {
+  pnlLines(query: PnlLinesQuery = {}, options?: CallOptions): Promise<PnlLines> {
     return this.http.call('GET', '/v2/analytics/pnl_lines', { query }, options);
   }
 
@@ -233,7 +229,7 @@ export class Endpoints {
     id: string,
     query: MarketPricesQuery = {},
     options?: CallOptions,
-  ): Promise<V2MarketsIdPrices> {
+  ): Promise<MarketPrices> {
     return this.http.call('GET', `/v2/markets/${segment(id)}/prices`, { query }, options);
   }
 
@@ -246,7 +242,7 @@ export class Endpoints {
     id: string,
     query: MarketCandlesQuery = {},
     options?: CallOptions,
-  ): Promise<V2MarketsIdCandles> {
+  ): Promise<MarketCandles> {
     return this.http.call('GET', `/v2/markets/${segment(id)}/candles`, { query }, options);
   }
 
@@ -259,7 +255,7 @@ export class Endpoints {
     id: string,
     query: MarketTradesQuery = {},
     options?: CallOptions,
-  ): List<V2MarketsIdTrades, V2MarketsIdTrades['trades'][number]> {
+  ): List<MarketTrades, MarketTrades['trades'][number]> {
     return this.http.list(`/v2/markets/${segment(id)}/trades`, 'trades', query, options);
   }
 
@@ -272,7 +268,7 @@ export class Endpoints {
     id: string,
     query: MarketHoldersQuery = {},
     options?: CallOptions,
-  ): List<V2MarketsIdHolders, V2MarketsIdHolders['holders'][number]> {
+  ): List<MarketHolders, MarketHolders['holders'][number]> {
     return this.http.list(`/v2/markets/${segment(id)}/holders`, 'holders', query, options);
   }
 
@@ -281,7 +277,7 @@ export class Endpoints {
    *
    * Finds markets by words of the question, the titles and the slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page), and traders by name, account on X (also `@account`), and the beginning of the address. All words must be found, the last one also as a beginning; a word of four letters or more may have one typo (a character too many, too few or another one, or two neighbours exchanged). Letter case, accents and punctuation do not matter. What is named exactly comes first, then what has all words as typed, then with the last word as a beginning, then with typos; equal ones by volume (markets) or number of fills (traders). What has the form of a URL of a market, a condition id, a slug of several words, an address or the beginning of one, and is one, is the only kind of result. Where more than 1,000 have all words and enough of them are not among the 20,000 of the greatest volume (or the most fills), 1,000 others are considered. Volumes, and which markets there are, are usually less than ten seconds old, at most a minute; so are the fills that traders are ordered by, and which traders are found by name.
    */
-  search(query: SearchQuery, options?: CallOptions): Promise<V2Search> {
+  search(query: SearchQuery, options?: CallOptions): Promise<Search> {
     return this.http.call('GET', '/v2/search', { query }, options);
   }
 
@@ -290,7 +286,7 @@ export class Endpoints {
    *
    * The account, the key of this request, and its tier's limits.
    */
-  me(options?: CallOptions): Promise<V2UserMe> {
+  me(options?: CallOptions): Promise<Me> {
     return this.http.call('GET', '/v2/user/me', {}, options);
   }
 
@@ -299,7 +295,7 @@ export class Endpoints {
    *
    * Counts of this UTC day over all keys of the account and all api processes; requests to other processes appear after about a second. Counts start again at midnight UTC.
    */
-  telemetry(options?: CallOptions): Promise<V2UserTelemetry> {
+  telemetry(options?: CallOptions): Promise<Telemetry> {
     return this.http.call('GET', '/v2/user/telemetry', {}, options);
   }
 
@@ -308,7 +304,7 @@ export class Endpoints {
    *
    * Every key of the account with its id, newest first; never a key itself.
    */
-  keys(options?: CallOptions): Promise<V2UserKeys> {
+  keys(options?: CallOptions): Promise<Keys> {
     return this.http.call('GET', '/v2/user/keys', {}, options);
   }
 
@@ -317,7 +313,7 @@ export class Endpoints {
    *
    * A key of the same account and tier as the key of this request. `key` is shown in this response, and in its repetition with the same `Idempotency-Key`, only: store it. It expires no later than the key of this request.
    */
-  createKey(body: PostV2UserKeysBody, options?: CallOptions): Promise<PostV2UserKeys> {
+  createKey(body: CreateKeyBody, options?: CallOptions): Promise<CreateKey> {
     return this.http.call('POST', '/v2/user/keys', { body }, options);
   }
 
@@ -326,7 +322,7 @@ export class Endpoints {
    *
    * Omitted members stay as they are. A revoked key cannot be changed.
    */
-  updateKey(id: string, body: PatchV2UserKeysIdBody, options?: CallOptions): Promise<ApiKey> {
+  updateKey(id: string, body: UpdateKeyBody, options?: CallOptions): Promise<ApiKey> {
     return this.http.call('PATCH', `/v2/user/keys/${segment(id)}`, { body }, options);
   }
 
@@ -335,7 +331,7 @@ export class Endpoints {
    *
    * Ends the key for good, and its open streams within a second, in every process. The key of this request can be revoked, too. A revoked key stays in the list; revoking it again is a 404.
    */
-  deleteKey(id: string, options?: CallOptions): Promise<DeleteV2UserKeysId> {
+  deleteKey(id: string, options?: CallOptions): Promise<DeleteKey> {
     return this.http.call('DELETE', `/v2/user/keys/${segment(id)}`, {}, options);
   }
 
@@ -344,7 +340,7 @@ export class Endpoints {
    *
    * What each tier may do.
    */
-  tiers(options?: CallOptions): Promise<V2Tiers> {
+  tiers(options?: CallOptions): Promise<Tiers> {
     return this.http.call('GET', '/v2/tiers', {}, options);
   }
 
@@ -364,7 +360,7 @@ export class Endpoints {
    * lower-cased and duplicates removed; of markets, the condition ids are kept. The quotas `max_streams`, `max_naked_streams` (streams
    * without any filter), `max_filter_addrs`, `max_filter_tags` and `max_filter_series` depend on the tier.
    */
-  createStream(body: PostStreamsBody, options?: CallOptions): Promise<Stream> {
+  createStream(body: CreateStreamBody, options?: CallOptions): Promise<Stream> {
     return this.http.call('POST', '/streams', { body }, options);
   }
 
@@ -373,7 +369,7 @@ export class Endpoints {
    *
    * The responses of its listeners end normally.
    */
-  deleteStream(id: string, options?: CallOptions): Promise<DeleteStreamsId> {
+  deleteStream(id: string, options?: CallOptions): Promise<DeleteStream> {
     return this.http.call('DELETE', `/streams/${segment(id)}`, {}, options);
   }
 
@@ -385,7 +381,7 @@ export class Endpoints {
    */
   updateSubscription(
     id: string,
-    body: PutStreamsIdSubscriptionBody,
+    body: UpdateSubscriptionBody,
     options?: CallOptions,
   ): Promise<Stream> {
     return this.http.call('PUT', `/streams/${segment(id)}/subscription`, { body }, options);
@@ -406,7 +402,7 @@ export class Endpoints {
    * Omitted members are kept. Disabling a stream ends its listeners; until it is enabled
    * again, listening is refused with 403 `stream_disabled`.
    */
-  updateStream(id: string, body: PutStreamsIdMetaBody, options?: CallOptions): Promise<Stream> {
+  updateStream(id: string, body: UpdateStreamBody, options?: CallOptions): Promise<Stream> {
     return this.http.call('PUT', `/streams/${segment(id)}/meta`, { body }, options);
   }
 
@@ -424,7 +420,7 @@ export class Endpoints {
    *
    * Newest first; the last 1000 are kept, for 30 days.
    */
-  endedSessions(query: EndedSessionsQuery = {}, options?: CallOptions): Promise<SessionsHistory> {
+  endedSessions(query: EndedSessionsQuery = {}, options?: CallOptions): Promise<EndedSessions> {
     return this.http.call('GET', '/sessions/history', { query }, options);
   }
 
@@ -433,7 +429,7 @@ export class Endpoints {
    *
    * Read at most once a second, for all clients. `/readyz` is 503 while an age is above its maximum or a process is not ready.
    */
-  status(options?: CallOptions): Promise<V2Status> {
+  status(options?: CallOptions): Promise<Status> {
     return this.http.call('GET', '/v2/status', {}, options);
   }
 
@@ -442,7 +438,7 @@ export class Endpoints {
    *
    * Without `after`, the list is empty and `next` is the current cursor. A match of the order feed is final when its transaction is in this list, seconds after it was delivered.
    */
-  finalMatches(query: FinalMatchesQuery = {}, options?: CallOptions): Promise<V2FinalMatches> {
+  finalMatches(query: FinalMatchesQuery = {}, options?: CallOptions): Promise<FinalMatches> {
     return this.http.call('GET', '/v2/final_matches', { query }, options);
   }
 }
@@ -462,7 +458,7 @@ export class EndpointsV1 {
   leaderboard(
     query: LeaderboardQueryV1 = {},
     options?: CallOptions,
-  ): List<V1AnalyticsLeaderboard, V1AnalyticsLeaderboard['traders'][number]> {
+  ): List<LeaderboardV1, LeaderboardV1['traders'][number]> {
     return this.http.list('/v1/analytics/leaderboard', 'traders', query, options);
   }
 
@@ -471,7 +467,7 @@ export class EndpointsV1 {
    *
    * Windows end now and are exact to the second. `top_tags` are up to 20 tags of the last 30 days, ranked by PnL, then volume.
    */
-  trader(address: string, options?: CallOptions): Promise<V1TradersAddress> {
+  trader(address: string, options?: CallOptions): Promise<TraderV1> {
     return this.http.call('GET', `/v1/traders/${segment(address)}`, {}, options);
   }
 
@@ -484,7 +480,7 @@ export class EndpointsV1 {
     address: string,
     query: TraderMarketsQueryV1 = {},
     options?: CallOptions,
-  ): List<V1TradersAddressMarkets, V1TradersAddressMarkets['history'][number]> {
+  ): List<TraderMarketsV1, TraderMarketsV1['history'][number]> {
     return this.http.list(`/v1/traders/${segment(address)}/markets`, 'history', query, options);
   }
 
@@ -498,7 +494,7 @@ export class EndpointsV1 {
     id: number | string,
     query: TraderOrdersQueryV1 = {},
     options?: CallOptions,
-  ): List<V1TradersAddressMarketsIdOrders, V1TradersAddressMarketsIdOrders['orders'][number]> {
+  ): List<TraderOrdersV1, TraderOrdersV1['orders'][number]> {
     return this.http.list(
       `/v1/traders/${segment(address)}/markets/${segment(id)}/orders`,
       'orders',
@@ -516,7 +512,7 @@ export class EndpointsV1 {
     address: string,
     query: TraderHoursQueryV1 = {},
     options?: CallOptions,
-  ): List<V1TradersAddressHourlyStats, V1TradersAddressHourlyStats['stats'][number]> {
+  ): List<TraderHoursV1, TraderHoursV1['stats'][number]> {
     return this.http.list(`/v1/traders/${segment(address)}/hourly_stats`, 'stats', query, options);
   }
 
@@ -525,7 +521,7 @@ export class EndpointsV1 {
    *
    * Totals over all traders, and up to 20 traders with the greatest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market without a listing; a slug that was used again means the newest market. `/v1/market_data` has every trader.
    */
-  market(id: string, options?: CallOptions): Promise<V1MarketsId> {
+  market(id: string, options?: CallOptions): Promise<MarketV1> {
     return this.http.call('GET', `/v1/markets/${segment(id)}`, {}, options);
   }
 
@@ -538,7 +534,7 @@ export class EndpointsV1 {
     idOrSlug: string,
     query: MarketTradersQueryV1 = {},
     options?: CallOptions,
-  ): List<V1MarketDataIdOrSlug, V1MarketDataIdOrSlug['traders'][number]> {
+  ): List<MarketTradersV1, MarketTradersV1['traders'][number]> {
     return this.http.list(`/v1/market_data/${segment(idOrSlug)}`, 'traders', query, options);
   }
 }

@@ -10,62 +10,18 @@ import { ENDPOINTS, OPEN_API } from '../docs.ts';
 import type { Described } from '../endpoint.ts';
 import type { JsonSchema, Method, Operation, Parameter } from '../openapi.ts';
 
-/** The methods of the client; those of v1 are in its `v1`. */
-const NAMES: Readonly<Record<string, string>> = {
-  'get /v1/analytics/leaderboard': 'leaderboard',
-  'get /v1/traders/:address': 'trader',
-  'get /v1/traders/:address/markets': 'traderMarkets',
-  'get /v1/traders/:address/markets/:id/orders': 'traderOrders',
-  'get /v1/traders/:address/hourly_stats': 'traderHours',
-  'get /v1/markets/:id': 'market',
-  'get /v1/market_data/:id_or_slug': 'marketTraders',
-  'get /v2/analytics/leaderboard': 'leaderboard',
-  'get /v2/analytics/pnl_lines': 'pnlLines',
-  'post /v2/traders/batch': 'traders',
-  'get /v2/traders/:address': 'trader',
-  'get /v2/traders/:address/markets': 'traderMarkets',
-  'get /v2/traders/:address/positions': 'traderPositions',
-  'get /v2/traders/:address/trades': 'traderTrades',
-  'get /v2/traders/:address/equity': 'traderEquity',
-  'get /v2/traders/:address/markets/:id/orders': 'traderOrders',
-  'get /v2/traders/:address/hourly_stats': 'traderHours',
-  'get /v2/markets': 'markets',
-  'get /v2/markets/:id': 'market',
-  'get /v2/markets/:id/prices': 'marketPrices',
-  'get /v2/markets/:id/candles': 'marketCandles',
-  'get /v2/markets/:id/trades': 'marketTrades',
-  'get /v2/markets/:id/holders': 'marketHolders',
-  'get /v2/search': 'search',
-  'get /v2/final_matches': 'finalMatches',
-  'get /v2/status': 'status',
-  'get /v2/user/me': 'me',
-  'get /v2/user/telemetry': 'telemetry',
-  'get /v2/tiers': 'tiers',
-  'get /v2/user/keys': 'keys',
-  'post /v2/user/keys': 'createKey',
-  'patch /v2/user/keys/:id': 'updateKey',
-  'delete /v2/user/keys/:id': 'deleteKey',
-  'get /streams': 'streams',
-  'post /streams': 'createStream',
-  'get /streams/:id/meta': 'streamMeta',
-  'put /streams/:id/meta': 'updateStream',
-  'put /streams/:id/subscription': 'updateSubscription',
-  'delete /streams/:id': 'deleteStream',
-  'get /sessions': 'sessions',
-  'get /sessions/history': 'endedSessions',
-};
-
 const HEAD = '// Written by generate.ts: do not edit.\n';
 const BIOME = join(import.meta.dirname, '../../node_modules/@biomejs/biome/bin/biome');
 
-/** The files by name. Throws if an endpoint has no name, or a schema cannot be told as a type. */
+/** The files by name. Throws if a schema cannot be told as a type. */
 export function generate(): Readonly<Record<'types.ts' | 'endpoints.ts', string>> {
   const v2 = ENDPOINTS.filter(({ path }) => !path.startsWith('/v1/'));
   const v1 = ENDPOINTS.filter(({ path }) => path.startsWith('/v1/'));
   const types = typesText();
   const classes = classOf('Endpoints', v2) + classOf('EndpointsV1', v1);
   const names = [...types.matchAll(/^export type (\w+)/gm)].map(([, name = '']) => name);
-  const used = names.filter((name) => new RegExp(`\\b${name}\\b`).test(classes)).sort();
+  const code = classes.replaceAll(/\/\*[\s\S]*?\*\//g, '');
+  const used = names.filter((name) => new RegExp(`\\b${name}\\b`).test(code)).sort();
   const endpoints = `${HEAD}import type { CallOptions, Http, List } from './http.ts';
 import type { ${used.join(', ')} } from './types.ts';
 ${classes}
@@ -114,8 +70,7 @@ ${endpoints.map(methodOf).join('\n')}
 }
 
 function methodOf(endpoint: Described): string {
-  const { method = 'get', path, summary, list, body } = endpoint;
-  const name = nameOf(endpoint);
+  const { name, method = 'get', path, summary, list, body } = endpoint;
   const { parameters, responses, requestBody, description } = operationOf(method, path);
   const answer = typeOf(
     responses[endpoint.status ?? 200]?.content?.['application/json']?.schema ?? {},
@@ -147,18 +102,12 @@ ${comment(`\`${method.toUpperCase()} ${path}\`: ${summary}.\n\n${description}`)}
 }`;
 }
 
-function nameOf({ method = 'get', path }: Described): string {
-  const name = NAMES[`${method} ${path}`];
-  if (name === undefined) throw new Error(`give ${method} ${path} a name in generate.ts`);
-  return name;
-}
-
 function queryOf({ method = 'get', path }: Described): readonly Parameter[] {
   return operationOf(method, path).parameters.filter((one) => one.in === 'query');
 }
 
 function queryName(endpoint: Described): string {
-  const name = nameOf(endpoint);
+  const { name } = endpoint;
   const version = endpoint.path.startsWith('/v1/') ? 'V1' : '';
   return `${name.charAt(0).toUpperCase()}${name.slice(1)}Query${version}`;
 }

@@ -459,7 +459,7 @@ export type ProfileV1 = {
   last_trade_at: string;
 };
 
-export type V1AnalyticsLeaderboard = {
+export type LeaderboardV1 = {
   traders: {
     profile: ProfileV1;
 
@@ -564,7 +564,7 @@ export type WindowV1 = {
   taker_volume: string;
 };
 
-export type V1TradersAddress = {
+export type TraderV1 = {
   profile: SpacedProfileV1;
   top_tags: TagV1[];
   stats: {
@@ -588,7 +588,7 @@ export type V1TradersAddress = {
   };
 };
 
-export type MarketV1 = {
+export type MarketListingV1 = {
   /** market id, an int64 as text; 0 without a listing */
   id: string;
 
@@ -673,7 +673,7 @@ export type FillV1 = {
   fee: string;
 };
 
-export type V1TradersAddressMarkets = {
+export type TraderMarketsV1 = {
   history: {
     /** realised PnL in this market, net of fees, micro-USDC */
     pnl: string;
@@ -686,7 +686,7 @@ export type V1TradersAddressMarkets = {
 
     /** newest trade of the trader in this market, ISO 8601 UTC */
     last_trade_at: string;
-    market: MarketV1;
+    market: MarketListingV1;
 
     /** fills, oldest first; only with include_orders=true */
     orders?: FillV1[];
@@ -696,9 +696,9 @@ export type V1TradersAddressMarkets = {
   total_count: number;
 };
 
-export type V1TradersAddressMarketsIdOrders = { orders: FillV1[] };
+export type TraderOrdersV1 = { orders: FillV1[] };
 
-export type V1TradersAddressHourlyStats = {
+export type TraderHoursV1 = {
   stats: {
     /** start of the hour, UTC */
     hour: string;
@@ -723,8 +723,8 @@ export type V1TradersAddressHourlyStats = {
   }[];
 };
 
-export type V1MarketsId = {
-  market: MarketV1;
+export type MarketV1 = {
+  market: MarketListingV1;
 
   /** sum over all traders of their own fills, so both sides of a match count, micro-USDC */
   total_volume: string;
@@ -754,8 +754,8 @@ export type V1MarketsId = {
   total_winners: number;
 };
 
-export type V1MarketDataIdOrSlug = {
-  market: MarketV1;
+export type MarketTradersV1 = {
+  market: MarketListingV1;
 
   /** traders of the market, on all pages */
   total_count: number;
@@ -791,7 +791,7 @@ export type V1MarketDataIdOrSlug = {
   }[];
 };
 
-export type ProfileV2 = {
+export type Profile = {
   /** wallet address with the checksum of ERC-55 */
   address: string;
 
@@ -808,9 +808,9 @@ export type ProfileV2 = {
   x_username: string;
 };
 
-export type V2AnalyticsLeaderboard = {
+export type Leaderboard = {
   traders: {
-    profile: ProfileV2;
+    profile: Profile;
 
     /** newest trade, ISO 8601 UTC */
     last_trade_at: string;
@@ -847,12 +847,12 @@ export type V2AnalyticsLeaderboard = {
   as_of: string;
 };
 
-export type PostV2TradersBatchBody = {
+export type TradersBody = {
   /** wallets of the traders; letter case and repetitions are ignored */
   addresses: string[];
 };
 
-export type WindowV2 = {
+export type Window = {
   /** value of fills as maker, micro-USD */
   maker_volume: number;
 
@@ -878,9 +878,9 @@ export type WindowV2 = {
   wins_count: number;
 };
 
-export type PostV2TradersBatch = {
+export type Traders = {
   traders: {
-    profile: ProfileV2;
+    profile: Profile;
 
     /** pUSD of the wallet at the last synced block, micro-pUSD */
     pusd_balance: number;
@@ -896,12 +896,12 @@ export type PostV2TradersBatch = {
 
     /** the last hour to the last 30 days */
     windows: {
-      t_1h: WindowV2;
-      t_4h: WindowV2;
-      t_1d: WindowV2;
-      t_3d: WindowV2;
-      t_7d: WindowV2;
-      t_30d: WindowV2;
+      t_1h: Window;
+      t_4h: Window;
+      t_1d: Window;
+      t_3d: Window;
+      t_7d: Window;
+      t_30d: Window;
     };
 
     /** totals over all markets of the trader, as of `/v2/traders/:address/positions?status=all` */
@@ -930,7 +930,7 @@ export type PostV2TradersBatch = {
   unknown: string[];
 };
 
-export type TagV2 = {
+export type Tag = {
   /** value of fills as maker, micro-USD */
   maker_volume: number;
 
@@ -959,8 +959,8 @@ export type TagV2 = {
   wins_count: number;
 };
 
-export type V2TradersAddress = {
-  profile: ProfileV2;
+export type Trader = {
+  profile: Profile;
 
   /** pUSD of the wallet at the last synced block, micro-pUSD */
   pusd_balance: number;
@@ -970,7 +970,7 @@ export type V2TradersAddress = {
 
   /** name of the tier; empty until it was synced */
   taker_tier_name: string;
-  top_tags: TagV2[];
+  top_tags: Tag[];
 
   /** USD, 30 days rolling: the figure of the public profile. Until that is synced, and with `tag` or `series`, the sum over the taker fills of usdc × (1 − price) × category weight */
   weighted_volume: number;
@@ -979,7 +979,7 @@ export type V2TradersAddress = {
   last_trade_at: string;
 };
 
-export type MarketV2 = {
+export type MarketListing = {
   /** market id; 0 without a listing */
   id: number;
 
@@ -1041,7 +1041,7 @@ export type MarketV2 = {
   result: number;
 };
 
-export type FillV2 = {
+export type Fill = {
   /** fee, micro-USD */
   fee: number;
 
@@ -1064,7 +1064,7 @@ export type FillV2 = {
   usdc: number;
 };
 
-export type V2TradersAddressMarkets = {
+export type TraderMarkets = {
   history: {
     /** realised PnL in this market, net of fees, micro-USD */
     pnl: number;
@@ -1077,10 +1077,10 @@ export type V2TradersAddressMarkets = {
 
     /** newest trade of the trader in this market, ISO 8601 UTC */
     last_trade_at: string;
-    market: MarketV2;
+    market: MarketListing;
 
     /** fills, oldest first; only with include_orders=true */
-    orders?: FillV2[];
+    orders?: Fill[];
   }[];
 
   /** `cursor` of the next page; empty if the page is not full, which ends the list */
@@ -1104,9 +1104,9 @@ export type Mark = {
   source: 'last_match' | 'resolution' | 'none';
 };
 
-export type V2TradersAddressPositions = {
+export type TraderPositions = {
   positions: {
-    market: MarketV2;
+    market: MarketListing;
 
     /** open: shares are held; resolved: they were settled; sold: all were sold */
     status: 'open' | 'resolved' | 'sold';
@@ -1198,7 +1198,7 @@ export type V2TradersAddressPositions = {
   total_count: number;
 };
 
-export type V2TradersAddressTrades = {
+export type TraderTrades = {
   trades: {
     /** fee, micro-USD */
     fee: number;
@@ -1244,14 +1244,14 @@ export type V2TradersAddressTrades = {
 
     /** EIP-712 hash of the order */
     order_hash: string;
-    market: MarketV2;
+    market: MarketListing;
   }[];
 
   /** `cursor` of the next page; empty on the last page */
   next_cursor: string;
 };
 
-export type V2TradersAddressEquity = {
+export type TraderEquity = {
   points: {
     /** end of the interval; now for the one that runs, ISO 8601 UTC */
     time: string;
@@ -1267,9 +1267,9 @@ export type V2TradersAddressEquity = {
   }[];
 };
 
-export type V2TradersAddressMarketsIdOrders = { orders: FillV2[] };
+export type TraderOrders = { orders: Fill[] };
 
-export type V2TradersAddressHourlyStats = {
+export type TraderHours = {
   stats: {
     /** what the shares had cost that were closed in the hour, micro-USD */
     cost_basis: number;
@@ -1311,8 +1311,8 @@ export type MarketMark = {
   source: 'last_match' | 'resolution' | 'none';
 };
 
-export type V2MarketsId = {
-  market: MarketV2;
+export type Market = {
+  market: MarketListing;
   mark: MarketMark;
 
   /** price of the first outcome over the matches of the last five minutes, weighted by shares, rounded down, micro-USD a share; null without a match */
@@ -1336,7 +1336,7 @@ export type V2MarketsId = {
   /** traders with a fill or a settlement in this market */
   total_traders: number;
   top_earners: {
-    profile: ProfileV2;
+    profile: Profile;
 
     /** realised PnL in this market, micro-USD */
     pnl: number;
@@ -1355,11 +1355,11 @@ export type V2MarketsId = {
   total_winners: number;
 };
 
-export type V2Markets = {
+export type Markets = {
   /** when the list was computed, ISO 8601 UTC; empty before the first time */
   as_of: string;
   markets: {
-    market: MarketV2;
+    market: MarketListing;
 
     /** resolved, closed: past its end date without a resolution, or open */
     status: 'open' | 'closed' | 'resolved';
@@ -1391,7 +1391,7 @@ export type V2Markets = {
   next_cursor: string;
 };
 
-export type V2AnalyticsPnlLines = {
+export type PnlLines = {
   /** start of the hour, UTC */
   first_hour: string;
   lines: {
@@ -1403,7 +1403,7 @@ export type V2AnalyticsPnlLines = {
   }[];
 };
 
-export type V2MarketsIdPrices = {
+export type MarketPrices = {
   /** length of an interval, seconds */
   interval_seconds: number;
   prices: {
@@ -1421,7 +1421,7 @@ export type V2MarketsIdPrices = {
   }[];
 };
 
-export type V2MarketsIdCandles = {
+export type MarketCandles = {
   candles: {
     /** start of the interval, ISO 8601 UTC */
     time: string;
@@ -1452,7 +1452,7 @@ export type V2MarketsIdCandles = {
   }[];
 };
 
-export type V2MarketsIdTrades = {
+export type MarketTrades = {
   trades: {
     /** id of the match, as in the order feed */
     match_id: string;
@@ -1498,13 +1498,13 @@ export type V2MarketsIdTrades = {
   next_cursor: string;
 };
 
-export type V2MarketsIdHolders = {
+export type MarketHolders = {
   mark: MarketMark;
 
   /** micro-shares held of the first outcome, which equal those of the second */
   open_interest: number;
   holders: {
-    profile: ProfileV2;
+    profile: Profile;
 
     /** number of the outcome held, 0 or 1 */
     outcome_index: number;
@@ -1547,15 +1547,15 @@ export type V2MarketsIdHolders = {
   total_count: number;
 };
 
-export type V2Search = {
+export type Search = {
   markets: {
-    market: MarketV2;
+    market: MarketListing;
 
     /** value of all matches, each once, micro-USD */
     volume: number;
   }[];
   traders: {
-    profile: ProfileV2;
+    profile: Profile;
 
     /** newest trade, ISO 8601 UTC */
     last_trade_at: string;
@@ -1632,14 +1632,14 @@ export type Tier = {
   include_orders: boolean;
 };
 
-export type V2UserMe = {
+export type Me = {
   /** owner of the key; limits count per account */
   account: string;
   key: ApiKey;
   tier: Tier;
 };
 
-export type V2UserTelemetry = {
+export type Telemetry = {
   /** owner of the key; limits count per account */
   account: string;
 
@@ -1671,14 +1671,14 @@ export type V2UserTelemetry = {
   };
 };
 
-export type V2UserKeys = {
+export type Keys = {
   keys: ApiKey[];
 
   /** keys in the list */
   total_count: number;
 };
 
-export type PostV2UserKeysBody = {
+export type CreateKeyBody = {
   /** your name for the key */
   label?: string;
 
@@ -1686,7 +1686,7 @@ export type PostV2UserKeysBody = {
   expires_at?: string | null;
 };
 
-export type PostV2UserKeys = {
+export type CreateKey = {
   /** names the key; it grants nothing */
   id: string;
 
@@ -1715,7 +1715,7 @@ export type PostV2UserKeys = {
   key: string;
 };
 
-export type PatchV2UserKeysIdBody = {
+export type UpdateKeyBody = {
   /** your name for the key */
   label?: string;
 
@@ -1723,12 +1723,12 @@ export type PatchV2UserKeysIdBody = {
   expires_at?: string | null;
 };
 
-export type DeleteV2UserKeysId = {
+export type DeleteKey = {
   /** names the key; it grants nothing */
   id: string;
 };
 
-export type V2Tiers = { tiers: Tier[] };
+export type Tiers = { tiers: Tier[] };
 
 export type Stream = {
   /** id of the stream */
@@ -1769,7 +1769,7 @@ export type Streams = {
   total_count: number;
 };
 
-export type PostStreamsBody = {
+export type CreateStreamBody = {
   /** wallet addresses; delivers matches that involve any of them */
   addresses?: string[];
 
@@ -1786,12 +1786,12 @@ export type PostStreamsBody = {
   name: string;
 };
 
-export type DeleteStreamsId = {
+export type DeleteStream = {
   /** id of the deleted stream */
   id: string;
 };
 
-export type PutStreamsIdSubscriptionBody = {
+export type UpdateSubscriptionBody = {
   /** wallet addresses; delivers matches that involve any of them */
   addresses?: string[];
 
@@ -1805,7 +1805,7 @@ export type PutStreamsIdSubscriptionBody = {
   markets?: string[];
 };
 
-export type PutStreamsIdMetaBody = {
+export type UpdateStreamBody = {
   /** name of the stream, 1 to 64 characters */
   name?: string;
 
@@ -1832,7 +1832,7 @@ export type Sessions = {
   used_seconds_today: number;
 };
 
-export type SessionsHistory = {
+export type EndedSessions = {
   data: {
     /** id of the session */
     id: string;
@@ -1866,7 +1866,7 @@ export type SessionsHistory = {
   total_count: number;
 };
 
-export type V2Status = {
+export type Status = {
   feed: {
     /** when the newest event of the order feed was stored, or empty, ISO 8601 UTC */
     newest_at: string;
@@ -1929,7 +1929,7 @@ export type V2Status = {
   }[];
 };
 
-export type V2FinalMatches = {
+export type FinalMatches = {
   /** transactions with a final match after the cursor, in chain order: whole blocks, together at most 2048 unless one block has more; one with several matches is repeated */
   tx_hashes: string[];
 

@@ -69,6 +69,7 @@ const EndedSession = Session.extend({
 });
 
 export const listStreams = endpoint({
+  name: 'streams',
   method: 'get',
   path: '/streams',
   summary: 'List the streams of this account',
@@ -83,6 +84,7 @@ export const listStreams = endpoint({
 });
 
 const createStream = endpoint({
+  name: 'createStream',
   method: 'post',
   path: '/streams',
   status: 201,
@@ -99,6 +101,7 @@ without any filter), \`max_filter_addrs\`, \`max_filter_tags\` and \`max_filter_
 });
 
 const updateSubscription = endpoint({
+  name: 'updateSubscription',
   method: 'put',
   path: '/streams/:id/subscription',
   summary: 'Replace the filters of a stream',
@@ -113,6 +116,7 @@ in every process. An omitted list is kept, an empty one is cleared.`,
 });
 
 const readMeta = endpoint({
+  name: 'streamMeta',
   method: 'get',
   path: '/streams/:id/meta',
   summary: 'Get a stream without listening to it',
@@ -124,6 +128,7 @@ const readMeta = endpoint({
 });
 
 const updateMeta = endpoint({
+  name: 'updateStream',
   method: 'put',
   path: '/streams/:id/meta',
   summary: 'Rename, enable or disable a stream',
@@ -138,6 +143,7 @@ again, listening is refused with 403 \`stream_disabled\`.`,
 });
 
 const deleteStream = endpoint({
+  name: 'deleteStream',
   method: 'delete',
   path: '/streams/:id',
   summary: 'Delete a stream',
@@ -152,6 +158,7 @@ const deleteStream = endpoint({
 });
 
 export const listSessions = endpoint({
+  name: 'sessions',
   method: 'get',
   path: '/sessions',
   summary: 'List the open event streams of this account',
@@ -174,6 +181,7 @@ export const listSessions = endpoint({
 });
 
 export const listEndedSessions = endpoint({
+  name: 'endedSessions',
   method: 'get',
   path: '/sessions/history',
   summary: 'List the ended event streams of this account',

@@ -173,12 +173,29 @@ describe('the document', () => {
     }
   });
 
+  test('shows requests that the server takes', async () => {
+    for (const [path, item] of Object.entries(document.paths)) {
+      for (const [method, operation] of Object.entries(item)) {
+        if (operation.responses[200]?.content?.['text/event-stream']) continue;
+        const samples = operation['x-codeSamples'] ?? [];
+        const [curl = '', , python] = samples.map(({ source }) => source);
+        const [, shown = ''] = /'https:\/\/api\.example\.com([^']*)'$/.exec(curl) ?? [];
+        if (python !== undefined && method === 'get') expect(python).toContain(shown.split('?')[0]);
+        // What it names does not exist here.
+        const [, body] = /-d '(.*)'/.exec(curl) ?? [];
+        const given = body === undefined ? undefined : JSON.parse(body);
+        const answer = await send(method as Method, shown, seeded.key, given);
+        expect([200, 201, 404], `${method} ${path}: ${answer.text}`).toContain(answer.status);
+      }
+    }
+  });
+
   test('names its schemas, and the forms of every event', () => {
     const { schemas } = document.components;
     expect(Object.keys(schemas)).toEqual(
       expect.arrayContaining([
-        ...['Problem', 'ProfileV1', 'ProfileV2', 'MarketV1', 'MarketV2', 'FillV1', 'Stream'],
-        ...['CompactMatch', 'LabelledMatch', 'LiveTransaction', 'V1AnalyticsLeaderboard'],
+        ...['Problem', 'Trader', 'Profile', 'Market', 'MarketListing', 'Fill', 'FillV1', 'Stream'],
+        ...['CompactMatch', 'LabelledMatch', 'LiveTransaction', 'Leaderboard', 'LeaderboardV1'],
       ]),
     );
     const text = JSON.stringify(document);

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { OPEN_API } from '../../api/docs.ts';
 import { match } from '../unit/feed-matches.ts';
 import { startSeeded } from './api-seeded.ts';
 import { positionOf, publish, publishFinal } from './feed-harness.ts';
@@ -74,6 +75,16 @@ test('has a README whose programs run', async () => {
     const { stdout } = await run(process.execPath, [name], { cwd: directory, env });
     expect(stdout, name).not.toBe('');
   }
+});
+
+test('type-checks what the reference shows for each operation', async () => {
+  const operations = Object.values(OPEN_API.paths).flatMap((item) => Object.values(item));
+  const names = operations.map(({ operationId }) => `sample-${operationId}.ts`);
+  for (const [n, { 'x-codeSamples': samples = [] }] of operations.entries()) {
+    const shown = samples.find(({ lang }) => lang === 'typescript');
+    await writeFile(join(directory, names[n] ?? ''), shown?.source ?? 'nothing is shown');
+  }
+  await checkTypes(names);
 });
 
 /** As strictly as a program can be checked, without the libraries of a browser. */

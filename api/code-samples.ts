@@ -1,0 +1,115 @@
+/**
+ * A request to an operation in curl, TypeScript and Python, for the viewer of the document. Values come from the examples of
+ * the schemas; the key stands for the reader's own.
+ */
+import type { JsonSchema, Method, Parameter } from './openapi.ts';
+
+export type CodeSample = { readonly lang: string; readonly label: string; readonly source: string };
+
+type Request = {
+  readonly method: Method;
+  /** Parameters as `{name}`. */
+  readonly path: string;
+  /** The method of the client. */
+  readonly name: string;
+  readonly parameters: readonly Parameter[];
+  readonly body: JsonSchema | undefined;
+  /** Returns an iterable in TypeScript: an event stream or a list of several pages. */
+  readonly isIterable: boolean;
+  readonly isStream: boolean;
+};
+
+const SERVER = 'https://api.example.com';
+const KEY = 'fs_pro_…';
+
+export function codeSamples(request: Request): readonly CodeSample[] {
+  return [
+    { lang: 'shell', label: 'curl', source: curl(request) },
+    { lang: 'typescript', label: 'TypeScript', source: typescript(request) },
+    // The Python client (examples/python) has no other methods.
+    ...(request.method === 'get' || request.method === 'post'
+      ? [{ lang: 'python', label: 'Python', source: python(request) }]
+      : []),
+  ];
+}
+
+function curl({ method, path, parameters, body, isStream }: Request): string {
+  const query = new URLSearchParams(queryOf(parameters)).toString();
+  const options = [
+    ...(isStream ? ['-N'] : []),
+    ...(method === 'get' ? [] : [`-X ${method.toUpperCase()}`]),
+    `-H 'X-Service-Key: ${KEY}'`,
+    ...(body === undefined
+      ? []
+      : [`-H 'Content-Type: application/json'`, `-d '${JSON.stringify(exampleOf(body))}'`]),
+    `'${SERVER}${filled(path, parameters)}${query && `?${query}`}'`,
+  ];
+  return `curl ${options.join(' \\\n  ')}`;
+}
+
+function typescript({ path, name, parameters, body, isIterable, isStream }: Request): string {
+  const query = Object.fromEntries(queryOf(parameters));
+  const given = [
+    ...inPath(parameters).map((one) => JSON.stringify(exampleOf(one.schema))),
+    ...(body === undefined ? [] : [JSON.stringify(exampleOf(body))]),
+    ...(Object.keys(query).length === 0 ? [] : [JSON.stringify(query)]),
+  ].join(', ');
+  const version = path.startsWith('/v1/') && !isStream ? '.v1' : '';
+  const call = `fillstream${version}.${name}(${given})`;
+  const use = isIterable
+    ? `for await (const one of ${call}) console.log(one);`
+    : `console.log(await ${call});`;
+  return `import { Fillstream } from '@fillstream/client';
+
+const fillstream = new Fillstream({ url: '${SERVER}', key: '${KEY}' });
+${use}`;
+}
+
+function python({ method, path, parameters, body, isIterable, isStream }: Request): string {
+  const target = `"${filled(path, parameters)}"`;
+  const named = queryOf(parameters).map(([name, value]) => `, ${name}=${JSON.stringify(value)}`);
+  const [id = ''] = inPath(parameters).map(({ schema }) => String(exampleOf(schema)));
+  const stream = path === '/streams/{id}' ? `stream("${id}")` : 'feed()';
+  const use = isStream
+    ? `for event in api.${stream}:\n    print(event)`
+    : method === 'post'
+      ? `print(api.post(${target}, ${JSON.stringify(exampleOf(body ?? {})).replaceAll(':null', ':None')}))`
+      : isIterable
+        ? `for one in api.pages(${target}${named.join('')}):\n    print(one)`
+        : `print(api.get(${target}${named.join('')}))`;
+  return `from fillstream import Fillstream
+
+api = Fillstream("${SERVER}", "${KEY}")
+${use}`;
+}
+
+function inPath(parameters: readonly Parameter[]): readonly Parameter[] {
+  return parameters.filter((one) => one.in === 'path');
+}
+
+/** The parameters that a request must have. */
+function queryOf(parameters: readonly Parameter[]): [string, string][] {
+  return parameters
+    .filter((one) => one.in === 'query' && one.required)
+    .map(({ name, schema }) => [name, String(exampleOf(schema))]);
+}
+
+function filled(path: string, parameters: readonly Parameter[]): string {
+  return inPath(parameters).reduce(
+    (text, { name, schema }) => text.replace(`{${name}}`, String(exampleOf(schema))),
+    path,
+  );
+}
+
+/** The example of a schema; of an object, the members that it requires or that have an example. */
+function exampleOf(schema: JsonSchema): unknown {
+  const [example] = (schema.examples ?? []) as unknown[];
+  if (example !== undefined) return example;
+  if (schema.type === 'array') return [exampleOf((schema.items ?? {}) as JsonSchema)];
+  const members = Object.entries(schema.properties ?? {}).flatMap(([name, member]) => {
+    if (typeof member === 'boolean') return [];
+    const isShown = member.examples !== undefined || schema.required?.includes(name) === true;
+    return isShown ? [[name, exampleOf(member)] as const] : [];
+  });
+  return Object.fromEntries(members);
+}
