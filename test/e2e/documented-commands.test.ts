@@ -1,0 +1,124 @@
+/**
+ * The commands of the documents, run as they stand there against a running service. Programs in TypeScript are run by
+ * client-package.test.ts, queries in SQL by analyst.test.ts.
+ */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  type Devnet,
+  type Service,
+  startDevnet,
+  startService,
+  temporaryDirectory,
+  until,
+} from './service.ts';
+
+const ROOT = join(import.meta.dirname, '../..');
+const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'docs/*.md', 'api/cli/README.md'];
+
+/** What cannot be run here, with the reason or the test that runs it. */
+const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
+  [/^npm (ci|start|test)\b|^npm run dev\b/, 'up.test.ts, and what runs this test'],
+  [/^RPC_URL=https:\/\/your\.node/, 'needs a Polygon node'],
+  [/^npm run (backup|restore)\b/, 'backup.test.ts'],
+  [/^npm run rebuild\b/, 'rebuild.test.ts'],
+  [/^npm run (schema|client:types)\b/, 'changes files; schema and client.test.ts compare them'],
+  [/^npm run (client|cli):build\b/, 'client-package.test.ts, cli.test.ts'],
+  [/^npm run (compare|bench:|faults:)/, 'takes minutes to hours'],
+  [/^npm exec -- biome check --write/, 'changes files'],
+  [/^npm run migrate\b|^node .*(ingest|projector|api)\/main\.ts/, 'what npm start runs'],
+];
+/** It goes on until it is stopped; its first words are enough. */
+const ENDLESS = /curl -sN|fillstream tail/;
+
+type Command = { readonly document: string; readonly text: string };
+
+function commandsOf(document: string): Command[] {
+  const source = readFileSync(join(ROOT, document), 'utf8');
+  return [...source.matchAll(/^```sh\n(.*?)^```$/gms)]
+    .flatMap(([, block = '']) => block.replaceAll('\\\n', ' ').split('\n'))
+    .map((line) => ({ document, text: line.replace(/\s{2,}# .*| # .*$/, '').trim() }))
+    .filter(({ text }) => text !== '');
+}
+
+const commands = globSync(DOCUMENTS, { cwd: ROOT }).sort().flatMap(commandsOf);
+const isElsewhere = ({ text }: Command) => ELSEWHERE.some(([command]) => command.test(text));
+
+describe('commands', () => {
+  const directory = temporaryDirectory();
+  let devnet: Devnet;
+  let service: Service;
+  let env: NodeJS.ProcessEnv;
+  /** What the reader puts in for what a document leaves open, and where this service differs from the usual one. */
+  let own: readonly (readonly [RegExp, string])[];
+
+  beforeAll(async () => {
+    devnet = await startDevnet(join(directory.path, 'devnet'), { matches: 200, days: 2, rate: 5 });
+    const data = join(directory.path, 'data');
+    service = await startService(data, { env: devnet.env });
+    const { url, key, nats_url } = service.ready;
+    const [trader] = await service.query<{ address: string }>(
+      `SELECT concat('0x', lower(hex(trader))) AS address FROM traders LIMIT 1`,
+    );
+    const analyst = new URL(service.ready.clickhouse_url);
+    own = [
+      [/nats:\/\/127\.0\.0\.1:(4222|PORT)/, nats_url],
+      [/127\.0\.0\.1:PORT/, analyst.host],
+      [/\.data\//g, `${data}/`],
+      [/param_t=0x…/, `param_t=${trader?.address}`],
+      [/FILLSTREAM_KEY=…/, `FILLSTREAM_KEY=${key}`],
+      [/matches\.csv|whale\.cursor/, join(directory.path, 'output')],
+      [/\.\/your-program/, 'cat'],
+    ];
+    env = {
+      ...process.env,
+      ...{ URL: url, KEY: key, FILLSTREAM_URL: url, FILLSTREAM_KEY: key },
+      CLICKHOUSE_URL: analyst.origin,
+    };
+  });
+
+  afterAll(async () => {
+    await service?.up.stop();
+    await devnet?.process.stop();
+    directory.remove();
+  });
+
+  test.each(commands.filter((one) => !isElsewhere(one)))('$document: $text', async ({ text }) => {
+    const line = own.reduce((so, [found, value]) => so.replace(found, value), text);
+    const child = spawn('bash', ['-o', 'pipefail', '-c', line], {
+      ...{ cwd: ROOT, env, detached: true },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    const said = { stdout: '', stderr: '' };
+    const closed = once(child, 'close');
+    for (const name of ['stdout', 'stderr'] as const) {
+      child[name].on('data', (chunk) => {
+        said[name] += chunk;
+      });
+    }
+    const file = join(directory.path, 'output');
+    const hasOutput = () => /\S/.test(line.includes(file) ? textOf(file) : said.stdout);
+    if (ENDLESS.test(line)) {
+      await until(async () => (hasOutput() || child.exitCode !== null ? true : undefined));
+      expect(child.exitCode, said.stderr).toBe(null);
+      process.kill(-(child.pid ?? 0), 'SIGTERM');
+      await closed;
+      return;
+    }
+    const [code] = await closed;
+    expect(code, said.stderr).toBe(0);
+    expect(hasOutput()).toBe(!line.startsWith('export '));
+    expect(said.stdout).not.toMatch(/"error":|DB::Exception/);
+  });
+
+  test.each(ELSEWHERE)('%s, run elsewhere (%s), is still in a document', (command) => {
+    expect(commands.some(({ text }) => command.test(text))).toBe(true);
+  });
+});
+
+function textOf(file: string): string {
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}
