@@ -270,7 +270,8 @@ async function killIfSilent(
   while (!hasEnded(child)) {
     if (await jetStreamAnswers(nats)) answeredAt = performance.now();
     else if (performance.now() - answeredAt > SILENT_MS_MAX && diskFull(dataDir) === undefined) {
-      process.stderr.write(`nats-server did not answer for ${SILENT_MS_MAX / 1_000} s: killed\n`);
+      const reason = `did not answer for ${SILENT_MS_MAX / 1_000} s`;
+      process.stdout.write(`${JSON.stringify({ event: 'killed', reason })}\n`);
       child.kill('SIGKILL');
       break;
     }

@@ -22,6 +22,12 @@ const EXPLAINED: readonly {
   },
   {
     log: /api\.log$/,
+    line: /"the analytics store cannot answer now[^"]*(Checksum doesn't match|Cannot decompress|corrupted data)/i,
+    fault: /bytes/,
+    why: 'the api answers 503 while data is damaged',
+  },
+  {
+    log: /api\.log$/,
     line: /"(the (streams|final matches|keys|order feed) cannot be (read|written) now|a store that this request needs cannot be read now)/,
     fault: /nats|two at once|supervisor|disk|bytes/,
     why: 'the api answers 503 while nats-server is away',
