@@ -2,12 +2,21 @@
  * A request to an operation in curl, TypeScript and Python, for the viewer of the document. Values come from the examples of
  * the schemas; the key stands for the reader's own.
  */
-import type { JsonSchema, Method, Parameter } from './openapi.ts';
+import type { z } from 'zod';
 
 export type CodeSample = { readonly lang: string; readonly label: string; readonly source: string };
 
+type JsonSchema = z.core.JSONSchema.JSONSchema;
+
+type Parameter = {
+  readonly name: string;
+  readonly in: string;
+  readonly required: boolean;
+  readonly schema: JsonSchema;
+};
+
 type Request = {
-  readonly method: Method;
+  readonly method: string;
   /** Parameters as `{name}`. */
   readonly path: string;
   /** The method of the client. */
