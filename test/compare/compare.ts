@@ -280,9 +280,9 @@ const TABLES = {
     'kind, block_number, block_time, log_index, event_log_index, tx_hash, condition_id, trader, order_hash, is_taker, side, outcome_index, token_id, shares, usdc, fee, realised_pnl, realised_cost, position_outcome, position_shares, position_cost, position_fees, leg',
   trader_hours: '*',
   trader_markets:
-    'trader, condition_id, realised_pnl, realised_cost, fee, maker_volume, taker_volume, fills, settlements',
+    'trader, condition_id, realised_pnl, realised_cost, fee, maker_volume, taker_volume, fills, settlements, last_trade_at',
   market_traders:
-    'condition_id, trader, realised_pnl, realised_cost, fee, maker_volume, taker_volume, fills, settlements',
+    'condition_id, trader, realised_pnl, realised_cost, fee, maker_volume, taker_volume, fills, settlements, last_trade_at',
   resolutions: 'condition_id, payout_0, payout_1',
 };
 
