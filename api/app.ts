@@ -177,6 +177,8 @@ function allowOrigins(origins: readonly string[]): RequestHandler {
     // fetch-based readers of event streams send Cache-Control.
     allowedHeaders: [
       ...['X-Service-Key', 'Last-Event-ID', 'Content-Type', 'Cache-Control', 'Idempotency-Key'],
+      // Of hosts of tools that run in a browser.
+      ...['Authorization', 'MCP-Protocol-Version'],
     ],
     exposedHeaders: [
       ...['RateLimit', 'RateLimit-Policy', 'Retry-After', 'X-Request-Id'],

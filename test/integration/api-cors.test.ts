@@ -55,7 +55,9 @@ describe('a page of a configured origin', () => {
     expect(status).toBe(204);
     expect(headers.get('access-control-allow-origin')).toBe(PAGE);
     const allowed = headers.get('access-control-allow-headers')?.toLowerCase().split(',');
-    expect(allowed).toEqual(expect.arrayContaining(['x-service-key', 'last-event-id']));
+    expect(allowed).toEqual(
+      expect.arrayContaining(['x-service-key', 'authorization', 'last-event-id']),
+    );
     expect(headers.get('access-control-allow-credentials')).toBeNull();
   });
 
