@@ -16,6 +16,7 @@ import { createLeaderboardCache } from './analytics/leaderboard-cache.ts';
 import { conditionOf } from './analytics/market-object.ts';
 import { createMetadata } from './analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
+import { createAnswers } from './answers.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
 import { authenticate, refuseKeyInUrl, requireKey, uncounted } from './auth/authenticate.ts';
 import type { KeysBucket } from './auth/key-admin.ts';
@@ -65,8 +66,11 @@ export type AppOptions = {
   readonly queryMsMax?: number;
   /** Milliseconds since the epoch; default: the wall clock. */
   readonly now?: () => number;
+  /** Milliseconds that never go back, by which cached responses expire; default: of this process. */
+  readonly monotonicNow?: () => number;
 };
 
+const ANSWERS_BYTES_MAX = 32 * 1024 * 1024;
 const REVOKED_CUT_MS = 500;
 const PREFLIGHT_SECONDS = 600;
 
@@ -102,11 +106,13 @@ export function createApp(options: AppOptions): Express {
   app.set('trust proxy', [...(options.trustedProxies ?? [])]);
   const now = options.now ?? Date.now;
   const queryMsMax = options.queryMsMax ?? QUERY_MS_MAX;
+  const monotonicNow = options.monotonicNow ?? (() => performance.now());
   const analytics = {
     select,
     queryMsMax,
     now,
-    leaderboards: createLeaderboardCache(),
+    answers: createAnswers({ bytesMax: ANSWERS_BYTES_MAX, now: monotonicNow }),
+    leaderboards: createLeaderboardCache(monotonicNow),
     metadata: createMetadata({ select, queryMsMax }),
   };
   app.use(logRequests(logger, options.metrics));

@@ -20,11 +20,22 @@ export type Repeatable = {
 
 /** What every endpoint gets with its request; groups of endpoints add what they work with. */
 export type Context = {
-  readonly caller: Caller;
   /** Set if the request is a POST with an Idempotency-Key. */
   readonly repeatable: Repeatable | null;
-  /** Aborted when the client disconnects; null if other clients wait for the same response. */
+  /** Aborted when every client that waits for the response has disconnected; null if nothing aborts it. */
   readonly signal: AbortSignal | null;
+};
+
+/** What endpoints get whose response depends on who calls. */
+export type CallerContext = Context & { readonly caller: Caller };
+
+/** One request for a cached response. */
+export type KeepRequest = {
+  readonly key: string;
+  /** Aborted when the client disconnects; null if nothing aborts the request. */
+  readonly signal: AbortSignal | null;
+  /** `signal` is aborted when nobody needs the response any more. */
+  readonly compute: (signal: AbortSignal) => Promise<Encoded>;
 };
 
 /** A request as an endpoint sees it. */
@@ -102,14 +113,12 @@ type Definition<
   readonly allowed?: (given: z.output<Parameters>, caller: Caller) => Input;
   /** Set if one response is cached for all callers with the same parameters, after `allowed`. */
   readonly keep?: {
-    /** How long a client may cache it, seconds. */
+    /** How long a client may use it without asking, seconds. */
     readonly maxAgeSeconds: number;
+    /** Formats that are cached. */
+    readonly formats: readonly Format[];
     /** Returns the cached response of `key`, or the one that `compute` makes. */
-    readonly page: (
-      call: Call,
-      input: Input,
-      one: { readonly key: string; readonly compute: () => Promise<Encoded> },
-    ) => Promise<Encoded>;
+    readonly page: (call: Call, input: Input, one: KeepRequest) => Promise<Encoded>;
   };
   /** Throws Problem if there is no response. A page with `elements` has an empty list. */
   readonly run: (
@@ -129,7 +138,7 @@ export type Described = Omit<
 export type Endpoint<Call extends Context> = Described & {
   /** Throws Problem 400 for a bad request, and the errors of the definition's functions. */
   readonly respond: (
-    call: Omit<Call, 'repeatable'>,
+    call: Omit<Call, 'repeatable'> & Pick<CallerContext, 'caller'>,
     request: EndpointRequest,
   ) => Promise<Encoded | Streamed>;
 };
@@ -150,14 +159,15 @@ export function endpoint<
     call: Call,
     input: Input,
     body: z.output<Body>,
-    format: Format,
+    { format, isKept }: { readonly format: Format; readonly isKept: boolean },
   ): Promise<Encoded | Streamed> {
+    const startMs = Date.now();
     const result = await run(call, input, body);
     const page: Page<object> = result instanceof Page ? result : new Page(result, '');
     const how = {
-      ...{ format, schema, list, maxAgeSeconds: keep?.maxAgeSeconds ?? null },
+      ...{ format, schema, list, maxAgeSeconds: isKept ? (keep?.maxAgeSeconds ?? null) : null },
       createdUnder: described.status === 201 ? described.path : null,
-      asOfMs: page.asOfMs,
+      asOfMs: page.asOfMs ?? (isKept ? startMs : undefined),
     };
     if (page.elements === undefined) return encode(page.answer, page.next, how);
     return await encodeStream(page.answer, page.elements, page.next, how);
@@ -176,15 +186,18 @@ export function endpoint<
       ) as z.output<Body>;
       const { seed } = request;
       const repeatable = seed && { seed, bodyHash: hash('sha256', JSON.stringify(body)) };
-      const call = { ...given, repeatable } as Call;
-      if (keep === undefined) return await produce(call, input, body, format);
+      const call = { ...given, repeatable } as unknown as Call;
+      if (!keep?.formats.includes(format)) {
+        return await produce(call, input, body, { format, isKept: false });
+      }
+      const { signal } = given;
       const key = JSON.stringify([described.path, format, input]);
-      const compute = async () => {
-        const answer = await produce(call, input, body, format);
+      const compute = async (signal: AbortSignal) => {
+        const answer = await produce({ ...call, signal }, input, body, { format, isKept: true });
         if (answer.kind === 'streamed') throw new Error(`${described.path} cannot be cached`);
         return answer;
       };
-      return await keep.page(call, input, { key, compute });
+      return await keep.page(call, input, { key, signal, compute });
     },
   };
 }

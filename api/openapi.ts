@@ -77,7 +77,13 @@ Lists are paginated: \`limit\` is the page size, and \`Link: <…>; rel="next"\`
 \`cursor\` continues after the last element. Lists whose order does not change (fills, hours, traders of
 a market) repeat and omit nothing while trades arrive; leaderboards and the markets of a trader are
 sorted by what trades change and say what can happen. \`order\` reverses a list, and
-\`Accept: text/csv\` returns it as CSV. Leaderboards carry an ETag.
+\`Accept: text/csv\` returns it as CSV.
+
+Requests with the same parameters share a response: one that is computed for a request is sent to others for
+a second (positions: half a second), and to those that come while it is computed. So a response can lack what became final
+that much earlier, resolutions included, and two responses can differ by as much; a single one never mixes
+the two states. \`Age\` says how many whole seconds old it is. Shared responses and leaderboards carry an
+ETag. CSV, streamed lists and batches are computed for each request.
 
 Errors are \`application/problem+json\`; \`error\` is a stable code. Responses are compressed if
 \`Accept-Encoding\` allows gzip or br. \`/healthz\` and \`/readyz\` need no key.
@@ -95,7 +101,7 @@ curl -s -H "X-Service-Key: $KEY" "$URL/v1/traders/ADDRESS/markets?include_orders
 # The same list as CSV; -D - shows the Link header with the next page.
 curl -s -D - -H "X-Service-Key: $KEY" -H "Accept: text/csv" "$URL/v1/traders/ADDRESS/markets?limit=20"
 
-# Only if it has changed since the leaderboard with this ETag; otherwise 304.
+# Only if it has changed since the response with this ETag; otherwise 304.
 curl -s -D - -H "X-Service-Key: $KEY" -H 'If-None-Match: W/"…"' "$URL/v1/analytics/leaderboard"
 
 # A 400 names each bad parameter, its value and the allowed values.
@@ -118,7 +124,7 @@ const RATE_HEADERS = {
 
 const CACHE_HEADERS = {
   ETag: 'names this response; send it back in If-None-Match',
-  'Cache-Control': 'how long you may keep it',
+  'Cache-Control': 'how long you may use it without asking; no-cache: ask each time, with its ETag',
   Age: 'seconds since what it says was computed',
 };
 

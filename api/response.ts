@@ -34,6 +34,8 @@ const COMPRESSORS = {
   },
 };
 export type Coding = keyof typeof COMPRESSORS;
+const OBJECTS_BYTES = 1_024;
+const CODINGS = Object.keys(COMPRESSORS).length;
 
 const CONTENT_TYPES = {
   json: 'application/json; charset=utf-8',
@@ -53,7 +55,7 @@ export type Encoding = {
   readonly schema: z.ZodObject;
   /** The member that is a list; CSV contains nothing else. */
   readonly list: string | undefined;
-  /** How long a client may cache the response, seconds; null = not at all. */
+  /** How long a client may use a cached response without asking, seconds; null = it may not cache it. */
   readonly maxAgeSeconds: number | null;
   /** The path under which `id` of the response was created; null if nothing was. */
   readonly createdUnder: string | null;
@@ -102,11 +104,17 @@ export class Encoded {
     asOfMs?: number | undefined,
   ) {
     this.type = type;
-    this.body = typeof body === 'string' ? Buffer.from(body) : body;
+    this.body = typeof body === 'string' ? unpooled(body) : body;
     this.cacheControl = cacheControl;
     this.list = list;
     this.asOfMs = asOfMs;
     this.etag = cacheControl === undefined ? '' : etagOf(this.body);
+  }
+
+  /** Most bytes that it takes in memory: plain, in each coding, and the objects around them. */
+  get bytesMax(): number {
+    const bodies = this.body.length < COMPRESSED_BYTES_MIN ? 1 : 1 + CODINGS;
+    return OBJECTS_BYTES + bodies * this.body.length;
   }
 
   /** The `Link` header for a request of this URL; there is a next page. */
@@ -122,10 +130,18 @@ export class Encoded {
     if (coding === undefined) return this.body;
     const known = this.#compressed.get(coding);
     if (known !== undefined) return await known;
-    const compressed = COMPRESSORS[coding].compress(this.body);
+    const compressed = COMPRESSORS[coding].compress(this.body).then(unpooled);
     this.#compressed.set(coding, compressed);
     return await compressed;
   }
+}
+
+/** The bytes in memory of their own: a short buffer of Node's pool keeps 64 KiB alive with it. */
+function unpooled(bytes: string | Buffer): Buffer {
+  const own = Buffer.allocUnsafeSlow(Buffer.byteLength(bytes));
+  if (typeof bytes === 'string') own.write(bytes);
+  else bytes.copy(own);
+  return own;
 }
 
 /** A long list that is encoded while it is sent. */
@@ -136,9 +152,9 @@ export type Streamed = {
   readonly chunks: AsyncIterable<string>;
 };
 
-/** `Cache-Control` of a response that its client may cache for so long. */
+/** `Cache-Control` of a response that its client may use for so long without asking; 0 = it must ask. */
 export function privateFor(seconds: number): string {
-  return `private, max-age=${seconds}`;
+  return seconds === 0 ? 'private, no-cache' : `private, max-age=${seconds}`;
 }
 
 /** Encodes a response; `next` is the cursor of the next page. */

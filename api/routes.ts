@@ -6,7 +6,7 @@ import { createHmac } from 'node:crypto';
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
 import { requireKey } from './auth/authenticate.ts';
 import { type Caller, callerOf } from './auth/keys.ts';
-import type { Context, Endpoint } from './endpoint.ts';
+import type { CallerContext, Context, Endpoint } from './endpoint.ts';
 import { methodNotAllowed, Problem } from './errors.ts';
 import { formatFor, send } from './response.ts';
 
@@ -16,7 +16,7 @@ const BODY_BYTES_MAX = 256 * 1024;
 export function serveEndpoints<Call extends Context>(
   app: Express,
   endpoints: readonly Endpoint<Call>[],
-  shared: Omit<Call, keyof Context>,
+  shared: Omit<Call, keyof CallerContext>,
 ): void {
   for (const [path, own] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
     const route = app.route(path);
@@ -41,14 +41,12 @@ export function refuseMethod(allow: string): RequestHandler {
 /** Handles one request; reads of the store are aborted when the client disconnects. */
 function handlerOf<Call extends Context>(
   endpoint: Endpoint<Call>,
-  shared: Omit<Call, keyof Context>,
+  shared: Omit<Call, keyof CallerContext>,
 ): RequestHandler {
   return async (request, response) => {
-    // A cached response is for other clients, too.
-    const signal = endpoint.isCached ? null : abortedWith(response);
-    const context = { caller: callerOf(response), signal };
-    // `Call` is `Context` and `shared` together, by the type of the parameter.
-    const call = { ...shared, ...context } as Omit<Call, 'repeatable'>;
+    const context = { caller: callerOf(response), signal: abortedWith(response) };
+    // `Call` is `context` and `shared` together, by the type of the parameter.
+    const call = { ...shared, ...context } as unknown as Parameters<typeof endpoint.respond>[0];
     const { params, query, body } = request;
     const format = formatFor(request);
     const seed = endpoint.method === 'post' ? seedOf(request, context.caller) : null;

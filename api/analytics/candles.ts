@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { inOrder, instant, marketKey, oneOf } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { findKnownMarket, readResolutions } from './market-object.ts';
 import { markPrice } from './marks.ts';
@@ -99,6 +99,7 @@ export const candlesV2 = endpoint({
   answer: z.object({ candles: z.array(Candle) }),
   list: 'candles',
   problems: ['not_found'],
+  keep: SHARED,
   async run(call: Call, given) {
     const { conditionId } = await findKnownMarket(call, given.id);
     const width = SECONDS[given.interval];

@@ -8,7 +8,7 @@ import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import { address, inOrder, instant, oneOf } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { valueSql } from './marks.ts';
 import { read } from './query.ts';
@@ -127,6 +127,7 @@ export const equityV2 = endpoint({
   answer: z.object({ points: z.array(PointV2) }),
   list: 'points',
   problems: [],
+  keep: SHARED,
   async run(call: Call, given) {
     const now = Math.floor(call.now() / 1_000);
     const width = SECONDS[given.interval];

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { integer, marketKey, oneOf, order } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { holderCursor } from './cursors.ts';
 import { percent, price, safeInteger } from './format.ts';
 import { findKnownMarket } from './market-object.ts';
@@ -114,6 +114,7 @@ export const holdersV2 = endpoint({
   }),
   list: 'holders',
   problems: ['not_found'],
+  keep: SHARED,
   async run(call: Call, given) {
     const { conditionId, listing } = await findKnownMarket(call, given.id);
     const condition_id = new Bytes(conditionId);

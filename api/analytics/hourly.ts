@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, inOrder, instant, integer, order, slug } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { hourCursor } from './cursors.ts';
 import { hourText, safeInteger } from './format.ts';
 import { ALL_TAGS, marketFilter } from './market-tags.ts';
@@ -96,6 +96,7 @@ export const hourlyV1 = endpoint({
   answer: z.object({ stats: z.array(HourV1) }),
   list: 'stats',
   problems: [],
+  keep: SHARED,
   async run(call: Call, given) {
     const { next, rows } = await readHours(call, given);
     const stats = rows.map((row) => ({
@@ -120,6 +121,7 @@ export const hourlyV2 = endpoint({
   answer: z.object({ stats: z.array(HourV2) }),
   list: 'stats',
   problems: [],
+  keep: SHARED,
   async run(call: Call, given) {
     const { next, rows } = await readHours(call, given);
     const stats = rows.map((row) => ({

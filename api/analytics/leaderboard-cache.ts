@@ -4,10 +4,12 @@
  * a minute: it is whole, and not older than a slow board's refresh.
  */
 import { LRUCache } from 'lru-cache';
+import { createAnswers } from '../answers.ts';
+import type { KeepRequest } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import type { Encoded } from '../response.ts';
 
-const PAGES_MAX = 500;
+const PAGES_BYTES_MAX = 32 * 1024 * 1024;
 const COUNTS_MAX = 500;
 const BOARDS_MAX = 500;
 const FRESH_MS = 5_000;
@@ -18,15 +20,11 @@ const STALE_MS_MAX = 60_000;
 
 export type LeaderboardCache = ReturnType<typeof createLeaderboardCache>;
 
-type PageRequest = {
+type PageRequest = KeepRequest & {
   readonly board: string;
-  readonly key: string;
   /** Names the board's refresh. */
   readonly generation: () => Promise<string>;
-  readonly compute: () => Promise<Encoded>;
 };
-
-type Cached = { readonly atMs: number; readonly generation: string; readonly page: Encoded };
 
 /** `now` is in milliseconds and monotonic. */
 export function createLeaderboardCache(now: () => number = () => performance.now()) {
@@ -35,11 +33,7 @@ export function createLeaderboardCache(now: () => number = () => performance.now
     ...{ ...clock, max: BOARDS_MAX, ttl: GENERATION_MS },
     fetchMethod: (_board, _stale, { context }) => context(),
   });
-  const pages = new LRUCache<string, Cached, () => Promise<Cached>>({
-    ...{ ...clock, max: PAGES_MAX, ttl: STALE_MS_MAX },
-    ...{ ignoreFetchAbort: true, noDeleteOnFetchRejection: true },
-    fetchMethod: (_key, _stale, { context }) => context(),
-  });
+  const pages = createAnswers({ bytesMax: PAGES_BYTES_MAX, now });
   const counts = new LRUCache<string, number, () => Promise<number>>({
     ...{ max: COUNTS_MAX, ignoreFetchAbort: true },
     fetchMethod: (_key, _stale, { context }) => context(),
@@ -47,31 +41,21 @@ export function createLeaderboardCache(now: () => number = () => performance.now
 
   const times = new LRUCache<string, number>({ ...clock, max: BOARDS_MAX, ttl: AS_OF_MS });
 
-  const isFresh = (cached: Cached | undefined, generation: string) =>
-    cached?.generation === generation && now() - cached.atMs < FRESH_MS;
-
-  async function readPage({ board, key, generation: read, compute }: PageRequest) {
-    const generation = await generations.forceFetch(board, { context: read });
-    return await pages.forceFetch(key, {
-      forceRefresh: !isFresh(pages.peek(key), generation),
-      context: async () => ({ page: await compute(), generation, atMs: now() }),
-    });
-  }
-
   return {
     /**
      * The page of `key` on a board; `generation` is called at most once a second. Concurrent calls for a page share one
      * `compute`. Rejects with the error of `compute` or `generation`, unless the store is unavailable and a page of the
      * last minute is cached.
      */
-    async page(request: PageRequest): Promise<Encoded> {
+    async page({ board, generation, ...request }: PageRequest): Promise<Encoded> {
       try {
-        return (await readPage(request)).page;
+        const version = await generations.forceFetch(board, { context: generation });
+        return await pages.get({ ...request, version, ageMsMax: FRESH_MS });
       } catch (error) {
         const isUnavailable = error instanceof Problem && error.error === 'unavailable';
-        const last = isUnavailable ? pages.get(request.key) : undefined;
+        const last = isUnavailable ? pages.last(request.key, STALE_MS_MAX) : undefined;
         if (last === undefined) throw error;
-        return last.page;
+        return last;
       }
     },
     /** The second, since the epoch, as of which a board is summed; the same for ten seconds. */

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import type { Caller } from '../auth/keys.ts';
 import { TIERS } from '../auth/tiers.ts';
-import { endpoint, Page } from '../endpoint.ts';
+import { endpoint, type KeepRequest, Page } from '../endpoint.ts';
 import { tierRequired } from '../errors.ts';
 import {
   decimal,
@@ -20,7 +20,6 @@ import {
   order,
   slug,
 } from '../parameters.ts';
-import type { Encoded } from '../response.ts';
 import type { Call } from './call.ts';
 import { boardCursor } from './cursors.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';
@@ -419,17 +418,15 @@ const NEXT = text('`cursor` of the next page; empty on the last page, and for th
 /** A page is computed once for all clients, and again after a refresh of its board. */
 const KEEP = {
   maxAgeSeconds: MAX_AGE_SECONDS,
-  page: (
-    call: Call,
-    given: Given,
-    one: { readonly key: string; readonly compute: () => Promise<Encoded> },
-  ) =>
+  formats: ['json', 'csv'],
+  page: (call: Call, given: Given, request: KeepRequest) =>
     call.leaderboards.page({
-      ...one,
+      ...request,
       board: boardKey(given),
-      generation: () => generationOf(call, given),
+      // Shared: no client that leaves ends it.
+      generation: () => generationOf({ ...call, signal: null }, given),
     }),
-};
+} as const;
 
 const DESCRIPTION =
   'A board is computed again five seconds after it was computed, or four times as long as that took: while it takes less than a second, no board is older than 10 seconds; and none waits longer than 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh, profiles with `last_trade_at` at most 5 seconds old. Pages of one refresh do not overlap; who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. With `market` or `series`, a board is summed from the bookings for the request and shared with others for up to 10 seconds. `as_of` (v2) says when the board was computed, and `Age` how many seconds ago. Responses have an ETag.';

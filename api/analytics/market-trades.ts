@@ -6,7 +6,7 @@ import { Bytes } from '../../infra/clickhouse.ts';
 import { feedMessageId } from '../../ingest/contract.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { integer, marketKey, order } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { checksummed, isoSecond, price, safeInteger } from './format.ts';
 import { findKnownMarket } from './market-object.ts';
@@ -105,6 +105,7 @@ export const marketTradesV2 = endpoint({
   }),
   list: 'trades',
   problems: ['not_found'],
+  keep: SHARED,
   async run(call: Call, given) {
     const { conditionId, listing } = await findKnownMarket(call, given.id);
     const condition_id = new Bytes(conditionId);

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { type MarketKey, marketKey } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { percent, safeInteger } from './format.ts';
 import {
   findMarket,
@@ -181,6 +181,7 @@ export const marketDetailV1 = endpoint({
   parameters: Parameters,
   answer: AnswerV1,
   problems: ['not_found'],
+  keep: SHARED,
   async run(call: Call, { id }) {
     const [row] = await readMarket(call, id, {
       totals: { sql: TOTALS_SQL, row: Totals },
@@ -211,6 +212,7 @@ export const marketDetailV2 = endpoint({
   parameters: Parameters,
   answer: AnswerV2,
   problems: ['not_found'],
+  keep: SHARED,
   async run(call: Call, { id }) {
     const [row, { last, volume, matches, recent }] = await readMarket(call, id, {
       totals: { sql: TOTALS_V2_SQL, row: TotalsV2 },

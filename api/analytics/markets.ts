@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { endpoint, Page } from '../endpoint.ts';
 import { integer, oneOf, order, parameter, slug } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, unlisted, withTokens } from './market-object.ts';
@@ -173,6 +173,7 @@ export const marketsV2 = endpoint({
   }),
   list: 'markets',
   problems: [],
+  keep: SHARED,
   async run(call: Call, given) {
     const { cursor, limit, q = [] } = given;
     const now = Math.floor(call.now() / 1_000);
@@ -199,7 +200,7 @@ export const marketsV2 = endpoint({
     const next_cursor = hasNext ? `${last.figure}-${last.conditionId.slice(2)}` : '';
     const refreshed = page[0]?.refreshed ?? generation?.refreshed;
     const as_of = refreshed === undefined ? '' : new Date(refreshed).toISOString();
-    return new Page({ as_of, markets, next_cursor }, next_cursor);
+    return new Page({ as_of, markets, next_cursor }, next_cursor, { asOfMs: refreshed });
   },
 });
 

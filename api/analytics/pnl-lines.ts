@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { addresses, integer } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { checksummed, hourText, safeInteger } from './format.ts';
 import { read } from './query.ts';
 import { hexText, int, rowOf, seconds } from './rows.ts';
@@ -55,6 +55,7 @@ export const pnlLines = endpoint({
   }),
   list: 'lines',
   problems: [],
+  keep: SHARED,
   async run(call: Call, { traders = [], hours }) {
     const to = Math.floor(call.now() / 1000 / HOUR_SECONDS) * HOUR_SECONDS;
     const from = to - (hours - 1) * HOUR_SECONDS;

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { address, integer, oneOf, order } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED_BRIEFLY } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
 import { MarketV2, marketV2, type Resolution, unlisted, withTokens } from './market-object.ts';
@@ -232,6 +232,7 @@ export const positionsV2 = endpoint({
   }),
   list: 'positions',
   problems: [],
+  keep: SHARED_BRIEFLY,
   async run(call: Call, given) {
     const parameters = {
       traders: new Bytes([given.address]),

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { integer, marketKey } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { isoSecond, price, safeInteger } from './format.ts';
 import { findMarket, unknownMarket } from './market-object.ts';
 import { read } from './query.ts';
@@ -81,6 +81,7 @@ export const pricesV2 = endpoint({
   }),
   list: 'prices',
   problems: ['not_found'],
+  keep: SHARED,
   async run(call: Call, { id: key, points }) {
     const { conditionId, listing } = await findMarket(call, key);
     const condition_id = new Bytes(conditionId);

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { integer, type MarketKey, marketKey, parameter } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './market-object.ts';
 import type { Listing, Profile } from './metadata-cache.ts';
@@ -458,6 +458,7 @@ export const search = endpoint({
     ),
   }),
   problems: [],
+  keep: SHARED,
   async run(call: Call, { limit, q }) {
     const meaning = meaningOf(q);
     const isExact = namesOne(meaning);

@@ -10,7 +10,7 @@ import { TIERS } from '../auth/tiers.ts';
 import { endpoint, Page } from '../endpoint.ts';
 import { tierRequired } from '../errors.ts';
 import { address, flag, integer, order } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { marketCursor } from './cursors.ts';
 import { type Fill, FillV1, FillV2, fillColumns, fillsBy, fillV1, fillV2 } from './fills.ts';
 import { isoSecond, percent, safeInteger } from './format.ts';
@@ -143,6 +143,7 @@ export const traderMarketsV1 = endpoint({
   list: 'history',
   problems: ['tier_required'],
   allowed: requireOrdersTier,
+  keep: SHARED,
   async run(call: Call, given) {
     const { entries, nextCursor, totalCount } = await readHistory(call, given);
     const history = entries.map((entry) => ({
@@ -175,6 +176,7 @@ export const traderMarketsV2 = endpoint({
   list: 'history',
   problems: ['tier_required'],
   allowed: requireOrdersTier,
+  keep: SHARED,
   async run(call: Call, given) {
     const { entries, nextCursor, totalCount } = await readHistory(call, given);
     const listings = await withTokens(

@@ -15,7 +15,7 @@ import {
   oneOf,
   order,
 } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { FillV2, fillColumns, fillV2 } from './fills.ts';
 import { price, safeInteger } from './format.ts';
@@ -124,6 +124,7 @@ export const traderTradesV2 = endpoint({
   }),
   list: 'trades',
   problems: ['not_found'],
+  keep: SHARED,
   async run(call: Call, given) {
     const market = given.market && (await findMarket(call, given.market)).conditionId;
     const { cursor, from, limit, max_usdc, min_usdc, side, to } = given;

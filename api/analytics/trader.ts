@@ -9,7 +9,7 @@ import { Bytes } from '../../infra/clickhouse.ts';
 import { endpoint } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import { address, slug } from '../parameters.ts';
-import type { Call } from './call.ts';
+import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger, spaced } from './format.ts';
 import { ALL_TAGS, countsUnder, HAS_SERIES } from './market-tags.ts';
 import { NO_PROFILE, ProfileV2, profileV2, SpacedProfileV1 } from './profiles.ts';
@@ -59,6 +59,7 @@ export const traderV1 = endpoint({
   parameters: ParametersV1,
   answer: AnswerV1,
   problems: ['not_found'],
+  keep: SHARED,
   async run(call: Call, given) {
     const [identity, windows] = await Promise.all([
       readIdentity(call, given.address),
@@ -160,6 +161,7 @@ export const traderV2 = endpoint({
   parameters: ParametersV2,
   answer: AnswerV2,
   problems: ['not_found'],
+  keep: SHARED,
   async run(call: Call, given) {
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
     const [identity, windows, balanceOf] = await Promise.all([

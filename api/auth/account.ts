@@ -7,7 +7,7 @@
 import { z } from 'zod';
 import { KvConflictError } from '../../infra/nats/kv.ts';
 import { count, text } from '../analytics/schemas.ts';
-import { type Context, type Endpoint, endpoint, requireSameBody } from '../endpoint.ts';
+import { type CallerContext, type Endpoint, endpoint, requireSameBody } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import { keyId } from '../parameters.ts';
 import type { Sessions } from '../sessions/sessions.ts';
@@ -15,7 +15,7 @@ import { changeKey, issueKey, KeyRevokedError, type KeysBucket } from './key-adm
 import { hashKey, type Keys, keyFromSeed, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
 import { TIERS, Tier, type TierLimits } from './tiers.ts';
 
-type AccountCall = Context & {
+type AccountCall = CallerContext & {
   readonly keys: Pick<Keys, 'ofAccount' | 'fetch'>;
   /** Where the keys are written. */
   readonly keysBucket: KeysBucket;

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
 import { count, text } from '../analytics/schemas.ts';
 import { callerOf } from '../auth/keys.ts';
-import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
+import { type CallerContext, type Endpoint, endpoint } from '../endpoint.ts';
 import { Problem } from '../errors.ts';
 import type { Filter } from '../feed/filter.ts';
 import { type Feed, parseStreamQuery } from '../feed/route.ts';
@@ -27,7 +27,7 @@ import {
   wireStream,
 } from './stream.ts';
 
-export type StreamsCall = Context & {
+export type StreamsCall = CallerContext & {
   readonly store: StreamStore;
   readonly sessions: Sessions;
   /** Rejects with Problem 404 for an unknown market. */

@@ -3,7 +3,7 @@
  * (20,000,000 by default; fills.ts keeps them), at 1, 16 and 64 connections: the leaderboard from the
  * cache beside a bare express handler that sends the same bytes, everything uncached beside the bare
  * ClickHouse client that runs the same statements. Medians of ROUNDS (3) rounds of SECONDS (3).
- * Parts: `-- cached uncached`, and `-- search` (search.ts: another data set).
+ * Parts: `-- cached uncached`, `-- hot` (hot-keys.ts), and `-- search` (search.ts: another data set).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -19,6 +19,7 @@ import { openKv } from '../../infra/nats/kv.ts';
 import { start } from '../e2e/service.ts';
 import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
 import { type Dataset, openDataset } from './fills.ts';
+import { measureHot } from './hot-keys.ts';
 import { getRequest, type Load, load, medianOf } from './load.ts';
 import { machine, median, percent, printTable, readable } from './report.ts';
 import { measureSearch } from './search.ts';
@@ -231,7 +232,9 @@ async function main(): Promise<void> {
       // A log line a request would be read and parsed by the process that makes the load.
       LOG_LEVEL: 'warn',
     };
+    const { OTHER } = process.env;
     const api = start('api/main.ts', [], env, API_FLAGS);
+    const other = OTHER && start(join(OTHER, 'api/main.ts'), [], env, API_FLAGS);
     const port = Number((await api.event('listening')).port);
     const headers = (i: number) => ({ 'X-Service-Key': keys[i % KEYS] ?? '' });
     const { fills } = data.filling;
@@ -246,8 +249,15 @@ async function main(): Promise<void> {
     if (PARTS.includes('uncached')) {
       printTable('Every endpoint, uncached', await measureUncached(data, port, headers));
     }
+    if (PARTS.includes('hot')) {
+      const apis = [{ name: 'own', port }];
+      if (other) apis.push({ name: 'other', port: Number((await other.event('listening')).port) });
+      const how = { data: data.options, rounds: ROUNDS, seconds: SECONDS };
+      printTable('Few keys get most requests', await measureHot({ ...how, apis, headers }));
+    }
     console.log(`largest resident memory of the api: ${peakMemory(api.pid)} MB`);
     await api.stop();
+    if (other) await other.stop();
   } finally {
     for (const view of REFRESHED) {
       await data.parts.query(`SYSTEM START VIEW ${view}`);

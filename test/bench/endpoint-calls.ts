@@ -1,9 +1,9 @@
 /** The requests that the benchmarks ask the analytics endpoints, and such a request without HTTP. */
-import type { Call } from '../../api/analytics/call.ts';
 import { ANALYTICS_ENDPOINTS } from '../../api/analytics/endpoints.ts';
 import { createLeaderboardCache } from '../../api/analytics/leaderboard-cache.ts';
 import type { Metadata } from '../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
+import type { KeepRequest } from '../../api/endpoint.ts';
 import type { Select } from '../../infra/clickhouse.ts';
 import { conditionId, type GeneratorOptions, traderAddress } from '../support/ledger-generator.ts';
 
@@ -86,7 +86,9 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
   ];
 }
 
-/** The endpoint's own work for the i-th request of a case; no page of a board is kept. */
+const computed = ({ compute }: KeepRequest) => compute(new AbortController().signal);
+
+/** The endpoint's own work for the i-th request of a case; no response is kept. */
 export async function answerUncached(
   one: Case,
   i: number,
@@ -100,9 +102,10 @@ export async function answerUncached(
   const values = form.exec(url.pathname)?.slice(1) ?? [];
   const call = {
     ...{ ...work, queryMsMax: QUERY_MS_MAX, now: Date.now, signal: null },
-    caller: { tier: 'pro', account: '', keyHash: '' },
-    leaderboards: { ...LEADERBOARDS, page: ({ compute }: { compute: () => unknown }) => compute() },
-  } as unknown as Call;
+    caller: { tier: 'pro', account: '', keyHash: '' } as const,
+    answers: { get: computed },
+    leaderboards: { ...LEADERBOARDS, page: computed },
+  };
   const asked = {
     params: Object.fromEntries(names.map((name, at) => [name, values[at] ?? ''])),
     query: Object.fromEntries(url.searchParams),

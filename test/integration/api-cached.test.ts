@@ -1,10 +1,12 @@
-/** Cached leaderboard responses: their headers, conditions, tiers and counts. */
+/** Cached leaderboards and shared responses: their headers, conditions, tiers and counts. */
 import { once } from 'node:events';
 import { get as getRaw, type IncomingMessage } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashKey } from '../../api/auth/keys.ts';
-import { issueKey, startApi } from './api-harness.ts';
+import type { Select } from '../../infra/clickhouse.ts';
+import { addressOf } from './api-bookings.ts';
+import { get, issueKey, startApi } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
 
 const PAGE = 'https://page.example';
@@ -163,5 +165,170 @@ describe('a cached response', () => {
       expect((await ask(`${BOARD}&offset=x`, seeded.key)).status).toBe(400);
       expect((await ask('/v1/analytics/leaderboard?offset=1', seeded.demoKey)).status).toBe(403);
     }
+  });
+});
+
+describe('a shared response', () => {
+  const TRADER = `/v2/traders/${addressOf(1)}`;
+  const clock = { nowMs: 1_000 };
+  /** Reads of ClickHouse in their order; while `held` is set they wait for it. */
+  const reads: { readonly signal: AbortSignal | null }[] = [];
+  let held: Promise<void> | undefined;
+  let onRead = () => {};
+  /** Called when a request looks up a response that has expired. */
+  let onLookup = () => {};
+  let shared: Awaited<ReturnType<typeof startApi>>;
+
+  beforeAll(async () => {
+    const wrapSelect =
+      (select: Select): Select =>
+      async (statement) => {
+        reads.push(statement);
+        onRead();
+        await held;
+        return await select(statement);
+      };
+    const { clickhouse, nats } = seeded;
+    const monotonicNow = () => {
+      onLookup();
+      return clock.nowMs;
+    };
+    shared = await startApi({ clickhouseUrl: clickhouse.url, nats, wrapSelect, monotonicNow });
+  });
+
+  afterAll(() => shared?.stop());
+
+  /** How many reads `work` takes. */
+  async function readsOf(work: () => Promise<unknown>): Promise<number> {
+    const before = reads.length;
+    await work();
+    return reads.length - before;
+  }
+
+  /** Holds reads: `begun` resolves with the first one, `release` lets all of them go on. */
+  function hold() {
+    const { promise, resolve: release } = Promise.withResolvers<void>();
+    held = promise.then(() => {
+      held = undefined;
+    });
+    const begun = new Promise<void>((resolve) => {
+      onRead = resolve;
+    });
+    return { begun, release };
+  }
+
+  test.each([
+    ...[TRADER, `/v1/traders/${addressOf(1)}`, '/v2/markets', '/v2/markets/1001'],
+    ...[`${TRADER}/positions`, `${TRADER}/trades`, '/v2/markets/1001/holders', '/v2/search?q=1'],
+  ])('of %s takes no read until it expires, for any account', async (path) => {
+    const ok = async (key: string) => {
+      const { status, text } = await get(shared.url + path, key);
+      expect(status, text).toBe(200);
+      return text;
+    };
+    clock.nowMs += 1_000;
+    const first = await ok(seeded.key);
+    clock.nowMs += 499;
+    expect(await readsOf(async () => expect(await ok(seeded.individualKey)).toBe(first))).toBe(0);
+    clock.nowMs += 501;
+    expect(await readsOf(() => ok(seeded.key))).toBeGreaterThan(0);
+  });
+
+  test('has the headers of a private response that must be revalidated', async () => {
+    const first = await ask(TRADER, seeded.key, {}, 'GET', shared);
+    expect(first.headers).toMatchObject({ 'cache-control': 'private, no-cache', age: '0' });
+    const etag = String(first.headers.etag);
+    expect(etag).toMatch(/^W\/"[\w-]{22}"$/);
+    const again = await ask(TRADER, seeded.key, { 'If-None-Match': etag }, 'GET', shared);
+    expect([again.status, again.body.length, again.headers.etag]).toEqual([304, 0, etag]);
+    const head = await ask(TRADER, seeded.key, {}, 'HEAD', shared);
+    expect([head.status, head.body.length, head.headers.etag]).toEqual([200, 0, etag]);
+  });
+
+  test('is one for equal parameters, however they are written', async () => {
+    clock.nowMs += 1_000;
+    const [lower, upper] = [addressOf(2), `0X${addressOf(2).slice(2).toUpperCase()}`];
+    const bodies = new Set<string>();
+    const askAll = async () => {
+      for (const path of [`${lower}/trades?limit=2&order=desc`, `${upper}/trades?x=1&limit=2`]) {
+        const { body, headers } = await ask(`/v2/traders/${path}`, seeded.key, {}, 'GET', shared);
+        bodies.add(body.toString());
+        expect(headers.link).toContain(path.split('?')[0]);
+      }
+    };
+    const both = await readsOf(askAll);
+    clock.nowMs += 1_000;
+    expect(
+      await readsOf(() => get(`${shared.url}/v2/traders/${lower}/trades?limit=2`, seeded.key)),
+    ).toBe(both);
+    expect(bodies.size).toBe(1);
+  });
+
+  test('passes by no limit of a tier', async () => {
+    const path = `/v1/traders/${addressOf(1)}/markets?include_orders=true&limit=3`;
+    expect((await get(shared.url + path, seeded.key)).status).toBe(200);
+    expect((await get(shared.url + path, seeded.demoKey)).status).toBe(403);
+  });
+
+  test('is neither an error, a list as CSV nor a batch', async () => {
+    clock.nowMs += 1_000;
+    const unknown = () => get(`${shared.url}/v2/traders/0x${'9'.repeat(40)}`, seeded.key);
+    expect((await unknown()).status).toBe(404);
+    expect(await readsOf(unknown)).toBeGreaterThan(0);
+    const csv = async () => {
+      const { headers } = await ask(
+        `${TRADER}/positions`,
+        ...([seeded.key, { Accept: 'text/csv' }, 'GET', shared] as const),
+      );
+      expect([headers['cache-control'], headers.etag]).toEqual(['no-store', undefined]);
+    };
+    await csv();
+    expect(await readsOf(csv)).toBeGreaterThan(0);
+    const batch = async () => {
+      const body = JSON.stringify({ addresses: [addressOf(1)] });
+      const headers = { 'Content-Type': 'application/json' };
+      const init = { method: 'POST', headers, body };
+      expect((await get(`${shared.url}/v2/traders/batch`, seeded.key, init)).status).toBe(200);
+    };
+    await batch();
+    expect(await readsOf(batch)).toBeGreaterThan(0);
+  });
+
+  test('is computed once for concurrent requests, though one of them leaves', async () => {
+    clock.nowMs += 1_000;
+    const alone = await readsOf(() => get(shared.url + TRADER, seeded.key));
+    clock.nowMs += 1_000;
+    const { begun, release } = hold();
+    const leaving = new AbortController();
+    const sent = await readsOf(async () => {
+      const gone = get(shared.url + TRADER, seeded.key, { signal: leaving.signal });
+      await begun;
+      const joined = new Promise<void>((resolve) => {
+        onLookup = resolve;
+      });
+      const other = get(shared.url + TRADER, seeded.individualKey);
+      await joined;
+      leaving.abort();
+      await expect(gone).rejects.toThrow();
+      release();
+      expect((await other).status).toBe(200);
+    });
+    expect(sent).toBe(alone);
+  });
+
+  test('is not computed further once every client has left', async () => {
+    clock.nowMs += 1_000;
+    const { begun, release } = hold();
+    const leaving = new AbortController();
+    const gone = get(shared.url + TRADER, seeded.key, { signal: leaving.signal });
+    await begun;
+    const signal = reads.findLast((read) => read.signal !== null)?.signal;
+    if (signal === null || signal === undefined) throw new Error('no read that can be aborted');
+    const aborted = once(signal, 'abort');
+    leaving.abort();
+    await Promise.all([aborted, expect(gone).rejects.toThrow()]);
+    release();
+    await held;
+    expect((await get(shared.url + TRADER, seeded.key)).status).toBe(200);
   });
 });

@@ -20,7 +20,7 @@ import { Feed } from '../../api/feed/route.ts';
 import { createReadiness } from '../../api/health.ts';
 import { Sessions } from '../../api/sessions/sessions.ts';
 import { openStreams } from '../../api/streams/endpoints.ts';
-import { connectClickHouse, createSelect } from '../../infra/clickhouse.ts';
+import { connectClickHouse, createSelect, type Select } from '../../infra/clickhouse.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
@@ -125,6 +125,9 @@ export async function startApi(options: {
   readonly nats: Awaited<ReturnType<typeof startNats>>;
   readonly queryMsMax?: number;
   readonly now?: () => number;
+  readonly monotonicNow?: () => number;
+  /** Wraps the reads of ClickHouse. */
+  readonly wrapSelect?: (select: Select) => Select;
   readonly feed?: AppOptions['feed'] & Parameters<typeof createReadiness>[0]['feed'];
   readonly sharedCounts?: AppOptions['sharedCounts'];
   readonly corsOrigins?: AppOptions['corsOrigins'];
@@ -132,11 +135,11 @@ export async function startApi(options: {
   readonly metrics?: AppOptions['metrics'];
   readonly analystUrl?: string;
 }) {
-  const select = createSelect({
-    url: options.clickhouseUrl,
-    database: DATABASE,
-    name: 'api-test',
-  });
+  const { monotonicNow = () => performance.now(), wrapSelect = (select) => select } = options;
+  let expiredMs = 0;
+  const select = wrapSelect(
+    createSelect({ url: options.clickhouseUrl, database: DATABASE, name: 'api-test' }),
+  );
   const { nats } = options.nats;
   const keys = await openKeys({ bucket: options.nats.bucket, logger: silent });
   const usageBucket = await openKv(nats, USAGE_BUCKET, { ttlMs: USAGE_TTL_MS });
@@ -163,6 +166,7 @@ export async function startApi(options: {
     ...(options.trustedProxies === undefined ? {} : { trustedProxies: options.trustedProxies }),
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),
     ...(options.now === undefined ? {} : { now: options.now }),
+    monotonicNow: () => monotonicNow() + expiredMs,
     ...(options.sharedCounts === undefined ? {} : { sharedCounts: options.sharedCounts }),
   });
   const server = createServer(app);
@@ -172,6 +176,10 @@ export async function startApi(options: {
   return {
     url: `http://127.0.0.1:${port}`,
     keys,
+    /** Makes every cached response expire. */
+    expire(): void {
+      expiredMs += 60_000;
+    },
     async stop() {
       await ownFeed.stop(200);
       states.close();

@@ -196,6 +196,7 @@ describe('GET /v1/market_data/:id_or_slug', () => {
       format: 'TabSeparated',
     });
     expect(await count.text()).toBe('1\n');
+    seeded.api.expire();
     const after = await Promise.all(paths.map(async (path) => (await ok(path)).body));
     expect(after).toEqual(before);
     // A page may end between the two.

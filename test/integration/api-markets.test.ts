@@ -332,6 +332,7 @@ describe('while trades arrive', () => {
     for (const action of ['START', 'WAIT', 'REFRESH', 'WAIT', 'STOP']) {
       await client.command({ query: `SYSTEM ${action} VIEW market_stats_mv` });
     }
+    seeded.api.expire();
     expect(await statsOf()).toMatchObject({
       ...{ traders: before.traders + 1, matches: before.matches + 1 },
       ...{ open_interest: before.open_interest + 1_000, volume: before.volume + 200 },
@@ -347,6 +348,7 @@ describe('while trades arrive', () => {
     const logs = [3, 5, 9, 40];
     const own = logs.map((log) => ({ ...pattern, block, log, market: 1, trader: addressOf(950) }));
     await insertBookings(seeded.clickhouse.client, own, 5_000_000, orderHashOf(pattern));
+    seeded.api.expire();
     const [hash, order] = [
       `0x${block.toString(16).padStart(64, '0')}`,
       orderHashOf(pattern),
@@ -386,6 +388,7 @@ describe('while trades arrive', () => {
       const more = [{ ...pattern, block, time: NOW }];
       await insertBookings(seeded.clickhouse.client, more, block);
     }
+    seeded.api.expire();
     const after = (await ok(`${path}&limit=1000`)).body.trades;
     expect(after).toHaveLength(before.length + 5);
     expect(walked).toEqual(order === 'asc' ? after : before);
@@ -401,6 +404,7 @@ describe('while trades arrive', () => {
       ...{ outcome: (log % 2) as 0 | 1, shares: 7n + BigInt(log), usdc: BigInt(log) },
     }));
     await insertBookings(seeded.clickhouse.client, own, 6_000_000);
+    seeded.api.expire();
     const { body } = await ok(pathOf(market));
     expect(body.vwap_5m).toBe(recentPrice([...matchesOf(market), ...own]));
   });

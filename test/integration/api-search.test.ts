@@ -95,7 +95,11 @@ async function startStage() {
     }
   }
   return {
-    ...{ list, profile, refresh, client },
+    ...{ list, profile, client },
+    async refresh() {
+      await refresh();
+      api.expire();
+    },
     async search(q: string, more = '') {
       const path = `/v2/search?q=${encodeURIComponent(q)}${more}`;
       const { body, status, text } = await get(api.url + path, key);

@@ -144,7 +144,7 @@ describe('keys', () => {
   });
 });
 
-test('a resolution shows at once', async () => {
+test('a resolution shows in the next computed response', async () => {
   const nats = await startNats(`${directory.path}/nats`);
   const api = await startApi({ clickhouseUrl: clickhouse.url, nats });
   try {
@@ -165,6 +165,7 @@ test('a resolution shows at once', async () => {
         },
       ],
     });
+    api.expire();
     expect((await market()).body.market).toMatchObject({ winning_outcome: 'Yes', result: 100 });
   } finally {
     await api.stop();

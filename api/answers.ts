@@ -1,0 +1,82 @@
+/**
+ * Encoded responses that are the same for every caller: concurrent requests wait for one computation, and later ones get its
+ * result while it is fresh. An answer is as old as the start of its computation, so one that waits can be older by the time
+ * that it takes. Bounded in bytes, the least recently requested answers go first. Errors are not cached. A
+ * computation is aborted when the last client that waits for it has left.
+ */
+import { LRUCache } from 'lru-cache';
+import type { KeepRequest } from './endpoint.ts';
+import type { Encoded } from './response.ts';
+
+export type AnswerRequest = KeepRequest & {
+  /** A cached answer of another version is not fresh. */
+  readonly version?: string;
+  /** Maximum age of a cached answer, milliseconds. */
+  readonly ageMsMax: number;
+};
+
+type Answer = { readonly encoded: Encoded; readonly atMs: number; readonly version: string };
+
+type Computation = {
+  readonly encoded: Promise<Encoded>;
+  readonly abandoned: AbortController;
+  clients: number;
+};
+
+export type Answers = ReturnType<typeof createAnswers>;
+
+/** `now` is in milliseconds and monotonic. */
+export function createAnswers(options: { readonly bytesMax: number; readonly now: () => number }) {
+  const { bytesMax, now } = options;
+  const cache = new LRUCache<string, Answer>({
+    maxSize: bytesMax,
+    sizeCalculation: ({ encoded }, key) => encoded.bytesMax + 2 * key.length,
+  });
+  const computations = new Map<string, Computation>();
+
+  function begin({ compute, key, version = '' }: AnswerRequest): Computation {
+    const atMs = now();
+    const abandoned = new AbortController();
+    const encoded = compute(abandoned.signal)
+      .then((encoded) => {
+        cache.set(key, { encoded, atMs, version });
+        return encoded;
+      })
+      .finally(() => forget(key, computation));
+    const computation = { encoded, abandoned, clients: 0 };
+    computations.set(key, computation);
+    return computation;
+  }
+
+  function forget(key: string, computation: Computation): void {
+    if (computations.get(key) === computation) computations.delete(key);
+  }
+
+  return {
+    /** Rejects with the error of `compute`. */
+    async get(request: AnswerRequest): Promise<Encoded> {
+      const { ageMsMax, key, signal, version = '' } = request;
+      const cached = cache.get(key);
+      if (cached?.version === version && now() - cached.atMs < ageMsMax) return cached.encoded;
+      const computation = computations.get(key) ?? begin(request);
+      computation.clients += 1;
+      const leave = () => {
+        computation.clients -= 1;
+        if (computation.clients > 0) return;
+        forget(key, computation);
+        computation.abandoned.abort();
+      };
+      signal?.addEventListener('abort', leave, { once: true });
+      try {
+        return await computation.encoded;
+      } finally {
+        signal?.removeEventListener('abort', leave);
+      }
+    },
+    /** The last answer of a key, fresh or not, if it is not older than `ageMsMax` milliseconds. */
+    last(key: string, ageMsMax: number): Encoded | undefined {
+      const cached = cache.get(key);
+      return cached !== undefined && now() - cached.atMs <= ageMsMax ? cached.encoded : undefined;
+    },
+  };
+}

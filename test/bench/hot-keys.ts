@@ -1,0 +1,94 @@
+/**
+ * Part `hot` of `npm run bench:api`: rates at 16 connections where few traders and markets get most of the requests
+ * (Zipf over 10,000 of them), so that many requests can share a response. With OTHER, the path of another
+ * checkout, its api answers the same requests by turns.
+ */
+import { Random } from '../../infra/local/devnet/random.ts';
+import { type GeneratorOptions, traderAddress } from '../support/ledger-generator.ts';
+import { getRequest, type Load, load, medianOf } from './load.ts';
+import { percent, readable } from './report.ts';
+
+const KEYS_MAX = 10_000;
+const CONNECTIONS = 16;
+/** 1 is the usual law; a page that shows the first ones of a list makes it steeper. */
+const EXPONENTS = [1, 1.2];
+
+/** Ranks from 0, each as frequent as the power of its number. */
+function zipf(count: number, exponent: number, random: Random): () => number {
+  const upTo: number[] = [];
+  for (let rank = 1, sum = 0; rank <= count; rank++) {
+    sum += rank ** -exponent;
+    upTo.push(sum);
+  }
+  const whole = upTo.at(-1) ?? 0;
+  return () => {
+    const at = random.unit() * whole;
+    let [low, high] = [0, count - 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if ((upTo[middle] ?? 0) > at) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  };
+}
+
+const trader = (rank: number) => `/v2/traders/${traderAddress(rank)}`;
+const market = (rank: number) => `/v2/markets/${1_000_000 + rank}`;
+
+/** The path of a rank among traders, and of one among markets. */
+const CASES: Readonly<Record<string, (trader: number, market: number, i: number) => string>> = {
+  'v1 trader': (rank) => `/v1/traders/${traderAddress(rank)}`,
+  'v2 trader': trader,
+  'v2 positions': (rank) => `${trader(rank)}/positions`,
+  'v2 market': (_, rank) => market(rank),
+  'all of these in turn': (one, other, i) =>
+    [`/v1/traders/${traderAddress(one)}`, trader(one), `${trader(one)}/positions`, market(other)][
+      i % 4
+    ] ?? '',
+};
+
+/** Medians of `rounds` rounds at each of the apis, the first of which is the one to judge. */
+export async function measureHot(options: {
+  readonly data: GeneratorOptions;
+  readonly apis: readonly { readonly name: string; readonly port: number }[];
+  readonly headers: (i: number) => Readonly<Record<string, string>>;
+  readonly rounds: number;
+  readonly seconds: number;
+}) {
+  const { apis, data, headers, rounds, seconds } = options;
+  const [traders, markets] = [data.traders, data.markets].map((all) => Math.min(all, KEYS_MAX));
+  const rows = [];
+  for (const exponent of EXPONENTS) {
+    for (const [name, pathOf] of Object.entries(CASES)) {
+      const loads = new Map<number, Load[]>(apis.map(({ port }) => [port, []]));
+      for (let round = 0; round < rounds; round++) {
+        for (const { port } of apis) {
+          const random = new Random(`${name} ${round}`);
+          const traderOf = zipf(traders ?? 0, exponent, random);
+          const marketOf = zipf(markets ?? 0, exponent, random);
+          const request = (i: number) => getRequest(pathOf(traderOf(), marketOf(), i), headers(i));
+          const found = await load({ port, connections: CONNECTIONS, seconds, request });
+          const failed = [...found.statuses.keys()].filter(
+            (status) => ![200, 404].includes(status),
+          );
+          if (failed.length > 0) throw new Error(`${name}: ${failed.join()}`);
+          loads.get(port)?.push(found);
+        }
+      }
+      const [own, other] = apis.map(({ port }) => medianOf(loads.get(port) ?? []));
+      if (own === undefined) throw new Error('no api');
+      rows.push({
+        ...{ requests: name, exponent, 'requests/s': readable(own.perSecond) },
+        ...{ 'p50, ms': readable(own.p50), 'p99, ms': readable(own.p99) },
+        ...(other !== undefined && {
+          [`${apis[1]?.name}: requests/s`]: readable(other.perSecond),
+          ...{ 'its p50': readable(other.p50), 'its p99': readable(other.p99) },
+          ratio: percent(own.perSecond, other.perSecond),
+        }),
+      });
+      console.log(Object.values(rows.at(-1) ?? {}).join('  '));
+    }
+  }
+  return rows;
+}

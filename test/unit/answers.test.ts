@@ -1,0 +1,150 @@
+import { describe, expect, test } from 'vitest';
+import { createAnswers } from '../../api/answers.ts';
+import { Encoded } from '../../api/response.ts';
+
+const BYTES_MAX = 100_000;
+
+/** A cache whose computations end when the test says so. */
+function staged() {
+  const clock = { nowMs: 0 };
+  const answers = createAnswers({ bytesMax: BYTES_MAX, now: () => clock.nowMs });
+  const begun: {
+    readonly signal: AbortSignal;
+    readonly end: (text: string) => void;
+    readonly fail: (error: Error) => void;
+  }[] = [];
+  const get = async ({
+    key = 'a',
+    version = '',
+    signal = new AbortController().signal,
+  }: {
+    key?: string;
+    version?: string;
+    signal?: AbortSignal;
+  } = {}) => {
+    const compute = (abandoned: AbortSignal) => {
+      const { promise, reject, resolve } = Promise.withResolvers<Encoded>();
+      abandoned.addEventListener('abort', () => reject(abandoned.reason));
+      const end = (text: string) => resolve(new Encoded('json', text));
+      begun.push({ signal: abandoned, end, fail: reject });
+      return promise;
+    };
+    const encoded = await answers.get({ key, version, signal, compute, ageMsMax: 1_000 });
+    return encoded.body.toString();
+  };
+  /** Answers a request with a new text, which it returns. */
+  const answered = async (key: string) => {
+    const text = `answer ${begun.length + 1}`;
+    const asked = get({ key });
+    begun.at(-1)?.end(text);
+    return await asked;
+  };
+  return { answers, answered, begun, clock, get };
+}
+
+describe('an answer', () => {
+  test('is computed once for concurrent requests, each key its own', async () => {
+    const { begun, get } = staged();
+    const asked = [get(), get(), get({ key: 'b' }), get()];
+    expect(begun).toHaveLength(2);
+    begun[0]?.end('one');
+    begun[1]?.end('other');
+    expect(await Promise.all(asked)).toEqual(['one', 'one', 'other', 'one']);
+  });
+
+  test('is sent again until it is a second old, from the start of its computation', async () => {
+    const { begun, clock, get } = staged();
+    const first = get();
+    clock.nowMs = 400;
+    begun[0]?.end('one');
+    await first;
+    clock.nowMs = 999;
+    expect(await get()).toBe('one');
+    clock.nowMs = 1_000;
+    const second = get();
+    begun[1]?.end('two');
+    expect(await second).toBe('two');
+  });
+
+  test('of another version is computed again', async () => {
+    const { begun, get } = staged();
+    const first = get({ version: '1' });
+    begun[0]?.end('one');
+    expect([await first, await get({ version: '1' })]).toEqual(['one', 'one']);
+    const second = get({ version: '2' });
+    begun[1]?.end('two');
+    expect(await second).toBe('two');
+  });
+
+  test('is an error for all who wait, and for nobody later', async () => {
+    const { begun, get } = staged();
+    const asked = Promise.allSettled([get(), get()]);
+    begun[0]?.fail(new Error('broken'));
+    expect((await asked).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    const again = get();
+    begun[1]?.end('whole');
+    expect(await again).toBe('whole');
+  });
+
+  test('stays the last one of its key while newer computations fail', async () => {
+    const { answered, answers, begun, clock, get } = staged();
+    await answered('a');
+    clock.nowMs = 5_000;
+    const failing = get();
+    begun[1]?.fail(new Error('broken'));
+    await expect(failing).rejects.toThrow('broken');
+    expect(answers.last('a', 5_000)?.body.toString()).toBe('answer 1');
+    clock.nowMs = 5_001;
+    expect(answers.last('a', 5_000)).toBeUndefined();
+  });
+});
+
+describe('a client that leaves', () => {
+  test('ends no computation that others wait for', async () => {
+    const { begun, get } = staged();
+    const leaving = new AbortController();
+    const asked = [get({ signal: leaving.signal }), get()];
+    leaving.abort();
+    expect(begun[0]?.signal.aborted).toBe(false);
+    begun[0]?.end('one');
+    expect(await Promise.all(asked)).toEqual(['one', 'one']);
+  });
+
+  test('ends the computation if it is the last one; the next request begins another', async () => {
+    const { begun, get } = staged();
+    const [one, other] = [new AbortController(), new AbortController()];
+    const left = Promise.allSettled([get({ signal: one.signal }), get({ signal: other.signal })]);
+    one.abort();
+    other.abort();
+    expect(begun[0]?.signal.aborted).toBe(true);
+    const next = get();
+    expect(begun).toHaveLength(2);
+    expect((await left).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+    const joined = get();
+    expect(begun).toHaveLength(2);
+    begun[1]?.end('two');
+    expect(await Promise.all([next, joined])).toEqual(['two', 'two']);
+  });
+});
+
+test('answers take no more bytes than allowed; those that nobody requested longest go first', async () => {
+  const { answered, begun, get } = staged();
+  const each = new Encoded('json', 'answer 1').bytesMax;
+  // Their keys take some of the rest.
+  const count = Math.floor(BYTES_MAX / each) - 5;
+  expect(count).toBeGreaterThan(50);
+  for (let n = 0; n < count; n++) await answered(`key ${n}`);
+  // A request keeps the first one.
+  expect(await get({ key: 'key 0' })).toBe('answer 1');
+  for (let n = 0; n < 10; n++) await answered(`more ${n}`);
+  expect(await get({ key: 'key 0' })).toBe('answer 1');
+  const before = begun.length;
+  await answered('key 1');
+  expect(begun).toHaveLength(before + 1);
+  expect(await get({ key: `key ${count - 1}` })).toBe(`answer ${count}`);
+  const large = 'x'.repeat(BYTES_MAX);
+  const asked = get({ key: 'large' });
+  begun.at(-1)?.end(large);
+  expect(await asked).toBe(large);
+  expect(await get({ key: 'key 0' })).toBe('answer 1');
+});
