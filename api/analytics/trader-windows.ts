@@ -8,7 +8,7 @@ import type { Call } from './call.ts';
 import { percent, safeInteger } from './format.ts';
 import { countedTags, MARKET_TAGS } from './market-tags.ts';
 import { FEW_ROWS, read } from './query.ts';
-import { count as counted, int, rowOf, strings } from './rows.ts';
+import { count as counted, int, rowOf, seconds, strings } from './rows.ts';
 import { amount, amountText, count, percentage, share, text } from './schemas.ts';
 
 /** Windows by name, and their length in seconds, shortest first: each contains the ones before it. */
@@ -53,6 +53,7 @@ const Row = rowOf({
   unweighted: int('sum(market_unweighted)'),
   markets: counted('count()'),
   wins: counted('countIf(market_pnl > 0)'),
+  newest: seconds('max(market_newest)'),
 });
 
 /** A booking counts in each window that began before it. */
@@ -67,7 +68,8 @@ FROM
     sum(realised_cost) AS market_cost,
     sumIf(usdc, kind = 'fill') AS market_volume,
     sumIf(usdc, is_taker) AS market_taker_volume,
-    ${UNWEIGHTED} AS market_unweighted
+    ${UNWEIGHTED} AS market_unweighted,
+    maxIf(block_time, kind = 'fill') AS market_newest
   FROM bookings
   ARRAY JOIN {begins:Array(UInt32)} AS begin
   WHERE trader = {trader:FixedString(20)}

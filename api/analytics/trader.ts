@@ -12,6 +12,7 @@ import { address, slug } from '../parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger, spaced } from './format.ts';
 import { ALL_TAGS, countsUnder, HAS_SERIES } from './market-tags.ts';
+import type { Profile } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2, SpacedProfileV1 } from './profiles.ts';
 import { FEW_ROWS, newestBy, read } from './query.ts';
 import { hexText, int, rowOf, seconds } from './rows.ts';
@@ -61,14 +62,16 @@ export const traderV1 = endpoint({
   problems: ['not_found'],
   keep: SHARED,
   async run(call: Call, given) {
-    const [identity, windows] = await Promise.all([
-      readIdentity(call, given.address),
+    const [profiles, windows] = await Promise.all([
+      call.metadata.profiles([given.address]),
       readWindows(call, {
         trader: given.address,
         now: Math.floor(call.now() / 1000),
         lengths: Object.values(WINDOWS),
       }),
     ]);
+    const recent = windows.at(-1) ?? [];
+    const identity = await identityOf(call, given.address, { profiles, recent });
     const shown = NAMES.map((name, i) => [name, windowV1(total(windows[i] ?? []))]);
     return {
       profile: {
@@ -79,7 +82,7 @@ export const traderV1 = endpoint({
         profile_created_at: spaced(identity.profile_created_at),
         last_trade_at: spaced(isoSecond(identity.last_trade_at)),
       },
-      top_tags: topTags(windows.at(-1) ?? [], TAGS_MAX_V1).map((sums) => ({
+      top_tags: topTags(recent, TAGS_MAX_V1).map((sums) => ({
         slug: sums.tag,
         ...windowV1(sums),
       })),
@@ -164,8 +167,8 @@ export const traderV2 = endpoint({
   keep: SHARED,
   async run(call: Call, given) {
     const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
-    const [identity, windows, balanceOf] = await Promise.all([
-      readIdentity(call, given.address),
+    const [profiles, [recent = []], balanceOf] = await Promise.all([
+      call.metadata.profiles([given.address]),
       readWindows(call, {
         trader: given.address,
         now: Math.floor(call.now() / 1000),
@@ -175,7 +178,12 @@ export const traderV2 = endpoint({
       }),
       readBalances(call, [given.address]),
     ]);
-    const sums = (windows[0] ?? []).filter(({ tags }) => countsUnder(tags, given.tag));
+    const identity = await identityOf(call, given.address, {
+      profiles,
+      // The newest trade may be in another series.
+      recent: given.series === undefined ? recent : [],
+    });
+    const sums = recent.filter(({ tags }) => countsUnder(tags, given.tag));
     return {
       profile: profileV2({ ...identity, address: given.address }),
       pusd_balance: balanceOf(given.address),
@@ -209,20 +217,30 @@ FROM trader_activity
 WHERE trader = {trader:FixedString(20)}`;
 
 /**
- * Profile and newest fill of a trader. Throws Problem 404 for an address without fills and without a public
- * profile.
+ * Profile and newest fill of a trader, whose recent windows nearly always have it. Throws Problem 404 for an address without
+ * fills and without a public profile.
  */
-async function readIdentity(call: Call, address: string) {
-  const parameters = { trader: new Bytes(address) };
-  const [profiles, [activity]] = await Promise.all([
-    call.metadata.profiles([address]),
-    read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
-  ]);
-  const profile = profiles.get(address);
-  const last_trade_at = activity?.newest ?? 0;
+async function identityOf(
+  call: Call,
+  address: string,
+  known: {
+    readonly profiles: ReadonlyMap<string, Profile>;
+    readonly recent: readonly { readonly newest: number }[];
+  },
+) {
+  const profile = known.profiles.get(address);
+  const newest = Math.max(0, ...known.recent.map((sums) => sums.newest));
+  const last_trade_at = newest === 0 ? await readNewest(call, address) : newest;
   if (profile === undefined && last_trade_at === 0) {
     const detail = `${address} has no trades`;
     throw new Problem({ error: 'not_found', detail });
   }
   return { ...(profile ?? NO_PROFILE), last_trade_at };
+}
+
+/** Seconds since the epoch; 0 without a fill. */
+async function readNewest(call: Call, address: string): Promise<number> {
+  const parameters = { trader: new Bytes(address) };
+  const [activity] = await read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow });
+  return activity?.newest ?? 0;
 }
