@@ -11,7 +11,7 @@ import { holderCursor } from './cursors.ts';
 import { percent, price, safeInteger } from './format.ts';
 import { findKnownMarket } from './market-object.ts';
 import { MarketMark, marketMark, newestHeld, readMarks, valueAt } from './marks.ts';
-import { ProfileV2, profileV2, readProfiles } from './profiles.ts';
+import { ProfileV2, readProfilesV2 } from './profiles.ts';
 import { read } from './query.ts';
 import { boolean, count as counted, hexText, int, type RowOf, rowOf, typed } from './rows.ts';
 import { amount, count, share, text } from './schemas.ts';
@@ -129,7 +129,7 @@ export const holdersV2 = endpoint({
     ]);
     const ahead = rows.filter((row) => row.isOnPage);
     const page = ahead.slice(0, limit);
-    const profileOf = await readProfiles(
+    const profileOf = await readProfilesV2(
       call,
       page.map(({ address }) => address),
     );
@@ -139,7 +139,7 @@ export const holdersV2 = endpoint({
       const value = mark === undefined ? row.cost + row.fees : valueAt(mark, row);
       const all = row.outcome === 0 ? row.first : row.second;
       return {
-        profile: profileV2(profileOf(row.address)),
+        profile: profileOf(row.address),
         outcome_index: row.outcome,
         outcome: listing.outcomes[row.outcome] ?? '',
         shares: safeInteger(row.shares),

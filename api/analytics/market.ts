@@ -21,7 +21,7 @@ import {
   withTokens,
 } from './market-object.ts';
 import { type Mark, MarketMark, marketMark, markPrice } from './marks.ts';
-import { ProfileV1, ProfileV2, profileV2, readProfiles } from './profiles.ts';
+import { ProfileV1, ProfileV2, readProfiles, readProfilesV2 } from './profiles.ts';
 import { FEW_ROWS, newestOf, read } from './query.ts';
 import {
   bigint,
@@ -185,6 +185,7 @@ export const marketDetailV1 = endpoint({
   async run(call: Call, { id }) {
     const [row] = await readMarket(call, id, {
       totals: { sql: TOTALS_SQL, row: Totals },
+      profiles: readProfiles,
       more: () => undefined,
     });
     return {
@@ -216,6 +217,7 @@ export const marketDetailV2 = endpoint({
   async run(call: Call, { id }) {
     const [row, { last, volume, matches, recent }] = await readMarket(call, id, {
       totals: { sql: TOTALS_V2_SQL, row: TotalsV2 },
+      profiles: readProfilesV2,
       more: readMatches,
     });
     const [listing = row.listing] = await withTokens(call, [row.listing]);
@@ -230,7 +232,7 @@ export const marketDetailV2 = endpoint({
       total_pnl_distributed: safeInteger(row.total_pnl_distributed),
       total_traders: row.total_traders,
       top_earners: row.earners.map(({ address, pnl, volume, cost }, index) => ({
-        profile: profileV2(row.profileOf(address)),
+        profile: row.profileOf(address),
         pnl: safeInteger(pnl),
         volume: safeInteger(volume),
         roi: percent(pnl, cost),
@@ -273,14 +275,19 @@ function markOf(
 }
 
 /** `more` is read beside the rest. Throws Problem 404 if the market is unknown. */
-async function readMarket<Row extends RowOf<typeof Totals>, More>(
+async function readMarket<Row extends RowOf<typeof Totals>, Profile, More>(
   call: Call,
   key: MarketKey,
   {
     totals,
+    profiles,
     more,
   }: {
     readonly totals: { readonly sql: string; readonly row: RowSchema<Row> };
+    readonly profiles: (
+      call: Call,
+      addresses: readonly string[],
+    ) => Promise<(address: string) => Profile>;
     readonly more: (call: Call, conditionId: string) => More;
   },
 ) {
@@ -297,7 +304,7 @@ async function readMarket<Row extends RowOf<typeof Totals>, More>(
     ...sums,
     listing: knownListing(key, listing, { traders: sums.total_traders, resolution }),
     resolution,
-    profileOf: await readProfiles(
+    profileOf: await profiles(
       call,
       sums.earners.map(({ address }) => address),
     ),

@@ -88,6 +88,15 @@ export async function readProfiles(
   };
 }
 
+/** The same for v2, whose profiles do not have the last trade: without a statement, if the profiles are cached. */
+export async function readProfilesV2(
+  call: Call,
+  addresses: readonly string[],
+): Promise<(address: string) => z.output<typeof ProfileV2>> {
+  const profiles = await call.metadata.profiles(addresses);
+  return (address) => profileV2({ ...(profiles.get(address) ?? NO_PROFILE), address });
+}
+
 /** The profile of a trader who has no public one. */
 export const NO_PROFILE = {
   ...{ name: '', profile_image: '', x_username: '', profile_created_at: '' },
