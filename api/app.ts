@@ -18,7 +18,13 @@ import { createMetadata } from './analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from './analytics/query.ts';
 import { createAnswers } from './answers.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
-import { authenticate, refuseKeyInUrl, requireKey, uncounted } from './auth/authenticate.ts';
+import {
+  allowVisitors,
+  authenticate,
+  refuseKeyInUrl,
+  requireKey,
+  uncounted,
+} from './auth/authenticate.ts';
 import type { KeysBucket } from './auth/key-admin.ts';
 import { callerOf, type Keys } from './auth/keys.ts';
 import { createLimits, type SharedCounts } from './auth/rate-limit.ts';
@@ -60,6 +66,8 @@ export type AppOptions = {
   readonly trustedProxies?: readonly string[];
   /** Origins whose pages may read the API; `*` is any; default: none. */
   readonly corsOrigins?: readonly string[];
+  /** What requests without a key may read: nothing, or what the demo tier may; default: none. */
+  readonly publicTier?: 'none' | 'demo';
   /** ClickHouse of the analyst, for the tool `query`; default: there is no such tool. */
   readonly analystUrl?: string | undefined;
   /** Maximum time of one ClickHouse query, milliseconds; default: 5,000. */
@@ -99,6 +107,7 @@ const setDocumentHeaders: RequestHandler = helmet();
 /** Builds the application; the caller makes a server listen with it. */
 export function createApp(options: AppOptions): Express {
   const { feed, keys, logger, select, streams, usage } = options;
+  const isPublic = options.publicTier === 'demo';
   const limits = createLimits({ shared: options.sharedCounts });
   const app = express();
   app.disable('x-powered-by');
@@ -127,8 +136,9 @@ export function createApp(options: AppOptions): Express {
   app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
 
   app.use('/mcp', bearerAsKey);
-  app.use(authenticate(keys, limits, usage), refuseKeyInUrl);
-  serveEndpoints(app, ANALYTICS_ENDPOINTS, analytics);
+  app.use(authenticate(keys, limits, usage, isPublic), refuseKeyInUrl);
+  const admit = allowVisitors(limits);
+  serveEndpoints(app, ANALYTICS_ENDPOINTS, analytics, admit);
   serveEndpoints(app, ACCOUNT_ENDPOINTS, {
     keys,
     keysBucket: options.keysBucket,
@@ -136,10 +146,10 @@ export function createApp(options: AppOptions): Express {
     sessions: streams.sessions,
     now,
   });
-  serveEndpoints(app, FINALITY_ENDPOINTS, { finalMatches: createFinalMatches(options.nats) });
-  serveEndpoints(app, STATUS_ENDPOINTS, {
-    status: createStatus({ ...analytics, ...options, now }),
-  });
+  const finalMatches = createFinalMatches(options.nats);
+  serveEndpoints(app, FINALITY_ENDPOINTS, { finalMatches }, admit);
+  const status = createStatus({ ...analytics, ...options, now });
+  serveEndpoints(app, STATUS_ENDPOINTS, { status }, admit);
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);
   app.route('/llms.txt').get(llmsHandler).all(notGet);
@@ -148,14 +158,15 @@ export function createApp(options: AppOptions): Express {
   const requireListener = endWhenRevoked(keys, feed);
   const conditionOfMarket = (market: MarketKey) => conditionOf(analytics, market);
   const orders = feed.handler(conditionOfMarket);
-  app.route('/v1/stream/orders').get(requireKey, requireListener, orders).all(notGet);
+  app.route('/v1/stream/orders').get(admit, requireListener, orders).all(notGet);
   app
     .route('/streams/:id')
     .get(requireKey, requireListener, streams.listen)
     .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
   serveEndpoints(app, STREAMS_ENDPOINTS, { ...streams, conditionOf: conditionOfMarket });
 
-  for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, pageHandler).all(notGet);
+  const page = pageHandler(isPublic);
+  for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, page).all(notGet);
 
   app.use(() => {
     throw new Problem({ error: 'not_found', detail: 'no such route' });
@@ -197,7 +208,12 @@ function allowOrigins(origins: readonly string[]): RequestHandler {
 /** Ends an event stream when its key stops being valid, and cuts clients that do not read its end. */
 function endWhenRevoked(keys: Keys, feed: Pick<Feed, 'endSessionsOf'>): RequestHandler {
   return (_request, response, next) => {
-    const { keyHash } = callerOf(response);
+    const { account, keyHash } = callerOf(response);
+    // A visitor has no key that could be revoked.
+    if (account === '') {
+      next();
+      return;
+    }
     const forget = keys.onRevoked(keyHash, () => {
       feed.endSessionsOf(keyHash);
       setTimeout(() => response.destroy(), REVOKED_CUT_MS).unref();

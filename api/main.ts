@@ -71,6 +71,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     metrics: httpMetrics(registry),
     trustedProxies: config.TRUSTED_PROXIES,
     corsOrigins: config.CORS_ORIGINS,
+    publicTier: config.PUBLIC_TIER,
     analystUrl: config.ANALYST_URL,
   });
   const { server, caps } = createLimitedServer(app, {

@@ -7,7 +7,7 @@ import { z } from 'zod';
 import { type CodeSample, codeSamples } from './code-samples.ts';
 import type { Described } from './endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
-import { LIST_ENTRIES_MAX, MARKETS_MAX } from './feed/route.ts';
+import { LAST_MAX, LIST_ENTRIES_MAX, MARKETS_MAX } from './feed/route.ts';
 import { EVENT_SCHEMAS } from './openapi-events.ts';
 import { ADDRESS } from './parameters.ts';
 
@@ -205,6 +205,13 @@ const POSITION: readonly Parameter[] = [
     type: 'boolean',
     default: false,
   }),
+  parameter(
+    'last',
+    'start with so many of the newest matches that pass; a position takes precedence',
+    {
+      ...{ type: 'integer', minimum: 0, maximum: LAST_MAX, default: 0 },
+    },
+  ),
   parameter('lastEventId', 'the same as Last-Event-ID, which takes precedence', CURSOR),
   { ...parameter('Last-Event-ID', 'position to resume after', CURSOR), in: 'header' },
 ];

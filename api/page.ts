@@ -2,7 +2,7 @@
  * The web page (`api/web`), bundled once at startup, kept in memory in both codings, and served next to
  * the API. Nothing is written to disk, so there is no build step to forget. Scripts, styles and fonts
  * have a hash in their names and are cached forever; the document is revalidated. It needs no key: the
- * page asks its user for one.
+ * page asks its user for one, or says nothing of it where reading needs none.
  */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -46,7 +46,12 @@ type File = {
   readonly coded: Readonly<Partial<Record<'br' | 'gzip', Buffer>>>;
 };
 
-export type Page = { readonly document: File; readonly assets: ReadonlyMap<string, File> };
+export type Page = {
+  readonly document: File;
+  /** For who may read without a key. */
+  readonly publicDocument: File;
+  readonly assets: ReadonlyMap<string, File>;
+};
 
 let page: Promise<Page> | undefined;
 
@@ -56,13 +61,17 @@ export function pageOnce(): Promise<Page> {
   return page;
 }
 
-export const pageHandler: RequestHandler = async (request, response) => {
-  const { document } = await pageOnce();
-  response.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
-  response.set('Cache-Control', 'no-cache').set('ETag', document.etag);
-  if (request.fresh) response.status(304).end();
-  else sendFile(response, document, codingFor(request));
-};
+/** Serves the document; `isPublic` tells the page that reading needs no key. */
+export function pageHandler(isPublic: boolean): RequestHandler {
+  return async (request, response) => {
+    const { document, publicDocument } = await pageOnce();
+    const file = isPublic ? publicDocument : document;
+    response.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
+    response.set('Cache-Control', 'no-cache').set('ETag', file.etag);
+    if (request.fresh) response.status(304).end();
+    else sendFile(response, file, codingFor(request));
+  };
+}
 
 export const assetHandler: RequestHandler = async (request, response) => {
   const { assets } = await pageOnce();
@@ -120,7 +129,10 @@ async function bundle(): Promise<Page> {
     .replaceAll('{{style}}', named('.css'))
     .replaceAll('{{font}}', named('.woff2'))
     .replaceAll('{{icon}}', named('.svg'));
-  return { document: await compressed(Buffer.from(html), '.html'), assets };
+  const documentFor = (tier: string) =>
+    compressed(Buffer.from(html.replace('{{public_tier}}', tier)), '.html');
+  const [document, publicDocument] = await Promise.all([documentFor('none'), documentFor('demo')]);
+  return { document, publicDocument, assets };
 }
 
 async function compressed(plain: Buffer, extension: string): Promise<File> {

@@ -1,5 +1,5 @@
 /**
- * Serves endpoints as Express routes: each requires a key, reads a JSON body if it has one, sends its
+ * Serves endpoints as Express routes: each requires a key or, if it only reads, what its group requires, reads a JSON body if it has one, sends its
  * response in the format and coding that the client prefers, and rejects other methods with 405.
  */
 import { createHmac } from 'node:crypto';
@@ -12,17 +12,20 @@ import { formatFor, send } from './response.ts';
 
 const BODY_BYTES_MAX = 256 * 1024;
 
-/** Serves these endpoints; `shared` is passed to all their calls. */
+/** Serves these endpoints; `shared` is passed to all their calls. `admit` guards those with the method GET. */
 export function serveEndpoints<Call extends Context>(
   app: Express,
   endpoints: readonly Endpoint<Call>[],
   shared: Omit<Call, keyof CallerContext>,
+  admit: RequestHandler = requireKey,
 ): void {
   for (const [path, own] of Map.groupBy(endpoints, (endpoint) => endpoint.path)) {
     const route = app.route(path);
     for (const endpoint of own) {
       const body = endpoint.body === undefined ? [] : [requireJson, readJson];
-      route[endpoint.method ?? 'get'](requireKey, ...body, handlerOf(endpoint, shared));
+      const { method = 'get' } = endpoint;
+      const guard = method === 'get' ? admit : requireKey;
+      route[method](guard, ...body, handlerOf(endpoint, shared));
     }
     const methods = own.flatMap(({ method = 'get' }) =>
       method === 'get' ? ['GET', 'HEAD'] : [method.toUpperCase()],

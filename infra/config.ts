@@ -138,6 +138,7 @@ export const ApiConfig = z.object({
   CHAIN_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
   PROJECTION_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
   TRUSTED_PROXIES: listOf(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()])),
+  PUBLIC_TIER: z.enum(['none', 'demo']).default('none'),
 });
 export type ApiConfig = z.infer<typeof ApiConfig>;
 

@@ -338,6 +338,11 @@ export function feedSequelId(kind: FeedSequel['kind'], matchId: string): string 
   return `${kind}:${matchId}`;
 }
 
+/** Whether the message with this id is a match, and not what became of one. */
+export function isMatch(messageId: string): boolean {
+  return messageId.startsWith('0x');
+}
+
 /** Whether the message with this id says that a match is final. */
 export function isFinality(messageId: string): boolean {
   return messageId.startsWith(feedSequelId('final', ''));

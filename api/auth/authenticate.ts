@@ -1,22 +1,29 @@
 /**
  * Authentication: finds the caller by the `X-Service-Key` header and charges the request to the key
  * and its account, or to the remote address if there is no valid key. Routes that need a key use `requireKey`,
- * so that unknown routes and probes respond without one. A bucket that cannot be reached is 503, not
+ * so that unknown routes and probes respond without one; routes that only read use `allowVisitors`, which admits
+ * requests without a key where the operator allows them. A bucket that cannot be reached is 503, not
  * 401: a client must not conclude that its key was revoked.
  */
+import { hash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
+import { foreignRequest, isLoopback } from '../../infra/loopback.ts';
 import { Problem, unavailable } from '../errors.ts';
-import { hashKey, hasKeyForm, KEY_IN_TEXT, type Keys, type Lookup } from './keys.ts';
+import { type Caller, hashKey, hasKeyForm, KEY_IN_TEXT, type Keys, type Lookup } from './keys.ts';
 import type { Limits } from './rate-limit.ts';
 import type { Usage } from './usage.ts';
 
 const KEY_HEADER = 'X-Service-Key';
 
-/** Sets `response.locals.caller` if the key is valid, and charges the request. */
+/**
+ * Sets `response.locals.caller` if the key is valid, and charges the request. `isPublic`: requests without a key set
+ * `response.locals.visitor`.
+ */
 export function authenticate(
   keys: Keys,
   limits: Limits,
   usage: Pick<Usage, 'count'>,
+  isPublic: boolean,
 ): RequestHandler {
   return async (request, response, next) => {
     const found = await lookUp(keys, limits, request, response);
@@ -30,6 +37,7 @@ export function authenticate(
       usage.count(account);
     } else {
       response.locals.refusal = found.kind;
+      if (isPublic && found.kind === 'missing') response.locals.visitor = visitorOf(request);
     }
     next();
   };
@@ -56,6 +64,21 @@ export const requireKey: RequestHandler = (_request, response, next) => {
     headers: { 'WWW-Authenticate': `ApiKey header="${KEY_HEADER}"` },
   });
 };
+
+/**
+ * Admits visitors as callers of the demo tier, at its rate for an account, by address. Throws Problem 401 unless
+ * there is a valid key or a visitor.
+ */
+export function allowVisitors(limits: Limits): RequestHandler {
+  return (request, response, next) => {
+    const visitor: Caller | undefined = response.locals.visitor;
+    if (visitor !== undefined) {
+      limits.charge(response, [{ name: visitor.keyHash, policy: 'public' }]);
+      response.locals.caller = visitor;
+    }
+    requireKey(request, response, next);
+  };
+}
 
 /** Throws Problem 400 if the URL contains a key, valid or not: proxies may have logged it by now. */
 export const refuseKeyInUrl: RequestHandler = (request, _response, next) => {
@@ -102,6 +125,30 @@ async function lookUp(
 
 function anonymous(request: Request) {
   return [{ name: `address:${request.ip}`, policy: 'anonymous' }] as const;
+}
+
+/**
+ * The caller that a request without a key is. From loopback it is nobody if a page of another site sent it, or one
+ * that was brought here by a name of its own: people who run the service did not ask for that.
+ */
+function visitorOf({ headers, ip = '' }: Request): Caller | undefined {
+  const network = networkOf(ip);
+  const isLocal = isLoopback(network) || network === LOOPBACK_NETWORK;
+  if (isLocal && foreignRequest(headers) !== undefined) return undefined;
+  return { keyHash: hash('sha256', `visitor ${network}`, 'hex'), account: '', tier: 'demo' };
+}
+
+/** Of `::1`. */
+const LOOPBACK_NETWORK = '0:0:0:0::/64';
+
+/** An IPv4 address, or the /64 network of an IPv6 address: one client has all of it. */
+export function networkOf(ip: string): string {
+  const mapped = /^::ffff:([\d.]+)$/i.exec(ip)?.[1] ?? ip;
+  if (!mapped.includes(':')) return mapped;
+  const [head = [], tail = []] = mapped.split('::').map((part) => part.split(':').filter(Boolean));
+  const zeros = 8 - head.length - tail.length - (mapped.includes('.') ? 1 : 0);
+  const groups = [...head, ...Array(Math.max(0, zeros)).fill('0'), ...tail].slice(0, 4);
+  return `${groups.map((group) => Number.parseInt(group, 16).toString(16)).join(':')}::/64`;
 }
 
 function decoded(url: string): string {

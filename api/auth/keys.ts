@@ -17,9 +17,9 @@ export const KEYS_BUCKET = 'keys';
 
 /** The caller of an authenticated request, in `response.locals.caller`. */
 export type Caller = {
-  /** Hex SHA-256 of the API key; safe to log and to store. */
+  /** Hex SHA-256 of the API key; safe to log and to store. Of a visitor: of its address. */
   readonly keyHash: string;
-  /** Owner of streams and quotas; several keys may share one. */
+  /** Owner of streams and quotas; several keys may share one. '' is a visitor without a key. */
   readonly account: string;
   readonly tier: Tier;
 };

@@ -1,6 +1,6 @@
 /**
  * Request rates: a token bucket for each key, beside it one for each account and tier, and one for each
- * remote address without a valid key; and the `RateLimit` and `RateLimit-Policy` headers of draft-ietf-httpapi-ratelimit-headers that
+ * remote address without a valid key, and one for each visitor that may read without one; and the `RateLimit` and `RateLimit-Policy` headers of draft-ietf-httpapi-ratelimit-headers that
  * every response carries. A bucket holds one second of requests. The api processes tell each other
  * every SHARE_MS what they admitted and charge it to their own buckets, which may go into debt. In any
  * t seconds n processes admit at most rate · t + n · rate requests of a key or account, and on average never
@@ -14,10 +14,10 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { Problem } from '../errors.ts';
 import { ANONYMOUS_REQUESTS_PER_SECOND, TIERS, type Tier } from './tiers.ts';
 
-/** A key, an account, or a remote address without a valid key. */
+/** A key, an account, a remote address without a valid key, or a visitor. */
 export type Counted = {
   readonly name: string;
-  readonly policy: Tier | `${Tier}-account` | 'anonymous';
+  readonly policy: Tier | `${Tier}-account` | 'anonymous' | 'public';
 };
 
 export type Limits = ReturnType<typeof createLimits>;
@@ -33,6 +33,7 @@ const DEBT_SECONDS_MAX = 10;
 
 const RATES: Readonly<Record<Policy, number>> = {
   anonymous: ANONYMOUS_REQUESTS_PER_SECOND,
+  public: TIERS.demo.accountRequestsPerSecond,
   demo: TIERS.demo.requestsPerSecond,
   individual: TIERS.individual.requestsPerSecond,
   pro: TIERS.pro.requestsPerSecond,
@@ -40,6 +41,9 @@ const RATES: Readonly<Record<Policy, number>> = {
   'individual-account': TIERS.individual.accountRequestsPerSecond,
   'pro-account': TIERS.pro.accountRequestsPerSecond,
 };
+
+/** Of addresses rather than keys. */
+const OF_ADDRESSES: ReadonlySet<Policy> = new Set(['anonymous', 'public']);
 
 /** The policies as headers name them. */
 const POLICIES = Object.fromEntries(
@@ -64,7 +68,7 @@ export function createLimits(
   /** The bucket, refilled until now. Keys of one account in two tiers have a bucket each. */
   function bucketOf(counted: Counted): Bucket {
     const { policy } = counted;
-    const buckets = policy === 'anonymous' ? addresses : callers;
+    const buckets = OF_ADDRESSES.has(policy) ? addresses : callers;
     const name = sharedName(counted);
     const atMs = now();
     const bucket = buckets.get(name);
@@ -96,7 +100,7 @@ export function createLimits(
       setHeaders(response, buckets);
       if (used !== undefined) throw rateLimited(used);
       for (const { name, policy } of buckets) {
-        if (policy !== 'anonymous') shared?.counted(name);
+        if (!OF_ADDRESSES.has(policy)) shared?.counted(name);
       }
     },
     /** Sets the headers without taking a request: for probes. */
@@ -120,9 +124,10 @@ function setHeaders(response: Response, buckets: readonly Bucket[]): void {
 function rateLimited({ policy, tokens }: Bucket): Problem {
   const rate = RATES[policy];
   const whose = policy.endsWith('-account') ? 'of this account' : 'with this key';
+  const without = policy === 'public' ? 'without a key' : 'without a valid key';
   return new Problem({
     error: 'rate_limited',
-    detail: `more than ${rate} requests per second ${policy === 'anonymous' ? 'without a valid key' : whose}`,
+    detail: `more than ${rate} requests per second ${OF_ADDRESSES.has(policy) ? without : whose}`,
     headers: { 'Retry-After': String(secondsUntilFree(rate, tokens)) },
   });
 }
@@ -138,7 +143,7 @@ function sharedName({ policy, name }: Counted): string {
 
 function parseSharedName(text: string): Counted | undefined {
   const [policy = '', ...name] = text.split(' ');
-  if (policy === 'anonymous' || !Object.hasOwn(RATES, policy)) return undefined;
+  if (!Object.hasOwn(RATES, policy) || OF_ADDRESSES.has(policy as Policy)) return undefined;
   return { policy: policy as Policy, name: name.join(' ') };
 }
 

@@ -22,7 +22,12 @@ import {
   StreamRewoundError,
   tailBatches,
 } from '../../infra/nats/reader.ts';
-import { decodeFeedEvent, isFinality, type FeedEvent as Message } from '../../ingest/contract.ts';
+import {
+  decodeFeedEvent,
+  isFinality,
+  isMatch,
+  type FeedEvent as Message,
+} from '../../ingest/contract.ts';
 import { type Cursor, cursorOf, NO_CURSOR } from './cursor.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
 import { type Facts, factsOf, factsOfSequel } from './filter.ts';
@@ -56,6 +61,8 @@ export type Offered = {
   readonly cursor: Cursor;
   /** Tells that a match is final: only for listeners who want that. */
   readonly isFinality: boolean;
+  /** A match, and not what became of one. */
+  readonly isMatch: boolean;
   /** Undefined if the message cannot be read; such a message is skipped. */
   readonly facts: Facts | undefined;
   /** The event's block. Throws if the message cannot be read. */
@@ -355,6 +362,7 @@ export class FeedEvent implements Offered {
   readonly storedAtMs: number;
   readonly messageId: string;
   readonly isFinality: boolean;
+  readonly isMatch: boolean;
   /** Size of the message. Facts and all formats take at most about four times as much. */
   readonly bytes: number;
   readonly #data: Buffer;
@@ -368,6 +376,7 @@ export class FeedEvent implements Offered {
     this.storedAtMs = message.timestampMs;
     this.messageId = message.messageId;
     this.isFinality = isFinality(message.messageId);
+    this.isMatch = isMatch(message.messageId);
     this.bytes = message.data.length;
     // A copy: the message's data is a view of a much larger network buffer.
     this.#data = Buffer.from(message.data);

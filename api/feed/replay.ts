@@ -4,6 +4,7 @@
  * many wait for it. Invariant: a cursor counts only if the message at its sequence proves it. Otherwise
  * the client gets a `gap`, even if only the proof is missing and no event was lost.
  */
+import { setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats/connection.ts';
 import {
@@ -13,11 +14,11 @@ import {
   StreamDamagedError,
   type StreamMessage,
 } from '../../infra/nats/reader.ts';
-import { isFinality } from '../../ingest/contract.ts';
+import { isFinality, isMatch } from '../../ingest/contract.ts';
 import { attainable, type Cursor, cursorOf, NO_CURSOR, sequenceOf } from './cursor.ts';
 import type { Format } from './encode.ts';
 import { encode, type FeedLog, type Offered, readEvent } from './feed-log.ts';
-import type { Facts } from './filter.ts';
+import { type Facts, type Filter, matches } from './filter.ts';
 
 /** Delivery starts after `sequence`. */
 export type Start = {
@@ -54,6 +55,8 @@ const CHUNK_MESSAGES = 256;
 /** About as much as a listener that reads has room for. */
 const PAGE_EVENTS_MAX = 64;
 const LOADS_MAX = 4;
+/** How far back the newest matches that pass a filter are looked for: about half an hour at five a second. */
+const LOOKED_MAX = 16_384;
 /** Memory of a stored event beside its frame, and of its facts: measured for a match of two makers. */
 const EVENT_BYTES = 200;
 const FACTS_BYTES = 850;
@@ -155,6 +158,37 @@ export class Replay {
     return { ...live, gap: { firstAvailable: live.cursor } };
   }
 
+  /**
+   * The cursor after which the newest `count` matches that pass the filter are delivered, or as many of them as
+   * there are among the newest LOOKED_MAX messages; 0 if there is none. The very first message of a feed has no cursor before it and is left out.
+   *
+   * Rejects with NatsUnavailableError and StreamMissingError.
+   */
+  async beforeLast(count: number, filter: Filter, reading: Reading): Promise<bigint> {
+    const head = this.#log.head?.sequence ?? 0;
+    let before = 0n;
+    let found = 0;
+    // Whether `before` is still to be set to the cursor of the next older message.
+    let isOpen = false;
+    for (let end = head; end > 0 && head - end < LOOKED_MAX; ) {
+      const start = chunkStart(end);
+      const held = this.#log.ringAfter(start - 1, end - start + 1);
+      const events = held.length > 0 ? held : (await this.#chunkAt(end, head, reading)).events;
+      for (const event of events.toReversed()) {
+        if (event.sequence > end) continue;
+        if (isOpen) before = BigInt(event.cursor);
+        if (isOpen && found === count) return before;
+        const { facts, isMatch } = event;
+        isOpen = isMatch && facts !== undefined && matches(filter, facts);
+        if (isOpen) found += 1;
+      }
+      end = start - 1;
+      // Reading what is in memory has no other pause.
+      await setImmediate();
+    }
+    return before;
+  }
+
   #live(): Start {
     const { sequence = 0, cursor = NO_CURSOR } = this.#log.head ?? {};
     return { sequence, cursor };
@@ -179,8 +213,7 @@ export class Replay {
 
   /** The chunk that covers `sequence`, which must not be after `head`. */
   async #chunkAt(sequence: number, head: number, reading: Reading): Promise<Chunk> {
-    // Rounds down to the start of the aligned chunk; sequences count from 1.
-    const start = sequence - ((sequence - 1) % CHUNK_MESSAGES);
+    const start = chunkStart(sequence);
     const context = { start, end: Math.min(start + CHUNK_MESSAGES - 1, head), reading };
     const key = `${this.#log.generation} ${reading.format} ${reading.isFiltered} ${reading.withFinal} ${start}`;
     let chunk = await this.#chunks.forceFetch(key, { context });
@@ -240,7 +273,10 @@ export class Replay {
     const messages = await this.#stored(start, end);
     const read = messages.map(({ sequence, messageId, data }): Read => {
       const cursor = cursorOf(sequence, messageId);
-      const about = { sequence, cursor, isFinality: isFinality(messageId) };
+      const about = {
+        ...{ sequence, cursor },
+        ...{ isFinality: isFinality(messageId), isMatch: isMatch(messageId) },
+      };
       const event = about.isFinality && !reading.withFinal ? undefined : readEvent(data);
       if (event === undefined) return { ...about, facts: undefined, frame: NO_FRAME };
       const frame = encode(event.message, { cursor, messageId }, reading.format);
@@ -254,6 +290,11 @@ export class Replay {
     const perEvent = EVENT_BYTES + (reading.isFiltered ? FACTS_BYTES : 0);
     return { end, events, bytes: 1 + frameBytes + events.length * perEvent };
   }
+}
+
+/** The first sequence of the aligned chunk that covers this one; sequences count from 1. */
+function chunkStart(sequence: number): number {
+  return sequence - ((sequence - 1) % CHUNK_MESSAGES);
 }
 
 /** The first events, as far as each directly follows the one before it. */

@@ -8,7 +8,11 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Request, RequestHandler, Response } from 'express';
 import type { Logger } from 'pino';
 import { z } from 'zod';
-import type { Nats } from '../../infra/nats/connection.ts';
+import {
+  type Nats,
+  NatsUnavailableError,
+  StreamMissingError,
+} from '../../infra/nats/connection.ts';
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { callerOf } from '../auth/keys.ts';
 import { unavailable } from '../errors.ts';
@@ -20,7 +24,7 @@ import { parseCursor } from './cursor.ts';
 import { type Format, retryBlock } from './encode.ts';
 import { FanOut, type FeedFigures } from './fan-out.ts';
 import { FeedLog } from './feed-log.ts';
-import { effectiveTags, type Filter, type Fraction } from './filter.ts';
+import { effectiveTags, type Filter, type Fraction, filtersNothing } from './filter.ts';
 import { Listener } from './listener.ts';
 import { Replay } from './replay.ts';
 
@@ -33,6 +37,8 @@ export type FeedRequest = {
   readonly streamId: string | null;
   /** Whether the client wants to know when its matches are final. */
   readonly withFinal: boolean;
+  /** Delivery starts so many matches ago if `requested` is 0. */
+  readonly last: number;
   /** The filter at the moment of the call. Throws Problem if the stream cannot be listened to. */
   readonly filter: () => Filter;
 };
@@ -123,17 +129,19 @@ export class Feed {
     const caller = callerOf(response);
     const session = await this.#sessions.open(caller, wanted.streamId);
     let filter: Filter;
+    let requested: bigint;
     try {
       // While the session was opened, the process may have begun to stop or the stream have changed.
       this.#requireServed(wanted.requested);
       filter = wanted.filter();
+      requested = await this.#start(wanted, filter);
     } catch (error) {
       session.close('client_left', 0);
       throw error;
     }
     const connection = new FeedConnection(response);
     const { keyHash } = caller;
-    const listener = new Listener({ ...wanted, filter, connection, keyHash });
+    const listener = new Listener({ ...wanted, filter, requested, connection, keyHash });
     void connection.gone.then(() => session.close(connection.why, listener.delivered));
     void session.overQuota.then(() => connection.end('quota_used_up'));
     await this.#fanOut.add(listener);
@@ -201,6 +209,19 @@ export class Feed {
     }
   }
 
+  /** The cursor that the client has, or the one that lies so many matches back. Throws Problem 503. */
+  async #start({ requested, last, format, withFinal }: FeedRequest, filter: Filter) {
+    if (requested !== 0n || last === 0) return requested;
+    const reading = { format, withFinal, isFiltered: !filtersNothing(filter) };
+    try {
+      return await this.#replay.beforeLast(last, filter, reading);
+    } catch (error) {
+      if (!(error instanceof NatsUnavailableError || error instanceof StreamMissingError))
+        throw error;
+      throw unavailable('the order feed cannot be read now', error);
+    }
+  }
+
   #endWhere(isMeant: (listener: Listener) => boolean, why: SessionEnd): void {
     for (const listener of this.#fanOut.listeners) {
       if (isMeant(listener)) listener.connection.end(why);
@@ -209,7 +230,7 @@ export class Feed {
 }
 
 type Query = Readonly<Record<string, unknown>>;
-type FeedQuery = Pick<FeedRequest, 'format' | 'requested' | 'withFinal'> & {
+type FeedQuery = Pick<FeedRequest, 'format' | 'requested' | 'withFinal' | 'last'> & {
   /** Without its markets. */
   readonly filter: Filter;
   readonly marketKeys: readonly MarketKey[];
@@ -219,6 +240,7 @@ const MICRO = 1_000_000n;
 export const LIST_ENTRIES_MAX = 5_000;
 /** Each of them may have to be looked up. */
 export const MARKETS_MAX = 100;
+export const LAST_MAX = 1_000;
 /** Limits the size of the numbers computed, beyond any real amount. */
 const EXPONENT_MAX = 40;
 const DECIMAL = /^(\d{0,40})(?:\.(\d{0,40}))?(?:[eE]([+-]?\d{1,3}))?$/;
@@ -290,8 +312,15 @@ const LastEventId = z
   })
   .optional();
 
+const Last = z
+  .string('must be given once')
+  .regex(/^\d{1,4}$/, `must be a number from 0 to ${LAST_MAX}`)
+  .transform(Number)
+  .refine((count) => count <= LAST_MAX, `must be a number from 0 to ${LAST_MAX}`)
+  .default(0);
+
 /** What every event stream takes. */
-const StreamQuery = z.strictObject({ lastEventId: LastEventId, finality: Finality });
+const StreamQuery = z.strictObject({ lastEventId: LastEventId, finality: Finality, last: Last });
 
 const OrdersQuery = z
   .strictObject({
@@ -332,6 +361,7 @@ export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefin
     format: data.format ?? 'compact',
     requested: data.lastEventId ?? 0n,
     withFinal: data.finality,
+    last: data.last,
     marketKeys: data.markets,
     filter: {
       traders: new Set(data.traders),
@@ -352,9 +382,9 @@ export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefin
 export function parseStreamQuery(
   query: Query,
   lastEventIdHeader: string | undefined,
-): Pick<FeedRequest, 'requested' | 'withFinal'> {
-  const { lastEventId = 0n, finality } = parse(StreamQuery, withHeader(query, lastEventIdHeader));
-  return { requested: lastEventId, withFinal: finality };
+): Pick<FeedRequest, 'requested' | 'withFinal' | 'last'> {
+  const data = parse(StreamQuery, withHeader(query, lastEventIdHeader));
+  return { requested: data.lastEventId ?? 0n, withFinal: data.finality, last: data.last };
 }
 
 function withHeader(query: Query, header = ''): Query {

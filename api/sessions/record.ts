@@ -19,6 +19,18 @@ export const SessionEnd = z.enum([
 ]);
 export type SessionEnd = z.infer<typeof SessionEnd>;
 
+/** An admitted event stream. */
+export type OpenSession = {
+  readonly id: string;
+  /**
+   * Resolves when the account has used up its time of today, or when the session is in excess of the
+   * quota of sessions. The stream must be ended then.
+   */
+  readonly overQuota: Promise<void>;
+  /** Call it once. */
+  close(end: SessionEnd, events: number): void;
+};
+
 export const OpenRecord = z.object({
   id: z.string(),
   /** The managed stream; null = the order feed. */

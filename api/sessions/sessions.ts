@@ -30,27 +30,16 @@ import {
   type ClosedRecord,
   isSpent,
   type OpenRecord,
+  type OpenSession,
   openSessionsOf,
   ProcessRecord,
   removeSession,
-  type SessionEnd,
   usedMs,
 } from './record.ts';
+import { Visitors } from './visitors.ts';
 
 /** Open event streams, one record for each api process. */
 const SESSIONS_BUCKET = 'sessions';
-
-/** An admitted event stream. */
-export type OpenSession = {
-  readonly id: string;
-  /**
-   * Resolves when the account has used up its time of today, or when the session is in excess of the
-   * quota of sessions. The stream must be ended then.
-   */
-  readonly overQuota: Promise<void>;
-  /** Call it once. */
-  close(end: SessionEnd, events: number): void;
-};
 
 const CHECK_MS = 500;
 const BEAT_MS = 1_000;
@@ -96,6 +85,7 @@ export class Sessions {
   readonly #now: () => number;
   readonly #record: ProcessRecord = { used: { day: '', ms: {} }, open: {} };
   readonly #own = new Map<string, Own>();
+  readonly #visitors: Visitors;
   readonly #others = new Map<string, Other>();
   /** Ended sessions whose history is not written yet, by account. */
   #ended: [key: string, ClosedRecord][] = [];
@@ -117,9 +107,11 @@ export class Sessions {
     this.#bucket = bucket;
     this.#history = history;
     this.#now = options.now ?? Date.now;
+    this.#visitors = new Visitors(this.#now);
     this.#timers = [
       setInterval(() => this.#check(), CHECK_MS).unref(),
       setInterval(() => this.#write(), BEAT_MS).unref(),
+      setInterval(() => this.#visitors.count(), BEAT_MS).unref(),
     ];
   }
 
@@ -138,6 +130,7 @@ export class Sessions {
 
   /** Throws Problem 403 if a quota of the tier is used up. */
   async open(caller: Caller, streamId: string | null): Promise<OpenSession> {
+    if (caller.account === '') return this.#visitors.open(caller);
     const key = keyOf(caller.account);
     if (this.#refusal(caller) !== undefined) await this.#otherHeartbeats(key);
     const problem = this.#refusal(caller);

@@ -1,11 +1,12 @@
-/** Asks for the API key, once per tab, and checks it before storing it. */
+/** Asks for the API key, and checks it before storing it. */
 import { useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
 import { clientWith } from './client.ts';
-import { forgetKey, refusal, useKey } from './key.ts';
+import { isAsking, isPublic, isRemembered, refusal, useKey } from './key.ts';
 
-export function KeyPrompt() {
+export function KeyPrompt({ why }: { readonly why?: string }) {
   const [typed, setTyped] = useState('');
+  const [remember, setRemember] = useState(isRemembered);
   const [busy, setBusy] = useState(false);
 
   async function tryKey(event: SubmitEvent): Promise<void> {
@@ -14,10 +15,10 @@ export function KeyPrompt() {
     setBusy(true);
     try {
       await clientWith(given).status();
-      useKey(given);
+      useKey(given, { remember });
     } catch (error) {
       if (!(error instanceof FillstreamError)) throw error;
-      forgetKey(error.message);
+      refusal.value = error.message;
     }
     setBusy(false);
   }
@@ -26,8 +27,8 @@ export function KeyPrompt() {
     <section class="prompt card">
       <h1>Your API key</h1>
       <p>
-        The page uses your own key. It stays in this tab, is only sent as a header, and is forgotten
-        when the tab closes.
+        {why ?? 'The page uses your own key.'} It is only sent as a header, and it is forgotten when
+        the last tab of this page closes, unless you let this device remember it.
       </p>
       <form onSubmit={(event) => void tryKey(event)}>
         <label for="key">Key</label>
@@ -44,15 +45,39 @@ export function KeyPrompt() {
         <button type="submit" class="primary" disabled={busy}>
           Open
         </button>
+        <label class="remember">
+          <input
+            type="checkbox"
+            checked={remember}
+            onChange={(event) => setRemember(event.currentTarget.checked)}
+          />
+          Remember on this device
+        </label>
       </form>
       {refusal.value === '' ? null : (
         <p class="error" role="alert">
           {refusal.value}
         </p>
       )}
-      <p class="hint">
-        <code>npm start</code> prints a key of each tier, and a link that opens this page with one.
-      </p>
+      {isPublic ? (
+        <p class="hint">
+          Without a key the page shows the <b>demo</b>: everything to read, at its limits, and no
+          streams of your own.{' '}
+          <button type="button" class="plain" onClick={continueWithout}>
+            Continue without a key
+          </button>
+        </p>
+      ) : (
+        <p class="hint">
+          <code>npm start</code> prints a key of each tier, and a link that opens this page with
+          one.
+        </p>
+      )}
     </section>
   );
+}
+
+function continueWithout(): void {
+  refusal.value = '';
+  isAsking.value = false;
 }

@@ -1,35 +1,91 @@
 /**
- * The API key of this browser tab. It comes from `#key=…` in the URL, which browsers never send to a server, or
- * from the user. It is removed from the address bar at once, kept in session storage only, and sent only as a
- * request header.
+ * The API key of this browser. It comes from `#key=…` in the URL, which browsers never send to a server, or from the
+ * user. It is removed from the address bar at once, sent only as a request header, and kept as long as a tab of the
+ * page is open: a new tab asks the others for it. Only if the user wants it to be remembered, it stays on the device.
  */
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 
 const STORAGE_NAME = 'fillstream.key';
 const FORM = /^[\w-]{1,200}$/;
+/** How long a new tab waits for another one to answer. */
+const ANSWER_MS = 120;
 
 /** '' if there is none. */
 export const key = signal('');
 /** The server's message about the key that was rejected. */
 export const refusal = signal('');
+/** Whether who has no key wants to enter one. */
+export const isAsking = signal(false);
+/** Whether the operator lets everybody read. */
+export const isPublic =
+  document.querySelector<HTMLMetaElement>('meta[name=public-tier]')?.content === 'demo';
+/** Whether views are shown: with a key, or to a visitor who is not entering one. */
+export const canRead = computed(
+  () => key.value !== '' || (isPublic && refusal.value === '' && !isAsking.value),
+);
 
-export function useKey(given: string): void {
+/** What tabs of this origin tell each other. */
+type Told =
+  | { readonly kind: 'who has a key?' }
+  | { readonly kind: 'a key' | 'forget'; readonly key: string };
+
+const others = new BroadcastChannel(STORAGE_NAME);
+
+export function useKey(given: string, { remember = isRemembered() } = {}): void {
   refusal.value = '';
+  isAsking.value = false;
   key.value = given;
   sessionStorage.setItem(STORAGE_NAME, given);
+  if (remember) localStorage.setItem(STORAGE_NAME, given);
+  else localStorage.removeItem(STORAGE_NAME);
 }
 
+/** Forgets the key in every tab. */
 export function forgetKey(why = ''): void {
-  sessionStorage.removeItem(STORAGE_NAME);
-  refusal.value = why;
-  key.value = '';
+  others.postMessage({ kind: 'forget', key: key.value } satisfies Told);
+  forgetHere(why);
 }
 
-/** Reads the key from the URL or session storage, also from a link that is pasted later. */
-export function openKey(): void {
-  key.value = sessionStorage.getItem(STORAGE_NAME) ?? '';
+/** Whether the key outlives the last tab. */
+export function isRemembered(): boolean {
+  return localStorage.getItem(STORAGE_NAME) !== null;
+}
+
+/** Reads the key from the URL, also from a link that is pasted later, from storage, or from another tab. */
+export async function openKey(): Promise<void> {
+  key.value = sessionStorage.getItem(STORAGE_NAME) ?? localStorage.getItem(STORAGE_NAME) ?? '';
   takeFromAddress();
   addEventListener('hashchange', takeFromAddress);
+  others.addEventListener('message', hear);
+  if (key.value === '') await keyOfOtherTab();
+}
+
+function hear({ data }: MessageEvent<Told>): void {
+  if (data.kind === 'forget' && data.key === key.value) forgetHere('');
+  if (data.kind === 'who has a key?' && key.value !== '') {
+    others.postMessage({ kind: 'a key', key: key.value } satisfies Told);
+  }
+}
+
+async function keyOfOtherTab(): Promise<void> {
+  const answered = Promise.withResolvers<void>();
+  const take = ({ data }: MessageEvent<Told>) => {
+    if (data.kind !== 'a key') return;
+    useKey(data.key);
+    answered.resolve();
+  };
+  others.addEventListener('message', take);
+  others.postMessage({ kind: 'who has a key?' } satisfies Told);
+  setTimeout(answered.resolve, ANSWER_MS);
+  await answered.promise;
+  others.removeEventListener('message', take);
+}
+
+function forgetHere(why: string): void {
+  sessionStorage.removeItem(STORAGE_NAME);
+  localStorage.removeItem(STORAGE_NAME);
+  refusal.value = why;
+  key.value = '';
 }
 
 function takeFromAddress(): void {

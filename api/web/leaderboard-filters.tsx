@@ -51,11 +51,11 @@ export function setting(query: URLSearchParams, name: string): string {
   return query.get(name) ?? DEFAULTS[name] ?? '';
 }
 
-/** Entries per page. The API returns 20 to the demo tier, which the key's prefix shows. */
+/** Entries per page. The API returns 20 to the demo tier, which the key's prefix shows, and without a key. */
 export function pageSize(query: URLSearchParams): number {
   const given = Number(query.get('limit'));
   if (Number.isInteger(given) && given > 0) return given;
-  return key.value.startsWith('fs_demo_') ? 20 : 50;
+  return key.value === '' || key.value.startsWith('fs_demo_') ? 20 : 50;
 }
 
 /** The API request for the page's settings. The API validates them. */

@@ -2,7 +2,7 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { render } from 'preact';
-import { key, openKey } from './key.ts';
+import { canRead, key, openKey } from './key.ts';
 import { KeyPrompt } from './key-prompt.tsx';
 import { Leaderboard } from './leaderboard.tsx';
 import { Market } from './market.tsx';
@@ -14,13 +14,14 @@ import { Tape } from './tape.tsx';
 import { openTheme } from './theme.ts';
 import { Trader } from './trader.tsx';
 
-openKey();
 openTheme();
 openRoute();
 openShortcuts();
 
+const STREAMS_NEED_A_KEY = 'Streams belong to an account, so they need a key.';
+
 function Page() {
-  return <Shell>{key.value === '' ? <KeyPrompt /> : <View />}</Shell>;
+  return <Shell>{canRead.value ? <View /> : <KeyPrompt />}</Shell>;
 }
 
 function View() {
@@ -29,7 +30,7 @@ function View() {
     case 'leaderboard':
       return <Leaderboard />;
     case 'streams':
-      return <Streams />;
+      return key.value === '' ? <KeyPrompt why={STREAMS_NEED_A_KEY} /> : <Streams />;
     case 'tape':
       return <Tape />;
     case 'trader':
@@ -43,5 +44,6 @@ function View() {
 
 const root = document.querySelector('#page');
 if (root === null) throw new Error('the document has no #page');
+await openKey();
 root.replaceChildren();
 render(<Page />, root);

@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import icon from './icon.svg';
-import { forgetKey, key } from './key.ts';
+import { canRead, forgetKey, isAsking, isPublic, key } from './key.ts';
 import { go, route } from './route.ts';
 import { helpOpen, SHORTCUTS } from './shortcuts.ts';
 import { StatusStrip } from './status-strip.tsx';
@@ -34,7 +34,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
             </a>
           ))}
         </nav>
-        {key.value === '' ? null : <Find />}
+        {canRead.value ? <Find /> : null}
         <div class="tools">
           <button
             type="button"
@@ -56,18 +56,40 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
           >
             <span aria-hidden="true">?</span>
           </button>
-          {key.value === '' ? null : (
+          {key.value !== '' ? (
             <button type="button" class="quiet" onClick={() => forgetKey()} title="Forget the key">
               Sign out
             </button>
-          )}
+          ) : isPublic && canRead.value ? (
+            <SignIn />
+          ) : null}
         </div>
       </header>
       <main id="main" tabIndex={-1}>
         {children}
       </main>
-      {key.value === '' ? null : <StatusStrip />}
+      {canRead.value ? <StatusStrip /> : null}
       <Help />
+    </>
+  );
+}
+
+/** Says that this is the demo, and asks for a key. */
+function SignIn() {
+  return (
+    <>
+      <span class="badge open wide-only" title="Read-only, at the limits of the demo tier">
+        demo
+      </span>
+      <button
+        type="button"
+        class="quiet"
+        onClick={() => {
+          isAsking.value = true;
+        }}
+      >
+        Sign in
+      </button>
     </>
   );
 }

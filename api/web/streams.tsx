@@ -8,7 +8,7 @@ import { CopyButton } from './controls.tsx';
 import { count, shortAddress, span } from './format.ts';
 import { query, setQuery } from './route.ts';
 import { SessionTables } from './sessions.tsx';
-import { LiveTape } from './tape.tsx';
+import { FIRST_MATCHES, LiveTape } from './tape.tsx';
 import { Problem, useAnswer, useTicks } from './use-answer.tsx';
 
 const REFRESH_MS = 4_000;
@@ -80,7 +80,9 @@ function Watch(props: {
       <LiveTape
         title={stream === undefined ? 'Stream' : stream.name}
         name={id}
-        open={(options) => fillstream.value.stream(id, { finality: true }, options)}
+        open={(options) =>
+          fillstream.value.stream(id, { finality: true, last: FIRST_MATCHES }, options)
+        }
         controls={
           <>
             <button

@@ -1,6 +1,7 @@
 /**
  * The rows of a tape, newest first, as a virtual list: only visible rows exist. At the top it follows the stream;
- * paused or scrolled away, it stands still and counts new rows. A row renders again only when its state changes.
+ * paused, scrolled away, or while someone points at it or has the focus in it, it stands still and counts new rows.
+ * A row renders again only when its state changes, in its place.
  */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -12,15 +13,19 @@ const ROW_PIXELS = 30;
 const PHONE_ROW_PIXELS = 52;
 const PHONE = matchMedia('(max-width: 760px)');
 const ROWS_BEYOND = 4;
+const TOUCHED_MS = 1_500;
 
 type Props = {
   readonly store: TapeStore;
   readonly paused: boolean;
+  /** Shows only what is final. */
+  readonly finalOnly: boolean;
   readonly chosen: Row | undefined;
   readonly onChoose: (row: Row) => void;
 };
 
-export function TapeList({ store, paused, chosen, onChoose }: Props) {
+export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) {
+  const held = useHeld();
   const scroller = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -44,10 +49,14 @@ export function TapeList({ store, paused, chosen, onChoose }: Props) {
 
   // Subscribes this component to flushes.
   void store.version.value;
-  if (!paused && top <= 0) frozen.current = undefined;
+  // An empty list has nothing to hold.
+  const isHeld = held.is !== undefined && store.rows.length > 0 && frozen.current?.length !== 0;
+  const isFollowing = !paused && !isHeld && top <= 0;
+  if (isFollowing) frozen.current = undefined;
   else frozen.current ??= store.rows.slice();
-  const rows = frozen.current ?? store.rows;
-  const waiting = (store.rows.at(-1)?.number ?? -1) - (rows.at(-1)?.number ?? -1);
+  const all = frozen.current ?? store.rows;
+  const waiting = (store.rows.at(-1)?.number ?? -1) - (all.at(-1)?.number ?? -1);
+  const rows = finalOnly ? all.filter(({ state }) => state === 'final') : all;
   const last = rows.length - 1;
 
   const shown = Math.ceil(height / rowPixels) + ROWS_BEYOND;
@@ -78,20 +87,30 @@ export function TapeList({ store, paused, chosen, onChoose }: Props) {
   }
 
   function toTop(): void {
+    // If it is held, it is held with the new rows.
+    frozen.current = undefined;
     scroller.current?.scrollTo({ top: 0 });
     setTop(0);
   }
 
   return (
     <div class="tape card">
-      {waiting > 0 && !paused ? (
-        <button type="button" class="primary fresh" onClick={toTop}>
-          ↑ {count(waiting)} new
-        </button>
-      ) : null}
+      {paused || isFollowing ? null : top > 0 ? (
+        waiting > 0 ? (
+          <button type="button" class="primary fresh" onClick={toTop}>
+            ↑ {count(waiting)} new
+          </button>
+        ) : null
+      ) : (
+        <p class="fresh held" role="status">
+          <span aria-hidden="true">❚❚</span> paused while you {held.is}
+          <span aria-live="off">{waiting > 0 ? ` · ${count(waiting)} new` : ''}</span>
+        </p>
+      )}
       <section
         ref={scroller}
         class="tape-scroll"
+        {...held.handlers}
         aria-label="Matches, newest first"
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard
         tabIndex={0}
@@ -163,12 +182,17 @@ function TapeRow(props: {
   const { taker, market } = row;
   const { sign, text } = STATES[state];
   return (
-    <tr class={`${state}${chosen ? ' chosen' : ''}`} data-position={row.position}>
+    <tr
+      class={`${state}${chosen ? ' chosen' : ''}`}
+      data-position={row.position}
+      onClick={(event) => {
+        if (isForRow(event)) onChoose();
+      }}
+    >
       <td class="c-time">
         <button
           type="button"
           class="plain"
-          onClick={onChoose}
           aria-label={`Details of the match of ${clock(row.detectedAtMs)}`}
         >
           {clock(row.detectedAtMs)}
@@ -179,7 +203,11 @@ function TapeRow(props: {
       </td>
       <td class={`c-side side ${taker.side === 'BUY' ? 'gain' : 'loss'}`}>{taker.side}</td>
       <td class="c-price figure">{cents(taker.usdc, taker.shares)}</td>
-      <td class="c-usdc figure" title={exact(taker.usdc)}>
+      <td
+        class={`c-usdc figure heat ${taker.side === 'BUY' ? 'bought' : 'sold'}`}
+        style={{ '--heat': heat(taker.usdc) }}
+        title={exact(taker.usdc)}
+      >
         {amount(taker.usdc)}
       </td>
       <td class="c-outcome">{taker.outcome}</td>
@@ -195,6 +223,48 @@ function TapeRow(props: {
       </td>
     </tr>
   );
+}
+
+/** Why the list is held: the mouse is over it, the focus of the keyboard in it, or a finger on it. */
+function useHeld() {
+  const [isPointed, setPointed] = useState(false);
+  const [isFocused, setFocused] = useState(false);
+  const release = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  useEffect(() => () => clearTimeout(release.current), []);
+  const isMouse = (event: PointerEvent) => event.pointerType !== 'touch';
+  return {
+    is: isPointed ? 'point at it' : isFocused ? 'are in it' : undefined,
+    handlers: {
+      onPointerEnter: (event: PointerEvent) => setPointed(isMouse(event)),
+      onPointerLeave: (event: PointerEvent) => {
+        if (isMouse(event)) setPointed(false);
+      },
+      onPointerDown: (event: PointerEvent) => {
+        clearTimeout(release.current);
+        setPointed(true);
+        // The click comes after the finger has left.
+        if (!isMouse(event)) release.current = setTimeout(() => setPointed(false), TOUCHED_MS);
+      },
+      onFocusIn: (event: FocusEvent) =>
+        setFocused(event.target instanceof Element && event.target.matches(':focus-visible')),
+      onFocusOut: () => setFocused(false),
+    },
+  };
+}
+
+/** Takes the click unless it follows a link on purpose: by the keyboard, or into another tab. */
+function isForRow(event: MouseEvent): boolean {
+  if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return false;
+  const isLink = event.target instanceof Element && event.target.closest('a') !== null;
+  if (isLink && event.detail === 0) return false;
+  event.preventDefault();
+  return true;
+}
+
+/** How far the bar behind an amount reaches: nothing up to 10 USDC, all of the cell from 10,000. */
+function heat(usdc: string): number {
+  const decades = Math.log10(Number(usdc) / 1e7) / 3;
+  return Math.round(Math.min(1, Math.max(0, decades)) * 100) / 100;
 }
 
 function rowPixelsNow(): number {

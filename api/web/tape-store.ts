@@ -129,6 +129,7 @@ export class TapeStore {
   readonly #byTx = new Map<string, Row[]>();
   #flush: ReturnType<typeof setTimeout> | undefined;
   #flushedAtMs = Number.NEGATIVE_INFINITY;
+  readonly #openedAtMs = Date.now();
   #arrivals: number[] = [];
   #resume: { readonly atMs: number; readonly cutMs: number; caughtUp: number } | undefined;
   readonly #close: () => void;
@@ -188,7 +189,8 @@ export class TapeStore {
     if (own === undefined) this.#byTx.set(row.txHash, [row]);
     else own.push(row);
     if (this.rows.length > ROWS_MAX + ROWS_SLACK) this.#drop();
-    this.#arrivals.push(Date.now());
+    // What the tape opens with did not come now.
+    if (row.detectedAtMs > this.#openedAtMs - RATE_SECONDS * 1_000) this.#arrivals.push(Date.now());
     this.position = row.position;
     if (this.#resume !== undefined && row.detectedAtMs < this.#resume.atMs) {
       this.#resume.caughtUp += 1;

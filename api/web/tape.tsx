@@ -3,7 +3,7 @@
  * API's parameter names; other filters make another tape.
  */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { FeedQuery } from '../client/index.ts';
 import { fillstream } from './client.ts';
 import { CopyButton, TypedField } from './controls.tsx';
@@ -13,11 +13,19 @@ import { query, setQuery } from './route.ts';
 import { viewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
 import { TapeList } from './tape-list.tsx';
+import { TapePresets } from './tape-presets.tsx';
+import { TapeSound } from './tape-sound.ts';
 import { type Open, type Row, TapeStore } from './tape-store.ts';
 import { Problem } from './use-answer.tsx';
 
 const FILTERS = [
   { name: 'traders', label: 'Traders (addresses, comma-separated)', chip: 'traders', wide: true },
+  {
+    name: 'markets',
+    label: 'Markets (ids or slugs, comma-separated)',
+    chip: 'markets',
+    wide: true,
+  },
   { name: 'tags', label: 'Tags (comma-separated)', chip: 'tags', wide: true },
   { name: 'series', label: 'Series (slugs, comma-separated)', chip: 'series', wide: true },
   { name: 'min_usdc', label: 'Min size, USDC', chip: 'USDC ≥', wide: false },
@@ -28,6 +36,9 @@ const FILTERS = [
   { name: 'max_price', label: 'Max price, ¢', chip: 'price ≤', wide: false },
 ] as const;
 
+/** What a tape opens with. */
+export const FIRST_MATCHES = 200;
+
 export function Tape() {
   const given = query.value;
   const active = FILTERS.filter(({ name }) => (given.get(name) ?? '') !== '');
@@ -35,7 +46,11 @@ export function Tape() {
   const asked = Object.fromEntries(active.map(({ name }) => [name, given.get(name)]));
   const name = JSON.stringify(asked);
   // As it was typed: the server says what is wrong with it.
-  const filter = { ...(asked as FeedQuery), finality: true };
+  const filter = { ...(asked as FeedQuery), finality: true, last: FIRST_MATCHES };
+  const chips = active.map(({ name, chip }) => ({
+    name,
+    text: `${chip} ${shortened(given.get(name) ?? '')}`,
+  }));
   return (
     <section aria-labelledby="title" class="full">
       <LiveTape
@@ -53,7 +68,7 @@ export function Tape() {
             >
               Filters{active.length === 0 ? '' : ` (${active.length})`}
             </button>
-            {active.map(({ name, chip }) => (
+            {chips.map(({ name, text }) => (
               <button
                 key={name}
                 type="button"
@@ -61,26 +76,32 @@ export function Tape() {
                 title="Remove this filter"
                 onClick={() => setQuery({ [name]: '' })}
               >
-                {chip} {shortened(given.get(name) ?? '')} <span aria-hidden="true">×</span>
+                {text} <span aria-hidden="true">×</span>
                 <span class="hidden">(remove)</span>
               </button>
             ))}
           </>
         }
         below={
-          <div id="filters" class="filters" hidden={!open}>
-            {FILTERS.map(({ name, label, wide }) => (
-              <TypedField
-                key={name}
-                name={name}
-                label={label}
-                wide={wide}
-                type={wide ? 'text' : 'number'}
-                value={given.get(name) ?? ''}
-                onValue={(value) => setQuery({ [name]: value.trim() }, { typed: true })}
-              />
-            ))}
-          </div>
+          <>
+            <TapePresets
+              names={FILTERS.map(({ name }) => name)}
+              title={chips.map(({ text }) => text).join(', ')}
+            />
+            <div id="filters" class="filters" hidden={!open}>
+              {FILTERS.map(({ name, label, wide }) => (
+                <TypedField
+                  key={name}
+                  name={name}
+                  label={label}
+                  wide={wide}
+                  type={wide ? 'text' : 'number'}
+                  value={given.get(name) ?? ''}
+                  onValue={(value) => setQuery({ [name]: value.trim() }, { typed: true })}
+                />
+              ))}
+            </div>
+          </>
         }
       />
     </section>
@@ -100,6 +121,7 @@ export function LiveTape(props: {
   const store = useMemo(() => new TapeStore(open), [name]);
   const [paused, setPaused] = useState(false);
   const [chosen, setChosen] = useState<Row | undefined>(undefined);
+  const [finalOnly, setFinalOnly] = useState(false);
   useEffect(() => () => store.close(), [store]);
   useEffect(() => {
     document.title = `${title} – Fillstream`;
@@ -118,15 +140,51 @@ export function LiveTape(props: {
         <button type="button" aria-pressed={paused} onClick={() => setPaused(!paused)}>
           {paused ? 'Resume' : 'Pause'}
         </button>
+        <button type="button" aria-pressed={finalOnly} onClick={() => setFinalOnly(!finalOnly)}>
+          Final only
+        </button>
+        <SoundSwitch store={store} paused={paused} />
         {props.controls}
       </div>
       {props.below}
       <Notice store={store} />
+      <TapeList
+        store={store}
+        paused={paused}
+        finalOnly={finalOnly}
+        chosen={chosen}
+        onChoose={setChosen}
+      />
       {chosen === undefined ? null : (
-        <TapeDetail row={chosen} onClose={() => setChosen(undefined)} />
+        <TapeDetail
+          key={chosen.number}
+          row={chosen}
+          store={store}
+          onClose={() => setChosen(undefined)}
+        />
       )}
-      <TapeList store={store} paused={paused} chosen={chosen} onChoose={setChosen} />
     </>
+  );
+}
+
+function SoundSwitch({ store, paused }: { readonly store: TapeStore; readonly paused: boolean }) {
+  const [sound, setSound] = useState<TapeSound | undefined>(undefined);
+  const heard = useRef(-1);
+  useEffect(() => () => sound?.close(), [sound]);
+  useEffect(() => {
+    const fresh = store.rows.filter(({ number }) => number > heard.current);
+    heard.current = store.rows.at(-1)?.number ?? -1;
+    if (!paused) sound?.play(fresh);
+  }, [store.version.value]);
+  return (
+    <button
+      type="button"
+      aria-pressed={sound !== undefined}
+      title="A tone for new matches: higher for purchases, louder for larger ones"
+      onClick={() => setSound(sound === undefined ? new TapeSound() : undefined)}
+    >
+      Sound
+    </button>
   );
 }
 
@@ -197,17 +255,39 @@ function shortened(value: string): string {
   return value.length > 24 ? `${value.slice(0, 22)}…` : value;
 }
 
-/** One match with all its participants. */
-export function TapeDetail({ row, onClose }: { readonly row: Row; readonly onClose: () => void }) {
+/** One match with all its participants, in a drawer beside the tape. */
+export function TapeDetail(props: {
+  readonly row: Row;
+  /** Tells when the row changes. */
+  readonly store: TapeStore;
+  readonly onClose: () => void;
+}) {
+  const { row, store, onClose } = props;
+  void store.version.value;
+  const close = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    // Back to the row for the keyboard; the focus that a mouse left there would hold the tape.
+    const before = document.querySelector('.tape :focus-visible');
+    close.current?.focus({ preventScroll: true });
+    return () => {
+      if (before instanceof HTMLElement) before.focus({ preventScroll: true });
+    };
+  }, []);
   return (
-    <aside class="card detail" aria-labelledby="detail-title">
+    <aside
+      class="card detail"
+      aria-labelledby="detail-title"
+      onKeyDown={(event) => {
+        if (event.key === 'Escape') onClose();
+      }}
+    >
       <div class="section-head">
         <h2 id="detail-title">
           <a href={`/market/${row.market.id}`}>
             {row.market.question === '' ? 'Unlisted market' : row.market.question}
           </a>
         </h2>
-        <button type="button" class="push" onClick={onClose}>
+        <button type="button" class="push" ref={close} onClick={onClose}>
           Close
         </button>
       </div>

@@ -11,6 +11,7 @@ import { METADATA_STREAM } from '../../ingest/contract.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { clickHouseUrlFault, connectClickHouse } from '../clickhouse.ts';
 import { ConfigError, type ServiceConfig } from '../config.ts';
+import { isLoopback } from '../loopback.ts';
 import { connectNats, natsOptions, streamState } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
@@ -122,7 +123,10 @@ export class Service {
       DATA_DIRECTORY: data,
     };
     const { ANALYST_URL = clickHouse.analystUrl } = this.#config;
-    const apiEnv = ANALYST_URL === undefined ? env : { ...env, ANALYST_URL };
+    const apiEnv = {
+      ...{ ...env, PUBLIC_TIER: this.#publicTier() },
+      ...(ANALYST_URL === undefined ? {} : { ANALYST_URL }),
+    };
     const [api] = await Promise.all([
       this.#start('api', 'api/main.ts', [], 'listening', apiEnv),
       this.#start('projector', 'projector/main.ts', [], 'projecting', env),
@@ -237,6 +241,12 @@ export class Service {
       RPC_URL: `http://127.0.0.1:${rpcPort}`,
       GAMMA_URL: this.#environment.GAMMA_URL || `http://127.0.0.1:${gammaPort}`,
     };
+  }
+
+  /** On loopback, who opens the page can read without a key, unless PUBLIC_TIER says otherwise. */
+  #publicTier(): string {
+    const { HTTP_HOST, PUBLIC_TIER } = this.#config;
+    return !this.#environment.PUBLIC_TIER && isLoopback(HTTP_HOST) ? 'demo' : PUBLIC_TIER;
   }
 
   /** A given node is on Polygon unless CHAIN says otherwise; the embedded one is the devnet. */

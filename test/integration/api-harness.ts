@@ -134,6 +134,7 @@ export async function startApi(options: {
   readonly trustedProxies?: AppOptions['trustedProxies'];
   readonly metrics?: AppOptions['metrics'];
   readonly analystUrl?: string;
+  readonly publicTier?: AppOptions['publicTier'];
 }) {
   const { monotonicNow = () => performance.now(), wrapSelect = (select) => select } = options;
   let expiredMs = 0;
@@ -162,6 +163,7 @@ export async function startApi(options: {
     logger: silent,
     analystUrl: options.analystUrl,
     ...(options.metrics === undefined ? {} : { metrics: options.metrics }),
+    ...(options.publicTier === undefined ? {} : { publicTier: options.publicTier }),
     ...(options.corsOrigins === undefined ? {} : { corsOrigins: options.corsOrigins }),
     ...(options.trustedProxies === undefined ? {} : { trustedProxies: options.trustedProxies }),
     ...(options.queryMsMax === undefined ? {} : { queryMsMax: options.queryMsMax }),

@@ -85,6 +85,35 @@ describe('resuming', () => {
     }
   });
 
+  test('last=N starts with the newest N matches that pass, from the ring and from the stream', async () => {
+    const { api, stream } = await feeds.over(3_000, { ringEventsMax: 64 });
+    await publish(feeds.nats, stream, matches(3_001, 3_300));
+    const traders = `traders=${address(1_000)}`;
+    await publish(feeds.nats, stream, [match(3_301, { taker: fill(1_000) })]);
+    const expected = [
+      ['last=1', hashes(3_301, 3_301)],
+      ['last=20', hashes(3_282, 3_301)],
+      ['last=700', hashes(2_602, 3_301)],
+      [`last=5&${traders}`, hashes(3_301, 3_301)],
+      ['last=0', []],
+      [`last=9&lastEventId=${positionOf(3_299)}`, hashes(3_300, 3_301)],
+    ] as const;
+    const clients = expected.map(([query]) => new Client(api.port, { query }));
+    for (const [n, client] of clients.entries()) {
+      await client.begun();
+      await client.until(({ orders }) => orders.length === expected[n]?.[1].length);
+    }
+    await publish(feeds.nats, stream, matches(3_302, 3_303));
+    for (const [n, client] of clients.entries()) {
+      const [query = '', known = []] = expected[n] ?? [];
+      const all = query.includes(traders) ? known : [...known, ...hashes(3_302, 3_303)];
+      await client.until(({ orders }) => orders.length === all.length);
+      expect([query, txHashes(client.orders)]).toEqual([query, all]);
+      expect(client.blocks.some(({ event }) => event === 'gap')).toBe(false);
+      client.close();
+    }
+  });
+
   test('a cursor that another process sent a moment ago is no gap', async () => {
     const { api, stream } = await feeds.over(1);
     for (let n = 2; n <= 40; n += 2) {

@@ -29,7 +29,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     });
 
     test('is asked for, refused in the words of the server, and taken when it is right', async () => {
-      const { page } = await stage.at('/', { key: '' });
+      const { page } = await stage.at('/manage/streams', { key: '' });
       await page.getByLabel('Key', { exact: true }).fill('fs_pro_wrong');
       await page.getByRole('button', { name: 'Open' }).click();
       await expectText(
@@ -39,7 +39,52 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       expect(await faults(page)).toEqual([]);
       await page.getByLabel('Key', { exact: true }).fill(stage.key);
       await page.getByRole('button', { name: 'Open' }).click();
+      await page.locator('.quotas').waitFor();
+    });
+
+    test('without one everything is shown that the demo tier may read, from a shared link too', async () => {
+      const watched = await stage.at('/?time_frame=7D', { key: '' });
+      const { page } = watched;
       await page.locator('tbody tr').first().waitFor();
+      const { traders } = watched.answer<{ traders: { profile: { address: string } }[] }>(
+        '/v1/analytics/leaderboard',
+      );
+      expect(await page.locator('tbody tr').count()).toBe(traders.length);
+      await page.goto(`${stage.url}/trader/${traders[0]?.profile.address}`);
+      await page.locator('.full-address').waitFor();
+      await page.goto(`${stage.url}/tape`);
+      await page.locator('tr[data-position]').nth(10).waitFor();
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await page.getByRole('button', { name: 'Continue without a key' }).click();
+      await page.locator('tr[data-position]').first().waitFor();
+    });
+
+    test('is in a tab that is opened from another, and forgotten in both', async () => {
+      const { page } = await stage.at('/manage/streams');
+      await page.locator('.quotas').waitFor();
+      const [other] = await Promise.all([
+        page.context().waitForEvent('page'),
+        page.getByRole('link', { name: 'Streams' }).click({ modifiers: ['ControlOrMeta'] }),
+      ]);
+      await other.locator('.quotas').waitFor();
+      await other.getByRole('button', { name: 'Sign out' }).click();
+      await page.getByLabel('Key', { exact: true }).waitFor();
+      expect(await other.evaluate('sessionStorage.length + localStorage.length')).toBe(0);
+    });
+
+    test('is remembered on the device where the user wants that', async () => {
+      const { page } = await stage.at('/manage/streams', { key: '' });
+      const context = page.context();
+      await page.getByLabel('Key', { exact: true }).fill(stage.key);
+      await page.getByLabel('Remember on this device').check();
+      await page.getByRole('button', { name: 'Open' }).click();
+      await page.locator('.quotas').waitFor();
+      await page.close();
+      const later = await context.newPage();
+      await later.goto(`${stage.url}/manage/streams`);
+      await later.locator('.quotas').waitFor();
+      await later.getByRole('button', { name: 'Sign out' }).click();
+      expect(await later.evaluate('localStorage.length')).toBe(0);
     });
   });
 
@@ -142,7 +187,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       leaderboard: 'svg.spark',
       trader: '.history tbody tr',
       market: '.plot canvas',
-      tape: 'tr[data-position]:nth-child(20)',
+      tape: 'tr[data-position]:nth-child(15)',
       streams: '.quotas',
     };
 

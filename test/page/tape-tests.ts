@@ -14,6 +14,7 @@ import {
 } from '../../ingest/contract.ts';
 import { until } from '../e2e/service.ts';
 import { hash, match } from '../unit/feed-matches.ts';
+import { faults } from './browser.ts';
 import { cents, money } from './figures.ts';
 import { replay } from './replay.ts';
 import {
@@ -32,6 +33,9 @@ import type { Stage } from './stage.ts';
 
 /** Longer than the page lets a connection be silent. */
 const SLEPT_MS = 120_000;
+
+/** About as long as a hand takes from a row to a click. */
+const AIM_MS = 700;
 
 /** A match of a trader who trades nowhere else. */
 const ownMatch = match(1, { txHash: hash(77), detectedAtMs: Date.now() });
@@ -87,16 +91,19 @@ export function tapeTests(stage: Stage): void {
       await expect.poll(() => positions(page)).not.toEqual(shown);
 
       await scrollTo(page, 90);
-      await expect.poll(() => page.locator('.fresh').count()).toBe(1);
+      await expect.poll(() => page.locator('button.fresh').count()).toBe(1);
       const still = await positions(page);
       expect(await positions(page)).toEqual(still);
-      await page.locator('.fresh').click();
-      await expect.poll(() => page.locator('.fresh').count()).toBe(0);
+      await page.locator('button.fresh').click();
+      await expect.poll(() => page.locator('button.fresh').count()).toBe(0);
     });
 
     test('shows only what its filters let through, by the server, and what a match consists of', async () => {
-      const { page } = await stage.at('/tape?min_usdc=50&min_price=50');
+      const watched = await stage.at('/tape?min_usdc=50&min_price=50');
+      const { page } = watched;
       await page.locator('tr[data-position]').nth(4).waitFor();
+      const asked = watched.urls.find((one) => one.includes('/v1/stream/orders')) ?? '';
+      expect(new URL(asked).searchParams.get('last')).toBe('200');
       for (const [, , side, price = '', usdc = ''] of await texts(
         page.locator('tr[data-position]'),
       )) {
@@ -111,6 +118,88 @@ export function tapeTests(stage: Stage): void {
       await page.goto(`${stage.url}/tape?min_price=101`);
       await expectText(page.getByRole('alert'), 'min_price: must be from 0 to 100');
     });
+  });
+
+  test('opens with the newest matches that fit, and each row aimed at opens while the tape moves', async () => {
+    const { page } = await stage.at('/tape');
+    // As many as have been told; more than a moment of live trading.
+    await expect.poll(() => rowCount(page)).toBeGreaterThanOrEqual(50);
+    const rows = page.locator('tr[data-position]');
+    const scroller = await page.locator('.tape-scroll').boundingBox();
+    if (scroller === null) throw new Error('no tape');
+    for (let n = 0; n < 8; n += 1) {
+      // By the mouse itself: where a row is when the pointer arrives, it stays.
+      const [x, y] = [scroller.x + 120 + n * 90, scroller.y + 60 + n * 37];
+      await page.mouse.move(scroller.x - 40, scroller.y - 30);
+      await expect.poll(() => page.locator('.held').count()).toBe(0);
+      await page.mouse.move(x, y);
+      await expectText(page.locator('.held'), 'paused while you point at it');
+      const aimed = (await page.evaluate(
+        `document.elementFromPoint(${x}, ${y}).closest('tr').dataset.position`,
+      )) as string;
+      await delay(AIM_MS);
+      await page.mouse.click(x, y);
+      await expectText(page.locator('.detail'), `cursor ${aimed}`);
+      await page.keyboard.press('Escape');
+      await expect.poll(() => page.locator('.detail').count()).toBe(0);
+    }
+    expect(await page.locator('.held').innerText()).toMatch(/· [\d,]+ new/);
+    // What is held still settles: pending rows become final in their places.
+    const held = await positions(page);
+    await page.getByRole('button', { name: 'Pause' }).focus();
+    await page.mouse.move(scroller.x - 40, scroller.y - 30);
+    await expect.poll(() => positions(page)).not.toEqual(held);
+    await page.getByRole('button', { name: 'Pause' }).click();
+    const still = await positions(page);
+    await expect
+      .poll(async () => (await texts(rows)).slice(0, 20).every(([, state]) => state === '✓ final'))
+      .toBe(true);
+    expect(await positions(page)).toEqual(still);
+  });
+
+  test('a row by Ctrl-click on its market opens that in a new tab, by keyboard the drawer', async () => {
+    const { page } = await stage.at('/tape');
+    const row = page.locator('tr[data-position]').nth(8);
+    await row.waitFor();
+    await row.hover();
+    const market = row.locator('.c-market a');
+    const href = await market.getAttribute('href');
+    const [other] = await Promise.all([
+      page.context().waitForEvent('page'),
+      market.click({ modifiers: ['ControlOrMeta'] }),
+    ]);
+    await other.locator('h1').waitFor();
+    expect(other.url()).toBe(stage.url + href);
+    expect(await other.getByLabel('Key', { exact: true }).count()).toBe(0);
+    await other.close();
+    await page.mouse.move(0, 0);
+    await row.locator('button').focus();
+    await page.keyboard.press('Enter');
+    await page.locator('.detail').waitFor();
+    expect(await faults(page)).toEqual([]);
+  });
+
+  test('presets, saved filters, and only what is final', async () => {
+    const { page } = await stage.at('/tape');
+    await page.getByRole('button', { name: 'Final only' }).click();
+    await page.locator('tr[data-position]').nth(5).waitFor();
+    const states = (await texts(page.locator('tr[data-position]'))).map(([, state]) => state);
+    expect(new Set(states)).toEqual(new Set(['✓ final']));
+    await page.getByRole('button', { name: 'Large' }).click();
+    await expect.poll(() => page.url()).toContain('min_usdc=100');
+    await page.goto(`${stage.url}/tape?min_usdc=25&max_price=60`);
+    await page.getByRole('button', { name: 'Save these filters' }).click();
+    await page.getByRole('button', { name: 'All' }).click();
+    await expect.poll(() => page.url()).toBe(`${stage.url}/tape`);
+    await page.getByRole('button', { name: 'USDC ≥ 25, price ≤ 60', exact: true }).click();
+    await expect.poll(() => page.url()).toContain('min_usdc=25&max_price=60');
+    await page.reload();
+    await page.getByRole('button', { name: 'Forget USDC ≥ 25, price ≤ 60' }).click();
+    await page.getByRole('button', { name: 'Save these filters' }).waitFor();
+    await page.getByRole('button', { name: 'Sound' }).click();
+    expect(await page.getByRole('button', { name: 'Sound' }).getAttribute('aria-pressed')).toBe(
+      'true',
+    );
   });
 
   /** Nothing reaches a machine that sleeps: the api stands still while the clock goes on. */
