@@ -168,6 +168,12 @@ export function createApp(options: AppOptions): Express {
   const page = pageHandler(isPublic);
   for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, page).all(notGet);
 
+  // The page itself says so to a browser that follows a wrong link.
+  app.get(/.*/, (request, response, next) => {
+    if (request.accepts(['json', 'html']) !== 'html') return next();
+    response.status(404);
+    setDocumentHeaders(request, response, () => page(request, response, next));
+  });
   app.use(() => {
     throw new Problem({ error: 'not_found', detail: 'no such route' });
   });

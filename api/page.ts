@@ -18,7 +18,10 @@ const WEB = join(import.meta.dirname, 'web');
 const ASSETS = '/assets/';
 
 /** Paths of the page, which does its own routing. */
-export const PAGE_PATHS = ['/', '/trader/:address', '/market/:id', '/tape', '/manage/streams'];
+export const PAGE_PATHS = [
+  ...['/', '/markets', '/leaderboard', '/tape', '/manage/streams'],
+  ...['/trader/:address', '/market/:id'],
+];
 export const ASSET_PATH = `${ASSETS}:name`;
 
 /** Allows this host only, and no inline script or style. */

@@ -187,7 +187,13 @@ function optionsOf(
 }
 
 /** Labels days if ticks are days apart, otherwise hours, with the date at each new day. */
-function timeTicks(_plot: uPlot, splits: number[], _axis: number, _space: number, step: number) {
+export function timeTicks(
+  _plot: uPlot,
+  splits: number[],
+  _axis: number,
+  _space: number,
+  step: number,
+) {
   let lastDay = '';
   return splits.map((seconds) => {
     const iso = new Date(seconds * 1_000).toISOString();

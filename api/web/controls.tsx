@@ -36,6 +36,17 @@ export function Pager(props: {
   );
 }
 
+/** Takes the place of a table while it loads, so that nothing moves when it comes. */
+export function Skeleton({ rows, what }: { readonly rows: number; readonly what: string }) {
+  return (
+    <div class="card skeleton" role="status" aria-label={`Loading ${what}`}>
+      {Array.from({ length: rows }, (_, row) => (
+        <i key={row} />
+      ))}
+    </div>
+  );
+}
+
 /** Scrolls content that is wider than the screen; reachable by keyboard. */
 export function Scroll(props: { readonly label: string; readonly children: ComponentChildren }) {
   return (

@@ -77,6 +77,18 @@ export function cents(usdc: Micro, shares: Micro): string {
   return `${tenths / 10n}.${tenths % 10n}¢`;
 }
 
+/** A price in micro-USD a share: `95.3¢`, `95¢`; a dash for none. Rounds down, as the API does. */
+export function priceText(micro: number | null): string {
+  if (micro === null) return '–';
+  const tenths = Math.floor(micro / 1_000);
+  return `${Math.floor(tenths / 10)}${tenths % 10 === 0 ? '' : `.${tenths % 10}`}¢`;
+}
+
+/** A difference of prices in micro-USD: `+3.2¢`. */
+export function changeText(micro: number): string {
+  return `${signed(BigInt(micro) * 100n, 1)}¢`;
+}
+
 /** The first and last digits of an address. */
 export function shortAddress(address: string): string {
   return `${address.slice(0, 6)}…${address.slice(-4)}`;

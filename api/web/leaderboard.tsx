@@ -2,7 +2,7 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
 import { Sparkline } from './chart.tsx';
-import { Pager, Scroll } from './controls.tsx';
+import { Pager, Scroll, Skeleton } from './controls.tsx';
 import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
 import { count, span } from './format.ts';
 import {
@@ -61,17 +61,17 @@ export function Leaderboard() {
         </p>
       </div>
       <LeaderboardFilters />
-      <Problem problem={board.problem} />
+      <Problem problem={board.problem} answer={board} />
       {board.data === undefined ? (
         board.problem === undefined ? (
-          <div class="card loading" role="status">
-            Loading…
-          </div>
+          <Skeleton rows={20} what="the ranking" />
         ) : null
       ) : traders.length === 0 ? (
         <p class="card empty">No traders match these filters in this time frame.</p>
       ) : (
-        <Table traders={traders} lineOf={lineOf} busy={board.busy} />
+        <div class={board.isStale ? 'stale' : ''}>
+          <Table traders={traders} lineOf={lineOf} />
+        </div>
       )}
       {board.data === undefined ? null : (
         <Pager
@@ -99,7 +99,6 @@ function BoardAge({ frame }: { readonly frame: string }) {
 function Table(props: {
   readonly traders: readonly LeaderboardEntry[];
   readonly lineOf: ReadonlyMap<string, readonly number[]>;
-  readonly busy: boolean;
 }) {
   return (
     <Scroll label="Ranking">

@@ -2,10 +2,12 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { render } from 'preact';
+import { Home } from './home.tsx';
 import { canRead, key, openKey } from './key.ts';
 import { KeyPrompt } from './key-prompt.tsx';
 import { Leaderboard } from './leaderboard.tsx';
 import { Market } from './market.tsx';
+import { Markets } from './markets.tsx';
 import { openRoute, route } from './route.ts';
 import { Nothing, Shell } from './shell.tsx';
 import { openShortcuts } from './shortcuts.ts';
@@ -27,6 +29,10 @@ function Page() {
 function View() {
   const at = route.value;
   switch (at.view) {
+    case 'home':
+      return <Home />;
+    case 'markets':
+      return <Markets />;
     case 'leaderboard':
       return <Leaderboard />;
     case 'streams':

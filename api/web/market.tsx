@@ -1,120 +1,86 @@
-/** One market: its state, totals, price line and top earners. */
-import { useEffect, useMemo } from 'preact/hooks';
-import type { MarketDetail, Market as MarketObject, Prices } from './answers.ts';
-import { Chart } from './chart.tsx';
-import { CopyButton, Scroll } from './controls.tsx';
-import { Pnl, Roi, Usdc } from './figures.tsx';
-import { count, paid, short, span, timeMs, timeText, units } from './format.ts';
-import { TraderName } from './trader-name.tsx';
-import { Problem, useAnswer, useTicks } from './use-answer.tsx';
+/** One market: its odds, price over time, matches as they happen, holders, winners and losers. */
+import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
+import type { Candles, MarketDetail, Market as MarketObject } from './answers.ts';
+import { CopyButton, Skeleton } from './controls.tsx';
+import { Usdc } from './figures.tsx';
+import { count, paid, priceText, timeMs, timeText } from './format.ts';
+import { type ChartKind, MarketChart } from './market-chart.tsx';
+import { MarketTape } from './market-tape.tsx';
+import { HoldersBySide, labelOf, Siblings, WinnersAndLosers } from './market-traders.tsx';
+import { Change, marketPath, Shares } from './markets.tsx';
+import { remember } from './recent.ts';
+import { query, setQuery } from './route.ts';
+import { viewKeys } from './shortcuts.ts';
+import { now } from './status-strip.tsx';
+import { type Answered, Problem, useAnswer, useTicks } from './use-answer.tsx';
 
-const REFRESH_MS = 15_000;
+const REFRESH_MS = 10_000;
+const CHART_PIXELS = 340;
+
+const HOUR = 3_600;
+const DAY = 24 * HOUR;
+/** What a range shows, seconds, and the length of its candles. */
+const RANGES = [
+  { name: '1H', seconds: HOUR, interval: '1m' },
+  { name: '6H', seconds: 6 * HOUR, interval: '5m' },
+  { name: '1D', seconds: DAY, interval: '15m' },
+  { name: '1W', seconds: 7 * DAY, interval: '1h' },
+  { name: '1M', seconds: 30 * DAY, interval: '6h' },
+] as const;
+const RANGE_NAMES = [...RANGES.map(({ name }) => name), 'All'];
+const INTERVALS = [
+  ...[['1m', 60] as const, ['5m', 300] as const, ['15m', 900] as const],
+  ...[['1h', HOUR] as const, ['6h', 6 * HOUR] as const, ['1d', DAY] as const],
+];
+/** Narrower ones cannot be told apart. */
+const CANDLES_MAX = 250;
+/** What the API gives at most. */
+const DAYS_MAX = 1_500;
+
+const CONDITIONAL_TOKENS = '0x4d97dcd97ec945f40cf65f87097ace5ea0476045';
 
 export function Market({ id }: { readonly id: string }) {
   const refresh = useTicks(REFRESH_MS);
-  const base = `/v2/markets/${encodeURIComponent(id)}`;
-  const detail = useAnswer<MarketDetail>(base, { refresh, subject: id });
-  const question = detail.data?.market.question || `Market ${id}`;
+  const detail = useAnswer<MarketDetail>(`/v2/markets/${encodeURIComponent(id)}`, {
+    refresh,
+    subject: id,
+  });
+  const market = detail.data?.market;
+  const question = market?.question || `Market ${id}`;
   useEffect(() => {
     document.title = `${question} – Fillstream`;
-  }, [question]);
-  if (detail.data === undefined) {
+    if (market !== undefined) {
+      remember({ kind: 'market', path: marketPath(market), title: question });
+    }
+    viewKeys.value = Object.fromEntries(
+      RANGE_NAMES.map((name, index) => [String(index + 1), () => setQuery({ range: name })]),
+    );
+    return () => {
+      viewKeys.value = {};
+    };
+  }, [question, market?.condition_id]);
+  if (detail.data === undefined || market === undefined) {
     return (
-      <section>
+      <section class="wide">
         <h1 class="hidden">Market {id}</h1>
-        <Problem problem={detail.problem} />
-        {detail.busy ? (
-          <div class="card loading" role="status">
-            Loading…
-          </div>
-        ) : null}
+        <Problem problem={detail.problem} answer={detail} />
+        {detail.problem === undefined ? <Skeleton rows={16} what="the market" /> : null}
       </section>
     );
   }
-  const { market, top_earners } = detail.data;
   return (
-    <article>
-      <header class="who">
-        <div>
-          {market.event_title === '' || market.event_title === market.question ? null : (
-            <p class="soft">{market.event_title}</p>
-          )}
-          <h1>{market.question === '' ? 'Unlisted market' : market.question}</h1>
-          <p class="sub">
-            <State market={market} />
-            {market.id === 0 ? null : <span>id {market.id}</span>}
-            {market.start_date === '' ? null : <span>{period(market)}</span>}
-            {market.neg_risk ? <span>negative risk</span> : null}
-          </p>
-          <p class="tags">
-            {market.series_slug === '' ? null : (
-              <a class="tag" href={`/tape?series=${encodeURIComponent(market.series_slug)}`}>
-                {market.series_slug}
-              </a>
-            )}
-            {market.tags.map((tag) => (
-              <a key={tag} class="tag" href={`/tape?tags=${encodeURIComponent(tag)}`}>
-                {tag}
-              </a>
-            ))}
-          </p>
-        </div>
-        <Totals detail={detail.data} />
-      </header>
-      <Problem problem={detail.problem} />
-      <Outcomes market={market} />
-      <PriceLine base={base} id={id} market={market} refresh={refresh} />
-      <section aria-labelledby="earners-title">
-        <div class="section-head">
-          <h2 id="earners-title">Top earners</h2>
-        </div>
-        {top_earners.length === 0 ? (
-          <p class="card empty">No realised gains yet.</p>
-        ) : (
-          <Scroll label="Top earners">
-            <table class="board-table">
-              <thead>
-                <tr>
-                  <th scope="col" class="figure">
-                    #
-                  </th>
-                  <th scope="col">Trader</th>
-                  <th scope="col" class="figure">
-                    PnL
-                  </th>
-                  <th scope="col" class="figure">
-                    ROI
-                  </th>
-                  <th scope="col" class="figure">
-                    Volume
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {top_earners.map((earner) => (
-                  <tr key={earner.profile.address}>
-                    <td class={earner.rank <= 3 ? 'figure rank leader' : 'figure rank'}>
-                      {earner.rank}
-                    </td>
-                    <th scope="row">
-                      <TraderName profile={earner.profile} row />
-                    </th>
-                    <td class="figure strong">
-                      <Pnl micro={earner.pnl} />
-                    </td>
-                    <td class="figure">
-                      <Roi value={earner.roi} />
-                    </td>
-                    <td class="figure">
-                      <Usdc micro={earner.volume} decimals={2} />
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </Scroll>
-        )}
-      </section>
+    <article class="wide">
+      <Title market={market} />
+      <Problem problem={detail.problem} answer={detail} />
+      <div class="market-top">
+        <PriceOverTime detail={detail.data} refresh={refresh} />
+        <MarketTape market={market} refresh={refresh} />
+      </div>
+      <Totals detail={detail.data} />
+      {market.resolved_at === '' ? <HoldersBySide market={market} refresh={refresh} /> : null}
+      <WinnersAndLosers detail={detail.data} refresh={refresh} />
+      <Siblings market={market} refresh={refresh} />
       <p class="ids">
         condition <code>{market.condition_id}</code>
         <CopyButton text={market.condition_id} what="the condition id" />
@@ -123,113 +89,244 @@ export function Market({ id }: { readonly id: string }) {
   );
 }
 
-function Totals({ detail }: { readonly detail: MarketDetail }) {
+function Title({ market }: { readonly market: MarketObject }) {
+  const { event_title, event_slug, question, series_slug, slug, token_ids } = market;
+  const event = `/markets?event=${encodeURIComponent(event_slug)}&status=all&sort_by=volume`;
+  const path = event_slug === '' ? `market/${slug}` : `event/${event_slug}/${slug}`;
   return (
-    <dl class="tiles">
+    <header class="market-title">
       <div>
-        <dt>Volume, both sides</dt>
-        <dd>
-          <Usdc micro={detail.total_volume} />
-        </dd>
+        {event_title === '' || event_title === question ? null : (
+          <p class="event">{event_slug === '' ? event_title : <a href={event}>{event_title}</a>}</p>
+        )}
+        <h1>{question === '' ? 'Unlisted market' : question}</h1>
+        <p class="sub">
+          <State market={market} />
+          {market.id === 0 ? null : <span>id {market.id}</span>}
+          {market.start_date === '' ? null : <span>{period(market)}</span>}
+          {market.neg_risk ? <span>negative risk</span> : null}
+          {series_slug === '' ? null : (
+            <a class="tag" href={`/markets?series=${encodeURIComponent(series_slug)}`}>
+              {series_slug}
+            </a>
+          )}
+          {market.tags.map((tag) => (
+            <a key={tag} class="tag" href={`/markets?tag=${encodeURIComponent(tag)}`}>
+              {tag}
+            </a>
+          ))}
+        </p>
       </div>
-      <div>
-        <dt>Traders</dt>
-        <dd>{count(detail.total_traders)}</dd>
-      </div>
-      <div>
-        <dt>Winners</dt>
-        <dd>{count(detail.total_winners)}</dd>
-      </div>
-      <div>
-        <dt>Gains realised</dt>
-        <dd>
-          <Usdc micro={detail.total_pnl_distributed} />
-        </dd>
-      </div>
-    </dl>
+      <p class="outside">
+        {slug === '' ? null : <Outside href={`https://polymarket.com/${path}`}>Polymarket</Outside>}
+        {(token_ids[0] ?? '') === '' ? null : (
+          <Outside href={`https://polygonscan.com/nft/${CONDITIONAL_TOKENS}/${token_ids[0]}`}>
+            Polygonscan
+          </Outside>
+        )}
+      </p>
+    </header>
+  );
+}
+
+function Outside({
+  href,
+  children,
+}: {
+  readonly href: string;
+  readonly children: ComponentChildren;
+}) {
+  return (
+    <a href={href} target="_blank" rel="noreferrer">
+      {children} <span aria-hidden="true">↗</span>
+      <span class="hidden">(in a new tab)</span>
+    </a>
   );
 }
 
 function State({ market }: { readonly market: MarketObject }) {
-  if (market.resolved_at === '') return <span class="badge open">open</span>;
+  const resolved = timeMs(market.resolved_at);
+  if (resolved !== undefined) {
+    return (
+      <span class="badge" title={`resolved ${timeText(resolved)}`}>
+        resolved {timeText(resolved).slice(0, 16)}
+      </span>
+    );
+  }
+  const end = timeMs(market.end_date);
+  const isOver = end !== undefined && end <= now.value;
+  return <span class={isOver ? 'badge' : 'badge open'}>{isOver ? 'closed' : 'open'}</span>;
+}
+
+function Totals({ detail }: { readonly detail: MarketDetail }) {
+  const figures: readonly (readonly [string, ComponentChildren])[] = [
+    ['Volume', <Usdc key="volume" micro={detail.volume} />],
+    ['Matches', count(detail.matches)],
+    ['Open interest, shares', <Shares key="interest" micro={detail.open_interest} />],
+    ['Average of 5 min', priceText(detail.vwap_5m)],
+    ['Traders', count(detail.total_traders)],
+    ['Winners', count(detail.total_winners)],
+    ['Gains realised', <Usdc key="gains" micro={detail.total_pnl_distributed} />],
+  ];
   return (
-    <span class="badge" title={`resolved ${timeText(timeMs(market.resolved_at) ?? 0)}`}>
-      resolved {timeText(timeMs(market.resolved_at) ?? 0).slice(0, 16)}
-    </span>
+    <dl class="tiles">
+      {figures.map(([name, figure]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{figure}</dd>
+        </div>
+      ))}
+    </dl>
   );
 }
 
-/** What each outcome pays, if known. */
-function Outcomes({ market }: { readonly market: MarketObject }) {
-  const cents = market.result < 0 ? undefined : [market.result, 100 - market.result];
+function PriceOverTime({
+  detail,
+  refresh,
+}: {
+  readonly detail: MarketDetail;
+  readonly refresh: unknown;
+}) {
+  const { market } = detail;
+  const given = query.value.get('range') ?? '';
+  const isRange = RANGE_NAMES.includes(given);
+  const range = isRange ? given : market.resolved_at === '' ? '1D' : 'All';
+  const kind: ChartKind = query.value.get('chart') === 'line' ? 'line' : 'candles';
+  const answer = useAnswer<Candles>(candlesPath(market, range), {
+    refresh,
+    subject: `${market.condition_id} ${range}`,
+  });
+  const candles = answer.data?.candles;
+  const first = candles?.[0];
+  const last = candles?.at(-1);
+  const change = first === undefined || last === undefined ? undefined : last.close - first.open;
+  return (
+    <section class="price" aria-labelledby="price-title">
+      <h2 id="price-title" class="hidden">
+        Odds
+      </h2>
+      <Outcomes detail={detail} change={change} range={range} />
+      <div class="card charts">
+        <div class="chart-head">
+          <fieldset class="segments">
+            <legend class="hidden">Range</legend>
+            {RANGE_NAMES.map((name) => (
+              <label key={name}>
+                <input
+                  type="radio"
+                  name="range"
+                  value={name}
+                  checked={range === name}
+                  onChange={() => setQuery({ range: name })}
+                />
+                <span>{name}</span>
+              </label>
+            ))}
+          </fieldset>
+          <fieldset class="segments push">
+            <legend class="hidden">Chart</legend>
+            {(['candles', 'line'] as const).map((name) => (
+              <label key={name}>
+                <input
+                  type="radio"
+                  name="chart"
+                  value={name}
+                  checked={kind === name}
+                  onChange={() => setQuery({ chart: name === 'line' ? name : '' })}
+                />
+                <span>{name === 'line' ? 'Line' : 'Candles'}</span>
+              </label>
+            ))}
+          </fieldset>
+        </div>
+        <Problem problem={answer.problem} answer={answer} />
+        <Drawn answer={answer} kind={kind} range={range} outcome={labelOf(market, 0)} />
+      </div>
+    </section>
+  );
+}
+
+/** As high with a chart as without. */
+function Drawn(props: {
+  readonly answer: Answered<Candles>;
+  readonly kind: ChartKind;
+  readonly range: string;
+  readonly outcome: string;
+}) {
+  const { answer, kind, range, outcome } = props;
+  const candles = answer.data?.candles;
+  if (candles !== undefined && candles.length > 0) {
+    return (
+      <MarketChart
+        key={range}
+        label={`Price of ${outcome}, cents`}
+        kind={kind}
+        candles={candles}
+        height={CHART_PIXELS}
+      />
+    );
+  }
+  const text = candles === undefined ? '' : 'No trades in this range.';
+  return (
+    <p class="chart-none" role="status" aria-label={text === '' ? 'Loading the price' : undefined}>
+      {text}
+    </p>
+  );
+}
+
+/** The price of each outcome, large, with its change over the range; what each pays once that is known. */
+function Outcomes(props: {
+  readonly detail: MarketDetail;
+  readonly change: number | undefined;
+  readonly range: string;
+}) {
+  const { detail, change, range } = props;
+  const { market, mark } = detail;
+  const payouts = market.result < 0 ? undefined : [market.result, 100 - market.result];
+  const since = range === 'All' ? 'since the first match' : `in ${range}`;
   return (
     <ul class="outcomes">
-      {[market.outcome_1, market.outcome_2].map((outcome, index) => (
-        <li key={index} class={(cents?.[index] ?? 0) >= 50 ? 'won' : ''}>
-          <b>{outcome === '' ? `Outcome ${index + 1}` : outcome}</b>
-          <span>
-            {cents === undefined
-              ? market.result === -1
-                ? 'void: pays nothing'
-                : 'undecided'
-              : paid(cents[index] ?? 0)}
-          </span>
-        </li>
-      ))}
+      {([0, 1] as const).map((outcome) => {
+        const payout = payouts?.[outcome];
+        const moved = change === undefined ? undefined : outcome === 0 ? change : -change;
+        return (
+          <li key={outcome} class={(payout ?? 0) >= 50 ? 'won' : ''}>
+            <b>{labelOf(market, outcome)}</b>
+            <strong class="price-now">
+              {market.result === -1 ? '–' : priceText(outcome === 0 ? mark.price_1 : mark.price_2)}
+            </strong>
+            <span class="moved">
+              {payout !== undefined ? (
+                paid(payout)
+              ) : market.result === -1 ? (
+                'void: pays nothing'
+              ) : moved === undefined ? null : (
+                <>
+                  <Change micro={moved} /> <span class="soft">{since}</span>
+                </>
+              )}
+            </span>
+          </li>
+        );
+      })}
     </ul>
   );
 }
 
-function PriceLine(props: {
-  readonly base: string;
-  readonly id: string;
-  readonly market: MarketObject;
-  readonly refresh: unknown;
-}) {
-  const line = useAnswer<Prices>(`${props.base}/prices`, {
-    refresh: props.refresh,
-    subject: props.id,
-  });
-  const prices = line.data?.prices;
-  const drawn = useMemo(
-    () => ({
-      times: (prices ?? []).map(({ time }) => (timeMs(time) ?? 0) / 1_000),
-      values: (prices ?? []).map(({ average }) => units(average) * 100),
-    }),
-    [prices],
-  );
-  const outcome = props.market.outcome_1 === '' ? 'outcome 1' : props.market.outcome_1;
-  return (
-    <section aria-labelledby="price-title">
-      <div class="section-head">
-        <h2 id="price-title">Price of “{outcome}”, from fills</h2>
-        {line.data === undefined ? null : (
-          <span class="soft">average of each {span(line.data.interval_seconds * 1_000)}</span>
-        )}
-      </div>
-      <Problem problem={line.problem} />
-      {prices === undefined ? null : prices.length === 0 ? (
-        <p class="card empty">No trades yet.</p>
-      ) : (
-        <div class="card charts">
-          <Chart
-            label={`Price of ${outcome}, cents`}
-            height={240}
-            times={drawn.times}
-            series={{ kind: 'line', values: drawn.values, above: 'accent' }}
-            tick={(value) => `${short(value)}¢`}
-            tell={(index) => {
-              const price = prices[index];
-              if (price === undefined) return '';
-              return `${(price.average / 10_000).toFixed(1)}¢ on average, ${(price.last / 10_000).toFixed(1)}¢ last, ${short(units(price.shares))} shares`;
-            }}
-            group="market"
-            range={[0, 100]}
-          />
-        </div>
-      )}
-    </section>
-  );
+/** From a whole interval, so that the same candles have the same path. */
+function candlesPath(market: MarketObject, range: string): string {
+  const resolved = timeMs(market.resolved_at);
+  const end = Math.floor((resolved ?? now.peek()) / 1_000);
+  const fixed = RANGES.find(({ name }) => name === range);
+  const opened = timeMs(market.start_date);
+  const age = opened === undefined ? DAYS_MAX * DAY : end - opened / 1_000;
+  const seconds = fixed?.seconds ?? Math.min(age, (DAYS_MAX - 1) * DAY);
+  const [interval, width] = INTERVALS.find(
+    ([name, width]) => name === fixed?.interval || (!fixed && seconds / width <= CANDLES_MAX),
+  ) ?? ['1d', DAY];
+  const from = Math.max(0, Math.floor((end - seconds) / width) * width);
+  const until = resolved === undefined ? '' : `&to=${end}`;
+  return `/v2/markets/${market.condition_id}/candles?interval=${interval}&from=${from}${until}`;
 }
 
 function period(market: MarketObject): string {

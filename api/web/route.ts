@@ -5,10 +5,12 @@
 import { signal } from '@preact/signals';
 
 export type Route =
-  | { readonly view: 'leaderboard' | 'tape' | 'streams' | 'unknown' }
+  | { readonly view: 'home' | 'markets' | 'leaderboard' | 'tape' | 'streams' | 'unknown' }
   | { readonly view: 'trader' | 'market'; readonly id: string };
 
-export const route = signal<Route>({ view: 'leaderboard' });
+type ListView = Exclude<Route, { readonly id: string }>['view'];
+
+export const route = signal<Route>({ view: 'home' });
 export const query = signal(new URLSearchParams());
 
 export function openRoute(): void {
@@ -42,18 +44,28 @@ export function setQuery(
   query.value = next;
 }
 
+/** Settings at the root are those of the leaderboard, which was there in 1.0: old links still open it. */
 function read(): void {
+  if (location.pathname === '/' && location.search !== '') {
+    history.replaceState(history.state, '', `/leaderboard${location.search}${location.hash}`);
+  }
   query.value = new URLSearchParams(location.search);
   route.value = routeOf(location.pathname);
 }
 
-function routeOf(path: string): Route {
+const VIEWS: ReadonlyMap<string, ListView> = new Map([
+  ['/', 'home'],
+  ['/markets', 'markets'],
+  ['/leaderboard', 'leaderboard'],
+  ['/tape', 'tape'],
+  ['/manage/streams', 'streams'],
+]);
+
+export function routeOf(path: string): Route {
   const [, first = '', ...rest] = path.split('/');
   const id = decoded(rest.join('/'));
-  if (path === '/') return { view: 'leaderboard' };
   if (first === 'trader' || first === 'market') return { view: first, id };
-  if (path === '/tape') return { view: 'tape' };
-  return path === '/manage/streams' ? { view: 'streams' } : { view: 'unknown' };
+  return { view: VIEWS.get(path) ?? 'unknown' };
 }
 
 /** Returns malformed text unchanged: the server's error explains it. */

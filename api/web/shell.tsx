@@ -1,15 +1,17 @@
-/** The frame of every view: top bar with navigation and search, status strip, help. */
+/** The frame of every view: top bar with navigation, status strip, palette and help. */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import icon from './icon.svg';
 import { canRead, forgetKey, isAsking, isPublic, key } from './key.ts';
-import { go, route } from './route.ts';
+import { FindButton, Palette } from './palette.tsx';
+import { route } from './route.ts';
 import { helpOpen, SHORTCUTS } from './shortcuts.ts';
 import { StatusStrip } from './status-strip.tsx';
 import { nextTheme, theme } from './theme.ts';
 
 const VIEWS = [
-  { view: 'leaderboard', path: '/', title: 'Leaderboard' },
+  { view: 'markets', path: '/markets', title: 'Markets' },
+  { view: 'leaderboard', path: '/leaderboard', title: 'Leaderboard' },
   { view: 'tape', path: '/tape', title: 'Tape' },
   { view: 'streams', path: '/manage/streams', title: 'Streams' },
 ] as const;
@@ -23,7 +25,12 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
         Skip to content
       </a>
       <header class="top">
-        <a class="brand" href="/" aria-label="Fillstream">
+        <a
+          class="brand"
+          href="/"
+          aria-label="Fillstream, home"
+          aria-current={route.value.view === 'home' ? 'page' : undefined}
+        >
           <img src={icon} alt="" width="22" height="22" />
           <span>Fillstream</span>
         </a>
@@ -34,7 +41,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
             </a>
           ))}
         </nav>
-        {canRead.value ? <Find /> : null}
+        {canRead.value ? <FindButton /> : null}
         <div class="tools">
           <button
             type="button"
@@ -69,6 +76,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
         {children}
       </main>
       {canRead.value ? <StatusStrip /> : null}
+      {canRead.value ? <Palette /> : null}
       <Help />
     </>
   );
@@ -101,41 +109,6 @@ export function Nothing(props: { readonly title: string; readonly children: Comp
       <h1>{props.title}</h1>
       <p>{props.children}</p>
     </section>
-  );
-}
-
-const ADDRESS = /^0x[0-9a-f]{40}$/i;
-
-/** Opens a trader by address, or a market by id, condition id or slug. */
-function Find() {
-  const [text, setText] = useState('');
-  function find(event: SubmitEvent): void {
-    event.preventDefault();
-    const wanted = text.trim();
-    if (wanted === '') return;
-    const name = encodeURIComponent(wanted.toLowerCase());
-    go(ADDRESS.test(wanted) ? `/trader/${name}` : `/market/${name}`);
-    setText('');
-    if (document.activeElement instanceof HTMLElement) document.activeElement.blur();
-  }
-  return (
-    <search class="find">
-      <form onSubmit={find}>
-        <input
-          id="find"
-          type="search"
-          aria-label="Trader address, market id or slug"
-          placeholder="Trader address or market"
-          spellcheck={false}
-          autocomplete="off"
-          value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
-        />
-        <span class="hint-key" aria-hidden="true">
-          /
-        </span>
-      </form>
-    </search>
   );
 }
 

@@ -1,29 +1,38 @@
 /**
- * Keyboard shortcuts of the page. They are off while the user types and never use a modifier, so the browser's
- * own shortcuts keep working. Lists mark their links with `data-row` to take part in j and k.
+ * Keyboard shortcuts of the page. But for Ctrl-K, they are off while the user types and never use a modifier, so the
+ * browser's own shortcuts keep working. Lists mark their links with `data-row` to take part in j and k.
  */
 import { signal } from '@preact/signals';
+import { canRead } from './key.ts';
 import { go } from './route.ts';
 
 export const helpOpen = signal(false);
+export const paletteOpen = signal(false);
 
 /** Shortcuts of the current view: key → action. */
 export const viewKeys = signal<Readonly<Record<string, () => void>>>({});
 
 export const SHORTCUTS: readonly (readonly [keys: string, meaning: string])[] = [
-  ['/', 'find a trader or a market'],
+  ['Ctrl K, ⌘ K, /', 'find a market or a trader'],
   ['j, k', 'next and previous row'],
   ['Enter', 'open the row'],
-  ['1 … 6', 'time frame of the leaderboard'],
+  ['1 … 6', 'time frame of the leaderboard, range of a market'],
   ['Space', 'pause or resume (tape)'],
-  ['l, t, m', 'leaderboard, tape, my streams'],
+  ['h, o, l, t, m', 'home, markets, leaderboard, tape, my streams'],
   ['?', 'this list'],
 ];
 
-const PLACES: Readonly<Record<string, string>> = { l: '/', t: '/tape', m: '/manage/streams' };
+const PLACES: Readonly<Record<string, string>> = {
+  ...{ h: '/', o: '/markets', l: '/leaderboard', t: '/tape', m: '/manage/streams' },
+};
 
 export function openShortcuts(): void {
   addEventListener('keydown', (event) => {
+    if (isPaletteKey(event) && canRead.value) {
+      event.preventDefault();
+      paletteOpen.value = !paletteOpen.value;
+      return;
+    }
     if (event.altKey || event.ctrlKey || event.metaKey || isTaken(event)) return;
     const action = actionOf(event.key);
     if (action === undefined) return;
@@ -32,12 +41,20 @@ export function openShortcuts(): void {
   });
 }
 
+function isPaletteKey({ altKey, ctrlKey, metaKey, shiftKey, key }: KeyboardEvent): boolean {
+  return key.toLowerCase() === 'k' && ctrlKey !== metaKey && !altKey && !shiftKey;
+}
+
 function actionOf(key: string): (() => void) | undefined {
   const own = viewKeys.value[key];
   if (own !== undefined) return own;
   const place = PLACES[key];
   if (place !== undefined) return () => go(place);
-  if (key === '/') return () => document.querySelector<HTMLElement>('#find')?.focus();
+  if (key === '/') {
+    return () => {
+      paletteOpen.value = true;
+    };
+  }
   if (key === 'j' || key === 'k') return () => moveRow(key === 'j' ? 1 : -1);
   if (key === '?') {
     return () => {

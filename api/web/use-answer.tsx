@@ -1,16 +1,31 @@
 /**
  * Hooks that load API responses. While a new response loads, or if it fails, the last one stays; a failure adds
- * its reason.
+ * its reason. One that is of other settings than those asked for is stale, and its view shows that.
  */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, FillstreamError } from '../client/index.ts';
 import { fillstream } from './client.ts';
+import { clock } from './format.ts';
 
 export type Answered<Answer> = {
   readonly data: Answer | undefined;
   readonly problem: FillstreamError | undefined;
   /** Whether a request is in flight. */
   readonly busy: boolean;
+  /** Whether `data` is the response to another path: the one asked for is loading, or failed. */
+  readonly isStale: boolean;
+  /** When `data` came, Unix milliseconds. */
+  readonly atMs: number;
+  /** Loads again. */
+  readonly retry: () => void;
+};
+
+type Shown<Answer> = Omit<Answered<Answer>, 'isStale' | 'retry'> & {
+  readonly of: string | undefined;
+  /** Of `data`. */
+  readonly path: string | null;
+  /** The last one that was answered, or failed. */
+  readonly settled: string | null;
 };
 
 /**
@@ -21,9 +36,12 @@ export function useAnswer<Answer>(
   path: string | null,
   { refresh, subject }: { readonly refresh?: unknown; readonly subject?: string } = {},
 ): Answered<Answer> {
-  const [shown, setShown] = useState<Answered<Answer> & { readonly of: string | undefined }>({
-    ...{ data: undefined, problem: undefined, busy: path !== null, of: subject },
+  const [shown, setShown] = useState<Shown<Answer>>({
+    ...{ data: undefined, problem: undefined, busy: false, of: subject, atMs: 0 },
+    ...{ path: null, settled: null },
   });
+  const [tries, setTries] = useState(0);
+  const retry = useCallback(() => setTries((last) => last + 1), []);
   const known = useRef(subject);
   known.current = subject;
   useEffect(() => {
@@ -32,17 +50,29 @@ export function useAnswer<Answer>(
     setShown((last) => ({ ...last, busy: true }));
     const { signal } = gone;
     fillstream.value.request<Answer>('GET', path, {}, { signal }).then(
-      (data) => setShown({ data, problem: undefined, busy: false, of: known.current }),
+      (data) => {
+        const of = known.current;
+        const settled = { data, path, settled: path, atMs: Date.now() };
+        setShown({ ...settled, problem: undefined, busy: false, of });
+      },
       (error: unknown) => {
         if (gone.signal.aborted) return;
         if (!(error instanceof FillstreamError)) throw error;
-        setShown((last) => ({ ...last, problem: error, busy: false, of: known.current }));
+        setShown((last) => {
+          // Of another subject, nothing may be shown.
+          const kept = last.of === known.current ? last : { ...last, data: undefined };
+          return { ...kept, problem: error, busy: false, of: known.current, settled: path };
+        });
       },
     );
     return () => gone.abort();
-  }, [path, refresh]);
-  if (shown.of !== subject) return { data: undefined, problem: undefined, busy: path !== null };
-  return shown;
+  }, [path, refresh, tries]);
+  const busy = path !== null && (shown.busy || shown.settled !== path);
+  if (shown.of !== subject) {
+    return { data: undefined, problem: undefined, busy, isStale: false, atMs: 0, retry };
+  }
+  const { data, problem, atMs } = shown;
+  return { data, problem, busy, isStale: data !== undefined && shown.path !== path, atMs, retry };
 }
 
 /** A number that increases at an interval while the tab is visible, to trigger reloads. */
@@ -57,8 +87,12 @@ export function useTicks(everyMs: number): number {
   return ticks;
 }
 
-/** Shows the server's error message. */
-export function Problem({ problem }: { readonly problem: FillstreamError | undefined }) {
+/** Shows the server's error message and, given its answer, how old what is shown below is, and a way to try again. */
+export function Problem(props: {
+  readonly problem: FillstreamError | undefined;
+  readonly answer?: Pick<Answered<unknown>, 'atMs' | 'data' | 'busy' | 'retry'>;
+}) {
+  const { problem, answer } = props;
   if (problem === undefined || problem.status === 401) return null;
   const issues = problem instanceof ApiError ? problem.issues : [];
   return (
@@ -76,7 +110,15 @@ export function Problem({ problem }: { readonly problem: FillstreamError | undef
       <p>
         {problem.status === 0 ? 'no answer' : `${problem.status} ${problem.code}`}
         {problem.requestId === '' ? '' : `, request ${problem.requestId}`}
+        {answer?.data === undefined
+          ? ''
+          : `. Shown below is what was read at ${clock(answer.atMs)} UTC`}
       </p>
+      {answer === undefined ? null : (
+        <button type="button" disabled={answer.busy} onClick={answer.retry}>
+          Retry
+        </button>
+      )}
     </div>
   );
 }

@@ -116,7 +116,7 @@ describe.skipIf(CHROMIUM === undefined)(`a hostile page (${CHROMIUM ?? MISSING})
       const answers = await page.evaluate(`(${ask})(${JSON.stringify(paths)})`);
       expect({ port, answers }).toEqual({
         port,
-        answers: port === api ? ['/', '/?query=SELECT+1', '/readyz'] : [],
+        answers: port === api ? ['/', '/?query=SELECT+1', '/readyz', '/markets'] : [],
       });
     }
   });

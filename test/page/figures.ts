@@ -35,3 +35,15 @@ export function cents(usdc: string, shares: string): string {
 export function count(value: number): string {
   return value.toLocaleString('en-US');
 }
+
+/** A price of a share in micro-USD, in cents: rounded down to a tenth. */
+export function price(micro: number | null): string {
+  if (micro === null) return '–';
+  const text = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1, roundingMode: 'floor' });
+  return `${text.format(micro / 10_000)}¢`;
+}
+
+/** A difference of two prices in micro-USD, in cents. */
+export function change(micro: number): string {
+  return `${money(micro * 100, 1, 'always')}¢`;
+}

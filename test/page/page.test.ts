@@ -6,10 +6,11 @@ import { describe, expect, test } from 'vitest';
 import { CHROMIUM, faults, MISSING, screenshot } from './browser.ts';
 import { count } from './figures.ts';
 import { leaderboardTests } from './leaderboard-tests.ts';
+import { findTests, homeTests, marketTests } from './market-tests.ts';
 import { agree, expectText } from './seen.ts';
 import { useStage } from './stage.ts';
 import { tapeTests } from './tape-tests.ts';
-import { marketTests, traderTests } from './trader-tests.ts';
+import { traderTests } from './trader-tests.ts';
 
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true };
 
@@ -20,9 +21,9 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
 
   describe('the key', () => {
     test('comes from the link, leaves the address at once, and stays in the tab', async () => {
-      const { page } = await stage.at('/?time_frame=7D');
+      const { page } = await stage.at('/leaderboard?time_frame=7D');
       await page.locator('tbody tr').first().waitFor();
-      expect(page.url()).toBe(`${stage.url}/?time_frame=7D`);
+      expect(page.url()).toBe(`${stage.url}/leaderboard?time_frame=7D`);
       await page.reload();
       await page.locator('tbody tr').first().waitFor();
       expect(await page.evaluate('JSON.stringify(localStorage) + document.cookie')).toBe('{}');
@@ -88,6 +89,8 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     });
   });
 
+  findTests(stage);
+  homeTests(stage);
   leaderboardTests(stage);
   traderTests(stage);
   marketTests(stage);
@@ -166,7 +169,15 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
 
   describe('every view', () => {
     const schemes = ['light', 'dark'] as const;
-    const views = ['leaderboard', 'trader', 'market', 'tape', 'streams'] as const;
+    const views = [
+      'home',
+      'markets',
+      'leaderboard',
+      'trader',
+      'market',
+      'tape',
+      'streams',
+    ] as const;
 
     async function pathOf(view: (typeof views)[number]): Promise<string> {
       const address = await stage.leader();
@@ -174,7 +185,9 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
         `/v2/traders/${address}/markets?is_active=false&limit=1`,
       );
       const paths = {
-        leaderboard: '/?time_frame=7D',
+        home: '/',
+        markets: '/markets?status=all',
+        leaderboard: '/leaderboard?time_frame=7D',
         trader: `/trader/${address}`,
         market: `/market/${history[0]?.market.id}`,
         tape: '/tape',
@@ -184,6 +197,8 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     }
 
     const ready = {
+      home: '.leaders tbody tr',
+      markets: '.market-table tbody tr',
       leaderboard: 'svg.spark',
       trader: '.history tbody tr',
       market: '.plot canvas',

@@ -17,15 +17,6 @@ type History = {
 };
 type Orders = { orders: { usdc: string; shares: string; side: string }[] };
 
-type Detail = {
-  market: { question: string; outcome_1: string; winning_outcome: string; result: number };
-  total_volume: number;
-  total_pnl_distributed: number;
-  total_traders: number;
-  total_winners: number;
-  top_earners: { pnl: number; roi: number; volume: number }[];
-};
-
 /** At least as long as the page waits until it reads a trader again. */
 const REFRESH_MS = 15_000;
 /** By then what has come is drawn. */
@@ -147,37 +138,5 @@ export function traderTests(stage: Stage): void {
     await copy.click();
     await expectText(copy, 'copied');
     expect(await page.evaluate('navigator.clipboard.readText()')).toBe(getAddress(address));
-  });
-}
-
-export function marketTests(stage: Stage): void {
-  test('a market: totals, outcome and earners are those of the API, and its price is drawn', async () => {
-    const address = await stage.leader();
-    const { history } = await stage.service.get<History>(
-      `/v2/traders/${address}/markets?is_active=false&limit=1`,
-    );
-    const watched = await stage.at(`/market/${history[0]?.market.id}`);
-    const { page } = watched;
-    await page.locator('.plot canvas').waitFor();
-    await agree(async () => {
-      const detail = watched.answer<Detail>(`/v2/markets/${history[0]?.market.id}`);
-      expect(await page.locator('h1').innerText()).toBe(detail.market.question);
-      expect(await page.locator('.tiles dd').allInnerTexts()).toEqual([
-        money(detail.total_volume, 0, 'negative'),
-        count(detail.total_traders),
-        count(detail.total_winners),
-        money(detail.total_pnl_distributed, 0, 'negative'),
-      ]);
-      const earners = await texts(page.locator('.board-table tbody tr'));
-      expect(earners.map((cells) => cells.slice(2))).toEqual(
-        detail.top_earners.map(({ pnl, roi, volume }) => [
-          money(pnl, 2, 'always'),
-          percent(roi, 'always'),
-          money(volume, 2, 'negative'),
-        ]),
-      );
-      expect(detail.market.result).toBeGreaterThanOrEqual(0);
-      await expectText(page.locator('.outcomes .won').first(), detail.market.winning_outcome);
-    });
   });
 }

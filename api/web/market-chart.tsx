@@ -1,0 +1,336 @@
+/**
+ * The price of a market over time: candles or a step line, with the volume below them, on one canvas. Dragging
+ * zooms. What is pointed at is told beside the pointer and below the chart; the arrow keys move the pointer, plus and
+ * minus zoom, so keyboards and screen readers reach every value.
+ */
+import { useEffect, useRef, useState } from 'preact/hooks';
+import uPlot from 'uplot';
+import type { Candle } from './answers.ts';
+import { timeTicks } from './chart.tsx';
+import { count, priceText, short, timeMs, timeText, units } from './format.ts';
+import { colour, colours } from './theme.ts';
+
+export type ChartKind = 'candles' | 'line';
+
+type Props = {
+  /** Accessible name. */
+  readonly label: string;
+  readonly kind: ChartKind;
+  /** Oldest first. */
+  readonly candles: readonly Candle[];
+  readonly height: number;
+};
+
+const AXIS_PIXELS = 52;
+const TIME_AXIS_PIXELS = 34;
+/** Of the height, below the prices. */
+const VOLUME_SHARE = 0.2;
+const CANDLE_SHARE = 0.68;
+const CANDLE_PIXELS_MAX = 15;
+/** The least range of prices shown, cents. */
+const CENTS_MIN = 1;
+const TIP_PIXELS = 190;
+/** What is left of a range after one step. */
+const ZOOM_STEP = 0.6;
+/** Of the area under a line, and of volume. */
+const WASH = 0.1;
+const VOLUME_WASH = 0.35;
+
+type Pointed = { readonly index: number; readonly left: number };
+
+export function MarketChart(props: Props) {
+  const { label, kind, candles, height } = props;
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot | null>(null);
+  const shown = useRef(props);
+  shown.current = props;
+  const [pointed, setPointed] = useState<Pointed | undefined>(undefined);
+  const [isZoomed, setZoomed] = useState(false);
+  const zoomed = useRef(isZoomed);
+  zoomed.current = isZoomed;
+
+  useEffect(() => {
+    const element = place.current;
+    if (element === null) return;
+    const made = new uPlot(
+      optionsOf(shown, element.clientWidth, { setPointed, setZoomed }),
+      dataOf(shown.current.candles),
+      element,
+    );
+    plot.current = made;
+    const observer = new ResizeObserver(() => {
+      made.setSize({ width: element.clientWidth, height: shown.current.height });
+    });
+    observer.observe(element);
+    return () => {
+      observer.disconnect();
+      made.destroy();
+      plot.current = null;
+    };
+    // The plot reads its colours when it is created.
+  }, [colours.value, kind]);
+
+  useEffect(() => {
+    const drawn = plot.current;
+    if (drawn === null) return;
+    const { idx, top = 0 } = drawn.cursor;
+    const time = idx == null ? undefined : drawn.data[0][idx];
+    drawn.setData(dataOf(candles), !zoomed.current);
+    if (zoomed.current) drawn.redraw();
+    // The plot would keep the pointer at its pixel.
+    if (time !== undefined) drawn.setCursor({ left: drawn.valToPos(time, 'x'), top });
+  }, [candles]);
+
+  const index = Math.min(pointed?.index ?? candles.length - 1, candles.length - 1);
+  const candle = candles[index];
+
+  function point(to: number): void {
+    const next = candles[Math.max(0, Math.min(candles.length - 1, to))];
+    if (next === undefined || plot.current === null) return;
+    plot.current.setCursor({ left: plot.current.valToPos(secondsOf(next), 'x'), top: 0 });
+  }
+  function zoom(factor: number): void {
+    const drawn = plot.current;
+    const [first, last] = [candles[0], candles.at(-1)];
+    const { min, max } = drawn?.scales.x ?? {};
+    if (!drawn || !first || !last || min == null || max == null) return;
+    const middle = candle === undefined ? (min + max) / 2 : secondsOf(candle);
+    const from = Math.max(secondsOf(first), middle - (middle - min) * factor);
+    const to = Math.min(secondsOf(last), middle + (max - middle) * factor);
+    if (to > from) drawn.setScale('x', { min: from, max: to });
+  }
+  function reset(): void {
+    plot.current?.setData(dataOf(candles));
+  }
+  function onKeyDown(event: KeyboardEvent): void {
+    const act = {
+      ArrowLeft: () => point(index - 1),
+      ArrowRight: () => point(index + 1),
+      Home: () => point(0),
+      End: () => point(candles.length - 1),
+      '+': () => zoom(ZOOM_STEP),
+      '-': () => zoom(1 / ZOOM_STEP),
+      Escape: reset,
+    }[event.key];
+    if (act === undefined || event.ctrlKey || event.metaKey) return;
+    event.preventDefault();
+    act();
+  }
+
+  const width = place.current?.clientWidth ?? 0;
+  const isRight = pointed !== undefined && pointed.left > width / 2;
+  return (
+    <figure class="chart market-chart">
+      <div
+        ref={place}
+        class="plot"
+        style={{ height: `${height}px` }}
+        role="slider"
+        tabIndex={0}
+        aria-label={label}
+        aria-valuemin={0}
+        aria-valuemax={Math.max(0, candles.length - 1)}
+        aria-valuenow={Math.max(0, index)}
+        aria-valuetext={candle === undefined ? 'no value' : told(candle)}
+        onKeyDown={onKeyDown}
+      />
+      {pointed === undefined || candle === undefined ? null : (
+        <Tip candle={candle} left={isRight ? pointed.left - TIP_PIXELS - 14 : pointed.left + 14} />
+      )}
+      <figcaption>
+        {candle === undefined ? '' : told(candle)}
+        {isZoomed ? (
+          <button type="button" onClick={reset}>
+            Reset zoom
+          </button>
+        ) : null}
+      </figcaption>
+    </figure>
+  );
+}
+
+function Tip({ candle, left }: { readonly candle: Candle; readonly left: number }) {
+  const { open, high, low, close } = candle;
+  return (
+    <div class="tip" style={{ transform: `translateX(${left}px)` }} aria-hidden="true">
+      <p class="soft">{timeOf(candle)}</p>
+      <dl>
+        {candle.is_empty ? (
+          <Line name="Price" value={priceText(close)} />
+        ) : (
+          <>
+            <Line name="Open" value={priceText(open)} />
+            <Line name="High" value={priceText(high)} />
+            <Line name="Low" value={priceText(low)} />
+            <Line name="Close" value={priceText(close)} tone={close < open ? 'loss' : 'gain'} />
+          </>
+        )}
+        <Line name="Volume" value={`${short(units(candle.volume))} USDC`} />
+        <Line name="Trades" value={count(candle.trades)} />
+      </dl>
+    </div>
+  );
+}
+
+function Line(props: { readonly name: string; readonly value: string; readonly tone?: string }) {
+  return (
+    <div>
+      <dt>{props.name}</dt>
+      <dd class={props.tone}>{props.value}</dd>
+    </div>
+  );
+}
+
+function told(candle: Candle): string {
+  const { open, high, low, close, volume, trades } = candle;
+  if (candle.is_empty) return `${timeOf(candle)}: ${priceText(close)}, no trade`;
+  const prices = `open ${priceText(open)}, high ${priceText(high)}, low ${priceText(low)}, close ${priceText(close)}`;
+  return `${timeOf(candle)}: ${prices}, volume ${short(units(volume))} USDC in ${count(trades)} trades`;
+}
+
+function timeOf({ time }: Candle): string {
+  return `${timeText(timeMs(time) ?? 0).slice(0, 16)} UTC`;
+}
+
+function secondsOf({ time }: Candle): number {
+  return (timeMs(time) ?? 0) / 1_000;
+}
+
+const centsOf = (micro: number) => micro / 10_000;
+
+/** Times; opens, highs, lows and closes in cents; volumes in USDC. */
+function dataOf(candles: readonly Candle[]): uPlot.AlignedData {
+  return [
+    candles.map(secondsOf),
+    candles.map(({ open }) => centsOf(open)),
+    candles.map(({ high }) => centsOf(high)),
+    candles.map(({ low }) => centsOf(low)),
+    candles.map(({ close }) => centsOf(close)),
+    candles.map(({ volume }) => units(volume)),
+  ];
+}
+
+function optionsOf(
+  shown: { readonly current: Props },
+  width: number,
+  told: {
+    readonly setPointed: (pointed: Pointed | undefined) => void;
+    readonly setZoomed: (isZoomed: boolean) => void;
+  },
+): uPlot.Options {
+  const { height, kind } = shown.current;
+  const isLine = kind === 'line';
+  const accent = colour('accent');
+  const axis: uPlot.Axis = {
+    stroke: colour('soft'),
+    font: '11px "Inter Variable", system-ui, sans-serif',
+    grid: { stroke: colour('line'), width: 1 },
+    ticks: { show: false },
+  };
+  const unseen: uPlot.Series = { scale: 'cents', paths: () => null, points: { show: false } };
+  const step = uPlot.paths.stepped?.({ align: 1 });
+  const bars = uPlot.paths.bars?.({ size: [CANDLE_SHARE, CANDLE_PIXELS_MAX] });
+  return {
+    ...{ width, height, padding: [10, 0, 0, 22], legend: { show: false } },
+    tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1_000), 'UTC'),
+    cursor: {
+      drag: { x: true, y: false, dist: 8 },
+      points: { show: false },
+    },
+    scales: {
+      x: {
+        // With air around the first and the last candle, unless zoomed.
+        range: ({ data: [times] }, first, last) => {
+          const isAll = first <= (times[0] ?? first) && last >= (times.at(-1) ?? last);
+          const air = isAll ? spacing(times) / 2 : 0;
+          return [first - air, last + air];
+        },
+      },
+      cents: { range: (_plot, low, high) => centsRange(low, high) },
+      volume: { range: (_plot, _low, high) => [0, (high || 1) / VOLUME_SHARE] },
+    },
+    axes: [
+      { ...axis, size: TIME_AXIS_PIXELS, space: 80, values: timeTicks, grid: { show: false } },
+      {
+        ...axis,
+        ...{ scale: 'cents', side: 1, size: AXIS_PIXELS, space: 44 },
+        values: (_plot, values) => values.map((value) => `${Math.round(value * 10) / 10}¢`),
+      },
+    ],
+    series: [
+      {},
+      unseen,
+      unseen,
+      unseen,
+      isLine && step !== undefined
+        ? {
+            ...{ scale: 'cents', stroke: accent, width: 1.8, paths: step },
+            ...{ fill: colour('accent', WASH), points: { show: false } },
+          }
+        : unseen,
+      {
+        ...{ scale: 'volume', width: 0, points: { show: false } },
+        fill: colour('soft', VOLUME_WASH),
+        ...(bars === undefined ? {} : { paths: bars }),
+      },
+    ],
+    hooks: {
+      setCursor: [
+        ({ cursor: { idx, left = -1 } }) => {
+          told.setPointed(idx == null || left < 0 ? undefined : { index: idx, left });
+        },
+      ],
+      setScale: [
+        (plot, name) => {
+          if (name !== 'x') return;
+          const [times] = plot.data;
+          const { min = 0, max = 0 } = plot.scales.x ?? {};
+          const [first = 0, last = 0] = [times[0], times.at(-1)];
+          told.setZoomed((min ?? 0) > first || (max ?? 0) < last);
+        },
+      ],
+      draw: isLine ? [] : [drawCandles],
+    },
+  };
+}
+
+/** The usual distance of two times, seconds. */
+function spacing(times: ArrayLike<number>): number {
+  return times.length < 2 ? 3_600 : (times[1] ?? 0) - (times[0] ?? 0);
+}
+
+/** With air around the prices, more below them for the volume, and nothing beyond 0 and 100. */
+function centsRange(low: number | null, high: number | null): [number, number] {
+  const [least, most] = [low ?? 0, high ?? 100];
+  const range = Math.max(CENTS_MIN, most - least);
+  const middle = (least + most) / 2;
+  const bottom = middle - range / 2 - range * (VOLUME_SHARE + 0.1);
+  return [Math.max(-3, bottom), Math.min(102, middle + range * 0.6)];
+}
+
+function drawCandles(plot: uPlot): void {
+  const { ctx, data } = plot;
+  const [times, opens = [], highs = [], lows = [], closes = []] = data;
+  const [gain, loss] = [colour('gain'), colour('loss')];
+  const each = Math.abs(plot.valToPos(spacing(times), 'x', true) - plot.valToPos(0, 'x', true));
+  const ratio = devicePixelRatio;
+  const width = Math.max(1, Math.min(CANDLE_PIXELS_MAX * ratio, each * CANDLE_SHARE));
+  const { left, top, width: plotWidth, height } = plot.bbox;
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(left, top, plotWidth, height);
+  ctx.clip();
+  for (const [index, time] of times.entries()) {
+    const [open, high, low, close] = [opens[index], highs[index], lows[index], closes[index]];
+    if (open == null || high == null || low == null || close == null) continue;
+    const x = Math.round(plot.valToPos(time, 'x', true));
+    if (x < left - width || x > left + plotWidth + width) continue;
+    const y = (cents: number) => Math.round(plot.valToPos(cents, 'cents', true));
+    ctx.fillStyle = close < open ? loss : gain;
+    const wick = Math.max(1, Math.round(ratio));
+    ctx.fillRect(x - wick / 2, y(high), wick, Math.max(1, y(low) - y(high)));
+    const [upper, lower] = [y(Math.max(open, close)), y(Math.min(open, close))];
+    ctx.fillRect(x - width / 2, upper, width, Math.max(wick, lower - upper));
+  }
+  ctx.restore();
+}

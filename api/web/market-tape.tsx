@@ -1,0 +1,157 @@
+/** The matches of a market, newest first: the final ones of the API, and above them those that the feed just told. */
+import { useEffect, useMemo } from 'preact/hooks';
+import type { Market, MarketTrades } from './answers.ts';
+import { fillstream } from './client.ts';
+import { Skeleton } from './controls.tsx';
+import { Side, Usdc } from './figures.tsx';
+import { cents, clock, shortAddress, timeMs, timeText } from './format.ts';
+import { type Row, type RowState, TapeStore } from './tape-store.ts';
+import { Problem, useAnswer } from './use-answer.tsx';
+
+const ROWS_MAX = 50;
+
+type Match = {
+  readonly id: string;
+  readonly state: RowState;
+  readonly atMs: number;
+  readonly side: 'BUY' | 'SELL';
+  readonly outcome: string;
+  readonly usdc: string | number;
+  readonly shares: string | number;
+  readonly taker: { readonly address: string; readonly name: string };
+  readonly txHash: string;
+};
+
+export function MarketTape({
+  market,
+  refresh,
+}: {
+  readonly market: Market;
+  readonly refresh: unknown;
+}) {
+  const { condition_id: id, resolved_at } = market;
+  const isOver = resolved_at !== '';
+  const answer = useAnswer<MarketTrades>(`/v2/markets/${id}/trades?limit=${ROWS_MAX}`, {
+    refresh,
+    subject: id,
+  });
+  const store = useMemo(() => {
+    if (isOver) return undefined;
+    return new TapeStore((options) =>
+      fillstream.value.feed({ markets: [id], finality: true }, options),
+    );
+  }, [id, isOver]);
+  useEffect(() => () => store?.close(), [store]);
+  void store?.version.value;
+  const heard = (store?.rows ?? []).slice(-ROWS_MAX).toReversed().map(heardMatch);
+  const known = new Set(heard.map((match) => match.id));
+  const read = (answer.data?.trades ?? []).filter((trade) => !known.has(trade.match_id));
+  const matches = [...heard, ...read.map(readMatch)].slice(0, ROWS_MAX);
+  return (
+    <section class="market-tape" aria-labelledby="tape-title">
+      <div class="section-head">
+        <h2 id="tape-title">Matches</h2>
+        {store === undefined ? null : <Liveness store={store} />}
+        <a class="more" href={`/tape?markets=${id}`}>
+          Tape
+        </a>
+      </div>
+      <Problem problem={answer.problem} answer={answer} />
+      {matches.length > 0 ? (
+        <section
+          class="card match-scroll"
+          aria-label="Matches, newest first"
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard
+          tabIndex={0}
+        >
+          <Matches matches={matches} />
+        </section>
+      ) : answer.data === undefined && answer.problem === undefined ? (
+        <Skeleton rows={12} what="matches" />
+      ) : answer.data === undefined ? null : (
+        <p class="card empty">No matches yet.</p>
+      )}
+    </section>
+  );
+}
+
+function Liveness({ store }: { readonly store: TapeStore }) {
+  const { kind } = store.state.value;
+  return (
+    <span class={`state ${kind === 'live' ? 'ok' : 'busy'}`} role="status" data-stream={kind}>
+      <b aria-hidden="true">{kind === 'live' ? '●' : '○'}</b> {kind === 'waiting' ? 'cut' : kind}
+    </span>
+  );
+}
+
+const SIGNS = { pending: '◌', final: '✓', void: '✕' } as const;
+
+function Matches({ matches }: { readonly matches: readonly Match[] }) {
+  return (
+    <table class="matches" aria-labelledby="tape-title">
+      <thead>
+        <tr>
+          <th scope="col">Time, UTC</th>
+          <th scope="col">Side</th>
+          <th scope="col" class="figure">
+            Price
+          </th>
+          <th scope="col" class="figure">
+            USDC
+          </th>
+          <th scope="col">Taker</th>
+          <th scope="col" class="match-link">
+            <span class="hidden">Transaction</span>
+          </th>
+        </tr>
+      </thead>
+      <tbody>
+        {matches.map((match) => (
+          <tr key={match.id} class={match.state} data-match={match.id}>
+            <td title={`${match.state}, ${timeText(match.atMs)}`}>
+              <span class="c-state" aria-hidden="true">
+                {SIGNS[match.state]}
+              </span>{' '}
+              {clock(match.atMs)}
+              <span class="hidden"> {match.state}</span>
+            </td>
+            <td class="match-side">
+              <Side side={match.side} /> {match.outcome}
+            </td>
+            <td class="figure">{cents(match.usdc, match.shares)}</td>
+            <td class="figure">
+              <Usdc micro={match.usdc} decimals={2} />
+            </td>
+            <td class="match-taker">
+              <a href={`/trader/${match.taker.address.toLowerCase()}`} title={match.taker.address}>
+                {match.taker.name === '' ? shortAddress(match.taker.address) : match.taker.name}
+              </a>
+            </td>
+            <td class="match-link">
+              <a
+                href={`https://polygonscan.com/tx/${match.txHash}`}
+                target="_blank"
+                rel="noreferrer"
+                aria-label="Transaction on Polygonscan"
+                title="Transaction on Polygonscan"
+              >
+                ↗
+              </a>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function heardMatch(row: Row): Match {
+  const { matchId, state, detectedAtMs, taker, txHash } = row;
+  return { ...taker, id: matchId, state, atMs: detectedAtMs, taker, txHash };
+}
+
+function readMatch(trade: MarketTrades['trades'][number]): Match {
+  const { match_id, time, taker: address, tx_hash } = trade;
+  const of = { id: match_id, state: 'final', atMs: timeMs(time) ?? 0, txHash: tx_hash } as const;
+  return { ...trade, ...of, taker: { address, name: '' } };
+}
