@@ -10,8 +10,8 @@ import { percent, readable } from './report.ts';
 
 const KEYS_MAX = 10_000;
 const CONNECTIONS = 16;
-/** 1 is the usual law; a page that shows the first ones of a list makes it steeper. */
-const EXPONENTS = [1, 1.2];
+/** 1 is the usual law; a page that shows the first ones of a list makes it steeper; Infinity is a single key. */
+const EXPONENTS = [1, 1.2, Infinity];
 
 /** Ranks from 0, each as frequent as the power of its number. */
 function zipf(count: number, exponent: number, random: Random): () => number {
