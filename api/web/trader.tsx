@@ -1,4 +1,4 @@
-/** One trader: profile, windows, PnL charts, tags and markets. */
+/** One trader: profile, open positions, equity, windows, PnL charts, tags and markets. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Trader as Answer, TraderV2, Window } from './answers.ts';
@@ -6,8 +6,10 @@ import { CopyButton, Scroll } from './controls.tsx';
 import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
 import { count, day, shortAddress } from './format.ts';
 import { TraderCharts } from './trader-charts.tsx';
+import { TraderEquity } from './trader-equity.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
 import { Picture } from './trader-name.tsx';
+import { TraderPositions } from './trader-positions.tsx';
 import { Problem, useAnswer, useTicks } from './use-answer.tsx';
 
 const WINDOWS = [
@@ -66,6 +68,11 @@ export function Trader({ address }: { readonly address: string }) {
         {second.data === undefined ? null : <Figures trader={second.data} />}
       </header>
       <Problem problem={first.problem ?? second.problem} />
+      <TraderPositions address={address} refresh={refresh} />
+      <TraderEquity address={address} refresh={refresh} />
+      <div class="section-head">
+        <h2>Windows up to now</h2>
+      </div>
       <Windows stats={stats} />
       <TraderCharts address={address} tags={top_tags.map(({ slug }) => slug)} refresh={refresh} />
       <Tags tags={top_tags} />

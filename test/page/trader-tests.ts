@@ -2,6 +2,7 @@
 import type { Locator, Page } from 'playwright-core';
 import { getAddress } from 'viem';
 import { expect, test } from 'vitest';
+import { screenshot } from './browser.ts';
 import { cents, count, money, percent } from './figures.ts';
 import { agree, expectText, texts } from './seen.ts';
 import type { Stage } from './stage.ts';
@@ -16,6 +17,20 @@ type History = {
   total_count: number;
 };
 type Orders = { orders: { usdc: string; shares: string; side: string }[] };
+
+type Held = {
+  positions: {
+    outcome: string;
+    average_price: number;
+    mark: { price: number };
+    value: number;
+    unrealised_pnl: number;
+    unrealised_roi: number;
+    realised_pnl: number;
+  }[];
+  totals: { value: number };
+};
+type Points = { points: { equity: number; realised_pnl: number }[] };
 
 /** At least as long as the page waits until it reads a trader again. */
 const REFRESH_MS = 15_000;
@@ -107,6 +122,66 @@ export function traderTests(stage: Stage): void {
     await page.keyboard.press('ArrowLeft');
     await expect.poll(() => hourOf(slider)).toBe(hour - HOUR_MS);
   });
+
+  test('a trader: open positions come first, and the equity is drawn, as the API has them', async () => {
+    const address = await holder();
+    const watched = await stage.at(`/trader/${address}`);
+    const { page } = watched;
+    await page.locator('.positions tbody tr').first().waitFor();
+    expect(await page.locator('h2').first().innerText()).toBe('Open positions');
+    await agree(async () => {
+      const { positions, totals } = watched.answer<Held>(`/v2/traders/${address}/positions`);
+      const shown = await texts(page.locator('.positions tbody tr'));
+      expect(shown.map((cells) => [cells[1], ...cells.slice(3, 9)])).toEqual(
+        positions
+          .slice(0, 8)
+          .map((one) => [
+            one.outcome,
+            cents(String(one.average_price), '1000000'),
+            cents(String(one.mark.price), '1000000'),
+            money(one.value, 2, 'negative'),
+            money(one.unrealised_pnl, 2, 'always'),
+            percent(one.unrealised_roi, 'always'),
+            money(one.realised_pnl, 2, 'always'),
+          ]),
+      );
+      await expectText(page.locator('.totals').first(), money(totals.value, 2, 'negative'));
+    });
+    for (const [title, slider] of [
+      ['Total', 'Total PnL'],
+      ['Realised', 'Realised PnL'],
+    ] as const) {
+      await page.getByRole('radio', { name: title, exact: true }).check();
+      await agree(async () => {
+        const { points } = watched.answer<Points>(`/v2/traders/${address}/equity`);
+        const last = points.at(-1) as Points['points'][number];
+        const chart = page.getByRole('slider', { name: slider, exact: false }).first();
+        expect(await chart.getAttribute('aria-valuetext')).toContain(
+          `${money(last.equity, 2, 'always')} USDC: realised ${money(last.realised_pnl, 2, 'always')}`,
+        );
+        const values = points.map((one) => (title === 'Total' ? one.equity : one.realised_pnl));
+        const drawdowns = values.map((value, n) => value - Math.max(...values.slice(0, n + 1)));
+        expect(await page.locator('.drawdown').innerText()).toBe(
+          `largest drawdown ${money(Math.min(...drawdowns), 2, 'always')}`,
+        );
+      });
+    }
+    await page.getByRole('radio', { name: '1 year' }).check();
+    await expect.poll(() => watched.urls.some((one) => one.includes('interval=1d'))).toBe(true);
+    await screenshot(page, 'trader-positions');
+  });
+
+  /** Address of a trader with an open position. */
+  async function holder(): Promise<string> {
+    type Board = { traders: { profile: { address: string } }[] };
+    const { traders } = await stage.service.get<Board>('/v1/analytics/leaderboard?limit=50');
+    for (const { profile } of traders) {
+      const path = `/v2/traders/${profile.address}/positions?limit=1`;
+      const { total_count } = await stage.service.get<{ total_count: number }>(path);
+      if (total_count >= 2) return profile.address;
+    }
+    throw new Error('nobody on the leaderboard holds two positions');
+  }
 
   test('a trader: the hour pointed at stays when another begins', async () => {
     const address = await stage.leader();

@@ -1,0 +1,134 @@
+/** A trader's equity over time: realised PnL and what was held at the marks of then; and how far it is below its peak. */
+import { useMemo, useState } from 'preact/hooks';
+import type { Equity } from './answers.ts';
+import { Chart } from './chart.tsx';
+import { Pnl } from './figures.tsx';
+import { amount, short, signed, timeMs, units } from './format.ts';
+import { Problem, useAnswer } from './use-answer.tsx';
+
+const DAY_MS = 86_400_000;
+const RANGES = [
+  { title: '7 days', interval: '1h', days: 7 },
+  { title: '30 days', interval: '1h', days: 30 },
+  { title: '1 year', interval: '1d', days: 365 },
+] as const;
+const LINES = { equity: 'Total', realised_pnl: 'Realised', unrealised_pnl: 'Unrealised' } as const;
+
+export function TraderEquity(props: { readonly address: string; readonly refresh: unknown }) {
+  const { address, refresh } = props;
+  const [range, setRange] = useState<(typeof RANGES)[number]>(RANGES[0]);
+  const [line, setLine] = useState<keyof typeof LINES>('equity');
+  // A new query every day, not every second.
+  const from = Math.floor(Date.now() / DAY_MS - range.days) * (DAY_MS / 1_000) + DAY_MS / 1_000;
+  const path = `/v2/traders/${encodeURIComponent(address)}/equity?interval=${range.interval}&from=${from}`;
+  const answer = useAnswer<Equity>(path, { refresh, subject: `${address} ${range.title}` });
+  const points = useMemo(() => sinceFirst(answer.data?.points), [answer.data]);
+  const drawn = useMemo(() => {
+    const values = (points ?? []).map((point) => point[line]);
+    let peak = Number.NEGATIVE_INFINITY;
+    const below = values.map((value) => {
+      peak = Math.max(peak, value);
+      return value - peak;
+    });
+    return {
+      times: (points ?? []).map(({ time }) => (timeMs(time) ?? 0) / 1_000),
+      ...{ values, below, lowest: Math.min(0, ...below) },
+    };
+  }, [points, line]);
+  const series = useMemo(
+    () => ({ values: drawn.values.map(units), below: drawn.below.map(units) }),
+    [drawn],
+  );
+  const name = LINES[line];
+  return (
+    <section aria-labelledby="equity-title">
+      <div class="section-head">
+        <h2 id="equity-title">Equity</h2>
+        {points === undefined ? null : (
+          <p class="soft totals drawdown">
+            largest drawdown <Pnl micro={drawn.lowest} />
+          </p>
+        )}
+        <Choice
+          name="equity-line"
+          legend="What is drawn"
+          class="push"
+          choices={Object.entries(LINES)}
+          chosen={line}
+          onChoose={(chosen) => setLine(chosen as keyof typeof LINES)}
+        />
+        <Choice
+          name="equity-range"
+          legend="Time range"
+          choices={RANGES.map(({ title }) => [title, title])}
+          chosen={range.title}
+          onChoose={(chosen) => setRange(RANGES.find(({ title }) => title === chosen) ?? RANGES[0])}
+        />
+      </div>
+      <Problem problem={answer.problem} />
+      <div class="card charts equity" aria-busy={answer.busy}>
+        {points === undefined ? null : (
+          <>
+            <Chart
+              label={`${name} PnL, USDC`}
+              height={220}
+              times={drawn.times}
+              series={{ kind: 'line', values: series.values, above: 'gain', below: 'loss' }}
+              tick={short}
+              tell={(index) => tell(points[index])}
+              group="equity"
+            />
+            <Chart
+              label={`Drawdown of ${name.toLowerCase()} PnL, USDC`}
+              height={90}
+              times={drawn.times}
+              series={{ kind: 'line', values: series.below, above: 'gain', below: 'loss' }}
+              tick={short}
+              tell={(index) => `${amount(-(drawn.below[index] ?? 0))} USDC below the peak`}
+              group="equity"
+            />
+          </>
+        )}
+      </div>
+    </section>
+  );
+}
+
+/** Without the time before the first trade, but for its last point. */
+function sinceFirst(points: Equity['points'] | undefined): Equity['points'] | undefined {
+  const first = points?.findIndex((one) => one.realised_pnl !== 0 || one.unrealised_pnl !== 0) ?? 0;
+  return points?.slice(Math.max(0, first - 1));
+}
+
+function tell(point: Equity['points'][number] | undefined): string {
+  if (point === undefined) return '';
+  const { equity, realised_pnl, unrealised_pnl } = point;
+  return `${signed(equity)} USDC: realised ${signed(realised_pnl)}, unrealised ${signed(unrealised_pnl)}`;
+}
+
+/** One of a few, as a row of segments. */
+function Choice(props: {
+  readonly name: string;
+  readonly legend: string;
+  readonly class?: string;
+  readonly choices: readonly (readonly [value: string, title: string])[];
+  readonly chosen: string;
+  readonly onChoose: (value: string) => void;
+}) {
+  return (
+    <fieldset class={`segments ${props.class ?? ''}`}>
+      <legend class="hidden">{props.legend}</legend>
+      {props.choices.map(([value, title]) => (
+        <label key={value}>
+          <input
+            type="radio"
+            name={props.name}
+            checked={value === props.chosen}
+            onChange={() => props.onChoose(value)}
+          />
+          <span>{title}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
