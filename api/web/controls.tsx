@@ -50,10 +50,11 @@ export function Skeleton({ rows, what }: { readonly rows: number; readonly what:
 /** Scrolls content that is wider than the screen; reachable by keyboard. */
 export function Scroll(props: { readonly label: string; readonly children: ComponentChildren }) {
   return (
+    // biome-ignore lint/a11y/useSemanticElements: a section would be a landmark of the same name as the one around it
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls is reached by keyboard
-    <section class="card scroll" aria-label={props.label} tabIndex={0}>
+    <div class="card scroll" role="group" aria-label={props.label} tabIndex={0}>
       {props.children}
-    </section>
+    </div>
   );
 }
 

@@ -5,7 +5,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Search } from './answers.ts';
 import { amount, count, shortAddress } from './format.ts';
-import { type Recent, recent } from './recent.ts';
+import { type Recent, recent, remember } from './recent.ts';
 import { go, routeOf } from './route.ts';
 import { paletteOpen } from './shortcuts.ts';
 import { Picture } from './trader-name.tsx';
@@ -99,8 +99,14 @@ function Finder({ close }: { readonly close: () => void }) {
   const items = groups.flatMap((group) => group.items);
   const chosen = items[Math.min(at, items.length - 1)];
 
-  function open(path: string): void {
+  function leave({ path, title, address }: Item): void {
+    if (address !== undefined) remember({ kind: 'trader', path, title });
     close();
+  }
+  function open(path: string): void {
+    const item = items.find((one) => one.path === path);
+    if (item === undefined) close();
+    else leave(item);
     go(path);
   }
   useEffect(() => {
@@ -176,7 +182,7 @@ function Finder({ close }: { readonly close: () => void }) {
                 number={items.indexOf(item)}
                 isChosen={item === chosen}
                 onPoint={() => setAt(items.indexOf(item))}
-                onOpen={close}
+                onOpen={() => leave(item)}
               />
             ))}
           </div>

@@ -94,7 +94,7 @@ export async function open(
   };
 }
 
-/** Faults that axe-core calls serious or critical, WCAG 2 A and AA, as short texts. */
+/** Faults that axe-core calls moderate, serious or critical, WCAG 2 A and AA, as short texts. */
 export async function faults(page: Page): Promise<readonly string[]> {
   await page.evaluate(axe.source);
   const run = `axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'] })
@@ -105,7 +105,7 @@ export async function faults(page: Page): Promise<readonly string[]> {
     nodes: { html: string; failureSummary: string }[];
   }[];
   return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .filter(({ impact }) => impact !== 'minor')
     .map(({ id, nodes }) => `${id}: ${nodes[0]?.html} ${nodes[0]?.failureSummary}`);
 }
 

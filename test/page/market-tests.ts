@@ -326,6 +326,20 @@ export function marketTests(stage: Stage): void {
     await screenshot(page, 'market-resolved');
   });
 
+  test('an unknown address is said in the frame of the page, and answered with 404', async () => {
+    const { page } = await stage.at('/');
+    const answer = await page.goto(`${stage.url}/no/such/view`);
+    expect(answer?.status()).toBe(404);
+    await expectText(page.locator('h1'), 'Page not found');
+    await page.getByRole('link', { name: 'Markets', exact: true }).click();
+    await page.locator('.market-table tbody tr').first().waitFor();
+    const program = await fetch(`${stage.url}/no/such/view`);
+    expect([program.status, program.headers.get('content-type')]).toEqual([
+      404,
+      'application/problem+json; charset=utf-8',
+    ]);
+  });
+
   test('no view moves while it loads', async () => {
     const { market } = await busiest(stage);
     for (const path of ['/', '/markets', `/market/${market.id}`]) {
@@ -393,6 +407,36 @@ export function findTests(stage: Stage): void {
       await expectText(recent.first(), market.question);
       await recent.first().click();
       await expect.poll(() => page.url()).toBe(`${stage.url}/market/${market.id}`);
+    });
+
+    test('finds a trader by name and by the beginning of the address', async () => {
+      const { traders } = await stage.service.get<Board>('/v2/analytics/leaderboard?limit=20');
+      const known = traders.find(({ profile }) => profile.name !== '')?.profile;
+      if (known === undefined) throw new Error('no trader of the leaderboard has a name');
+      // Which traders there are is up to a minute old.
+      await expect
+        .poll(
+          async () => {
+            const asked = `/v2/search?q=${encodeURIComponent(known.name)}`;
+            const found = await stage.service.get<{ traders: unknown[] }>(asked);
+            return found.traders.length;
+          },
+          { timeout: 90_000 },
+        )
+        .toBeGreaterThan(0);
+      const { page } = await stage.at('/tape');
+      for (const text of [known.name, known.address.slice(0, 12)]) {
+        await page.keyboard.press('Control+k');
+        await field(page).fill(text);
+        const found = page.getByRole('group', { name: 'Traders' }).getByRole('option');
+        await found.filter({ hasText: known.name }).first().click();
+        await expect
+          .poll(() => page.url())
+          .toBe(`${stage.url}/trader/${known.address.toLowerCase()}`);
+      }
+      await page.keyboard.press('Control+k');
+      const recent = page.getByRole('group', { name: 'Recent' }).getByRole('option');
+      await expectText(recent.first(), known.name);
     });
 
     test('Enter before the answer opens the first that is found; Escape closes; nothing found is said', async () => {
