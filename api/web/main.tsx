@@ -2,6 +2,7 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { render } from 'preact';
+import { Following } from './following.tsx';
 import { Home } from './home.tsx';
 import { canRead, key, openKey } from './key.ts';
 import { KeyPrompt } from './key-prompt.tsx';
@@ -37,6 +38,8 @@ function View() {
       return <Leaderboard />;
     case 'streams':
       return key.value === '' ? <KeyPrompt why={STREAMS_NEED_A_KEY} /> : <Streams />;
+    case 'following':
+      return <Following />;
     case 'tape':
       return <Tape />;
     case 'trader':

@@ -4,6 +4,7 @@ import { useEffect } from 'preact/hooks';
 import type { Candles, MarketDetail, Market as MarketObject } from './answers.ts';
 import { CopyButton, Skeleton } from './controls.tsx';
 import { Usdc } from './figures.tsx';
+import { Star } from './follow.tsx';
 import { count, paid, priceText, timeMs, timeText } from './format.ts';
 import { type ChartKind, MarketChart } from './market-chart.tsx';
 import { MarketTape } from './market-tape.tsx';
@@ -101,6 +102,7 @@ function Title({ market }: { readonly market: MarketObject }) {
         )}
         <h1>{question === '' ? 'Unlisted market' : question}</h1>
         <p class="sub">
+          {market.id === 0 ? null : <Star kind="market" id={String(market.id)} name={question} />}
           <State market={market} />
           {market.id === 0 ? null : <span>id {market.id}</span>}
           {market.start_date === '' ? null : <span>{period(market)}</span>}

@@ -5,7 +5,16 @@
 import { signal } from '@preact/signals';
 
 export type Route =
-  | { readonly view: 'home' | 'markets' | 'leaderboard' | 'tape' | 'streams' | 'unknown' }
+  | {
+      readonly view:
+        | 'home'
+        | 'markets'
+        | 'leaderboard'
+        | 'tape'
+        | 'following'
+        | 'streams'
+        | 'unknown';
+    }
   | { readonly view: 'trader' | 'market'; readonly id: string };
 
 type ListView = Exclude<Route, { readonly id: string }>['view'];
@@ -58,6 +67,7 @@ const VIEWS: ReadonlyMap<string, ListView> = new Map([
   ['/markets', 'markets'],
   ['/leaderboard', 'leaderboard'],
   ['/tape', 'tape'],
+  ['/following', 'following'],
   ['/manage/streams', 'streams'],
 ]);
 

@@ -13,6 +13,7 @@ const VIEWS = [
   { view: 'markets', path: '/markets', title: 'Markets' },
   { view: 'leaderboard', path: '/leaderboard', title: 'Leaderboard' },
   { view: 'tape', path: '/tape', title: 'Tape' },
+  { view: 'following', path: '/following', title: 'Following' },
   { view: 'streams', path: '/manage/streams', title: 'Streams' },
 ] as const;
 

@@ -4,6 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import type { Trader as Answer, TraderV2, Window } from './answers.ts';
 import { CopyButton, Scroll } from './controls.tsx';
 import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
+import { Star } from './follow.tsx';
 import { count, day, shortAddress } from './format.ts';
 import { TraderCharts } from './trader-charts.tsx';
 import { TraderEquity } from './trader-equity.tsx';
@@ -54,6 +55,7 @@ export function Trader({ address }: { readonly address: string }) {
         <div>
           <h1>{profile.name === '' ? shortAddress(profile.address) : profile.name}</h1>
           <p class="sub">
+            <Star kind="trader" id={profile.address} name={profile.name} />
             <code class="full-address">{second.data?.profile.address ?? profile.address}</code>
             <CopyButton text={second.data?.profile.address ?? profile.address} what="the address" />
             {profile.x_username === '' ? null : <span>@{profile.x_username}</span>}

@@ -2,7 +2,7 @@
 import type { Locator, Page } from 'playwright-core';
 import { getAddress } from 'viem';
 import { expect, test } from 'vitest';
-import { screenshot } from './browser.ts';
+import { faults, screenshot } from './browser.ts';
 import { cents, count, money, percent } from './figures.ts';
 import { agree, expectText, texts } from './seen.ts';
 import type { Stage } from './stage.ts';
@@ -169,6 +169,27 @@ export function traderTests(stage: Stage): void {
     await page.getByRole('radio', { name: '1 year' }).check();
     await expect.poll(() => watched.urls.some((one) => one.includes('interval=1d'))).toBe(true);
     await screenshot(page, 'trader-positions');
+  });
+
+  test('a trader: the star follows, and Following shows their tape and what they hold', async () => {
+    const address = await holder();
+    const watched = await stage.at(`/trader/${address}`);
+    const { page } = watched;
+    await page.getByRole('button', { name: 'Follow', exact: true }).click();
+    await page.getByRole('link', { name: 'Following', exact: true }).click();
+    await page.locator('.followed tbody td.strong span').waitFor();
+    await agree(async () => {
+      const { totals } = watched.answer<Held>(`/v2/traders/${address}/positions?limit=1`);
+      const [row] = await texts(page.locator('.followed tbody tr'));
+      expect(row?.[2]).toBe(money(totals.value, 2, 'negative'));
+    });
+    const asked = watched.urls.find((one) => one.includes('/v1/stream/orders')) ?? '';
+    expect(new URL(asked).searchParams.get('traders')).toBe(address);
+    expect(await faults(page)).toEqual([]);
+    await screenshot(page, 'following');
+    await page.reload();
+    await page.locator('.followed').getByRole('button', { name: 'Following' }).click();
+    await expectText(page.locator('main'), 'Nobody yet');
   });
 
   /** Address of a trader with an open position. */

@@ -1,0 +1,53 @@
+/** Traders and markets that the user follows, kept in the browser, and the star that does it. */
+import type { Signal } from '@preact/signals';
+import { storedList } from './stored.ts';
+
+export type Followed = { readonly id: string; readonly name: string };
+
+/** As many traders as the tape may be asked for by a link. */
+const FOLLOWED_MAX = 50;
+
+const lists = {
+  trader: storedList<Followed>('followed.traders', { isEntry: isFollowed, max: FOLLOWED_MAX }),
+  market: storedList<Followed>('followed.markets', { isEntry: isFollowed, max: FOLLOWED_MAX }),
+};
+
+/** Ids are addresses in lower case, and market ids. The oldest first. */
+export const followed: Readonly<Record<keyof typeof lists, Signal<readonly Followed[]>>> = {
+  trader: lists.trader.list,
+  market: lists.market.list,
+};
+
+export function Star(props: {
+  readonly kind: keyof typeof lists;
+  readonly id: string;
+  /** What it is called in the list; '' is called by its id. */
+  readonly name: string;
+}) {
+  const { kind, name } = props;
+  const id = props.id.toLowerCase();
+  const { list, set } = lists[kind];
+  const others = list.value.filter((one) => one.id !== id);
+  const isOn = others.length < list.value.length;
+  return (
+    <button
+      type="button"
+      class="star"
+      aria-pressed={isOn}
+      title={isOn ? `Stop following this ${kind}` : `Follow this ${kind}`}
+      onClick={() => set(isOn ? others : [...others, { id, name }])}
+    >
+      <span aria-hidden="true">{isOn ? '★' : '☆'}</span> {isOn ? 'Following' : 'Follow'}
+    </button>
+  );
+}
+
+function isFollowed(one: unknown): one is Followed {
+  return (
+    one instanceof Object &&
+    'id' in one &&
+    typeof one.id === 'string' &&
+    'name' in one &&
+    typeof one.name === 'string'
+  );
+}
