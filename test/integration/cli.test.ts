@@ -1,10 +1,9 @@
-/** `fillstream` as a user runs it: packed and installed, against the real api. */
+/** `fillstream` as a user runs it: packed and installed, in every runtime that is here, against the real api. */
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import {
   appendFileSync,
   existsSync,
-  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -15,6 +14,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { until } from '../e2e/service.ts';
+import { runtimesHere } from '../support/runtimes.ts';
 import { address, match } from '../unit/feed-matches.ts';
 import { addressOf } from './api-bookings.ts';
 import { get } from './api-harness.ts';
@@ -39,9 +39,9 @@ beforeAll(async () => {
   });
   const [{ filename, files: listed }] = JSON.parse(packed.stdout.slice(packed.stdout.indexOf('[')));
   files = listed.map(({ path }: { path: string }) => path).sort();
-  mkdirSync(join(directory, 'package'));
-  await run('tar', ['-xzf', join(directory, filename), '-C', directory]);
-  program = join(directory, 'package/dist/fillstream.js');
+  writeFileSync(join(directory, 'package.json'), '{}');
+  await run('npm', ['install', '--offline', '--no-audit', filename], { cwd: directory });
+  program = join(directory, 'node_modules/.bin/fillstream');
   seeded = await startSeeded();
 });
 
@@ -57,6 +57,8 @@ afterAll(async () => {
 function environment(more: NodeJS.ProcessEnv = {}): NodeJS.ProcessEnv {
   return {
     ...{ ...process.env, FILLSTREAM_URL: seeded.api.url, FILLSTREAM_KEY: seeded.key },
+    // Deno's; it would ask another host for a newer version of itself.
+    ...{ DENO_DIR: join(directory, '.deno'), DENO_NO_UPDATE_CHECK: '1' },
     ...more,
   };
 }
@@ -73,8 +75,9 @@ async function cli(args: readonly string[], more: NodeJS.ProcessEnv = {}) {
 }
 
 /** Starts a command that does not end by itself. */
-function start(args: readonly string[]) {
-  const started = spawn(process.execPath, [program, ...args], {
+function start(args: readonly string[], runtime = [process.execPath]) {
+  const [command = '', ...before] = runtime;
+  const started = spawn(command, [...before, program, ...args], {
     cwd: directory,
     env: environment(),
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -242,6 +245,17 @@ describe('an error', () => {
 });
 
 describe('tail', () => {
+  test.each(runtimesHere())('runs in $name', async ({ command, args }) => {
+    await trade(1);
+    const from = await present();
+    const [hash] = await trade(1);
+    const tail = ['tail', '--format', 'json', '--from', from];
+    const { process: one, read } = start(tail, [command, ...args]);
+    await until(async () => read.text.endsWith('\n') || undefined);
+    expect(JSON.parse(read.text)).toMatchObject({ type: 'order', data: { tx_hash: hash } });
+    expect(await kill(one, 'SIGINT')).toEqual([130, null]);
+  });
+
   test('shows a match, and that it is final, in every format', async () => {
     const from = published === 0 ? [] : ['--from', positionOf(published)];
     const formats = ['pretty', 'json', 'csv'].map((format) => {

@@ -1,12 +1,16 @@
-/** The client as it is published: what the package holds, and every program of its README, type-checked and run. */
+/**
+ * The client as it is published: what the package holds, every runtime that is here, and every program of its README,
+ * type-checked and run.
+ */
 import { execFile } from 'node:child_process';
-import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { OPEN_API } from '../../api/docs.ts';
+import { runtimesHere } from '../support/runtimes.ts';
 import { match } from '../unit/feed-matches.ts';
 import { startSeeded } from './api-seeded.ts';
 import { positionOf, publish, publishFinal } from './feed-harness.ts';
@@ -27,11 +31,12 @@ beforeAll(async () => {
   });
   const [{ filename, files: listed }] = JSON.parse(packed.stdout.slice(packed.stdout.indexOf('[')));
   files = listed.map(({ path }: { path: string }) => path);
-  const installed = join(directory, 'node_modules/@fillstream/client');
-  await mkdir(installed, { recursive: true });
-  await run('tar', ['-xzf', join(directory, filename), '-C', installed, '--strip-components=1']);
   await writeFile(join(directory, 'package.json'), '{"type":"module"}');
+  await run('npm', ['install', '--offline', '--no-audit', filename], { cwd: directory });
   seeded = await startSeeded();
+  const matches = [1, 2, 3].map((n) => match(n));
+  await publish(seeded.nats.nats, 'FEED', matches);
+  await publishFinal(seeded.nats.nats, 'FEED', matches.slice(2));
 });
 
 afterAll(async () => {
@@ -55,6 +60,35 @@ test('holds its code, types, README and licence, and little of it', async () => 
   expect(dependencies).toBe(undefined);
 });
 
+/** Pages, an error and a stream; prints what it got. */
+const EVERYWHERE = `
+import { ApiError, Fillstream } from '@fillstream/client';
+const { CURSOR, FILLSTREAM_URL: url, FILLSTREAM_KEY: key } = process.env;
+const fillstream = new Fillstream({ url, key });
+const ranks = [];
+for await (const { rank } of fillstream.leaderboard({ time_frame: '7D', limit: 2 })) {
+  if (ranks.push(rank) === 5) break;
+}
+const refused = await fillstream.market('no-such-market').catch((error) => error);
+const events = [];
+for await (const { type } of fillstream.feed({ finality: true }, { from: CURSOR })) {
+  if (events.push(type) === 3) break;
+}
+const code = refused instanceof ApiError && refused.code;
+console.log(JSON.stringify({ ranks, code, events }));
+`;
+
+test.each(runtimesHere())('runs in $name', async ({ command, args }) => {
+  await writeFile(join(directory, 'everywhere.js'), EVERYWHERE);
+  const options = { cwd: directory, env: environment() };
+  const { stdout } = await run(command, [...args, 'everywhere.js'], options);
+  expect(JSON.parse(stdout)).toEqual({
+    ranks: [1, 2, 3, 4, 5],
+    code: 'not_found',
+    events: ['order', 'order', 'final'],
+  });
+});
+
 test('has a README whose programs run', async () => {
   const readme = await readFile(join(CLIENT, 'README.md'), 'utf8');
   const programs = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, text = '']) => text);
@@ -64,15 +98,8 @@ test('has a README whose programs run', async () => {
     await writeFile(join(directory, name), programs[n] ?? '');
   }
   await checkTypes(names);
-  const matches = [1, 2, 3].map((n) => match(n));
-  await publish(seeded.nats.nats, 'FEED', matches);
-  await publishFinal(seeded.nats.nats, 'FEED', matches.slice(2));
-  const env = {
-    ...{ ...process.env, FILLSTREAM_URL: seeded.api.url, FILLSTREAM_KEY: seeded.key },
-    CURSOR: positionOf(1),
-  };
   for (const name of names) {
-    const { stdout } = await run(process.execPath, [name], { cwd: directory, env });
+    const { stdout } = await run(process.execPath, [name], { cwd: directory, env: environment() });
     expect(stdout, name).not.toBe('');
   }
 });
@@ -86,6 +113,15 @@ test('type-checks what the reference shows for each operation', async () => {
   }
   await checkTypes(names);
 });
+
+function environment(): NodeJS.ProcessEnv {
+  const { api, key } = seeded;
+  return {
+    ...{ ...process.env, FILLSTREAM_URL: api.url, FILLSTREAM_KEY: key, CURSOR: positionOf(1) },
+    // Deno's; it would ask another host for a newer version of itself.
+    ...{ DENO_DIR: join(directory, '.deno'), DENO_NO_UPDATE_CHECK: '1' },
+  };
+}
 
 /** As strictly as a program can be checked, without the libraries of a browser. */
 async function checkTypes(names: readonly string[]): Promise<void> {

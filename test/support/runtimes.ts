@@ -1,0 +1,39 @@
+/** What runs JavaScript on this machine, for the tests of the published packages. */
+import { spawnSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { delimiter, dirname, join } from 'node:path';
+
+type Runtime = {
+  readonly name: string;
+  /** Undefined if it is not there. */
+  readonly command: string | undefined;
+  /** In front of the program's file. */
+  readonly args: readonly string[];
+};
+
+const FOLDERS = [dirname(process.execPath), ...(process.env.PATH ?? '').split(delimiter)];
+
+const RUNTIMES: readonly Runtime[] = [
+  ...['20', '22', '24'].map((major) => found(`Node ${major}`, 'node', `v${major}.`)),
+  found('Bun', 'bun', ''),
+  found('Deno', 'deno', 'deno ', ['run', '--allow-all']),
+];
+
+/** The first program on PATH whose version begins like this. */
+function found(name: string, file: string, version: string, args: readonly string[] = []): Runtime {
+  const command = FOLDERS.map((folder) => join(folder, file)).find(
+    (path) =>
+      existsSync(path) &&
+      spawnSync(path, ['--version'], { encoding: 'utf8' }).stdout?.startsWith(version),
+  );
+  return { name, command, args };
+}
+
+/** The runtimes that are here; says on standard output which are not. */
+export function runtimesHere(): { name: string; command: string; args: readonly string[] }[] {
+  return RUNTIMES.flatMap(({ name, command, args }) => {
+    if (command !== undefined) return { name, command, args };
+    console.info(`skipped: there is no ${name} on PATH`);
+    return [];
+  });
+}
