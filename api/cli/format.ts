@@ -1,7 +1,7 @@
 /** Amounts, tables and CSV, as text. */
 import { stripVTControlCharacters } from 'node:util';
 
-/** What is printed on. */
+/** The terminal or file that output goes to. */
 export type Screen = {
   /** Columns of the terminal; Infinity where there is none. */
   readonly width: number;

@@ -137,7 +137,7 @@ class Printed {
     this.cursor = state === undefined ? undefined : readState(state);
   }
 
-  /** What is printed after another start goes on with the same CSV. */
+  /** Writes the head of a CSV, unless this run continues an earlier one. */
   async begin(): Promise<void> {
     if (this.#format === 'csv' && this.cursor === undefined) await this.#write(csvRow(CSV_HEAD));
   }

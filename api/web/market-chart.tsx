@@ -1,7 +1,7 @@
 /**
  * The price of a market over time: candles or a step line, with the volume below them, on one canvas. Dragging
- * zooms. What is pointed at is told beside the pointer and below the chart; the arrow keys move the pointer, plus and
- * minus zoom, so keyboards and screen readers reach every value.
+ * zooms. A tooltip and the line below the chart show the candle under the pointer; the arrow keys move the pointer,
+ * plus and minus zoom, so keyboards and screen readers reach every value.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
@@ -30,7 +30,7 @@ const CANDLE_PIXELS_MAX = 15;
 /** The least range of prices shown, cents. */
 const CENTS_MIN = 1;
 const TIP_PIXELS = 190;
-/** What is left of a range after one step. */
+/** The part of a range that stays after one step. */
 const ZOOM_STEP = 0.6;
 /** Of the area under a line, and of volume. */
 const WASH = 0.1;

@@ -3,7 +3,7 @@
  * API's parameter names; other filters make another tape.
  */
 import type { ComponentChildren } from 'preact';
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { FeedQuery } from '../client/index.ts';
 import { fillstream } from './client.ts';
 import { CopyButton, TypedField } from './controls.tsx';
@@ -265,7 +265,8 @@ export function TapeDetail(props: {
   const { row, store, onClose } = props;
   void store.version.value;
   const close = useRef<HTMLButtonElement>(null);
-  useEffect(() => {
+  // As soon as the drawer shows: its keys work only while it has the focus.
+  useLayoutEffect(() => {
     // Back to the row for the keyboard; the focus that a mouse left there would hold the tape.
     const before = document.querySelector('.tape :focus-visible');
     close.current?.focus({ preventScroll: true });

@@ -170,8 +170,8 @@ describe.each([
     expect(compared.answer.traders).toHaveLength(2);
     expect(compared.answer.traders[0].pusd_balance).toBe(expectedTrader(3).pusd_balance);
     const sql = "SELECT count() FROM api_test.bookings WHERE kind = 'fill'";
-    const { answer: counted, text: told } = await ask(client, 'query', { sql });
-    expect(counted, told).toBeDefined();
+    const { answer: counted, text } = await ask(client, 'query', { sql });
+    expect(counted, text).toBeDefined();
     expect(Number(counted.rows[0][0])).toBe(rows.filter(({ kind }) => kind === 'fill').length);
   });
 

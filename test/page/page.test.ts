@@ -158,7 +158,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
   test('the API reference: every operation, from this host alone, in light and dark', async () => {
     for (const colorScheme of ['light', 'dark'] as const) {
       const { page, foreign, errors, close } = await stage.at('/docs', { key: '', colorScheme });
-      // What is below the introduction is shown once it is looked for.
+      // The viewer renders an operation only when it comes into view.
       await page.getByText('Traders by PnL, ROI, win rate or markets').first().click();
       await page
         .getByRole('heading', { name: 'Traders by PnL, ROI, win rate or markets' })
