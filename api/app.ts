@@ -29,10 +29,18 @@ import type { KeysBucket } from './auth/key-admin.ts';
 import { callerOf, type Keys } from './auth/keys.ts';
 import { createLimits, type SharedCounts } from './auth/rate-limit.ts';
 import type { Usage } from './auth/usage.ts';
-import { docsHandler, documentHandler, llmsHandler, VIEWER_PATH, viewerHandler } from './docs.ts';
+import {
+  docsHandler,
+  documentHandler,
+  guideHandler,
+  llmsHandler,
+  VIEWER_PATH,
+  viewerHandler,
+} from './docs.ts';
 import { Problem, problemHandler, requestIdOf } from './errors.ts';
 import type { Feed } from './feed/route.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
+import { GUIDES } from './guides.ts';
 import { type AgeLimits, livenessHandler, type Readiness, readinessHandler } from './health.ts';
 import { bearerAsKey, mcpHandler, readMessage } from './mcp/route.ts';
 import { type HttpMetrics, logRequests } from './metrics.ts';
@@ -152,6 +160,7 @@ export function createApp(options: AppOptions): Express {
   serveEndpoints(app, STATUS_ENDPOINTS, { status }, admit);
   app.route('/openapi.json').get(documentHandler).all(notGet);
   app.route('/docs').get(setDocumentHeaders, docsHandler).all(notGet);
+  for (const { path } of GUIDES) app.route(path).get(guideHandler).all(notGet);
   app.route('/llms.txt').get(llmsHandler).all(notGet);
   const answerMcp = mcpHandler(options.analystUrl);
   app.route('/mcp').post(requireKey, readMessage, answerMcp).all(refuseMethod('POST'));

@@ -1,15 +1,17 @@
 /**
  * `/openapi.json`, `/docs` and `/llms.txt`: the OpenAPI document; the Scalar API reference as its viewer, served
- * from its npm package; and a summary for language models (llmstxt.org). The page loads nothing from other hosts: the
+ * from its npm package, and the guides as they are written; and a summary for language models (llmstxt.org). The page loads nothing from other hosts: the
  * viewer's fonts, telemetry, proxy and agent are switched off, and the Content-Security-Policy allows no other origin. No
  * path needs a key.
  */
+import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import type { RequestHandler } from 'express';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
 import type { Described } from './endpoint.ts';
 import { FINALITY_ENDPOINTS } from './finality.ts';
+import { GUIDES } from './guides.ts';
 import { openApi } from './openapi.ts';
 import { Encoded, privateFor, send } from './response.ts';
 import { STATUS_ENDPOINTS } from './status.ts';
@@ -91,6 +93,12 @@ export const ENDPOINTS: readonly Described[] = [
 export const OPEN_API = openApi(ENDPOINTS);
 const DOCUMENT = new Encoded('json', JSON.stringify(OPEN_API), privateFor(MAX_AGE_SECONDS));
 const DOCS = new Encoded('html', PAGE, privateFor(MAX_AGE_SECONDS));
+const GUIDE_TEXTS = new Map(
+  GUIDES.map(({ path, source }) => [
+    path,
+    new Encoded('text', readFileSync(source), privateFor(MAX_AGE_SECONDS)),
+  ]),
+);
 const LLMS = new Encoded('text', llmsText(), privateFor(MAX_AGE_SECONDS));
 let viewer: Promise<Encoded> | undefined;
 
@@ -100,6 +108,13 @@ export const documentHandler: RequestHandler = async (request, response) => {
 
 export const llmsHandler: RequestHandler = async (request, response) => {
   await send(request, response, LLMS);
+};
+
+/** A document of docs/, at the path that the index of the guides has; mount only on those. */
+export const guideHandler: RequestHandler = async (request, response, next) => {
+  const text = GUIDE_TEXTS.get(request.path);
+  if (text === undefined) next();
+  else await send(request, response, text);
 };
 
 export const docsHandler: RequestHandler = async (request, response) => {

@@ -8,6 +8,7 @@ import { type CodeSample, codeSamples } from './code-samples.ts';
 import type { Described } from './endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
 import { LAST_MAX, LIST_ENTRIES_MAX, MARKETS_MAX } from './feed/route.ts';
+import { GUIDES } from './guides.ts';
 import { EVENT_SCHEMAS } from './openapi-events.ts';
 import { ADDRESS } from './parameters.ts';
 
@@ -106,7 +107,11 @@ curl -s -D - -H "X-Service-Key: $KEY" -H 'If-None-Match: W/"…"' "$URL/v1/analy
 
 # A 400 names each bad parameter, its value and the allowed values.
 curl -s -H "X-Service-Key: $KEY" "$URL/v1/analytics/leaderboard?time_frame=2D"
-\`\`\``;
+\`\`\`
+
+## Guides
+
+${GUIDES.map(({ title, path }) => `- [${title}](${path})`).join('\n')}`;
 
 const COUNT_HEADERS = { 'X-Total-Count': 'total_count of the response' };
 

@@ -2,6 +2,8 @@
  * The OpenAPI document against live answers: every path answers as the document says, whatever its
  * parameters; and the page that shows it.
  */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
@@ -253,7 +255,7 @@ describe('the document', () => {
     expect(operationOf('/v1/traders/{address}/markets').parameters[1]?.schema.default).toBe(20);
   });
 
-  test.each(['/openapi.json', '/docs', '/llms.txt'])(
+  test.each(['/openapi.json', '/docs', '/docs/streams.md', '/llms.txt'])(
     'is at %s without a key, with an ETag',
     async (path) => {
       const first = await fetch(url + path);
@@ -422,6 +424,22 @@ describe('responses to bodies', () => {
       expectDescribed(operation, answer);
     }
   });
+});
+
+test('the reference and /llms.txt link every guide, which is served as it is written', async () => {
+  const links = [...document.info.description.matchAll(/\]\((\/docs\/[\w-]+\.md)\)/g)];
+  const paths = links.map(([, path = '']) => path);
+  expect(paths).toEqual(
+    expect.arrayContaining(['quick-start', 'errors'].map((name) => `/docs/${name}.md`)),
+  );
+  const summary = await (await fetch(`${url}/llms.txt`)).text();
+  for (const path of paths) {
+    const response = await fetch(url + path);
+    expect(await response.text()).toBe(
+      readFileSync(join(import.meta.dirname, '../..', path), 'utf8'),
+    );
+    expect(summary).toContain(`](${path})`);
+  }
 });
 
 test('/llms.txt names every endpoint and the rules', async () => {

@@ -1,8 +1,9 @@
 /**
- * The client as it is published: what the package holds, every runtime that is here, and every program of its README,
- * type-checked and run.
+ * The client as it is published: what the package holds, every runtime that is here, and every program of its README
+ * and of the guides, type-checked and run.
  */
 import { execFile } from 'node:child_process';
+import { globSync, readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -89,10 +90,14 @@ test.each(runtimesHere())('runs in $name', async ({ command, args }) => {
   });
 });
 
-test('has a README whose programs run', async () => {
-  const readme = await readFile(join(CLIENT, 'README.md'), 'utf8');
-  const programs = [...readme.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, text = '']) => text);
-  expect(programs.length).toBeGreaterThan(3);
+test('runs the programs of its README and of the guides', async () => {
+  const programs = ['api/client/README.md', ...globSync('docs/*.md', { cwd: ROOT })].flatMap(
+    (name) =>
+      [...readFileSync(join(ROOT, name), 'utf8').matchAll(/^```ts\n(.*?)^```$/gms)].map(
+        ([, text = '']) => text,
+      ),
+  );
+  expect(programs.length).toBeGreaterThan(5);
   const names = programs.map((_, n) => `program-${n}.ts`);
   for (const [n, name] of names.entries()) {
     await writeFile(join(directory, name), programs[n] ?? '');

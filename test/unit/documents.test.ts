@@ -1,10 +1,21 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, globSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { ServiceConfig } from '../../infra/config.ts';
 import packageJson from '../../package.json' with { type: 'json' };
 
-const document = (name: string) => readFileSync(join(import.meta.dirname, '../..', name), 'utf8');
+const ROOT = join(import.meta.dirname, '../..');
+const document = (name: string) => readFileSync(join(ROOT, name), 'utf8');
+
+/** Of a document, as GitHub names them in links. */
+function headingsOf(name: string): string[] {
+  return [...document(name).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, '')
+      .replaceAll(' ', '-'),
+  );
+}
 
 test('docs/configuration.md lists every variable with its default', () => {
   const configuration = document('docs/configuration.md');
@@ -18,6 +29,32 @@ test('docs/configuration.md lists every variable with its default', () => {
     if (typeof value === 'string' || typeof value === 'number')
       expect(row).toContain(`\`${value}\``);
   }
+});
+
+test('docs/README.md names every document beside it', () => {
+  const index = document('docs/README.md');
+  const names = readdirSync(join(ROOT, 'docs')).filter(
+    (name) => name.endsWith('.md') && name !== 'README.md',
+  );
+  expect(names.filter((name) => !index.includes(`(${name})`))).toEqual([]);
+});
+
+test('every link from a document to another, or to a heading, leads there', () => {
+  const names = [
+    ...globSync('*.md', { cwd: ROOT }),
+    ...globSync('{docs,api}/**/*.md', { cwd: ROOT }),
+  ];
+  const broken = names.flatMap((from) =>
+    [...document(from).matchAll(/\]\((?!\w+:)([^)#\s]*)(?:#([^)\s]*))?\)/g)]
+      .map(([, path = '', heading]) => ({ from, to: path && join(dirname(from), path), heading }))
+      // Links of GitHub's own.
+      .filter(({ to }) => !to.startsWith('..'))
+      .filter(({ to, heading }) => {
+        if (!existsSync(join(ROOT, to))) return true;
+        return heading !== undefined && !headingsOf(to || from).includes(heading);
+      }),
+  );
+  expect(broken).toEqual([]);
 });
 
 test('CONTRIBUTING.md gives a reason for every dependency', () => {
@@ -44,9 +81,7 @@ test('every source file that CONTRIBUTING.md and ARCHITECTURE.md name exists', (
       /`((?:ingest|projector|api|sql|infra|test)\/[\w./-]+\.(?:tsx?|sql|json))`/g,
     ),
   ]);
-  const missing = names.filter(
-    ([, path = '']) => !existsSync(join(import.meta.dirname, '../..', path)),
-  );
+  const missing = names.filter(([, path = '']) => !existsSync(join(ROOT, path)));
   expect(names.length).toBeGreaterThan(20);
   expect(missing.map(([, path]) => path)).toEqual([]);
 });
