@@ -1,5 +1,5 @@
 /**
- * The OpenAPI 3.1 document, generated from the endpoints: the schemas that parse and type parameters and
+ * The OpenAPI 3.2 document, generated from the endpoints: the schemas that parse and type parameters and
  * responses also describe them. The event streams are not JSON endpoints and are described here; the
  * feed parses their parameters itself (feed/route.ts), and a test compares the names.
  */
@@ -24,7 +24,9 @@ export type Parameter = {
   readonly explode?: false;
 };
 
-type Content = Readonly<Record<string, { readonly schema: JsonSchema }>>;
+/** A whole body, or the events that a stream is made of. */
+type Media = { readonly schema?: JsonSchema; readonly itemSchema?: JsonSchema };
+type Content = Readonly<Record<string, Media>>;
 
 export type Answer = {
   readonly description: string;
@@ -204,6 +206,11 @@ const BOUNDS = {
   max_price: 'maximum execution price of the taker, 0 to 100',
 };
 
+const EVENT_ID: JsonSchema = {
+  type: 'string',
+  description: 'cursor; `gap` and `end` may have none',
+  examples: ['28492588'],
+};
 const CURSOR: JsonSchema = { type: 'string', pattern: '^[0-9]{0,20}$', examples: ['28492588'] };
 const POSITION: readonly Parameter[] = [
   parameter('finality', 'true: `event: final` when a delivered match is in a final block', {
@@ -324,7 +331,7 @@ export function openApi(endpoints: readonly Described[]) {
     paths[path] = { get: { ...operation, responses, 'x-codeSamples': samples }, ...paths[path] };
   }
   return {
-    openapi: '3.1.0',
+    openapi: '3.2.0',
     info: { title: 'Fillstream', version: '2.0.0', description: DESCRIPTION },
     servers: [{ url: '/' }],
     security: [{ key: [] }],
@@ -477,19 +484,24 @@ function opened(matches: Readonly<Record<string, readonly (keyof typeof EVENT_SC
   const others = {
     ...{ gap: ['Gap'], void: ['Void'], restored: ['Restored'], final: ['Final'], end: ['End'] },
   };
-  const data = Object.entries({ ...matches, ...others }).map(([event, names]) => {
-    const refs = names.map((name) => ({ $ref: SCHEMAS + name }));
-    return [event, refs.length === 1 ? refs[0] : { oneOf: refs }];
+  const events = Object.entries({ ...matches, ...others }).map(([event, names]): JsonSchema => {
+    const [ref = {}, ...more] = names.map((name) => ({ $ref: SCHEMAS + name }));
+    const contentSchema = more.length === 0 ? ref : { oneOf: [ref, ...more] };
+    // The viewer shows no contentSchema, so the text names it, too.
+    const description = `JSON of one line: ${names.map((name) => `\`${name}\``).join(' or ')} (see Models)`;
+    const json = { type: 'string', contentMediaType: 'application/json', contentSchema } as const;
+    const properties: Record<string, JsonSchema> = {
+      id: EVENT_ID,
+      event: { type: 'string', const: event },
+      data: { ...json, description },
+    };
+    return { title: event, type: 'object', required: ['event', 'data'], properties };
   });
   return {
     200: {
       description: 'the open stream',
       headers: headerRefs(RATE_HEADERS),
-      content: {
-        'text/event-stream': {
-          schema: { type: 'string' as const, 'x-event-data': Object.fromEntries(data) },
-        },
-      },
+      content: { 'text/event-stream': { itemSchema: { oneOf: events } } },
     },
   };
 }

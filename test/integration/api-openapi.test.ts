@@ -124,7 +124,7 @@ function resolved(schema: z.core.JSONSchema.JSONSchema): z.core.JSONSchema.JSONS
 
 describe('the document', () => {
   test('describes every operation', () => {
-    expect(document.openapi).toBe('3.1.0');
+    expect(document.openapi).toBe('3.2.0');
     expect(Object.keys(document.paths).sort()).toEqual([
       '/sessions',
       '/sessions/history',
@@ -211,7 +211,13 @@ describe('the document', () => {
       expect(schemas[name], name).toBeDefined();
     }
     expect(text).not.toContain('$defs');
-    expect(text).toContain('"order":{"oneOf":[{"$ref":"#/components/schemas/CompactMatch"}');
+    const { itemSchema } =
+      operationOf('/v1/stream/orders').responses[200]?.content?.['text/event-stream'] ?? {};
+    const events = itemSchema?.oneOf as z.core.JSONSchema.JSONSchema[];
+    const names = ['CompactMatch', 'LabelledMatch'];
+    expect(events.find(({ title }) => title === 'order')?.properties?.data).toMatchObject({
+      contentSchema: { oneOf: names.map((name) => ({ $ref: `#/components/schemas/${name}` })) },
+    });
   });
 
   test('has the limits that the server enforces', () => {
