@@ -46,6 +46,7 @@ import { bearerAsKey, mcpHandler, readMessage } from './mcp/route.ts';
 import { type HttpMetrics, logRequests } from './metrics.ts';
 import { ASSET_PATH, assetHandler, PAGE_PATHS, pageHandler } from './page.ts';
 import type { MarketKey } from './parameters.ts';
+import { PICTURE_PATH, pictureHandler } from './pictures.ts';
 import { refuseMethod, serveEndpoints } from './routes.ts';
 import { createStatus, STATUS_ENDPOINTS } from './status.ts';
 import { STREAMS_ENDPOINTS, type Streams } from './streams/endpoints.ts';
@@ -76,6 +77,8 @@ export type AppOptions = {
   readonly corsOrigins?: readonly string[];
   /** What requests without a key may read: nothing, or what the demo tier may; default: none. */
   readonly publicTier?: 'none' | 'demo';
+  /** Origins of the pictures that the page shows; default: none. */
+  readonly pictureOrigins?: readonly string[];
   /** ClickHouse of the analyst, for the tool `query`; default: there is no such tool. */
   readonly analystUrl?: string | undefined;
   /** Maximum time of one ClickHouse query, milliseconds; default: 5,000. */
@@ -142,6 +145,9 @@ export function createApp(options: AppOptions): Express {
   // Not counted, because the page requests all of its files at once.
   app.route(VIEWER_PATH).all(uncounted(limits)).get(viewerHandler).all(notGet);
   app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
+  const pictureOrigins = options.pictureOrigins ?? [];
+  const picture = pictureHandler(pictureOrigins);
+  app.route(PICTURE_PATH).all(uncounted(limits)).get(picture).all(notGet);
 
   app.use('/mcp', bearerAsKey);
   app.use(authenticate(keys, limits, usage, isPublic), refuseKeyInUrl);
@@ -174,7 +180,7 @@ export function createApp(options: AppOptions): Express {
     .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
   serveEndpoints(app, STREAMS_ENDPOINTS, { ...streams, conditionOf: conditionOfMarket });
 
-  const page = pageHandler(isPublic);
+  const page = pageHandler({ isPublic, pictureOrigins });
   for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, page).all(notGet);
 
   // The page itself says so to a browser that follows a wrong link.

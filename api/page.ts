@@ -50,10 +50,17 @@ type File = {
 };
 
 export type Page = {
-  readonly document: File;
-  /** For who may read without a key. */
-  readonly publicDocument: File;
+  /** What `documentOf` fills in. */
+  readonly template: string;
   readonly assets: ReadonlyMap<string, File>;
+};
+
+/** What the document tells the page. */
+export type Told = {
+  /** Whether reading needs no key. */
+  readonly isPublic: boolean;
+  /** Of pictures that the api passes on; no characters of HTML. */
+  readonly pictureOrigins: readonly string[];
 };
 
 let page: Promise<Page> | undefined;
@@ -64,11 +71,18 @@ export function pageOnce(): Promise<Page> {
   return page;
 }
 
-/** Serves the document; `isPublic` tells the page that reading needs no key. */
-export function pageHandler(isPublic: boolean): RequestHandler {
+export function documentOf(page: Page, { isPublic, pictureOrigins }: Told): Promise<File> {
+  const html = page.template
+    .replace('{{public_tier}}', isPublic ? 'demo' : 'none')
+    .replace('{{picture_origins}}', pictureOrigins.join(','));
+  return compressed(Buffer.from(html), '.html');
+}
+
+export function pageHandler(told: Told): RequestHandler {
+  let document: Promise<File> | undefined;
   return async (request, response) => {
-    const { document, publicDocument } = await pageOnce();
-    const file = isPublic ? publicDocument : document;
+    document ??= pageOnce().then((page) => documentOf(page, told));
+    const file = await document;
     response.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
     response.set('Cache-Control', 'no-cache').set('ETag', file.etag);
     if (request.fresh) response.status(304).end();
@@ -126,16 +140,12 @@ async function bundle(): Promise<Page> {
     if (name === undefined) throw new Error(`the page has no ${ending} file`);
     return ASSETS + name;
   };
-  const template = await readFile(join(WEB, 'index.html'), 'utf8');
-  const html = template
+  const template = (await readFile(join(WEB, 'index.html'), 'utf8'))
     .replaceAll('{{script}}', named('.js'))
     .replaceAll('{{style}}', named('.css'))
     .replaceAll('{{font}}', named('.woff2'))
     .replaceAll('{{icon}}', named('.svg'));
-  const documentFor = (tier: string) =>
-    compressed(Buffer.from(html.replace('{{public_tier}}', tier)), '.html');
-  const [document, publicDocument] = await Promise.all([documentFor('none'), documentFor('demo')]);
-  return { document, publicDocument, assets };
+  return { template, assets };
 }
 
 async function compressed(plain: Buffer, extension: string): Promise<File> {

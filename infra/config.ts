@@ -20,6 +20,9 @@ function listOf<Item extends z.ZodType<unknown, string>>(item: Item) {
     .pipe(z.array(item));
 }
 
+/** Where Polymarket keeps profile images and icons. */
+const POLYMARKET_PICTURES = 'https://polymarket-upload.s3.us-east-2.amazonaws.com';
+
 /** Comma-separated URLs, at least one. */
 function urls(isValid: (url: string) => boolean, rule: string) {
   return z.string().refine((text) => text.split(',').every(isValid), {
@@ -139,6 +142,20 @@ export const ApiConfig = z.object({
   PROJECTION_AGE_SECONDS_MAX: z.coerce.number().positive().default(30),
   TRUSTED_PROXIES: listOf(z.union([z.ipv4(), z.ipv6(), z.cidrv4(), z.cidrv6()])),
   PUBLIC_TIER: z.enum(['none', 'demo']).default('none'),
+  PICTURE_ORIGINS: z
+    .string()
+    .default(POLYMARKET_PICTURES)
+    .transform((text) => (text === 'none' ? [] : text.split(',')))
+    .pipe(
+      z.array(
+        z
+          .string()
+          .regex(
+            /^https?:\/\/[\w.-]+(:\d+)?$/,
+            'must be origins such as https://a.example, or none',
+          ),
+      ),
+    ),
 });
 export type ApiConfig = z.infer<typeof ApiConfig>;
 

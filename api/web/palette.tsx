@@ -5,10 +5,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Search } from './answers.ts';
 import { amount, count, shortAddress } from './format.ts';
+import { Picture } from './picture.tsx';
 import { type Recent, recent, remember } from './recent.ts';
 import { go, routeOf } from './route.ts';
 import { paletteOpen } from './shortcuts.ts';
-import { Picture } from './trader-name.tsx';
 import { Problem, useAnswer } from './use-answer.tsx';
 
 /** Of each kind. */
@@ -233,7 +233,7 @@ function Option(props: {
         if (!(event.ctrlKey || event.metaKey || event.shiftKey)) props.onOpen();
       }}
     >
-      {address === undefined ? null : <Picture address={address} />}
+      {address === undefined ? null : <Picture id={address} />}
       <span class="option-title">{title}</span>
       <span class="soft">{sub}</span>
     </a>

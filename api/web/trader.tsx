@@ -6,10 +6,10 @@ import { CopyButton, Scroll } from './controls.tsx';
 import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
 import { Star } from './follow.tsx';
 import { count, day, shortAddress } from './format.ts';
+import { Picture } from './picture.tsx';
 import { TraderCharts } from './trader-charts.tsx';
 import { TraderEquity } from './trader-equity.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
-import { Picture } from './trader-name.tsx';
 import { TraderPositions } from './trader-positions.tsx';
 import { Problem, useAnswer, useTicks } from './use-answer.tsx';
 
@@ -51,7 +51,7 @@ export function Trader({ address }: { readonly address: string }) {
   return (
     <article>
       <header class="who">
-        <Picture address={profile.address} size={44} />
+        <Picture id={profile.address} image={profile.profile_image} size={44} />
         <div>
           <h1>{profile.name === '' ? shortAddress(profile.address) : profile.name}</h1>
           <p class="sub">

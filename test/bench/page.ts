@@ -5,7 +5,7 @@
  * traders and FILLS (2,000,000) fills behind it). ROUNDS (7) and SECONDS (20) change the size.
  */
 import { type Browser, chromium, type Page } from 'playwright-core';
-import { pageOnce } from '../../api/page.ts';
+import { documentOf, pageOnce } from '../../api/page.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
 import {
@@ -43,12 +43,15 @@ const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'];
 type Place = { readonly url: string; readonly key: string };
 
 async function size(): Promise<void> {
-  const { document, assets } = await pageOnce();
-  const sent = [['document', document] as const, ...assets].map(([name, { plain, coded }]) => ({
-    file: name.replace(/-[A-Z0-9]{8}\./, '.'),
-    'plain, bytes': readable(plain.length),
-    'as sent, bytes': (coded.br ?? plain).length,
-  }));
+  const page = await pageOnce();
+  const document = await documentOf(page, { isPublic: true, pictureOrigins: [] });
+  const sent = [['document', document] as const, ...page.assets].map(
+    ([name, { plain, coded }]) => ({
+      file: name.replace(/-[A-Z0-9]{8}\./, '.'),
+      'plain, bytes': readable(plain.length),
+      'as sent, bytes': (coded.br ?? plain).length,
+    }),
+  );
   const total = sent.reduce((sum, one) => sum + one['as sent, bytes'], 0);
   printTable(`Size, ${readable(total)} bytes in all`, sent);
 }

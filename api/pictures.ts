@@ -1,0 +1,93 @@
+/**
+ * `GET /pictures?url=…`: profile images and icons of markets, which other hosts have, for a page that contacts this
+ * host only. It needs no key, because an <img> sends none. So it is bounded: only URLs of the operator's origins, no
+ * redirect, images of known formats by their first bytes, and limits of size, time, concurrency and memory.
+ */
+import { createHash } from 'node:crypto';
+import type { RequestHandler } from 'express';
+import { LRUCache } from 'lru-cache';
+import { createSlots } from '../infra/slots.ts';
+import { Problem } from './errors.ts';
+
+export const PICTURE_PATH = '/pictures';
+
+const URL_LENGTH_MAX = 1_000;
+const BYTES_MAX = 2 * 1024 * 1024;
+const CACHE_BYTES_MAX = 64 * 1024 * 1024;
+/** What an entry without a picture counts. */
+const ENTRY_BYTES = 1_024;
+const FETCHES_MAX = 8;
+/** From the request on, waiting for others included. */
+const FETCH_MS_MAX = 5_000;
+const KEPT_SECONDS = 86_400;
+/** A picture that could not be had is asked for again after this. */
+const MISSED_MS = 60_000;
+
+type Picture = { readonly type: string; readonly etag: string; readonly bytes: Buffer };
+const MISSED = 'missed';
+
+/** `origins` such as https://pictures.example; none: there are no pictures. */
+export function pictureHandler(origins: readonly string[]): RequestHandler {
+  const slots = createSlots(FETCHES_MAX);
+  const cache = new LRUCache<string, Picture | typeof MISSED>({
+    maxSize: CACHE_BYTES_MAX,
+    sizeCalculation: (one) => ENTRY_BYTES + (one === MISSED ? 0 : one.bytes.length),
+    ttl: KEPT_SECONDS * 1_000,
+    async fetchMethod(url, _stale, { options }) {
+      const signal = AbortSignal.timeout(FETCH_MS_MAX);
+      const picture = await slots(signal, () => load(url, signal)).catch(() => undefined);
+      if (picture === undefined) options.ttl = MISSED_MS;
+      return picture ?? MISSED;
+    },
+  });
+  return async (request, response) => {
+    const url = wanted(request.query.url);
+    if (url === undefined || !origins.includes(url.origin)) throw missing();
+    const picture = await cache.fetch(url.href);
+    if (picture === undefined || picture === MISSED) throw missing();
+    response.set('Cache-Control', `public, max-age=${KEPT_SECONDS}`).set('ETag', picture.etag);
+    if (request.fresh) response.status(304).end();
+    else response.set('Content-Type', picture.type).send(picture.bytes);
+  };
+}
+
+function missing(): Problem {
+  return new Problem({ error: 'not_found', detail: 'there is no such picture' });
+}
+
+function wanted(text: unknown): URL | undefined {
+  if (typeof text !== 'string' || text.length > URL_LENGTH_MAX) return undefined;
+  return URL.parse(text) ?? undefined;
+}
+
+/** Rejects if there is no answer; undefined if it is not a picture, or too large. */
+async function load(url: string, signal: AbortSignal): Promise<Picture | undefined> {
+  const response = await fetch(url, { signal, redirect: 'error', credentials: 'omit' });
+  if (response.status !== 200 || response.body === null) {
+    await response.body?.cancel();
+    return undefined;
+  }
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of response.body) {
+    size += part.length;
+    // Leaving the loop ends the download.
+    if (size > BYTES_MAX) return undefined;
+    parts.push(part);
+  }
+  const bytes = Buffer.concat(parts);
+  const type = typeOf(bytes);
+  if (type === undefined) return undefined;
+  return { type, bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` };
+}
+
+/** By the first bytes, whatever the other host says. SVG is left out: it can hold scripts. */
+function typeOf(bytes: Buffer): string | undefined {
+  const start = bytes.toString('latin1', 0, 12);
+  if (start.startsWith('\x89PNG\r\n\x1a\n')) return 'image/png';
+  if (start.startsWith('\xff\xd8\xff')) return 'image/jpeg';
+  if (/^GIF8[79]a/.test(start)) return 'image/gif';
+  if (/^RIFF.{4}WEBP/s.test(start)) return 'image/webp';
+  if (/^.{4}ftypavi[fs]/s.test(start)) return 'image/avif';
+  return undefined;
+}
