@@ -1396,7 +1396,7 @@ SELECT
     marks.traded AS volume,
     marks.number AS matches,
     if(changed.version > 0, changed.traders, counts.traders) AS traders,
-    if(changed.version > 0, changed.held, counts.open_interest) AS open_interest,
+    multiIf(is_resolved, 0, changed.version > 0, changed.held, counts.open_interest) AS open_interest,
     marks.first_at AS first_match_at,
     listings.end_at AS end_at,
     payouts.resolved AS resolved_at,

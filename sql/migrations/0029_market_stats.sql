@@ -56,7 +56,8 @@ SELECT
     marks.traded AS volume,
     marks.number AS matches,
     changed.version > 0 ? changed.traders : counts.traders AS traders,
-    changed.version > 0 ? changed.held : counts.open_interest AS open_interest,
+    -- Its resolution settles all positions, and no match names it for the counts.
+    multiIf(is_resolved, 0, changed.version > 0, changed.held, counts.open_interest) AS open_interest,
     marks.first_at AS first_match_at,
     listings.end_at AS end_at,
     payouts.resolved AS resolved_at,

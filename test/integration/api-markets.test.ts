@@ -287,7 +287,10 @@ describe('GET /v2/markets', () => {
       volume_24h: values(matches.filter((match) => match.time >= since)),
       ...{ volume: values(matches), matches: matches.length },
       traders: new Set(own.map((row) => row.trader)).size,
-      open_interest: sum(heldOf(market).flatMap((row) => (row.outcome === 0 ? [row.shares] : []))),
+      // A resolution settles all positions. These made-up bookings have no settlements.
+      open_interest: isResolved(market)
+        ? 0
+        : sum(heldOf(market).flatMap((row) => (row.outcome === 0 ? [row.shares] : []))),
       first_match_at: time(Math.min(...matches.map((match) => match.time))),
     };
   }
