@@ -38,6 +38,7 @@ import {
   viewerHandler,
 } from './docs.ts';
 import { Problem, problemHandler, requestIdOf } from './errors.ts';
+import { FEED_ENDPOINTS } from './feed/recent.ts';
 import type { Feed } from './feed/route.ts';
 import { createFinalMatches, FINALITY_ENDPOINTS } from './finality.ts';
 import { GUIDES } from './guides.ts';
@@ -60,7 +61,7 @@ export type AppOptions = {
   readonly states: Pick<ProcessStates, 'of'>;
   /** Ages above which the service is not ready. */
   readonly limits: AgeLimits;
-  readonly feed: Pick<Feed, 'handler' | 'endSessionsOf'>;
+  readonly feed: Pick<Feed, 'handler' | 'recent' | 'endSessionsOf'>;
   readonly streams: Streams;
   readonly nats: Nats;
   readonly logger: Logger;
@@ -173,6 +174,7 @@ export function createApp(options: AppOptions): Express {
   const requireListener = endWhenRevoked(keys, feed);
   const conditionOfMarket = (market: MarketKey) => conditionOf(analytics, market);
   const orders = feed.handler(conditionOfMarket);
+  serveEndpoints(app, FEED_ENDPOINTS, { feed, conditionOf: conditionOfMarket }, admit);
   app.route('/v1/stream/orders').get(admit, requireListener, orders).all(notGet);
   app
     .route('/streams/:id')

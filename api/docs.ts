@@ -10,6 +10,7 @@ import type { RequestHandler } from 'express';
 import { ANALYTICS_ENDPOINTS } from './analytics/endpoints.ts';
 import { ACCOUNT_ENDPOINTS } from './auth/account.ts';
 import type { Described } from './endpoint.ts';
+import { FEED_ENDPOINTS } from './feed/recent.ts';
 import { FINALITY_ENDPOINTS } from './finality.ts';
 import { GUIDES } from './guides.ts';
 import { openApi } from './openapi.ts';
@@ -89,6 +90,7 @@ export const ENDPOINTS: readonly Described[] = [
   ...STREAMS_ENDPOINTS,
   ...STATUS_ENDPOINTS,
   ...FINALITY_ENDPOINTS,
+  ...FEED_ENDPOINTS,
 ];
 export const OPEN_API = openApi(ENDPOINTS);
 const DOCUMENT = new Encoded('json', JSON.stringify(OPEN_API), privateFor(MAX_AGE_SECONDS));

@@ -134,32 +134,34 @@ const LabelledOrder = z.object({
 });
 
 /** `order` of the order feed with `format=json`. */
-const LabelledMatch = z.object({
-  tx_hash: txHash,
-  match_id: matchId,
-  timestamp: text('when the match was first seen', '2026-05-01 12:00:00.000Z'),
-  market: z.object({
-    id: text('market id; 0 while it is unknown', '2182202'),
-    question: text('question', 'Bitcoin up or down?'),
-    slug: text('slug', 'bitcoin-up-or-down-may-1'),
-    start_date: text('when it opened', '2026-05-01 00:00:00Z'),
-    end_date: text('when it closes', '2026-05-02 00:00:00Z'),
-    icon: text('URL', ''),
-    neg_risk: z.boolean().meta({ description: 'negative-risk market', examples: [false] }),
-    event_slug: text('slug of the event', 'bitcoin-up-or-down'),
-    series_slug: text('slug of the series', 'btc-up-or-down-hourly'),
-    tags,
-    outcome_1: text('label of the first outcome', 'Yes'),
-    outcome_2: text('label of the second outcome', 'No'),
-    group_item_title: text('title inside its group', ''),
-    event_title: text('title of the event', 'Bitcoin up or down'),
-    event_icon: text('URL', ''),
-    resolved_at: text('empty while unresolved', ''),
-    winning_outcome: text('empty while unresolved', ''),
-  }),
-  taker_order: LabelledOrder,
-  maker_orders: z.array(LabelledOrder),
-});
+const LabelledMatch = z
+  .object({
+    tx_hash: txHash,
+    match_id: matchId,
+    timestamp: text('when the match was first seen', '2026-05-01 12:00:00.000Z'),
+    market: z.object({
+      id: text('market id; 0 while it is unknown', '2182202'),
+      question: text('question', 'Bitcoin up or down?'),
+      slug: text('slug', 'bitcoin-up-or-down-may-1'),
+      start_date: text('when it opened', '2026-05-01 00:00:00Z'),
+      end_date: text('when it closes', '2026-05-02 00:00:00Z'),
+      icon: text('URL', ''),
+      neg_risk: z.boolean().meta({ description: 'negative-risk market', examples: [false] }),
+      event_slug: text('slug of the event', 'bitcoin-up-or-down'),
+      series_slug: text('slug of the series', 'btc-up-or-down-hourly'),
+      tags,
+      outcome_1: text('label of the first outcome', 'Yes'),
+      outcome_2: text('label of the second outcome', 'No'),
+      group_item_title: text('title inside its group', ''),
+      event_title: text('title of the event', 'Bitcoin up or down'),
+      event_icon: text('URL', ''),
+      resolved_at: text('empty while unresolved', ''),
+      winning_outcome: text('empty while unresolved', ''),
+    }),
+    taker_order: LabelledOrder,
+    maker_orders: z.array(LabelledOrder),
+  })
+  .meta({ id: 'LabelledMatch' });
 
 const position = (description: string) => z.int().meta({ description, examples: [28492588] });
 
@@ -174,20 +176,24 @@ const ABOUT = {
   timestamp: text('when this was known, in the form of the stream', '2026-05-01 12:02:00.000Z'),
 };
 
-const Void = z.object({
-  ...ABOUT,
-  reason: z.enum(['reverted', 'replaced', 'never_mined', 'unmatched']).meta({
-    description: 'why it did not settle; never_mined may still be followed by restored',
-    examples: ['reverted'],
-  }),
-});
+const Void = z
+  .object({
+    ...ABOUT,
+    reason: z.enum(['reverted', 'replaced', 'never_mined', 'unmatched']).meta({
+      description: 'why it did not settle; never_mined may still be followed by restored',
+      examples: ['reverted'],
+    }),
+  })
+  .meta({ id: 'Void' });
 
-const Restored = z.object(ABOUT);
+const Restored = z.object(ABOUT).meta({ id: 'Restored' });
 
-const Final = z.object({
-  ...ABOUT,
-  block_number: z.int().meta({ description: 'the final block', examples: [85_671_003] }),
-});
+const Final = z
+  .object({
+    ...ABOUT,
+    block_number: z.int().meta({ description: 'the final block', examples: [85_671_003] }),
+  })
+  .meta({ id: 'Final' });
 
 const End = z.object({
   reason: SessionEnd.meta({ description: 'why the stream ends', examples: ['quota_used_up'] }),

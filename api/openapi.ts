@@ -7,10 +7,9 @@ import { z } from 'zod';
 import { type CodeSample, codeSamples } from './code-samples.ts';
 import type { Described } from './endpoint.ts';
 import { PROBLEMS, ProblemBody, type ProblemCode } from './errors.ts';
-import { LAST_MAX, LIST_ENTRIES_MAX, MARKETS_MAX } from './feed/route.ts';
+import { LAST_EVENT_ID, OrdersQuery, StreamQuery } from './feed/route.ts';
 import { GUIDES } from './guides.ts';
 import { EVENT_SCHEMAS } from './openapi-events.ts';
-import { ADDRESS } from './parameters.ts';
 
 export type JsonSchema = z.core.JSONSchema.JSONSchema;
 
@@ -183,50 +182,16 @@ the server ends a stream, \`event: end\` says why: \`shutdown\` and \`too_slow\`
 event has one \`data:\` line. It exceeds 64 KiB, the default limit of Go's \`bufio.Scanner\`, only for a
 match of more than about 100 orders.`;
 
-const SLUG: JsonSchema = { type: 'string', minLength: 1 };
-const LISTS = {
-  traders: {
-    description: 'wallet addresses; only matches that involve one of them',
-    items: { type: 'string', pattern: ADDRESS.source },
-  },
-  tags: { description: 'tags of markets, in any letter case', items: SLUG },
-  series: { description: 'series slugs, in any letter case', items: SLUG },
-  markets: {
-    description: `at most ${MARKETS_MAX} markets by id, condition id or slug; an unknown one is a 404`,
-    items: SLUG,
-  },
-} as const;
-
-const BOUNDS = {
-  min_usdc: 'minimum value of the taker order, USDC',
-  max_usdc: 'maximum value of the taker order, USDC',
-  min_shares: 'minimum shares of the taker order',
-  max_shares: 'maximum shares of the taker order',
-  min_price: 'minimum execution price of the taker, 0 to 100',
-  max_price: 'maximum execution price of the taker, 0 to 100',
-};
-
 const EVENT_ID: JsonSchema = {
   type: 'string',
   description: 'cursor; `gap` and `end` may have none',
   examples: ['28492588'],
 };
-const CURSOR: JsonSchema = { type: 'string', pattern: '^[0-9]{0,20}$', examples: ['28492588'] };
-const POSITION: readonly Parameter[] = [
-  parameter('finality', 'true: `event: final` when a delivered match is in a final block', {
-    type: 'boolean',
-    default: false,
-  }),
-  parameter(
-    'last',
-    'start with so many of the newest matches that pass; a position takes precedence',
-    {
-      ...{ type: 'integer', minimum: 0, maximum: LAST_MAX, default: 0 },
-    },
-  ),
-  parameter('lastEventId', 'the same as Last-Event-ID, which takes precedence', CURSOR),
-  { ...parameter('Last-Event-ID', 'position to resume after', CURSOR), in: 'header' },
-];
+const { description: resumedAfter, ...lastEventId } = LAST_EVENT_ID;
+const RESUMED: Parameter = {
+  ...parameter('Last-Event-ID', resumedAfter, lastEventId),
+  in: 'header',
+};
 
 const ORDERS: Operation = {
   operationId: 'feed',
@@ -239,31 +204,8 @@ bounds are inclusive. The tag \`sports\` excludes markets tagged \`esports\`; \`
 
 ${DELIVERY}`,
   parameters: [
-    ...Object.entries(LISTS).map(
-      ([name, { description, items }]): Parameter => ({
-        ...parameter(name, `${description}; separated by commas`, {
-          ...{
-            type: 'array',
-            minItems: 1,
-            maxItems: name === 'markets' ? MARKETS_MAX : LIST_ENTRIES_MAX,
-            items,
-          },
-        }),
-        explode: false,
-      }),
-    ),
-    ...Object.entries(BOUNDS).map(([name, description]) =>
-      parameter(name, description, {
-        type: 'number',
-        minimum: 0,
-        ...(name.endsWith('price') && { maximum: 100 }),
-      }),
-    ),
-    parameter('format', 'json: objects with labels; absent: the compact form', {
-      type: 'string',
-      enum: ['json'],
-    }),
-    ...POSITION,
+    ...Object.entries(OrdersQuery.shape).map(([name, one]) => parameterOf(name, one, 'query')),
+    RESUMED,
   ],
   responses: opened({ order: ['CompactMatch', 'LabelledMatch'] }),
 };
@@ -287,7 +229,8 @@ ${DELIVERY}`,
       in: 'path',
       required: true,
     },
-    ...POSITION,
+    ...Object.entries(StreamQuery.shape).map(([name, one]) => parameterOf(name, one, 'query')),
+    RESUMED,
   ],
   responses: opened({ tx: ['LiveTransaction'] }),
 };
@@ -431,12 +374,16 @@ function operation(endpoint: Described, schemas: Schemas): Operation {
 
 function parametersOf({ path, parameters }: Described): Parameter[] {
   const inPath = new Set([...path.matchAll(/:(\w+)/g)].map((match) => match[1]));
-  return Object.entries(parameters.shape).map(([name, parameter]) => {
-    const { description = '', ...schema } = described(parameter);
-    const isInPath = inPath.has(name);
-    const required = isInPath || !parameter.safeParse(undefined).success;
-    return { name, in: isInPath ? 'path' : 'query', required, description, schema };
-  });
+  return Object.entries(parameters.shape).map(([name, one]) =>
+    parameterOf(name, one, inPath.has(name) ? 'path' : 'query'),
+  );
+}
+
+function parameterOf(name: string, parameter: z.ZodType, where: 'path' | 'query'): Parameter {
+  const { description = '', ...schema } = described(parameter);
+  const required = where === 'path' || !parameter.safeParse(undefined).success;
+  const list = schema.type === 'array' && { explode: false as const };
+  return { name, in: where, required, description, schema, ...list };
 }
 
 /** Schema of a parameter's text; toJSONSchema would omit its default and examples. */

@@ -33,6 +33,8 @@ import type {
   Me,
   PnlLines,
   PnlLinesQuery,
+  RecentMatches,
+  RecentMatchesQuery,
   Search,
   SearchQuery,
   Sessions,
@@ -440,6 +442,15 @@ export class Endpoints {
    */
   finalMatches(query: FinalMatchesQuery = {}, options?: CallOptions): Promise<FinalMatches> {
     return this.http.call('GET', '/v2/final_matches', { query }, options);
+  }
+
+  /**
+   * `GET /v2/recent_matches`: Matches of the order feed, without a stream.
+   *
+   * The events that `/v1/stream/orders` would send from there on, up to now: matches when they are first seen, pending ones included, and what became of them. It covers the 72 hours of the feed; a request looks at no more than 16,384 of its messages and says in `more` whether there are others. Unknown parameters are refused.
+   */
+  recentMatches(query: RecentMatchesQuery = {}, options?: CallOptions): Promise<RecentMatches> {
+    return this.http.call('GET', '/v2/recent_matches', { query }, options);
   }
 }
 

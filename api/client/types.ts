@@ -1943,6 +1943,25 @@ export type FinalMatches = {
   restarted: boolean;
 };
 
+export type RecentMatches = {
+  /** what the stream sends with `format=json`, oldest first */
+  events: (
+    | { type: 'order'; cursor: string; data: LabelledMatch }
+    | { type: 'void'; cursor: string; data: Void }
+    | { type: 'restored'; cursor: string; data: Restored }
+    | { type: 'final'; cursor: string; data: Final }
+  )[];
+
+  /** `from` of the next request: the place of the newest event that was looked at; empty while there is none */
+  cursor: string;
+
+  /** whether there are later events now: ask again with `cursor` */
+  more: boolean;
+
+  /** whether the feed no longer has what came after `from`, or a part of it */
+  gap: boolean;
+};
+
 export type LeaderboardQueryV1 = {
   /** page size, 1–100 (default 50; demo tier: 20, its maximum); 1 to 100 */
   limit?: number | undefined;
@@ -2373,6 +2392,47 @@ export type EndedSessionsQuery = {
 export type FinalMatchesQuery = {
   /** `next` of the previous response; absent: start now; 0 to 9007199254740991 */
   after?: number | undefined;
+};
+
+export type RecentMatchesQuery = {
+  /** wallet addresses; only matches that involve one of them; separated by commas */
+  traders?: string[] | undefined;
+
+  /** tags of markets, in any letter case; separated by commas */
+  tags?: string[] | undefined;
+
+  /** series slugs, in any letter case; separated by commas */
+  series?: string[] | undefined;
+
+  /** at most 100 markets by id, condition id or slug; an unknown one is a 404; separated by commas */
+  markets?: string[] | undefined;
+
+  /** minimum value of the taker order, USDC */
+  min_usdc?: number | undefined;
+
+  /** maximum value of the taker order, USDC */
+  max_usdc?: number | undefined;
+
+  /** minimum shares of the taker order */
+  min_shares?: number | undefined;
+
+  /** maximum shares of the taker order */
+  max_shares?: number | undefined;
+
+  /** minimum execution price of the taker, 0 to 100; 0 to 100 */
+  min_price?: number | undefined;
+
+  /** maximum execution price of the taker, 0 to 100; 0 to 100 */
+  max_price?: number | undefined;
+
+  /** true: `event: final` when a delivered match is in a final block; default: false */
+  finality?: boolean | undefined;
+
+  /** start after the event with this cursor, or at a time; absent: the newest matches that pass */
+  from?: string | undefined;
+
+  /** maximum matches; what became of them does not count; 1 to 200; default: 50 */
+  limit?: number | undefined;
 };
 
 /** What the order feed delivers; the default is everything. */

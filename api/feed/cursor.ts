@@ -32,6 +32,11 @@ export function sequenceOf(cursor: Cursor): number {
   return Math.floor(cursor / CHECKS);
 }
 
+/** A cursor in front of a message that no message proves: what it asks for begins with a gap. */
+export function unprovenBefore(sequence: number): bigint {
+  return BigInt((sequence - 1) * CHECKS + 1);
+}
+
 /** Parses a Last-Event-ID. Undefined unless it is a decimal integer of at most 20 digits. */
 export function parseCursor(text: string): bigint | undefined {
   return DIGITS.test(text) ? BigInt(text) : undefined;

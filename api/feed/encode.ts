@@ -48,6 +48,12 @@ export function sequelBlock(cursor: Cursor, sequel: FeedSequel, format: Format):
   return `id: ${cursor}\nevent: ${sequel.kind}\ndata: ${json}\n\n`;
 }
 
+/** The parts of a block that matchBlock or sequelBlock made. */
+export function partsOf(block: string): { readonly event: string; readonly data: unknown } {
+  const [, event = '', data = ''] = block.split('\n');
+  return { event: event.slice('event: '.length), data: JSON.parse(data.slice('data: '.length)) };
+}
+
 /** How long a client that lost its connection should wait, in milliseconds. */
 export function retryBlock(ms: number): string {
   return `retry: ${ms}\n\n`;

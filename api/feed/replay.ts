@@ -8,6 +8,7 @@ import { setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
 import { type Nats, NatsUnavailableError, streamState } from '../../infra/nats/connection.ts';
 import {
+  firstMessageAtOrAfter,
   getMessage,
   readRange,
   refuseHoles,
@@ -15,7 +16,14 @@ import {
   type StreamMessage,
 } from '../../infra/nats/reader.ts';
 import { isFinality, isMatch } from '../../ingest/contract.ts';
-import { attainable, type Cursor, cursorOf, NO_CURSOR, sequenceOf } from './cursor.ts';
+import {
+  attainable,
+  type Cursor,
+  cursorOf,
+  NO_CURSOR,
+  sequenceOf,
+  unprovenBefore,
+} from './cursor.ts';
 import type { Format } from './encode.ts';
 import { encode, type FeedLog, type Offered, readEvent } from './feed-log.ts';
 import { type Facts, type Filter, matches } from './filter.ts';
@@ -27,6 +35,17 @@ export type Start = {
   readonly cursor: Cursor;
   /** Set if the requested cursor is no longer part of this feed. */
   readonly gap?: { readonly firstAvailable: Cursor };
+};
+
+/** Events that pass a filter, in order. */
+export type Page = {
+  readonly events: readonly Offered[];
+  /** Of the newest event that was looked at; NO_CURSOR if there is none. */
+  readonly cursor: Cursor;
+  /** Whether there are later ones to look at. */
+  readonly hasMore: boolean;
+  /** Whether events at its start or in it are no longer stored. */
+  readonly hasGap: boolean;
 };
 
 /** All events that the stream holds from one sequence to another, both included. */
@@ -187,6 +206,63 @@ export class Replay {
       await setImmediate();
     }
     return before;
+  }
+
+  /**
+   * A cursor after which everything is that was stored since a time, milliseconds since 1970. Where the feed does
+   * not reach back to it, none that it can have.
+   *
+   * Rejects with NatsUnavailableError and StreamMissingError.
+   */
+  async before(timeMs: number, reading: Reading): Promise<bigint> {
+    const first = await firstMessageAtOrAfter(this.#nats, this.#stream, timeMs);
+    if (first === undefined) return BigInt(this.#live().cursor);
+    const found = await this.#cursorAt(first.sequence - 1, reading);
+    return typeof found === 'number' && found !== NO_CURSOR
+      ? BigInt(found)
+      : unprovenBefore(first.sequence);
+  }
+
+  /**
+   * The events after a cursor that pass the filter: up to now, with at most `matchesMax` matches, of LOOKED_MAX messages.
+   *
+   * Rejects with NatsUnavailableError and StreamMissingError.
+   */
+  async page(
+    requested: bigint,
+    matchesMax: number,
+    filter: Filter,
+    reading: Reading,
+  ): Promise<Page> {
+    const { generation } = this.#log;
+    const start = await this.locate(requested, reading);
+    const head = this.#live();
+    const end = Math.min(head.sequence, start.sequence + LOOKED_MAX);
+    const events: Offered[] = [];
+    let { sequence, cursor } = start;
+    let hasGap = start.gap !== undefined;
+    let found = 0;
+    while (sequence < end && found <= matchesMax) {
+      const next = await this.after(sequence, reading);
+      // Everything up to the head was removed.
+      if (next.length === 0) return { events, cursor: head.cursor, hasMore: false, hasGap: true };
+      for (const event of next) {
+        const { facts, isFinality, isMatch } = event;
+        const passes =
+          facts !== undefined && (reading.withFinal || !isFinality) && matches(filter, facts);
+        if (passes && isMatch) found += 1;
+        if (found > matchesMax) break;
+        if (passes) events.push(event);
+        if (event.sequence > sequence + 1) hasGap = true;
+        ({ sequence, cursor } = event);
+      }
+      // Reading what is in memory has no other pause.
+      await setImmediate();
+    }
+    if (generation !== this.#log.generation) {
+      throw new NatsUnavailableError(`${this.#stream} was replaced meanwhile`);
+    }
+    return { events, cursor, hasMore: sequence < head.sequence, hasGap };
   }
 
   #live(): Start {

@@ -16,7 +16,7 @@ import {
 import { FEED_STREAM } from '../../ingest/contract.ts';
 import { callerOf } from '../auth/keys.ts';
 import { unavailable } from '../errors.ts';
-import { type MarketKey, parse, parseMarketKey } from '../parameters.ts';
+import { ADDRESS, type MarketKey, parse, parseMarketKey } from '../parameters.ts';
 import type { SessionEnd } from '../sessions/record.ts';
 import type { Sessions } from '../sessions/sessions.ts';
 import { FEED_HEADERS, FeedConnection } from './connection.ts';
@@ -26,7 +26,7 @@ import { FanOut, type FeedFigures } from './fan-out.ts';
 import { FeedLog } from './feed-log.ts';
 import { effectiveTags, type Filter, type Fraction, filtersNothing } from './filter.ts';
 import { Listener } from './listener.ts';
-import { Replay } from './replay.ts';
+import { type Page, type Reading, Replay } from './replay.ts';
 
 /** A request for an event stream. */
 export type FeedRequest = {
@@ -41,6 +41,16 @@ export type FeedRequest = {
   readonly last: number;
   /** The filter at the moment of the call. Throws Problem if the stream cannot be listened to. */
   readonly filter: () => Filter;
+};
+
+/** A request for a page of the feed. */
+type RecentRequest = {
+  /** A cursor, or a time; undefined: the newest matches. */
+  readonly from: bigint | Date | undefined;
+  /** Maximum matches. */
+  readonly limit: number;
+  readonly filter: Filter;
+  readonly withFinal: boolean;
 };
 
 export type FeedOptions = {
@@ -147,6 +157,25 @@ export class Feed {
     await this.#fanOut.add(listener);
   }
 
+  /**
+   * The events that a stream would send from there on, up to now, with at most `limit` matches: after a cursor, since
+   * a time, or by default the newest. Throws Problem 503.
+   */
+  async recent({ from, limit, filter, withFinal }: RecentRequest): Promise<Page> {
+    this.#requireServed(typeof from === 'bigint' ? from : 0n);
+    const reading: Reading = {
+      ...{ format: 'json', withFinal, isFiltered: !filtersNothing(filter) },
+    };
+    const replay = this.#replay;
+    return await orUnavailable(async () => {
+      const requested =
+        from instanceof Date
+          ? await replay.before(from.getTime(), reading)
+          : (from ?? (await replay.beforeLast(limit, filter, reading)));
+      return await replay.page(requested, limit, filter, reading);
+    });
+  }
+
   /** Delivers to the listeners of a managed stream under another filter from now on. */
   refilter(streamId: string, filter: Filter): void {
     for (const listener of this.#fanOut.listeners) {
@@ -213,19 +242,24 @@ export class Feed {
   async #start({ requested, last, format, withFinal }: FeedRequest, filter: Filter) {
     if (requested !== 0n || last === 0) return requested;
     const reading = { format, withFinal, isFiltered: !filtersNothing(filter) };
-    try {
-      return await this.#replay.beforeLast(last, filter, reading);
-    } catch (error) {
-      if (!(error instanceof NatsUnavailableError || error instanceof StreamMissingError))
-        throw error;
-      throw unavailable('the order feed cannot be read now', error);
-    }
+    return await orUnavailable(() => this.#replay.beforeLast(last, filter, reading));
   }
 
   #endWhere(isMeant: (listener: Listener) => boolean, why: SessionEnd): void {
     for (const listener of this.#fanOut.listeners) {
       if (isMeant(listener)) listener.connection.end(why);
     }
+  }
+}
+
+async function orUnavailable<Result>(read: () => Promise<Result>): Promise<Result> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof NatsUnavailableError || error instanceof StreamMissingError)) {
+      throw error;
+    }
+    throw unavailable('the order feed cannot be read now', error);
   }
 }
 
@@ -237,10 +271,10 @@ type FeedQuery = Pick<FeedRequest, 'format' | 'requested' | 'withFinal' | 'last'
 };
 
 const MICRO = 1_000_000n;
-export const LIST_ENTRIES_MAX = 5_000;
+const LIST_ENTRIES_MAX = 5_000;
 /** Each of them may have to be looked up. */
 export const MARKETS_MAX = 100;
-export const LAST_MAX = 1_000;
+const LAST_MAX = 1_000;
 /** Limits the size of the numbers computed, beyond any real amount. */
 const EXPONENT_MAX = 40;
 const DECIMAL = /^(\d{0,40})(?:\.(\d{0,40}))?(?:[eE]([+-]?\d{1,3}))?$/;
@@ -282,10 +316,14 @@ const Markets = List.pipe(
     .max(MARKETS_MAX),
 );
 
-const Finality = z
+export const Finality = z
   .enum(['true', 'false'], 'must be true or false')
   .default('false')
-  .transform((text) => text === 'true');
+  .transform((text) => text === 'true')
+  .meta({
+    ...{ type: 'boolean', default: false },
+    description: 'true: `event: final` when a delivered match is in a final block',
+  });
 
 const Decimal = z
   .string('must be given once')
@@ -302,6 +340,10 @@ const Price = Decimal.refine(
   'must be from 0 to 100',
 );
 
+const CURSOR = { type: 'string' as const, pattern: '^[0-9]{0,20}$', examples: ['28492588'] };
+/** The header of that name. */
+export const LAST_EVENT_ID = { ...CURSOR, description: 'position to resume after' };
+
 const LastEventId = z
   .string('must be given once')
   .transform((text, context) => {
@@ -310,44 +352,97 @@ const LastEventId = z
     context.addIssue({ code: 'custom', message: 'must be the id of an event of this feed' });
     return z.NEVER;
   })
-  .optional();
+  .optional()
+  .meta({ ...CURSOR, description: 'the same as Last-Event-ID, which takes precedence' });
 
 const Last = z
   .string('must be given once')
   .regex(/^\d{1,4}$/, `must be a number from 0 to ${LAST_MAX}`)
   .transform(Number)
   .refine((count) => count <= LAST_MAX, `must be a number from 0 to ${LAST_MAX}`)
-  .default(0);
+  .default(0)
+  .meta({
+    ...{ type: 'integer', minimum: 0, maximum: LAST_MAX },
+    description: 'start with so many of the newest matches that pass; a position takes precedence',
+  });
 
 /** What every event stream takes. */
-const StreamQuery = z.strictObject({ lastEventId: LastEventId, finality: Finality, last: Last });
+export const StreamQuery = z.strictObject({
+  ...{ finality: Finality, last: Last, lastEventId: LastEventId },
+});
 
-const OrdersQuery = z
+const SLUG = { type: 'string', minLength: 1 };
+const AMOUNT = { type: 'number', minimum: 0 };
+const PERCENT = { ...AMOUNT, maximum: 100 };
+
+/** The filters of the order feed, as the document describes them; absent ones let everything pass. */
+export const FILTERS = {
+  traders: listed(Addresses, 'wallet addresses; only matches that involve one of them', {
+    ...{ type: 'string', pattern: ADDRESS.source },
+  }),
+  tags: listed(List, 'tags of markets, in any letter case', SLUG),
+  series: listed(List, 'series slugs, in any letter case', SLUG),
+  markets: listed(
+    Markets,
+    `at most ${MARKETS_MAX} markets by id, condition id or slug; an unknown one is a 404`,
+    SLUG,
+    MARKETS_MAX,
+  ),
+  min_usdc: Decimal.meta({ ...AMOUNT, description: 'minimum value of the taker order, USDC' }),
+  max_usdc: Decimal.meta({ ...AMOUNT, description: 'maximum value of the taker order, USDC' }),
+  min_shares: Decimal.meta({ ...AMOUNT, description: 'minimum shares of the taker order' }),
+  max_shares: Decimal.meta({ ...AMOUNT, description: 'maximum shares of the taker order' }),
+  min_price: Price.meta({
+    ...{ ...PERCENT, description: 'minimum execution price of the taker, 0 to 100' },
+  }),
+  max_price: Price.meta({
+    ...{ ...PERCENT, description: 'maximum execution price of the taker, 0 to 100' },
+  }),
+};
+type Filters = z.output<z.ZodObject<typeof FILTERS>>;
+
+/** A list that may be absent. */
+function listed<Entry>(
+  list: z.ZodType<Entry[]>,
+  description: string,
+  items: object,
+  maxItems = LIST_ENTRIES_MAX,
+) {
+  return list
+    .optional()
+    .transform((given) => given ?? [])
+    .meta({
+      ...{ type: 'array', minItems: 1, maxItems, items },
+      description: `${description}; separated by commas`,
+    });
+}
+
+/** Refuses a minimum above its maximum. */
+export function boundsInOrder(query: Filters, context: z.RefinementCtx): void {
+  for (const name of ['usdc', 'shares', 'price'] as const) {
+    const min = query[`min_${name}`];
+    const max = query[`max_${name}`];
+    if (min === undefined || max === undefined) continue;
+    if (min.numerator * max.denominator > max.numerator * min.denominator) {
+      const message = `must not be above max_${name}`;
+      context.addIssue({ code: 'custom', path: [`min_${name}`], message });
+    }
+  }
+}
+
+export const OrdersQuery = z
   .strictObject({
-    traders: Addresses.default([]),
-    tags: List.default([]),
-    series: List.default([]),
-    markets: Markets.default([]),
-    min_usdc: Decimal,
-    max_usdc: Decimal,
-    min_shares: Decimal,
-    max_shares: Decimal,
-    min_price: Price,
-    max_price: Price,
-    format: z.literal('json', 'must be json, or absent for the compact form').optional(),
+    ...FILTERS,
+    format: z
+      .literal('json', 'must be json, or absent for the compact form')
+      .optional()
+      .meta({
+        ...{ type: 'string', enum: ['json'] },
+        description: 'json: objects with labels; absent: the compact form',
+      }),
     ...StreamQuery.shape,
   })
-  .superRefine((query, context) => {
-    for (const name of ['usdc', 'shares', 'price'] as const) {
-      const min = query[`min_${name}`];
-      const max = query[`max_${name}`];
-      if (min === undefined || max === undefined) continue;
-      if (min.numerator * max.denominator > max.numerator * min.denominator) {
-        const message = `must not be above max_${name}`;
-        context.addIssue({ code: 'custom', path: [`min_${name}`], message });
-      }
-    }
-  });
+  .superRefine(boundsInOrder);
 
 /**
  * Parses the query and the Last-Event-ID header, which takes precedence over `lastEventId`; an empty
@@ -363,18 +458,23 @@ export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefin
     withFinal: data.finality,
     last: data.last,
     marketKeys: data.markets,
-    filter: {
-      traders: new Set(data.traders),
-      tags: new Set(effectiveTags(data.tags)),
-      series: new Set(data.series),
-      markets: new Set(),
-      usdcMin: microAtLeast(data.min_usdc),
-      usdcMax: microAtMost(data.max_usdc),
-      sharesMin: microAtLeast(data.min_shares),
-      sharesMax: microAtMost(data.max_shares),
-      priceMin: data.min_price ?? null,
-      priceMax: data.max_price ?? null,
-    },
+    filter: filterOf(data),
+  };
+}
+
+/** Without its markets, which have to be looked up. */
+export function filterOf(given: Filters): Filter {
+  return {
+    traders: new Set(given.traders),
+    tags: new Set(effectiveTags(given.tags)),
+    series: new Set(given.series),
+    markets: new Set(),
+    usdcMin: microAtLeast(given.min_usdc),
+    usdcMax: microAtMost(given.max_usdc),
+    sharesMin: microAtLeast(given.min_shares),
+    sharesMax: microAtMost(given.max_shares),
+    priceMin: given.min_price ?? null,
+    priceMax: given.max_price ?? null,
   };
 }
 

@@ -17,12 +17,14 @@ import { search } from '../analytics/search.ts';
 import { traderV2 } from '../analytics/trader.ts';
 import { traderTradesV2 } from '../analytics/trader-trades.ts';
 import { type Fillstream, FillstreamError } from '../client/index.ts';
+import { recentMatches } from '../feed/recent.ts';
 import { status } from '../status.ts';
 
 const SQL_CHARACTERS_MAX = 20_000;
 const SQL_ROWS_MAX = 500;
 const SQL_MS_MAX = 31_000;
 const COMPARED_MAX = 20;
+const FILTERED_MAX = 5;
 
 const INSTRUCTIONS = `Analytics of a prediction-market exchange, from final blocks.
 Amounts (pnl, volume, usdc, shares, value, fee) are micro-units: divide by 1,000,000 for USDC or shares. In
@@ -34,6 +36,8 @@ const address = z
   .regex(/^0[xX][0-9a-fA-F]{40}$/)
   .describe('wallet address, 0x and 40 hexadecimal digits');
 const market = z.string().min(1).max(200).describe('market id, condition id or slug');
+const word = z.string().min(1).max(100);
+const size = z.number().min(0).optional();
 const instant = z.string().max(40).optional();
 const cursor = z.string().max(200).optional().describe('`next_cursor` of the page before');
 
@@ -177,8 +181,41 @@ const TOOLS = [
   }),
   tool({
     name: 'recent_matches',
-    title: 'Recent matches of a market',
-    description: 'Final matches of a market, newest first, with taker, makers, price and size.',
+    title: 'Recent matches of the whole feed',
+    description:
+      'Matches of all markets and traders when they are first seen, oldest first: seconds old, and back to 72 hours with `from`. They may be pending: a `void` event takes one back by its match_id, and with `finality` a `final` event says that one is final. A call looks at no more than 16,384 messages of the feed (about half an hour); `more` says that there are later ones, and `from` = `cursor` goes on. `gap`: the feed does not reach back to `from`. For older matches use `market_trades` or `trades`.',
+    input: z.object({
+      traders: z.array(address).max(COMPARED_MAX).optional().describe('any participant counts'),
+      tags: z.array(word).max(FILTERED_MAX).optional().describe('any of crypto, politics …'),
+      series: z.array(word).max(FILTERED_MAX).optional().describe('slugs of series'),
+      markets: z.array(market).max(COMPARED_MAX).optional(),
+      min_usdc: size.describe('minimum value of the taker order, whole USDC'),
+      max_usdc: size.describe('maximum value of the taker order, whole USDC'),
+      min_shares: size.describe('minimum shares of the taker order, whole shares'),
+      max_shares: size.describe('maximum shares of the taker order, whole shares'),
+      min_price: size.describe('minimum price, 0 to 100'),
+      max_price: size.describe('maximum price, 0 to 100'),
+      finality: z.boolean().default(false).describe('also say which became final'),
+      from: z
+        .string()
+        .max(40)
+        .optional()
+        .describe('an ISO 8601 time, or the `cursor` of an earlier answer; default: the newest'),
+      limit: limit(100, 20),
+    }),
+    output: recentMatches.answer,
+    request: (given) => [
+      'GET',
+      '/v2/recent_matches',
+      // A list without entries is no filter here.
+      { query: Object.fromEntries(Object.entries(given).filter(([, one]) => String(one) !== '')) },
+    ],
+  }),
+  tool({
+    name: 'market_trades',
+    title: 'Trades of a market',
+    description:
+      'Every final match of one market since it opened, newest first, with the fill of its taker.',
     input: z.object({ market, limit: limit(100, 20), cursor }),
     output: marketTradesV2.answer,
     request: ({ market, ...query }) => ['GET', `${marketPath(market)}/trades`, { query }],

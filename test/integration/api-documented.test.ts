@@ -14,7 +14,7 @@ let seeded: Awaited<ReturnType<typeof startSeeded>>;
 let schemas: OpenApi['components']['schemas'];
 let operations: readonly (readonly [path: string, operation: Operation])[];
 
-const NOT_ANALYTICS = /\/stream|\/user\/|\/tiers|\/final_matches|\/search/;
+const NOT_ANALYTICS = /\/stream|\/user\/|\/tiers|\/final_matches|\/recent_matches|\/search/;
 
 beforeAll(async () => {
   seeded = await startSeeded();

@@ -149,6 +149,7 @@ describe('the document', () => {
       '/v2/markets/{id}/holders',
       '/v2/markets/{id}/prices',
       '/v2/markets/{id}/trades',
+      '/v2/recent_matches',
       '/v2/search',
       '/v2/status',
       '/v2/tiers',

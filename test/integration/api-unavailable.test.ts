@@ -178,6 +178,7 @@ describe('503 unavailable', () => {
       handler: () => () => undefined,
       status: () => ({ ready: false, detail: 'cannot be read' }),
       endSessionsOf: () => undefined,
+      recent: () => Promise.reject(new Error('nobody asks')),
     };
     const unready = await startApi({ clickhouseUrl: clickhouse.url, nats, feed });
     const { status, body } = await get(`${unready.url}/readyz`, undefined);

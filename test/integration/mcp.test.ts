@@ -6,16 +6,20 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { address as matchAddress } from '../unit/feed-matches.ts';
 import { addressOf, conditionOf } from './api-bookings.ts';
 import { board, expectedMarket, NOW, rows } from './api-expected.ts';
 import { expectedMarketV2, expectedTrader } from './api-expected-v2.ts';
 import { get, startApi } from './api-harness.ts';
 import { startSeeded } from './api-seeded.ts';
+import { hashes, matches, publish, publishFinal } from './feed-harness.ts';
 
 const CLI = join(import.meta.dirname, '../../api/cli/main.ts');
 const TRADER = addressOf(3);
 const OTHER = addressOf(6);
 const MARKET = '1002';
+/** Of the feed. */
+const MATCHED = matchAddress(2);
 const PATH = `/v2/markets/${MARKET}`;
 
 /** A question with the path whose answer it must have; `query` is compared with a sum of its own. */
@@ -60,7 +64,13 @@ const QUESTIONS: readonly (readonly [tool: string, given: object, path: string])
   ['market', { market: MARKET }, PATH],
   ['market', { market: `0x${conditionOf(2)}` }, `/v2/markets/0x${conditionOf(2)}`],
   ['candles', { market: MARKET }, `${PATH}/candles?interval=1d`],
-  ['recent_matches', { market: MARKET }, `${PATH}/trades?limit=20`],
+  ['market_trades', { market: MARKET }, `${PATH}/trades?limit=20`],
+  ['recent_matches', {}, '/v2/recent_matches?limit=20'],
+  [
+    'recent_matches',
+    { from: '2020-01-01', traders: [MATCHED, OTHER], min_usdc: 1.5, finality: true, limit: 2 },
+    `/v2/recent_matches?from=2020-01-01&traders=${MATCHED},${OTHER}&min_usdc=1.5&finality=true&limit=2`,
+  ],
   ['holders', { market: MARKET }, `${PATH}/holders?limit=10`],
   ['holders', { market: MARKET, outcome: '1', limit: 3 }, `${PATH}/holders?outcome=1&limit=3`],
   ['status', {}, '/v2/status'],
@@ -74,6 +84,8 @@ beforeAll(async () => {
   seeded = await startSeeded();
   analystUrl = `http://${new URL(seeded.clickhouse.url).host}`;
   const { nats, clickhouse } = seeded;
+  await publish(nats.nats, 'FEED', matches(1, 3));
+  await publishFinal(nats.nats, 'FEED', matches(2, 2));
   api = await startApi({
     ...{ nats, clickhouseUrl: clickhouse.url, analystUrl, now: () => NOW * 1000 },
   });
@@ -173,6 +185,17 @@ describe.each([
     const { answer: counted, text } = await ask(client, 'query', { sql });
     expect(counted, text).toBeDefined();
     expect(Number(counted.rows[0][0])).toBe(rows.filter(({ kind }) => kind === 'fill').length);
+  });
+
+  test('recent matches go on after their cursor, over the whole feed', async () => {
+    const hashesOf = ({ answer }: { answer: { events: { data: { tx_hash: string } }[] } }) =>
+      answer.events.map(({ data }) => data.tx_hash);
+    const first = await ask(client, 'recent_matches', { from: '2020-01-01', limit: 2 });
+    expect(hashesOf(first)).toEqual(hashes(1, 2));
+    expect(first.answer).toMatchObject({ more: true, gap: true });
+    const rest = await ask(client, 'recent_matches', { from: first.answer.cursor });
+    expect(hashesOf(rest)).toEqual(hashes(3, 3));
+    expect(rest.answer).toMatchObject({ more: false, gap: false });
   });
 
   test('what the API or the analyst refuses is an error of the tool', async () => {

@@ -1,0 +1,107 @@
+/**
+ * `GET /v2/recent_matches`: the events of the order feed after a cursor, a time, or the newest, for programs that do not
+ * hold a stream open. The filters, the events and what is no longer stored are those of the stream.
+ */
+import { z } from 'zod';
+import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
+import { EVENT_SCHEMAS } from '../openapi-events.ts';
+import { instant, integer, type MarketKey, parameter } from '../parameters.ts';
+import { parseCursor } from './cursor.ts';
+import { partsOf } from './encode.ts';
+import { boundsInOrder, type Feed, FILTERS, Finality, filterOf } from './route.ts';
+
+type RecentCall = Context & {
+  readonly feed: Pick<Feed, 'recent'>;
+  /** Rejects with Problem 404 for an unknown market. */
+  readonly conditionOf: (market: MarketKey) => Promise<string>;
+};
+
+const LIMIT_DEFAULT = 50;
+const LIMIT_MAX = 200;
+
+const CURSOR_EXAMPLE = '28492588';
+
+/** Digits are a cursor; empty is absent. */
+const From = parameter<bigint | Date | null>(
+  'the cursor of an event, or an ISO 8601 time such as 2026-05-01T00:00:00Z',
+  { type: 'string', examples: [CURSOR_EXAMPLE, '2026-05-01T00:00:00Z'] },
+  (text) => {
+    if (text === '') return null;
+    if (/^\d+$/.test(text)) return parseCursor(text);
+    const seconds = instant.safeParse(text).data;
+    return seconds === undefined ? undefined : new Date(seconds * 1_000);
+  },
+);
+
+const Parameters = z
+  .strictObject({
+    ...FILTERS,
+    finality: Finality,
+    from: From.optional().describe(
+      'start after the event with this cursor, or at a time; absent: the newest matches that pass',
+    ),
+    limit: integer(1, LIMIT_MAX)
+      .default(LIMIT_DEFAULT)
+      .describe('maximum matches; what became of them does not count'),
+  })
+  .superRefine(boundsInOrder);
+
+function told<Type extends string, Data extends z.ZodType>(type: Type, data: Data) {
+  return z.object({ type: z.literal(type), cursor: z.string(), data });
+}
+
+const { LabelledMatch, Void, Restored, Final } = EVENT_SCHEMAS;
+
+const Answer = z.object({
+  events: z
+    .array(
+      z.union([
+        told('order', LabelledMatch),
+        told('void', Void),
+        told('restored', Restored),
+        told('final', Final),
+      ]),
+    )
+    .meta({ description: 'what the stream sends with `format=json`, oldest first' }),
+  cursor: z.string().meta({
+    description:
+      '`from` of the next request: the place of the newest event that was looked at; empty while there is none',
+    examples: [CURSOR_EXAMPLE],
+  }),
+  more: z.boolean().meta({
+    description: 'whether there are later events now: ask again with `cursor`',
+    examples: [false],
+  }),
+  gap: z.boolean().meta({
+    description: 'whether the feed no longer has what came after `from`, or a part of it',
+    examples: [false],
+  }),
+});
+
+export const recentMatches = endpoint({
+  name: 'recentMatches',
+  path: '/v2/recent_matches',
+  summary: 'Matches of the order feed, without a stream',
+  description: `The events that \`/v1/stream/orders\` would send from there on, up to now: matches when they are first seen, pending ones included, and what became of them. It covers the 72 hours of the feed; a request looks at no more than 16,384 of its messages and says in \`more\` whether there are others. Unknown parameters are refused.`,
+  parameters: Parameters,
+  answer: Answer,
+  problems: ['not_found'],
+  async run({ feed, conditionOf }: RecentCall, given) {
+    const markets = new Set(await Promise.all(given.markets.map(conditionOf)));
+    const page = await feed.recent({
+      ...{ from: given.from ?? undefined, limit: given.limit, withFinal: given.finality },
+      filter: { ...filterOf(given), markets },
+    });
+    const events = page.events.map((event) => {
+      const { event: type, data } = partsOf(event.frame('json').toString());
+      // The schemas describe what the feed writes; tests compare them.
+      return { type, cursor: String(event.cursor), data } as z.output<
+        typeof Answer
+      >['events'][number];
+    });
+    const cursor = page.cursor === 0 ? '' : String(page.cursor);
+    return { events, cursor, more: page.hasMore, gap: page.hasGap };
+  },
+});
+
+export const FEED_ENDPOINTS: readonly Endpoint<RecentCall>[] = [recentMatches];

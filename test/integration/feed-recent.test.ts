@@ -1,0 +1,87 @@
+/** Pages of the order feed: the events that a stream would send, after a cursor, a time, or the newest. */
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parseFeedQuery } from '../../api/feed/route.ts';
+import { readRange } from '../../infra/nats/reader.ts';
+import { address, fill, match } from '../unit/feed-matches.ts';
+import {
+  type Api,
+  Feeds,
+  hashes,
+  matches,
+  positionOf,
+  publish,
+  publishFinal,
+} from './feed-harness.ts';
+
+let feeds: Feeds;
+
+beforeAll(async () => {
+  feeds = await Feeds.start();
+});
+
+afterAll(async () => {
+  await feeds?.close();
+});
+
+/** The transactions of a page, and what it says about itself. */
+async function recent({ feed }: Api, from: bigint | Date | undefined, limit: number, query = {}) {
+  const { filter, withFinal } = parseFeedQuery(query, undefined);
+  const { events, ...page } = await feed.recent({ from, limit, filter, withFinal });
+  const txHashes = events.map((event) => {
+    return /"tx_hash":"(0x\w+)"/.exec(event.frame('json').toString())?.[1];
+  });
+  return { txHashes, ...page, cursor: String(page.cursor) };
+}
+
+test('pages after a cursor have every match once, from the stream and from the ring', async () => {
+  const { api, stream } = await feeds.over(700, { ringEventsMax: 64 });
+  await publish(feeds.nats, stream, matches(701, 800));
+  await expect.poll(() => api.feed.status().detail).toContain('sequence 800');
+  const found: (string | undefined)[] = [];
+  let cursor = positionOf(1);
+  for (let hasMore = true; hasMore; ) {
+    const page = await recent(api, BigInt(cursor), 90);
+    expect(page.hasGap).toBe(false);
+    found.push(...page.txHashes);
+    ({ cursor, hasMore } = page);
+  }
+  expect(found).toEqual(hashes(2, 800));
+  expect(cursor).toBe(positionOf(800));
+  expect(await recent(api, undefined, 5)).toMatchObject({ txHashes: hashes(796, 800) });
+});
+
+test('a page since a time begins with the first message that was stored then', async () => {
+  const { api, stream } = await feeds.over(3);
+  const times: number[] = [];
+  // Several can be stored within a millisecond.
+  for (let last = 4; (times.at(-1) ?? 0) === (times[0] ?? 0); last += 1) {
+    await publish(feeds.nats, stream, matches(last, last));
+    const stored = await readRange(feeds.nats, stream, 1, last);
+    times.splice(0, times.length, ...stored.map(({ timestampMs }) => timestampMs));
+  }
+  const time = times.at(-1) ?? 0;
+  const last = times.length;
+  await expect.poll(() => api.feed.status().detail).toContain(`sequence ${last}`);
+  expect(await recent(api, new Date(time), last)).toEqual({
+    txHashes: hashes(times.indexOf(time) + 1, last),
+    ...{ cursor: positionOf(last), hasMore: false, hasGap: false },
+  });
+  const later = await recent(api, new Date(Date.now() + 60_000), 10);
+  expect(later).toMatchObject({ txHashes: [], hasMore: false, hasGap: false });
+  // Before the feed there may have been others.
+  expect(await recent(api, new Date(0), 2)).toMatchObject({
+    ...{ txHashes: hashes(1, 2), hasMore: true, hasGap: true },
+  });
+});
+
+test('what became of a match passes the filter of the match and is not counted', async () => {
+  const { api, stream } = await feeds.over(0);
+  const made = [match(1), match(2, { taker: fill(7) }), match(3)];
+  await publish(feeds.nats, stream, made);
+  await publishFinal(feeds.nats, stream, made);
+  await expect.poll(() => api.feed.status().detail).toContain('sequence 6');
+  const query = { traders: address(7), finality: 'true' };
+  const page = await recent(api, BigInt(positionOf(1)), 1, query);
+  expect(page.txHashes).toEqual([...hashes(2, 2), ...hashes(2, 2)]);
+  expect(page).toMatchObject({ hasMore: false, hasGap: false });
+});
