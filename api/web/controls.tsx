@@ -1,4 +1,4 @@
-/** Small controls that several views use: pager, scroll area, typed field, copy button. */
+/** Small controls that several views use: pager, scroll area, choices, typed field, copy button. */
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
@@ -36,10 +36,20 @@ export function Pager(props: {
   );
 }
 
-/** Takes the place of a table while it loads, so that nothing moves when it comes. */
-export function Skeleton({ rows, what }: { readonly rows: number; readonly what: string }) {
+/** Takes the place of what loads, so that nothing moves when it comes: of a table's rows, or of so many pixels. */
+export function Skeleton(props: {
+  readonly rows: number;
+  readonly what: string;
+  readonly pixels?: number;
+}) {
+  const { rows, what, pixels } = props;
   return (
-    <div class="card skeleton" role="status" aria-label={`Loading ${what}`}>
+    <div
+      class="card skeleton"
+      role="status"
+      aria-label={`Loading ${what}`}
+      style={pixels === undefined ? undefined : { height: `${pixels}px` }}
+    >
       {Array.from({ length: rows }, (_, row) => (
         <i key={row} />
       ))}
@@ -58,6 +68,56 @@ export function Scroll(props: { readonly label: string; readonly children: Compo
   );
 }
 
+/** One of a few, as a row of segments. */
+export function Choice<Value extends string>(props: {
+  readonly name: string;
+  readonly legend: string;
+  readonly class?: string;
+  readonly choices: readonly (readonly [value: Value, title: string])[];
+  readonly chosen: string;
+  readonly onChoose: (value: Value) => void;
+}) {
+  return (
+    <fieldset class={`segments ${props.class ?? ''}`}>
+      <legend class="hidden">{props.legend}</legend>
+      {props.choices.map(([value, title]) => (
+        <label key={value}>
+          <input
+            type="radio"
+            name={props.name}
+            value={value}
+            checked={value === props.chosen}
+            onChange={() => props.onChoose(value)}
+          />
+          <span>{title}</span>
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+/** One of many. */
+export function SelectField(props: {
+  readonly label: string;
+  readonly class?: string;
+  readonly value: string;
+  readonly choices: readonly (readonly [value: string, title: string])[];
+  readonly onValue: (value: string) => void;
+}) {
+  return (
+    <label class={`field ${props.class ?? ''}`}>
+      <span>{props.label}</span>
+      <select value={props.value} onChange={(event) => props.onValue(event.currentTarget.value)}>
+        {props.choices.map(([value, title]) => (
+          <option key={value} value={value}>
+            {title}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
 /** A field that takes effect when the user pauses, leaves it or presses Enter. */
 
 const TYPED_MS = 400;
@@ -67,7 +127,7 @@ export function TypedField(props: {
   readonly label: string;
   readonly value: string;
   readonly type: 'text' | 'number';
-  readonly wide?: boolean;
+  readonly wide?: boolean | undefined;
   readonly onValue: (value: string) => void;
 }) {
   const { name, label, value, type, wide = false, onValue } = props;

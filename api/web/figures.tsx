@@ -52,6 +52,17 @@ export function Share({ value, title }: { readonly value: number; readonly title
   );
 }
 
+export function WinRate(props: {
+  readonly of: {
+    readonly win_rate: number;
+    readonly wins_count: number;
+    readonly markets_count: number;
+  };
+}) {
+  const { win_rate, wins_count, markets_count } = props.of;
+  return <Share value={win_rate} title={`${wins_count} of ${markets_count} markets won`} />;
+}
+
 export function Side({ side }: { readonly side: 'BUY' | 'SELL' }) {
   return <span class={`side ${side === 'BUY' ? 'gain' : 'loss'}`}>{side}</span>;
 }

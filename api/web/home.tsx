@@ -2,14 +2,15 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { LeaderboardV2, MarketEntry, Markets } from './answers.ts';
-import { Skeleton } from './controls.tsx';
-import { Ago, Pnl, Roi, Usdc } from './figures.tsx';
-import { Change, Closes, MarketLink, Odds } from './markets.tsx';
-import { TraderName } from './trader-name.tsx';
-import { type Answered, Problem, useAnswer, useTicks } from './use-answer.tsx';
+import { Ago, Pnl, Roi } from './figures.tsx';
+import { MARKET } from './markets.tsx';
+import { CardTable, type Column } from './table.tsx';
+import { TRADER } from './trader-name.tsx';
+import { type Answered, Loaded, useAnswer, useTicks } from './use-answer.tsx';
 
 const REFRESH_MS = 15_000;
 const ROWS = 10;
+const CHANGE = { ...MARKET.change, title: '24 h' };
 
 export function Home() {
   const refresh = useTicks(REFRESH_MS);
@@ -24,11 +25,7 @@ export function Home() {
         title="Trending"
         settings="sort_by=volume_24h"
         refresh={refresh}
-        columns={['24 h', 'Volume, 24 h']}
-        row={(entry) => [
-          <Change key="change" micro={entry.change_24h} />,
-          <Usdc key="volume" micro={entry.volume_24h} />,
-        ]}
+        columns={[CHANGE, MARKET.volume24h]}
       />
       <Leaders refresh={refresh} />
       <MarketList
@@ -36,39 +33,36 @@ export function Home() {
         title="Rising"
         settings="sort_by=change_24h"
         refresh={refresh}
-        columns={['24 h']}
-        row={(entry) => [<Change key="change" micro={entry.change_24h} />]}
+        columns={[CHANGE]}
       />
       <MarketList
         id="falling"
         title="Falling"
         settings="sort_by=change_24h&order=asc"
         refresh={refresh}
-        columns={['24 h']}
-        row={(entry) => [<Change key="change" micro={entry.change_24h} />]}
+        columns={[CHANGE]}
       />
       <MarketList
         id="closing"
         title="Closing soon"
         settings="sort_by=closing"
         refresh={refresh}
-        columns={['Closes']}
-        row={(entry) => [<Closes key="closes" entry={entry} />]}
+        columns={[MARKET.closes]}
       />
     </div>
   );
 }
 
 /** A part of the view: its answer's age beside the title, and all of it behind a link. */
-function Part(props: {
+function Part<Answer extends { readonly as_of: string }>(props: {
   readonly id: string;
   readonly title: string;
   readonly more: string;
-  readonly asOf: string | undefined;
-  readonly answer: Answered<unknown>;
-  readonly children: ComponentChildren;
+  readonly answer: Answered<Answer>;
+  readonly children: (data: Answer) => ComponentChildren;
 }) {
-  const { id, title, more, asOf = '', answer } = props;
+  const { id, title, more, answer } = props;
+  const asOf = answer.data?.as_of ?? '';
   return (
     <section class={id} aria-labelledby={`${id}-title`}>
       <div class="section-head">
@@ -82,14 +76,9 @@ function Part(props: {
           All
         </a>
       </div>
-      <Problem problem={answer.problem} answer={answer} />
-      {answer.data === undefined ? (
-        answer.problem === undefined ? (
-          <Skeleton rows={ROWS + 1} what={title} />
-        ) : null
-      ) : (
-        <div class="card">{props.children}</div>
-      )}
+      <Loaded answer={answer} rows={ROWS + 1} what={title}>
+        {props.children}
+      </Loaded>
     </section>
   );
 }
@@ -101,108 +90,51 @@ function MarketList(props: {
   readonly settings: string;
   readonly refresh: unknown;
   /** After market and price. */
-  readonly columns: readonly string[];
-  readonly row: (entry: MarketEntry) => readonly ComponentChildren[];
+  readonly columns: readonly Column<MarketEntry>[];
 }) {
-  const { id, title, settings, refresh } = props;
+  const { id, title, settings, refresh, columns } = props;
   const answer = useAnswer<Markets>(`/v2/markets?limit=${ROWS}&${settings}`, { refresh });
-  const markets = answer.data?.markets ?? [];
   return (
-    <Part
-      id={id}
-      title={title}
-      more={`/markets?${settings}`}
-      asOf={answer.data?.as_of}
-      answer={answer}
-    >
-      {markets.length === 0 ? (
-        <p class="empty">No market is open.</p>
-      ) : (
-        <table class="market-table" aria-labelledby={`${id}-title`}>
-          <thead>
-            <tr>
-              <th scope="col">Market</th>
-              <th scope="col" class="figure">
-                Price
-              </th>
-              {props.columns.map((column) => (
-                <th key={column} scope="col" class="figure">
-                  {column}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {markets.map((entry) => (
-              <tr key={entry.market.condition_id}>
-                <th scope="row" class="question">
-                  <MarketLink market={entry.market} />
-                </th>
-                <td class="figure">
-                  <Odds entry={entry} />
-                </td>
-                {props.row(entry).map((cell, index) => (
-                  <td key={index} class="figure">
-                    {cell}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
+    <Part id={id} title={title} more={`/markets?${settings}`} answer={answer}>
+      {({ markets }) => (
+        <CardTable
+          label={title}
+          class="market-table"
+          columns={[MARKET.name, MARKET.price, ...columns]}
+          rows={markets}
+          keyOf={({ market }) => market.condition_id}
+          empty="No market is open."
+        />
       )}
     </Part>
   );
 }
 
+const LEADERS: readonly Column<LeaderboardV2['traders'][number]>[] = [
+  { title: '#', class: 'figure soft', cell: ({ rank }) => rank },
+  TRADER,
+  {
+    title: 'PnL',
+    class: 'figure strong',
+    cell: ({ total_pnl }) => <Pnl micro={total_pnl} decimals={0} />,
+  },
+  { title: 'ROI', class: 'figure', cell: ({ roi }) => <Roi value={roi} /> },
+];
+
 function Leaders({ refresh }: { readonly refresh: unknown }) {
-  const answer = useAnswer<LeaderboardV2>(`/v2/analytics/leaderboard?time_frame=1D&limit=${ROWS}`, {
-    refresh,
-  });
-  const traders = answer.data?.traders ?? [];
+  const path = `/v2/analytics/leaderboard?time_frame=1D&limit=${ROWS}`;
+  const answer = useAnswer<LeaderboardV2>(path, { refresh });
+  const title = 'Top traders, 24 h';
   return (
-    <Part
-      id="leaders"
-      title="Top traders, 24 h"
-      more="/leaderboard?time_frame=1D"
-      asOf={answer.data?.as_of}
-      answer={answer}
-    >
-      {traders.length === 0 ? (
-        <p class="empty">Nobody traded in the last 24 hours.</p>
-      ) : (
-        <table aria-labelledby="leaders-title">
-          <thead>
-            <tr>
-              <th scope="col" class="figure">
-                #
-              </th>
-              <th scope="col">Trader</th>
-              <th scope="col" class="figure">
-                PnL
-              </th>
-              <th scope="col" class="figure">
-                ROI
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {traders.map(({ profile, rank, total_pnl, roi }) => (
-              <tr key={profile.address}>
-                <td class="figure soft">{rank}</td>
-                <th scope="row">
-                  <TraderName profile={profile} row />
-                </th>
-                <td class="figure strong">
-                  <Pnl micro={total_pnl} decimals={0} />
-                </td>
-                <td class="figure">
-                  <Roi value={roi} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+    <Part id="leaders" title={title} more="/leaderboard?time_frame=1D" answer={answer}>
+      {({ traders }) => (
+        <CardTable
+          label={title}
+          columns={LEADERS}
+          rows={traders}
+          keyOf={({ profile }) => profile.address}
+          empty="Nobody traded in the last 24 hours."
+        />
       )}
     </Part>
   );

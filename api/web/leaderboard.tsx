@@ -1,25 +1,93 @@
 /** The leaderboard: one page of the ranking for the settings in the URL. Reloads when the board was recomputed. */
-import { useEffect, useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
 import { Sparkline } from './chart.tsx';
-import { Pager, Scroll, Skeleton } from './controls.tsx';
-import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
-import { count, span } from './format.ts';
+import { Choice, Pager } from './controls.tsx';
+import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
 import {
-  LeaderboardFilters,
-  leaderboardPath,
-  pageSize,
-  SORTS,
-  setting,
-  TIME_FRAMES,
-} from './leaderboard-filters.tsx';
-import { query, setQuery } from './route.ts';
+  type Filter,
+  FilterChips,
+  FilterFields,
+  parametersOf,
+  SortField,
+  settingsOf,
+  TagField,
+} from './filters.tsx';
+import { count, span } from './format.ts';
+import { key } from './key.ts';
+import { setQuery } from './route.ts';
 import { viewKeys } from './shortcuts.ts';
 import { boardAgeMs, status } from './status-strip.tsx';
-import { TraderName } from './trader-name.tsx';
-import { Problem, useAnswer } from './use-answer.tsx';
+import { CardTable, type Column } from './table.tsx';
+import { TRADER } from './trader-name.tsx';
+import { Loaded, useAnswer } from './use-answer.tsx';
 
 const LINE_HOURS = 24;
+const TIME_FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'] as const;
+
+const FILTERS: readonly Filter[] = (
+  [
+    ['min_pnl', 'Min PnL, USDC', 'PnL ≥ # USDC'],
+    ['min_roi', 'Min ROI, %', 'ROI ≥ #%'],
+    ['max_roi', 'Max ROI, %', 'ROI ≤ #%'],
+    ['min_win_rate', 'Min win rate, %', 'win rate ≥ #%'],
+    ['max_win_rate', 'Max win rate, %', 'win rate ≤ #%'],
+    ['min_market_count', 'Min markets', 'markets ≥ #'],
+    ['max_market_count', 'Max markets', 'markets ≤ #'],
+    ['last_active_hours', 'Active in the last … hours', 'active in last # h'],
+  ] as const
+).map(([name, label, chip]) => ({ name, label, chip, type: 'number' }));
+
+const DEFAULTS = { time_frame: '30D', sort_by: 'pnl', order: 'desc', tag: 'all', offset: '0' };
+const NAMES = [...Object.keys(DEFAULTS), ...FILTERS.map(({ name }) => name), 'limit'];
+const settings = settingsOf(DEFAULTS);
+
+type Entry = LeaderboardEntry & { readonly line: readonly number[] | undefined };
+
+const bestBy = (name: string) => ({ name, desc: 'best first', asc: 'worst first' });
+
+const COLUMNS: readonly Column<Entry>[] = [
+  {
+    ...{ title: '#', class: 'figure rank' },
+    cell: ({ rank }) => (rank <= 3 ? <b>{rank}</b> : rank),
+  },
+  TRADER,
+  {
+    ...{ title: `PnL, ${LINE_HOURS} h`, class: 'wide-only' },
+    cell: ({ line }) => <Sparkline pnl={line} />,
+  },
+  {
+    ...{ title: 'PnL', class: 'figure strong', sort: bestBy('pnl') },
+    cell: ({ total_pnl }) => <Pnl micro={total_pnl} />,
+  },
+  {
+    ...{ title: 'ROI', class: 'figure', sort: bestBy('roi') },
+    cell: ({ roi }) => <Roi value={roi} />,
+  },
+  {
+    ...{ title: 'Win rate', class: 'figure', sort: bestBy('win_rate') },
+    cell: (entry) => <WinRate of={entry} />,
+  },
+  {
+    ...{ title: 'Markets', class: 'figure', sort: bestBy('market_count') },
+    cell: ({ markets_count }) => count(markets_count),
+  },
+  {
+    ...{ title: 'Volume', class: 'figure', sort: bestBy('volume') },
+    cell: ({ total_volume }) => <Usdc micro={total_volume} />,
+  },
+  {
+    ...{ title: 'Last trade', class: 'figure wide-only soft' },
+    cell: ({ profile }) => <Ago time={profile.last_trade_at} />,
+  },
+];
+
+/** Entries per page. The API returns 20 to the demo tier, which the key's prefix shows, and without a key. */
+function pageSize(): number {
+  const given = Number(settings.get('limit'));
+  if (Number.isInteger(given) && given > 0) return given;
+  return key.value === '' || key.value.startsWith('fs_demo_') ? 20 : 50;
+}
 
 export function Leaderboard() {
   useEffect(() => {
@@ -34,10 +102,11 @@ export function Leaderboard() {
       viewKeys.value = {};
     };
   }, []);
-  const given = query.value;
-  const frame = setting(given, 'time_frame');
+  const frame = settings.get('time_frame');
   const refreshedAt = status.value?.boards.find((one) => one.time_frame === frame)?.refreshed_at;
-  const board = useAnswer<Answer>(leaderboardPath(given), { refresh: refreshedAt });
+  const board = useAnswer<Answer>(`/v1/analytics/leaderboard?${parametersOf(settings, NAMES)}`, {
+    refresh: refreshedAt,
+  });
   const traders = board.data?.traders ?? [];
   const addresses = traders.map((entry) => entry.profile.address).join(',');
   const lines = useAnswer<PnlLines>(
@@ -60,24 +129,29 @@ export function Leaderboard() {
           <BoardAge frame={frame} />
         </p>
       </div>
-      <LeaderboardFilters />
-      <Problem problem={board.problem} answer={board} />
-      {board.data === undefined ? (
-        board.problem === undefined ? (
-          <Skeleton rows={20} what="the ranking" />
-        ) : null
-      ) : traders.length === 0 ? (
-        <p class="card empty">No traders match these filters in this time frame.</p>
-      ) : (
-        <div class={board.isStale ? 'stale' : ''}>
-          <Table traders={traders} lineOf={lineOf} />
-        </div>
-      )}
+      <Filters />
+      <Loaded answer={board} rows={20} what="the ranking">
+        {({ traders }) => (
+          <CardTable
+            label="Traders by rank"
+            class="board-table"
+            columns={COLUMNS}
+            rows={traders.map((entry) => ({ ...entry, line: lineOf.get(entry.profile.address) }))}
+            keyOf={({ profile }) => profile.address}
+            sorted={{
+              by: settings.get('sort_by'),
+              order: settings.get('order'),
+              onSort: (sort_by, order) => settings.set({ sort_by, order }),
+            }}
+            empty="No traders match these filters in this time frame."
+          />
+        )}
+      </Loaded>
       {board.data === undefined ? null : (
         <Pager
-          offset={Number(setting(given, 'offset'))}
+          offset={Number(settings.get('offset'))}
           shown={traders.length}
-          size={pageSize(given)}
+          size={pageSize()}
           total={board.data.total_count}
           onOffset={(offset) => setQuery({ offset: offset === 0 ? '' : String(offset) })}
         />
@@ -96,103 +170,21 @@ function BoardAge({ frame }: { readonly frame: string }) {
   );
 }
 
-function Table(props: {
-  readonly traders: readonly LeaderboardEntry[];
-  readonly lineOf: ReadonlyMap<string, readonly number[]>;
-}) {
+function Filters() {
+  const [isOpen, setOpen] = useState(false);
   return (
-    <Scroll label="Ranking">
-      <table class="board-table">
-        <caption class="hidden">Traders by rank</caption>
-        <thead>
-          <tr>
-            <th scope="col" class="figure">
-              #
-            </th>
-            <th scope="col">Trader</th>
-            <th scope="col" class="wide-only">
-              PnL, {LINE_HOURS} h
-            </th>
-            {SORTS.map(({ name, title }) => (
-              <SortHead key={name} name={name} title={title} />
-            ))}
-            <th scope="col" class="figure wide-only">
-              Last trade
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {props.traders.map((entry) => (
-            <Row
-              key={entry.profile.address}
-              entry={entry}
-              line={props.lineOf.get(entry.profile.address)}
-            />
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
-  );
-}
-
-function Row({
-  entry,
-  line,
-}: {
-  readonly entry: LeaderboardEntry;
-  readonly line: readonly number[] | undefined;
-}) {
-  return (
-    <tr>
-      <td class={entry.rank <= 3 ? 'figure rank leader' : 'figure rank'}>{entry.rank}</td>
-      <th scope="row">
-        <TraderName profile={entry.profile} row />
-      </th>
-      <td class="wide-only">
-        <Sparkline pnl={line} />
-      </td>
-      <td class="figure strong">
-        <Pnl micro={entry.total_pnl} />
-      </td>
-      <td class="figure">
-        <Roi value={entry.roi} />
-      </td>
-      <td class="figure">
-        <Share
-          value={entry.win_rate}
-          title={`${entry.wins_count} of ${entry.markets_count} markets won`}
-        />
-      </td>
-      <td class="figure">{count(entry.markets_count)}</td>
-      <td class="figure">
-        <Usdc micro={entry.total_volume} />
-      </td>
-      <td class="figure wide-only soft">
-        <Ago time={entry.profile.last_trade_at} />
-      </td>
-    </tr>
-  );
-}
-
-function SortHead({ name, title }: { readonly name: string; readonly title: string }) {
-  const given = query.value;
-  const isSorted = setting(given, 'sort_by') === name;
-  const order = setting(given, 'order');
-  const next = isSorted && order === 'desc' ? 'asc' : 'desc';
-  return (
-    <th
-      scope="col"
-      class="figure"
-      aria-sort={isSorted ? (order === 'desc' ? 'descending' : 'ascending') : 'none'}
-    >
-      <button
-        type="button"
-        class="sort"
-        onClick={() => setQuery({ sort_by: name, order: next, offset: '' })}
-      >
-        {title}
-        <span aria-hidden="true">{isSorted ? (order === 'desc' ? ' ↓' : ' ↑') : ''}</span>
-      </button>
-    </th>
+    <div class="controls">
+      <Choice
+        name="time_frame"
+        legend="Time frame"
+        choices={TIME_FRAMES.map((frame) => [frame, frame])}
+        chosen={settings.get('time_frame')}
+        onChoose={(time_frame) => settings.set({ time_frame })}
+      />
+      <TagField settings={settings} />
+      <SortField settings={settings} columns={COLUMNS} />
+      <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />
+      <FilterFields settings={settings} filters={FILTERS} isOpen={isOpen} />
+    </div>
   );
 }

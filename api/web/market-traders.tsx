@@ -1,16 +1,46 @@
 /** Who holds the outcomes of a market, who won and lost in it, and the other markets of its event. */
-import type { ComponentChildren } from 'preact';
-import type { Holders, LeaderboardV2, Market, MarketDetail, Markets } from './answers.ts';
-import { Scroll, Skeleton } from './controls.tsx';
+import type {
+  Holders,
+  LeaderboardV2,
+  Market,
+  MarketDetail,
+  MarketEntry,
+  Markets,
+} from './answers.ts';
 import { Pnl, Roi, Usdc } from './figures.tsx';
 import { count, percent, priceText } from './format.ts';
-import { Change, MarketLink, Odds, Shares } from './markets.tsx';
-import { TraderName } from './trader-name.tsx';
-import { Problem, useAnswer } from './use-answer.tsx';
+import { MARKET, Shares } from './markets.tsx';
+import { CardTable, type Column } from './table.tsx';
+import { TRADER } from './trader-name.tsx';
+import { Loaded, Problem, useAnswer } from './use-answer.tsx';
 
 const HOLDERS_MAX = 10;
 /** As many as the demo tier may read. */
 const TRADERS_MAX = 20;
+
+const HOLDER: readonly Column<Holders['holders'][number]>[] = [
+  TRADER,
+  { title: 'Shares', class: 'figure strong', cell: ({ shares }) => <Shares micro={shares} /> },
+  { title: 'Of all', class: 'figure', cell: ({ outcome_share }) => percent(outcome_share) },
+  { title: 'Average', class: 'figure', cell: ({ average_price }) => priceText(average_price) },
+  { title: 'Value', class: 'figure', cell: ({ value }) => <Usdc micro={value} decimals={2} /> },
+  {
+    ...{ title: 'Unrealised PnL', class: 'figure' },
+    cell: ({ unrealised_pnl }) => <Pnl micro={unrealised_pnl} />,
+  },
+];
+
+const WON_OR_LOST: readonly Column<
+  Pick<LeaderboardV2['traders'][number], 'profile' | 'total_pnl' | 'total_volume' | 'roi'>
+>[] = [
+  TRADER,
+  { title: 'PnL', class: 'figure strong', cell: ({ total_pnl }) => <Pnl micro={total_pnl} /> },
+  { title: 'ROI', class: 'figure', cell: ({ roi }) => <Roi value={roi} /> },
+  {
+    ...{ title: 'Volume', class: 'figure' },
+    cell: ({ total_volume }) => <Usdc micro={total_volume} decimals={2} />,
+  },
+];
 
 export function HoldersBySide({
   market,
@@ -39,52 +69,28 @@ function HoldersOf(props: {
     { refresh, subject: id },
   );
   const label = labelOf(market, outcome);
-  const holders = answer.data?.holders ?? [];
   return (
     <section aria-labelledby={`holders-${outcome}`}>
       <div class="section-head">
         <h2 id={`holders-${outcome}`}>Holders of {label}</h2>
         {answer.data === undefined ? null : (
           <span class="soft">
-            {holders.length < answer.data.total_count ? `${holders.length} of ` : ''}
+            {HOLDERS_MAX < answer.data.total_count ? `${HOLDERS_MAX} of ` : ''}
             {count(answer.data.total_count)}
           </span>
         )}
       </div>
-      <Problem problem={answer.problem} answer={answer} />
-      {answer.data === undefined ? (
-        answer.problem === undefined ? (
-          <Skeleton rows={6} what={`holders of ${label}`} />
-        ) : null
-      ) : holders.length === 0 ? (
-        <p class="card empty">Nobody holds {label}.</p>
-      ) : (
-        <Scroll label={`Holders of ${label}`}>
-          <table>
-            <Head columns={['Shares', 'Of all', 'Average', 'Value', 'Unrealised PnL']} />
-            <tbody>
-              {holders.map((holder) => (
-                <tr key={holder.profile.address}>
-                  <th scope="row">
-                    <TraderName profile={holder.profile} row />
-                  </th>
-                  <td class="figure strong">
-                    <Shares micro={holder.shares} />
-                  </td>
-                  <td class="figure">{percent(holder.outcome_share)}</td>
-                  <td class="figure">{priceText(holder.average_price)}</td>
-                  <td class="figure">
-                    <Usdc micro={holder.value} decimals={2} />
-                  </td>
-                  <td class="figure">
-                    <Pnl micro={holder.unrealised_pnl} />
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
-      )}
+      <Loaded answer={answer} rows={6} what={`holders of ${label}`}>
+        {({ holders }) => (
+          <CardTable
+            label={`Holders of ${label}`}
+            columns={HOLDER}
+            rows={holders}
+            keyOf={({ profile }) => profile.address}
+            empty={`Nobody holds ${label}.`}
+          />
+        )}
+      </Loaded>
     </section>
   );
 }
@@ -107,7 +113,6 @@ export function WinnersAndLosers({
     `/v2/analytics/leaderboard?market=${id}&time_frame=30D&order=asc&limit=${TRADERS_MAX}`,
     { refresh, subject: id },
   );
-  const losers = board.data?.traders.filter(({ total_pnl }) => total_pnl < 0) ?? [];
   return (
     <div class="pair">
       <section aria-labelledby="earners-title">
@@ -115,92 +120,43 @@ export function WinnersAndLosers({
           <h2 id="earners-title">Winners</h2>
           <span class="soft">realised, of all time</span>
         </div>
-        {top_earners.length === 0 ? (
-          <p class="card empty">No realised gains yet.</p>
-        ) : (
-          <Traders
-            label="Winners"
-            traders={top_earners.map((earner) => ({
-              ...earner,
-              total_pnl: earner.pnl,
-              total_volume: earner.volume,
-            }))}
-          />
-        )}
+        <CardTable
+          label="Winners"
+          columns={WON_OR_LOST}
+          rows={top_earners.map((earner) => ({
+            ...earner,
+            total_pnl: earner.pnl,
+            total_volume: earner.volume,
+          }))}
+          keyOf={({ profile }) => profile.address}
+          empty="No realised gains yet."
+        />
       </section>
       <section aria-labelledby="losers-title">
         <div class="section-head">
           <h2 id="losers-title">Losers</h2>
           <span class="soft">realised, last 30 days</span>
         </div>
-        <Problem problem={board.problem} answer={board} />
-        {board.data === undefined ? (
-          board.problem === undefined ? (
-            <Skeleton rows={6} what="losers" />
-          ) : null
-        ) : losers.length === 0 ? (
-          <p class="card empty">No realised losses in 30 days.</p>
-        ) : (
-          <Traders label="Losers" traders={losers} />
-        )}
+        <Loaded answer={board} rows={6} what="losers">
+          {({ traders }) => (
+            <CardTable
+              label="Losers"
+              columns={WON_OR_LOST}
+              rows={traders.filter(({ total_pnl }) => total_pnl < 0)}
+              keyOf={({ profile }) => profile.address}
+              empty="No realised losses in 30 days."
+            />
+          )}
+        </Loaded>
       </section>
     </div>
   );
 }
 
-type Trader = Pick<
-  LeaderboardV2['traders'][number],
-  'profile' | 'total_pnl' | 'total_volume' | 'roi'
->;
-
-function Traders({
-  label,
-  traders,
-}: {
-  readonly label: string;
-  readonly traders: readonly Trader[];
-}) {
-  return (
-    <Scroll label={label}>
-      <table>
-        <Head columns={['PnL', 'ROI', 'Volume']} />
-        <tbody>
-          {traders.map(({ profile, total_pnl, total_volume, roi }) => (
-            <tr key={profile.address}>
-              <th scope="row">
-                <TraderName profile={profile} row />
-              </th>
-              <td class="figure strong">
-                <Pnl micro={total_pnl} />
-              </td>
-              <td class="figure">
-                <Roi value={roi} />
-              </td>
-              <td class="figure">
-                <Usdc micro={total_volume} decimals={2} />
-              </td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
-  );
-}
-
-function Head({ columns }: { readonly columns: readonly ComponentChildren[] }) {
-  return (
-    <thead>
-      <tr>
-        <th scope="col">Trader</th>
-        {columns.map((column, index) => (
-          <th key={index} scope="col" class="figure">
-            {column}
-          </th>
-        ))}
-      </tr>
-    </thead>
-  );
-}
+const SIBLING: readonly Column<MarketEntry>[] = [
+  ...[MARKET.name, MARKET.price, MARKET.change, MARKET.volume],
+  { title: 'Status', class: 'soft', cell: ({ status }) => status },
+];
 
 /** Nothing where the market is alone. */
 export function Siblings({
@@ -231,44 +187,14 @@ export function Siblings({
         </a>
       </div>
       <Problem problem={answer.problem} answer={answer} />
-      <Scroll label="Other markets of the event">
-        <table class="market-table">
-          <thead>
-            <tr>
-              <th scope="col">Market</th>
-              <th scope="col" class="figure">
-                Price
-              </th>
-              <th scope="col" class="figure">
-                Change, 24 h
-              </th>
-              <th scope="col" class="figure">
-                Volume
-              </th>
-              <th scope="col">Status</th>
-            </tr>
-          </thead>
-          <tbody>
-            {others.map((entry) => (
-              <tr key={entry.market.condition_id}>
-                <th scope="row" class="question">
-                  <MarketLink market={entry.market} />
-                </th>
-                <td class="figure">
-                  <Odds entry={entry} />
-                </td>
-                <td class="figure">
-                  <Change micro={entry.change_24h} />
-                </td>
-                <td class="figure">
-                  <Usdc micro={entry.volume} />
-                </td>
-                <td class="soft">{entry.status}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <CardTable
+        label="Other markets of the event"
+        class="market-table"
+        columns={SIBLING}
+        rows={others}
+        keyOf={({ market }) => market.condition_id}
+        empty=""
+      />
     </section>
   );
 }

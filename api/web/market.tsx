@@ -2,7 +2,7 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Candles, MarketDetail, Market as MarketObject } from './answers.ts';
-import { CopyButton, Skeleton } from './controls.tsx';
+import { Choice, CopyButton, Skeleton } from './controls.tsx';
 import { Usdc } from './figures.tsx';
 import { Star } from './follow.tsx';
 import { count, paid, priceText, timeMs, timeText } from './format.ts';
@@ -34,6 +34,10 @@ const INTERVALS = [
   ...[['1m', 60] as const, ['5m', 300] as const, ['15m', 900] as const],
   ...[['1h', HOUR] as const, ['6h', 6 * HOUR] as const, ['1d', DAY] as const],
 ];
+const KINDS = [
+  ['candles', 'Candles'],
+  ['line', 'Line'],
+] as const;
 /** Narrower ones cannot be told apart. */
 const CANDLES_MAX = 250;
 /** What the API gives at most. */
@@ -210,36 +214,21 @@ function PriceOverTime({
       <Outcomes detail={detail} change={change} range={range} />
       <div class="card charts">
         <div class="chart-head">
-          <fieldset class="segments">
-            <legend class="hidden">Range</legend>
-            {RANGE_NAMES.map((name) => (
-              <label key={name}>
-                <input
-                  type="radio"
-                  name="range"
-                  value={name}
-                  checked={range === name}
-                  onChange={() => setQuery({ range: name })}
-                />
-                <span>{name}</span>
-              </label>
-            ))}
-          </fieldset>
-          <fieldset class="segments push">
-            <legend class="hidden">Chart</legend>
-            {(['candles', 'line'] as const).map((name) => (
-              <label key={name}>
-                <input
-                  type="radio"
-                  name="chart"
-                  value={name}
-                  checked={kind === name}
-                  onChange={() => setQuery({ chart: name === 'line' ? name : '' })}
-                />
-                <span>{name === 'line' ? 'Line' : 'Candles'}</span>
-              </label>
-            ))}
-          </fieldset>
+          <Choice
+            name="range"
+            legend="Range"
+            choices={RANGE_NAMES.map((name) => [name, name])}
+            chosen={range}
+            onChoose={(name) => setQuery({ range: name })}
+          />
+          <Choice
+            name="chart"
+            legend="Chart"
+            class="push"
+            choices={KINDS}
+            chosen={kind}
+            onChoose={(name) => setQuery({ chart: name === 'line' ? name : '' })}
+          />
         </div>
         <Problem problem={answer.problem} answer={answer} />
         <Drawn answer={answer} kind={kind} range={range} outcome={labelOf(market, 0)} />

@@ -6,51 +6,63 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { FeedQuery } from '../client/index.ts';
 import { fillstream } from './client.ts';
-import { CopyButton, TypedField } from './controls.tsx';
-import { Side } from './figures.tsx';
-import { amount, cents, count, exact, shortAddress, span, timeText } from './format.ts';
-import { query, setQuery } from './route.ts';
+import { CopyButton } from './controls.tsx';
+import { FILL } from './fills.tsx';
+import {
+  chipsOf,
+  type Filter,
+  FilterChips,
+  FilterFields,
+  parametersOf,
+  settingsOf,
+} from './filters.tsx';
+import { count, shortAddress, span, timeText } from './format.ts';
 import { viewKeys } from './shortcuts.ts';
 import { now } from './status-strip.tsx';
+import { type Column, Table } from './table.tsx';
 import { TapeList } from './tape-list.tsx';
 import { TapePresets } from './tape-presets.tsx';
 import { TapeSound } from './tape-sound.ts';
-import { type Open, type Row, TapeStore } from './tape-store.ts';
+import { type Open, type Participant, type Row, TapeStore } from './tape-store.ts';
 import { Problem } from './use-answer.tsx';
 
-const FILTERS = [
-  { name: 'traders', label: 'Traders (addresses, comma-separated)', chip: 'traders', wide: true },
-  {
-    name: 'markets',
-    label: 'Markets (ids or slugs, comma-separated)',
-    chip: 'markets',
-    wide: true,
-  },
-  { name: 'tags', label: 'Tags (comma-separated)', chip: 'tags', wide: true },
-  { name: 'series', label: 'Series (slugs, comma-separated)', chip: 'series', wide: true },
-  { name: 'min_usdc', label: 'Min size, USDC', chip: 'USDC ≥', wide: false },
-  { name: 'max_usdc', label: 'Max size, USDC', chip: 'USDC ≤', wide: false },
-  { name: 'min_shares', label: 'Min shares', chip: 'shares ≥', wide: false },
-  { name: 'max_shares', label: 'Max shares', chip: 'shares ≤', wide: false },
-  { name: 'min_price', label: 'Min price, ¢', chip: 'price ≥', wide: false },
-  { name: 'max_price', label: 'Max price, ¢', chip: 'price ≤', wide: false },
-] as const;
+const FILTERS: readonly Filter[] = [
+  ...(
+    [
+      ['traders', 'Traders (addresses, comma-separated)'],
+      ['markets', 'Markets (ids or slugs, comma-separated)'],
+      ['tags', 'Tags (comma-separated)'],
+      ['series', 'Series (slugs, comma-separated)'],
+    ] as const
+  ).map(([name, label]) => ({
+    ...{ name, label, chip: `${name} #`, type: 'text' as const, wide: true },
+  })),
+  ...(
+    [
+      ['min_usdc', 'Min size, USDC', 'USDC ≥ #'],
+      ['max_usdc', 'Max size, USDC', 'USDC ≤ #'],
+      ['min_shares', 'Min shares', 'shares ≥ #'],
+      ['max_shares', 'Max shares', 'shares ≤ #'],
+      ['min_price', 'Min price, ¢', 'price ≥ #'],
+      ['max_price', 'Max price, ¢', 'price ≤ #'],
+    ] as const
+  ).map(([name, label, chip]) => ({ name, label, chip, type: 'number' as const })),
+];
+const settings = settingsOf({});
 
 /** What a tape opens with. */
 export const FIRST_MATCHES = 200;
 
 export function Tape() {
-  const given = query.value;
-  const active = FILTERS.filter(({ name }) => (given.get(name) ?? '') !== '');
-  const [open, setOpen] = useState(false);
-  const asked = Object.fromEntries(active.map(({ name }) => [name, given.get(name)]));
-  const name = JSON.stringify(asked);
+  const [isOpen, setOpen] = useState(false);
+  const asked = parametersOf(
+    settings,
+    FILTERS.map(({ name }) => name),
+  );
+  const name = String(asked);
   // As it was typed: the server says what is wrong with it.
-  const filter = { ...(asked as FeedQuery), finality: true, last: FIRST_MATCHES };
-  const chips = active.map(({ name, chip }) => ({
-    name,
-    text: `${chip} ${shortened(given.get(name) ?? '')}`,
-  }));
+  const given = Object.fromEntries(asked) as FeedQuery;
+  const filter = { ...given, finality: true, last: FIRST_MATCHES };
   return (
     <section aria-labelledby="title" class="full">
       <LiveTape
@@ -59,48 +71,17 @@ export function Tape() {
         name={name}
         open={(options) => fillstream.value.feed(filter, options)}
         controls={
-          <>
-            <button
-              type="button"
-              aria-expanded={open}
-              aria-controls="filters"
-              onClick={() => setOpen(!open)}
-            >
-              Filters{active.length === 0 ? '' : ` (${active.length})`}
-            </button>
-            {chips.map(({ name, text }) => (
-              <button
-                key={name}
-                type="button"
-                class="chip"
-                title="Remove this filter"
-                onClick={() => setQuery({ [name]: '' })}
-              >
-                {text} <span aria-hidden="true">×</span>
-                <span class="hidden">(remove)</span>
-              </button>
-            ))}
-          </>
+          <FilterChips settings={settings} filters={FILTERS} isOpen={isOpen} onOpen={setOpen} />
         }
         below={
           <>
             <TapePresets
               names={FILTERS.map(({ name }) => name)}
-              title={chips.map(({ text }) => text).join(', ')}
+              title={chipsOf(settings, FILTERS)
+                .map(({ text }) => text)
+                .join(', ')}
             />
-            <div id="filters" class="filters" hidden={!open}>
-              {FILTERS.map(({ name, label, wide }) => (
-                <TypedField
-                  key={name}
-                  name={name}
-                  label={label}
-                  wide={wide}
-                  type={wide ? 'text' : 'number'}
-                  value={given.get(name) ?? ''}
-                  onValue={(value) => setQuery({ [name]: value.trim() }, { typed: true })}
-                />
-              ))}
-            </div>
+            <FilterFields settings={settings} filters={FILTERS} isOpen={isOpen} />
           </>
         }
       />
@@ -251,9 +232,18 @@ function Notice({ store }: { readonly store: TapeStore }) {
   );
 }
 
-function shortened(value: string): string {
-  return value.length > 24 ? `${value.slice(0, 22)}…` : value;
-}
+const PARTICIPANT: readonly Column<Participant & { readonly index: number }>[] = [
+  { title: 'Role', cell: ({ index }) => (index === 0 ? 'taker' : 'maker') },
+  {
+    title: 'Trader',
+    cell: ({ address, name }) => (
+      <a href={`/trader/${address}`} title={address}>
+        {name === '' ? shortAddress(address) : name}
+      </a>
+    ),
+  },
+  ...FILL,
+];
 
 /** One match with all its participants, in a drawer beside the tape. */
 export function TapeDetail(props: {
@@ -301,50 +291,13 @@ export function TapeDetail(props: {
         <CopyButton text={row.txHash} what="the transaction hash" />
       </p>
       <div class="scroll">
-        <table class="inner">
-          <thead>
-            <tr>
-              <th scope="col">Role</th>
-              <th scope="col">Trader</th>
-              <th scope="col">Side</th>
-              <th scope="col">Outcome</th>
-              <th scope="col" class="figure">
-                Price
-              </th>
-              <th scope="col" class="figure">
-                Shares
-              </th>
-              <th scope="col" class="figure">
-                USDC
-              </th>
-              <th scope="col" class="figure">
-                Fee
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {[row.taker, ...row.makers].map((fill, index) => (
-              <tr key={index}>
-                <td>{index === 0 ? 'taker' : 'maker'}</td>
-                <td>
-                  <a href={`/trader/${fill.address}`} title={fill.address}>
-                    {fill.name === '' ? shortAddress(fill.address) : fill.name}
-                  </a>
-                </td>
-                <td>
-                  <Side side={fill.side} />
-                </td>
-                <td>{fill.outcome}</td>
-                <td class="figure">{cents(fill.usdc, fill.shares)}</td>
-                <td class="figure">{amount(fill.shares)}</td>
-                <td class="figure" title={exact(fill.usdc)}>
-                  {amount(fill.usdc)}
-                </td>
-                <td class="figure">{amount(fill.fee)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <Table
+          label="Participants"
+          class="inner"
+          columns={PARTICIPANT}
+          rows={[row.taker, ...row.makers].map((fill, index) => ({ ...fill, index }))}
+          keyOf={({ index }) => index}
+        />
       </div>
     </aside>
   );

@@ -2,10 +2,13 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { Hourly } from './answers.ts';
 import { Chart } from './chart.tsx';
+import { SelectField } from './controls.tsx';
 import { amount, short, signed, timeMs, units } from './format.ts';
-import { Problem, useAnswer } from './use-answer.tsx';
+import { Loaded, useAnswer } from './use-answer.tsx';
 
 const HOUR_SECONDS = 3_600;
+/** Of both charts. */
+const CARD_PIXELS = 418;
 
 export function TraderCharts(props: {
   readonly address: string;
@@ -24,46 +27,42 @@ export function TraderCharts(props: {
     <section aria-labelledby="curve-title">
       <div class="section-head">
         <h2 id="curve-title">PnL of the last 30 days</h2>
-        <label class="field push">
-          <span>Tag</span>
-          <select value={tag} onChange={(event) => setTag(event.currentTarget.value)}>
-            {['all', ...props.tags].map((one) => (
-              <option key={one} value={one}>
-                {one}
-              </option>
-            ))}
-          </select>
-        </label>
+        <SelectField
+          label="Tag"
+          class="push"
+          value={tag}
+          choices={['all', ...props.tags].map((one) => [one, one])}
+          onValue={setTag}
+        />
       </div>
-      <Problem problem={hourly.problem} />
-      {stats === undefined ? (
-        <div class="card loading" role="status">
-          {hourly.busy ? 'Loading…' : 'No data'}
-        </div>
-      ) : stats.length === 0 ? (
-        <p class="card empty">No activity in the last 30 days.</p>
-      ) : (
-        <div class="card charts">
-          <Chart
-            label="Cumulative PnL, USDC"
-            height={220}
-            times={hours.times}
-            series={{ kind: 'line', values: hours.sums, above: 'gain', below: 'loss' }}
-            tick={short}
-            tell={(index) => `${signed(hours.exactSums[index] ?? 0)} USDC`}
-            group="trader"
-          />
-          <Chart
-            label="PnL by hour, USDC"
-            height={120}
-            times={hours.times}
-            series={{ kind: 'bars', values: hours.pnl, above: 'gain', below: 'loss' }}
-            tick={short}
-            tell={(index) => tellHour(hours.stats[index])}
-            group="trader"
-          />
-        </div>
-      )}
+      <Loaded answer={hourly} rows={1} pixels={CARD_PIXELS} what="the PnL by hour">
+        {({ stats }) =>
+          stats.length === 0 ? (
+            <p class="card empty">No activity in the last 30 days.</p>
+          ) : (
+            <div class="card charts">
+              <Chart
+                label="Cumulative PnL, USDC"
+                height={220}
+                times={hours.times}
+                series={{ kind: 'line', values: hours.sums, above: 'gain', below: 'loss' }}
+                tick={short}
+                tell={(index) => `${signed(hours.exactSums[index] ?? 0)} USDC`}
+                group="trader"
+              />
+              <Chart
+                label="PnL by hour, USDC"
+                height={120}
+                times={hours.times}
+                series={{ kind: 'bars', values: hours.pnl, above: 'gain', below: 'loss' }}
+                tick={short}
+                tell={(index) => tellHour(hours.stats[index])}
+                group="trader"
+              />
+            </div>
+          )
+        }
+      </Loaded>
     </section>
   );
 }

@@ -2,6 +2,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import type { Equity } from './answers.ts';
 import { Chart } from './chart.tsx';
+import { Choice } from './controls.tsx';
 import { Pnl } from './figures.tsx';
 import { amount, short, signed, timeMs, units } from './format.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
@@ -104,31 +105,4 @@ function tell(point: Equity['points'][number] | undefined): string {
   if (point === undefined) return '';
   const { equity, realised_pnl, unrealised_pnl } = point;
   return `${signed(equity)} USDC: realised ${signed(realised_pnl)}, unrealised ${signed(unrealised_pnl)}`;
-}
-
-/** One of a few, as a row of segments. */
-function Choice(props: {
-  readonly name: string;
-  readonly legend: string;
-  readonly class?: string;
-  readonly choices: readonly (readonly [value: string, title: string])[];
-  readonly chosen: string;
-  readonly onChoose: (value: string) => void;
-}) {
-  return (
-    <fieldset class={`segments ${props.class ?? ''}`}>
-      <legend class="hidden">{props.legend}</legend>
-      {props.choices.map(([value, title]) => (
-        <label key={value}>
-          <input
-            type="radio"
-            name={props.name}
-            checked={value === props.chosen}
-            onChange={() => props.onChoose(value)}
-          />
-          <span>{title}</span>
-        </label>
-      ))}
-    </fieldset>
-  );
 }

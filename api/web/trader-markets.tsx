@@ -1,20 +1,49 @@
 /** A trader's markets, newest trade first. Each expands to its fills. */
 import { useState } from 'preact/hooks';
-import type { History, HistoryEntry, Orders } from './answers.ts';
-import { Pager, Scroll } from './controls.tsx';
-import { Ago, Pnl, Roi, Side, Usdc } from './figures.tsx';
-import { amount, cents, exact, timeMs, timeText } from './format.ts';
+import type { History, HistoryEntry, Market, Orders } from './answers.ts';
+import { Choice, Pager } from './controls.tsx';
+import { Ago, Pnl, Roi, Usdc } from './figures.tsx';
+import { FILL } from './fills.tsx';
+import { timeMs, timeText } from './format.ts';
+import { MARKET_OF, MarketLink } from './markets.tsx';
 import { query, setQuery } from './route.ts';
-import { Problem, useAnswer } from './use-answer.tsx';
+import { CardTable, type Column, Table } from './table.tsx';
+import { Loaded, useAnswer } from './use-answer.tsx';
 
 const PAGE = 20;
-const CHOICES = [
-  { value: '', title: 'All' },
-  { value: 'true', title: 'Open' },
-  { value: 'false', title: 'Resolved' },
+const STATES = [
+  ['', 'All'],
+  ['true', 'Open'],
+  ['false', 'Resolved'],
 ] as const;
 
+const COLUMNS: readonly Column<HistoryEntry>[] = [
+  {
+    title: 'State',
+    cell: ({ market }) =>
+      market.resolved_at === '' ? (
+        <span class="badge open">open</span>
+      ) : (
+        <span class="badge">won by {market.winning_outcome}</span>
+      ),
+  },
+  { title: 'PnL', class: 'figure strong', cell: ({ pnl }) => <Pnl micro={pnl} /> },
+  { title: 'ROI', class: 'figure', cell: ({ roi }) => <Roi value={roi} /> },
+  { title: 'Volume', class: 'figure', cell: ({ volume }) => <Usdc micro={volume} decimals={2} /> },
+  {
+    ...{ title: 'Last trade', class: 'figure soft' },
+    cell: ({ last_trade_at }) => <Ago time={last_trade_at} />,
+  },
+];
+
+const FILLS: readonly Column<Orders['orders'][number] & { readonly index: number }>[] = [
+  { title: 'Time', cell: ({ time }) => timeText(timeMs(time) ?? 0) },
+  { title: 'Role', cell: ({ is_taker }) => (is_taker ? 'taker' : 'maker') },
+  ...FILL,
+];
+
 export function TraderMarkets(props: { readonly address: string; readonly refresh: unknown }) {
+  const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
   const active = query.value.get('is_active') ?? '';
   const offset = Number(query.value.get('offset') ?? 0);
   const asked = new URLSearchParams({ limit: String(PAGE), offset: String(offset) });
@@ -25,53 +54,41 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
     <section aria-labelledby="markets-title" aria-busy={page.busy}>
       <div class="section-head">
         <h2 id="markets-title">Markets</h2>
-        <fieldset class="segments push">
-          <legend class="hidden">State of the markets</legend>
-          {CHOICES.map(({ value, title }) => (
-            <label key={value}>
-              <input
-                type="radio"
-                name="is_active"
-                checked={active === value}
-                onChange={() => setQuery({ is_active: value, offset: '' })}
-              />
-              <span>{title}</span>
-            </label>
-          ))}
-        </fieldset>
+        <Choice
+          name="is_active"
+          legend="State of the markets"
+          class="push"
+          choices={STATES}
+          chosen={active}
+          onChoose={(is_active) => setQuery({ is_active, offset: '' })}
+        />
       </div>
-      <Problem problem={page.problem} />
-      {page.data === undefined ? null : page.data.history.length === 0 ? (
-        <p class="card empty">No markets.</p>
-      ) : (
-        <Scroll label="Markets of the trader">
-          <table class="history">
-            <thead>
-              <tr>
-                <th scope="col">Market</th>
-                <th scope="col">State</th>
-                <th scope="col" class="figure">
-                  PnL
-                </th>
-                <th scope="col" class="figure">
-                  ROI
-                </th>
-                <th scope="col" class="figure">
-                  Volume
-                </th>
-                <th scope="col" class="figure">
-                  Last trade
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {page.data.history.map((entry) => (
-                <Row key={entry.market.condition_id} entry={entry} address={props.address} />
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
-      )}
+      <Loaded answer={page} rows={PAGE + 1} what="markets">
+        {({ history }) => (
+          <CardTable
+            label="Markets of the trader"
+            class="history"
+            columns={[
+              {
+                ...MARKET_OF,
+                cell: ({ market }) => (
+                  <>
+                    <Expand market={market} open={open} onOpen={setOpen} />
+                    <MarketLink market={market} />
+                  </>
+                ),
+              },
+              ...COLUMNS,
+            ]}
+            rows={history}
+            keyOf={({ market }) => market.condition_id}
+            below={({ market }) =>
+              open.has(market.id) ? <Fills address={props.address} marketId={market.id} /> : null
+            }
+            empty="No markets."
+          />
+        )}
+      </Loaded>
       {page.data === undefined ? null : (
         <Pager
           offset={offset}
@@ -85,107 +102,45 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
   );
 }
 
-function Row({ entry, address }: { readonly entry: HistoryEntry; readonly address: string }) {
-  const [open, setOpen] = useState(false);
-  const { market } = entry;
-  const key = market.id === 0 ? market.condition_id : String(market.id);
+function Expand(props: {
+  readonly market: Pick<Market, 'id' | 'question'>;
+  readonly open: ReadonlySet<number>;
+  readonly onOpen: (open: ReadonlySet<number>) => void;
+}) {
+  const { market, open, onOpen } = props;
+  const isOpen = open.has(market.id);
   return (
-    <>
-      <tr>
-        <th scope="row" class="question">
-          <button
-            type="button"
-            class="expand"
-            aria-expanded={open}
-            aria-label={`Fills in ${market.question}`}
-            disabled={market.id === 0}
-            onClick={() => setOpen(!open)}
-          >
-            <span aria-hidden="true">{open ? '▾' : '▸'}</span>
-          </button>
-          <a href={`/market/${key}`} data-row title={market.question}>
-            {market.question === ''
-              ? `Unlisted market ${market.condition_id.slice(0, 10)}…`
-              : market.question}
-          </a>
-        </th>
-        <td>
-          {market.resolved_at === '' ? (
-            <span class="badge open">open</span>
-          ) : (
-            <span class="badge">won by {market.winning_outcome}</span>
-          )}
-        </td>
-        <td class="figure strong">
-          <Pnl micro={entry.pnl} />
-        </td>
-        <td class="figure">
-          <Roi value={entry.roi} />
-        </td>
-        <td class="figure">
-          <Usdc micro={entry.volume} decimals={2} />
-        </td>
-        <td class="figure soft">
-          <Ago time={entry.last_trade_at} />
-        </td>
-      </tr>
-      {open ? (
-        <tr class="fills">
-          <td colSpan={6}>
-            <Fills address={address} marketId={market.id} />
-          </td>
-        </tr>
-      ) : null}
-    </>
+    <button
+      type="button"
+      class="expand"
+      aria-expanded={isOpen}
+      aria-label={`Fills in ${market.question}`}
+      disabled={market.id === 0}
+      onClick={() => {
+        const next = new Set(open);
+        if (!next.delete(market.id)) next.add(market.id);
+        onOpen(next);
+      }}
+    >
+      <span aria-hidden="true">{isOpen ? '▾' : '▸'}</span>
+    </button>
   );
 }
 
 function Fills({ address, marketId }: { readonly address: string; readonly marketId: number }) {
   const path = `/v1/traders/${encodeURIComponent(address)}/markets/${marketId}/orders`;
-  const fills = useAnswer<Orders>(path);
-  if (fills.problem !== undefined) return <Problem problem={fills.problem} />;
-  if (fills.data === undefined) return <p role="status">Loading…</p>;
+  const answer = useAnswer<Orders>(path);
   return (
-    <table class="inner">
-      <caption class="hidden">Fills, oldest first</caption>
-      <thead>
-        <tr>
-          <th scope="col">Time</th>
-          <th scope="col">Side</th>
-          <th scope="col">Outcome</th>
-          <th scope="col">Role</th>
-          <th scope="col" class="figure">
-            Price
-          </th>
-          <th scope="col" class="figure">
-            Shares
-          </th>
-          <th scope="col" class="figure">
-            USDC
-          </th>
-          <th scope="col" class="figure">
-            Fee
-          </th>
-        </tr>
-      </thead>
-      <tbody>
-        {fills.data.orders.map((fill, index) => (
-          <tr key={`${fill.order_hash} ${index}`}>
-            <td>{timeText(timeMs(fill.time) ?? 0)}</td>
-            <td>
-              <Side side={fill.side} />
-            </td>
-            <td>{fill.outcome}</td>
-            <td>{fill.is_taker ? 'taker' : 'maker'}</td>
-            <td class="figure">{cents(fill.usdc, fill.shares)}</td>
-            <td class="figure">{amount(fill.shares)}</td>
-            <td class="figure" title={exact(fill.usdc)}>
-              {amount(fill.usdc)}
-            </td>
-            <td class="figure">{amount(fill.fee)}</td>
-          </tr>
-        ))}
-      </tbody>
-    </table>
+    <Loaded answer={answer} rows={4} what="fills">
+      {({ orders }) => (
+        <Table
+          label="Fills, oldest first"
+          class="inner"
+          columns={FILLS}
+          rows={orders.map((fill, index) => ({ ...fill, index }))}
+          keyOf={({ index }) => index}
+        />
+      )}
+    </Loaded>
   );
 }

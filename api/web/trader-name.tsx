@@ -1,6 +1,7 @@
 /** A link to a trader: a small picture, and the name or the address. */
 import { shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
+import type { Column } from './table.tsx';
 
 type Named = {
   readonly address: string;
@@ -22,3 +23,9 @@ export function TraderName({ profile, row }: { readonly profile: Named; readonly
     </a>
   );
 }
+
+export const TRADER: Column<{ readonly profile: Named }> = {
+  title: 'Trader',
+  isHead: true,
+  cell: ({ profile }) => <TraderName profile={profile} row />,
+};

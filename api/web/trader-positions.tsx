@@ -1,15 +1,54 @@
 /** What a trader holds now: the largest positions first, at average price and at the mark of their markets. */
 import { useState } from 'preact/hooks';
 import type { Position, Positions } from './answers.ts';
-import { Scroll } from './controls.tsx';
 import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
 import { amount, cents, count, timeMs, timeText } from './format.ts';
-import { Problem, useAnswer } from './use-answer.tsx';
+import { MARKET_OF } from './markets.tsx';
+import { CardTable, type Column } from './table.tsx';
+import { Loaded, useAnswer } from './use-answer.tsx';
 
 /** The most that one answer has. */
 const READ_MAX = 100;
 const SHOWN = 8;
 const SHARE = 1_000_000;
+
+const COLUMNS: readonly Column<Position>[] = [
+  MARKET_OF,
+  {
+    title: 'Outcome',
+    cell: ({ outcome, outcome_index }) =>
+      outcome === '' ? `outcome ${outcome_index + 1}` : outcome,
+  },
+  { title: 'Shares', class: 'figure wide-only', cell: ({ shares }) => amount(shares, 0) },
+  {
+    ...{ title: 'Average', class: 'figure' },
+    cell: ({ average_price }) => cents(average_price, SHARE),
+  },
+  { title: 'Mark', class: 'figure', cell: ({ mark }) => <Mark of={mark} /> },
+  {
+    ...{ title: 'Value', class: 'figure strong' },
+    cell: ({ value }) => <Usdc micro={value} decimals={2} />,
+  },
+  {
+    ...{ title: 'Unrealised', class: 'figure strong' },
+    cell: ({ unrealised_pnl }) => <Pnl micro={unrealised_pnl} />,
+  },
+  { title: 'ROI', class: 'figure', cell: ({ unrealised_roi }) => <Roi value={unrealised_roi} /> },
+  {
+    ...{ title: 'Realised', class: 'figure wide-only' },
+    cell: ({ realised_pnl }) => <Pnl micro={realised_pnl} />,
+  },
+  {
+    ...{ title: 'Portfolio', class: 'figure wide-only' },
+    cell: ({ portfolio_share }) => (
+      <Share value={portfolio_share} title="share of all that the trader holds" />
+    ),
+  },
+  {
+    ...{ title: 'Last trade', class: 'figure wide-only soft' },
+    cell: ({ last_trade_at }) => <Ago time={last_trade_at} />,
+  },
+];
 
 export function TraderPositions(props: { readonly address: string; readonly refresh: unknown }) {
   const { address, refresh } = props;
@@ -36,101 +75,28 @@ export function TraderPositions(props: { readonly address: string; readonly refr
           </button>
         )}
       </div>
-      <Problem problem={answer.problem} />
-      {data === undefined ? null : held.length === 0 ? (
-        <p class="card empty">Holds nothing now.</p>
-      ) : (
-        <Scroll label="Open positions">
-          <table class="positions">
-            <thead>
-              <tr>
-                <th scope="col">Market</th>
-                <th scope="col">Outcome</th>
-                <th scope="col" class="figure wide-only">
-                  Shares
-                </th>
-                <th scope="col" class="figure">
-                  Average
-                </th>
-                <th scope="col" class="figure">
-                  Mark
-                </th>
-                <th scope="col" class="figure">
-                  Value
-                </th>
-                <th scope="col" class="figure">
-                  Unrealised
-                </th>
-                <th scope="col" class="figure">
-                  ROI
-                </th>
-                <th scope="col" class="figure wide-only">
-                  Realised
-                </th>
-                <th scope="col" class="figure wide-only">
-                  Portfolio
-                </th>
-                <th scope="col" class="figure wide-only">
-                  Last trade
-                </th>
-              </tr>
-            </thead>
-            <tbody>
-              {held.slice(0, all ? held.length : SHOWN).map((position) => (
-                <Row key={position.market.condition_id} position={position} />
-              ))}
-            </tbody>
-          </table>
-        </Scroll>
-      )}
+      <Loaded answer={answer} rows={SHOWN + 1} what="open positions">
+        {({ positions }) => (
+          <CardTable
+            label="Open positions"
+            class="positions"
+            columns={COLUMNS}
+            rows={positions.slice(0, all ? positions.length : SHOWN)}
+            keyOf={({ market }) => market.condition_id}
+            empty="Holds nothing now."
+          />
+        )}
+      </Loaded>
     </section>
   );
 }
 
-function Row({ position }: { readonly position: Position }) {
-  const { market, mark } = position;
-  const key = market.id === 0 ? market.condition_id : String(market.id);
-  return (
-    <tr>
-      <th scope="row" class="question">
-        <a href={`/market/${key}`} data-row title={market.question}>
-          {market.question === ''
-            ? `Unlisted market ${market.condition_id.slice(0, 10)}…`
-            : market.question}
-        </a>
-      </th>
-      <td>
-        {position.outcome === '' ? `outcome ${position.outcome_index + 1}` : position.outcome}
-      </td>
-      <td class="figure wide-only">{amount(position.shares, 0)}</td>
-      <td class="figure">{cents(position.average_price, SHARE)}</td>
-      <td class="figure" title={markText(mark)}>
-        {mark.source === 'none' ? '–' : cents(mark.price, SHARE)}
-      </td>
-      <td class="figure strong">
-        <Usdc micro={position.value} decimals={2} />
-      </td>
-      <td class="figure strong">
-        <Pnl micro={position.unrealised_pnl} />
-      </td>
-      <td class="figure">
-        <Roi value={position.unrealised_roi} />
-      </td>
-      <td class="figure wide-only">
-        <Pnl micro={position.realised_pnl} />
-      </td>
-      <td class="figure wide-only">
-        <Share value={position.portfolio_share} title="share of all that the trader holds" />
-      </td>
-      <td class="figure wide-only soft">
-        <Ago time={position.last_trade_at} />
-      </td>
-    </tr>
-  );
-}
-
-function markText({ source, time }: Position['mark']): string {
-  if (source === 'none') return 'no match yet';
+function Mark({ of: { source, time, price } }: { readonly of: Position['mark'] }) {
+  if (source === 'none') return <span title="no match yet">–</span>;
   const at = timeText(timeMs(time) ?? 0);
-  return source === 'resolution' ? `resolved ${at}` : `newest match, ${at}`;
+  return (
+    <span title={source === 'resolution' ? `resolved ${at}` : `newest match, ${at}`}>
+      {cents(price, SHARE)}
+    </span>
+  );
 }

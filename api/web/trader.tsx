@@ -2,11 +2,12 @@
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Trader as Answer, TraderV2, Window } from './answers.ts';
-import { CopyButton, Scroll } from './controls.tsx';
-import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
+import { CopyButton, Skeleton } from './controls.tsx';
+import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
 import { Star } from './follow.tsx';
 import { count, day, shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
+import { CardTable, type Column } from './table.tsx';
 import { TraderCharts } from './trader-charts.tsx';
 import { TraderEquity } from './trader-equity.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
@@ -38,12 +39,8 @@ export function Trader({ address }: { readonly address: string }) {
     return (
       <section>
         <h1 class="hidden">Trader {address}</h1>
-        <Problem problem={first.problem} />
-        {first.busy ? (
-          <div class="card loading" role="status">
-            Loading…
-          </div>
-        ) : null}
+        <Problem problem={first.problem} answer={first} />
+        {first.problem === undefined ? <Skeleton rows={20} what="the trader" /> : null}
       </section>
     );
   }
@@ -110,15 +107,7 @@ const ROWS: readonly {
 }[] = [
   { title: 'PnL', cell: ({ pnl }) => <Pnl micro={pnl} /> },
   { title: 'ROI', cell: ({ roi }) => <Roi value={roi} /> },
-  {
-    title: 'Win rate',
-    cell: (window) => (
-      <Share
-        value={window.win_rate}
-        title={`${window.wins_count} of ${window.markets_count} markets won`}
-      />
-    ),
-  },
+  { title: 'Win rate', cell: (window) => <WinRate of={window} /> },
   {
     title: 'Markets won',
     cell: (window) => `${count(window.wins_count)} / ${count(window.markets_count)}`,
@@ -128,42 +117,45 @@ const ROWS: readonly {
   { title: 'as taker', cell: ({ taker_volume }) => <Usdc micro={taker_volume} decimals={2} /> },
 ];
 
+const FIGURE: Column<(typeof ROWS)[number]> = {
+  ...{ title: <span class="hidden">Figure</span>, isHead: true },
+  cell: ({ title }) => title,
+};
+
 function Windows({ stats }: { readonly stats: Answer['stats'] }) {
+  const columns = WINDOWS.map(({ name, title }): Column<(typeof ROWS)[number]> => {
+    const window = stats[name];
+    return {
+      ...{ title, class: 'figure' },
+      cell: ({ cell }) => (window === undefined ? '–' : cell(window)),
+    };
+  });
   return (
-    <Scroll label="Windows">
-      <table class="windows">
-        <caption class="hidden">Six windows up to now, amounts in USDC</caption>
-        <thead>
-          <tr>
-            <td />
-            {WINDOWS.map(({ name, title }) => (
-              <th key={name} scope="col" class="figure">
-                {title}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {ROWS.map(({ title, cell }, index) => (
-            <tr key={title} class={index === 0 ? 'strong' : title.startsWith('as ') ? 'soft' : ''}>
-              <th scope="row">{title}</th>
-              {WINDOWS.map(({ name }) => {
-                const window = stats[name];
-                return (
-                  <td key={name} class="figure">
-                    {window === undefined ? '–' : cell(window)}
-                  </td>
-                );
-              })}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </Scroll>
+    <CardTable
+      label="Six windows up to now, amounts in USDC"
+      class="windows"
+      columns={[FIGURE, ...columns]}
+      rows={ROWS}
+      keyOf={({ title }) => title}
+      rowClass={({ title }) => (title === 'PnL' ? 'strong' : title.startsWith('as ') ? 'soft' : '')}
+      empty=""
+    />
   );
 }
 
 const TAGS_SHOWN = 6;
+
+const TAG: readonly Column<Answer['top_tags'][number]>[] = [
+  { title: 'Tag', isHead: true, cell: ({ slug }) => slug },
+  { title: 'PnL', class: 'figure strong', cell: ({ pnl }) => <Pnl micro={pnl} /> },
+  { title: 'ROI', class: 'figure', cell: ({ roi }) => <Roi value={roi} /> },
+  { title: 'Win rate', class: 'figure', cell: (tag) => <WinRate of={tag} /> },
+  {
+    ...{ title: 'Markets won', class: 'figure' },
+    cell: ({ wins_count, markets_count }) => `${count(wins_count)} / ${count(markets_count)}`,
+  },
+  { title: 'Volume', class: 'figure', cell: ({ volume }) => <Usdc micro={volume} /> },
+];
 
 function Tags({ tags }: { readonly tags: Answer['top_tags'] }) {
   const [all, setAll] = useState(false);
@@ -178,55 +170,13 @@ function Tags({ tags }: { readonly tags: Answer['top_tags'] }) {
           </button>
         )}
       </div>
-      <Scroll label="Tags">
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">Tag</th>
-              <th scope="col" class="figure">
-                PnL
-              </th>
-              <th scope="col" class="figure">
-                ROI
-              </th>
-              <th scope="col" class="figure">
-                Win rate
-              </th>
-              <th scope="col" class="figure">
-                Markets won
-              </th>
-              <th scope="col" class="figure">
-                Volume
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {tags.slice(0, all ? tags.length : TAGS_SHOWN).map((tag) => (
-              <tr key={tag.slug}>
-                <th scope="row">{tag.slug}</th>
-                <td class="figure strong">
-                  <Pnl micro={tag.pnl} />
-                </td>
-                <td class="figure">
-                  <Roi value={tag.roi} />
-                </td>
-                <td class="figure">
-                  <Share
-                    value={tag.win_rate}
-                    title={`${tag.wins_count} of ${tag.markets_count} markets won`}
-                  />
-                </td>
-                <td class="figure">
-                  {count(tag.wins_count)} / {count(tag.markets_count)}
-                </td>
-                <td class="figure">
-                  <Usdc micro={tag.volume} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </Scroll>
+      <CardTable
+        label="Tags"
+        columns={TAG}
+        rows={tags.slice(0, all ? tags.length : TAGS_SHOWN)}
+        keyOf={({ slug }) => slug}
+        empty=""
+      />
     </section>
   );
 }

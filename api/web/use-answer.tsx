@@ -2,9 +2,11 @@
  * Hooks that load API responses. While a new response loads, or if it fails, the last one stays; a failure adds
  * its reason. One that is of other settings than those asked for is stale, and its view shows that.
  */
+import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, FillstreamError } from '../client/index.ts';
 import { fillstream } from './client.ts';
+import { Skeleton } from './controls.tsx';
 import { clock } from './format.ts';
 
 export type Answered<Answer> = {
@@ -120,5 +122,28 @@ export function Problem(props: {
         </button>
       )}
     </div>
+  );
+}
+
+/** A response: a skeleton until the first one comes, its problem if there is one, and grey while it is stale. */
+export function Loaded<Answer>(props: {
+  readonly answer: Answered<Answer>;
+  readonly what: string;
+  /** Of the skeleton. */
+  readonly rows: number;
+  readonly pixels?: number;
+  readonly children: (data: Answer) => ComponentChildren;
+}) {
+  const { answer, children, ...skeleton } = props;
+  const { data, problem, isStale } = answer;
+  return (
+    <>
+      <Problem problem={problem} answer={answer} />
+      {data !== undefined ? (
+        <div class={isStale ? 'stale' : ''}>{children(data)}</div>
+      ) : problem === undefined ? (
+        <Skeleton {...skeleton} />
+      ) : null}
+    </>
   );
 }

@@ -342,7 +342,8 @@ export function marketTests(stage: Stage): void {
 
   test('no view moves while it loads', async () => {
     const { market } = await busiest(stage);
-    for (const path of ['/', '/markets', `/market/${market.id}`]) {
+    const trader = `/trader/${await stage.leader()}`;
+    for (const path of ['/', '/markets', `/market/${market.id}`, trader]) {
       const { page, close } = await stage.at('/docs', { key: '' });
       await page.addInitScript(`
         window.shift = 0;

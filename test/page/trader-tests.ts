@@ -107,7 +107,7 @@ export function traderTests(stage: Stage): void {
     await agree(async () => {
       const { orders } = watched.answer<Orders>(`/v1/traders/${address}/markets/`);
       const fills = await texts(page.locator('.inner tbody tr'));
-      expect(fills.map((cells) => [cells[1], cells[4], cells[5], cells[6]])).toEqual(
+      expect(fills.map((cells) => [cells[2], cells[4], cells[5], cells[6]])).toEqual(
         orders.map(({ side, usdc, shares }) => [
           side,
           cents(usdc, shares),

@@ -1,0 +1,162 @@
+/**
+ * Settings of a list and their controls. Settings live in the page's URL under the API's own parameter names, and every
+ * control reads and writes that URL.
+ */
+import { SelectField, TypedField } from './controls.tsx';
+import { query, setQuery } from './route.ts';
+import type { Column } from './table.tsx';
+
+export const TAGS = [
+  ...['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture'],
+  ...['tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey'],
+  ...['soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'],
+];
+
+/** Longer values are cut in chips. */
+const CHIP_MAX = 24;
+
+export type Filter = {
+  readonly name: string;
+  /** Label of the field. */
+  readonly label: string;
+  /** Text of the chip; `#` stands for the value. */
+  readonly chip: string;
+  readonly type: 'text' | 'number';
+  readonly wide?: boolean;
+};
+
+export type Settings = {
+  /** The value in the URL, or the default. */
+  readonly get: (name: string) => string;
+  /** Returns to the first page. `typed` values replace the history entry. */
+  readonly set: (
+    changes: Readonly<Record<string, string>>,
+    options?: { readonly typed: boolean },
+  ) => void;
+};
+
+export function settingsOf(defaults: Readonly<Record<string, string>>): Settings {
+  return {
+    get: (name) => query.value.get(name) ?? defaults[name] ?? '',
+    set: (changes, options) => setQuery({ ...changes, offset: '', cursor: '' }, options),
+  };
+}
+
+/** The settings that have a value, as an API request has them. */
+export function parametersOf(settings: Settings, names: readonly string[]): URLSearchParams {
+  const asked = new URLSearchParams();
+  for (const name of names) {
+    const value = settings.get(name);
+    if (value !== '') asked.set(name, value);
+  }
+  return asked;
+}
+
+export function TagField({ settings }: { readonly settings: Settings }) {
+  const tag = settings.get('tag');
+  return (
+    <SelectField
+      label="Tag"
+      value={tag}
+      choices={[...new Set([...TAGS, tag])].map((one) => [one, one])}
+      onValue={(tag) => settings.set({ tag })}
+    />
+  );
+}
+
+export function SortField<Row>(props: {
+  readonly settings: Settings;
+  readonly columns: readonly Column<Row>[];
+}) {
+  const { get, set } = props.settings;
+  return (
+    <SelectField
+      label="Sort"
+      value={`${get('sort_by')} ${get('order')}`}
+      choices={props.columns.flatMap(({ title, sort }) =>
+        sort === undefined
+          ? []
+          : (['desc', 'asc'] as const).map(
+              (order) => [`${sort.name} ${order}`, `${title}, ${sort[order]}`] as const,
+            ),
+      )}
+      onValue={(value) => {
+        const [sort_by = '', order = ''] = value.split(' ');
+        set({ sort_by, order });
+      }}
+    />
+  );
+}
+
+type FiltersProps = {
+  readonly settings: Settings;
+  readonly filters: readonly Filter[];
+  readonly isOpen: boolean;
+};
+
+/** The button that opens the fields, and a chip for each filter that is set. */
+export function FilterChips(props: FiltersProps & { readonly onOpen: (isOpen: boolean) => void }) {
+  const { settings, filters, isOpen, onOpen } = props;
+  const chips = chipsOf(settings, filters);
+  return (
+    <>
+      <button
+        type="button"
+        aria-expanded={isOpen}
+        aria-controls="filters"
+        onClick={() => onOpen(!isOpen)}
+      >
+        Filters{chips.length === 0 ? '' : ` (${chips.length})`}
+      </button>
+      {chips.map(({ name, text }) => (
+        <button
+          key={name}
+          type="button"
+          class="chip"
+          title="Remove this filter"
+          onClick={() => settings.set({ [name]: '' })}
+        >
+          {text} <span aria-hidden="true">×</span>
+          <span class="hidden">(remove)</span>
+        </button>
+      ))}
+      {chips.length < 2 ? null : (
+        <button
+          type="button"
+          class="quiet"
+          onClick={() => settings.set(Object.fromEntries(chips.map(({ name }) => [name, ''])))}
+        >
+          Clear filters
+        </button>
+      )}
+    </>
+  );
+}
+
+export function chipsOf({ get }: Settings, filters: readonly Filter[]) {
+  return filters
+    .filter(({ name }) => get(name) !== '')
+    .map(({ name, chip }) => {
+      const value = get(name);
+      const short = value.length > CHIP_MAX ? `${value.slice(0, CHIP_MAX - 2)}…` : value;
+      return { name, text: chip.replace('#', () => short) };
+    });
+}
+
+export function FilterFields({ settings, filters, isOpen }: FiltersProps) {
+  return (
+    <div id="filters" class="filters" hidden={!isOpen}>
+      {filters.map(({ name, label, type, wide }) => (
+        <TypedField
+          key={name}
+          name={name}
+          label={label}
+          type={type}
+          wide={wide}
+          value={settings.get(name)}
+          onValue={(value) => settings.set({ [name]: value.trim() }, { typed: true })}
+        />
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,121 @@
+/** Tables: one is a list of columns and of rows. */
+import { type ComponentChildren, Fragment } from 'preact';
+import { Scroll } from './controls.tsx';
+
+export type Order = 'asc' | 'desc';
+
+export type Column<Row> = {
+  readonly title: ComponentChildren;
+  readonly cell: (row: Row) => ComponentChildren;
+  /** Of its cells and its title. */
+  readonly class?: string;
+  /** Whether its cells name their rows. */
+  readonly isHead?: boolean;
+  /** The API's name of the sort by this column, and what comes first in either order. */
+  readonly sort?: { readonly name: string; readonly desc: string; readonly asc: string };
+};
+
+type Props<Row> = {
+  /** Accessible name. */
+  readonly label: string;
+  readonly class?: string;
+  readonly columns: readonly Column<Row>[];
+  readonly rows: readonly Row[];
+  readonly keyOf: (row: Row) => string | number;
+  readonly rowClass?: (row: Row) => string;
+  /** Shown across the table, below a row. */
+  readonly below?: (row: Row) => ComponentChildren;
+  /** Of columns that sort. */
+  readonly sorted?: {
+    readonly by: string;
+    readonly order: string;
+    readonly onSort: (by: string, order: Order) => void;
+  };
+};
+
+export function Table<Row>(props: Props<Row>) {
+  const { label, columns, rows, keyOf, rowClass, below } = props;
+  return (
+    <table class={props.class}>
+      <caption class="hidden">{label}</caption>
+      <thead>
+        <tr>
+          {columns.map((column, index) => (
+            <Title key={index} column={column} sorted={props.sorted} />
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => {
+          const more = below?.(row) ?? null;
+          return (
+            <Fragment key={keyOf(row)}>
+              <tr class={rowClass?.(row)}>
+                {columns.map((column, index) =>
+                  column.isHead ? (
+                    <th key={index} scope="row" class={column.class}>
+                      {column.cell(row)}
+                    </th>
+                  ) : (
+                    <td key={index} class={column.class}>
+                      {column.cell(row)}
+                    </td>
+                  ),
+                )}
+              </tr>
+              {more === null ? null : (
+                <tr class="below">
+                  <td colSpan={columns.length}>{more}</td>
+                </tr>
+              )}
+            </Fragment>
+          );
+        })}
+      </tbody>
+    </table>
+  );
+}
+
+/** In a card that scrolls; `empty` in its place where there are no rows. */
+export function CardTable<Row>({ empty, ...props }: Props<Row> & { readonly empty: string }) {
+  if (props.rows.length === 0) return <p class="card empty">{empty}</p>;
+  return (
+    <Scroll label={props.label}>
+      <Table {...props} />
+    </Scroll>
+  );
+}
+
+function Title<Row>(props: {
+  readonly column: Column<Row>;
+  readonly sorted: Props<Row>['sorted'];
+}) {
+  const { column, sorted } = props;
+  const { sort, title } = column;
+  if (sort === undefined || sorted === undefined) {
+    return (
+      <th scope="col" class={column.class}>
+        {title}
+      </th>
+    );
+  }
+  const { by, order, onSort } = sorted;
+  const isDescending = order === 'desc';
+  const isSorted = by === sort.name;
+  return (
+    <th
+      scope="col"
+      class={column.class}
+      aria-sort={isSorted ? (isDescending ? 'descending' : 'ascending') : 'none'}
+    >
+      <button
+        type="button"
+        class="sort"
+        onClick={() => onSort(sort.name, isSorted && isDescending ? 'asc' : 'desc')}
+      >
+        {title}
+        <span aria-hidden="true">{isSorted ? (isDescending ? ' ↓' : ' ↑') : ''}</span>
+      </button>
+    </th>
+  );
+}
