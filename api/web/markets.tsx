@@ -13,6 +13,7 @@ import {
   TagField,
 } from './filters.tsx';
 import { changeText, count, exact, priceText, span, timeMs, timeText, tone } from './format.ts';
+import { Picture } from './picture.tsx';
 import { setQuery } from './route.ts';
 import { now } from './status-strip.tsx';
 import { CardTable, type Column } from './table.tsx';
@@ -38,14 +39,19 @@ const settings = settingsOf({
 });
 const NAMES = ['q', 'status', 'tag', 'series', 'event', 'sort_by', 'order', 'cursor'];
 
-type Named = Pick<Market, 'id' | 'condition_id' | 'question'>;
+type Named = Pick<Market, 'id' | 'condition_id' | 'question' | 'icon'>;
 
 const GREATEST = { desc: 'greatest first', asc: 'least first' };
 
 /** The market that a row is about. */
 export const MARKET_OF: Column<{ readonly market: Named }> = {
   ...{ title: 'Market', class: 'question', isHead: true },
-  cell: ({ market }) => <MarketLink market={market} />,
+  cell: ({ market }) => (
+    <span class="market">
+      <Picture id={market.condition_id} image={market.icon} />
+      <MarketLink market={market} />
+    </span>
+  ),
 };
 
 /** Columns of tables of markets. */
