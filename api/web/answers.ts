@@ -14,6 +14,7 @@ export type HistoryEntry = History['history'][number];
 export type Positions = Api.TraderPositions;
 export type Position = Positions['positions'][number];
 export type Equity = Api.TraderEquity;
+export type TraderTrades = Api.TraderTrades;
 export type Orders = Api.TraderOrdersV1;
 export type MarketDetail = Api.Market;
 export type Market = MarketDetail['market'];

@@ -36,6 +36,44 @@ export function Pager(props: {
   );
 }
 
+/** Of pages that have cursors: the way back is the one that was taken here. */
+export function CursorPager(props: {
+  /** Of this page and of the next one; '' for the first, and after the last. */
+  readonly cursor: string;
+  readonly next: string;
+  readonly shown: number;
+  readonly what: string;
+  readonly onCursor: (cursor: string) => void;
+}) {
+  const { cursor, next, shown, what, onCursor } = props;
+  const [trail, setTrail] = useState<readonly string[]>([]);
+  if (cursor === '' && next === '') return null;
+  function turn(to: string, path: readonly string[]): void {
+    setTrail(path);
+    onCursor(to);
+  }
+  return (
+    <nav class="pager" aria-label={`Pages of ${what}`}>
+      <span>
+        {count(shown)} {what}
+      </span>
+      <button type="button" disabled={cursor === ''} onClick={() => turn('', [])}>
+        First
+      </button>
+      <button
+        type="button"
+        disabled={cursor === '' || trail.length === 0}
+        onClick={() => turn(trail.at(-1) ?? '', trail.slice(0, -1))}
+      >
+        Previous
+      </button>
+      <button type="button" disabled={next === ''} onClick={() => turn(next, [...trail, cursor])}>
+        Next
+      </button>
+    </nav>
+  );
+}
+
 /** Takes the place of what loads, so that nothing moves when it comes: of a table's rows, or of so many pixels. */
 export function Skeleton(props: {
   readonly rows: number;

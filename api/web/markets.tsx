@@ -1,7 +1,7 @@
 /** The list of markets: a page for the settings in the URL, which has the API's own names of parameters. */
 import { useEffect, useState } from 'preact/hooks';
 import type { Markets as Answer, Market, MarketEntry } from './answers.ts';
-import { Choice, TypedField } from './controls.tsx';
+import { Choice, CursorPager, TypedField } from './controls.tsx';
 import { Ago, Usdc } from './figures.tsx';
 import {
   type Filter,
@@ -137,38 +137,19 @@ export function Markets() {
           />
         )}
       </Loaded>
-      {data === undefined ? null : <Pages next={data.next_cursor} shown={data.markets.length} />}
+      {data === undefined ? null : (
+        <CursorPager
+          cursor={settings.get('cursor')}
+          next={data.next_cursor}
+          shown={data.markets.length}
+          what="markets"
+          onCursor={(cursor) => {
+            setQuery({ cursor });
+            scrollTo(0, 0);
+          }}
+        />
+      )}
     </section>
-  );
-}
-
-/** Pages have cursors: the way back is the one that was taken here. */
-function Pages({ next, shown }: { readonly next: string; readonly shown: number }) {
-  const [trail, setTrail] = useState<readonly string[]>([]);
-  const cursor = settings.get('cursor');
-  if (cursor === '' && next === '') return null;
-  function turn(to: string, path: readonly string[]): void {
-    setTrail(path);
-    setQuery({ cursor: to });
-    scrollTo(0, 0);
-  }
-  return (
-    <nav class="pager" aria-label="Pages">
-      <span>{count(shown)} markets</span>
-      <button type="button" disabled={cursor === ''} onClick={() => turn('', [])}>
-        First
-      </button>
-      <button
-        type="button"
-        disabled={cursor === '' || trail.length === 0}
-        onClick={() => turn(trail.at(-1) ?? '', trail.slice(0, -1))}
-      >
-        Previous
-      </button>
-      <button type="button" disabled={next === ''} onClick={() => turn(next, [...trail, cursor])}>
-        Next
-      </button>
-    </nav>
   );
 }
 

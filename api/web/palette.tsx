@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Search } from './answers.ts';
 import { amount, count, shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
-import { type Recent, recent, remember } from './recent.ts';
+import { type Recent, recent } from './recent.ts';
 import { go, routeOf } from './route.ts';
 import { paletteOpen } from './shortcuts.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
@@ -99,14 +99,8 @@ function Finder({ close }: { readonly close: () => void }) {
   const items = groups.flatMap((group) => group.items);
   const chosen = items[Math.min(at, items.length - 1)];
 
-  function leave({ path, title, address }: Item): void {
-    if (address !== undefined) remember({ kind: 'trader', path, title });
-    close();
-  }
   function open(path: string): void {
-    const item = items.find((one) => one.path === path);
-    if (item === undefined) close();
-    else leave(item);
+    close();
     go(path);
   }
   useEffect(() => {
@@ -182,7 +176,7 @@ function Finder({ close }: { readonly close: () => void }) {
                 number={items.indexOf(item)}
                 isChosen={item === chosen}
                 onPoint={() => setAt(items.indexOf(item))}
-                onOpen={() => leave(item)}
+                onOpen={close}
               />
             ))}
           </div>

@@ -1,4 +1,4 @@
-/** Markets that were opened in this browser, and traders that the palette opened; the newest last. */
+/** Markets and traders that were opened in this browser; the newest last. */
 import { storedList } from './stored.ts';
 
 export type Recent = {

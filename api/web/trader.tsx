@@ -1,4 +1,4 @@
-/** One trader: profile, open positions, equity, windows, PnL charts, tags and markets. */
+/** One trader: profile, open positions, equity, windows, PnL charts, tags, markets and trades. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Trader as Answer, TraderV2, Window } from './answers.ts';
@@ -7,11 +7,13 @@ import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
 import { Star } from './follow.tsx';
 import { count, day, shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
+import { remember } from './recent.ts';
 import { CardTable, type Column } from './table.tsx';
 import { TraderCharts } from './trader-charts.tsx';
 import { TraderEquity } from './trader-equity.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
 import { TraderPositions } from './trader-positions.tsx';
+import { TraderTrades } from './trader-trades.tsx';
 import { Problem, useAnswer, useTicks } from './use-answer.tsx';
 
 const WINDOWS = [
@@ -34,7 +36,11 @@ export function Trader({ address }: { readonly address: string }) {
   const name = first.data?.profile.name || address;
   useEffect(() => {
     document.title = `${name} – Fillstream`;
-  }, [name]);
+    if (first.data !== undefined) {
+      const title = first.data.profile.name || shortAddress(address);
+      remember({ kind: 'trader', path: `/trader/${address.toLowerCase()}`, title });
+    }
+  }, [name, first.data === undefined]);
   if (first.data === undefined) {
     return (
       <section>
@@ -76,6 +82,7 @@ export function Trader({ address }: { readonly address: string }) {
       <TraderCharts address={address} tags={top_tags.map(({ slug }) => slug)} refresh={refresh} />
       <Tags tags={top_tags} />
       <TraderMarkets address={address} refresh={refresh} />
+      <TraderTrades address={address} refresh={refresh} />
     </article>
   );
 }

@@ -30,6 +30,15 @@ type Held = {
   }[];
   totals: { value: number };
 };
+type Trades = {
+  trades: {
+    side: string;
+    outcome: string;
+    usdc: number;
+    shares: number;
+    market: { question: string };
+  }[];
+};
 type Points = { points: { equity: number; realised_pnl: number }[] };
 
 /** At least as long as the page waits until it reads a trader again. */
@@ -169,6 +178,47 @@ export function traderTests(stage: Stage): void {
     await page.getByRole('radio', { name: '1 year' }).check();
     await expect.poll(() => watched.urls.some((one) => one.includes('interval=1d'))).toBe(true);
     await screenshot(page, 'trader-positions');
+  });
+
+  test('a trader: all trades, by side and size, are those of the API; the trader is among the recent', async () => {
+    const address = await stage.leader();
+    const watched = await stage.at(`/trader/${address}`);
+    const { page } = watched;
+    const shownAs = async (query: string) => {
+      await agree(async () => {
+        const { trades } = watched.answer<Trades>(`/v2/traders/${address}/trades?${query}`);
+        const rows = await texts(page.locator('.trades tbody tr'));
+        expect(rows.map((cells) => cells.slice(1, 7))).toEqual(
+          trades.map(({ market, side, outcome, usdc, shares }) => [
+            market.question,
+            side,
+            outcome,
+            cents(String(usdc), String(shares)),
+            money(shares, 2, 'negative'),
+            money(usdc, 2, 'negative'),
+          ]),
+        );
+      });
+      const { trades } = watched.answer<Trades>(`/v2/traders/${address}/trades?${query}`);
+      expect(trades.length).toBeGreaterThan(0);
+      return trades;
+    };
+    const [first] = await shownAs('limit=25');
+    const link = page.locator('.trades .match-link a').first();
+    expect(await link.getAttribute('href')).toMatch(/^https:\/\/polygonscan\.com\/tx\/0x/);
+    const side = first?.side ?? '';
+    await page.getByRole('radio', { name: side === 'BUY' ? 'Buys' : 'Sells' }).check();
+    expect((await shownAs(`limit=25&side=${side}`)).every((one) => one.side === side)).toBe(true);
+    const least = first?.usdc ?? 0;
+    await page.getByLabel('Min USDC').fill(String(least / 1e6));
+    const large = await shownAs(`limit=25&side=${side}&min_usdc=${least / 1e6}`);
+    expect(large.every(({ usdc }) => usdc >= least)).toBe(true);
+    await page.locator('.trades').scrollIntoViewIfNeeded();
+    await screenshot(page, 'trader-trades');
+    await page.goto(`${stage.url}/tape`);
+    await page.keyboard.press('Control+k');
+    const recent = page.getByRole('group', { name: 'Recent' }).getByRole('option');
+    expect(await recent.first().getAttribute('href')).toBe(`/trader/${address}`);
   });
 
   test('a trader: the star follows, and Following shows their tape and what they hold', async () => {
