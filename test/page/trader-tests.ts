@@ -70,7 +70,7 @@ export function traderTests(stage: Stage): void {
     const { page } = watched;
     await page.locator('.windows').waitFor();
     await page.locator('section:has(#tags-title) tbody tr').first().waitFor();
-    const more = page.getByRole('button', { name: /^Show all/ });
+    const more = page.locator('section:has(#tags-title)').getByRole('button');
     if ((await more.count()) > 0) await more.click();
     await page.locator('.history tbody tr').first().waitFor();
     await agree(async () => {
