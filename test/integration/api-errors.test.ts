@@ -263,28 +263,6 @@ describe('429 rate_limited', () => {
     expect((await get(`${api.url}/v1/markets/-1`, demoKey)).status).toBe(400);
   });
 
-  test('counts each key by itself, and beside it the account over all its keys', async () => {
-    const account = 'with three keys';
-    const [one, two, three] = [
-      await issueKey(nats.bucket, 'demo', { account }),
-      await issueKey(nats.bucket, 'demo', { account }),
-      await issueKey(nats.bucket, 'demo', { account }),
-    ];
-    const burst = async (own: string) => {
-      const path = `${api.url}/v1/markets/-1`;
-      const answers = await Promise.all(Array.from({ length: 60 }, () => get(path, own)));
-      const refused = answers.filter(({ status }) => status === 429);
-      return [
-        answers[0]?.status,
-        new Set(refused.map(({ body }) => body.detail.split(' ').at(-1))),
-      ];
-    };
-    expect(await burst(one)).toEqual([400, new Set(['key'])]);
-    // The first key has used up its own rate, and half of the account's.
-    expect((await burst(two))[0]).toBe(400);
-    expect((await burst(three))[1]).toEqual(new Set(['account']));
-  });
-
   test('limits clients that guess keys, by address', async () => {
     const answers = await Promise.all(
       Array.from({ length: 60 }, () => get(`${api.url}/v1/markets/1`, generateKey('pro'))),
