@@ -1,7 +1,7 @@
 /**
- * Encoded responses that are the same for every caller: concurrent requests wait for one computation, and later ones get its
- * result while it is fresh. An answer is as old as the start of its computation, so one that waits can be older by the time
- * that it takes. Bounded in bytes, the least recently requested answers go first. Errors are not cached. A
+ * Encoded responses that are the same for every caller: concurrent requests wait for one computation, and later ones
+ * get its result while it is fresh. An answer is as old as the start of its computation, so one that waits can be older
+ * by the time that it takes. Bounded in bytes, the least recently requested answers go first. Errors are not cached. A
  * computation is aborted when the last client that waits for it has left.
  */
 import { LRUCache } from 'lru-cache';

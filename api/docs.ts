@@ -1,8 +1,8 @@
 /**
- * `/openapi.json`, `/docs` and `/llms.txt`: the OpenAPI document; the Scalar API reference as its viewer, served
- * from its npm package, and the guides as they are written; and a summary for language models (llmstxt.org). The page loads nothing from other hosts: the
- * viewer's fonts, telemetry, proxy and agent are switched off, and the Content-Security-Policy allows no other origin. No
- * path needs a key.
+ * `/openapi.json`, `/docs` and `/llms.txt`: the OpenAPI document; the Scalar API reference as its viewer, served from
+ * its npm package, and the guides as they are written; and a summary for language models (llmstxt.org). The page loads
+ * nothing from other hosts: the viewer's fonts, telemetry, proxy and agent are switched off, and the
+ * Content-Security-Policy allows no other origin. No path needs a key.
  */
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';

@@ -1,6 +1,7 @@
 /**
- * Serves endpoints as Express routes: each requires a key or, if it only reads, what its group requires, reads a JSON body if it has one, sends its
- * response in the format and coding that the client prefers, and rejects other methods with 405.
+ * Serves endpoints as Express routes: each requires a key or, if it only reads, what its group requires, reads a JSON
+ * body if it has one, sends its response in the format and coding that the client prefers, and rejects other methods
+ * with 405.
  */
 import { createHmac } from 'node:crypto';
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';

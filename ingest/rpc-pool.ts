@@ -81,8 +81,8 @@ type Answer = z.infer<typeof Answer>;
 let lastId = 0;
 
 /**
- * One chain node over JSON-RPC and HTTP, and its health as the pool sees it. Sends a batch as one request, matches each response by its id
- * (responses may come in any order, twice, or not at all), and gives every failure a class. It never
+ * One chain node over JSON-RPC and HTTP, and its health as the pool sees it. Sends a batch as one request, matches each
+ * response by its id (responses may come in any order, twice, or not at all), and gives every failure a class. It never
  * retries a request; the pool does, because it knows other nodes.
  */
 class Node {

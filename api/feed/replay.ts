@@ -178,8 +178,9 @@ export class Replay {
   }
 
   /**
-   * The cursor after which the newest `count` matches that pass the filter are delivered, or as many of them as
-   * there are among the newest LOOKED_MAX messages; 0 if there is none. The very first message of a feed has no cursor before it and is left out.
+   * The cursor after which the newest `count` matches that pass the filter are delivered, or as many of them as there
+   * are among the newest LOOKED_MAX messages; 0 if there is none. The very first message of a feed has no cursor before
+   * it and is left out.
    *
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
