@@ -83,6 +83,14 @@ export class Failure extends Error {
   override readonly name = 'Failure';
 }
 
+/** The milliseconds of a time. Throws UsageError. */
+export function timeOf(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  const ms = Date.parse(text);
+  if (Number.isNaN(ms)) throw new UsageError(`${name} must be a time such as 2026-01-31T12:00:00Z`);
+  return ms;
+}
+
 const URL_DEFAULT = 'http://127.0.0.1:8080';
 
 const COMMON = {

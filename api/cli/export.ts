@@ -1,5 +1,5 @@
 /** `fillstream export`: fills as CSV, JSON lines or Parquet, page by page from the API, or of everybody from ClickHouse. */
-import { type Call, command, Failure, UsageError } from './command.ts';
+import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
 import { csvRow, flat } from './format.ts';
 
 const PAGE_MAX = 1_000;
@@ -62,14 +62,6 @@ Nothing is complete before the command ends with 0.`,
     await printPages(between(pages, fromMs, toMs), format, write);
   },
 });
-
-/** The milliseconds of a time. Throws UsageError. */
-function timeOf(name: string, text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
-  const ms = Date.parse(text);
-  if (Number.isNaN(ms)) throw new UsageError(`${name} must be a time such as 2026-01-31T12:00:00Z`);
-  return ms;
-}
 
 function isoOf(ms: number | undefined): string | undefined {
   return ms === undefined ? undefined : new Date(ms).toISOString();

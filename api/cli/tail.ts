@@ -16,7 +16,7 @@ import {
   writeSync,
 } from 'node:fs';
 import type { FeedEvent } from '../client/index.ts';
-import { type Call, command, Failure, UsageError } from './command.ts';
+import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
 import { cents, clean, csvRow, cutTo, dollars, painted, type Screen, widthOf } from './format.ts';
 
 type Format = 'pretty' | 'json' | 'csv';
@@ -47,11 +47,11 @@ export const tail = command({
       choices: ['pretty', 'json', 'csv'],
       text: 'of a line (default: pretty; json with --output)',
     },
-    from: { value: 'CURSOR', text: 'begin after this event (default: now)' },
+    from: { value: 'CURSOR|TIME', text: 'begin after this event, or at this time (default: now)' },
     state: { value: 'FILE', text: 'keep the cursor there after each event, and go on from it' },
     output: { value: 'FILE', text: 'append to this file, each event once, and go on at its end' },
   },
-  more: `Lines of json and csv have the cursor of their event. The feed takes cursors only: it cannot begin at a time.
+  more: `Lines of json and csv have the cursor of their event. The feed has the matches of three days; \`export\` has older ones.
 Times are UTC. "void" is a match that will not settle; "gap" says that the server no longer has what is missing.
 
 After a cut, the feed goes on by itself. After an end of the command, kill -9 included:
@@ -61,15 +61,16 @@ A --from is for the first start, when there is neither.`,
   examples: [
     'tail',
     'tail --min-usdc 1000 --tag politics --finality',
+    'tail --from 2026-01-31T12:00Z --format csv',
     'tail --trader 0x… --format json --state whale.cursor | ./copy-trades',
     'tail --format csv --output matches.csv',
   ],
   async run({ flags, client, signal, screen, write, note }) {
     const { state, output, from } = flags;
-    if (from !== undefined && !/^\d+$/.test(from)) {
-      throw new UsageError(
-        `--from must be the cursor of an event: the feed cannot begin at a time`,
-      );
+    const isTime = from !== undefined && !/^\d+$/.test(from);
+    const fromMs = isTime ? timeOf('--from', from) : undefined;
+    if (fromMs !== undefined && fromMs > Date.now()) {
+      throw new UsageError('--from must not be in the future');
     }
     if (state !== undefined && output !== undefined) {
       throw new UsageError('--output goes on by itself: it takes no --state');
@@ -78,16 +79,32 @@ A --from is for the first start, when there is neither.`,
     const fillstream = client();
     const sink =
       output === undefined ? new Printed(write, state, format) : new Appended(output, format);
-    const feed = fillstream.feed(
-      {
-        ...{ traders: flags.trader, tags: flags.tag, series: flags.series, markets: flags.market },
-        ...{ min_usdc: flags['min-usdc'], max_usdc: flags['max-usdc'] },
-        ...{ min_shares: flags['min-shares'], max_shares: flags['max-shares'] },
-        ...{ min_price: flags['min-price'], max_price: flags['max-price'] },
-        ...(flags.finality && { finality: true }),
-      },
-      {
-        from: sink.cursor ?? from,
+    const filter = {
+      ...{ traders: flags.trader, tags: flags.tag, series: flags.series, markets: flags.market },
+      ...{ min_usdc: flags['min-usdc'], max_usdc: flags['max-usdc'] },
+      ...{ min_shares: flags['min-shares'], max_shares: flags['max-shares'] },
+      ...{ min_price: flags['min-price'], max_price: flags['max-price'] },
+      ...(flags.finality && { finality: true }),
+    };
+    const print = async (event: Shown) => {
+      await sink.take(lineOf(event, format, screen));
+      sink.keep(event.cursor);
+    };
+    let keeping: NodeJS.Timeout | undefined;
+    try {
+      let start = sink.cursor ?? from;
+      await sink.begin();
+      if (sink.cursor === undefined && fromMs !== undefined) {
+        // A stream begins at a cursor. This request knows the one of a time, and it tells what came first.
+        const since = { ...filter, from: new Date(fromMs).toISOString(), limit: 200 };
+        const { events, cursor, gap } = await fillstream.recentMatches(since, { signal });
+        if (gap) note(`the feed does not have all matches since ${from}; export has older ones`);
+        for (const event of events) await print(event);
+        start = cursor === '' ? undefined : cursor;
+        if (start !== undefined) sink.keep(start);
+      }
+      const feed = fillstream.feed(filter, {
+        from: start,
         signal,
         onState(now) {
           if (now.kind === 'waiting') {
@@ -96,22 +113,15 @@ A --from is for the first start, when there is neither.`,
             note(`connected again after ${seconds(now.cutMs)}`);
           }
         },
-      },
-    );
-    let isBusy = true;
-    const keeping = setInterval(() => {
-      if (!isBusy) sink.keep(feed.cursor);
-    }, KEEP_MS);
-    try {
-      await sink.begin();
-      isBusy = false;
+      });
+      let isBusy = false;
+      keeping = setInterval(() => {
+        if (!isBusy) sink.keep(feed.cursor);
+      }, KEEP_MS);
       for await (const event of feed) {
         isBusy = true;
         // What the connection does is a note.
-        if (event.type !== 'end') {
-          await sink.take(lineOf(event, format, screen));
-          sink.keep(event.cursor);
-        }
+        if (event.type !== 'end') await print(event);
         isBusy = false;
       }
     } finally {

@@ -3,11 +3,13 @@
  * its reason. One that is of other settings than those asked for is stale, and its view shows that.
  */
 import type { ComponentChildren } from 'preact';
-import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, FillstreamError } from '../client/index.ts';
 import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { clock } from './format.ts';
+
+const LATE_MS = 200;
 
 export type Answered<Answer> = {
   readonly data: Answer | undefined;
@@ -46,10 +48,12 @@ export function useAnswer<Answer>(
   const retry = useCallback(() => setTries((last) => last + 1), []);
   const known = useRef(subject);
   known.current = subject;
-  useEffect(() => {
+  // Before the first paint, which shows nothing of the answer.
+  useLayoutEffect(() => {
     if (path === null) return;
     const gone = new AbortController();
-    setShown((last) => ({ ...last, busy: true }));
+    // Of another path, it counts as busy already.
+    setShown((last) => (last.settled === path ? { ...last, busy: true } : last));
     const { signal } = gone;
     fillstream.value.request<Answer>('GET', path, {}, { signal }).then(
       (data) => {
@@ -136,14 +140,30 @@ export function Loaded<Answer>(props: {
 }) {
   const { answer, children, ...skeleton } = props;
   const { data, problem, isStale } = answer;
+  const isLate = useLate(isStale);
+  const isGrey = isStale && (isLate || problem !== undefined);
   return (
     <>
       <Problem problem={problem} answer={answer} />
       {data !== undefined ? (
-        <div class={isStale ? 'stale' : ''}>{children(data)}</div>
+        <div class={isGrey ? 'stale' : ''}>{children(data)}</div>
       ) : problem === undefined ? (
         <Skeleton {...skeleton} />
       ) : null}
     </>
   );
+}
+
+/** Whether something has been so for a while. Most answers are here before anybody would see rows turn grey and back. */
+function useLate(is: boolean): boolean {
+  const [isLate, setLate] = useState(false);
+  useEffect(() => {
+    if (!is) return;
+    const timer = setTimeout(() => setLate(true), LATE_MS);
+    return () => {
+      clearTimeout(timer);
+      setLate(false);
+    };
+  }, [is]);
+  return isLate;
 }

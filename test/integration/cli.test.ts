@@ -225,7 +225,8 @@ describe('an error', () => {
       2,
       /^fillstream: --limit must be a number: x\nSee fillstream help top\.\n$/,
     ],
-    [['tail', '--from', '2026-01-01'], 2, /the feed cannot begin at a time/],
+    [['tail', '--from', 'yesterday'], 2, /--from must be a time such as 2026-/],
+    [['tail', '--from', '2100-01-01'], 2, /--from must not be in the future/],
     [['tail', '--key', 'k'], 2, /Unknown option '--key'/],
     [['tail', '--key-file', 'no-such-file'], 1, /ENOENT/],
     [['dance'], 2, /^fillstream: no such command: dance\n/],
@@ -283,6 +284,20 @@ describe('tail', () => {
       expect(readFileSync(`/proc/${one.pid}/cmdline`, 'utf8')).not.toContain(seeded.key);
       expect(await kill(one, 'SIGINT')).toEqual([130, null]);
     }
+  });
+
+  test('begins at a time, with the first match of the feed, and goes on live', async () => {
+    // More than one request has.
+    const expected = await trade(250);
+    const { read } = start(['tail', '--format', 'json', '--from', '2020-01-01']);
+    const isThere = async () =>
+      (read.text.includes(`${expected.at(-1)}"`) && read.text.endsWith('\n')) || undefined;
+    await until(isThere);
+    expected.push(...(await trade(1)));
+    await until(isThere);
+    const events = linesOf(read.text).map((line) => JSON.parse(line));
+    expect(events[0].cursor).toBe(positionOf(1));
+    expect(events.map(({ data }) => data.tx_hash).slice(-251)).toEqual(expected);
   });
 
   test('ends quietly when its reader has enough', async () => {
