@@ -1,6 +1,7 @@
 /** Every endpoint of analytics, in the order of the documents. */
 import type { Endpoint } from '../endpoint.ts';
 import { tradersBatch } from './batch.ts';
+import { biggestTradesV2 } from './biggest-trades.ts';
 import type { Call } from './call.ts';
 import { candlesV2 } from './candles.ts';
 import { equityV2 } from './equity.ts';
@@ -45,5 +46,6 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   candlesV2,
   marketTradesV2,
   holdersV2,
+  biggestTradesV2,
   search,
 ];

@@ -234,6 +234,25 @@ export function unknownMarket(key: MarketKey): Problem {
   return new Problem({ error: 'not_found', detail });
 }
 
+/** Reads what these markets are called; returns a function from condition id to object and names of the outcomes. */
+export async function readMarketsV2(call: Call, conditionIds: readonly string[]) {
+  const ids = [...new Set(conditionIds)];
+  const [found, resolutions] = await Promise.all([
+    call.metadata.listings(ids),
+    readResolutions(call, ids),
+  ]);
+  const listings = await withTokens(
+    call,
+    ids.map((id) => found.get(id) ?? unlisted(id)),
+  );
+  const known = new Map(listings.map((listing) => [listing.condition_id, listing]));
+  return (conditionId: string) => {
+    const listing = known.get(conditionId) ?? unlisted(conditionId);
+    const market = marketV2(listing, resolutions.get(conditionId));
+    return { market, outcomes: listing.outcomes };
+  };
+}
+
 /** Traders of a market whose fills are searched: enough to contain both outcomes. */
 const TRADERS_MAX = 50;
 

@@ -27,7 +27,7 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
-const Row = rowOf({
+export const matchColumns = {
   block: int('block_number'),
   log: counted('log_index'),
   time: seconds('block_time'),
@@ -39,7 +39,8 @@ const Row = rowOf({
   shares: int('shares'),
   usdc: int('usdc'),
   fee: int('fee'),
-});
+};
+const Row = rowOf(matchColumns);
 type Match = RowOf<typeof Row>;
 
 /** A row can occur twice. Both count towards the limit; the next page starts after them. */
@@ -69,7 +70,7 @@ WHERE condition_id = {condition_id:FixedString(32)} AND block_number = {block:UI
   AND log_index < {log:UInt32}
 ${FEW_ROWS}`;
 
-const Trade = z.object({
+export const TradeV2 = z.object({
   match_id: text(
     'id of the match, as in the order feed',
     `0x${'5f'.repeat(32)}:0x${'6e'.repeat(32)}`,
@@ -100,7 +101,7 @@ export const marketTradesV2 = endpoint({
     'Every final match, newest first unless `order=asc`, each once with the fill of its taker. The order never changes: pages repeat and omit nothing while trades arrive.',
   parameters: Parameters,
   answer: z.object({
-    trades: z.array(Trade),
+    trades: z.array(TradeV2),
     next_cursor: text('`cursor` of the next page; empty on the last page'),
   }),
   list: 'trades',
@@ -117,18 +118,7 @@ export const marketTradesV2 = endpoint({
     const idOf = await readIds(call, condition_id, matches);
     const trades = matches.map((match) => ({
       match_id: idOf(match),
-      time: isoSecond(match.time),
-      block_number: safeInteger(match.block),
-      taker: checksummed(match.taker),
-      side: match.side,
-      outcome: listing.outcomes[match.outcome] ?? '',
-      outcome_index: match.outcome,
-      price: safeInteger(price(match.usdc, match.shares)),
-      shares: safeInteger(match.shares),
-      usdc: safeInteger(match.usdc),
-      fee: safeInteger(match.fee),
-      tx_hash: match.txHash,
-      order_hash: match.orderHash,
+      ...tradeV2(match, listing.outcomes),
     }));
     const last = rows.at(-1);
     const hasNext = last !== undefined && rows.length === limit;
@@ -136,6 +126,24 @@ export const marketTradesV2 = endpoint({
     return new Page({ trades, next_cursor }, next_cursor);
   },
 });
+
+/** A match without its id. */
+export function tradeV2(match: Match, outcomes: readonly string[]) {
+  return {
+    time: isoSecond(match.time),
+    block_number: safeInteger(match.block),
+    taker: checksummed(match.taker),
+    side: match.side,
+    outcome: outcomes[match.outcome] ?? '',
+    outcome_index: match.outcome,
+    price: safeInteger(price(match.usdc, match.shares)),
+    shares: safeInteger(match.shares),
+    usdc: safeInteger(match.usdc),
+    fee: safeInteger(match.fee),
+    tx_hash: match.txHash,
+    order_hash: match.orderHash,
+  };
+}
 
 function isSame(match: Match, other: Match | undefined): boolean {
   return other?.log === match.log && other.block === match.block;

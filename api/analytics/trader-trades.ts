@@ -19,14 +19,7 @@ import { type Call, SHARED } from './call.ts';
 import { fillCursor } from './cursors.ts';
 import { FillV2, fillColumns, fillV2 } from './fills.ts';
 import { price, safeInteger } from './format.ts';
-import {
-  findMarket,
-  MarketV2,
-  marketV2,
-  readResolutions,
-  unlisted,
-  withTokens,
-} from './market-object.ts';
+import { findMarket, MarketV2, readMarketsV2 } from './market-object.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, rowOf } from './rows.ts';
 import { amount, count, text } from './schemas.ts';
@@ -138,26 +131,14 @@ export const traderTradesV2 = endpoint({
       },
       row: Row,
     });
-    const conditionIds = [...new Set(rows.map((row) => row.conditionId))];
-    const [found, resolutions] = await Promise.all([
-      call.metadata.listings(conditionIds),
-      readResolutions(call, conditionIds),
-    ]);
-    const listings = await withTokens(
+    const marketOf = await readMarketsV2(
       call,
-      conditionIds.map((id) => found.get(id) ?? unlisted(id)),
+      rows.map((row) => row.conditionId),
     );
-    const markets = new Map(
-      listings.map((listing) => {
-        const id = listing.condition_id;
-        return [id, { outcomes: listing.outcomes, shown: marketV2(listing, resolutions.get(id)) }];
-      }),
-    );
-    const trades = rows.flatMap((row) => {
-      const market = markets.get(row.conditionId);
-      if (market === undefined) return [];
+    const trades = rows.map((row) => {
+      const { market, outcomes } = marketOf(row.conditionId);
       return {
-        ...fillV2(row, market.outcomes),
+        ...fillV2(row, outcomes),
         outcome_index: row.outcomeIndex,
         price: safeInteger(price(row.usdc, row.shares)),
         realised_pnl: safeInteger(row.pnl),
@@ -166,7 +147,7 @@ export const traderTradesV2 = endpoint({
         match_log_index: row.matchLog,
         tx_hash: row.txHash,
         order_hash: row.orderHash,
-        market: market.shown,
+        market,
       };
     });
     const last = rows.at(-1);

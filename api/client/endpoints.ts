@@ -2,6 +2,8 @@
 import type { CallOptions, Http, List } from './http.ts';
 import type {
   ApiKey,
+  BiggestTrades,
+  BiggestTradesQuery,
   CreateKey,
   CreateKeyBody,
   CreateStreamBody,
@@ -272,6 +274,15 @@ export class Endpoints {
     options?: CallOptions,
   ): List<MarketHolders, MarketHolders['holders'][number]> {
     return this.http.list(`/v2/markets/${segment(id)}/holders`, 'holders', query, options);
+  }
+
+  /**
+   * `GET /v2/biggest_trades`: The largest matches of the last hours.
+   *
+   * Final matches of all markets by value without the fee, the largest first, each once with the fill of its taker; of equal ones the newest first.
+   */
+  biggestTrades(query: BiggestTradesQuery = {}, options?: CallOptions): Promise<BiggestTrades> {
+    return this.http.call('GET', '/v2/biggest_trades', { query }, options);
   }
 
   /**

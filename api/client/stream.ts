@@ -4,6 +4,7 @@
  * the cursor moves with what is given, so that a program that keeps it loses nothing.
  */
 import {
+  ApiError,
   backoffMs,
   type CallOptions,
   ConnectionError,
@@ -65,6 +66,8 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
   readonly #path: string;
   readonly #options: StreamOptions;
   #cursor: string;
+  /** Whether it was open, and not ended for want of quota. */
+  #wasServed = false;
   /** What follows a gap may be of another feed, whose cursors are lower. */
   #behindGap = false;
   #isRead = false;
@@ -106,6 +109,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
             if (event?.type === 'end') {
               // A server that ends the stream also says when to come back.
               retryMs = askedMs;
+              if (event.data.reason === 'quota_used_up') this.#wasServed = false;
               error = new ConnectionError(`the server ended the stream: ${event.data.reason}`);
             }
             if (event !== undefined) yield event;
@@ -114,7 +118,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
           error = thrown;
         }
         signal.throwIfAborted();
-        if (!retry || !isTransient(error)) throw error;
+        if (!retry || !(isTransient(error) || this.#isOwnGhost(error))) throw error;
         this.#lostAtMs ??= Date.now();
         failures += 1;
         const waitMs = Math.max(backoffMs(failures), error.retryAfterSeconds * 1_000, retryMs);
@@ -125,6 +129,11 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
       this.#isRead = false;
       release();
     }
+  }
+
+  /** For some seconds, the server counts a connection that a kill cut off as a session that is open. */
+  #isOwnGhost(error: unknown): error is ApiError {
+    return this.#wasServed && error instanceof ApiError && error.code === 'quota_exceeded';
   }
 
   /** The blocks of one connection, until it ends. Throws ApiError, ConnectionError, and the signal's reason. */
@@ -151,6 +160,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
       if (!isStream || response.body === null) throw new ConnectionError('no event stream');
       const cutMs = this.#lostAtMs === undefined ? undefined : Date.now() - this.#lostAtMs;
       this.#lostAtMs = undefined;
+      this.#wasServed = true;
       this.#options.onState?.({ kind: 'live', cutMs, from: this.#cursor });
       const reader = response.body.getReader();
       const parser = new BlockParser();

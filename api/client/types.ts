@@ -1547,6 +1547,47 @@ export type MarketHolders = {
   total_count: number;
 };
 
+export type BiggestTrades = {
+  /** begin of those hours, ISO 8601 UTC */
+  from: string;
+  trades: {
+    /** time of its block, ISO 8601 UTC */
+    time: string;
+
+    /** number of its block */
+    block_number: number;
+    taker: Profile;
+
+    /** whether the trader bought or sold the outcome share */
+    side: 'BUY' | 'SELL';
+
+    /** label of the outcome that the taker traded */
+    outcome: string;
+
+    /** number of that outcome, 0 or 1 */
+    outcome_index: number;
+
+    /** price of that outcome, rounded down, micro-USD a share */
+    price: number;
+
+    /** shares traded, micro-shares */
+    shares: number;
+
+    /** value without the fee, micro-USD */
+    usdc: number;
+
+    /** fee of the taker, micro-USD */
+    fee: number;
+
+    /** transaction of the match */
+    tx_hash: string;
+
+    /** EIP-712 hash of the order of the taker */
+    order_hash: string;
+    market: MarketListing;
+  }[];
+};
+
 export type Search = {
   markets: {
     market: MarketListing;
@@ -2374,6 +2415,14 @@ export type MarketHoldersQuery = {
 
   /** cursor from the `Link` header or `next_cursor` of the previous page */
   cursor?: string | undefined;
+};
+
+export type BiggestTradesQuery = {
+  /** matches of so many hours up to now; 1 to 24; default: 1 */
+  hours?: number | undefined;
+
+  /** maximum matches; 1 to 100; default: 20 */
+  limit?: number | undefined;
 };
 
 export type SearchQuery = {

@@ -25,6 +25,7 @@ export type LeaderboardV2 = Api.Leaderboard;
 export type Candles = Api.MarketCandles;
 export type Candle = Candles['candles'][number];
 export type MarketTrades = Api.MarketTrades;
+export type BiggestTrades = Api.BiggestTrades;
 export type Holders = Api.MarketHolders;
 export type Streams = Api.Streams;
 export type Stream = Api.Stream;

@@ -1,11 +1,12 @@
 /** The first view: what moves now, and who earns. */
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
-import type { LeaderboardV2, MarketEntry, Markets } from './answers.ts';
-import { Ago, Pnl, Roi } from './figures.tsx';
-import { MARKET } from './markets.tsx';
+import type { BiggestTrades, LeaderboardV2, MarketEntry, Markets } from './answers.ts';
+import { Ago, Pnl, Roi, Side, Usdc } from './figures.tsx';
+import { cents } from './format.ts';
+import { MARKET, MARKET_OF } from './markets.tsx';
 import { CardTable, type Column } from './table.tsx';
-import { TRADER } from './trader-name.tsx';
+import { TRADER, TraderName } from './trader-name.tsx';
 import { type Answered, Loaded, useAnswer, useTicks } from './use-answer.tsx';
 
 const REFRESH_MS = 15_000;
@@ -28,6 +29,7 @@ export function Home() {
         columns={[CHANGE, MARKET.volume24h]}
       />
       <Leaders refresh={refresh} />
+      <Biggest refresh={refresh} />
       <MarketList
         id="rising"
         title="Rising"
@@ -53,16 +55,16 @@ export function Home() {
   );
 }
 
-/** A part of the view: its answer's age beside the title, and all of it behind a link. */
-function Part<Answer extends { readonly as_of: string }>(props: {
+/** A part of the view: when it was computed beside the title, and all of it behind a link. */
+function Part<Answer>(props: {
   readonly id: string;
   readonly title: string;
   readonly more: string;
   readonly answer: Answered<Answer>;
+  readonly asOf?: string | undefined;
   readonly children: (data: Answer) => ComponentChildren;
 }) {
-  const { id, title, more, answer } = props;
-  const asOf = answer.data?.as_of ?? '';
+  const { id, title, more, answer, asOf = '' } = props;
   return (
     <section class={id} aria-labelledby={`${id}-title`}>
       <div class="section-head">
@@ -95,7 +97,13 @@ function MarketList(props: {
   const { id, title, settings, refresh, columns } = props;
   const answer = useAnswer<Markets>(`/v2/markets?limit=${ROWS}&${settings}`, { refresh });
   return (
-    <Part id={id} title={title} more={`/markets?${settings}`} answer={answer}>
+    <Part
+      id={id}
+      title={title}
+      more={`/markets?${settings}`}
+      answer={answer}
+      asOf={answer.data?.as_of}
+    >
       {({ markets }) => (
         <CardTable
           label={title}
@@ -126,7 +134,13 @@ function Leaders({ refresh }: { readonly refresh: unknown }) {
   const answer = useAnswer<LeaderboardV2>(path, { refresh });
   const title = 'Top traders, 24 h';
   return (
-    <Part id="leaders" title={title} more="/leaderboard?time_frame=1D" answer={answer}>
+    <Part
+      id="leaders"
+      title={title}
+      more="/leaderboard?time_frame=1D"
+      answer={answer}
+      asOf={answer.data?.as_of}
+    >
       {({ traders }) => (
         <CardTable
           label={title}
@@ -134,6 +148,39 @@ function Leaders({ refresh }: { readonly refresh: unknown }) {
           rows={traders}
           keyOf={({ profile }) => profile.address}
           empty="Nobody traded in the last 24 hours."
+        />
+      )}
+    </Part>
+  );
+}
+
+type BigTrade = BiggestTrades['trades'][number];
+
+const BIGGEST: readonly Column<BigTrade>[] = [
+  { title: 'Time', class: 'soft', cell: ({ time }) => <Ago time={time} /> },
+  { title: 'Trader', cell: ({ taker }) => <TraderName profile={taker} row /> },
+  { title: 'Side', cell: ({ side }) => <Side side={side} /> },
+  { title: 'Outcome', class: 'wide-only', cell: ({ outcome }) => outcome },
+  MARKET_OF,
+  { title: 'Price', class: 'figure', cell: ({ usdc, shares }) => cents(usdc, shares) },
+  { title: 'USDC', class: 'figure strong', cell: ({ usdc }) => <Usdc micro={usdc} /> },
+];
+
+function Biggest({ refresh }: { readonly refresh: unknown }) {
+  const answer = useAnswer<BiggestTrades>(`/v2/biggest_trades?limit=${ROWS}`, { refresh });
+  const title = 'Biggest trades, 1 h';
+  return (
+    <Part id="biggest" title={title} more="/tape?min_usdc=1000" answer={answer}>
+      {({ trades }) => (
+        <CardTable
+          label={title}
+          class="market-table"
+          columns={BIGGEST}
+          rows={trades}
+          keyOf={({ tx_hash, order_hash, usdc, shares }) =>
+            [tx_hash, order_hash, usdc, shares].join()
+          }
+          empty="Nobody traded in the last hour."
         />
       )}
     </Part>

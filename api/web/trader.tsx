@@ -9,6 +9,7 @@ import { count, day, shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
 import { remember } from './recent.ts';
 import { CardTable, type Column } from './table.tsx';
+import { TraderCalendar } from './trader-calendar.tsx';
 import { TraderCharts } from './trader-charts.tsx';
 import { TraderEquity } from './trader-equity.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
@@ -80,6 +81,7 @@ export function Trader({ address }: { readonly address: string }) {
       </div>
       <Windows stats={stats} />
       <TraderCharts address={address} tags={top_tags.map(({ slug }) => slug)} refresh={refresh} />
+      <TraderCalendar address={address} refresh={refresh} />
       <Tags tags={top_tags} />
       <TraderMarkets address={address} refresh={refresh} />
       <TraderTrades address={address} refresh={refresh} />

@@ -132,17 +132,19 @@ class Stream:
         self._retry_seconds = 2.0
 
     def __iter__(self) -> Iterator[Event]:
-        failures = 0
+        failures, was_open = 0, False
         while True:
             try:
                 headers = {"Accept": "text/event-stream"}
                 if self.cursor is not None:
                     headers["Last-Event-ID"] = self.cursor
                 with self._client._open(self._target, SILENCE_SECONDS, None, headers) as response:
-                    failures = 0
+                    failures, was_open = 0, True
                     yield from self._events(response)
             except Problem as problem:
-                if problem.status < 500 and problem.status != 429:
+                # For some seconds, the server counts a connection that a kill cut off as a session that is open.
+                is_own_ghost = was_open and problem.code == "quota_exceeded"
+                if problem.status < 500 and problem.status != 429 and not is_own_ghost:
                     raise
                 failures += 1
                 if problem.retry_after is not None:

@@ -71,6 +71,9 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
     }),
     one('v2 trades of a market', '/v2/markets/:id/trades', (i) => `/v2/markets/${id(i)}/trades`),
     one('v2 holders of a market', '/v2/markets/:id/holders', (i) => `/v2/markets/${id(i)}/holders`),
+    one('v2 biggest trades', '/v2/biggest_trades', (i) => {
+      return `/v2/biggest_trades?limit=${1 + (i % 100)}`;
+    }),
     one('v2 positions', `${v2}/positions`, (i) => `/v2/traders/${trader(i)}/positions`),
     one('v2 equity by day', `${v2}/equity`, (i) => `/v2/traders/${trader(i)}/equity?interval=1d`),
     one('v2 trades of a trader', `${v2}/trades`, (i) => `/v2/traders/${trader(i)}/trades`),

@@ -231,4 +231,5 @@ export const ROUTES = [
   '/v2/markets/1/candles',
   '/v2/markets/1/trades',
   '/v2/markets/1/holders',
+  '/v2/biggest_trades',
 ];

@@ -184,20 +184,20 @@ describe('GET /v2/markets/:id/candles', () => {
   });
 });
 
-describe('GET /v2/markets/:id/trades', () => {
-  function tradeObject(match: Booking) {
-    const labels = match.market < MARKETS.length ? ['Yes', `No ${match.market}`] : ['', ''];
-    const txHash = `0x${match.block.toString(16).padStart(64, '0')}`;
-    return {
-      match_id: `${txHash}:${orderHashOf(match)}`,
-      ...{ time: time(match.time), block_number: match.block, taker: getAddress(match.trader) },
-      ...{ side: match.side, outcome: labels[match.outcome], outcome_index: match.outcome },
-      price: Number((match.usdc * MICRO) / match.shares),
-      ...{ shares: Number(match.shares), usdc: Number(match.usdc), fee: Number(match.fee) },
-      ...{ tx_hash: txHash, order_hash: orderHashOf(match) },
-    };
-  }
+function tradeObject(match: Booking) {
+  const labels = match.market < MARKETS.length ? ['Yes', `No ${match.market}`] : ['', ''];
+  const txHash = `0x${match.block.toString(16).padStart(64, '0')}`;
+  return {
+    match_id: `${txHash}:${orderHashOf(match)}`,
+    ...{ time: time(match.time), block_number: match.block, taker: getAddress(match.trader) },
+    ...{ side: match.side, outcome: labels[match.outcome], outcome_index: match.outcome },
+    price: Number((match.usdc * MICRO) / match.shares),
+    ...{ shares: Number(match.shares), usdc: Number(match.usdc), fee: Number(match.fee) },
+    ...{ tx_hash: txHash, order_hash: orderHashOf(match) },
+  };
+}
 
+describe('GET /v2/markets/:id/trades', () => {
   test('are the fills of takers, newest first', async () => {
     for (const market of ALL_MARKETS) {
       const expected = matchesOf(market).map(tradeObject).reverse();
@@ -205,6 +205,31 @@ describe('GET /v2/markets/:id/trades', () => {
       expect(body.trades).toEqual(expected);
       expect((await ok(`${pathOf(market)}/trades`)).body.trades).toEqual(expected.slice(0, 100));
     }
+  });
+});
+
+describe('GET /v2/biggest_trades', () => {
+  test.each([1, 6, 24])(
+    'are the matches of the last %i hours over all markets, the largest first',
+    async (hours) => {
+      const { body } = await ok(`/v2/biggest_trades?hours=${hours}&limit=100`);
+      const from = Date.parse(body.from) / 1_000;
+      expect(from).toBeGreaterThanOrEqual(NOW - hours * 3_600);
+      expect(from).toBeLessThanOrEqual(Date.now() / 1_000 - hours * 3_600);
+      const expected = ALL_MARKETS.flatMap(matchesOf)
+        .filter((match) => match.time >= from)
+        .sort((a, b) => Number(b.usdc - a.usdc) || b.block - a.block || b.log - a.log)
+        .map((match) => {
+          const { match_id: _, ...trade } = tradeObject(match);
+          return { ...trade, taker: profileV2(match.trader), market: marketV2(match.market) };
+        });
+      expect(expected.length).toBeGreaterThan(1);
+      expect(body.trades).toEqual(expected.slice(0, 100));
+    },
+  );
+
+  test('refuses other spans', async () => {
+    expect(await refused('/v2/biggest_trades?hours=25')).toContain('hours');
   });
 });
 

@@ -142,6 +142,7 @@ describe('the document', () => {
       '/v1/traders/{address}/markets/{id}/orders',
       '/v2/analytics/leaderboard',
       '/v2/analytics/pnl_lines',
+      '/v2/biggest_trades',
       '/v2/final_matches',
       '/v2/markets',
       '/v2/markets/{id}',

@@ -3,7 +3,7 @@
  * program gets each event once and in order, or a gap.
  */
 import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -43,6 +43,7 @@ import { Front } from './front.ts';
 
 let feeds: Feeds;
 const fronts: Front[] = [];
+const servers: Server[] = [];
 
 beforeAll(async () => {
   feeds = await Feeds.start();
@@ -50,6 +51,10 @@ beforeAll(async () => {
 
 afterAll(async () => {
   for (const front of fronts) front.close();
+  for (const server of servers) {
+    server.close();
+    server.closeAllConnections();
+  }
   await feeds?.close();
 });
 
@@ -322,22 +327,50 @@ describe('a stream', () => {
   });
 
   test('drops what a server repeats', async () => {
-    const blocks = [7, 8, 7, 8, 9].map(
-      (id) => `id: ${id}\nevent: end\ndata: {"reason":"${id}"}\n\n`,
-    );
-    const server = createServer((_, response) => {
-      response.writeHead(200, { 'Content-Type': 'text/event-stream' });
-      response.write(blocks.join(''));
-    });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const { url } = await serverOf([[7, 8, 7, 8, 9].map((id) => ended(id, String(id))).join('')]);
     const seen = await take(client(url).feed(), 3);
     expect(seen.map(({ cursor }) => cursor)).toEqual(['7', '8', '9']);
-    server.close();
-    server.closeAllConnections();
+  });
+
+  test('outlives its own session, which the server still counts after a kill', async () => {
+    const { url } = await serverOf([ended(7, 'stopping'), 403, 403, ended(8, 'stopping')]);
+    const seen = await take(client(url).feed(), 2);
+    expect(seen.map(({ cursor }) => cursor)).toEqual(['7', '8']);
+  });
+
+  test.each([
+    ['begins', [403]],
+    ['was ended for', [ended(7, 'quota_used_up'), 403]],
+  ])('throws when it %s without quota', async (_, answers) => {
+    const { url } = await serverOf(answers);
+    await expect(take(client(url).feed(), 2)).rejects.toMatchObject({ code: 'quota_exceeded' });
   });
 });
+
+const ended = (id: number, reason: string) =>
+  `id: ${id}\nevent: end\ndata: {"reason":"${reason}"}\n\n`;
+
+/** A server that breaks rules: each request gets the next answer, blocks of a stream or a status, the last one again. */
+async function serverOf(answers: readonly (string | number)[]) {
+  let next = 0;
+  const server = createServer((_, response) => {
+    const answer = answers[Math.min(next, answers.length - 1)] ?? '';
+    next += 1;
+    if (typeof answer === 'number') {
+      response.writeHead(answer, { 'Content-Type': 'application/problem+json' });
+      response.end(JSON.stringify({ error: 'quota_exceeded', detail: 'used up' }));
+      return;
+    }
+    response.writeHead(200, { 'Content-Type': 'text/event-stream' });
+    response.write(answer);
+    // Of several answers, the connection that gave the first one ends.
+    if (next < answers.length) response.end();
+  });
+  servers.push(server);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` };
+}
 
 describe('a managed stream', () => {
   test('is made, changed and listened to, and ends when it is deleted', async () => {

@@ -37,6 +37,7 @@ const PATHS = [
   ...['candles?interval=1h', 'candles?interval=1m', 'trades?limit=7', 'holders'].map(
     (list) => `/v2/markets/1005/${list}`,
   ),
+  '/v2/biggest_trades?hours=24',
   ...['question', TRADER.slice(0, 12), '1005', 'trader'].map((words) => `/v2/search?q=${words}`),
 ];
 

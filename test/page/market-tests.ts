@@ -75,8 +75,12 @@ async function firstBy(stage: Stage, settings: string): Promise<Entry> {
   return first;
 }
 
+type Biggest = {
+  trades: { side: string; outcome: string; market: { question: string }; usdc: number }[];
+};
+
 export function homeTests(stage: Stage): void {
-  test('home: what trends, rises, falls and closes, and who leads, are those of the API', async () => {
+  test('home: what trends, rises, falls and closes, who leads, and the biggest trades are those of the API', async () => {
     const watched = await stage.at('/');
     const { page } = watched;
     const parts = {
@@ -111,6 +115,19 @@ export function homeTests(stage: Stage): void {
           String(rank),
           money(total_pnl, 0, 'always'),
           percent(roi, 'always'),
+        ]),
+      );
+    });
+    await agree(async () => {
+      const { trades } = watched.answer<Biggest>('/v2/biggest_trades');
+      expect(trades).toHaveLength(10);
+      expect(trades.map(({ usdc }) => usdc)).toEqual(
+        trades.map(({ usdc }) => usdc).toSorted((a, b) => b - a),
+      );
+      const rows = await texts(page.locator('.biggest tbody tr'));
+      expect(rows.map((cells) => [cells[2], cells[3], cells[4], cells[6]])).toEqual(
+        trades.map((trade) => [
+          ...[trade.side, trade.outcome, trade.market.question, money(trade.usdc, 0, 'negative')],
         ]),
       );
     });

@@ -39,6 +39,7 @@ type Trades = {
     market: { question: string };
   }[];
 };
+type Hours = { stats: { hour: string; pnl: number }[] };
 type Points = { points: { equity: number; realised_pnl: number }[] };
 
 /** At least as long as the page waits until it reads a trader again. */
@@ -253,6 +254,38 @@ export function traderTests(stage: Stage): void {
     }
     throw new Error('nobody on the leaderboard holds two positions');
   }
+
+  test('a trader: PnL by day is the sum of the hours that the API has, by months', async () => {
+    const address = await stage.leader();
+    const watched = await stage.at(`/trader/${address}`);
+    const { page } = watched;
+    const now = new Date();
+    const first = now.toISOString().slice(0, 8);
+    const [from, end] = [0, 1].map(
+      (more) => Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + more) / 1_000,
+    ) as [number, number];
+    await agree(async () => {
+      const { stats } = watched.answer<Hours>(
+        `/v2/traders/${address}/hourly_stats?from=${from}&to=${end - 1}`,
+      );
+      const days = Map.groupBy(stats, ({ hour }) => hour.slice(0, 10));
+      expect(days.size).toBeGreaterThan(0);
+      for (const [day, hours] of days) {
+        const cell = page.locator(`.calendar td:has(time[datetime="${day}"])`);
+        const pnl = hours.reduce((sum, one) => sum + one.pnl, 0);
+        expect(await cell.locator('.hidden').textContent()).toBe(
+          ` (${money(pnl, 2, 'always')} USDC)`,
+        );
+      }
+      expect(await page.locator('.calendar b').count()).toBe(days.size);
+    });
+    const after = page.getByRole('button', { name: 'Month after' });
+    expect(await after.isDisabled()).toBe(true);
+    await page.getByRole('button', { name: 'Month before' }).click();
+    await expect.poll(() => page.locator(`.calendar time[datetime^="${first}"]`).count()).toBe(0);
+    await after.click();
+    await page.locator(`.calendar time[datetime="${first}01"]`).waitFor();
+  });
 
   test('a trader: the hour pointed at stays when another begins', async () => {
     const address = await stage.leader();
