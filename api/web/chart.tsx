@@ -82,6 +82,8 @@ export function Chart(props: ChartProps) {
       <div
         ref={place}
         class="plot"
+        // The plot comes after the first paint.
+        style={{ height: `${props.height}px` }}
         role="slider"
         tabIndex={0}
         aria-label={props.label}

@@ -71,7 +71,7 @@ export function Trader({ address }: { readonly address: string }) {
             </span>
           </p>
         </div>
-        {second.data === undefined ? null : <Figures trader={second.data} />}
+        <Figures trader={second.data} />
       </header>
       <Problem problem={first.problem ?? second.problem} />
       <TraderPositions address={address} refresh={refresh} />
@@ -89,22 +89,23 @@ export function Trader({ address }: { readonly address: string }) {
   );
 }
 
-function Figures({ trader }: { readonly trader: TraderV2 }) {
+/** Dashes hold the place of figures that are on their way. */
+function Figures({ trader }: { readonly trader: TraderV2 | undefined }) {
   return (
     <dl class="tiles">
       <div>
         <dt>Taker tier</dt>
-        <dd>{trader.taker_tier_name === '' ? 'not synced' : trader.taker_tier_name}</dd>
+        <dd>{trader === undefined ? '–' : trader.taker_tier_name || 'not synced'}</dd>
       </div>
       <div>
         <dt>pUSD balance</dt>
-        <dd>
-          <Usdc micro={trader.pusd_balance} decimals={2} />
-        </dd>
+        <dd>{trader === undefined ? '–' : <Usdc micro={trader.pusd_balance} decimals={2} />}</dd>
       </div>
       <div>
         <dt>Weighted volume, 30 d</dt>
-        <dd>{trader.weighted_volume.toLocaleString('en-US', { maximumFractionDigits: 2 })}</dd>
+        <dd>
+          {trader?.weighted_volume.toLocaleString('en-US', { maximumFractionDigits: 2 }) ?? '–'}
+        </dd>
       </div>
     </dl>
   );

@@ -24,7 +24,7 @@ import { connectNats, jetStreamAnswers, natsOptions } from '../nats/connection.t
 import { whenParentEnds } from '../process.ts';
 import { DataDirectoryInUseError, readText, runs } from './lock.ts';
 import { findNatsServer } from './nats-server-binary.ts';
-import { isPortTaken } from './ports.ts';
+import { freePort, isPortTaken } from './ports.ts';
 import { natsToken } from './secret.ts';
 
 export type NatsServerOptions = {
@@ -92,13 +92,13 @@ const LOCK_AND_RUN = 'set -C; echo "$PPID $$" > "$0" && exec "$@"';
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const dataDir = resolve(options.dataDir);
-  const port = options.port ?? 0;
+  const port = options.port || (await freePort());
   const binary = await findNatsServer(options.binary ?? process.env.NATS_SERVER_BIN);
   mkdirSync(dataDir, { recursive: true });
   const configPath = join(dataDir, 'nats-server.conf');
   const lockPath = join(dataDir, 'nats-server.lock');
   await takeOver(dataDir, lockPath, configPath);
-  if (port !== 0) await waitUntilPortIsFree(port);
+  await waitUntilPortIsFree(port);
   // Another starter was faster: its files must stay as they are.
   if (existsSync(lockPath)) await takeOver(dataDir, lockPath, configPath);
   for (const name of readdirSync(dataDir)) {
@@ -162,7 +162,7 @@ function configuration(
 ): string {
   const quoted = (path: string) => JSON.stringify(path);
   return `server_name: ${quoted(name)}
-listen: "127.0.0.1:${port === 0 ? -1 : port}"
+listen: "127.0.0.1:${port}"
 ports_file_dir: ${quoted(dataDir)}
 max_payload: 8MB
 jetstream {

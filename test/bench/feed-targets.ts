@@ -6,13 +6,13 @@ import { type ChildProcess, fork, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { Agent, request } from 'node:http';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { encodeMatch, matchBlock } from '../../api/feed/encode.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
+import { freePort } from '../../infra/local/ports.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
@@ -264,15 +264,4 @@ function answers(port: number): Promise<boolean> {
     () => true,
     () => false,
   );
-}
-
-function freePort(): Promise<number> {
-  const server = createServer();
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const given = server.address();
-      const port = typeof given === 'object' && given !== null ? given.port : 0;
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -1,12 +1,5 @@
-/**
- * One soak: the whole service as `npm start` runs it, on a devnet of its own that trades at a steady rate,
- * with listeners, analytics requests, cut connections and faults, while memory is watched. Then the trading
- * ends, and everything is held against the chain: LEDGER, FEED, the account of each trader and market,
- * and what each listener was sent.
- */
-import { once } from 'node:events';
-import { type AddressInfo, createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../../infra/local/ports.ts';
 import { allDifferences, recomputed } from '../e2e/reconcile.ts';
 import { answered, projectedTo } from '../e2e/service.ts';
 import { seeded } from '../unit/feed-matches.ts';
@@ -225,13 +218,4 @@ function pidsOf(stage: SoakStage): ReadonlyMap<string, number | undefined> {
 function clock(ms: number): string {
   const seconds = Math.floor(ms / 1_000);
   return `${Math.floor(seconds / 60)}:${String(seconds % 60).padStart(2, '0')}`;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
 }

@@ -4,13 +4,12 @@
  * interface alone: modules, environment variables, messages.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { mkdirSync, readFileSync } from 'node:fs';
-import { type AddressInfo, createServer } from 'node:net';
 import { join } from 'node:path';
 import { socketOf } from '../../infra/local/devnet/chain.ts';
 import { Rpc } from '../../infra/local/devnet/rpc.ts';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
+import { freePort } from '../../infra/local/ports.ts';
 import { Child } from '../../infra/local/supervise.ts';
 import { until } from '../e2e/service.ts';
 import { type Gate, startGate } from './gate.ts';
@@ -76,7 +75,12 @@ export class Stage {
     mkdirSync(join(directory, 'logs'), { recursive: true });
     const restarts: Restart[] = [];
     // Fixed ports, for a devnet that is started again is the same node.
-    const ports = ['--rpc-port', await freePort(), '--gamma-port', await freePort()];
+    const ports = [
+      '--rpc-port',
+      String(await freePort()),
+      '--gamma-port',
+      String(await freePort()),
+    ];
     const pids = new Map<string, number>();
     const devnet = devnetOf(directory, [...ports, ...options.devnet], restarts, pids);
     const [ready, nats] = await Promise.all([
@@ -249,15 +253,6 @@ function devnetOf(
     onRestart: (reason) => restarts.push({ name: 'devnet', reason }),
     onSpawn: (pid) => pids.set('devnet', pid),
   });
-}
-
-async function freePort(): Promise<string> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return String(port);
 }
 
 function isAlive(pid: number): boolean {

@@ -357,19 +357,31 @@ export function marketTests(stage: Stage): void {
     ]);
   });
 
-  test('no view moves while it loads', async () => {
+  test.each([
+    { width: 1_440, height: 900 },
+    { width: 390, height: 844 },
+  ])('no view moves while it loads, $width pixels wide', async (viewport) => {
     const { market } = await busiest(stage);
     const trader = `/trader/${await stage.leader()}`;
     for (const path of ['/', '/markets', `/market/${market.id}`, trader]) {
-      const { page, close } = await stage.at('/docs', { key: '' });
+      const { page, close } = await stage.at('/docs', { key: '', viewport });
       await page.addInitScript(`
         window.shift = 0;
         new PerformanceObserver((list) => {
           for (const one of list.getEntries()) if (!one.hadRecentInput) window.shift += one.value;
         }).observe({ type: 'layout-shift', buffered: true });`);
+      // The last answer of a trader would move all that is below it.
+      const isShown = Promise.withResolvers<void>();
+      await page.route(/\/v2\/traders\/0x\w+$/, async (route) => {
+        await isShown.promise;
+        await route.continue();
+      });
       await page.goto(`${stage.url}${path}#key=${stage.key}`);
       await page.locator('main tbody tr').nth(5).waitFor();
       await page.locator('.skeleton').first().waitFor({ state: 'detached' });
+      isShown.resolve();
+      if (path === trader)
+        await page.locator('.tiles', { hasText: '–' }).waitFor({ state: 'detached' });
       expect(await page.evaluate('window.shift'), path).toBeLessThan(0.05);
       await close();
     }

@@ -2,10 +2,9 @@
  * The stage of the page's tests: the service with a trading devnet as a user starts it, a browser, and
  * after each test a look at what a page must never do.
  */
-import type { AddressInfo } from 'node:net';
-import { createServer } from 'node:net';
 import type { Browser } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
+import { freePort } from '../../infra/local/ports.ts';
 import { type Service, startService, temporaryDirectory } from '../e2e/service.ts';
 import { launch, open, type Watched } from './browser.ts';
 
@@ -87,14 +86,4 @@ export function useStage(): Stage {
       throw new Error('none of the best traders was active in three hours with a market resolved');
     },
   };
-}
-
-function freePort(): Promise<number> {
-  const server = createServer();
-  return new Promise((resolve) => {
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -8,13 +8,13 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { type NatsServer, startNatsServer } from '../../infra/local/nats-server.ts';
+import { freePort } from '../../infra/local/ports.ts';
 import { answered, type Nats } from '../../infra/nats/connection.ts';
 
 export const NODES = ['n1', 'n2', 'n3'] as const;
 export type NodeName = (typeof NODES)[number];
 
 const POLL_MS = 50;
-const PORTS = { from: 20_000, count: 12_000 };
 
 export class Cluster {
   readonly #directory: string;
@@ -188,22 +188,5 @@ class Gate {
     this.shut();
     this.#server.close();
     await once(this.#server, 'close');
-  }
-}
-
-/** Below the ports that systems give to whoever asks for any, so that nobody is given it meanwhile. */
-async function freePort(): Promise<number> {
-  for (;;) {
-    const port = PORTS.from + Math.floor(Math.random() * PORTS.count);
-    const server = createServer();
-    try {
-      server.listen(port, '127.0.0.1');
-      await once(server, 'listening');
-      return port;
-    } catch {
-      // Taken: another one.
-    } finally {
-      server.close();
-    }
   }
 }
