@@ -64,7 +64,8 @@ describe('an endpoint', () => {
       ...[counted.traderOrders(TRADER, MARKET), counted.market(MARKET), counted.markets()],
       ...[counted.pnlLines({ traders: TRADER }), counted.marketPrices(MARKET)],
       ...[counted.marketCandles(MARKET), counted.marketTrades(MARKET)],
-      ...[counted.marketHolders(MARKET), counted.search({ q: 'question' }), counted.me()],
+      ...[counted.biggestTrades(), counted.marketHolders(MARKET)],
+      ...[counted.search({ q: 'question' }), counted.me()],
       ...[
         counted.telemetry(),
         counted.keys(),
