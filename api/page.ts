@@ -19,7 +19,7 @@ const ASSETS = '/assets/';
 
 /** Paths of the page, which does its own routing. */
 export const PAGE_PATHS = [
-  ...['/', '/markets', '/leaderboard', '/tape', '/following', '/manage/streams'],
+  ...['/', '/markets', '/leaderboard', '/tape', '/following', '/compare', '/manage/streams'],
   ...['/trader/:address', '/market/:id'],
 ];
 export const ASSET_PATH = `${ASSETS}:name`;

@@ -6,6 +6,7 @@ export type LeaderboardEntry = Leaderboard['traders'][number];
 export type PnlLines = Api.PnlLines;
 export type Status = Api.Status;
 export type Trader = Api.TraderV1;
+export type Traders = Api.Traders;
 export type Window = Trader['stats'][keyof Trader['stats']];
 export type TraderV2 = Api.Trader;
 export type Hourly = Api.TraderHours;

@@ -8,13 +8,21 @@ import uPlot from 'uplot';
 import { signed, timeText } from './format.ts';
 import { colour, colours } from './theme.ts';
 
-export type Series = {
-  readonly kind: 'line' | 'bars' | 'steps';
-  readonly values: readonly (number | null)[];
-  /** Custom properties of the style sheet, above and below zero. */
-  readonly above: string;
-  readonly below?: string;
-};
+type Values = readonly (number | null)[];
+
+/** Colours are custom properties of the style sheet. */
+export type Series =
+  | {
+      readonly kind: 'line' | 'bars' | 'steps';
+      readonly values: Values;
+      /** Above and below zero. */
+      readonly above: string;
+      readonly below?: string;
+    }
+  | {
+      readonly kind: 'lines';
+      readonly lines: readonly { readonly values: Values; readonly colour: string }[];
+    };
 
 export type ChartProps = {
   /** Accessible name. */
@@ -69,11 +77,11 @@ export function Chart(props: ChartProps) {
       made.destroy();
     };
     // The plot reads its colours when it is created.
-  }, [colours.value, props.series.kind, props.group]);
+  }, [colours.value, shapeOf(props.series), props.group]);
 
   useEffect(() => {
     if (plot.current !== null) redraw(plot.current, dataOf(props));
-  }, [props.times, props.series.values]);
+  }, [props.times, props.series.kind === 'lines' ? props.series.lines : props.series.values]);
 
   const index = at === null || at >= props.times.length ? props.times.length - 1 : at;
   const time = props.times[index];
@@ -112,8 +120,15 @@ export function Chart(props: ChartProps) {
   );
 }
 
+/** What a plot is made for; values come and go. */
+function shapeOf(series: Series): string {
+  if (series.kind !== 'lines') return series.kind;
+  return series.lines.map(({ colour }) => colour).join();
+}
+
 function dataOf({ times, series }: ChartProps): uPlot.AlignedData {
-  return [[...times], [...series.values]];
+  const all = series.kind === 'lines' ? series.lines : [series];
+  return [[...times], ...all.map(({ values }) => [...values])];
 }
 
 /** Keeps the pointer at its time; the plot would keep it at its pixel. */
@@ -131,16 +146,13 @@ function optionsOf(
 ): uPlot.Options {
   const { height, series, group, range } = shown.current;
   const [ink, line] = [colour('soft'), colour('line')];
-  const names = [series.above, series.below ?? series.above] as const;
-  const [above, below] = [colour(names[0]), colour(names[1])];
-  const [aboveWash, belowWash] = [colour(names[0], WASH), colour(names[1], WASH)];
   const axis: uPlot.Axis = {
     stroke: ink,
     font: '11px "Inter Variable", system-ui, sans-serif',
     grid: { stroke: line, width: 1 },
     ticks: { show: false },
   };
-  const signedColour = (plot: uPlot) => gradientAtZero(plot, above, below);
+  const isMarked = () => series.kind !== 'bars' && shown.current.times.length <= MARKED_MAX;
   return {
     width,
     height,
@@ -172,19 +184,31 @@ function optionsOf(
     ],
     series: [
       {},
-      {
-        stroke: series.kind === 'bars' ? 'transparent' : signedColour,
-        width: series.kind === 'bars' ? 0 : 1.6,
-        fill:
-          series.kind === 'bars'
-            ? signedColour
-            : (plot) => gradientAtZero(plot, aboveWash, belowWash),
-        fillTo: 0,
-        points: { show: () => series.kind !== 'bars' && shown.current.times.length <= MARKED_MAX },
-        ...pathOf(series.kind),
-      },
+      ...(series.kind === 'lines' ? linesOf(series.lines) : [signedSeries(series)]).map((one) => ({
+        ...one,
+        points: { show: isMarked },
+      })),
     ],
     hooks: { setCursor: [(plot) => setAt(plot.cursor.idx ?? null)] },
+  };
+}
+
+function linesOf(lines: Extract<Series, { kind: 'lines' }>['lines']): uPlot.Series[] {
+  return lines.map((one) => ({ stroke: colour(one.colour), width: 1.8 }));
+}
+
+function signedSeries(series: Exclude<Series, { kind: 'lines' }>): uPlot.Series {
+  const names = [series.above, series.below ?? series.above] as const;
+  const [above, below] = [colour(names[0]), colour(names[1])];
+  const [aboveWash, belowWash] = [colour(names[0], WASH), colour(names[1], WASH)];
+  const signedColour = (plot: uPlot) => gradientAtZero(plot, above, below);
+  const isBars = series.kind === 'bars';
+  return {
+    stroke: isBars ? 'transparent' : signedColour,
+    width: isBars ? 0 : 1.6,
+    fill: isBars ? signedColour : (plot) => gradientAtZero(plot, aboveWash, belowWash),
+    fillTo: 0,
+    ...pathOf(series.kind),
   };
 }
 
@@ -207,7 +231,7 @@ export function timeTicks(
   });
 }
 
-function pathOf(kind: Series['kind']): Pick<uPlot.Series, 'paths'> {
+function pathOf(kind: 'line' | 'bars' | 'steps'): Pick<uPlot.Series, 'paths'> {
   if (kind === 'bars') {
     const bars = uPlot.paths.bars?.({ size: [BAR_SHARE, BAR_PIXELS_MAX] });
     return bars === undefined ? {} : { paths: bars };

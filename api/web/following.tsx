@@ -50,6 +50,9 @@ export function Following() {
           />
           <div class="section-head">
             <h2>Traders</h2>
+            <a class="more" href={`/compare?traders=${addresses}`}>
+              Compare
+            </a>
           </div>
           <Scroll label="Traders that you follow">
             <table class="followed">

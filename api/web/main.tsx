@@ -2,6 +2,7 @@
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { render } from 'preact';
+import { Compare } from './compare.tsx';
 import { Following } from './following.tsx';
 import { Home } from './home.tsx';
 import { canRead, key, openKey } from './key.ts';
@@ -38,6 +39,8 @@ function View() {
       return <Leaderboard />;
     case 'streams':
       return key.value === '' ? <KeyPrompt why={STREAMS_NEED_A_KEY} /> : <Streams />;
+    case 'compare':
+      return <Compare />;
     case 'following':
       return <Following />;
     case 'tape':

@@ -23,6 +23,7 @@ const PLACES: readonly Item[] = [
   { path: '/leaderboard', title: 'Leaderboard', sub: 'l' },
   { path: '/tape', title: 'Tape', sub: 't' },
   { path: '/manage/streams', title: 'Streams', sub: 'm' },
+  { path: '/compare', title: 'Compare traders', sub: '' },
 ];
 
 type Item = {

@@ -12,6 +12,7 @@ export type Route =
         | 'leaderboard'
         | 'tape'
         | 'following'
+        | 'compare'
         | 'streams'
         | 'unknown';
     }
@@ -68,6 +69,7 @@ const VIEWS: ReadonlyMap<string, ListView> = new Map([
   ['/leaderboard', 'leaderboard'],
   ['/tape', 'tape'],
   ['/following', 'following'],
+  ['/compare', 'compare'],
   ['/manage/streams', 'streams'],
 ]);
 

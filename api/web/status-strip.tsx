@@ -41,6 +41,8 @@ export function StatusStrip() {
         <span class="state ok">
           <b aria-hidden="true">●</b> live
         </span>
+      ) : state.value === 'loading' ? (
+        <span class="soft">loading status</span>
       ) : (
         <span class="state bad" role="status">
           <b aria-hidden="true">▲</b> {state.value}
@@ -94,7 +96,7 @@ function Figure(props: {
 const state = computed(() => {
   if (problem.value !== '') return problem.value;
   if (unready.value.length > 0) return unready.value.join(' · ');
-  return status.value === undefined ? 'loading status' : 'ok';
+  return status.value === undefined ? 'loading' : 'ok';
 });
 
 function keepReading(): () => void {

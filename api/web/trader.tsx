@@ -60,6 +60,7 @@ export function Trader({ address }: { readonly address: string }) {
           <h1>{profile.name === '' ? shortAddress(profile.address) : profile.name}</h1>
           <p class="sub">
             <Star kind="trader" id={profile.address} name={profile.name} />
+            <a href={`/compare?traders=${profile.address.toLowerCase()}`}>Compare</a>
             <code class="full-address">{second.data?.profile.address ?? profile.address}</code>
             <CopyButton text={second.data?.profile.address ?? profile.address} what="the address" />
             {profile.x_username === '' ? null : <span>@{profile.x_username}</span>}

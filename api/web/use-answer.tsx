@@ -34,12 +34,13 @@ type Shown<Answer> = Omit<Answered<Answer>, 'isStale' | 'retry'> & {
 
 /**
  * Loads `path` whenever it or `refresh` changes; null loads nothing. When `subject` changes, the last response is
- * dropped, because it is about something else.
+ * dropped, because it is about something else. With a `body`, a text of JSON, it is a POST that changes nothing.
  */
 export function useAnswer<Answer>(
   path: string | null,
-  { refresh, subject }: { readonly refresh?: unknown; readonly subject?: string } = {},
+  options: { readonly refresh?: unknown; readonly subject?: string; readonly body?: string } = {},
 ): Answered<Answer> {
+  const { refresh, subject, body } = options;
   const [shown, setShown] = useState<Shown<Answer>>({
     ...{ data: undefined, problem: undefined, busy: false, of: subject, atMs: 0 },
     ...{ path: null, settled: null },
@@ -55,7 +56,11 @@ export function useAnswer<Answer>(
     // Of another path, it counts as busy already.
     setShown((last) => (last.settled === path ? { ...last, busy: true } : last));
     const { signal } = gone;
-    fillstream.value.request<Answer>('GET', path, {}, { signal }).then(
+    const asked =
+      body === undefined
+        ? fillstream.value.request<Answer>('GET', path, {}, { signal })
+        : fillstream.value.request<Answer>('POST', path, { body: JSON.parse(body) }, { signal });
+    asked.then(
       (data) => {
         const of = known.current;
         const settled = { data, path, settled: path, atMs: Date.now() };
@@ -72,13 +77,41 @@ export function useAnswer<Answer>(
       },
     );
     return () => gone.abort();
-  }, [path, refresh, tries]);
+  }, [path, refresh, tries, body]);
   const busy = path !== null && (shown.busy || shown.settled !== path);
   if (shown.of !== subject) {
     return { data: undefined, problem: undefined, busy, isStale: false, atMs: 0, retry };
   }
   const { data, problem, atMs } = shown;
   return { data, problem, busy, isStale: data !== undefined && shown.path !== path, atMs, retry };
+}
+
+/** The responses to several paths by path, without the failed ones, and the newest problem. */
+export function useAnswers<Answer>(
+  paths: readonly string[],
+  { refresh }: { readonly refresh?: unknown } = {},
+): { readonly data: ReadonlyMap<string, Answer>; readonly problem: FillstreamError | undefined } {
+  const [shown, setShown] = useState<{
+    readonly data: ReadonlyMap<string, Answer>;
+    readonly problem: FillstreamError | undefined;
+  }>({ data: new Map(), problem: undefined });
+  useLayoutEffect(() => {
+    const gone = new AbortController();
+    const { signal } = gone;
+    for (const path of paths) {
+      fillstream.value.request<Answer>('GET', path, {}, { signal }).then(
+        (answer) =>
+          setShown(({ data }) => ({ data: new Map(data).set(path, answer), problem: undefined })),
+        (error: unknown) => {
+          if (signal.aborted) return;
+          if (!(error instanceof FillstreamError)) throw error;
+          setShown(({ data }) => ({ data, problem: error }));
+        },
+      );
+    }
+    return () => gone.abort();
+  }, [paths.join(' '), refresh]);
+  return shown;
 }
 
 /** A number that increases at an interval while the tab is visible, to trigger reloads. */

@@ -10,7 +10,7 @@ import { findTests, homeTests, marketTests } from './market-tests.ts';
 import { agree, expectText } from './seen.ts';
 import { useStage } from './stage.ts';
 import { tapeTests } from './tape-tests.ts';
-import { traderTests } from './trader-tests.ts';
+import { leaders, traderTests } from './trader-tests.ts';
 
 const PHONE = { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, isMobile: true };
 
@@ -177,6 +177,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       'leaderboard',
       'trader',
       'market',
+      'compare',
       'tape',
       'streams',
     ] as const;
@@ -192,6 +193,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
         leaderboard: '/leaderboard?time_frame=7D',
         trader: `/trader/${address}`,
         market: `/market/${history[0]?.market.id}`,
+        compare: `/compare?traders=${(await leaders(stage, 3)).join(',')}`,
         tape: '/tape',
         streams: '/manage/streams',
       };
@@ -204,6 +206,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       leaderboard: 'svg.spark',
       trader: '.history tbody tr',
       market: '.plot canvas',
+      compare: '.plot[aria-valuenow]:not([aria-valuenow="0"])',
       tape: 'tr[data-position]:nth-child(15)',
       streams: '.quotas',
     };

@@ -64,7 +64,66 @@ async function leaveNewest(page: Page, slider: Locator): Promise<number> {
   return await hourOf(slider);
 }
 
+type Batch = {
+  traders: {
+    profile: { address: string; name: string };
+    windows: Record<string, { pnl: number; roi: number; volume: number }>;
+    positions: { open_count: number; value: number };
+  }[];
+};
+
+/** Addresses of the first traders of the leaderboard, in lower case. */
+export async function leaders(stage: Stage, count: number): Promise<string[]> {
+  type Board = { traders: { profile: { address: string } }[] };
+  const path = `/v1/analytics/leaderboard?limit=${count}`;
+  const { traders } = await stage.service.get<Board>(path);
+  return traders.map(({ profile }) => profile.address);
+}
+
 export function traderTests(stage: Stage): void {
+  test('three traders are compared: found by mouse and keyboard, and as the API has them', async () => {
+    const [first = '', second = '', third = ''] = await leaders(stage, 3);
+    const watched = await stage.at(`/trader/${first}`);
+    const { page } = watched;
+    await page.getByRole('link', { name: 'Compare', exact: true }).click();
+    const rows = page.locator('.compare tbody tr');
+    await rows.nth(0).waitFor();
+    await page.getByLabel('Add a trader').fill(second);
+    await page.keyboard.press('Enter');
+    await rows.nth(1).waitFor();
+    await page.getByLabel('Add a trader').fill(third.slice(0, 14));
+    await page.locator('.offers button').click();
+    await rows.nth(2).waitFor();
+    const addresses = [first, second, third];
+    expect(new URL(page.url()).searchParams.get('traders')).toBe(addresses.join(','));
+    await agree(async () => {
+      const { traders } = watched.answer<Batch>('/v2/traders/batch');
+      expect(traders.map(({ profile }) => profile.address.toLowerCase())).toEqual(addresses);
+      expect((await texts(rows)).map((cells) => [cells[1], cells[2], cells[6], cells[9]])).toEqual(
+        traders.map(({ positions, windows }) => [
+          count(positions.open_count),
+          money(positions.value, 0, 'negative'),
+          money(windows.t_30d?.pnl ?? 0, 0, 'always'),
+          money(windows.t_30d?.volume ?? 0, 0, 'negative'),
+        ]),
+      );
+    });
+    await agree(async () => {
+      const gains = addresses.map((address) => {
+        const start = [...watched.urls].findLast((one) => one.includes(`${address}/equity`)) ?? '';
+        const { points } = watched.answer<Points>(start.slice(stage.url.length));
+        return money((points.at(-1)?.equity ?? 0) - (points[0]?.equity ?? 0), 2, 'always');
+      });
+      const told = await page.getByRole('slider').getAttribute('aria-valuetext');
+      expect(told).toContain(`: ${gains.join(' · ')}`);
+    });
+    await page.reload();
+    await rows.nth(2).waitFor();
+    await page.getByRole('button', { name: 'Remove ' }).first().click();
+    await expect.poll(() => rows.count()).toBe(2);
+    expect(new URL(page.url()).searchParams.get('traders')).toBe(`${second},${third}`);
+  });
+
   test('a trader: windows, tier, tags, markets and their fills are those of the API', async () => {
     const address = await stage.leader();
     const watched = await stage.at(`/trader/${address}`);

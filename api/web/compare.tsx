@@ -1,0 +1,284 @@
+/** Up to five traders beside each other: their equity on one chart, and their figures in one table. */
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import type { Equity, Search, Traders } from './answers.ts';
+import { Chart } from './chart.tsx';
+import { Choice } from './controls.tsx';
+import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
+import { followed } from './follow.tsx';
+import { count, short, shortAddress, signed, timeMs, units } from './format.ts';
+import { Picture } from './picture.tsx';
+import { query, setQuery } from './route.ts';
+import { CardTable, type Column } from './table.tsx';
+import { TraderName } from './trader-name.tsx';
+import { Loaded, Problem, useAnswer, useAnswers, useTicks } from './use-answer.tsx';
+
+/** As many as there are colours. */
+const TRADERS_MAX = 5;
+const REFRESH_MS = 15_000;
+const DAY_MS = 86_400_000;
+const TYPED_MS = 120;
+const HITS_MAX = 6;
+const RANGES = [
+  { title: '7 days', interval: '1h', days: 7 },
+  { title: '30 days', interval: '1h', days: 30 },
+  { title: '1 year', interval: '1d', days: 365 },
+] as const;
+
+type Range = (typeof RANGES)[number];
+type Row = Traders['traders'][number];
+
+const colourOf = (index: number) => `line-${index + 1}`;
+
+/** The addresses in the URL, in lower case. */
+function chosen(): readonly string[] {
+  const given = (query.value.get('traders') ?? '').toLowerCase().split(',');
+  const valid = given.filter((one) => /^0x[0-9a-f]{40}$/.test(one));
+  return [...new Set(valid)].slice(0, TRADERS_MAX);
+}
+
+function choose(addresses: readonly string[]): void {
+  setQuery({ traders: addresses.join(',') });
+}
+
+export function Compare() {
+  const addresses = chosen();
+  const refresh = useTicks(REFRESH_MS);
+  useEffect(() => {
+    document.title = 'Compare traders – Fillstream';
+  }, []);
+  return (
+    <article class="compare">
+      <div class="head">
+        <h1>Compare traders</h1>
+        <p class="sub">up to {TRADERS_MAX}; amounts in USDC</p>
+      </div>
+      {addresses.length < TRADERS_MAX ? <Adder addresses={addresses} /> : null}
+      {addresses.length === 0 ? (
+        <p class="card empty">
+          Nobody yet. Add traders above, or by “Compare” on the page of a trader.
+        </p>
+      ) : (
+        <>
+          <Figures addresses={addresses} refresh={refresh} />
+          <Lines addresses={addresses} refresh={refresh} />
+        </>
+      )}
+    </article>
+  );
+}
+
+/** Finds a trader while one types, and offers those that the user follows. */
+function Adder({ addresses }: { readonly addresses: readonly string[] }) {
+  const [typed, setTyped] = useState('');
+  const [asked, setAsked] = useState('');
+  const wanted = typed.trim();
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(wanted), TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [wanted]);
+  const answer = useAnswer<Search>(
+    asked === '' ? null : `/v2/search?limit=${HITS_MAX}&q=${encodeURIComponent(asked)}`,
+  );
+  const found = (answer.data?.traders ?? []).map(({ profile: { address, name } }) => ({
+    ...{ id: address.toLowerCase(), name },
+  }));
+  const offers = (asked === '' ? followed.trader.value : found)
+    .filter(({ id }) => !addresses.includes(id))
+    .slice(0, HITS_MAX);
+  function add(address: string): void {
+    setTyped('');
+    setAsked('');
+    choose([...addresses, address]);
+  }
+  return (
+    <form
+      class="adder"
+      onSubmit={(event) => {
+        event.preventDefault();
+        const address = wanted.toLowerCase();
+        if (/^0x[0-9a-f]{40}$/.test(address)) add(address);
+        else if (wanted === asked && offers[0] !== undefined) add(offers[0].id);
+      }}
+    >
+      <label class="field">
+        <span>Add a trader</span>
+        <input
+          type="search"
+          placeholder="Name or address"
+          autocomplete="off"
+          spellcheck={false}
+          value={typed}
+          onInput={(event) => setTyped(event.currentTarget.value)}
+        />
+      </label>
+      <Problem problem={answer.problem} />
+      <div class="offers" role="status">
+        {offers.map(({ id, name }) => (
+          <button key={id} type="button" onClick={() => add(id)}>
+            <Picture id={id} /> {name === '' ? shortAddress(id) : name}
+          </button>
+        ))}
+        {asked !== '' && !answer.busy && offers.length === 0 ? 'Nobody found.' : ''}
+      </div>
+    </form>
+  );
+}
+
+function Figures(props: { readonly addresses: readonly string[]; readonly refresh: unknown }) {
+  const { addresses, refresh } = props;
+  const body = JSON.stringify({ addresses });
+  const answer = useAnswer<Traders>('/v2/traders/batch', { refresh, subject: body, body });
+  return (
+    <Loaded answer={answer} rows={addresses.length + 1} what="the traders">
+      {({ traders, unknown }) => (
+        <>
+          <CardTable
+            label="Figures of the traders"
+            columns={columnsOf(addresses)}
+            rows={traders}
+            keyOf={({ profile }) => profile.address}
+            empty="None of these addresses has traded."
+          />
+          {unknown.length === 0 || traders.length === 0 ? null : (
+            <p class="soft">Never seen: {unknown.map(shortAddress).join(', ')}</p>
+          )}
+        </>
+      )}
+    </Loaded>
+  );
+}
+
+function columnsOf(addresses: readonly string[]): readonly Column<Row>[] {
+  const indexOf = ({ profile }: Row) => addresses.indexOf(profile.address.toLowerCase());
+  return [
+    {
+      ...{ title: 'Trader', isHead: true },
+      cell: (row) => (
+        <span class="compared">
+          <i class="dot" style={{ background: `var(--${colourOf(indexOf(row))})` }} />
+          <TraderName profile={row.profile} row />
+        </span>
+      ),
+    },
+    {
+      ...{ title: 'Open', class: 'figure' },
+      cell: ({ positions }) => count(positions.open_count),
+    },
+    {
+      ...{ title: 'Worth', class: 'figure' },
+      cell: ({ positions }) => <Usdc micro={positions.value} />,
+    },
+    {
+      ...{ title: 'Unrealised', class: 'figure' },
+      cell: ({ positions }) => <Pnl micro={positions.unrealised_pnl} decimals={0} />,
+    },
+    {
+      ...{ title: 'PnL, 1 d', class: 'figure' },
+      cell: ({ windows }) => <Pnl micro={windows.t_1d.pnl} decimals={0} />,
+    },
+    {
+      ...{ title: 'PnL, 7 d', class: 'figure' },
+      cell: ({ windows }) => <Pnl micro={windows.t_7d.pnl} decimals={0} />,
+    },
+    {
+      ...{ title: 'PnL, 30 d', class: 'figure strong' },
+      cell: ({ windows }) => <Pnl micro={windows.t_30d.pnl} decimals={0} />,
+    },
+    {
+      ...{ title: 'ROI, 30 d', class: 'figure' },
+      cell: ({ windows }) => <Roi value={windows.t_30d.roi} />,
+    },
+    {
+      ...{ title: 'Win rate, 30 d', class: 'figure' },
+      cell: ({ windows }) => <WinRate of={windows.t_30d} />,
+    },
+    {
+      ...{ title: 'Volume, 30 d', class: 'figure' },
+      cell: ({ windows }) => <Usdc micro={windows.t_30d.volume} />,
+    },
+    {
+      ...{ title: 'Last trade', class: 'figure soft' },
+      cell: ({ last_trade_at }) => <Ago time={last_trade_at} />,
+    },
+    {
+      ...{ title: <span class="hidden">Remove</span>, class: 'figure' },
+      cell: ({ profile }) => (
+        <button
+          type="button"
+          class="quiet"
+          aria-label={`Remove ${profile.name || shortAddress(profile.address)}`}
+          onClick={() => choose(addresses.filter((one) => one !== profile.address.toLowerCase()))}
+        >
+          ✕
+        </button>
+      ),
+    },
+  ];
+}
+
+function Lines(props: { readonly addresses: readonly string[]; readonly refresh: unknown }) {
+  const { addresses, refresh } = props;
+  const [range, setRange] = useState<Range>(RANGES[0]);
+  // A new query every day, not every second.
+  const from = (Math.floor(Date.now() / DAY_MS - range.days) + 1) * (DAY_MS / 1_000);
+  const paths = addresses.map(
+    (address) => `/v2/traders/${address}/equity?interval=${range.interval}&from=${from}`,
+  );
+  const { data, problem } = useAnswers<Equity>(paths, { refresh });
+  const drawn = useMemo(() => linesOf(paths.map((path) => data.get(path))), [data, paths.join()]);
+  return (
+    <section aria-labelledby="lines-title">
+      <div class="section-head">
+        <h2 id="lines-title">Total PnL</h2>
+        <p class="soft totals">realised and unrealised, each from 0 at the start</p>
+        <Choice
+          name="compare-range"
+          legend="Time range"
+          class="push"
+          choices={RANGES.map(({ title }) => [title, title])}
+          chosen={range.title}
+          onChoose={(title) => setRange(RANGES.find((one) => one.title === title) ?? RANGES[0])}
+        />
+      </div>
+      <Problem problem={problem} />
+      <div class="card charts">
+        <Chart
+          label="PnL of the traders, USDC"
+          height={320}
+          times={drawn.times}
+          series={{ kind: 'lines', lines: drawn.lines }}
+          tick={short}
+          tell={(index) =>
+            drawn.gains
+              .map((gain) => (gain === undefined ? '–' : signed(gain[index] ?? 0)))
+              .join(' · ')
+          }
+          group="compare"
+        />
+      </div>
+    </section>
+  );
+}
+
+/** What each trader gained since the first point, so that all lines begin at zero. */
+function linesOf(answers: readonly (Equity | undefined)[]) {
+  const longest = answers.reduce<Equity['points']>(
+    (most, answer) => ((answer?.points.length ?? 0) > most.length ? (answer?.points ?? []) : most),
+    [],
+  );
+  const gains = answers.map((answer) => {
+    const first = answer?.points[0]?.equity ?? 0;
+    return answer?.points.map(({ equity }) => equity - first);
+  });
+  return {
+    gains,
+    times: longest.map(({ time }) => (timeMs(time) ?? 0) / 1_000),
+    lines: gains.map((gain, index) => ({
+      colour: colourOf(index),
+      values: longest.map((_, at) => {
+        const value = gain?.[at];
+        return value === undefined ? null : units(value);
+      }),
+    })),
+  };
+}
