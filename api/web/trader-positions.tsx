@@ -5,10 +5,10 @@ import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
 import { amount, cents, count, timeMs, timeText } from './format.ts';
 import { MARKET_OF } from './markets.tsx';
 import { CardTable, type Column } from './table.tsx';
-import { Loaded, useAnswer } from './use-answer.tsx';
+import { type Answered, Loaded } from './use-answer.tsx';
 
 /** The most that one answer has. */
-const READ_MAX = 100;
+export const POSITIONS_READ = 100;
 const SHOWN = 8;
 const SHARE = 1_000_000;
 
@@ -50,11 +50,8 @@ const COLUMNS: readonly Column<Position>[] = [
   },
 ];
 
-export function TraderPositions(props: { readonly address: string; readonly refresh: unknown }) {
-  const { address, refresh } = props;
+export function TraderPositions({ answer }: { readonly answer: Answered<Positions> }) {
   const [all, setAll] = useState(false);
-  const path = `/v2/traders/${encodeURIComponent(address)}/positions?limit=${READ_MAX}`;
-  const answer = useAnswer<Positions>(path, { refresh, subject: address });
   const { data } = answer;
   const held = data?.positions ?? [];
   return (

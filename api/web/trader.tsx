@@ -1,7 +1,7 @@
 /** One trader: profile, open positions, equity, windows, PnL charts, tags, markets and trades. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import type { Trader as Answer, TraderV2, Window } from './answers.ts';
+import type { Trader as Answer, Positions, TraderV2, Window } from './answers.ts';
 import { CopyButton, Skeleton } from './controls.tsx';
 import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
 import { Star } from './follow.tsx';
@@ -13,7 +13,7 @@ import { TraderCalendar } from './trader-calendar.tsx';
 import { TraderCharts } from './trader-charts.tsx';
 import { TraderEquity } from './trader-equity.tsx';
 import { TraderMarkets } from './trader-markets.tsx';
-import { TraderPositions } from './trader-positions.tsx';
+import { POSITIONS_READ, TraderPositions } from './trader-positions.tsx';
 import { TraderTrades } from './trader-trades.tsx';
 import { Problem, useAnswer, useTicks } from './use-answer.tsx';
 
@@ -34,6 +34,9 @@ export function Trader({ address }: { readonly address: string }) {
   const refresh = useTicks(REFRESH_MS);
   const first = useAnswer<Answer>(`/v1/traders/${base}`, { refresh, subject: address });
   const second = useAnswer<TraderV2>(`/v2/traders/${base}`, { refresh, subject: address });
+  const held = useAnswer<Positions>(`/v2/traders/${base}/positions?limit=${POSITIONS_READ}`, {
+    ...{ refresh, subject: address },
+  });
   const name = first.data?.profile.name || address;
   useEffect(() => {
     document.title = `${name} – Fillstream`;
@@ -42,7 +45,9 @@ export function Trader({ address }: { readonly address: string }) {
       remember({ kind: 'trader', path: `/trader/${address.toLowerCase()}`, title });
     }
   }, [name, first.data === undefined]);
-  if (first.data === undefined) {
+  // The list of positions is as long as it is: what is below would move when it came later.
+  const isHeldAsked = held.data === undefined && held.problem === undefined;
+  if (first.data === undefined || isHeldAsked) {
     return (
       <section>
         <h1 class="hidden">Trader {address}</h1>
@@ -75,7 +80,7 @@ export function Trader({ address }: { readonly address: string }) {
         <Figures trader={second.data} />
       </header>
       <Problem problem={first.problem ?? second.problem} />
-      <TraderPositions address={address} refresh={refresh} />
+      <TraderPositions answer={held} />
       <TraderEquity address={address} refresh={refresh} />
       <div class="section-head">
         <h2>Windows up to now</h2>

@@ -367,8 +367,13 @@ export function marketTests(stage: Stage): void {
       const { page, close } = await stage.at('/docs', { key: '', viewport });
       await page.addInitScript(`
         window.shift = 0;
+        window.moved = [];
         new PerformanceObserver((list) => {
-          for (const one of list.getEntries()) if (!one.hadRecentInput) window.shift += one.value;
+          for (const one of list.getEntries().filter((one) => !one.hadRecentInput)) {
+            window.shift += one.value;
+            for (const { node, previousRect: from, currentRect: to } of one.sources)
+              moved.push((node?.className ?? '?') + ' ' + from.y + ' to ' + to.y);
+          }
         }).observe({ type: 'layout-shift', buffered: true });`);
       // The last answer of a trader would move all that is below it.
       const isShown = Promise.withResolvers<void>();
@@ -382,7 +387,8 @@ export function marketTests(stage: Stage): void {
       isShown.resolve();
       if (path === trader)
         await page.locator('.tiles', { hasText: '–' }).waitFor({ state: 'detached' });
-      expect(await page.evaluate('window.shift'), path).toBeLessThan(0.05);
+      const moved = `${path}: ${await page.evaluate('moved.join()')}`;
+      expect(await page.evaluate('window.shift'), moved).toBeLessThan(0.05);
       await close();
     }
   });
