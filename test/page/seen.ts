@@ -92,24 +92,32 @@ export async function struck(rows: Locator): Promise<boolean[]> {
   });
 }
 
+/** Whether there is a row in the middle of what is seen of the tape, and not only the space of one. */
+const IS_BUILT = `(() => {
+  const { x, y, width, height } = document.querySelector('.tape-scroll').getBoundingClientRect();
+  const there = document.elementFromPoint(x + width / 2, y + height / 2);
+  return there?.closest('tr[data-position]') !== null;
+})()`;
+
+/** Read at once: rows may be built between two readings. */
+const BUILT_ROWS = `[...document.querySelectorAll('tr[data-position]')].map((row) => {
+  const [, state, , price, usdc] = [...row.cells].map((cell) => cell.innerText);
+  const { textDecorationLine } = getComputedStyle(row.querySelector('.c-market'));
+  const struck = textDecorationLine === 'line-through';
+  return { position: row.dataset.position, state, price, usdc, struck };
+})`;
+
 /** Every row of a paused tape, newest first, by scrolling through it. */
 export async function allRows(page: Page): Promise<Shown[]> {
   const found = new Map<string, Shown>();
-  const rows = page.locator('tr[data-position]');
   const height = await page
     .locator('.tape-scroll')
     .evaluate((element) => (element as unknown as { scrollHeight: number }).scrollHeight);
   for (let top = 0; top <= height; top += 300) {
     await scrollTo(page, top);
-    await page.evaluate(
-      'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))',
-    );
-    const [at, cells] = [await positions(page), await texts(rows)];
-    const isStruck = await struck(rows);
-    for (const [index, position] of at.entries()) {
-      const [, state = '', , price = '', usdc = ''] = cells[index] ?? [];
-      found.set(position, { position, state, price, usdc, struck: isStruck[index] ?? false });
-    }
+    // Its rows are built after it is scrolled. Frames do not tell when: a test may hold the page's clock.
+    await expect.poll(() => page.evaluate(IS_BUILT)).toBe(true);
+    for (const row of await page.evaluate<Shown[]>(BUILT_ROWS)) found.set(row.position, row);
   }
   return [...found.values()].sort((a, b) => Number(BigInt(b.position) - BigInt(a.position)));
 }
