@@ -34,7 +34,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const config = readConfig(ApiConfig);
   const nats = await connectNats({
     ...natsOptions(config),
-    name: 'fillstream-api',
+    ...{ name: 'fillstream-api', signal },
     onWait: (err) => logger.warn({ err }, 'cannot reach NATS, retrying'),
   });
   await ensureStreams(nats, config.NATS_REPLICAS);

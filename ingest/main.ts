@@ -92,15 +92,11 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
   let nats: Nats | undefined;
   let stopTelling = (_why?: string) => {};
   try {
-    // Connecting waits for the first server, so a stop must not wait for it.
-    nats = await Promise.race([
-      connectNats({
-        ...natsOptions(config),
-        name: 'ingest',
-        onWait: (err) => logger.warn({ err }, 'NATS cannot be reached, waiting'),
-      }),
-      aborted(signal),
-    ]);
+    nats = await connectNats({
+      ...natsOptions(config),
+      ...{ name: 'ingest', signal },
+      onWait: (err) => logger.warn({ err }, 'NATS cannot be reached, waiting'),
+    });
     const connected = nats;
     readiness.nats = connected;
     const kv = await patiently({ logger, signal }, 'streams', () => openStreams(connected, config));
@@ -138,13 +134,6 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
 async function openStreams(nats: Nats, { NATS_REPLICAS: replicas }: IngestConfig): Promise<Kv> {
   await ensureStreams(nats, replicas);
   return openKv(nats, INGEST_BUCKET, { replicas });
-}
-
-/** Rejects when the signal aborts. */
-function aborted(signal: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    signal.addEventListener('abort', () => reject(signal.reason), { once: true });
-  });
 }
 
 type Given = {

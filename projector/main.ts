@@ -47,7 +47,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   const partitions = partitionsOf(index, count);
   const nats = await connectNats({
     ...natsOptions(config),
-    name: 'projector',
+    ...{ name: 'projector', signal },
     onWait: (err) => logger.warn({ err }, 'NATS cannot be reached, waiting'),
   });
   const client = connectClickHouse({

@@ -59,6 +59,8 @@ export type NatsOptions = {
   readonly isPatient?: boolean;
   /** Called before each new attempt to reach a first server, at most 5 s apart. */
   readonly onWait?: (error: unknown) => void;
+  /** Ends the wait for a first server: rejects with the signal's reason. */
+  readonly signal?: AbortSignal;
 };
 
 /** Connection options from a process's configuration. Throws when the credentials file cannot be read. */
@@ -134,11 +136,12 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
       ? {}
       : { tls: { ...options.tls, ...{ checkServerIdentity: identityCheck(servers) } } }),
   };
-  const { isPatient = true, onWait = () => undefined } = options;
+  const { isPatient = true, onWait = () => undefined, signal } = options;
   // Not by the library, which would retry silently even where trust is missing.
   const connection = await retry(() => connectWith(wanted), {
     isRetryable: (error) => isPatient && error instanceof NatsUnavailableError,
     onRetry: onWait,
+    ...(signal === undefined ? {} : { signal }),
   });
   const js = jetstream(connection);
   const jsm = await js.jetstreamManager(false);

@@ -158,13 +158,16 @@ test('a cluster that has no leader yet is waited for, and a command does not wai
   await cluster.stop();
 });
 
-test('who waits for a server says so, and again', async () => {
+test('who waits for a server says so, and again, until it is stopped', async () => {
   const told: unknown[] = [];
-  void connectNats({
-    url: 'nats://127.0.0.1:1',
-    name: 'test',
-    onWait: (error) => told.push(error),
+  const stop = new AbortController();
+  const waiting = connectNats({
+    ...{ url: 'nats://127.0.0.1:1', name: 'test', signal: stop.signal },
+    onWait(error) {
+      told.push(error);
+      if (told.length === 2) stop.abort(new Error('stopped'));
+    },
   });
-  while (told.length === 0) await delay(10);
+  await expect(waiting).rejects.toThrow('stopped');
   expect(told[0]).toBeInstanceOf(NatsUnavailableError);
 });
