@@ -72,11 +72,13 @@ const TotalsRow = rowOf({
   fees: int('sum(open_fees)'),
   unrealised: int('sum(unrealised)'),
   realised: int('sum(realised)'),
+  closed: counted('countIf(shares = 0)'),
+  won: counted('countIf(shares = 0 AND realised > 0)'),
 });
 
 const TOTALS_SQL = `
 SELECT ${TotalsRow.columns}
-FROM ${valuedSql('')}
+FROM ${valuedSql()}
 GROUP BY trader
 ${MANY_ROWS}`;
 
@@ -166,5 +168,7 @@ function totalsV2(row: RowOf<typeof TotalsRow> | undefined) {
     open_fees: safeInteger(row?.fees ?? 0n),
     unrealised_pnl: safeInteger(row?.unrealised ?? 0n),
     realised_pnl: safeInteger(row?.realised ?? 0n),
+    closed_count: row?.closed ?? 0,
+    closed_won_count: row?.won ?? 0,
   };
 }

@@ -4,23 +4,21 @@
  */
 import { z } from 'zod';
 import { endpoint, Page } from '../endpoint.ts';
-import { integer, oneOf, order, parameter, slug } from '../parameters.ts';
+import { integer, oneOf, order, slug } from '../parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, safeInteger } from './format.ts';
 import { MarketV2, marketV2, unlisted, withTokens } from './market-object.ts';
 import { ALL_TAGS } from './market-tags.ts';
+import { hasMarketWords, marketWords, wordParameters } from './market-words.ts';
 import { MarketMark, marketMark } from './marks.ts';
 import type { Listing } from './metadata-cache.ts';
 import { read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds } from './rows.ts';
 import { amount, count, text, time } from './schemas.ts';
-import { allOf, wordsOf } from './words.ts';
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
-const WORDS_MAX = 8;
-const QUERY_LENGTH_MAX = 200;
 
 /** What each order sorts by, the greatest first. A market without an end closes last. */
 const SORTS = {
@@ -44,21 +42,8 @@ const STATUSES = {
 } as const;
 const STATUS_NAMES = Object.keys(STATUSES) as (keyof typeof STATUSES)[];
 
-const words = parameter(
-  `1 to ${WORDS_MAX} words, at most ${QUERY_LENGTH_MAX} characters`,
-  { type: 'string', minLength: 1, maxLength: QUERY_LENGTH_MAX, examples: ['rain paris'] },
-  (given) => {
-    const found = given.length > QUERY_LENGTH_MAX ? [] : wordsOf(given);
-    return found.length >= 1 && found.length <= WORDS_MAX ? found : undefined;
-  },
-);
-
 const Parameters = z.object({
-  q: words
-    .optional()
-    .describe(
-      'each of these words begins a word of the question, or of the titles or slugs of market and event; letter case and accents are ignored',
-    ),
+  q: marketWords.optional(),
   tag: slug
     .default(ALL_TAGS)
     .describe('only markets with this tag; `sports` excludes `esports`, `all`: no filter'),
@@ -106,7 +91,7 @@ function pageStatement(given: Given): string {
     ...(given.tag === ALL_TAGS ? [] : ['has(tags, {tag:String})']),
     ...(given.series === undefined ? [] : ['series = {series:String}']),
     ...(given.event === undefined ? [] : ['event = {event:String}']),
-    ...(given.q === undefined ? [] : [hasWords(given.q)]),
+    ...(given.q === undefined ? [] : [hasMarketWords(given.q)]),
     ...(given.cursor === undefined
       ? []
       : [
@@ -120,17 +105,6 @@ FROM (SELECT *, ${SORTS[given.sort_by]} AS figure FROM market_stats)
 WHERE ${conditions.join('\n  AND ')}
 ORDER BY figure ${down}, condition_id ${up}
 LIMIT {most:UInt32}`;
-}
-
-/** A word of a listing may be longer, so that one finds while one types. */
-function hasWords(words: readonly string[]): string {
-  const begins = words.map((_, i) => `startsWith(word, {word_${i}:String})`);
-  const bitmaps = begins.map((is, i) => `groupBitmapMergeStateIf(ids, ${is}) AS ids_${i}`);
-  return `market_id IN
-(
-  SELECT arrayJoin(bitmapToArray(${allOf(words.map((_, i) => `ids_${i}`))}))
-  FROM (SELECT ${bitmaps.join(', ')} FROM search_words WHERE kind = 'market' AND (${begins.join(' OR ')}))
-)`;
 }
 
 const RefreshedRow = rowOf({ refreshed: counted('toUnixTimestamp64Milli(refreshed_at)') });
@@ -180,7 +154,7 @@ export const marketsV2 = endpoint({
     const parameters = {
       ...{ now, most: limit + 1, tag: given.tag, series: given.series, event: given.event },
       ...{ cursor_figure: cursor?.figure, cursor_condition: cursor?.conditionId },
-      ...Object.fromEntries(q.map((word, i) => [`word_${i}`, word])),
+      ...wordParameters(q),
     };
     const [rows, [generation]] = await Promise.all([
       read(call, { sql: pageStatement(given), parameters, row: Row }),

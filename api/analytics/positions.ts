@@ -11,6 +11,7 @@ import { type Call, SHARED_BRIEFLY } from './call.ts';
 import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
 import { MarketV2, marketV2, type Resolution, unlisted, withTokens } from './market-object.ts';
+import { hasMarketWords, marketWords, wordParameters } from './market-words.ts';
 import { markColumns, markOf, markPrice, marksSql, newestHeld, valueSql } from './marks.ts';
 import { FEW_ROWS, read } from './query.ts';
 import {
@@ -36,7 +37,12 @@ const STATUSES = {
 } as const;
 
 /** What each order sorts by; greater figures first in descending order. */
-const SORTS = { value: 'value', pnl: 'pnl', age: '-toInt64(toUnixTimestamp(first_at))' } as const;
+const SORTS = {
+  value: 'value',
+  pnl: 'pnl',
+  age: '-toInt64(toUnixTimestamp(first_at))',
+  last_trade: 'toInt64(toUnixTimestamp(last_at))',
+} as const;
 
 const Parameters = z.object({
   address: address.describe('wallet of the trader; letter case is ignored'),
@@ -48,9 +54,10 @@ const Parameters = z.object({
   sort_by: oneOf(Object.keys(SORTS) as (keyof typeof SORTS)[])
     .default('value')
     .describe(
-      'value; pnl: realised and unrealised PnL in the market; age: time since the first trade in it',
+      'value; pnl: realised and unrealised PnL in the market; age: time since the first trade in it; last_trade: time of the newest one',
     ),
   order: order('desc').describe('desc: greatest first; asc: least first'),
+  q: marketWords.optional(),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum entries per page'),
   cursor: positionCursor
     .optional()
@@ -62,11 +69,20 @@ const OF_TRADERS = 'trader IN {traders:Array(FixedString(20))}';
 /** The market of each of the traders' positions. */
 const MARKETS = `(SELECT condition_id FROM trader_markets WHERE ${OF_TRADERS})`;
 
+/** Whether the listing of the position's market has the words. */
+function hasWords(words: readonly string[]): string {
+  return `condition_id IN
+(
+  SELECT condition_id FROM markets
+  WHERE condition_id IN ${MARKETS} AND ${hasMarketWords(words)}
+)`;
+}
+
 /**
  * Sums over each of the traders' markets and what is held there, valued at the mark. A position in a market without a mark is worth
  * what it cost: its first match is being stored.
  */
-export function valuedSql(having: string): string {
+export function valuedSql(having = ''): string {
   return `(
   SELECT
     sums.*,
@@ -111,16 +127,22 @@ const Row = rowOf({
   settled: counted('settled'),
   figure: int('figure'),
   isBehind: boolean('is_behind'),
-  totalCount: counted('count() OVER ()'),
-  totalValue: int('sum(value) OVER ()'),
-  totalCost: int('sum(cost_basis) OVER ()'),
-  totalFees: int('sum(open_fees) OVER ()'),
-  totalUnrealised: int('sum(unrealised) OVER ()'),
-  totalRealised: int('sum(realised) OVER ()'),
+  heldValue: int('sum(value) OVER ()'),
+  totalCount: counted('countIf(is_found) OVER ()'),
+  totalValue: int('sumIf(value, is_found) OVER ()'),
+  totalCost: int('sumIf(cost_basis, is_found) OVER ()'),
+  totalFees: int('sumIf(open_fees, is_found) OVER ()'),
+  totalUnrealised: int('sumIf(unrealised, is_found) OVER ()'),
+  totalRealised: int('sumIf(realised, is_found) OVER ()'),
+  totalClosed: counted('countIf(is_found AND shares = 0) OVER ()'),
+  totalWon: counted('countIf(is_found AND shares = 0 AND realised > 0) OVER ()'),
 });
 
-/** The page and one more; entries before the cursor come last, so that totals are there whatever the cursor is. */
-function pageStatement({ cursor, order, sort_by, status }: Given): string {
+/**
+ * The page and one more; entries before the cursor, and those without the words, come last, so that totals are there
+ * whatever the cursor is.
+ */
+function pageStatement({ cursor, order, q, sort_by, status }: Given): string {
   const [down, up, beyond] = order === 'desc' ? ['DESC', 'ASC', '<'] : ['ASC', 'DESC', '>'];
   const later = order === 'desc' ? '>' : '<';
   const isBehind =
@@ -132,7 +154,11 @@ function pageStatement({ cursor, order, sort_by, status }: Given): string {
 SELECT ${Row.columns}
 FROM
 (
-  SELECT *, ${SORTS[sort_by]} AS figure, toBool(${isBehind}) AS is_behind
+  SELECT
+    *,
+    ${SORTS[sort_by]} AS figure,
+    ${q === undefined ? 'true' : hasWords(q)} AS is_found,
+    toBool(is_found AND (${isBehind})) AS is_behind
   FROM ${valuedSql(STATUSES[status])}
 )
 ORDER BY is_behind DESC, figure ${down}, condition_id ${up}
@@ -215,6 +241,8 @@ export const positionTotals = {
   open_fees: amount('fees of the shares held, micro-USD'),
   unrealised_pnl: amount('unrealised PnL, micro-USD'),
   realised_pnl: amount('realised PnL in these markets, net of fees, micro-USD'),
+  closed_count: count('positions that were settled or sold'),
+  closed_won_count: count('those of them with a realised PnL above 0'),
 };
 
 export const positionsV2 = endpoint({
@@ -222,7 +250,7 @@ export const positionsV2 = endpoint({
   path: '/v2/traders/:address/positions',
   summary: 'Positions of one trader, at average price and mark',
   description:
-    'What is held, what it cost and what it is worth at the mark of its market: its newest final match, or its payout once it is resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` gets 100 at once. By `age`, entries do not move, but with `status=open` a position that is closed meanwhile leaves the list and one that is opened joins it; nothing is repeated. Ties are broken by condition id. `totals` are of all pages. Shares that came or went without a fill of the version 2 exchange are not seen. The list of an unknown address is empty.',
+    'What is held, what it cost and what it is worth at the mark of its market: its newest final match, or its payout once it is resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` gets 100 at once. By `age`, entries do not move, and by `last_trade` only when they are traded; with `status=open` a position that is closed meanwhile leaves the list and one that is opened joins it; nothing is repeated. Ties are broken by condition id. `totals` are of all pages. Shares that came or went without a fill of the version 2 exchange are not seen. The list of an unknown address is empty.',
   parameters: Parameters,
   answer: z.object({
     positions: z.array(PositionV2),
@@ -239,6 +267,7 @@ export const positionsV2 = endpoint({
       limit: given.limit + 1,
       cursor_figure: given.cursor?.figure ?? '0',
       cursor_condition: given.cursor?.conditionId ?? '',
+      ...wordParameters(given.q ?? []),
     };
     const rows = await read(call, { sql: pageStatement(given), parameters, row: Row });
     const ahead = rows.filter((row) => row.isBehind);
@@ -272,6 +301,8 @@ export const positionsV2 = endpoint({
       open_fees: safeInteger(any?.totalFees ?? 0n),
       unrealised_pnl: safeInteger(any?.totalUnrealised ?? 0n),
       realised_pnl: safeInteger(any?.totalRealised ?? 0n),
+      closed_count: any?.totalClosed ?? 0,
+      closed_won_count: any?.totalWon ?? 0,
     };
     const total_count = any?.totalCount ?? 0;
     return new Page({ positions, totals, next_cursor: next, total_count }, next);
@@ -340,7 +371,7 @@ function positionV2(
     unrealised_roi: percent(row.unrealised, row.cost),
     realised_pnl: safeInteger(row.realised),
     pnl: safeInteger(row.realised + row.unrealised),
-    portfolio_share: percent(row.value, row.totalValue),
+    portfolio_share: percent(row.value, row.heldValue),
     first_trade_at: isoSecond(row.firstAt),
     last_trade_at: isoSecond(row.lastAt),
     settled_at: isoSecond(settled?.at ?? 0),

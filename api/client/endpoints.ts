@@ -126,7 +126,7 @@ export class Endpoints {
   /**
    * `GET /v2/traders/:address/positions`: Positions of one trader, at average price and mark.
    *
-   * What is held, what it cost and what it is worth at the mark of its market: its newest final match, or its payout once it is resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` gets 100 at once. By `age`, entries do not move, but with `status=open` a position that is closed meanwhile leaves the list and one that is opened joins it; nothing is repeated. Ties are broken by condition id. `totals` are of all pages. Shares that came or went without a fill of the version 2 exchange are not seen. The list of an unknown address is empty.
+   * What is held, what it cost and what it is worth at the mark of its market: its newest final match, or its payout once it is resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` gets 100 at once. By `age`, entries do not move, and by `last_trade` only when they are traded; with `status=open` a position that is closed meanwhile leaves the list and one that is opened joins it; nothing is repeated. Ties are broken by condition id. `totals` are of all pages. Shares that came or went without a fill of the version 2 exchange are not seen. The list of an unknown address is empty.
    */
   traderPositions(
     address: string,

@@ -923,6 +923,12 @@ export type Traders = {
 
       /** realised PnL in these markets, net of fees, micro-USD */
       realised_pnl: number;
+
+      /** positions that were settled or sold */
+      closed_count: number;
+
+      /** those of them with a realised PnL above 0 */
+      closed_won_count: number;
     };
   }[];
 
@@ -1189,6 +1195,12 @@ export type TraderPositions = {
 
     /** realised PnL in these markets, net of fees, micro-USD */
     realised_pnl: number;
+
+    /** positions that were settled or sold */
+    closed_count: number;
+
+    /** those of them with a realised PnL above 0 */
+    closed_won_count: number;
   };
 
   /** `cursor` of the next page; empty on the last page */
@@ -2252,11 +2264,14 @@ export type TraderPositionsQuery = {
   /** open: shares are held; resolved: the shares were settled by a resolution; all: sold ones, too; default: open */
   status?: 'open' | 'resolved' | 'all' | undefined;
 
-  /** value; pnl: realised and unrealised PnL in the market; age: time since the first trade in it; default: value */
-  sort_by?: 'value' | 'pnl' | 'age' | undefined;
+  /** value; pnl: realised and unrealised PnL in the market; age: time since the first trade in it; last_trade: time of the newest one; default: value */
+  sort_by?: 'value' | 'pnl' | 'age' | 'last_trade' | undefined;
 
   /** desc: greatest first; asc: least first; default: desc */
   order?: 'asc' | 'desc' | undefined;
+
+  /** each of these words begins a word of the question, or of the titles or slugs of market and event; letter case and accents are ignored */
+  q?: string | undefined;
 
   /** maximum entries per page; 1 to 100; default: 20 */
   limit?: number | undefined;

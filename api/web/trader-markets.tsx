@@ -1,38 +1,58 @@
-/** A trader's markets, newest trade first. Each expands to its fills. */
+/** A trader's markets, open, settled and sold, by what one asks for and in any order. Each expands to its fills. */
 import { useState } from 'preact/hooks';
-import type { History, HistoryEntry, Market, Orders } from './answers.ts';
-import { Choice, Pager } from './controls.tsx';
-import { Ago, Pnl, Roi, Usdc } from './figures.tsx';
+import type { Market, Orders, Position, Positions } from './answers.ts';
+import { Choice, CursorPager, TypedField } from './controls.tsx';
+import { Ago, Pnl, Share, Usdc } from './figures.tsx';
 import { FILL } from './fills.tsx';
-import { timeMs, timeText } from './format.ts';
+import { parametersOf, type Settings, SortField } from './filters.tsx';
+import { count, timeMs, timeText } from './format.ts';
 import { MARKET_OF, MarketLink } from './markets.tsx';
 import { query, setQuery } from './route.ts';
 import { CardTable, type Column, Table } from './table.tsx';
 import { Loaded, useAnswer } from './use-answer.tsx';
 
 const PAGE = 20;
-const STATES = [
-  ['', 'All'],
-  ['true', 'Open'],
-  ['false', 'Resolved'],
+const STATUSES = [
+  ['all', 'All'],
+  ['open', 'Open'],
+  ['resolved', 'Resolved'],
 ] as const;
 
-const COLUMNS: readonly Column<HistoryEntry>[] = [
+const DEFAULTS: Readonly<Record<string, string>> = {
+  ...{ status: 'all', sort_by: 'last_trade', order: 'desc' },
+};
+/** The list of trades below has a `cursor` of its own. */
+const AFTER = 'markets_cursor';
+const settings: Settings = {
+  get: (name) => query.value.get(name) ?? DEFAULTS[name] ?? '',
+  set: (changes, options) => setQuery({ ...changes, [AFTER]: '' }, options),
+};
+
+const COLUMNS: readonly Column<Position>[] = [
   {
-    title: 'State',
-    cell: ({ market }) =>
-      market.resolved_at === '' ? (
-        <span class="badge open">open</span>
-      ) : (
-        <span class="badge">won by {market.winning_outcome}</span>
-      ),
+    ...{ title: 'PnL', class: 'figure strong' },
+    cell: ({ pnl }) => <Pnl micro={pnl} />,
+    sort: { name: 'pnl', desc: 'greatest first', asc: 'least first' },
   },
-  { title: 'PnL', class: 'figure strong', cell: ({ pnl }) => <Pnl micro={pnl} /> },
-  { title: 'ROI', class: 'figure', cell: ({ roi }) => <Roi value={roi} /> },
-  { title: 'Volume', class: 'figure', cell: ({ volume }) => <Usdc micro={volume} decimals={2} /> },
+  {
+    ...{ title: 'Realised', class: 'figure' },
+    cell: ({ realised_pnl }) => <Pnl micro={realised_pnl} />,
+  },
+  {
+    ...{ title: 'Value', class: 'figure' },
+    cell: ({ value }) => <Usdc micro={value} decimals={2} />,
+    sort: { name: 'value', desc: 'greatest first', asc: 'least first' },
+  },
+  { title: 'State', cell: (position) => <State of={position} /> },
+  {
+    ...{ title: 'First trade', class: 'figure soft wide-only' },
+    cell: ({ first_trade_at }) => <Ago time={first_trade_at} />,
+    sort: { name: 'age', desc: 'oldest first', asc: 'newest first' },
+  },
   {
     ...{ title: 'Last trade', class: 'figure soft' },
     cell: ({ last_trade_at }) => <Ago time={last_trade_at} />,
+    sort: { name: 'last_trade', desc: 'newest first', asc: 'oldest first' },
   },
 ];
 
@@ -43,28 +63,39 @@ const FILLS: readonly Column<Orders['orders'][number] & { readonly index: number
 ];
 
 export function TraderMarkets(props: { readonly address: string; readonly refresh: unknown }) {
+  const { address, refresh } = props;
   const [open, setOpen] = useState<ReadonlySet<number>>(new Set());
-  const active = query.value.get('is_active') ?? '';
-  const offset = Number(query.value.get('offset') ?? 0);
-  const asked = new URLSearchParams({ limit: String(PAGE), offset: String(offset) });
-  if (active !== '') asked.set('is_active', active);
-  const path = `/v2/traders/${encodeURIComponent(props.address)}/markets?${asked}`;
-  const page = useAnswer<History>(path, { refresh: props.refresh, subject: props.address });
+  const asked = parametersOf(settings, ['status', 'q', 'sort_by', 'order']);
+  const cursor = settings.get(AFTER);
+  if (cursor !== '') asked.set('cursor', cursor);
+  const path = `/v2/traders/${encodeURIComponent(address)}/positions?${asked}&limit=${PAGE}`;
+  const page = useAnswer<Positions>(path, { refresh, subject: address });
   return (
     <section aria-labelledby="markets-title" aria-busy={page.busy}>
       <div class="section-head">
         <h2 id="markets-title">Markets</h2>
+        {page.data === undefined ? null : <Count of={page.data} />}
         <Choice
-          name="is_active"
+          name="status"
           legend="State of the markets"
           class="push"
-          choices={STATES}
-          chosen={active}
-          onChoose={(is_active) => setQuery({ is_active, offset: '' })}
+          choices={STATUSES}
+          chosen={settings.get('status')}
+          onChoose={(status) => settings.set({ status })}
         />
+        <div class="words">
+          <TypedField
+            name="q"
+            label="Words"
+            type="text"
+            value={settings.get('q')}
+            onValue={(q) => settings.set({ q: q.trim() }, { typed: true })}
+          />
+        </div>
+        <SortField settings={settings} columns={COLUMNS} />
       </div>
       <Loaded answer={page} rows={PAGE + 1} what="markets">
-        {({ history }) => (
+        {({ positions }) => (
           <CardTable
             label="Markets of the trader"
             class="history"
@@ -80,25 +111,58 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
               },
               ...COLUMNS,
             ]}
-            rows={history}
+            rows={positions}
             keyOf={({ market }) => market.condition_id}
             below={({ market }) =>
-              open.has(market.id) ? <Fills address={props.address} marketId={market.id} /> : null
+              open.has(market.id) ? <Fills address={address} marketId={market.id} /> : null
             }
+            sorted={{
+              by: settings.get('sort_by'),
+              order: settings.get('order'),
+              onSort: (sort_by, order) => settings.set({ sort_by, order }),
+            }}
             empty="No markets."
           />
         )}
       </Loaded>
       {page.data === undefined ? null : (
-        <Pager
-          offset={offset}
-          shown={page.data.history.length}
-          size={PAGE}
-          total={page.data.total_count}
-          onOffset={(next) => setQuery({ offset: next === 0 ? '' : String(next) })}
+        <CursorPager
+          cursor={cursor}
+          next={page.data.next_cursor}
+          shown={page.data.positions.length}
+          what="markets"
+          onCursor={(next) => setQuery({ [AFTER]: next })}
         />
       )}
     </section>
+  );
+}
+
+/** Not the win rate of the windows, whose markets are those with a fill or settlement in the time, open ones included. */
+function Count({ of: { total_count, totals } }: { readonly of: Positions }) {
+  const { closed_count, closed_won_count } = totals;
+  return (
+    <p class="soft totals">
+      {count(total_count)}
+      {closed_count === 0 ? null : (
+        <>
+          , won {count(closed_won_count)} of {count(closed_count)} closed{' '}
+          <Share
+            value={(100 * closed_won_count) / closed_count}
+            title="closed markets, settled or sold, with a realised PnL above 0"
+          />
+        </>
+      )}
+    </p>
+  );
+}
+
+function State({ of: { market, outcome, status } }: { readonly of: Position }) {
+  if (status === 'open') return <span class="badge open">holds {outcome}</span>;
+  return (
+    <span class="badge">
+      {status === 'sold' ? 'sold' : `won by ${market.winning_outcome || 'none'}`}
+    </span>
   );
 }
 

@@ -107,6 +107,9 @@ describe('GET /v2/traders/:address/positions', () => {
           open_fees: sum(expected.map((one) => one.open_fees)),
           unrealised_pnl: sum(expected.map((one) => one.unrealised_pnl)),
           realised_pnl: sum(expected.map((one) => one.realised_pnl)),
+          closed_count: expected.filter((one) => one.shares === 0).length,
+          closed_won_count: expected.filter((one) => one.shares === 0 && one.realised_pnl > 0)
+            .length,
         });
         const sorted = expected.toSorted(
           (a, b) => b.value - a.value || (a.condition < b.condition ? -1 : 1),
@@ -124,21 +127,26 @@ describe('GET /v2/traders/:address/positions', () => {
     },
   );
 
-  test.each(['value', 'pnl', 'age'])('is walked whole by %s, either way', async (sort) => {
-    const path = `/v2/traders/${TRADERS[0]}/positions?status=all&sort_by=${sort}`;
-    const { body } = await folded.ok(`${path}&limit=100`);
-    const figures = body.positions.map(
-      (one: { value: number; pnl: number; first_trade_at: string }) =>
-        ({ value: one.value, pnl: one.pnl, age: NOW - Date.parse(one.first_trade_at) / 1_000 })[
-          sort
-        ],
-    );
-    expect(figures).toEqual(figures.toSorted((a: number, b: number) => b - a));
-    expect(new Set(figures).size).toBeGreaterThan(10);
-    const walked = await walk(`${path}&limit=7`, 'positions');
-    expect(walked).toEqual(body.positions);
-    expect(await walk(`${path}&limit=7&order=asc`, 'positions')).toEqual(walked.toReversed());
-  });
+  test.each(['value', 'pnl', 'age', 'last_trade'])(
+    'is walked whole by %s, either way',
+    async (sort) => {
+      const path = `/v2/traders/${TRADERS[0]}/positions?status=all&sort_by=${sort}`;
+      const { body } = await folded.ok(`${path}&limit=100`);
+      const figures = body.positions.map(
+        (one: { value: number; pnl: number; first_trade_at: string; last_trade_at: string }) =>
+          ({
+            ...{ value: one.value, pnl: one.pnl },
+            age: NOW - Date.parse(one.first_trade_at) / 1_000,
+            last_trade: Date.parse(one.last_trade_at) / 1_000,
+          })[sort],
+      );
+      expect(figures).toEqual(figures.toSorted((a: number, b: number) => b - a));
+      expect(new Set(figures).size).toBeGreaterThan(10);
+      const walked = await walk(`${path}&limit=7`, 'positions');
+      expect(walked).toEqual(body.positions);
+      expect(await walk(`${path}&limit=7&order=asc`, 'positions')).toEqual(walked.toReversed());
+    },
+  );
 
   test('has the same totals on every page, also on one behind the end', async () => {
     const path = `/v2/traders/${TRADERS[0]}/positions`;
@@ -146,6 +154,29 @@ describe('GET /v2/traders/:address/positions', () => {
     const behind = await folded.ok(`${path}?cursor=-9000000000000000000-${'f'.repeat(64)}`);
     expect(behind.body).toEqual({ ...body, positions: [], next_cursor: '' });
     expect(behind.next).toBeUndefined();
+  });
+
+  test('finds by words of the listing, with totals of what was found', async () => {
+    const path = `/v2/traders/${TRADERS[0]}/positions?status=all&limit=100`;
+    const [one, other] = (await folded.ok(path)).body.positions;
+    const values = [one, other].map(
+      ({ market }, n) =>
+        `(unhex('${market.condition_id.slice(2)}'), ${7_000 + n}, 'Does the ${n === 0 ? 'Heron' : 'Robin'} sing?')`,
+    );
+    await folded.client.command({
+      query: `INSERT INTO markets (condition_id, market_id, question) VALUES ${values.join()}`,
+    });
+    const { body } = await folded.ok(`${path}&q=SING+her`);
+    expect(body.positions.map((found: typeof one) => found.market.condition_id)).toEqual([
+      one.market.condition_id,
+    ]);
+    expect(body.totals).toMatchObject({ value: one.value, realised_pnl: one.realised_pnl });
+    expect((await folded.ok(`${path}&q=sing`)).body.total_count).toBe(2);
+    const first = `/v2/traders/${TRADERS[0]}/positions?status=all&q=sing&limit=1`;
+    expect((await folded.ok(first)).next).toContain('q=sing');
+    expect((await folded.ok(`${path}&q=sings`)).body).toMatchObject({
+      ...{ positions: [], total_count: 0, totals: { closed_count: 0 } },
+    });
   });
 
   test('is empty for who never traded', async () => {

@@ -2,7 +2,7 @@
 import type { Locator, Page } from 'playwright-core';
 import { getAddress } from 'viem';
 import { expect, test } from 'vitest';
-import { faults, screenshot } from './browser.ts';
+import { faults, screenshot, type Watched } from './browser.ts';
 import { cents, count, money, percent } from './figures.ts';
 import { agree, expectText, texts } from './seen.ts';
 import type { Stage } from './stage.ts';
@@ -13,7 +13,8 @@ type Windows = {
 };
 type Second = { pusd_balance: number; taker_tier_name: string; weighted_volume: number };
 type History = {
-  history: { pnl: number; roi: number; market: { id: number; question: string } }[];
+  positions: { pnl: number; realised_pnl: number; market: { id: number; question: string } }[];
+  totals: { closed_count: number; closed_won_count: number };
   total_count: number;
 };
 type Orders = { orders: { usdc: string; shares: string; side: string }[] };
@@ -153,23 +154,33 @@ export function traderTests(stage: Stage): void {
         money(second.pusd_balance, 2, 'negative'),
         second.weighted_volume.toLocaleString('en-US', { maximumFractionDigits: 2 }),
       ]);
-      const { history, total_count } = watched.answer<History>(`/v2/traders/${address}/markets`);
-      const markets = await texts(page.locator('.history > tbody > tr'));
-      expect(markets.map((cells) => [cells[2], cells[3]])).toEqual(
-        history.map(({ pnl, roi }) => [money(pnl, 2, 'always'), percent(roi, 'always')]),
-      );
-      await expectText(page.locator('.pager span').first(), `of ${count(total_count)}`);
+      const { totals, total_count } = await expectHistory(watched, address, {
+        ...{ status: 'all', sort_by: 'last_trade' },
+      });
+      const { closed_count: closed, closed_won_count: won } = totals;
+      const head = page.locator('section:has(#markets-title) .section-head');
+      await expectText(head, `${count(total_count)}, won ${count(won)} of ${count(closed)} closed`);
+      await expectText(head, percent((100 * won) / closed, 'negative'));
     });
 
-    await page.getByRole('radio', { name: 'Resolved' }).check();
-    await expect.poll(() => page.url()).toContain('is_active=false');
-    const resolved = `/v2/traders/${address}/markets?limit=20&offset=0&is_active=false`;
+    const markets = page.locator('section:has(#markets-title)');
+    await markets.getByRole('radio', { name: 'Resolved' }).check();
+    await markets.getByRole('button', { name: 'PnL' }).click();
+    await expect.poll(() => page.url()).toContain('status=resolved&sort_by=pnl');
+    let question = '';
     await agree(async () => {
-      const { history } = watched.answer<History>(resolved);
-      const rows = await texts(page.locator('.history > tbody > tr'));
-      expect(rows.map((cells) => cells[2])).toEqual(
-        history.map(({ pnl }) => money(pnl, 2, 'always')),
-      );
+      const { positions } = await expectHistory(watched, address, {
+        ...{ status: 'resolved', sort_by: 'pnl' },
+      });
+      question = positions[0]?.market.question ?? '';
+    });
+    await markets.getByLabel('Words').fill(question);
+    await expect.poll(() => page.url()).toContain('q=');
+    await agree(async () => {
+      const { positions } = await expectHistory(watched, address, {
+        ...{ status: 'resolved', q: question, sort_by: 'pnl' },
+      });
+      expect(positions.map(({ market }) => market.question)).toContain(question);
     });
     await page.locator('.history .expand').first().click();
     await page.locator('.inner tbody tr').first().waitFor();
@@ -192,6 +203,24 @@ export function traderTests(stage: Stage): void {
     await expect.poll(() => hourOf(slider)).toBe(hour - HOUR_MS);
   });
 
+  /** What the list of markets shows is the API's answer to this. */
+  async function expectHistory(
+    { answer, page }: Watched,
+    address: string,
+    asked: Readonly<Record<string, string>>,
+  ): Promise<History> {
+    const all = new URLSearchParams({ ...asked, order: 'desc', limit: '20' });
+    const history = answer<History>(`/v2/traders/${address}/positions?${all}`);
+    const rows = await texts(page.locator('.history > tbody > tr'));
+    expect(rows.map((cells) => cells.slice(1, 3))).toEqual(
+      history.positions.map(({ pnl, realised_pnl }) => [
+        money(pnl, 2, 'always'),
+        money(realised_pnl, 2, 'always'),
+      ]),
+    );
+    return history;
+  }
+
   test('a trader: open positions come first, and the equity is drawn, as the API has them', async () => {
     const address = await holder();
     const watched = await stage.at(`/trader/${address}`);
@@ -199,7 +228,9 @@ export function traderTests(stage: Stage): void {
     await page.locator('.positions tbody tr').first().waitFor();
     expect(await page.locator('h2').first().innerText()).toBe('Open positions');
     await agree(async () => {
-      const { positions, totals } = watched.answer<Held>(`/v2/traders/${address}/positions`);
+      const { positions, totals } = watched.answer<Held>(
+        `/v2/traders/${address}/positions?limit=100`,
+      );
       const shown = await texts(page.locator('.positions tbody tr'));
       expect(shown.map((cells) => [cells[1], ...cells.slice(3, 9)])).toEqual(
         positions
