@@ -2,7 +2,8 @@
 import { parameter } from '../parameters.ts';
 import { allOf, wordsOf } from './words.ts';
 
-const WORDS_MAX = 8;
+/** A question that somebody pastes has up to some twenty. */
+const WORDS_MAX = 32;
 const QUERY_LENGTH_MAX = 200;
 
 export const marketWords = parameter(
