@@ -6,11 +6,12 @@ import { execFile } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { OPEN_API } from '../../api/docs.ts';
+import { CHROMIUM, launch, MISSING } from '../page/browser.ts';
 import { runtimesHere } from '../support/runtimes.ts';
 import { match } from '../unit/feed-matches.ts';
 import { startSeeded } from './api-seeded.ts';
@@ -61,33 +62,53 @@ test('holds its code, types, README and licence, and little of it', async () => 
   expect(dependencies).toBe(undefined);
 });
 
-/** Pages, an error and a stream; prints what it got. */
-const EVERYWHERE = `
-import { ApiError, Fillstream } from '@fillstream/client';
-const { CURSOR, FILLSTREAM_URL: url, FILLSTREAM_KEY: key } = process.env;
-const fillstream = new Fillstream({ url, key });
-const ranks = [];
-for await (const { rank } of fillstream.leaderboard({ time_frame: '7D', limit: 2 })) {
-  if (ranks.push(rank) === 5) break;
-}
-const refused = await fillstream.market('no-such-market').catch((error) => error);
-const events = [];
-for await (const { type } of fillstream.feed({ finality: true }, { from: CURSOR })) {
-  if (events.push(type) === 3) break;
-}
-const code = refused instanceof ApiError && refused.code;
-console.log(JSON.stringify({ ranks, code, events }));
-`;
+/** Pages, an error and a stream, in any runtime. */
+const USE = `async ({ ApiError, Fillstream }, { url, key, from }) => {
+  const fillstream = new Fillstream({ url, key });
+  const ranks = [];
+  for await (const { rank } of fillstream.leaderboard({ time_frame: '7D', limit: 2 })) {
+    if (ranks.push(rank) === 5) break;
+  }
+  const refused = await fillstream.market('no-such-market').catch((error) => error);
+  const events = [];
+  for await (const { type } of fillstream.feed({ finality: true }, { from })) {
+    if (events.push(type) === 3) break;
+  }
+  return { ranks, code: refused instanceof ApiError && refused.code, events };
+}`;
+const USED = {
+  ranks: [1, 2, 3, 4, 5],
+  code: 'not_found',
+  events: ['order', 'order', 'final'],
+};
 
 test.each(runtimesHere())('runs in $name', async ({ command, args }) => {
-  await writeFile(join(directory, 'everywhere.js'), EVERYWHERE);
+  const program = `
+import * as client from '@fillstream/client';
+const { CURSOR: from, FILLSTREAM_URL: url, FILLSTREAM_KEY: key } = process.env;
+console.log(JSON.stringify(await (${USE})(client, { url, key, from })));`;
+  await writeFile(join(directory, 'everywhere.js'), program);
   const options = { cwd: directory, env: environment() };
   const { stdout } = await run(command, [...args, 'everywhere.js'], options);
-  expect(JSON.parse(stdout)).toEqual({
-    ranks: [1, 2, 3, 4, 5],
-    code: 'not_found',
-    events: ['order', 'order', 'final'],
+  expect(JSON.parse(stdout)).toEqual(USED);
+});
+
+if (CHROMIUM === undefined) console.info(`skipped: ${MISSING}`);
+test.skipIf(CHROMIUM === undefined)('runs in Chromium, as modules of a page', async () => {
+  const { api, key } = seeded;
+  const browser = await launch();
+  const page = await browser.newPage();
+  const modules = join(directory, 'node_modules/@fillstream/client/dist');
+  await page.route(`${api.url}/packed/**`, async (route) => {
+    const name = basename(new URL(route.request().url()).pathname);
+    if (name === 'packed') return route.fulfill({ contentType: 'text/html', body: 'A page' });
+    await route.fulfill({ contentType: 'text/javascript', path: join(modules, name) });
   });
+  await page.goto(`${api.url}/packed/`);
+  const given = JSON.stringify({ url: api.url, key, from: positionOf(1) });
+  const used = `import('./index.js').then((client) => (${USE})(client, ${given}))`;
+  expect(await page.evaluate(used)).toEqual(USED);
+  await browser.close();
 });
 
 test('runs the programs of its README and of the guides', async () => {
