@@ -21,6 +21,7 @@ export type Parameter = {
   readonly schema: JsonSchema;
   /** false: a list is one text with commas. */
   readonly explode?: false;
+  readonly examples?: Readonly<Record<string, { value: unknown; 'x-disabled': true }>>;
 };
 
 /** A whole body, or the events that a stream is made of. */
@@ -383,7 +384,17 @@ function parameterOf(name: string, parameter: z.ZodType, where: 'path' | 'query'
   const { description = '', ...schema } = described(parameter);
   const required = where === 'path' || !parameter.safeParse(undefined).success;
   const list = schema.type === 'array' && { explode: false as const };
-  return { name, in: where, required, description, schema, ...list };
+  return { name, in: where, required, description, schema, ...list, ...untried(required, schema) };
+}
+
+/**
+ * What the viewer would send unasked for an optional parameter is a sample, such as a cursor of another list: it is
+ * shown, and sent once it is chosen. https://github.com/scalar/scalar/issues/7803
+ */
+function untried(required: boolean, schema: Parameter['schema']): Pick<Parameter, 'examples'> {
+  const value = schema.default ?? schema.enum?.[0] ?? schema.examples?.[0];
+  if (required || value === undefined) return {};
+  return { examples: { sample: { value, 'x-disabled': true } } };
 }
 
 /** Schema of a parameter's text; toJSONSchema would omit its default and examples. */
@@ -454,5 +465,5 @@ function opened(matches: Readonly<Record<string, readonly (keyof typeof EVENT_SC
 }
 
 function parameter(name: string, description: string, schema: Parameter['schema']): Parameter {
-  return { name, in: 'query', required: false, description, schema };
+  return { name, in: 'query', required: false, description, schema, ...untried(false, schema) };
 }

@@ -169,6 +169,22 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     }
   });
 
+  test('the API reference: a request is tried with the key of the visitor', async () => {
+    const { page, foreign } = await stage.at('/docs', { key: '' });
+    await page.getByText('Traders by PnL, ROI, win rate or markets').first().click();
+    const path = '/v1/analytics/leaderboard';
+    const open = page.getByRole('button', { name: `Test Request (get ${path})` });
+    await open.waitFor();
+    // The viewer's own sample stands where the key belongs.
+    await page.getByPlaceholder('QUxM').fill(stage.key);
+    await open.click();
+    const answer = page.waitForResponse(stage.url + path);
+    await page.getByRole('button', { name: 'Send' }).first().click();
+    expect((await answer).status()).toBe(200);
+    await expectText(page.getByRole('dialog'), '200 OK');
+    expect(foreign).toEqual([]);
+  });
+
   describe('every view', () => {
     const schemes = ['light', 'dark'] as const;
     const views = [
