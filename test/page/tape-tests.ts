@@ -1,4 +1,6 @@
 /** The tape outlives the api process and sleep, and shows what the feed tells. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Page } from 'playwright-core';
 import { describe, expect, test } from 'vitest';
@@ -14,7 +16,8 @@ import {
 } from '../../ingest/contract.ts';
 import { until } from '../e2e/service.ts';
 import { hash, match } from '../unit/feed-matches.ts';
-import { faults } from './browser.ts';
+import { animated } from './animation.ts';
+import { faults, SCREENSHOTS } from './browser.ts';
 import { cents, money } from './figures.ts';
 import { replay } from './replay.ts';
 import {
@@ -36,6 +39,12 @@ const SLEPT_MS = 120_000;
 
 /** About as long as a hand takes from a row to a click. */
 const AIM_MS = 700;
+
+/** The animation: six seconds of the top of the tape. */
+const RECORDED = { width: 1_100, height: 700 };
+const ROWS_PIXELS = 330;
+const FRAMES = 12;
+const FRAME_MS = 500;
 
 /** A match of a trader who trades nowhere else. */
 const ownMatch = match(1, { txHash: hash(77), detectedAtMs: Date.now() });
@@ -77,6 +86,29 @@ export function tapeTests(stage: Stage): void {
       await tell({ kind: 'restored', ...about(ownMatch) });
       await expect.poll(state).toBe('✓ final');
       expect((await struck(row))[0]).toBe(false);
+    });
+
+    test('is recorded for the README', async () => {
+      const { page } = await stage.at('/tape?min_usdc=1000', { viewport: RECORDED });
+      await page.locator('tr[data-position]').nth(12).waitFor();
+      const box = await page.locator('.tape').boundingBox();
+      if (box === null) throw new Error('the tape is not shown');
+      const clip = { ...box, height: ROWS_PIXELS };
+      const frames: Buffer[] = [];
+      for (let n = 0; n < FRAMES; n++) {
+        frames.push(await page.screenshot({ clip }));
+        await delay(FRAME_MS);
+      }
+      const file = animated(frames, FRAME_MS);
+      mkdirSync(SCREENSHOTS, { recursive: true });
+      writeFileSync(join(SCREENSHOTS, 'tape.png'), file);
+      const read = `(async () => {
+        const data = Uint8Array.fromBase64('${file.toString('base64')}');
+        const decoder = new ImageDecoder({ data, type: 'image/png' });
+        await Promise.all([decoder.completed, decoder.tracks.ready]);
+        return decoder.tracks.selectedTrack.frameCount;
+      })()`;
+      expect(await page.evaluate(read)).toBe(FRAMES);
     });
 
     test('stands still while it is paused or scrolled, and goes on with what came meanwhile', async () => {
