@@ -110,6 +110,9 @@ describe('Calendar', () => {
     expect(again.between(from, NOW).map(facts)).toEqual(markets.map(facts));
     expect(new Set(markets.map((market) => market.id)).size).toBe(markets.length);
     expect(new Set(markets.map((market) => market.conditionId)).size).toBe(markets.length);
+    expect(new Set(markets.map((market) => market.slug)).size).toBe(markets.length);
+    const events = new Map(markets.map(({ event }) => [event.id, event.slug]));
+    expect(new Set(events.values()).size).toBe(events.size);
   });
 
   test('lets exactly one market of an exclusive event win', () => {

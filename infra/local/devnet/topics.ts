@@ -180,35 +180,35 @@ const YES_NO_QUESTIONS: Readonly<Record<string, readonly string[]>> = {
 };
 
 const CHOICES: Readonly<
-  Record<string, { readonly title: string; readonly items: readonly string[] }>
+  Record<string, { readonly titles: readonly string[]; readonly items: readonly string[] }>
 > = {
   'crypto-price': {
-    title: 'Bitcoin price on',
+    titles: ['Bitcoin price before noon on', 'Bitcoin price after noon on'],
     items: ['<90k', '90-94k', '94-98k', '98-102k', '>102k'],
   },
   elections: {
-    title: 'Winner of the presidential election of',
+    titles: ['Winner of the presidential election of'],
     items: ['A. Moreno', 'B. Okafor', 'C. Lindqvist', 'D. Haddad', 'Other'],
   },
   fed: {
-    title: 'Central bank decision on',
+    titles: ['Central bank decision on'],
     items: ['50+ bps decrease', '25 bps decrease', 'No change', '25+ bps increase'],
   },
   ai: {
-    title: 'Which company has the best AI model on',
+    titles: ['Which company has the best AI model on'],
     items: ['Google', 'OpenAI', 'Anthropic', 'xAI', 'DeepSeek'],
   },
   temperature: {
-    title: 'Highest temperature in New York on',
+    titles: ['New York', 'London', 'Paris'].map((city) => `Highest temperature in ${city} on`),
     items: ['41°F or below', '42-43°F', '44-45°F', '46-47°F', '48°F or higher'],
   },
   tweets: {
-    title: 'Number of posts until',
+    titles: ['Number of posts until'],
     items: ['<180', '180-199', '200-219', '220-239', '240+'],
   },
 };
 
-/** Writes an event of a topic between two times (unix seconds). */
+/** Writes an event of a topic between two times (unix seconds). No other event that ends on that day has its slug. */
 export function writeEvent(
   topic: Topic,
   startTime: number,
@@ -216,25 +216,34 @@ export function writeEvent(
   random: Random,
 ): EventText {
   const shape = topic.shape;
+  // Pairs, questions and cities take turns: drawn ones would meet twice on a day.
+  const turn = Math.floor(endTime / (topic.periodHours * 3_600));
   switch (shape.kind) {
     case 'game':
-      return writeGame(topic, shape.drawPossible, endTime, random);
+      return writeGame(topic, shape.drawPossible, turn, endTime, random);
     case 'up-or-down':
       return writeUpOrDown(topic, shape.coin, startTime, endTime);
     case 'yes-no':
-      return writeYesNo(topic, endTime, random);
+      return writeYesNo(topic, turn, endTime, random);
     case 'one-of-many':
-      return writeOneOfMany(topic, endTime, random);
+      return writeOneOfMany(topic, turn, endTime, random);
     default:
       throw new TypeError(`unknown shape ${JSON.stringify(shape satisfies never)}`);
   }
 }
 
-function writeGame(topic: Topic, draw: boolean, endTime: number, random: Random): EventText {
+function writeGame(
+  topic: Topic,
+  draw: boolean,
+  turn: number,
+  endTime: number,
+  random: Random,
+): EventText {
   const teams = TEAMS[topic.key] ?? [];
-  const home = random.below(teams.length);
-  const away = (home + 1 + random.below(teams.length - 1)) % teams.length;
-  const [a, b] = [String(teams[home]), String(teams[away])];
+  // Less than half of the teams further, so that no pair meets again the other way round.
+  const further = 1 + (Math.floor(turn / teams.length) % Math.floor((teams.length - 1) / 2));
+  const team = (at: number) => String(teams[at % teams.length]);
+  const [a, b] = [team(turn), team(turn + further)] as const;
   const strength = random.between(0.25, 0.75);
   const title = `${a} vs. ${b}`;
   const slugStart = `${topic.key}-${slugOf(a)}-${slugOf(b)}-${dayOf(endTime)}`;
@@ -242,7 +251,10 @@ function writeGame(topic: Topic, draw: boolean, endTime: number, random: Random)
     const odds = [strength * 0.75, 0.25, (1 - strength) * 0.75] as const;
     const items = [`${a}`, `Draw (${title})`, `${b}`] as const;
     const questions = items.map((item, i) => ({
-      question: i === 1 ? `Will ${title} end in a draw?` : `Will ${item} win on ${dayOf(endTime)}?`,
+      question:
+        i === 1
+          ? `Will ${title} end in a draw?`
+          : `Will ${item} beat ${i === 0 ? b : a} on ${dayOf(endTime)}?`,
       slugEnd: i === 1 ? 'draw' : slugOf(item),
       outcomes: YES_NO,
       odds: odds[i] ?? ODDS_MIN,
@@ -290,8 +302,8 @@ function writeUpOrDown(topic: Topic, coin: string, startTime: number, endTime: n
   return { title, slugStart, exclusive: false, questions };
 }
 
-function writeYesNo(topic: Topic, endTime: number, random: Random): EventText {
-  const start = random.pick(YES_NO_QUESTIONS[topic.key] ?? []);
+function writeYesNo(topic: Topic, turn: number, endTime: number, random: Random): EventText {
+  const start = inTurn(YES_NO_QUESTIONS[topic.key] ?? [], turn);
   const title = `${start} ${dayOf(endTime)}?`;
   const odds = random.between(0.12, 0.88);
   const slugStart = slugOf(`${start}-${dayOf(endTime)}`);
@@ -299,12 +311,13 @@ function writeYesNo(topic: Topic, endTime: number, random: Random): EventText {
   return { title, slugStart, exclusive: false, questions };
 }
 
-function writeOneOfMany(topic: Topic, endTime: number, random: Random): EventText {
-  const choice = CHOICES[topic.key] ?? { title: topic.key, items: [] };
+function writeOneOfMany(topic: Topic, turn: number, endTime: number, random: Random): EventText {
+  const choice = CHOICES[topic.key] ?? { titles: [topic.key], items: [] };
+  const start = inTurn(choice.titles, turn);
   const weights = choice.items.map(() => random.between(0.2, 2) ** 2);
   const sum = weights.reduce((a, b) => a + b, 0);
-  const title = `${choice.title} ${dayOf(endTime)}?`;
-  const slugStart = slugOf(`${choice.title}-${dayOf(endTime)}`);
+  const title = `${start} ${dayOf(endTime)}?`;
+  const slugStart = slugOf(`${start}-${dayOf(endTime)}`);
   const questions = choice.items.map((item, i) => ({
     ...PLAIN,
     question: `${title.slice(0, -1)}: ${item}?`,
@@ -314,6 +327,10 @@ function writeOneOfMany(topic: Topic, endTime: number, random: Random): EventTex
     groupItemTitle: item,
   }));
   return { title, slugStart, exclusive: true, questions };
+}
+
+function inTurn(texts: readonly string[], turn: number): string {
+  return String(texts[turn % texts.length]);
 }
 
 /** 4.5 is `4pt5` in slugs. */
