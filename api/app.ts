@@ -78,6 +78,8 @@ export type AppOptions = {
   readonly corsOrigins?: readonly string[];
   /** What requests without a key may read: nothing, or what the demo tier may; default: none. */
   readonly publicTier?: 'none' | 'demo';
+  /** Whether the chain is the devnet; default: no. */
+  readonly isSimulated?: boolean;
   /** Origins of the pictures that the page shows; default: none. */
   readonly pictureOrigins?: readonly string[];
   /** ClickHouse of the analyst, for the tool `query`; default: there is no such tool. */
@@ -146,7 +148,7 @@ export function createApp(options: AppOptions): Express {
   // Not counted, because the page requests all of its files at once.
   app.route(VIEWER_PATH).all(uncounted(limits)).get(viewerHandler).all(notGet);
   app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
-  const pictureOrigins = options.pictureOrigins ?? [];
+  const { isSimulated = false, pictureOrigins = [] } = options;
   const picture = pictureHandler(pictureOrigins);
   app.route(PICTURE_PATH).all(uncounted(limits)).get(picture).all(notGet);
 
@@ -182,7 +184,7 @@ export function createApp(options: AppOptions): Express {
     .all(except('DELETE', refuseMethod('GET, HEAD, DELETE')));
   serveEndpoints(app, STREAMS_ENDPOINTS, { ...streams, conditionOf: conditionOfMarket });
 
-  const page = pageHandler({ isPublic, pictureOrigins });
+  const page = pageHandler({ isPublic, isSimulated, pictureOrigins });
   for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, page).all(notGet);
 
   // The page itself says so to a browser that follows a wrong link.

@@ -72,6 +72,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
     trustedProxies: config.TRUSTED_PROXIES,
     corsOrigins: config.CORS_ORIGINS,
     publicTier: config.PUBLIC_TIER,
+    isSimulated: config.CHAIN === 'devnet',
     pictureOrigins: config.PICTURE_ORIGINS,
     analystUrl: config.ANALYST_URL,
   });

@@ -59,6 +59,8 @@ export type Page = {
 export type Told = {
   /** Whether reading needs no key. */
   readonly isPublic: boolean;
+  /** Whether all of it comes from the devnet. */
+  readonly isSimulated: boolean;
   /** Of pictures that the api passes on; no characters of HTML. */
   readonly pictureOrigins: readonly string[];
 };
@@ -71,9 +73,11 @@ export function pageOnce(): Promise<Page> {
   return page;
 }
 
-export function documentOf(page: Page, { isPublic, pictureOrigins }: Told): Promise<File> {
+export function documentOf(page: Page, told: Told): Promise<File> {
+  const { isPublic, isSimulated, pictureOrigins } = told;
   const html = page.template
     .replace('{{public_tier}}', isPublic ? 'demo' : 'none')
+    .replace('{{simulated}}', isSimulated ? 'yes' : 'no')
     .replace('{{picture_origins}}', pictureOrigins.join(','));
   return compressed(Buffer.from(html), '.html');
 }

@@ -97,10 +97,12 @@ const ProcessConfig = z.object({
   LOG_LEVEL: LogLevel,
 });
 
+const Chain = z.enum(['polygon', 'amoy', 'devnet']);
+
 export const IngestConfig = z.object({
   ...ProcessConfig.shape,
   ...NatsConfig.shape,
-  CHAIN: z.enum(['polygon', 'amoy', 'devnet']).default('devnet'),
+  CHAIN: Chain.default('devnet'),
   EXCHANGES: listOf(Exchange),
   CONDITIONAL_TOKENS: ContractAddress.optional(),
   COLLATERAL: ContractAddress.optional(),
@@ -129,6 +131,7 @@ export const ProjectorConfig = z.object({
 export const ApiConfig = z.object({
   ...ProcessConfig.shape,
   ...StoresConfig.shape,
+  CHAIN: Chain.optional(),
   HTTP_HOST: z.string().min(1).default('127.0.0.1'),
   HTTP_PORT: Port.default(8080),
   ANALYST_URL: z.url({ protocol: /^https?$/ }).optional(),
@@ -161,9 +164,9 @@ export type ApiConfig = z.infer<typeof ApiConfig>;
 
 /** `npm start`: all variables, since it starts every process. */
 export const ServiceConfig = z.object({
-  ...IngestConfig.shape,
   ...ProjectorConfig.shape,
   ...ApiConfig.shape,
+  ...IngestConfig.shape,
 });
 export type ServiceConfig = z.infer<typeof ServiceConfig>;
 

@@ -47,7 +47,7 @@ export function Compare() {
     document.title = 'Compare traders – Fillstream';
   }, []);
   return (
-    <article class="compare">
+    <article class="wide compare">
       <div class="head">
         <h1>Compare traders</h1>
         <p class="sub">up to {TRADERS_MAX}; amounts in USDC</p>

@@ -14,9 +14,10 @@ import { now } from './status-strip.tsx';
 
 /** A PnL, in USDC. */
 export function Pnl({ micro, decimals }: { readonly micro: Micro; readonly decimals?: number }) {
+  const text = signed(micro, decimals);
   return (
-    <span class={tone(micro)} title={exact(micro)}>
-      {signed(micro, decimals)}
+    <span class={tone(micro, text)} title={exact(micro)}>
+      {text}
     </span>
   );
 }

@@ -1,5 +1,6 @@
 /** What the user follows: traders with what they hold, markets, and the live tape of those traders. */
 import { useEffect } from 'preact/hooks';
+import { AlertSwitch } from './alerts.tsx';
 import type { Positions } from './answers.ts';
 import { fillstream } from './client.ts';
 import { Scroll } from './controls.tsx';
@@ -32,7 +33,7 @@ export function Following() {
   }
   const addresses = traders.map(({ id }) => id).join(',');
   return (
-    <article class="following">
+    <article class="wide following">
       {traders.length === 0 ? (
         <h1>Following</h1>
       ) : (
@@ -47,11 +48,19 @@ export function Following() {
                 options,
               )
             }
+            controls={<AlertSwitch />}
           />
           <div class="section-head">
             <h2>Traders</h2>
             <a class="more" href={`/compare?traders=${addresses}`}>
               Compare
+            </a>
+            <a
+              class="more"
+              href={`/manage/streams?addresses=${addresses}`}
+              title="A managed stream of their matches, for programs"
+            >
+              As a stream
             </a>
           </div>
           <Scroll label="Traders that you follow">

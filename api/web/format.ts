@@ -53,10 +53,10 @@ export function units(micro: Micro): number {
   return Number(micro) / Number(MICRO);
 }
 
-/** `gain`, `loss` or `even`. */
-export function tone(micro: Micro): 'gain' | 'loss' | 'even' {
-  const value = BigInt(micro);
-  return value > 0n ? 'gain' : value < 0n ? 'loss' : 'even';
+/** `gain`, `loss`, or `even` where the text of the value shows nothing else. */
+export function tone(micro: Micro, text: string): 'gain' | 'loss' | 'even' {
+  if (!/[1-9]/.test(text)) return 'even';
+  return BigInt(micro) > 0n ? 'gain' : 'loss';
 }
 
 export function percent(value: number, { sign = false } = {}): string {

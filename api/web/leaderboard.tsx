@@ -147,7 +147,11 @@ export function Leaderboard() {
           />
         )}
       </Loaded>
-      {board.data === undefined ? null : (
+      {board.data === undefined ? null : key.value === '' ? (
+        <p class="soft">
+          {count(traders.length)} of {count(board.data.total_count)}; the others need a key.
+        </p>
+      ) : (
         <Pager
           offset={Number(settings.get('offset'))}
           shown={traders.length}

@@ -3,10 +3,11 @@
  * zooms. A tooltip and the line below the chart show the candle under the pointer; the arrow keys move the pointer,
  * plus and minus zoom, so keyboards and screen readers reach every value.
  */
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
 import type { Candle } from './answers.ts';
 import { timeTicks } from './chart.tsx';
+import type { FollowedTrade } from './followed-trades.ts';
 import { count, priceText, short, timeMs, timeText, units } from './format.ts';
 import { colour, colours } from './theme.ts';
 
@@ -18,6 +19,8 @@ type Props = {
   readonly kind: ChartKind;
   /** Oldest first. */
   readonly candles: readonly Candle[];
+  /** Marked at their candles. */
+  readonly trades: readonly FollowedTrade[];
   readonly height: number;
 };
 
@@ -30,6 +33,9 @@ const CANDLE_PIXELS_MAX = 15;
 /** The least range of prices shown, cents. */
 const CENTS_MIN = 1;
 const TIP_PIXELS = 190;
+/** Of those that the tooltip and the text name. */
+const TRADES_TOLD_MAX = 4;
+const MARK_PIXELS = 5;
 /** The part of a range that stays after one step. */
 const ZOOM_STEP = 0.6;
 /** Of the area under a line, and of volume. */
@@ -39,11 +45,14 @@ const VOLUME_WASH = 0.35;
 type Pointed = { readonly index: number; readonly left: number };
 
 export function MarketChart(props: Props) {
-  const { label, kind, candles, height } = props;
+  const { label, kind, candles, trades, height } = props;
   const place = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const shown = useRef(props);
   shown.current = props;
+  const marks = useMemo(() => marksOf(candles, trades), [candles, trades]);
+  const marked = useRef(marks);
+  marked.current = marks;
   const [pointed, setPointed] = useState<Pointed | undefined>(undefined);
   const [isZoomed, setZoomed] = useState(false);
   const zoomed = useRef(isZoomed);
@@ -53,7 +62,7 @@ export function MarketChart(props: Props) {
     const element = place.current;
     if (element === null) return;
     const made = new uPlot(
-      optionsOf(shown, element.clientWidth, { setPointed, setZoomed }),
+      optionsOf(shown, marked, element.clientWidth, { setPointed, setZoomed }),
       dataOf(shown.current.candles),
       element,
     );
@@ -81,8 +90,11 @@ export function MarketChart(props: Props) {
     if (time !== undefined) drawn.setCursor({ left: drawn.valToPos(time, 'x'), top });
   }, [candles]);
 
+  useEffect(() => plot.current?.redraw(false), [marks]);
+
   const index = Math.min(pointed?.index ?? candles.length - 1, candles.length - 1);
   const candle = candles[index];
+  const pointedTrades = marks.get(index) ?? [];
 
   function point(to: number): void {
     const next = candles[Math.max(0, Math.min(candles.length - 1, to))];
@@ -131,14 +143,18 @@ export function MarketChart(props: Props) {
         aria-valuemin={0}
         aria-valuemax={Math.max(0, candles.length - 1)}
         aria-valuenow={Math.max(0, index)}
-        aria-valuetext={candle === undefined ? 'no value' : told(candle)}
+        aria-valuetext={candle === undefined ? 'no value' : told(candle, pointedTrades)}
         onKeyDown={onKeyDown}
       />
       {pointed === undefined || candle === undefined ? null : (
-        <Tip candle={candle} left={isRight ? pointed.left - TIP_PIXELS - 14 : pointed.left + 14} />
+        <Tip
+          candle={candle}
+          trades={pointedTrades}
+          left={isRight ? pointed.left - TIP_PIXELS - 14 : pointed.left + 14}
+        />
       )}
       <figcaption>
-        {candle === undefined ? '' : told(candle)}
+        {candle === undefined ? '' : told(candle, pointedTrades)}
         {isZoomed ? (
           <button type="button" onClick={reset}>
             Reset zoom
@@ -149,7 +165,12 @@ export function MarketChart(props: Props) {
   );
 }
 
-function Tip({ candle, left }: { readonly candle: Candle; readonly left: number }) {
+function Tip(props: {
+  readonly candle: Candle;
+  readonly trades: readonly FollowedTrade[];
+  readonly left: number;
+}) {
+  const { candle, trades, left } = props;
   const { open, high, low, close } = candle;
   return (
     <div class="tip" style={{ transform: `translateX(${left}px)` }} aria-hidden="true">
@@ -168,6 +189,9 @@ function Tip({ candle, left }: { readonly candle: Candle; readonly left: number 
         <Line name="Volume" value={`${short(units(candle.volume))} USDC`} />
         <Line name="Trades" value={count(candle.trades)} />
       </dl>
+      {toldTrades(trades).map((text, index) => (
+        <p key={index}>{text}</p>
+      ))}
     </div>
   );
 }
@@ -181,11 +205,27 @@ function Line(props: { readonly name: string; readonly value: string; readonly t
   );
 }
 
-function told(candle: Candle): string {
+function told(candle: Candle, followed: readonly FollowedTrade[]): string {
   const { open, high, low, close, volume, trades } = candle;
   if (candle.is_empty) return `${timeOf(candle)}: ${priceText(close)}, no trade`;
   const prices = `open ${priceText(open)}, high ${priceText(high)}, low ${priceText(low)}, close ${priceText(close)}`;
-  return `${timeOf(candle)}: ${prices}, volume ${short(units(volume))} USDC in ${count(trades)} trades`;
+  const traded = `volume ${short(units(volume))} USDC in ${count(trades)} trades`;
+  return [`${timeOf(candle)}: ${prices}`, traded, ...toldTrades(followed)].join(', ');
+}
+
+/** Newest first. */
+function toldTrades(trades: readonly FollowedTrade[]): string[] {
+  const more = trades.length - TRADES_TOLD_MAX;
+  const some = trades.slice(0, TRADES_TOLD_MAX).map(({ text }) => text);
+  return more > 0 ? [...some, `and ${count(more)} more`] : some;
+}
+
+type Marks = ReadonlyMap<number, readonly FollowedTrade[]>;
+
+/** Trades by the number of the candle that they are in. */
+function marksOf(candles: readonly Candle[], trades: readonly FollowedTrade[]): Marks {
+  const times = candles.map(secondsOf);
+  return Map.groupBy(trades, ({ seconds }) => times.findLastIndex((time) => time <= seconds));
 }
 
 function timeOf({ time }: Candle): string {
@@ -212,6 +252,7 @@ function dataOf(candles: readonly Candle[]): uPlot.AlignedData {
 
 function optionsOf(
   shown: { readonly current: Props },
+  marks: { readonly current: Marks },
   width: number,
   told: {
     readonly setPointed: (pointed: Pointed | undefined) => void;
@@ -289,7 +330,7 @@ function optionsOf(
           told.setZoomed((min ?? 0) > first || (max ?? 0) < last);
         },
       ],
-      draw: isLine ? [] : [drawCandles],
+      draw: [...(isLine ? [] : [drawCandles]), (plot) => drawMarks(plot, marks.current)],
     },
   };
 }
@@ -306,6 +347,35 @@ function centsRange(low: number | null, high: number | null): [number, number] {
   const middle = (least + most) / 2;
   const bottom = middle - range / 2 - range * (VOLUME_SHARE + 0.1);
   return [Math.max(-3, bottom), Math.min(102, middle + range * 0.6)];
+}
+
+/** A triangle at each trade of those that the user follows: its tip is at the price, up is for outcome 0. */
+function drawMarks(plot: uPlot, marks: Marks): void {
+  const { ctx, data } = plot;
+  const size = MARK_PIXELS * devicePixelRatio;
+  const { left, width } = plot.bbox;
+  ctx.save();
+  ctx.fillStyle = colour('accent');
+  ctx.strokeStyle = colour('surface');
+  ctx.lineWidth = devicePixelRatio;
+  for (const [index, trades] of marks) {
+    const time = data[0][index];
+    if (time === undefined) continue;
+    const x = plot.valToPos(time, 'x', true);
+    if (x < left || x > left + width) continue;
+    for (const { cents, isFor } of trades) {
+      const y = plot.valToPos(cents, 'cents', true);
+      const foot = isFor ? y + 2 * size : y - 2 * size;
+      ctx.beginPath();
+      ctx.moveTo(x, y);
+      ctx.lineTo(x - size, foot);
+      ctx.lineTo(x + size, foot);
+      ctx.closePath();
+      ctx.fill();
+      ctx.stroke();
+    }
+  }
+  ctx.restore();
 }
 
 function drawCandles(plot: uPlot): void {

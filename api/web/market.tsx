@@ -4,7 +4,8 @@ import { useEffect } from 'preact/hooks';
 import type { Candles, MarketDetail, Market as MarketObject } from './answers.ts';
 import { Choice, CopyButton, Skeleton } from './controls.tsx';
 import { Usdc } from './figures.tsx';
-import { Star } from './follow.tsx';
+import { followed, Star } from './follow.tsx';
+import { type FollowedTrade, useFollowedTrades } from './followed-trades.ts';
 import { count, paid, priceText, timeMs, timeText } from './format.ts';
 import { type ChartKind, MarketChart } from './market-chart.tsx';
 import { MarketTape } from './market-tape.tsx';
@@ -198,10 +199,10 @@ function PriceOverTime({
   const isRange = RANGE_NAMES.includes(given);
   const range = isRange ? given : market.resolved_at === '' ? '1D' : 'All';
   const kind: ChartKind = query.value.get('chart') === 'line' ? 'line' : 'candles';
-  const answer = useAnswer<Candles>(candlesPath(market, range), {
-    refresh,
-    subject: `${market.condition_id} ${range}`,
-  });
+  const { interval, from, to } = periodOf(market, range);
+  const path = `/v2/markets/${market.condition_id}/candles?interval=${interval}&from=${from}${to}`;
+  const answer = useAnswer<Candles>(path, { refresh, subject: `${market.condition_id} ${range}` });
+  const trades = useFollowedTrades(market, { from, refresh });
   const candles = answer.data?.candles;
   const first = candles?.[0];
   const last = candles?.at(-1);
@@ -231,7 +232,8 @@ function PriceOverTime({
           />
         </div>
         <Problem problem={answer.problem} answer={answer} />
-        <Drawn answer={answer} kind={kind} range={range} outcome={labelOf(market, 0)} />
+        <Drawn {...{ answer, trades, kind, range }} outcome={labelOf(market, 0)} />
+        <Legend trades={trades} outcome={labelOf(market, 0)} />
       </div>
     </section>
   );
@@ -240,11 +242,12 @@ function PriceOverTime({
 /** As high with a chart as without. */
 function Drawn(props: {
   readonly answer: Answered<Candles>;
+  readonly trades: readonly FollowedTrade[];
   readonly kind: ChartKind;
   readonly range: string;
   readonly outcome: string;
 }) {
-  const { answer, kind, range, outcome } = props;
+  const { answer, trades, kind, range, outcome } = props;
   const candles = answer.data?.candles;
   if (candles !== undefined && candles.length > 0) {
     return (
@@ -253,6 +256,7 @@ function Drawn(props: {
         label={`Price of ${outcome}, cents`}
         kind={kind}
         candles={candles}
+        trades={trades}
         height={CHART_PIXELS}
       />
     );
@@ -261,6 +265,20 @@ function Drawn(props: {
   return (
     <p class="chart-none" role="status" aria-label={text === '' ? 'Loading the price' : undefined}>
       {text}
+    </p>
+  );
+}
+
+/** What the marks in the chart mean; also without any, so that nothing moves when they come. */
+function Legend(props: { readonly trades: readonly FollowedTrade[]; readonly outcome: string }) {
+  const { trades, outcome } = props;
+  if (followed.trader.value.length === 0) return null;
+  const ofEach = Map.groupBy(trades, ({ trader }) => trader);
+  const counts = [...ofEach].map(([trader, own]) => `${trader} ${count(own.length)}`);
+  return (
+    <p class="chart-marks soft">
+      Trades of those that you follow (▲ for {outcome}, ▼ against):{' '}
+      {counts.length === 0 ? 'none in this range' : counts.join(', ')}
     </p>
   );
 }
@@ -304,8 +322,8 @@ function Outcomes(props: {
   );
 }
 
-/** From a whole interval, so that the same candles have the same path. */
-function candlesPath(market: MarketObject, range: string): string {
+/** What a range shows: from a whole interval, so that the same candles have the same path. */
+function periodOf(market: MarketObject, range: string) {
   const resolved = timeMs(market.resolved_at);
   const end = Math.floor((resolved ?? now.peek()) / 1_000);
   const fixed = RANGES.find(({ name }) => name === range);
@@ -316,8 +334,7 @@ function candlesPath(market: MarketObject, range: string): string {
     ([name, width]) => name === fixed?.interval || (!fixed && seconds / width <= CANDLES_MAX),
   ) ?? ['1d', DAY];
   const from = Math.max(0, Math.floor((end - seconds) / width) * width);
-  const until = resolved === undefined ? '' : `&to=${end}`;
-  return `/v2/markets/${market.condition_id}/candles?interval=${interval}&from=${from}${until}`;
+  return { interval, from, to: resolved === undefined ? '' : `&to=${end}` };
 }
 
 function period(market: MarketObject): string {

@@ -206,7 +206,7 @@ function Odds({ entry: { mark, market } }: { readonly entry: MarketEntry }) {
 /** A difference of prices. */
 export function Change({ micro }: { readonly micro: number }) {
   const text = changeText(micro);
-  return <span class={/[1-9]/.test(text) ? tone(micro) : 'even'}>{text}</span>;
+  return <span class={tone(micro, text)}>{text}</span>;
 }
 
 export function Shares({ micro }: { readonly micro: number }) {

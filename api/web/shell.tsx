@@ -1,6 +1,7 @@
 /** The frame of every view: top bar with navigation, status strip, palette and help. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
+import { Alerts } from './alerts.tsx';
 import icon from './icon.svg';
 import { canRead, forgetKey, isAsking, isPublic, key } from './key.ts';
 import { FindButton, Palette } from './palette.tsx';
@@ -76,6 +77,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
       <main id="main" tabIndex={-1}>
         {children}
       </main>
+      {canRead.value ? <Alerts /> : null}
       {canRead.value ? <StatusStrip /> : null}
       {canRead.value ? <Palette /> : null}
       <Help />

@@ -18,12 +18,19 @@ export const SHORTCUTS: readonly (readonly [keys: string, meaning: string])[] = 
   ['Enter', 'open the row'],
   ['1 … 6', 'time frame of the leaderboard, range of a market'],
   ['Space', 'pause or resume (tape)'],
-  ['h, o, l, t, m', 'home, markets, leaderboard, tape, my streams'],
+  ['h, o, l, t, f, m', 'home, markets, leaderboard, tape, following, my streams'],
   ['?', 'this list'],
 ];
 
 const PLACES: Readonly<Record<string, string>> = {
-  ...{ h: '/', o: '/markets', l: '/leaderboard', t: '/tape', m: '/manage/streams' },
+  ...{
+    h: '/',
+    o: '/markets',
+    l: '/leaderboard',
+    t: '/tape',
+    f: '/following',
+    m: '/manage/streams',
+  },
 };
 
 export function openShortcuts(): void {

@@ -31,6 +31,9 @@ export function boardAgeMs(frame: string): number | undefined {
   return board.age_seconds * 1_000 + Math.max(0, now.value - reading.readAtMs);
 }
 
+const isSimulated =
+  document.querySelector<HTMLMetaElement>('meta[name=simulated]')?.content === 'yes';
+
 export function StatusStrip() {
   useEffect(keepReading, []);
   const reading = status.value;
@@ -48,6 +51,14 @@ export function StatusStrip() {
           <b aria-hidden="true">▲</b> {state.value}
         </span>
       )}
+      {isSimulated ? (
+        <span
+          class="badge"
+          title="The traders, markets, prices and results of this demo are made up"
+        >
+          simulated data
+        </span>
+      ) : null}
       {reading === undefined ? null : <Figures reading={reading} />}
     </footer>
   );

@@ -32,7 +32,7 @@ export function Streams() {
   }
   const data = streams.data?.data;
   return (
-    <section aria-labelledby="title">
+    <section class="wide" aria-labelledby="title">
       <div class="head">
         <h1 id="title">Streams</h1>
         <p class="sub">
@@ -283,10 +283,14 @@ const LISTS = [
 type Texts = Readonly<Record<'name' | (typeof LISTS)[number]['name'], string>>;
 const EMPTY: Texts = { name: '', addresses: '', tags: '', series: '' };
 
-/** Name and filters of a stream, to edit it, or to create one if no stream is given. */
+/** Name and filters of a stream, to edit it, or to create one if no stream is given, of the traders in the URL. */
 export function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => void }) {
   const { stream, onDone } = props;
-  const [texts, setTexts] = useState<Texts>(stream === undefined ? EMPTY : textsOf(stream));
+  const [texts, setTexts] = useState<Texts>(
+    stream === undefined
+      ? { ...EMPTY, addresses: query.value.get('addresses') ?? '' }
+      : textsOf(stream),
+  );
   const [problem, setProblem] = useState<FillstreamError | undefined>(undefined);
   const [busy, setBusy] = useState(false);
 

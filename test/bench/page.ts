@@ -44,7 +44,11 @@ type Place = { readonly url: string; readonly key: string };
 
 async function size(): Promise<void> {
   const page = await pageOnce();
-  const document = await documentOf(page, { isPublic: true, pictureOrigins: [] });
+  const document = await documentOf(page, {
+    isPublic: true,
+    isSimulated: true,
+    pictureOrigins: [],
+  });
   const sent = [['document', document] as const, ...page.assets].map(
     ([name, { plain, coded }]) => ({
       file: name.replace(/-[A-Z0-9]{8}\./, '.'),

@@ -189,6 +189,13 @@ export function tapeTests(stage: Stage): void {
     expect(await positions(page)).toEqual(still);
   });
 
+  test.each([760, 800, 1_000])('names the markets in a window of %i pixels', async (width) => {
+    const { page } = await stage.at('/tape', { viewport: { width, height: 700 } });
+    const market = page.locator('tr[data-position] .c-market').first();
+    await market.waitFor();
+    expect((await market.boundingBox())?.width).toBeGreaterThan(180);
+  });
+
   test('a row by Ctrl-click on its market opens that in a new tab, by keyboard the drawer', async () => {
     const { page } = await stage.at('/tape');
     const row = page.locator('tr[data-position]').nth(8);

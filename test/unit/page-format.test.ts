@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { paid } from '../../api/web/format.ts';
+import { paid, signed, tone } from '../../api/web/format.ts';
 
 test.each([
   [100, 'won: pays 100¢ a share'],
@@ -9,4 +9,14 @@ test.each([
   [0, 'lost'],
 ])('an outcome that is paid %i of 100: %s', (cents, text) => {
   expect(paid(cents)).toBe(text);
+});
+
+test.each([
+  [1_230_000, '+1.23', 'gain'],
+  [-1_230_000, '−1.23', 'loss'],
+  [-5_000, '−0.01', 'loss'],
+  [-1_000, '0.00', 'even'],
+  [0, '0.00', 'even'],
+])('%i micro-USDC is shown as %s, as a %s', (micro, text, colour) => {
+  expect([signed(micro), tone(micro, signed(micro))]).toEqual([text, colour]);
 });

@@ -1,0 +1,160 @@
+/**
+ * Tells of the matches of the traders that the user follows, in every view; while the page is in the background, by
+ * a notification of the system where the user allows that. One tab listens for all.
+ */
+import { signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { FillstreamError, type LabelledMatch } from '../client/index.ts';
+import { fillstream } from './client.ts';
+import { Ago } from './figures.tsx';
+import { followed } from './follow.tsx';
+import { amount, cents, count, shortAddress } from './format.ts';
+import { go, route } from './route.ts';
+
+const NAME = 'fillstream.alerts';
+
+type Alert = {
+  readonly title: string;
+  readonly text: string;
+  readonly path: string;
+  /** ISO 8601. */
+  readonly time: string;
+};
+
+const isWanted = signal(localStorage.getItem(NAME) === 'on');
+const alert = signal<Alert | undefined>(undefined);
+/** How many came since the last was dismissed. */
+const others = signal(0);
+
+const tabs = new BroadcastChannel(NAME);
+tabs.addEventListener('message', ({ data }: MessageEvent<Alert>) => show(data));
+addEventListener('storage', ({ key, newValue }) => {
+  if (key === NAME) isWanted.value = newValue === 'on';
+});
+
+export function AlertSwitch() {
+  return (
+    <button
+      type="button"
+      aria-pressed={isWanted.value}
+      title="A message in every view for each match of those that you follow, and a notification of your system while this page is in the background"
+      onClick={() => {
+        want(!isWanted.value);
+        if (isWanted.value && 'Notification' in globalThis) void Notification.requestPermission();
+      }}
+    >
+      Tell me
+    </button>
+  );
+}
+
+function want(is: boolean): void {
+  isWanted.value = is;
+  localStorage.setItem(NAME, is ? 'on' : 'off');
+}
+
+/** Listens while it is part of the page, and shows the newest alert. */
+export function Alerts() {
+  const traders = followed.trader.value.map(({ id }) => id).join(',');
+  const client = fillstream.value;
+  useEffect(() => {
+    if (!isWanted.value || traders === '') return;
+    const gone = new AbortController();
+    void listenAlone(traders.split(','), gone.signal);
+    return () => gone.abort();
+  }, [isWanted.value, traders, client]);
+  return (
+    <div class="alerts" role="status">
+      {alert.value === undefined || route.value.view === 'following' ? null : (
+        <Shown {...alert.value} />
+      )}
+    </div>
+  );
+}
+
+/** Stays until it is dismissed, opened, or followed by the next. */
+function Shown({ title, text, path, time }: Alert) {
+  return (
+    <div class="card alert">
+      <a href={path} onClick={dismiss}>
+        <b>{title}</b>
+        {text}
+      </a>
+      <p class="soft" aria-live="off">
+        <Ago time={time} />
+        {others.value === 0 ? null : (
+          <a href="/following" onClick={dismiss}>
+            and {count(others.value)} more
+          </a>
+        )}
+      </p>
+      <button type="button" class="icon" aria-label="Dismiss" onClick={dismiss}>
+        <span aria-hidden="true">×</span>
+      </button>
+    </div>
+  );
+}
+
+function dismiss(): void {
+  alert.value = undefined;
+  others.value = 0;
+}
+
+function show(next: Alert): void {
+  if (alert.value !== undefined) others.value += 1;
+  alert.value = next;
+}
+
+/** Waits until no other tab listens. Browsers have locks only where nobody can change the page on its way. */
+async function listenAlone(traders: readonly string[], signal: AbortSignal): Promise<void> {
+  try {
+    if ('locks' in navigator) {
+      await navigator.locks.request(NAME, { signal }, () => listen(traders, signal));
+    } else {
+      await listen(traders, signal);
+    }
+  } catch (error) {
+    if (signal.aborted) return;
+    if (!(error instanceof FillstreamError)) throw error;
+    want(false);
+    const time = new Date().toISOString();
+    show({ title: 'You are not told any more', text: error.message, path: '/following', time });
+  }
+}
+
+async function listen(traders: readonly string[], signal: AbortSignal): Promise<void> {
+  for await (const event of fillstream.value.feed({ traders: [...traders] }, { signal })) {
+    if (event.type !== 'order') continue;
+    const told = alertOf(event.data, new Set(traders));
+    show(told);
+    tabs.postMessage(told);
+    if (document.hidden) notify(told);
+  }
+}
+
+function notify({ title, text, path }: Alert): void {
+  if (!('Notification' in globalThis) || Notification.permission !== 'granted') return;
+  const shown = new Notification(title, { body: text, tag: NAME });
+  shown.addEventListener('click', () => {
+    shown.close();
+    window.focus();
+    go(path);
+  });
+}
+
+/** Of the largest of their fills. */
+function alertOf(match: LabelledMatch, traders: ReadonlySet<string>): Alert {
+  const { market, maker_orders, taker_order } = match;
+  const [fill = taker_order] = [taker_order, ...maker_orders]
+    .filter(({ trader }) => traders.has(trader.address.toLowerCase()))
+    .toSorted((a, b) => Number(b.usdc) - Number(a.usdc));
+  const { outcome, shares, side, trader, usdc } = fill;
+  const who = trader.name === '' ? shortAddress(trader.address) : trader.name;
+  const what = `${side === 'BUY' ? 'bought' : 'sold'} ${outcome} at ${cents(usdc, shares)}`;
+  return {
+    title: `${who} ${what} for ${amount(usdc)} USDC`,
+    text: market.question,
+    path: `/market/${market.id}`,
+    time: match.timestamp,
+  };
+}

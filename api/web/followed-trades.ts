@@ -1,0 +1,64 @@
+/** Where the traders that the user follows traded in a market, to mark it in the chart of its price. */
+import { useMemo } from 'preact/hooks';
+import type { Market, TraderTrades } from './answers.ts';
+import { followed } from './follow.tsx';
+import { cents, shortAddress, timeMs } from './format.ts';
+import { useAnswers } from './use-answer.tsx';
+
+/** Those that were followed last; more could not be told apart. */
+const TRADERS_MAX = 5;
+/** The newest of each. */
+const TRADES_MAX = 200;
+const DAY = 86_400;
+
+export type FollowedTrade = {
+  readonly trader: string;
+  readonly seconds: number;
+  /** Price of outcome 0, cents. */
+  readonly cents: number;
+  /** Whether the trader bought outcome 0, or sold the other one. */
+  readonly isFor: boolean;
+  readonly text: string;
+};
+
+/** Newest first, from `from` on, Unix seconds. Reads again when `refresh` changes. */
+export function useFollowedTrades(
+  market: Market,
+  { from, refresh }: { readonly from: number; readonly refresh: unknown },
+): readonly FollowedTrade[] {
+  const all = followed.trader.value;
+  // So that the same trades have the same path for a while.
+  const day = Math.floor(from / DAY) * DAY;
+  const traders = useMemo(() => {
+    const of = `market=${market.condition_id}&from=${day}&limit=${TRADES_MAX}`;
+    return all.slice(-TRADERS_MAX).map(({ id, name }) => ({
+      name: name === '' ? shortAddress(id) : name,
+      path: `/v2/traders/${id}/trades?${of}`,
+    }));
+  }, [all, market.condition_id, day]);
+  const { data } = useAnswers<TraderTrades>(
+    traders.map(({ path }) => path),
+    { refresh },
+  );
+  return useMemo(
+    () =>
+      traders
+        .flatMap(({ name, path }) =>
+          (data.get(path)?.trades ?? []).map((trade) => followedTrade(name, trade)),
+        )
+        .filter(({ seconds }) => seconds >= from)
+        .toSorted((a, b) => b.seconds - a.seconds),
+    [data, traders, from],
+  );
+}
+
+function followedTrade(trader: string, trade: TraderTrades['trades'][number]): FollowedTrade {
+  const { outcome, outcome_index: index, price, shares, side, time, usdc } = trade;
+  return {
+    trader,
+    seconds: (timeMs(time) ?? 0) / 1_000,
+    cents: (index === 0 ? price : 1e6 - price) / 10_000,
+    isFor: (side === 'BUY') === (index === 0),
+    text: `${trader} ${side === 'BUY' ? 'bought' : 'sold'} ${outcome} at ${cents(usdc, shares)}`,
+  };
+}
