@@ -47,7 +47,7 @@ export function Compare() {
     document.title = 'Compare traders – Fillstream';
   }, []);
   return (
-    <article class="wide compare">
+    <article class="compare">
       <div class="head">
         <h1>Compare traders</h1>
         <p class="sub">up to {TRADERS_MAX}; amounts in USDC</p>

@@ -33,7 +33,7 @@ export function Following() {
   }
   const addresses = traders.map(({ id }) => id).join(',');
   return (
-    <article class="wide following">
+    <article class="following">
       {traders.length === 0 ? (
         <h1>Following</h1>
       ) : (

@@ -19,7 +19,7 @@ export function Home() {
     document.title = 'Fillstream';
   }, []);
   return (
-    <div class="home wide">
+    <div class="home">
       <h1 class="hidden">Markets and traders now</h1>
       <MarketList
         id="trending"

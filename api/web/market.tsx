@@ -68,7 +68,7 @@ export function Market({ id }: { readonly id: string }) {
   }, [question, market?.condition_id]);
   if (detail.data === undefined || market === undefined) {
     return (
-      <section class="wide">
+      <section>
         <h1 class="hidden">Market {id}</h1>
         <Problem problem={detail.problem} answer={detail} />
         {detail.problem === undefined ? <Skeleton rows={16} what="the market" /> : null}
@@ -76,7 +76,7 @@ export function Market({ id }: { readonly id: string }) {
     );
   }
   return (
-    <article class="wide">
+    <article>
       <Title market={market} />
       <Problem problem={detail.problem} answer={detail} />
       <div class="market-top">

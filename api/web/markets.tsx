@@ -107,7 +107,7 @@ export function Markets() {
   const answer = useAnswer<Answer>(path, { refresh: useTicks(REFRESH_MS) });
   const { data } = answer;
   return (
-    <section class="wide" aria-labelledby="title" aria-busy={answer.busy}>
+    <section aria-labelledby="title" aria-busy={answer.busy}>
       <div class="head">
         <h1 id="title">Markets</h1>
         <p class="sub">

@@ -32,7 +32,7 @@ export function Streams() {
   }
   const data = streams.data?.data;
   return (
-    <section class="wide" aria-labelledby="title">
+    <section aria-labelledby="title">
       <div class="head">
         <h1 id="title">Streams</h1>
         <p class="sub">

@@ -66,8 +66,13 @@ export function Trader({ address }: { readonly address: string }) {
           <p class="sub">
             <Star kind="trader" id={profile.address} name={profile.name} />
             <a href={`/compare?traders=${profile.address.toLowerCase()}`}>Compare</a>
-            <code class="full-address">{second.data?.profile.address ?? profile.address}</code>
-            <CopyButton text={second.data?.profile.address ?? profile.address} what="the address" />
+            <span class="full-address">
+              <code>{second.data?.profile.address ?? profile.address}</code>
+              <CopyButton
+                text={second.data?.profile.address ?? profile.address}
+                what="the address"
+              />
+            </span>
             {profile.x_username === '' ? null : <span>@{profile.x_username}</span>}
             {profile.profile_created_at === '' ? null : (
               <span>since {day(profile.profile_created_at)}</span>
