@@ -8,7 +8,8 @@ import { endpoint } from '../endpoint.ts';
 import { ADDRESS } from '../parameters.ts';
 import type { Call } from './call.ts';
 import { checksummed, safeInteger } from './format.ts';
-import { positionTotals, valuedSql } from './positions.ts';
+import { marksSql, valueSql } from './marks.ts';
+import { holdingsSql, positionTotals } from './positions.ts';
 import { NO_PROFILE, ProfileV2, profileV2, readProfiles } from './profiles.ts';
 import { MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf } from './rows.ts';
@@ -76,9 +77,22 @@ const TotalsRow = rowOf({
   won: counted('countIf(shares = 0 AND realised > 0)'),
 });
 
+const TRADERS = '{traders:Array(FixedString(20))}';
+const MARKETS = `(SELECT condition_id FROM trader_markets WHERE trader IN ${TRADERS})`;
+const PAID = 'cost_basis + open_fees';
+
+/** Without a mark, which is being stored with the first match of the market, a position is worth what it cost. */
 const TOTALS_SQL = `
 SELECT ${TotalsRow.columns}
-FROM ${valuedSql()}
+FROM
+(
+  SELECT
+    holdings.*,
+    if(markets.condition_id = '', ${PAID}, ${valueSql('outcome', 'shares', 'mark.3', 'mark.4')}) AS value,
+    value - (${PAID}) AS unrealised
+  FROM ${holdingsSql(TRADERS)} AS holdings
+  LEFT JOIN ${marksSql(MARKETS)} AS markets ON holdings.condition_id = markets.condition_id
+)
 GROUP BY trader
 ${MANY_ROWS}`;
 

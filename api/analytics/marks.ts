@@ -47,7 +47,7 @@ export function marksSql(conditions: string): string {
 }
 
 /** Columns of a mark, for `rowOf`. The time is 0 where there is none. */
-export const markColumns = {
+const markColumns = {
   isResolved: boolean('mark.1'),
   usdc: int('mark.3'),
   whole: int('mark.4'),
@@ -68,23 +68,28 @@ export function valueSql(outcome: string, shares: string, usdc: string, whole: s
 
 const MarkRow = rowOf({ conditionId: hexText('condition_id'), ...markColumns });
 
-const SQL = `
-SELECT ${MarkRow.columns}
-FROM ${marksSql('{conditions:Array(FixedString(32))}')}
-${FEW_ROWS}`;
-
 /** The marks of these markets by condition id; a market that was neither matched nor resolved has none. */
 export async function readMarks(
   call: Reading,
   conditionIds: readonly string[],
 ): Promise<ReadonlyMap<string, Mark>> {
   if (conditionIds.length === 0) return new Map();
-  const parameters = { conditions: new Bytes(conditionIds) };
-  const rows = await read(call, { sql: SQL, parameters, row: MarkRow });
+  const conditions = new Bytes(conditionIds);
+  return await readMarksOf(call, '{conditions:Array(FixedString(32))}', { conditions });
+}
+
+/** The marks of the markets that `conditions` (an expression after IN with these parameters) selects. */
+export async function readMarksOf(
+  call: Reading,
+  conditions: string,
+  parameters: Readonly<Record<string, Bytes>>,
+): Promise<ReadonlyMap<string, Mark>> {
+  const sql = `SELECT ${MarkRow.columns} FROM ${marksSql(conditions)} ${FEW_ROWS}`;
+  const rows = await read(call, { sql, parameters, row: MarkRow });
   return new Map(rows.map((row) => [row.conditionId, markOf(row)] as const));
 }
 
-export function markOf(row: {
+function markOf(row: {
   readonly isResolved: boolean;
   readonly usdc: bigint;
   readonly whole: bigint;

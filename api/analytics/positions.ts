@@ -1,7 +1,7 @@
 /**
  * `GET /v2/traders/:address/positions`: what a trader holds, at what price, and what it is worth at the marks. One
- * statement reads the page together with the totals of all pages; then listings and settlements of the page.
- * Marks and resolutions are stored before the settlements that follow from them.
+ * statement reads all positions and another one the marks of what is held, which together take half the time of a join; then
+ * the page is cut, and its listings and settlements are read.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -12,18 +12,9 @@ import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
 import { MarketV2, marketV2, type Resolution, unlisted, withTokens } from './market-object.ts';
 import { hasMarketWords, marketWords, wordParameters } from './market-words.ts';
-import { markColumns, markOf, markPrice, marksSql, newestHeld, valueSql } from './marks.ts';
+import { type Mark, markPrice, newestHeld, readMarks, readMarksOf, valueAt } from './marks.ts';
 import { FEW_ROWS, read } from './query.ts';
-import {
-  boolean,
-  count as counted,
-  hexText,
-  int,
-  type RowOf,
-  rowOf,
-  seconds,
-  typed,
-} from './rows.ts';
+import { count as counted, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
 import { amount, count, percentage, text, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 20;
@@ -38,11 +29,11 @@ const STATUSES = {
 
 /** What each order sorts by; greater figures first in descending order. */
 const SORTS = {
-  value: 'value',
-  pnl: 'pnl',
-  age: '-toInt64(toUnixTimestamp(first_at))',
-  last_trade: 'toInt64(toUnixTimestamp(last_at))',
-} as const;
+  value: ({ value }) => value,
+  pnl: ({ unrealised, realised }) => unrealised + realised,
+  age: ({ firstAt }) => BigInt(-firstAt),
+  last_trade: ({ lastAt }) => BigInt(lastAt),
+} as const satisfies Record<string, (position: Valued) => bigint>;
 
 const Parameters = z.object({
   address: address.describe('wallet of the trader; letter case is ignored'),
@@ -65,105 +56,76 @@ const Parameters = z.object({
 });
 type Given = z.output<typeof Parameters>;
 
-const OF_TRADERS = 'trader IN {traders:Array(FixedString(20))}';
-/** The market of each of the traders' positions. */
-const MARKETS = `(SELECT condition_id FROM trader_markets WHERE ${OF_TRADERS})`;
-
-/** Whether the listing of the position's market has the words. */
-function hasWords(words: readonly string[]): string {
-  return `condition_id IN
-(
-  SELECT condition_id FROM markets
-  WHERE condition_id IN ${MARKETS} AND ${hasMarketWords(words)}
-)`;
-}
-
-/**
- * Sums over each of the traders' markets and what is held there, valued at the mark. A position in a market without a mark is worth
- * what it cost: its first match is being stored.
- */
-export function valuedSql(having = ''): string {
-  return `(
-  SELECT
-    sums.*,
-    mark,
-    if(markets.condition_id = '', cost_basis + open_fees, ${valueSql('outcome', 'shares', 'mark.3', 'mark.4')}) AS value,
-    value - cost_basis - open_fees AS unrealised,
-    realised + unrealised AS pnl
-  FROM
-  (
-    SELECT
-      trader,
-      condition_id,
-      ${newestHeld('outcome')} AS outcome,
-      ${newestHeld('shares')} AS shares,
-      ${newestHeld('cost_basis')} AS cost_basis,
-      ${newestHeld('open_fees')} AS open_fees,
-      sum(realised_pnl) AS realised,
-      min(first_trade_at) AS first_at,
-      max(last_trade_at) AS last_at,
-      sum(settlements) AS settled
-    FROM trader_markets
-    WHERE ${OF_TRADERS}
-    GROUP BY trader, condition_id
-    ${having}
-  ) AS sums
-  LEFT JOIN ${marksSql(MARKETS)} AS markets ON sums.condition_id = markets.condition_id
-)`;
-}
-
-const Row = rowOf({
+/** Names of the columns that `holdingsSql` selects besides trader and condition_id. */
+const HoldingRow = rowOf({
   conditionId: hexText('condition_id'),
   outcome: typed('outcome', z.literal([0, 1])),
   shares: int('shares'),
   cost: int('cost_basis'),
   fees: int('open_fees'),
-  ...markColumns,
-  value: int('value'),
-  unrealised: int('unrealised'),
   realised: int('realised'),
   firstAt: seconds('first_at'),
   lastAt: seconds('last_at'),
   settled: counted('settled'),
-  figure: int('figure'),
-  isBehind: boolean('is_behind'),
-  heldValue: int('sum(value) OVER ()'),
-  totalCount: counted('countIf(is_found) OVER ()'),
-  totalValue: int('sumIf(value, is_found) OVER ()'),
-  totalCost: int('sumIf(cost_basis, is_found) OVER ()'),
-  totalFees: int('sumIf(open_fees, is_found) OVER ()'),
-  totalUnrealised: int('sumIf(unrealised, is_found) OVER ()'),
-  totalRealised: int('sumIf(realised, is_found) OVER ()'),
-  totalClosed: counted('countIf(is_found AND shares = 0) OVER ()'),
-  totalWon: counted('countIf(is_found AND shares = 0 AND realised > 0) OVER ()'),
 });
 
-/**
- * The page and one more; entries before the cursor, and those without the words, come last, so that totals are there
- * whatever the cursor is.
- */
-function pageStatement({ cursor, order, q, sort_by, status }: Given): string {
-  const [down, up, beyond] = order === 'desc' ? ['DESC', 'ASC', '<'] : ['ASC', 'DESC', '>'];
-  const later = order === 'desc' ? '>' : '<';
-  const isBehind =
-    cursor === undefined
-      ? 'true'
-      : `figure ${beyond} {cursor_figure:Int64}
-        OR (figure = {cursor_figure:Int64} AND condition_id ${later} unhex({cursor_condition:String}))`;
-  return `
-SELECT ${Row.columns}
-FROM
-(
+/** Sums over each of the markets of `traders` (an expression after IN), and what is held there. */
+export function holdingsSql(traders: string, having = ''): string {
+  return `(
   SELECT
-    *,
-    ${SORTS[sort_by]} AS figure,
-    ${q === undefined ? 'true' : hasWords(q)} AS is_found,
-    toBool(is_found AND (${isBehind})) AS is_behind
-  FROM ${valuedSql(STATUSES[status])}
-)
-ORDER BY is_behind DESC, figure ${down}, condition_id ${up}
-LIMIT {limit:UInt32}
-${FEW_ROWS}`;
+    trader,
+    condition_id,
+    ${newestHeld('outcome')} AS outcome,
+    ${newestHeld('shares')} AS shares,
+    ${newestHeld('cost_basis')} AS cost_basis,
+    ${newestHeld('open_fees')} AS open_fees,
+    sum(realised_pnl) AS realised,
+    min(first_trade_at) AS first_at,
+    max(last_trade_at) AS last_at,
+    sum(settlements) AS settled
+  FROM trader_markets
+  WHERE trader IN ${traders}
+  GROUP BY trader, condition_id
+  ${having}
+)`;
+}
+
+const TRADER = '({trader:FixedString(20)})';
+const MARKETS = `(SELECT condition_id FROM trader_markets WHERE trader IN ${TRADER})`;
+/** More would make the URL of the statement too long. */
+const KEYS_MAX = 200;
+
+type Holding = RowOf<typeof HoldingRow>;
+/** What is held, at the mark of its market. */
+type Valued = Holding & { readonly value: bigint; readonly unrealised: bigint };
+
+/** Without a mark, which is being stored with the first match of the market, a position is worth what it cost. */
+function valued(holding: Holding, mark: Mark | undefined): Valued {
+  const paid = holding.cost + holding.fees;
+  const value = mark === undefined ? paid : valueAt(mark, holding);
+  return { ...holding, value, unrealised: value - paid };
+}
+
+/** The marks of what is held; of a closed position only those on the page are needed. */
+async function readHeldMarks(call: Call, address: string, holdings: readonly Holding[]) {
+  const held = holdings.filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
+  return held.length > KEYS_MAX
+    ? await readMarksOf(call, MARKETS, { trader: new Bytes(address) })
+    : await readMarks(call, held);
+}
+
+const ConditionRow = rowOf({ conditionId: hexText('condition_id') });
+
+/** The trader's markets whose listings have the words; undefined for all. */
+async function readMarketsWith(call: Call, address: string, words: readonly string[] | undefined) {
+  if (words === undefined) return undefined;
+  const sql = `
+SELECT ${ConditionRow.columns}
+FROM markets
+WHERE condition_id IN ${MARKETS} AND ${hasMarketWords(words)}`;
+  const parameters = { trader: new Bytes(address), ...wordParameters(words) };
+  const rows = await read(call, { sql, parameters, row: ConditionRow });
+  return new Set(rows.map(({ conditionId }) => conditionId));
 }
 
 /** Of the first settlement in a market. */
@@ -262,68 +224,106 @@ export const positionsV2 = endpoint({
   problems: [],
   keep: SHARED_BRIEFLY,
   async run(call: Call, given) {
-    const parameters = {
-      traders: new Bytes([given.address]),
-      limit: given.limit + 1,
-      cursor_figure: given.cursor?.figure ?? '0',
-      cursor_condition: given.cursor?.conditionId ?? '',
-      ...wordParameters(given.q ?? []),
-    };
-    const rows = await read(call, { sql: pageStatement(given), parameters, row: Row });
-    const ahead = rows.filter((row) => row.isBehind);
-    const page = ahead.slice(0, given.limit);
-    const last = page.at(-1);
-    const next =
-      last !== undefined && ahead.length > page.length
-        ? `${last.figure}-${last.conditionId.slice(2)}`
-        : '';
-    const conditionIds = page.map((row) => row.conditionId);
-    const [found, settlements] = await Promise.all([
-      call.metadata.listings(conditionIds),
-      readSettlements(call, given.address, page),
+    const { address, status } = given;
+    const sql = `SELECT ${HoldingRow.columns} FROM ${holdingsSql(TRADER, STATUSES[status])} ${FEW_ROWS}`;
+    const [holdings, found] = await Promise.all([
+      read(call, { sql, parameters: { trader: new Bytes(address) }, row: HoldingRow }),
+      readMarketsWith(call, address, given.q),
     ]);
-    const listings = await withTokens(
-      call,
-      conditionIds.map((id) => found.get(id) ?? unlisted(id)),
-    );
+    // After the positions: resolutions are stored before the settlements that follow from them.
+    const heldMarks = await readHeldMarks(call, address, holdings);
+    const positions = holdings.map((one) => valued(one, heldMarks.get(one.conditionId)));
+    const matching = positions.filter(({ conditionId }) => found?.has(conditionId) ?? true);
+    const { page, next_cursor } = pageOf(matching, given);
+    const conditionIds = page.map(({ conditionId }) => conditionId);
+    const [marks, listings, settlements] = await Promise.all([
+      readMarks(
+        call,
+        conditionIds.filter((id) => !heldMarks.has(id)),
+      ),
+      readListings(call, conditionIds),
+      readSettlements(call, address, page),
+    ]);
     const now = Math.floor(call.now() / 1_000);
-    const positions = listings.map((listing, i) => {
-      const row = page[i] as RowOf<typeof Row>;
+    const portfolio = positions.reduce((total, { value }) => total + value, 0n);
+    const shown = page.map((position, i) => {
+      const { conditionId } = position;
+      const mark = heldMarks.get(conditionId) ?? marks.get(conditionId);
+      const listing = listings[i] ?? unlisted(conditionId);
       return {
-        market: marketV2(listing, resolutionOf(row)),
-        ...positionV2(row, settlements.get(row.conditionId), listing.outcomes, now),
+        market: marketV2(listing, resolutionOf(conditionId, mark)),
+        ...positionV2(position, {
+          ...{ mark, portfolio, now, outcomes: listing.outcomes },
+          settled: settlements.get(conditionId),
+        }),
       };
     });
-    const [any] = rows;
-    const totals = {
-      value: safeInteger(any?.totalValue ?? 0n),
-      cost_basis: safeInteger(any?.totalCost ?? 0n),
-      open_fees: safeInteger(any?.totalFees ?? 0n),
-      unrealised_pnl: safeInteger(any?.totalUnrealised ?? 0n),
-      realised_pnl: safeInteger(any?.totalRealised ?? 0n),
-      closed_count: any?.totalClosed ?? 0,
-      closed_won_count: any?.totalWon ?? 0,
-    };
-    const total_count = any?.totalCount ?? 0;
-    return new Page({ positions, totals, next_cursor: next, total_count }, next);
+    const answer = { positions: shown, totals: totalsOf(matching), next_cursor };
+    return new Page({ ...answer, total_count: matching.length }, next_cursor);
   },
 });
 
-/** The resolution of a market is its mark. */
-function resolutionOf({
-  conditionId,
-  isResolved,
-  ...mark
-}: RowOf<typeof Row>): Resolution | undefined {
-  if (!isResolved) return undefined;
-  const payouts = { payout_0: mark.usdc, payout_1: mark.whole - mark.usdc };
-  return { condition_id: conditionId, resolved_at: mark.markedAt, ...payouts };
+/** The page behind the cursor, and the cursor of the next one. Greatest first, then by condition id; `asc` is the reverse. */
+function pageOf(positions: readonly Valued[], { cursor, limit, order, sort_by }: Given) {
+  type Entry = { readonly figure: bigint; readonly conditionId: string };
+  const direction = order === 'desc' ? 1 : -1;
+  const compared = (one: Entry, other: Entry) =>
+    direction * (compare(other.figure, one.figure) || compare(one.conditionId, other.conditionId));
+  const last = cursor && {
+    figure: BigInt(cursor.figure),
+    conditionId: `0x${cursor.conditionId}`,
+  };
+  const ahead = positions
+    .map((position) => ({ ...position, figure: SORTS[sort_by](position) }))
+    .filter((entry) => last === undefined || compared(entry, last) > 0)
+    .toSorted(compared);
+  const page = ahead.slice(0, limit);
+  const end = page.at(-1);
+  const hasNext = end !== undefined && ahead.length > page.length;
+  return { page, next_cursor: hasNext ? `${end.figure}-${end.conditionId.slice(2)}` : '' };
+}
+
+function compare<T extends bigint | string>(one: T, other: T): number {
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
+}
+
+function totalsOf(positions: readonly Valued[]) {
+  const sum = (name: 'value' | 'cost' | 'fees' | 'unrealised' | 'realised') =>
+    safeInteger(positions.reduce((total, position) => total + position[name], 0n));
+  const closed = positions.filter(({ shares }) => shares === 0n);
+  return {
+    value: sum('value'),
+    cost_basis: sum('cost'),
+    open_fees: sum('fees'),
+    unrealised_pnl: sum('unrealised'),
+    realised_pnl: sum('realised'),
+    closed_count: closed.length,
+    closed_won_count: closed.filter(({ realised }) => realised > 0n).length,
+  };
+}
+
+async function readListings(call: Call, conditionIds: readonly string[]) {
+  const found = await call.metadata.listings(conditionIds);
+  return await withTokens(
+    call,
+    conditionIds.map((id) => found.get(id) ?? unlisted(id)),
+  );
+}
+
+/** The mark of a resolved market is its resolution. */
+function resolutionOf(conditionId: string, mark: Mark | undefined): Resolution | undefined {
+  if (mark?.source !== 'resolution') return undefined;
+  return {
+    ...{ condition_id: conditionId, resolved_at: mark.time },
+    ...{ payout_0: mark.usdc, payout_1: mark.shares - mark.usdc },
+  };
 }
 
 async function readSettlements(
   call: Call,
   address: string,
-  page: readonly RowOf<typeof Row>[],
+  page: readonly Holding[],
 ): Promise<ReadonlyMap<string, Settled>> {
   const settled = page.filter((row) => row.settled > 0).map((row) => row.conditionId);
   if (settled.length === 0) return new Map();
@@ -332,21 +332,26 @@ async function readSettlements(
   return new Map(rows.map((row) => [row.conditionId, row] as const));
 }
 
-/** The members of a position beside its market. `now` in seconds since the epoch. */
+/** The members of a position beside its market. */
 function positionV2(
-  row: RowOf<typeof Row>,
-  settled: Settled | undefined,
-  outcomes: readonly string[],
-  now: number,
+  held: Valued,
+  beside: {
+    readonly settled: Settled | undefined;
+    readonly mark: Mark | undefined;
+    readonly outcomes: readonly string[];
+    /** Value of all open positions of the trader. */
+    readonly portfolio: bigint;
+    /** Seconds since the epoch. */
+    readonly now: number;
+  },
 ) {
-  const isOpen = row.shares > 0n;
-  const outcome = isOpen ? row.outcome : (settled?.outcome ?? LAST_HELD[row.outcome]);
+  const { settled, mark, outcomes, portfolio, now } = beside;
+  const isOpen = held.shares > 0n;
+  const outcome = isOpen ? held.outcome : (settled?.outcome ?? LAST_HELD[held.outcome]);
   const settledFees = settled === undefined ? 0n : settled.payout - settled.cost - settled.pnl;
   const [shares, cost, fees] = isOpen
-    ? [row.shares, row.cost, row.fees]
+    ? [held.shares, held.cost, held.fees]
     : [settled?.shares ?? 0n, settled?.cost ?? 0n, settledFees];
-  const mark = markOf(row);
-  const hasMark = mark.time > 0;
   return {
     status: isOpen
       ? ('open' as const)
@@ -355,25 +360,25 @@ function positionV2(
         : ('resolved' as const),
     outcome_index: outcome,
     outcome: outcomes[outcome] ?? '',
-    shares: safeInteger(row.shares),
+    shares: safeInteger(held.shares),
     average_price: safeInteger(price(cost, shares)),
     average_price_with_fees: safeInteger(price(cost + fees, shares)),
-    cost_basis: safeInteger(row.cost),
-    open_fees: safeInteger(row.fees),
+    cost_basis: safeInteger(held.cost),
+    open_fees: safeInteger(held.fees),
     mark: {
-      price: safeInteger(markPrice(mark, outcome)),
-      time: isoSecond(mark.time),
-      age_seconds: hasMark ? Math.max(0, now - mark.time) : 0,
-      source: hasMark ? mark.source : ('none' as const),
+      price: safeInteger(mark === undefined ? 0n : markPrice(mark, outcome)),
+      time: isoSecond(mark?.time ?? 0),
+      age_seconds: mark === undefined ? 0 : Math.max(0, now - mark.time),
+      source: mark?.source ?? ('none' as const),
     },
-    value: safeInteger(row.value),
-    unrealised_pnl: safeInteger(row.unrealised),
-    unrealised_roi: percent(row.unrealised, row.cost),
-    realised_pnl: safeInteger(row.realised),
-    pnl: safeInteger(row.realised + row.unrealised),
-    portfolio_share: percent(row.value, row.heldValue),
-    first_trade_at: isoSecond(row.firstAt),
-    last_trade_at: isoSecond(row.lastAt),
+    value: safeInteger(held.value),
+    unrealised_pnl: safeInteger(held.unrealised),
+    unrealised_roi: percent(held.unrealised, held.cost),
+    realised_pnl: safeInteger(held.realised),
+    pnl: safeInteger(held.realised + held.unrealised),
+    portfolio_share: percent(held.value, portfolio),
+    first_trade_at: isoSecond(held.firstAt),
+    last_trade_at: isoSecond(held.lastAt),
     settled_at: isoSecond(settled?.at ?? 0),
     settled_shares: safeInteger(settled?.shares ?? 0n),
     settled_cost: safeInteger(settled?.cost ?? 0n),
