@@ -54,6 +54,7 @@ const POSITIONS = {
 const CANDLES = `(SELECT condition_id, minute, min(open) AS first, max(close) AS last, min(low) AS lowest,
   max(high) AS highest, sum(volume) AS value, sum(shares) AS traded, sum(usdc) AS paid, sum(matches) AS number
   FROM market_minutes GROUP BY condition_id, minute)`;
+const DAYS = `(SELECT condition_id, day, max(close) AS last FROM market_days GROUP BY condition_id, day)`;
 const MARKS = `(SELECT condition_id, max(last) AS mark, min(first_match_at) AS first, sum(volume) AS value,
   sum(matches) AS number FROM market_marks GROUP BY condition_id)`;
 const CONTENTS = { rows: 'count()', 'contents#': 'sum(cityHash64(*))' };
@@ -105,6 +106,7 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
     'priced volume': 'sum(value)',
     'contents#': 'sum(cityHash64(*))',
   },
+  [DAYS]: CONTENTS,
   [MARKS]: {
     matches: 'sum(number)',
     'match volume': 'sum(value)',

@@ -21,6 +21,7 @@ export const SHARDED_TABLES: ReadonlySet<string> = new Set([
   'trader_activity',
   'matches',
   'market_minutes',
+  'market_days',
   'market_marks',
 ]);
 
@@ -45,6 +46,8 @@ export class ClusterFormError extends Error {}
 /** The statements that apply `statement` to the whole cluster, in order. Throws ClusterFormError. */
 export function clusterForm(statement: string, cluster: Cluster): readonly string[] {
   const text = statement.replace(/^(?:\s*--[^\n]*\n)*\s*/, '').trim();
+  // Through the Distributed tables, once for all shards.
+  if (/^INSERT INTO \w+\s+SELECT\b/.test(text)) return [text];
   const found =
     /^(CREATE (?:OR REPLACE )?(?:DATABASE|TABLE|MATERIALIZED VIEW|VIEW|DICTIONARY)(?: IF NOT EXISTS)?|ALTER TABLE) ([\w.]+)([\s\S]*)$/.exec(
       text,

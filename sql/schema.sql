@@ -1200,6 +1200,39 @@ FROM
 GROUP BY condition_id
 SETTINGS optimize_aggregation_in_order = 1, max_threads = 1, min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
 
+CREATE TABLE fillstream.market_days
+(
+    `condition_id` FixedString(32) COMMENT 'condition id of the market, 32 bytes',
+    `day` DateTime('UTC') COMMENT 'start of the day, UTC' CODEC(T64, ZSTD(1)),
+    `close` SimpleAggregateFunction(max, Tuple(
+        version UInt64,
+        usdc Int64,
+        shares Int64)) COMMENT 'last match: micro-USDC of outcome 0 and micro-shares'
+)
+ENGINE = AggregatingMergeTree
+ORDER BY (condition_id, day)
+SETTINGS non_replicated_deduplication_window = 1000, index_granularity = 256, min_compress_block_size = 16384, min_age_to_force_merge_seconds = 86400, min_bytes_for_wide_part = 104857600
+COMMENT 'last match of each market and day';
+
+CREATE MATERIALIZED VIEW fillstream.market_days_mv TO fillstream.market_days
+(
+    `condition_id` FixedString(32),
+    `day` DateTime('UTC'),
+    `close` SimpleAggregateFunction(max, Tuple(
+        version UInt64,
+        usdc Int64,
+        shares Int64))
+)
+COMMENT 'feeds market_days'
+AS SELECT
+    condition_id,
+    toStartOfDay(minute) AS day,
+    max(market_minutes.close) AS close
+FROM fillstream.market_minutes
+GROUP BY
+    condition_id,
+    day;
+
 CREATE DICTIONARY fillstream.market_dictionary
 (
     `condition` UInt256,

@@ -61,37 +61,45 @@ const Row = rowOf({
   unrealised: typed('arrayMap(sum -> toString(sum), sumForEach(unrealised))', texts),
 });
 
+/** Where the last match before the end of an interval is found. */
+const CLOSES = { '1h': ['market_minutes', 'minute'], '1d': ['market_days', 'day'] } as const;
+
 /**
  * Two arrays over all markets: realised PnL in each interval, and unrealised PnL at its end. Each market has an array
- * with one element an interval, where the last position and the last close are carried forward. In the order of the
- * key, so that only one market is grouped at a time.
+ * with one element an interval, where the last position and the last close are carried forward; the close before `day`
+ * is that of a whole day. In the order of the key, so that only one market is grouped at a time.
  */
-function seriesSql(intervals: number): string {
+function seriesSql(interval: keyof typeof CLOSES, intervals: number): string {
+  const [table, begin] = CLOSES[interval];
   const each = (aggregate: string) => `${aggregate}Resample(0, ${intervals}, 1)`;
   const forward = (column: string, isSet: string) =>
-    `arrayResize(arrayFill((one, other) -> other > 0, ${column}, ${isSet}), ${intervals})`;
+    `arrayFill((one, other) -> other > 0, arrayResize(${column}, ${intervals}), arrayResize(${isSet}, ${intervals}))`;
+  const from = (column: string, before: string) =>
+    `arrayConcat([if(whole[1] = 0, ${before}, ${column}[1])], arraySlice(${column}, 2))`;
   return `
 SELECT ${Row.columns}
 FROM
 (
   SELECT
     realised,
+    ${from('whole', 'earlier.3')} AS wholes,
     arrayMap(
       (outcome, shares, basis, usdc, whole) ->
         if(whole = 0, 0, ${valueSql('outcome', 'shares', 'usdc', 'whole')} - basis),
       ${forward('outcomes', 'places')},
       ${forward('shares', 'places')},
       ${forward('bases', 'places')},
-      ${forward('usdc', 'whole')},
-      ${forward('whole', 'whole')}) AS unrealised
+      ${forward(from('usdc', 'earlier.2'), 'wholes')},
+      ${forward('wholes', 'wholes')}) AS unrealised
   FROM
   (
     SELECT
       condition_id,
-      ${each('argMax')}(close.usdc, close.version, ${indexOf('minute')} AS at) AS usdc,
+      ${each('argMax')}(close.usdc, close.version, ${indexOf(begin)} AS at) AS usdc,
       ${each('argMax')}(close.shares, close.version, at) AS whole
-    FROM market_minutes
-    WHERE ${OF_MARKETS} AND minute < toDateTime({end:UInt32}, 'UTC')
+    FROM ${table}
+    WHERE ${OF_MARKETS}
+      AND ${begin} >= toDateTime({day:UInt32}, 'UTC') AND ${begin} < toDateTime({end:UInt32}, 'UTC')
     GROUP BY condition_id
   ) AS closes
   RIGHT JOIN
@@ -107,6 +115,13 @@ FROM
     WHERE trader = {trader:FixedString(20)} AND block_time < toDateTime({end:UInt32}, 'UTC')
     GROUP BY trader, condition_id
   ) AS holdings ON holdings.condition_id = closes.condition_id
+  LEFT JOIN
+  (
+    SELECT condition_id, max(close) AS earlier
+    FROM market_days
+    WHERE ${OF_MARKETS} AND day < toDateTime({day:UInt32}, 'UTC')
+    GROUP BY condition_id
+  ) AS days ON days.condition_id = holdings.condition_id
 )
 SETTINGS optimize_aggregation_in_order = 1`;
 }
@@ -135,8 +150,11 @@ export const equityV2 = endpoint({
     if (first > last) return { points: [] };
     const base = first - width;
     const [sums] = await read(call, {
-      sql: seriesSql((last - base) / width + 1),
-      parameters: { trader: new Bytes(given.address), width, first, base, end: last + width },
+      sql: seriesSql(given.interval, (last - base) / width + 1),
+      parameters: {
+        ...{ trader: new Bytes(given.address), width, first, base },
+        ...{ day: Math.max(0, base - (base % SECONDS['1d'])), end: last + width },
+      },
       row: Row,
     });
     // Without fills there are no sums.

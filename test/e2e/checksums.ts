@@ -29,6 +29,9 @@ const CHECKSUMS = {
       SELECT cityHash64(condition_id, minute, min(open), max(close), min(low), max(high), sum(volume),
         sum(shares), sum(usdc), sum(matches)) AS hash
       FROM market_minutes GROUP BY condition_id, minute)`,
+  market_days: `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
+      SELECT cityHash64(condition_id, day, max(close)) AS hash
+      FROM market_days GROUP BY condition_id, day)`,
   market_marks: `SELECT count() AS rows, toString(groupBitXor(hash)) AS hash FROM (
       SELECT cityHash64(condition_id, max(last), min(first_match_at), sum(volume), sum(matches)) AS hash
       FROM market_marks GROUP BY condition_id)`,

@@ -1,7 +1,10 @@
 /** The tables by market and by trader that inserts into bookings fill. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMarks } from '../../api/analytics/marks.ts';
 import { createSelect } from '../../infra/clickhouse.ts';
+import { statementsOf } from '../../sql/migrate.ts';
 import { DATABASE, type Schema, startSchema } from './schema-harness.ts';
 
 const COLUMNS = `condition_id, trader, block_number, log_index, block_time, kind, outcome_index, side, shares, usdc,
@@ -56,6 +59,9 @@ async function insertMatches(from: number, count: number): Promise<void> {
 }
 
 const OF_MATCHES = `FROM bookings WHERE is_taker AND kind = 'fill' AND startsWith(condition_id, 'm')`;
+const lastMatches = () =>
+  clickhouse.rows(`SELECT condition_id, day, max(close).usdc AS usdc, max(close).shares AS shares
+    FROM market_days WHERE startsWith(condition_id, 'm') GROUP BY 1, 2 ORDER BY 1, 2`);
 const FIRST_USDC = 'if(outcome_index = 0, b.usdc, b.shares - b.usdc)';
 
 describe.each(['unmerged', 'merged'])('after inserts in any order, %s', (state) => {
@@ -65,7 +71,8 @@ describe.each(['unmerged', 'merged'])('after inserts in any order, %s', (state) 
       await insertMatches(0, 500);
       return;
     }
-    for (const table of ['market_minutes', 'market_marks', 'trader_markets', 'matches']) {
+    const tables = ['market_minutes', 'market_days', 'market_marks', 'trader_markets', 'matches'];
+    for (const table of tables) {
       await run(`OPTIMIZE TABLE ${table} FINAL`);
     }
   });
@@ -93,6 +100,27 @@ describe.each(['unmerged', 'merged'])('after inserts in any order, %s', (state) 
       ${OF_MATCHES.replace('bookings', 'bookings AS b')} AND b.shares > 0 GROUP BY 1, 2 ORDER BY 1, 2`);
     expect(candles).toEqual(expected);
     expect(candles.length).toBeGreaterThan(100);
+  });
+
+  test('market_days has the last match of each day', async () => {
+    const days = await lastMatches();
+    expect(days).toEqual(
+      await clickhouse.rows(`SELECT condition_id, toStartOfDay(block_time) AS day,
+          argMax(${FIRST_USDC}, (block_number, log_index)) AS usdc,
+          argMax(b.shares, (block_number, log_index)) AS shares
+        ${OF_MATCHES.replace('bookings', 'bookings AS b')} AND b.shares > 0 GROUP BY 1, 2 ORDER BY 1, 2`),
+    );
+    expect(days).toHaveLength(3);
+  });
+
+  test('market_days has the days that were stored before it existed', async () => {
+    const days = await lastMatches();
+    await run('TRUNCATE TABLE market_days');
+    const file = join(import.meta.dirname, '../../sql/migrations/0030_market_days.sql');
+    for (const statement of statementsOf(readFileSync(file, 'utf8'), { database: '' })) {
+      await run(statement);
+    }
+    expect(await lastMatches()).toEqual(days);
   });
 
   test('market_marks has the last match with shares', async () => {

@@ -25,6 +25,7 @@ const BOARDS = ['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard
 /** What tells the rows of the shards apart; all other tables have a trader. */
 const KEYS = new Map([
   ['market_minutes', 'minute'],
+  ['market_days', 'day'],
   ['market_marks', 'condition_id'],
 ]);
 const FILTERS = [...SHARDED_TABLES, ...BOARDS].map((table) => {
