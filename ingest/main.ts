@@ -43,7 +43,7 @@ import {
   setSource,
 } from './metrics.ts';
 import { Operators } from './operators.ts';
-import { PendingMatches, restoreFeed } from './pending.ts';
+import { followOther, PendingMatches, restoreFeed } from './pending.ts';
 import { PendingFeed } from './pending-feed.ts';
 import { refuseHalfRewound } from './rewind.ts';
 import { connectRpc, type Rpc } from './rpc.ts';
@@ -250,7 +250,7 @@ async function startMetadata(
 /** All parts that show matches in FEED; `run` starts the part that follows the mempool. */
 async function openFeed(setup: Setup, metadata: Metadata) {
   const { config, nats, kv, registry, chain, rpc, logger, signal, step, fail } = setup;
-  const onForeign = ({ messageId }: StreamMessage) => feed.remember(messageId);
+  const onForeign = (message: StreamMessage) => followOther(message, feed, pending);
   const writer = await step('feed writer', () =>
     openWriter(nats, { stream: FEED_STREAM, onForeign }),
   );

@@ -27,6 +27,7 @@ import {
   type FeedMatch,
   type FeedVoid,
   feedMessageId,
+  feedSequelId,
   type VoidReason,
 } from './contract.ts';
 import type { MatchedFill } from './decode.ts';
@@ -141,6 +142,18 @@ export class PendingMatches {
     if (match === undefined) return this.#end(entry);
     entry.match = match;
     if (entry.final !== undefined) await this.#settle(entry, match, entry.final);
+  }
+
+  /** Another process voided the match; it may still be mined if it counted as never mined. */
+  voidedElsewhere(event: FeedVoid): void {
+    const entry = this.#open.get(event.matchId);
+    if (entry !== undefined) this.#end(entry);
+    if (event.reason === 'never_mined') this.trackVoided(event, entry?.match);
+  }
+
+  /** Another process restored a match that had been voided. */
+  restoredElsewhere(matchId: string): void {
+    this.#voided.delete(matchId);
   }
 
   /** Restores a match that an earlier process voided as never mined. */
@@ -428,16 +441,39 @@ export async function restoreFeed(
     // The process ended between the block in LEDGER and this message.
     await feed.publish({ kind: 'final', blockNumber, ...about(id, found.match) });
   }
-  for (const [id, { match, sent }] of shown) {
-    const { txHash, detectedAtMs } = match;
-    pending.track({ id, txHash, detectedAtMs, ...sent }, match);
-  }
+  for (const [id, { match, sent }] of shown) trackShown(pending, id, match, sent);
 }
+
+/**
+ * Takes over what another ingest stored in FEED while this one runs, for example before it is fenced: the other may end
+ * before the match is final or void. Call this in stream order. A match whose end was told already is left alone.
+ */
+export function followOther(
+  message: StreamMessage,
+  feed: FeedWriter,
+  pending: PendingMatches,
+): void {
+  const { messageId: id } = message;
+  feed.remember(id);
+  const event = decoded(message);
+  if (event?.kind === 'void') pending.voidedElsewhere(event);
+  if (event?.kind === 'restored') pending.restoredElsewhere(event.matchId);
+  if (event?.kind !== 'match' || event.sent === undefined || pending.has(id)) return;
+  const isOver = feed.has(feedSequelId('final', id)) || feed.has(feedSequelId('void', id));
+  if (!isOver && pending.makeRoom()) trackShown(pending, id, event, event.sent);
+}
+
+function trackShown(pending: PendingMatches, id: string, match: FeedMatch, sent: Sent): void {
+  const { txHash, detectedAtMs } = match;
+  pending.track({ id, txHash, detectedAtMs, ...sent }, match);
+}
+
+type Sent = NonNullable<FeedMatch['sent']>;
 
 /** A match that FEED showed before it was final. */
 type ShownMessage = {
   readonly match: FeedMatch;
-  readonly sent: NonNullable<FeedMatch['sent']>;
+  readonly sent: Sent;
   readonly storedAtMs: number;
 };
 

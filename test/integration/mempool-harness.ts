@@ -33,7 +33,7 @@ import {
 import { Metadata } from '../../ingest/metadata.ts';
 import { pendingMetrics, setSource } from '../../ingest/metrics.ts';
 import { Operators } from '../../ingest/operators.ts';
-import { PendingMatches, restoreFeed } from '../../ingest/pending.ts';
+import { followOther, PendingMatches, restoreFeed } from '../../ingest/pending.ts';
 import { PendingFeed } from '../../ingest/pending-feed.ts';
 import { connectRpc } from '../../ingest/rpc.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
@@ -147,7 +147,7 @@ export async function startLife(
   const kv = await openKv(nats, INGEST_BUCKET);
   const feedWriter = await openWriter(nats, {
     stream: FEED_STREAM,
-    onForeign: ({ messageId }) => feed.remember(messageId),
+    onForeign: (message) => followOther(message, feed, pending),
   });
   const ledger = await LedgerWriter.open(nats);
   const gamma = new Gamma({ url: options.gammaUrl ?? network.gammaUrl, logger, signal });

@@ -299,6 +299,35 @@ describe('a restart', () => {
   });
 });
 
+describe('a second ingest', () => {
+  test('ends before a match that it showed: the first one voids it', async () => {
+    await life.stop();
+    life = await startLife(broker.nats, network, { setting: 'off' });
+    const other = await startLife(broker.nats, network);
+    await other.uses('full');
+    const { transaction } = await network.plan();
+    const hash = await network.send(transaction);
+    await reader.match(hash);
+    await other.stop();
+    await network.rpc.call('anvil_dropTransaction', hash);
+    // With its next message, the first one reads what the other stored. The nonce stays unused.
+    const from = OPERATORS.find((one) => one !== transaction.from) ?? OPERATORS[0];
+    const shown = await network.send({ ...(await network.plan()).transaction, from });
+    await network.mine();
+    await life.advance();
+    await reader.sequel('final', shown);
+    await network.mine();
+    await life.advance();
+    await network.pass(SECONDS_MAX + 60);
+    await network.mine();
+    await life.advance();
+    const { event } = await reader.sequel('void', hash);
+    expect(event).toMatchObject({ reason: 'never_mined' });
+    await life.stop();
+    life = await startLife(broker.nats, network);
+  });
+});
+
 test('operators survive restarts, and no failure was swallowed', async () => {
   const { from, to } = (await network.plan()).transaction;
   expect(life.operators.has((to ?? '').toLowerCase(), from.toLowerCase())).toBe(true);
