@@ -26,8 +26,9 @@ export const canRead = computed(
 
 /** What tabs of this origin tell each other. */
 type Told =
-  | { readonly kind: 'who has a key?' }
-  | { readonly kind: 'a key' | 'forget'; readonly key: string };
+  | { readonly kind: 'who has a key?'; readonly asker: number }
+  | { readonly kind: 'a key'; readonly asker: number; readonly key: string }
+  | { readonly kind: 'forget'; readonly key: string };
 
 const others = new BroadcastChannel(STORAGE_NAME);
 
@@ -63,22 +64,24 @@ export async function openKey(): Promise<void> {
 function hear({ data }: MessageEvent<Told>): void {
   if (data.kind === 'forget' && data.key === key.value) forgetHere('');
   if (data.kind === 'who has a key?' && key.value !== '') {
-    others.postMessage({ kind: 'a key', key: key.value } satisfies Told);
+    others.postMessage({ kind: 'a key', asker: data.asker, key: key.value } satisfies Told);
   }
 }
 
+/** Waits a moment; the key of a busier tab is taken when it comes. */
 async function keyOfOtherTab(): Promise<void> {
+  const asker = Math.random();
   const answered = Promise.withResolvers<void>();
   const take = ({ data }: MessageEvent<Told>) => {
-    if (data.kind !== 'a key') return;
-    useKey(data.key);
+    if (data.kind !== 'a key' || data.asker !== asker) return;
+    others.removeEventListener('message', take);
+    if (key.value === '') useKey(data.key);
     answered.resolve();
   };
   others.addEventListener('message', take);
-  others.postMessage({ kind: 'who has a key?' } satisfies Told);
+  others.postMessage({ kind: 'who has a key?', asker } satisfies Told);
   setTimeout(answered.resolve, ANSWER_MS);
   await answered.promise;
-  others.removeEventListener('message', take);
 }
 
 function forgetHere(why: string): void {

@@ -84,9 +84,7 @@ test('issue, use, rotate with both valid, expire, revoke with an open stream', a
   );
   expect(streams.map(({ status }) => status)).toEqual([200, 200]);
   expect((await keys('revoke', successorId)).out).toContain('is revoked since');
-  const revokedAtMs = performance.now();
   await Promise.all(streams.map((stream) => stream.text()));
-  expect(performance.now() - revokedAtMs).toBeLessThan(1_000);
   expect(await statuses(successor)).toEqual([401, 401]);
 
   const all = JSON.parse((await keys('list', '--account', 'acme', '--all', '--json')).out);
@@ -165,8 +163,5 @@ describe('the command', () => {
 });
 
 async function allAnswer(key: string, status: number): Promise<void> {
-  const startMs = performance.now();
-  while ((await statuses(key)).some((one) => one !== status)) {
-    expect(performance.now() - startMs).toBeLessThan(1_000);
-  }
+  while ((await statuses(key)).some((one) => one !== status)) await delay(20);
 }

@@ -4,9 +4,10 @@
  */
 import { join } from 'node:path';
 import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
+import { NatsConfig, readConfig } from '../../infra/config.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { serviceUrl } from '../../infra/local/secret.ts';
-import { connectNats } from '../../infra/nats/connection.ts';
+import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { answerOf, query, start } from './service.ts';
@@ -47,6 +48,7 @@ export async function startParts(
   return {
     env,
     key,
+    nats: natsOptions(readConfig(NatsConfig, env)),
     apiUrl: `http://127.0.0.1:${api?.port}`,
     get: <T>(path: string): Promise<T> => answerOf<T>(`http://127.0.0.1:${api?.port}`, key, path),
     query: <Row>(sql: string) => query<Row>(env.CLICKHOUSE_URL, sql),

@@ -12,7 +12,9 @@ import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NatsConfig, readConfig } from '../../infra/config.ts';
 import { natsToken, serviceUrl } from '../../infra/local/secret.ts';
-import { natsOptions } from '../../infra/nats/connection.ts';
+import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
+import { eventsOf, newestMessage, storedMessages } from '../../ingest/ledger.ts';
+import { OpenPositions } from '../../projector/fold.ts';
 
 const POLL_MS = 100;
 const ANSWER_MS_MAX = 60_000;
@@ -314,4 +316,27 @@ export async function viewsAgree(service: Pick<Service, 'query'>): Promise<boole
        UNION ALL SELECT sum(fills) + sum(settlements) FROM market_traders)`,
   );
   return rows.length === 1;
+}
+
+/** Waits until the final blocks of the chain, which stands still after `block`, are projected. */
+export async function settled(of: Pick<Service, 'nats' | 'query'>, block: number): Promise<void> {
+  const nats = await connectNats({ ...of.nats, name: 'test' });
+  await until(async () => ((await newestMessage(nats))?.range.to ?? 0) >= block || undefined);
+  const book = new OpenPositions();
+  let rows = 0;
+  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
+    for (const event of range.blocks.flatMap(eventsOf)) {
+      rows += book.apply(event).length;
+    }
+  }
+  await nats.close();
+  await until(async () => {
+    const [found] = await of.query<{ rows: string; open: string }>(
+      `SELECT toString(count()) AS rows,
+         (SELECT toString(count()) FROM (SELECT max(position) AS held FROM market_traders
+           GROUP BY condition_id, trader) WHERE held.shares > 0) AS open FROM bookings`,
+    );
+    const isStored = Number(found?.rows) === rows && Number(found?.open) === book.openPositions();
+    return (isStored && (await viewsAgree(of))) || undefined;
+  });
 }

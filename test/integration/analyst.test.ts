@@ -8,11 +8,17 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { weightedUsd } from '../../api/analytics/trader-windows.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
-import { type Devnet, startDevnet, temporaryDirectory, until } from '../e2e/service.ts';
+import {
+  type Devnet,
+  rpc,
+  settled,
+  startDevnet,
+  temporaryDirectory,
+  until,
+} from '../e2e/service.ts';
 
 const EXAMPLES = join(import.meta.dirname, '../../sql/analyst/examples');
 const NAMES = readdirSync(EXAMPLES).sort();
-const EXAMPLE_MS_MAX = 2_000;
 
 type RawRow = {
   readonly kind: 'fill' | 'settlement';
@@ -39,20 +45,15 @@ beforeAll(async () => {
   directory = temporaryDirectory();
   devnet = await startDevnet(join(directory.path, 'devnet'), { matches: 500, days: 6, rate: 0 });
   parts = await startParts(join(directory.path, 'parts'), ['ingest', 'projector'], devnet.env);
-  let before = '';
-  // The chain stands still: everything is there when two looks a second apart are the same.
+  await settled(parts, Number(await rpc<string>(devnet.rpcUrl, 'eth_blockNumber', [])));
   await until(async () => {
-    const [row] = await parts.query<{ rows: string; markets: string; tagged: string }>(
-      `SELECT count() AS rows, countIf(kind = 'settlement') AS settlements,
+    const [row] = await parts.query<Record<'booked' | 'known' | 'markets' | 'tagged', string>>(
+      `SELECT uniqExact(condition_id) AS booked,
+         uniqExactIf(condition_id, condition_id IN (SELECT condition_id FROM markets)) AS known,
          (SELECT count() FROM markets FINAL) AS markets,
          (SELECT count() FROM market_dictionary) AS tagged FROM bookings`,
     );
-    const now = JSON.stringify(row);
-    const isTagged = Number(row?.tagged) > 0 && row?.tagged === row?.markets;
-    const same = now === before && Number(row?.rows) > 1_000 && isTagged;
-    before = now;
-    await new Promise((resolve) => setTimeout(resolve, 1_000));
-    return same ? true : undefined;
+    return (row?.booked === row?.known && row?.markets === row?.tagged) || undefined;
   });
   for (const view of ['leaderboard_7d_mv', 'market_counts_mv', 'market_stats_mv']) {
     await parts.query(`SYSTEM REFRESH VIEW ${view}`);
@@ -252,12 +253,10 @@ describe('the examples', () => {
     expect(lines.filter((line) => !line.startsWith('--')).length).toBeLessThanOrEqual(10);
   });
 
-  test.each(NAMES)('%s returns rows quickly', async (name) => {
+  test.each(NAMES)('%s returns rows', async (name) => {
     const statement = readFileSync(join(EXAMPLES, name), 'utf8');
     expect(statement).toMatch(/^-- [A-Z][^?]*\?/);
-    const begin = performance.now();
     expect((await rowsOf(statement)).length).toBeGreaterThan(0);
-    expect(performance.now() - begin).toBeLessThan(EXAMPLE_MS_MAX);
   });
 
   test('02 sums volume, fees and traders of each hour', async () => {

@@ -42,14 +42,14 @@ afterAll(async () => {
 describe('503 unavailable', () => {
   test('is the response when ClickHouse is down, and /readyz says so', async () => {
     const closed = await startApi({ clickhouseUrl: await unusedUrl(), nats });
-    await expectUnavailable(closed.url, 5_000);
+    await expectUnavailable(closed.url);
     await closed.stop();
   });
 
   test('is the response when ClickHouse accepts connections and never responds', async () => {
     const { url, stop } = await blackHole();
     const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
-    await expectUnavailable(slow.url, QUERY_MS_MAX + 1_500);
+    await expectUnavailable(slow.url);
     await slow.stop();
     await stop();
   });
@@ -57,11 +57,9 @@ describe('503 unavailable', () => {
   test('holds for more requests than there are connections to ClickHouse', async () => {
     const { url, stop } = await blackHole();
     const slow = await startApi({ clickhouseUrl: url, nats, queryMsMax: QUERY_MS_MAX });
-    const startMs = performance.now();
     const answers = await Promise.all(
       Array.from({ length: 60 }, () => get(`${slow.url}/v1/markets/1`, key)),
     );
-    expect(performance.now() - startMs).toBeLessThan(QUERY_MS_MAX + 3_000);
     expect(new Set(answers.map((answer) => answer.status))).toEqual(new Set([503]));
     await slow.stop();
     await stop();
@@ -101,10 +99,8 @@ describe('503 unavailable', () => {
     const known = await issueKey(own.bucket, 'pro');
     const cut = await startApi({ clickhouseUrl: clickhouse.url, nats: own });
     await own.server.stop();
-    const startMs = performance.now();
     const { status, body, headers } = await get(`${cut.url}/v1/markets/1`, generateKey('pro'));
     expect([status, body.error, headers.get('retry-after')]).toEqual([503, 'unavailable', '2']);
-    expect(performance.now() - startMs).toBeLessThan(3_000);
     expect((await get(`${cut.url}/v1/markets/1`, known)).status).toBe(404);
     const ready = await get(`${cut.url}/readyz`, undefined);
     expect([ready.status, ready.body.checks.nats.ready]).toEqual([503, false]);
@@ -119,7 +115,7 @@ describe('503 unavailable', () => {
     const before = await get(path, key);
     expect(before.status).toBe(200);
     await own.stop();
-    await expectUnavailable(api.url, QUERY_MS_MAX + 1_500);
+    await expectUnavailable(api.url);
     const after = await get(path, key);
     expect([after.status, after.text]).toEqual([200, before.text]);
     expect((await get(`${path}&offset=1`, key)).status).toBe(503);
@@ -191,7 +187,7 @@ describe('503 unavailable', () => {
 });
 
 /** All at once: each may take its whole time. */
-async function expectUnavailable(url: string, msMax: number) {
+async function expectUnavailable(url: string) {
   const paths = ROUTES.filter((route) => !route.includes('stream'));
   // What asks for several things at once leaves no failure that nobody awaits.
   paths.push(
@@ -199,12 +195,10 @@ async function expectUnavailable(url: string, msMax: number) {
   );
   await Promise.all(
     paths.map(async (path) => {
-      const startMs = performance.now();
       const { status, body, headers, text } = await get(url + path, key);
       expect([path, status, body.error]).toEqual([path, 503, 'unavailable']);
       expect(headers.get('retry-after')).toBe('2');
       expect(text).not.toMatch(/ECONN|at .*\.ts/);
-      expect(performance.now() - startMs).toBeLessThan(msMax);
     }),
   );
   const ready = await get(`${url}/readyz`, undefined);

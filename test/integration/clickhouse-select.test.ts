@@ -223,7 +223,7 @@ test('at most 16 reads are in flight, and one that is aborted while it waits lea
 });
 
 describe('a read ends', () => {
-  const SLOW = 'SELECT sleepEachRow(0.5) AS one FROM numbers(20) SETTINGS max_block_size = 1';
+  const SLOW = 'SELECT sleepEachRow(0.02) AS one FROM numbers(500) SETTINGS max_block_size = 1';
 
   test('on the server, with its error, when its time is over', async () => {
     const late = selectOne(SLOW, { msMax: 700 });

@@ -241,12 +241,12 @@ describe('a stream', () => {
     const { api, stream } = await feeds.over(3, { heartbeatMs: 100 });
     const states: string[] = [];
     const onState = ({ kind }: StreamState) => states.push(kind);
-    const fillstream = client(`http://127.0.0.1:${api.port}`, { silenceMs: 500 });
+    const fillstream = client(`http://127.0.0.1:${api.port}`, { silenceMs: 3_000 });
     const seen: string[] = [];
     for await (const event of fillstream.feed({}, { from: positionOf(1), onState })) {
       seen.push(hashOf(event));
-      if (seen.length === 1) await delay(1_000);
-      if (seen.length === 2) setTimeout(() => publish(feeds.nats, stream, [match(4)]), 1_000);
+      if (seen.length === 1) await delay(4_000);
+      if (seen.length === 2) setTimeout(() => publish(feeds.nats, stream, [match(4)]), 4_000);
       if (seen.length === 3) break;
     }
     expect(seen).toEqual(hashes(2, 4));

@@ -2,7 +2,7 @@
 // library, and the Grafana dashboard's statements, against the real api and the analysts' ClickHouse.
 import { type ChildProcess, execFile, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -112,7 +112,7 @@ test('whale-alert.ts posts each large match once, across refusals of the chat an
   await start('whale-alert.ts', [], env);
   await trade(601);
   await until(async () => posted.length === 1 || undefined);
-  await until(async () => readFileSync(join(directory, 'whale-alert.cursor'), 'utf8') || undefined);
+  await until(async () => existsSync(join(directory, 'whale-alert.cursor')) || undefined);
   await kill();
   await trade(602);
   await start('whale-alert.ts', [], env);

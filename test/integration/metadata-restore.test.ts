@@ -72,7 +72,6 @@ describe('restore', () => {
     const seconds = (performance.now() - begunAt) / 1_000;
     const megabytes = (process.memoryUsage().rss - heapBefore) / 1e6;
     console.log(`${LISTINGS} listings: ${seconds.toFixed(2)} s, RSS +${megabytes.toFixed(0)} MB`);
-    expect(seconds).toBeLessThan(10);
     expect(metadata.feedMarket(condition(1), EXCHANGE).question).toBe('newest');
     const resolved = condition(Math.floor(LISTINGS / 50) * 50);
     expect(metadata.feedMarket(resolved, EXCHANGE)).toMatchObject({

@@ -90,7 +90,11 @@ export async function open(
       if (found === undefined) throw new Error(`the page has no answer of ${start}`);
       return found[1] as Answer;
     },
-    close: () => own.close(),
+    async close() {
+      // A handler of `route` may be waiting for the server.
+      if (!page.isClosed()) await page.unrouteAll({ behavior: 'ignoreErrors' });
+      await own.close();
+    },
   };
 }
 

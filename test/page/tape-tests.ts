@@ -175,7 +175,7 @@ export function tapeTests(stage: Stage): void {
       await page.keyboard.press('Escape');
       await expect.poll(() => page.locator('.detail').count()).toBe(0);
     }
-    expect(await page.locator('.held').innerText()).toMatch(/· [\d,]+ new/);
+    await expect.poll(() => page.locator('.held').innerText()).toMatch(/· [\d,]+ new/);
     // What is held still settles: pending rows become final, or void, in their places.
     const held = await positions(page);
     await page.getByRole('button', { name: 'Pause' }).focus();
