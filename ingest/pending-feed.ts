@@ -16,7 +16,7 @@ import {
   readBlock,
 } from './blocks.ts';
 import type { Chain } from './chains.ts';
-import { feedMessageId } from './contract.ts';
+import { type FeedMatch, feedMessageId } from './contract.ts';
 import {
   type CalledFill,
   type CalledMatch,
@@ -67,6 +67,8 @@ export class PendingFeed {
   #wanted = 0;
   #reading: Promise<void> | undefined;
   #waiting = 0;
+  /** Matches that wait for metadata, or to be stored in FEED, by id. */
+  readonly #showing = new Map<string, Promise<FeedMatch | undefined>>();
 
   constructor(options: PendingFeedOptions) {
     this.#options = options;
@@ -118,8 +120,11 @@ export class PendingFeed {
     await pending.final(block, matches);
     if (block.number < shownFrom) return;
     for (const match of matches) {
-      // It is being published, and its final message follows it.
-      if (pending.has(matchIdOf(match))) continue;
+      const id = matchIdOf(match);
+      // FEED must have it before LEDGER has its block.
+      await this.#showing.get(id);
+      // Its final message follows it.
+      if (pending.has(id)) continue;
       const shown = shownInBlock(match, block.timestamp, chain.id, null);
       if ((await feed.show(shown)) !== undefined) metrics.shown.inc({ source: 'block' });
       await feed.publish({ kind: 'final', blockNumber: block.number, ...feed.about(shown) });
@@ -156,11 +161,11 @@ export class PendingFeed {
     { from, nonce }: Transaction,
     source: MempoolSource,
   ): Promise<void> {
-    const { feed, pending, metrics } = this.#options;
+    const { pending, metrics } = this.#options;
     const { id, txHash, detectedAtMs } = match;
     const startedAt = performance.now();
     pending.track({ id, txHash, detectedAtMs, sender: from, nonce });
-    const message = await feed.show(match);
+    const message = await this.#show(match);
     if (message !== undefined) {
       metrics.shown.inc({ source });
       metrics.toFeed.observe((performance.now() - startedAt) / 1_000);
@@ -230,10 +235,20 @@ export class PendingFeed {
     const mined = shownInBlock(match, minedTime, chain.id, sent);
     const { detectedAtMs } = mined;
     pending.track({ id, txHash, detectedAtMs, minedTime, ...sent });
-    const message = await feed.show(mined);
+    const message = await this.#show(mined);
     if (message !== undefined) metrics.shown.inc({ source: 'block' });
     await pending.published(id, message);
     return message !== undefined;
+  }
+
+  async #show(match: ShownMatch): Promise<FeedMatch | undefined> {
+    const showing = this.#options.feed.show(match);
+    this.#showing.set(match.id, showing);
+    try {
+      return await showing;
+    } finally {
+      this.#showing.delete(match.id);
+    }
   }
 
   #refuse(reason: string): void {

@@ -1,5 +1,8 @@
 // What becomes of pending matches, on a real anvil and a real nats-server: each is shown once, and
 // a shown match that does not happen is told of, through restarts too.
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import {
   EXCHANGE,
@@ -7,7 +10,8 @@ import {
   OPERATORS,
   STRANGER,
 } from '../../infra/local/devnet/contracts.ts';
-import type { FeedMatch } from '../../ingest/contract.ts';
+import { storedSince } from '../../infra/nats/reader.ts';
+import { decodeFeedEvent, FEED_STREAM, type FeedMatch } from '../../ingest/contract.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { newSeed } from '../unit/feed-matches.ts';
 import { type Broker, startBroker } from './feed-harness.ts';
@@ -297,6 +301,35 @@ describe('a restart', () => {
     await reader.sequel('final', hash);
     expect(reader.kinds(hash)).toEqual(['match', 'void', 'restored', 'final']);
   });
+});
+
+test('a match that waits for metadata is in FEED before LEDGER has its block', async () => {
+  await life.stop();
+  // The names of traders never come.
+  const silent = createServer((request, response) => {
+    if (request.url?.startsWith('/public-profile')) return;
+    void fetch(`${network.gammaUrl}${request.url}`).then(async (answer) =>
+      response.end(await answer.text()),
+    );
+  }).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+  life = await startLife(broker.nats, network, { gammaUrl: `http://127.0.0.1:${port}` });
+  await life.uses('full');
+  const hash = await network.send((await network.plan()).transaction);
+  while (life.pending.size === 0) await life.tick();
+  await network.mine();
+  await life.advance();
+  const feed: string[] = [];
+  for await (const message of storedSince(broker.nats, FEED_STREAM, { sequence: 1 })) {
+    const event = decodeFeedEvent(message.data);
+    if (event.kind === 'match') feed.push(event.txHash);
+  }
+  expect(feed).toContain(hash);
+  silent.closeAllConnections();
+  silent.close();
+  await life.stop();
+  life = await startLife(broker.nats, network);
 });
 
 describe('a second ingest', () => {
