@@ -123,12 +123,13 @@ export class PendingFeed {
       const id = matchIdOf(match);
       // FEED must have it before LEDGER has its block.
       await this.#showing.get(id);
-      // Its final message follows it.
       if (pending.has(id)) continue;
       const shown = shownInBlock(match, block.timestamp, chain.id, null);
       if ((await feed.show(shown)) !== undefined) metrics.shown.inc({ source: 'block' });
       await feed.publish({ kind: 'final', blockNumber: block.number, ...feed.about(shown) });
     }
+    // Those that began to be shown meanwhile, by a late push or by another ingest.
+    await pending.final(block, matches);
     // LEDGER must not pass a block before FEED has stored its matches.
     if (matches.length > 0) await feed.flush();
   }

@@ -206,6 +206,11 @@ export async function startLife(
     async advance(): Promise<void> {
       // How long a match has been shown is counted from a head, so that must have been read.
       await headRead();
+      await this.finals();
+      await pending.judge();
+    },
+    /** As `advance`, without the heads. */
+    async finals(): Promise<void> {
       const final = await network.number('finalized');
       for (; next <= final; next += 1) {
         const raw = await readBlock(rpc, CHAIN, next);
@@ -216,7 +221,6 @@ export async function startLife(
         await ledger.flush();
         await kv.put('test_next', String(next + 1));
       }
-      await pending.judge();
     },
     headRead,
     /** Gives way for a moment, to look again at what comes from outside. */

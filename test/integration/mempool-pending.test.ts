@@ -333,6 +333,29 @@ test('a match that waits for metadata is in FEED before LEDGER has its block', a
 });
 
 describe('a second ingest', () => {
+  test('shows the matches of a block that becomes final: they are final, and never void', async () => {
+    await life.stop();
+    life = await startLife(broker.nats, network, {
+      ...{ setting: 'off', webSocketUrl: 'ws://127.0.0.1:1' },
+    });
+    const other = await startLife(broker.nats, network);
+    await other.uses('full');
+    const plans = [await network.plan(), await network.plan()];
+    const hashes = await Promise.all(plans.map(({ transaction }) => network.send(transaction)));
+    for (const hash of hashes) await reader.match(hash);
+    await other.stop();
+    await network.mine();
+    // With its message of one match, the first one reads that of the other ingest on the next match.
+    await life.finals();
+    expect(life.pending.size).toBe(0);
+    for (const hash of hashes) {
+      await reader.sequel('final', hash);
+      expect(reader.kinds(hash)).toEqual(['match', 'final']);
+    }
+    await life.stop();
+    life = await startLife(broker.nats, network);
+  });
+
   test('ends before a match that it showed: the first one voids it', async () => {
     await life.stop();
     life = await startLife(broker.nats, network, { setting: 'off' });
