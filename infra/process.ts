@@ -63,7 +63,12 @@ export async function runProcess(
   } catch (error) {
     if (stop.signal.aborted) process.exit(0);
     if (error instanceof ConfigError) process.stderr.write(`${name}: ${error.message}\n`);
-    else logger.fatal({ err: error }, 'stopped by an error');
+    else {
+      logger.fatal({ err: error }, 'stopped by an error');
+      // For the supervisor, and for who starts the process by hand.
+      const [reason = ''] = String(error instanceof Error ? error.message : error).split('\n', 1);
+      process.stderr.write(`${name}: ${concealer(environment)(reason)}\n`);
+    }
     process.exit(1);
   }
 }

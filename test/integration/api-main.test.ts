@@ -1,7 +1,9 @@
 /** The api as a process: what it tells when it listens, serves, and how it ends. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashKey } from '../../api/auth/keys.ts';
 import { tellState } from '../../infra/nats/states.ts';
@@ -36,13 +38,17 @@ afterAll(async () => {
   await directory?.remove();
 });
 
+function environment(extra: Readonly<Record<string, string>>) {
+  return {
+    ...process.env,
+    ...{ NATS_URL: nats.server.url, CLICKHOUSE_URL: clickhouse.url, HTTP_PORT: '0' },
+    ...{ CLICKHOUSE_DATABASE: DATABASE, LOG_LEVEL: 'info', ...extra },
+  };
+}
+
 async function startMain(extra: Readonly<Record<string, string>> = {}) {
   const child = spawn(process.execPath, [MAIN], {
-    env: {
-      ...process.env,
-      ...{ NATS_URL: nats.server.url, CLICKHOUSE_URL: clickhouse.url, HTTP_PORT: '0' },
-      ...{ CLICKHOUSE_DATABASE: DATABASE, LOG_LEVEL: 'info', ...extra },
-    },
+    env: environment(extra),
     stdio: ['ignore', 'pipe', 'inherit', 'ipc'],
   });
   let log = '';
@@ -143,6 +149,21 @@ describe('api/main', () => {
     told[0]?.();
     api.child.kill('SIGTERM');
     await ended(api.child);
+  });
+
+  test('says in one line why it cannot start', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await once(other, 'listening');
+    const { port } = other.address() as AddressInfo;
+    const env = environment({ HTTP_PORT: String(port) });
+    const failed = await promisify(execFile)(process.execPath, [MAIN], { env }).catch(
+      (error: { code: number; stderr: string }) => error,
+    );
+    expect(failed).toMatchObject({
+      code: 1,
+      stderr: `api: listen EADDRINUSE: address already in use 127.0.0.1:${port}\n`,
+    });
+    other.close();
   });
 
   test('ends the open stream of a revoked key', async () => {
