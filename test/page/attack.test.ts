@@ -112,11 +112,11 @@ describe.skipIf(CHROMIUM === undefined)(`a hostile page (${CHROMIUM ?? MISSING})
       const answer = await page.goto(`http://${EVIL}:${port}/`).catch(() => undefined);
       // A port that does not speak HTTP serves no page to send requests from.
       if (answer === undefined || answer === null) continue;
-      const paths = ['/', '/?query=SELECT+1', '/metrics', '/readyz', '/markets', '/v2/status'];
+      const paths = ['/', '/?query=SELECT+1', '/metrics', '/healthz', '/markets', '/v2/status'];
       const answers = await page.evaluate(`(${ask})(${JSON.stringify(paths)})`);
       expect({ port, answers }).toEqual({
         port,
-        answers: port === api ? ['/', '/?query=SELECT+1', '/readyz', '/markets'] : [],
+        answers: port === api ? ['/', '/?query=SELECT+1', '/healthz', '/markets'] : [],
       });
     }
   });
