@@ -1,6 +1,6 @@
 /**
  * The probes: /healthz says that the process is alive, /readyz that it can serve data of now: its stores, the
- * age of the final chain and of the projection, and what ingest and the projectors tell. Neither needs a key.
+ * age of the final chain and of the projection, and the states that ingest and the projectors publish. Neither needs a key.
  * Readiness asks the stores at most once a second, however often it is probed.
  */
 import { setTimeout as delay } from 'node:timers/promises';

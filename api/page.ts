@@ -2,7 +2,7 @@
  * The web page (`api/web`), bundled once at startup, kept in memory in both codings, and served next to
  * the API. Nothing is written to disk, so there is no build step to forget. Scripts, styles and fonts
  * have a hash in their names and are cached forever; the document is revalidated. It needs no key: the
- * page asks its user for one, or says nothing of it where reading needs none.
+ * page asks its user for one, unless none is needed to read.
  */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

@@ -18,7 +18,7 @@ export function foreignRequest(headers: IncomingHttpHeaders): string | undefined
   if (!LOOPBACK.test(host)) return 'The Host header is not a name of loopback.';
   const isOwn = origin === undefined || LOOPBACK.test(origin.replace(/^http:\/\//, ''));
   if (!isOwn || !OWN_SITES.has(site?.toString() ?? 'none')) {
-    return 'Pages of other sites may not ask.';
+    return 'Requests from other sites are not allowed.';
   }
   return undefined;
 }

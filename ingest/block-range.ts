@@ -393,8 +393,8 @@ export async function patiently<T>(
     onRetry(error) {
       if (error instanceof RpcError) {
         onAnswer?.(error);
-        logger.warn({ err: error, what }, 'the chain nodes gave no good answer, asking again');
-      } else logger.warn({ err: error, what }, 'NATS does not answer, asking again');
+        logger.warn({ err: error, what }, 'no valid response from the chain nodes, retrying');
+      } else logger.warn({ err: error, what }, 'no response from NATS, retrying');
     },
   });
   onAnswer?.(undefined);

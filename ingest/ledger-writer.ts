@@ -90,7 +90,7 @@ function refusal(wanted: number, start: number, newest: Block | undefined): Ledg
   const why =
     wanted < start
       ? 'LEDGER is in chain order, so earlier blocks cannot be put before them: backfill into an empty LEDGER'
-      : `go on with --from-block ${start}, or without backfill; a gap is never left`;
+      : `continue with --from-block ${start}, or without backfill; a gap is never left`;
   return new LedgerStateError(
     `backfill --from-block ${wanted}: LEDGER begins with block ${start}${end}. ${why}.`,
   );

@@ -359,7 +359,7 @@ async function readable<T>(reading: Promise<T>): Promise<T> {
   }
 }
 
-/** LEDGER lacks the messages between these two, which the server does not tell from deleted ones. */
+/** LEDGER lacks the messages between these two, which the server does not distinguish from deleted ones. */
 export function missingMessages(before: number, next: number): UnreadableLedgerError {
   const what =
     before + 2 === next ? `message ${before + 1}` : `messages ${before + 1} to ${next - 1}`;

@@ -1,6 +1,6 @@
 /**
- * `fillstream tail`: the live feed. Which guarantee it gives depends on where it writes. Standard output cannot
- * be asked what arrived there, so with `--state` an event that was printed just before the process died is
+ * `fillstream tail`: the live feed. Which guarantee it gives depends on where it writes. Nobody can check
+ * what arrived at standard output, so with `--state` an event that was printed just before the process died is
  * printed again: at least once. A file that the command appends to is its own state: it goes on after the
  * file's last whole line, so each event is there exactly once.
  */
@@ -73,7 +73,7 @@ A --from is for the first start, when there is neither.`,
       throw new UsageError('--from must not be in the future');
     }
     if (state !== undefined && output !== undefined) {
-      throw new UsageError('--output goes on by itself: it takes no --state');
+      throw new UsageError('--output resumes by itself: do not combine it with --state');
     }
     const format = flags.format ?? (output === undefined ? 'pretty' : 'json');
     const fillstream = client();

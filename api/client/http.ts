@@ -1,6 +1,6 @@
 /**
- * Requests to the API: each is tried again while that can help, within a time limit, and a list goes on page by
- * page. What fails is a FillstreamError, or the reason of the caller's own signal.
+ * Requests to the API: each is retried while that can help, within a time limit, and lists are read page by page.
+ * What fails is a FillstreamError, or the reason of the caller's own signal.
  */
 import type { Problem } from './types.ts';
 
@@ -17,7 +17,7 @@ export type Options = {
   readonly retry?: boolean | undefined;
   /** How long one try of a request may take, with its body, milliseconds; default: 30,000. */
   readonly timeoutMs?: number | undefined;
-  /** Silence after which a stream is opened anew, milliseconds; default: 45,000, as a heartbeat comes every 30,000. */
+  /** Silence after which a stream is reopened, milliseconds; default: 45,000, as a heartbeat comes every 30,000. */
   readonly silenceMs?: number | undefined;
 };
 

@@ -59,7 +59,7 @@ const WATCH_MS_MAX = 5_000;
 /**
  * The events of a stream, without end: iterate it with `for await`. It throws when the server refuses it
  * for good (ApiError 400, 401, 403, 404), when a signal aborts it, or with `retry: false` at the first cut. A
- * loop that is left and begun again goes on after the cursor.
+ * loop that is left and begun again resumes after the cursor.
  */
 export class EventStream<Event extends FeedEvent | StreamEvent> implements AsyncIterable<Event> {
   readonly #http: Http;

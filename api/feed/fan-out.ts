@@ -92,7 +92,7 @@ export class FanOut implements LogSink {
     if (this.listeners.size === 0) return;
     if (skippedAfter !== undefined) this.#reportSkipped(event, skippedAfter);
     const index = event.isFinality ? this.#finalIndex : this.#index;
-    // Nobody wants it: that is decided without reading the message.
+    // No listener asked for it: skipped without reading the message.
     if (event.isFinality && index.isEmpty) return;
     const { facts } = event;
     if (facts === undefined) {

@@ -59,7 +59,7 @@ export type LogOptions = {
 export type Offered = {
   readonly sequence: number;
   readonly cursor: Cursor;
-  /** Tells that a match is final: only for listeners who want that. */
+  /** Says that a match is final: only for listeners that asked for it. */
   readonly isFinality: boolean;
   /** A match, and not what became of one. */
   readonly isMatch: boolean;

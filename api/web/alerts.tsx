@@ -118,7 +118,7 @@ async function listenAlone(traders: readonly string[], signal: AbortSignal): Pro
     if (!(error instanceof FillstreamError)) throw error;
     want(false);
     const time = new Date().toISOString();
-    show({ title: 'You are not told any more', text: error.message, path: '/following', time });
+    show({ title: 'Alerts stopped', text: error.message, path: '/following', time });
   }
 }
 

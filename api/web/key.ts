@@ -14,7 +14,7 @@ const ANSWER_MS = 120;
 export const key = signal('');
 /** The server's message about the key that was rejected. */
 export const refusal = signal('');
-/** Whether who has no key wants to enter one. */
+/** Whether a visitor without a key wants to enter one. */
 export const isAsking = signal(false);
 /** Whether the operator lets everybody read. */
 export const isPublic =

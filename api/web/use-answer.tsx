@@ -1,6 +1,6 @@
 /**
  * Hooks that load API responses. While a new response loads, or if it fails, the last one stays; a failure adds
- * its reason. One that is of other settings than those asked for is stale, and its view shows that.
+ * its reason. A response for earlier settings is stale, and its view shows that.
  */
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';

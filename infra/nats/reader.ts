@@ -237,8 +237,8 @@ async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
 }
 
 /**
- * Throws StreamDamagedError if the stream holds a message with this sequence that cannot be read. Nobody else
- * tells: the server answers as for a deleted message, and its consumers skip it.
+ * Throws StreamDamagedError if the stream holds a message with this sequence that cannot be read. Nothing else
+ * reports it: the server answers as for a deleted message, and its consumers skip it.
  */
 export async function refuseDamage(nats: Nats, stream: string, sequence: number): Promise<void> {
   if ((await getMessage(nats, stream, sequence)) !== undefined) return;

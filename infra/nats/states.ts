@@ -1,6 +1,6 @@
 /**
- * What ingest and the projectors tell the api about themselves, every TELL_MS over plain NATS: whether they
- * are ready, and how far they are. A process that is stopped or cut off tells nothing, which shows too.
+ * What ingest and the projectors publish about themselves, every TELL_MS over plain NATS: whether they are ready,
+ * and how far they are. A process that is stopped or cut off publishes nothing, which shows too.
  */
 import { z } from 'zod';
 import type { Reasons } from '../metrics.ts';
@@ -8,7 +8,7 @@ import type { Nats } from './connection.ts';
 
 const SUBJECT = 'fillstream.state.';
 const TELL_MS = 2_000;
-/** A process that told nothing for so long is stalled, dead or cut off. */
+/** A process that was silent for so long is stalled, dead or cut off. */
 const SILENT_MS_MAX = 10_000;
 
 const State = z.object({
@@ -25,7 +25,7 @@ export type StateOf = () => { readonly reasons: Reasons; readonly reached?: numb
 
 export type ProcessName = 'ingest' | 'projector';
 
-/** Tells the state until the returned function is called, which tells why the process ends. */
+/** Publishes the state until the returned function is called, which publishes why the process ends. */
 export function tellState(
   nats: Pick<Nats, 'connection' | 'connected'>,
   { name, index = 0, count = 1 }: { name: ProcessName; index?: number; count?: number },
