@@ -1,7 +1,7 @@
 /**
  * `GET /v2/search`: markets and traders by what a user types or pastes. What names one thing by its form is read by
- * its key. Otherwise what has the words (search-hits.ts) is compared with the listings and profiles of now, because
- * `search_words` keeps words that they lost.
+ * its key. Otherwise one statement a kind intersects the bitmaps of the words and ranks what they have in common; it is
+ * compared with the listings and profiles of now, because `search_words` keeps words that they lost.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -13,20 +13,18 @@ import { MarketV2, marketV2, readResolutions, unlisted, withTokens } from './mar
 import type { Listing, Profile } from './metadata-cache.ts';
 import { NO_PROFILE, ProfileV2, profileV2 } from './profiles.ts';
 import { FEW_ROWS, read } from './query.ts';
-import { count as counted, hexText, int, rowOf, seconds, string } from './rows.ts';
-import { amount, count, time } from './schemas.ts';
 import {
-  type Common,
-  type Hit,
-  type Kind,
-  readCommon,
-  readHits,
-  type Search,
-  type Term,
-  type Tier,
-  texts,
-} from './search-hits.ts';
-import { isOneTypo, joined, variantsOf, wordsOf } from './words.ts';
+  count as counted,
+  hexText,
+  int,
+  type RowOf,
+  rowOf,
+  seconds,
+  string,
+  strings,
+} from './rows.ts';
+import { amount, count, time } from './schemas.ts';
+import { allOf, isOneTypo, joined, variantsOf, wordsOf } from './words.ts';
 
 const LIMIT_MAX = 50;
 const LIMIT_DEFAULT = 10;
@@ -45,6 +43,8 @@ const HITS_MAX = 2_000;
 const USES_MAX = 10_000;
 /** Read beyond the limit, so that few outdated hits need no second read. */
 const SPARE_HITS = 3;
+/** How many are ranked of those that have the words, if few of them are among the upper ranks. */
+const CANDIDATES_MAX = 1_000;
 
 /** What a query names, by its form. */
 type Meaning = {
@@ -58,6 +58,12 @@ type Meaning = {
   /** A name or account without @. */
   readonly handle?: string;
 };
+
+/** One of these words, or one that begins with the prefix. */
+type Term = { readonly words: readonly string[]; readonly prefix?: string | undefined };
+/** All of these; earlier tiers are more relevant. */
+type Tier = readonly Term[];
+type Kind = 'market' | 'trader';
 
 const NO_WORDS = { words: [], similar: [] };
 
@@ -148,29 +154,120 @@ function areFrequent(kind: Kind, { words, similar }: Awaited<ReturnType<typeof r
   return words.length > 0 && words.every(isFrequent);
 }
 
+/**
+ * The statement that finds what has all words of a tier, by tier and rank, among CANDIDATES_MAX of each tier. With
+ * `ranks`, which costs a third more, a tier gives those among the first or the upper ranks if there are enough,
+ * otherwise those of the upper ranks and CANDIDATES_MAX others.
+ */
+function statementOf(kind: Kind, tiers: readonly Tier[], ranks: boolean) {
+  const table = `search_${kind}s`;
+  const parameters: Record<string, unknown> = { kind };
+  const names = new Map<string, string>();
+  const conditions: string[] = [];
+  const nameOf = (term: Term) => {
+    const key = JSON.stringify(term);
+    const known = names.get(key);
+    if (known !== undefined) return known;
+    const name = `term_${names.size}`;
+    names.set(key, name);
+    parameters[`${name}_words`] = texts(term.words);
+    parameters[`${name}_prefix`] = term.prefix;
+    const begins = term.prefix === undefined ? '' : ` OR startsWith(word, {${name}_prefix:String})`;
+    conditions.push(`(word IN {${name}_words:Array(String)}${begins})`);
+    return name;
+  };
+  const common = tiers.map((terms, at) => `${allOf(terms.map(nameOf))} AS tier_${at}`);
+  const bitmaps = conditions.map(
+    (condition, at) => `groupBitmapMergeStateIf(ids, ${condition}) AS term_${at}`,
+  );
+  const best = tiers.map((_, at) => {
+    const tier = `tier_${at}`;
+    const some = `arraySlice(bitmapToArray(${tier}), -${CANDIDATES_MAX})`;
+    if (!ranks) return some;
+    return `multiIf(bitmapAndCardinality(${tier}, first) >= {take:UInt32}, bitmapToArray(bitmapAnd(${tier}, first)),
+    bitmapAndCardinality(${tier}, upper) >= {take:UInt32}, bitmapToArray(bitmapAnd(${tier}, upper)),
+    arrayConcat(bitmapToArray(bitmapAnd(${tier}, upper)), ${some}))`;
+  });
+  const levels = `,
+  (SELECT groupBitmapStateIf(id, level = 0) AS first, groupBitmapState(id) AS upper FROM ${table} WHERE level < 2) AS ranks`;
+  const relevance = tiers.slice(0, -1).map((_, at) => `has(found[${at + 1}], id) DESC, `);
+  const sql = `
+WITH
+(
+  SELECT [${best.join(', ')}]
+  FROM
+  (
+    SELECT ${common.join(', ')}
+    FROM
+    (
+      SELECT ${bitmaps.join(', ')}
+      FROM search_words
+      WHERE kind = {kind:String} AND (${conditions.join(' OR ')})
+    )
+  ) AS words${ranks ? levels : ''}
+) AS found
+SELECT ${Candidate.columns}
+FROM ${table}
+WHERE id IN arrayFlatten(found)
+ORDER BY ${relevance.join('')}rank DESC, key ${kind === 'market' ? 'DESC' : ''}
+LIMIT {take:UInt32}`;
+  return { sql, parameters };
+}
+
 const letters = (word: string) => word.match(/\p{L}/gu)?.length ?? 0;
 
-/** What is looked for, and what all words of its tiers have in common. */
-type Found = Search & { readonly common: Common; readonly limit: number };
+const texts = (words: readonly string[]) =>
+  new Bytes(words.map((word) => `0x${Buffer.from(word).toString('hex')}`));
+
+const Hit = rowOf({ key: hexText('key'), rank: int('rank') });
+const Candidate = rowOf({
+  ...{ key: hexText('key'), rank: int('rank') },
+  counts: strings('arrayMap(ids -> toString(length(ids)), found)'),
+});
+
+/** What has the words, by tier and rank. Few statements need the ranks: most words are not frequent. */
+async function readHits(
+  call: Call,
+  search: { readonly kind: Kind; readonly tiers: readonly Tier[]; readonly isFrequent: boolean },
+  take: number,
+): Promise<readonly RowOf<typeof Hit>[]> {
+  const { kind, tiers, isFrequent } = search;
+  if (tiers.length === 0) return [];
+  const statement = (ranks: boolean) => {
+    const { sql, parameters } = statementOf(kind, tiers, ranks);
+    return { sql, parameters: { ...parameters, take }, row: Candidate };
+  };
+  if (!isFrequent) {
+    const rows = await read(call, statement(false));
+    const counts = rows[0]?.counts.map(Number) ?? [];
+    const enough = counts.find((count) => count >= Math.min(take, CANDIDATES_MAX));
+    if (enough === undefined || enough < CANDIDATES_MAX) return rows;
+  }
+  return await read(call, statement(true));
+}
 
 /** The first hits, then those of the tiers, without those that `views` does not have any more. */
 async function currentHits<View>(
   call: Call,
-  kind: Kind,
-  found: Found,
-  first: readonly Hit[],
-  views: (keys: readonly string[]) => Promise<ReadonlyMap<string, View>>,
-): Promise<readonly { readonly hit: Hit; readonly view: View }[]> {
-  const { limit, common } = found;
+  search: {
+    readonly kind: Kind;
+    readonly limit: number;
+    readonly first: readonly RowOf<typeof Hit>[];
+    readonly tiers: readonly Tier[];
+    readonly isFrequent: boolean;
+    readonly views: (keys: readonly string[]) => Promise<ReadonlyMap<string, View>>;
+  },
+): Promise<readonly { readonly hit: RowOf<typeof Hit>; readonly view: View }[]> {
+  const { limit, first, views } = search;
   for (let take = limit + SPARE_HITS; ; take *= 4) {
-    const others = first.length < limit ? await readHits(call, kind, found, common, take) : [];
-    const all = new Map([...first, ...others].map((hit) => [hit.key, hit]));
-    const viewOf = await views([...all.keys()]);
-    const right = [...all.values()].flatMap((hit) => {
+    const others = first.length < limit ? await readHits(call, search, take) : [];
+    const found = new Map([...first, ...others].map((hit) => [hit.key, hit]));
+    const viewOf = await views([...found.keys()]);
+    const right = [...found.values()].flatMap((hit) => {
       const view = viewOf.get(hit.key);
       return view === undefined ? [] : { hit, view };
     });
-    if (right.length >= limit || all.size < take || take >= HITS_MAX) {
+    if (right.length >= limit || found.size < take || take >= HITS_MAX) {
       return right.slice(0, limit);
     }
   }
@@ -186,23 +283,34 @@ function isHit(words: readonly string[], tiers: readonly Tier[]): boolean {
   return tiers.some((terms) => terms.every(has));
 }
 
-async function findMarkets(call: Call, { event }: Meaning, found: Found) {
-  return await currentHits(call, 'market', found, [], async (conditionIds) => {
-    const [listings, resolutions] = await Promise.all([
-      call.metadata.listings(conditionIds),
-      readResolutions(call, conditionIds),
-    ]);
-    const current = [...listings].filter(
-      ([, listing]) =>
-        (event === undefined || listing.event_slug === event) &&
-        isHit(wordsOf(listingText(listing)), found.tiers),
-    );
-    return new Map(
-      current.map(([conditionId, listing]) => {
-        const resolution = resolutions.get(conditionId);
-        return [conditionId, marketV2(listing, resolution)];
-      }),
-    );
+async function findMarkets(
+  call: Call,
+  { event }: Meaning,
+  search: {
+    readonly limit: number;
+    readonly tiers: readonly Tier[];
+    readonly isFrequent: boolean;
+  },
+) {
+  return await currentHits(call, {
+    ...{ kind: 'market', first: [], ...search },
+    async views(conditionIds) {
+      const [listings, resolutions] = await Promise.all([
+        call.metadata.listings(conditionIds),
+        readResolutions(call, conditionIds),
+      ]);
+      const current = [...listings].filter(
+        ([, listing]) =>
+          (event === undefined || listing.event_slug === event) &&
+          isHit(wordsOf(listingText(listing)), search.tiers),
+      );
+      return new Map(
+        current.map(([conditionId, listing]) => {
+          const resolution = resolutions.get(conditionId);
+          return [conditionId, marketV2(listing, resolution)];
+        }),
+      );
+    },
   });
 }
 
@@ -283,23 +391,32 @@ async function readAddress(call: Call, address: string | undefined, limit: numbe
 async function findTraders(
   call: Call,
   { address }: Meaning,
-  found: Found,
-  byAddress: readonly Hit[],
+  search: {
+    readonly limit: number;
+    readonly first: readonly RowOf<typeof Hit>[];
+    readonly tiers: readonly Tier[];
+    readonly isFrequent: boolean;
+  },
 ) {
-  return await currentHits(call, 'trader', found, byAddress, async (addresses) => {
-    if (addresses.length === 0) return new Map();
-    const parameters = { traders: new Bytes(addresses) };
-    const [profiles, activities] = await Promise.all([
-      call.metadata.profiles(addresses),
-      read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
-    ]);
-    const current = activities.flatMap(({ key, rank, newest }) => {
-      const profile = profiles.get(key) ?? { ...NO_PROFILE, address: key };
-      const isNamed = address !== undefined && key.startsWith(address);
-      const isRight = isNamed || isHit(profileWords(profile), found.tiers);
-      return isRight ? [[key, { profile: profileV2(profile), fills: rank, newest }] as const] : [];
-    });
-    return new Map(current);
+  return await currentHits(call, {
+    ...{ kind: 'trader', ...search },
+    async views(addresses) {
+      if (addresses.length === 0) return new Map();
+      const parameters = { traders: new Bytes(addresses) };
+      const [profiles, activities] = await Promise.all([
+        call.metadata.profiles(addresses),
+        read(call, { sql: ACTIVITY_SQL, parameters, row: ActivityRow }),
+      ]);
+      const current = activities.flatMap(({ key, rank, newest }) => {
+        const profile = profiles.get(key) ?? { ...NO_PROFILE, address: key };
+        const isNamed = address !== undefined && key.startsWith(address);
+        const isRight = isNamed || isHit(profileWords(profile), search.tiers);
+        return isRight
+          ? [[key, { profile: profileV2(profile), fills: rank, newest }] as const]
+          : [];
+      });
+      return new Map(current);
+    },
   });
 }
 
@@ -352,22 +469,19 @@ export const search = endpoint({
     ]);
     const isFound = isExact && named.length + byAddress.length > 0;
     const found = isFound ? NO_WORDS : await (words ?? readWords(call, meaning.text));
-    const isTrader = !isFound && meaning.event === undefined;
-    const searches = {
-      market: {
-        isFrequent: areFrequent('market', found),
+    const [markets, traders] = await Promise.all([
+      findMarkets(call, meaning, {
+        ...{ limit, isFrequent: areFrequent('market', found) },
         // An event is named by its whole slug.
         tiers: tiersOf('market', found).slice(0, meaning.event === undefined ? undefined : 1),
-      },
-      trader: {
-        isFrequent: areFrequent('trader', found),
-        tiers: isTrader ? [...namedTiers(meaning), ...tiersOf('trader', found)] : [],
-      },
-    };
-    const common = await readCommon(call, searches);
-    const [markets, traders] = await Promise.all([
-      findMarkets(call, meaning, { ...searches.market, common: common.market, limit }),
-      findTraders(call, meaning, { ...searches.trader, common: common.trader, limit }, byAddress),
+      }),
+      findTraders(call, meaning, {
+        ...{ limit, first: byAddress, isFrequent: areFrequent('trader', found) },
+        tiers:
+          isFound || meaning.event !== undefined
+            ? []
+            : [...namedTiers(meaning), ...tiersOf('trader', found)],
+      }),
     ]);
     const others = markets.filter(({ hit }) => hit.key !== named[0]?.hit.key);
     return {
