@@ -78,6 +78,9 @@ type Statement<Row> = {
  * Runs one SELECT. Rejects with ClickHouseError if the server refuses it, StoreUnreachableError if the server does
  * not respond, ZodError if the rows do not match their schema, or the signal's reason.
  */
+/** Condition on rows of system.tables: without the tables that a refresh of a view is just replacing. */
+export const LASTING_TABLES = `NOT startsWith(name, '.') AND NOT startsWith(name, '_tmp_replace_')`;
+
 export type Select = <Row>(statement: Statement<Row>) => Promise<readonly Row[]>;
 
 type Received = { readonly response: http.IncomingMessage; readonly text: string };

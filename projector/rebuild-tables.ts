@@ -6,6 +6,7 @@
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
+import { LASTING_TABLES } from '../infra/clickhouse.ts';
 
 const Definition = z.object({ name: z.string(), engine: z.string(), definition: z.string() });
 type Definition = z.infer<typeof Definition>;
@@ -74,11 +75,11 @@ export async function refreshReaders(client: ClickHouseClient, live: string): Pr
   }
 }
 
-/** The engine's own tables begin with a dot, for example the target of a refreshable view. */
+/** The tables that are projected: neither the engine's own, which begin with a dot, nor what a refresh replaces. */
 async function projected(client: ClickHouseClient, live: string) {
   const result = await client.query({
     query: `SELECT name, engine, create_table_query AS definition FROM system.tables
-      WHERE database = {live:String} AND NOT startsWith(name, '.') AND (endsWith(engine, 'MergeTree') OR engine = 'MaterializedView')
+      WHERE database = {live:String} AND ${LASTING_TABLES} AND (endsWith(engine, 'MergeTree') OR engine = 'MaterializedView')
       ORDER BY name`,
     query_params: { live },
     format: 'JSONEachRow',

@@ -10,7 +10,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
-import { connectClickHouse } from '../infra/clickhouse.ts';
+import { connectClickHouse, LASTING_TABLES } from '../infra/clickhouse.ts';
 import { ANALYST_DATABASE, migrate } from './migrate.ts';
 
 const SNAPSHOT = new URL('./schema.sql', import.meta.url);
@@ -24,14 +24,14 @@ const HEADER = `-- Written by \`npm run schema\` from the engine's SHOW CREATE. 
 export async function describeSchema(client: ClickHouseClient, database: string): Promise<string> {
   const tables = await rowsOf(
     client,
-    `SELECT concat(t.database, '.', t.name) AS name FROM system.tables AS t
-     WHERE t.database IN ('${ANALYST_DATABASE}', '${database}') AND NOT t.is_temporary
-       AND NOT startsWith(t.name, '.')
-     ORDER BY name`,
-    z.object({ name: z.string() }),
+    `SELECT concat(database, '.', name) AS full_name FROM system.tables
+     WHERE database IN ('${ANALYST_DATABASE}', '${database}') AND NOT is_temporary
+       AND ${LASTING_TABLES}
+     ORDER BY full_name`,
+    z.object({ full_name: z.string() }),
   );
   const statements: string[] = [];
-  for (const { name } of tables) {
+  for (const { full_name: name } of tables) {
     // SHOW CREATE TABLE also works for views and dictionaries.
     const Row = z.object({ statement: z.string() });
     const [row] = await rowsOf(client, `SHOW CREATE TABLE ${name}`, Row);

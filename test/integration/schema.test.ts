@@ -25,6 +25,13 @@ describe('sql/schema.sql', () => {
     expect(held).toBe(snapshot);
   });
 
+  test('is described without a table that a refresh is just replacing', async () => {
+    const query = 'CREATE TABLE _tmp_replace_6c0c_pivx (one UInt8) ENGINE = MergeTree ORDER BY one';
+    await clickhouse.client.command({ query });
+    expect(await describeSchema(clickhouse.client, DATABASE)).not.toContain('_tmp_replace_');
+    await clickhouse.client.command({ query: 'DROP TABLE _tmp_replace_6c0c_pivx' });
+  });
+
   test('comments every column of every table and view', async () => {
     // A materialized view has its target's columns, and a dictionary's cannot have comments.
     const bare = await clickhouse.rows(

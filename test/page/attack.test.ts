@@ -11,6 +11,7 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { LASTING_TABLES } from '../../infra/clickhouse.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { rpc, type Service, startService, temporaryDirectory } from '../e2e/service.ts';
 import { CHROMIUM, MISSING, SWITCHES } from './browser.ts';
@@ -76,7 +77,7 @@ describe.skipIf(CHROMIUM === undefined)(`a hostile page (${CHROMIUM ?? MISSING})
     await nats.close();
     const databases = await service.query('SELECT name FROM system.databases ORDER BY name');
     const tables = await service.query(
-      `SELECT name FROM system.tables WHERE database = 'fillstream' AND NOT startsWith(name, '.') ORDER BY name`,
+      `SELECT name FROM system.tables WHERE database = 'fillstream' AND ${LASTING_TABLES} ORDER BY name`,
     );
     const first = await rpc<{ hash: string }>(service.ready.rpc_url, 'eth_getBlockByNumber', [
       '0x1',
