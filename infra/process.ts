@@ -65,7 +65,7 @@ export async function runProcess(
     if (error instanceof ConfigError) process.stderr.write(`${name}: ${error.message}\n`);
     else {
       logger.fatal({ err: error }, 'stopped by an error');
-      // For the supervisor, and for who starts the process by hand.
+      // For the supervisor, and for whoever starts the process by hand.
       const [reason = ''] = String(error instanceof Error ? error.message : error).split('\n', 1);
       process.stderr.write(`${name}: ${concealer(environment)(reason)}\n`);
     }
