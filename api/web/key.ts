@@ -31,8 +31,11 @@ type Told =
   | { readonly kind: 'forget'; readonly key: string };
 
 const others = new BroadcastChannel(STORAGE_NAME);
+/** Names the question of this tab, until it is answered, or the user signs in or out. */
+let asker: number | undefined;
 
 export function useKey(given: string, { remember = isRemembered() } = {}): void {
+  asker = undefined;
   refusal.value = '';
   isAsking.value = false;
   key.value = given;
@@ -63,6 +66,7 @@ export async function openKey(): Promise<void> {
 
 function hear({ data }: MessageEvent<Told>): void {
   if (data.kind === 'forget' && data.key === key.value) forgetHere('');
+  if (data.kind === 'a key' && data.asker === asker) useKey(data.key);
   if (data.kind === 'who has a key?' && key.value !== '') {
     others.postMessage({ kind: 'a key', asker: data.asker, key: key.value } satisfies Told);
   }
@@ -70,21 +74,19 @@ function hear({ data }: MessageEvent<Told>): void {
 
 /** Waits a moment; the key of a busier tab is taken when it comes. */
 async function keyOfOtherTab(): Promise<void> {
-  const asker = Math.random();
-  const answered = Promise.withResolvers<void>();
-  const take = ({ data }: MessageEvent<Told>) => {
-    if (data.kind !== 'a key' || data.asker !== asker) return;
-    others.removeEventListener('message', take);
-    if (key.value === '') useKey(data.key);
-    answered.resolve();
-  };
-  others.addEventListener('message', take);
+  asker = Math.random();
   others.postMessage({ kind: 'who has a key?', asker } satisfies Told);
+  const answered = Promise.withResolvers<void>();
+  const stop = key.subscribe((given) => {
+    if (given !== '') answered.resolve();
+  });
   setTimeout(answered.resolve, ANSWER_MS);
   await answered.promise;
+  stop();
 }
 
 function forgetHere(why: string): void {
+  asker = undefined;
   sessionStorage.removeItem(STORAGE_NAME);
   localStorage.removeItem(STORAGE_NAME);
   refusal.value = why;
