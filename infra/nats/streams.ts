@@ -133,7 +133,7 @@ function contains(stored: unknown, wanted: unknown): boolean {
 
 const DELETES_AT_ONCE = 64;
 
-/** Deletes the messages with these sequences, the highest first. May be repeated after an interruption. */
+/** Deletes the messages with these sequences, from the highest down, several at a time. May be repeated after an interruption. */
 export async function removeMessages(
   nats: Nats,
   stream: string,
