@@ -9,7 +9,7 @@ import { ApiConfig, readConfig } from '../infra/config.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, natsOptions } from '../infra/nats/connection.ts';
 import { openKv } from '../infra/nats/kv.ts';
-import { hearStates } from '../infra/nats/states.ts';
+import { watchStates } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { ensureStreams } from '../ingest/streams.ts';
 import { createApp } from './app.ts';
@@ -57,7 +57,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const streams = await openStreams({ ...shared, feed, sessions });
   // Bundled at startup, so that no request waits for it and a broken page stops the process.
   await pageOnce();
-  const states = hearStates(nats);
+  const states = watchStates(nats);
   const limits = {
     chain: config.CHAIN_AGE_SECONDS_MAX,
     projection: config.PROJECTION_AGE_SECONDS_MAX,

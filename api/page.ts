@@ -55,8 +55,8 @@ export type Page = {
   readonly assets: ReadonlyMap<string, File>;
 };
 
-/** What the document tells the page. */
-export type Told = {
+/** What the document contains for the page. */
+export type PageFacts = {
   /** Whether reading needs no key. */
   readonly isPublic: boolean;
   /** Whether all of it comes from the devnet. */
@@ -73,8 +73,8 @@ export function pageOnce(): Promise<Page> {
   return page;
 }
 
-export function documentOf(page: Page, told: Told): Promise<File> {
-  const { isPublic, isSimulated, pictureOrigins } = told;
+export function documentOf(page: Page, facts: PageFacts): Promise<File> {
+  const { isPublic, isSimulated, pictureOrigins } = facts;
   const html = page.template
     .replace('{{public_tier}}', isPublic ? 'demo' : 'none')
     .replace('{{simulated}}', isSimulated ? 'yes' : 'no')
@@ -82,10 +82,10 @@ export function documentOf(page: Page, told: Told): Promise<File> {
   return compressed(Buffer.from(html), '.html');
 }
 
-export function pageHandler(told: Told): RequestHandler {
+export function pageHandler(facts: PageFacts): RequestHandler {
   let document: Promise<File> | undefined;
   return async (request, response) => {
-    document ??= pageOnce().then((page) => documentOf(page, told));
+    document ??= pageOnce().then((page) => documentOf(page, facts));
     const file = await document;
     response.set('Content-Security-Policy', CONTENT_SECURITY_POLICY);
     response.set('Cache-Control', 'no-cache').set('ETag', file.etag);

@@ -267,7 +267,7 @@ export const RANGES_AHEAD = 4;
 /** A refused size grows by this factor with each range: the node may only have been busy. */
 const FORGET_REFUSED = 1.002;
 
-export type AheadOptions<Range> = {
+export type PrefetchOptions<Range> = {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly readRange: (from: number, to: number) => Promise<Range>;
@@ -277,7 +277,7 @@ export type AheadOptions<Range> = {
   readonly onAnswer?: (error: RpcError | undefined) => void;
 };
 
-/** Number of blocks of the next range. The caller keeps it between calls of `ahead`. */
+/** Number of blocks of the next range. The caller keeps it between calls of `prefetch`. */
 export class RangeSize {
   #blocks = RANGE_BLOCKS_START;
   /** Smallest size that a node refused; later ranges approach it slowly. */
@@ -314,8 +314,8 @@ export class RangeSize {
  *
  * Yields everything from `from` to `to` in order; a refused range is yielded as several.
  */
-export async function* ahead<Range>(
-  options: AheadOptions<Range>,
+export async function* prefetch<Range>(
+  options: PrefetchOptions<Range>,
   size: RangeSize,
   from: number,
   to: number,
@@ -336,19 +336,19 @@ export async function* ahead<Range>(
     const range = await oldest.range;
     if (range !== undefined) yield range;
     // The size is at most half of the range by now, so this terminates.
-    else yield* ahead(options, size, oldest.first, oldest.last);
+    else yield* prefetch(options, size, oldest.first, oldest.last);
   }
 }
 
 /** Undefined when the range is too large for the nodes; `size` is reduced then. */
 async function readOnce<Range>(
-  options: AheadOptions<Range>,
+  options: PrefetchOptions<Range>,
   size: RangeSize,
   from: number,
   to: number,
 ): Promise<Range | undefined> {
   const blocks = to - from + 1;
-  const range = await patiently(options, `blocks ${from} to ${to}`, async () => {
+  const range = await retryReads(options, `blocks ${from} to ${to}`, async () => {
     try {
       return await options.readRange(from, to);
     } catch (error) {
@@ -378,8 +378,8 @@ function isTooMany(error: unknown): boolean {
  * Retries until the chain nodes and NATS respond. Throws any other error, and `wrong_chain`. Only reads wait for
  * NATS here; the publisher waits for its own writes.
  */
-export async function patiently<T>(
-  options: Pick<AheadOptions<unknown>, 'logger' | 'signal' | 'onAnswer'>,
+export async function retryReads<T>(
+  options: Pick<PrefetchOptions<unknown>, 'logger' | 'signal' | 'onAnswer'>,
   what: string,
   attempt: () => Promise<T>,
 ): Promise<T> {

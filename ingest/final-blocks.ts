@@ -9,13 +9,13 @@ import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { Balances } from './balances.ts';
 import {
-  type AheadOptions,
-  ahead,
   checkLog,
-  patiently,
+  type PrefetchOptions,
+  prefetch,
   type RangeCounts,
   RangeSize,
   readRange,
+  retryReads,
 } from './block-range.ts';
 import { type BlockFacts, blockOf, factsOf, nothingIn, refusalsOf } from './blocks.ts';
 import type { Chain } from './chains.ts';
@@ -30,7 +30,7 @@ import {
 } from './ledger.ts';
 import { type BlockRef, type FinalBlock, type LedgerWriter, readEnd } from './ledger-writer.ts';
 import type { Metadata } from './metadata.ts';
-import type { FollowProgress } from './metrics.ts';
+import type { FinalBlocksProgress } from './metrics.ts';
 import type { Header, RangeLog, Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
@@ -43,7 +43,7 @@ const POLL_MAX_MS = 1_000;
 /** This close to the head every block gets its own message. */
 const NEAR_HEAD_BLOCKS = 32;
 
-export type FollowOptions = {
+export type FinalBlocksOptions = {
   readonly rpc: Rpc;
   readonly chain: Chain;
   readonly finality: 'finalized' | number;
@@ -57,7 +57,7 @@ export type FollowOptions = {
   readonly ledger: LedgerWriter;
   readonly metadata: Metadata;
   readonly balances: Balances;
-  readonly progress: FollowProgress;
+  readonly progress: FinalBlocksProgress;
   readonly logger: Logger;
   readonly signal: AbortSignal;
   /** Called before a block is stored, in order: for every block near the head, and for any block with facts. */
@@ -71,10 +71,10 @@ export type FollowOptions = {
 type ReadRange = { readonly blocks: readonly FinalBlock[]; readonly counts: RangeCounts };
 
 /** Follows the final head until the signal aborts or `toBlock` is done. Throws FinalReorgError. */
-export async function followFinal(options: FollowOptions): Promise<void> {
+export async function writeFinalBlocks(options: FinalBlocksOptions): Promise<void> {
   const { nats, startBlock, toBlock, progress, signal, finality, rpc } = options;
   const reading = readingOf(options);
-  const end = await patiently(reading, 'the end of LEDGER', () => readEnd(nats));
+  const end = await retryReads(reading, 'the end of LEDGER', () => readEnd(nats));
   let held: BlockRef | undefined = end.block;
   if (end.block !== undefined) {
     progress.resume(end.block);
@@ -91,7 +91,7 @@ export async function followFinal(options: FollowOptions): Promise<void> {
   let caughtUp = false;
   for (;;) {
     // A lagging endpoint returns an older final head, but final blocks stay final.
-    const seen = await patiently(reading, 'final head', () => finalBlock(rpc, finality));
+    const seen = await retryReads(reading, 'final head', () => finalBlock(rpc, finality));
     progress.final(seen);
     pauseMs = seen > final ? POLL_MIN_MS : Math.min(pauseMs * 1.5, POLL_MAX_MS);
     final = Math.max(final, seen);
@@ -114,8 +114,8 @@ async function finalBlock(rpc: Rpc, finality: 'finalized' | number): Promise<num
   return (await rpc.blockNumber('latest')) - finality;
 }
 
-type WriteOptions = FollowOptions & {
-  readonly reading: AheadOptions<ReadRange>;
+type WriteOptions = FinalBlocksOptions & {
+  readonly reading: PrefetchOptions<ReadRange>;
   readonly size: RangeSize;
   readonly contradictions: Contradictions;
 };
@@ -130,13 +130,13 @@ async function writeRanges(
 ): Promise<BlockRef | undefined> {
   const { reading, size, contradictions, nats, rpc, signal, ledger, progress, onBlock } = options;
   let newest = held;
-  for await (const { blocks } of ahead(reading, size, from, to)) {
+  for await (const { blocks } of prefetch(reading, size, from, to)) {
     for (const block of blocks) {
       const { head, facts } = block;
       if (newest !== undefined && head.parentHash !== newest.hash) {
         settle(options, await ledger.flush());
         const doubted: BlockRef = newest;
-        await patiently(reading, 'fork', () => judgeFork(nats, rpc, doubted, signal));
+        await retryReads(reading, 'fork', () => judgeFork(nats, rpc, doubted, signal));
         const pauseMs = contradictions.pauseMs(doubted, performance.now());
         progress.contradicted(doubted, head, pauseMs);
         await delay(pauseMs, undefined, { signal });
@@ -176,7 +176,7 @@ function settle(
   }
 }
 
-function readingOf(options: FollowOptions): AheadOptions<ReadRange> {
+function readingOf(options: FinalBlocksOptions): PrefetchOptions<ReadRange> {
   const { rpc, chain, metadata, logger, signal, progress } = options;
   return {
     logger,
@@ -323,7 +323,7 @@ type ResolutionRange = { readonly to: number; readonly blocks: readonly Resoluti
  * interrupted predecessor has stored them.
  */
 async function writeEarlierResolutions(
-  options: FollowOptions,
+  options: FinalBlocksOptions,
   knownTo: number | undefined,
 ): Promise<void> {
   const { chain, ledger, metadata, logger, progress, resolutionsFrom, startBlock } = options;
@@ -348,7 +348,7 @@ async function writeEarlierResolutions(
     await ledger.store(to, encoder.endAt(to));
     encoder = new RangeEncoder({ from: to + 1 });
   };
-  for await (const { to, blocks } of ahead(reading, new RangeSize(), from, until)) {
+  for await (const { to, blocks } of prefetch(reading, new RangeSize(), from, until)) {
     for (const { header, logs } of blocks) {
       const decoded = decodeLogs(logs, watched);
       const refused = refusalsOf(decoded);
@@ -371,7 +371,7 @@ async function writeEarlierResolutions(
 }
 
 async function readResolutions(
-  { rpc, chain }: FollowOptions,
+  { rpc, chain }: FinalBlocksOptions,
   from: number,
   to: number,
 ): Promise<ResolutionRange> {

@@ -11,16 +11,16 @@ import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { StreamDamagedError, type StreamMessage } from '../infra/nats/reader.ts';
-import { tellState } from '../infra/nats/states.ts';
+import { reportState } from '../infra/nats/states.ts';
 import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { Balances } from './balances.ts';
-import { patiently } from './block-range.ts';
+import { retryReads } from './block-range.ts';
 import { type Chain, chainOf } from './chains.ts';
 import { type Command, HELP, readCommand, runRewind, showBlock, UsageError } from './cli.ts';
 import { FEED_STREAM, METADATA_STREAM, type MetadataEvent } from './contract.ts';
 import { FeedWriter } from './feed.ts';
-import { FinalReorgError, followFinal } from './final-blocks.ts';
+import { FinalReorgError, writeFinalBlocks } from './final-blocks.ts';
 import { Gamma } from './gamma.ts';
 import { LEDGER_STREAM, UnreadableLedgerError } from './ledger.ts';
 import {
@@ -37,7 +37,7 @@ import {
   countBalances,
   countMetadata,
   countWriters,
-  FollowProgress,
+  FinalBlocksProgress,
   pendingMetrics,
   Readiness,
   setSource,
@@ -90,7 +90,7 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
         });
   if (metrics !== undefined) context.report({ event: 'metrics', port: metrics.port });
   let nats: Nats | undefined;
-  let stopTelling = (_why?: string) => {};
+  let stopReporting = (_why?: string) => {};
   try {
     nats = await connectNats({
       ...natsOptions(config),
@@ -99,15 +99,17 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
     });
     const connected = nats;
     readiness.nats = connected;
-    const kv = await patiently({ logger, signal }, 'streams', () => openStreams(connected, config));
+    const kv = await retryReads({ logger, signal }, 'streams', () =>
+      openStreams(connected, config),
+    );
     if (command.name === 'rewind') await runRewind(connected, kv, command);
     else {
-      stopTelling = tellState(connected, { name: 'ingest' }, () => ({ reasons: notReady() }));
+      stopReporting = reportState(connected, { name: 'ingest' }, () => ({ reasons: notReady() }));
       await ingest({ command, config, nats: connected, kv, registry, readiness }, context);
     }
   } catch (error) {
     if (error instanceof FinalReorgError) {
-      stopTelling(error.message);
+      stopReporting(error.message);
       await nats?.close();
       context.logger.fatal({ err: error }, 'ALARM: a final block was replaced, ingest stops');
       process.exit(FINAL_REORG_CODE);
@@ -118,14 +120,14 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
       error instanceof UnreadableLedgerError ||
       error instanceof StreamDamagedError
     ) {
-      stopTelling(error.message);
+      stopReporting(error.message);
       await nats?.close();
       process.stderr.write(`ingest: ${error.message}\n`);
       process.exit(1);
     }
     throw error;
   } finally {
-    stopTelling();
+    stopReporting();
     await nats?.close();
     await metrics?.close();
   }
@@ -136,7 +138,7 @@ async function openStreams(nats: Nats, { NATS_REPLICAS: replicas }: IngestConfig
   return openKv(nats, INGEST_BUCKET, { replicas });
 }
 
-type Given = {
+type Started = {
   readonly command: Running;
   readonly config: IngestConfig;
   readonly nats: Nats;
@@ -146,7 +148,7 @@ type Given = {
 };
 
 /** The dependencies of every part of the process. */
-type Setup = Given & {
+type Setup = Started & {
   readonly chain: Chain;
   readonly rpc: Rpc;
   readonly logger: Logger;
@@ -157,12 +159,12 @@ type Setup = Given & {
   readonly fail: (error: unknown) => void;
 };
 
-async function ingest(given: Given, context: ProcessContext): Promise<void> {
-  const { command, config, nats, kv, registry, readiness } = given;
+async function ingest(started: Started, context: ProcessContext): Promise<void> {
+  const { command, config, nats, kv, registry, readiness } = started;
   const { logger, report } = context;
   const failed = new AbortController();
   const signal = AbortSignal.any([context.signal, failed.signal]);
-  const step: Setup['step'] = (what, attempt) => patiently({ logger, signal }, what, attempt);
+  const step: Setup['step'] = (what, attempt) => retryReads({ logger, signal }, what, attempt);
   const fail = (error: unknown) => failed.abort(error);
   const chain = chainOf(config);
   const backfill = command.name === 'backfill' ? command : undefined;
@@ -174,10 +176,10 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
   };
   const startBlock = await step('start', () => settleStart(nats, kv, wanted));
   const rpc = connectRpc(config.RPC_URL, { chainId: chain.id, registry, logger });
-  const setup: Setup = { ...given, chain, rpc, logger, signal, step, fail };
+  const setup: Setup = { ...started, chain, rpc, logger, signal, step, fail };
   const nodes = config.RPC_URL.split(',').map((url) => new URL(url).host);
   const { reasons } = readiness;
-  const progress = new FollowProgress({
+  const progress = new FinalBlocksProgress({
     logger,
     registry,
     notReady: reasons,
@@ -202,13 +204,13 @@ async function ingest(given: Given, context: ProcessContext): Promise<void> {
   // A finite backfill shows nothing: the feed begins when ingest first follows the head.
   const shownFrom =
     toBlock === undefined
-      ? await patiently({ logger, signal, onAnswer: progress.answered }, 'head', () =>
+      ? await retryReads({ logger, signal, onAnswer: progress.answered }, 'head', () =>
           firstShownBlock(kv, () => rpc.blockNumber('latest')),
         )
       : Number.POSITIVE_INFINITY;
   const background: Promise<void>[] = [];
   report({ event: 'following' });
-  const following = followFinal({
+  const following = writeFinalBlocks({
     ...{ rpc, chain, nats, ledger, metadata, balances, progress, logger, signal, startBlock },
     finality: config.FINALITY,
     resolutionsFrom: backfill?.resolutionsFrom ?? config.RESOLUTIONS_FROM_BLOCK ?? chain.firstBlock,

@@ -235,7 +235,7 @@ export type ProgressOptions = {
 /**
  * Progress of the final blocks: Prometheus metrics, readiness and, during a catch-up, a log line every PROGRESS_MS.
  */
-export class FollowProgress {
+export class FinalBlocksProgress {
   readonly #logger: Logger;
   readonly #notReady: Record<string, string>;
   readonly #nodes: string;

@@ -60,18 +60,18 @@ export class LedgerRewrittenError extends Error {}
  */
 export async function runProjector(options: ProjectorOptions): Promise<void> {
   const { store, logger, signal, onStart, onWait } = options;
-  const book = new OpenPositions();
+  const positions = new OpenPositions();
   const healed = await retryLogged(options, 'heal', () => store.heal());
   options.metrics?.healed.inc(healed.healedBatches);
-  const stored = await retryLogged(options, 'restore', () => store.restore(book));
+  const stored = await retryLogged(options, 'restore', () => store.restore(positions));
   const { fromSequence, checkpoints } = await findStart(options, stored);
   onWait?.(undefined);
-  logger.info({ ...healed, openPositions: book.openPositions(), fromSequence }, 'projecting');
+  logger.info({ ...healed, openPositions: positions.openPositions(), fromSequence }, 'projecting');
   onStart();
   const stop = new AbortController();
   const both = AbortSignal.any([signal, stop.signal]);
   const queue = new Queue();
-  const reader = read(options, book, fromSequence, queue, both).finally(() => queue.close());
+  const reader = read(options, positions, fromSequence, queue, both).finally(() => queue.close());
   const writer = write(options, checkpoints, queue, both);
   try {
     await Promise.all([reader, writer]);
@@ -83,7 +83,7 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
 
 async function read(
   { nats, logger, partitions, untilBlock = Number.POSITIVE_INFINITY }: ProjectorOptions,
-  book: OpenPositions,
+  positions: OpenPositions,
   fromSequence: number,
   queue: Queue,
   signal: AbortSignal,
@@ -105,7 +105,7 @@ async function read(
         newest = lastBlock(range);
       }
       before = message.sequence;
-      queue.push(project(book, owned, range));
+      queue.push(project(positions, owned, range));
       if (range.to >= untilBlock) return;
       await queue.room();
       // Decoding takes up to 10 ms a message: timers must run in between.
@@ -131,7 +131,11 @@ function assertFollows(
 
 const REPAIR = 'See docs/operations.md, "A final block was replaced".';
 
-function project(book: OpenPositions, owned: ReadonlySet<number>, range: BlockRange): Projected {
+function project(
+  positions: OpenPositions,
+  owned: ReadonlySet<number>,
+  range: BlockRange,
+): Projected {
   const events: BookedEvent[] = [];
   const facts: Fact[] = [];
   for (const block of range.blocks) {
@@ -140,8 +144,9 @@ function project(book: OpenPositions, owned: ReadonlySet<number>, range: BlockRa
     for (const event of eventsOf(block)) {
       if (!owned.has(partitionOf(event.conditionId))) continue;
       // The first resolution is valid, in the table as in the fold; a known one is already stored.
-      if (event.kind === 'resolution' && !book.isResolved(event.conditionId)) facts.push(event);
-      const rows = book.apply(event);
+      if (event.kind === 'resolution' && !positions.isResolved(event.conditionId))
+        facts.push(event);
+      const rows = positions.apply(event);
       if (rows.length > 0) events.push({ blockHash: block.hash, rows });
     }
   }

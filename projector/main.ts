@@ -17,7 +17,7 @@ import {
   natsOptions,
 } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
-import { tellState } from '../infra/nats/states.ts';
+import { reportState } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { UnreadableLedgerError } from '../ingest/ledger.ts';
 import { ensureStreams } from '../ingest/streams.ts';
@@ -79,7 +79,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
           notReady,
         });
   if (server !== undefined) report({ event: 'metrics', port: server.port });
-  const stopTelling = tellState(nats, { name: 'projector', index, count }, () => ({
+  const stopReporting = reportState(nats, { name: 'projector', index, count }, () => ({
     reasons: notReady(),
     reached: lag.reachedTime,
   }));
@@ -110,7 +110,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
       }
     }
   } finally {
-    stopTelling();
+    stopReporting();
     await client.close();
     await nats.close();
     await server?.close();

@@ -106,14 +106,14 @@ export class Store {
     return { healedBatches: batches.size };
   }
 
-  /** Restores all open positions, resolutions and the positions of the last events into `book`. */
-  async restore(book: OpenPositions): Promise<StoredState> {
+  /** Restores all open positions, resolutions and the positions of the last events into `positions`. */
+  async restore(positions: OpenPositions): Promise<StoredState> {
     const tips = await this.#tips();
     const checkpoints = await this.#checkpoints();
-    for (const tip of tips) book.restoreLast(tip.partition, tip);
-    for (const [partition, checkpoint] of checkpoints) book.restoreLast(partition, checkpoint);
-    await this.#restorePositions(book);
-    await this.#restoreResolutions(book);
+    for (const tip of tips) positions.restoreLast(tip.partition, tip);
+    for (const [partition, checkpoint] of checkpoints) positions.restoreLast(partition, checkpoint);
+    await this.#restorePositions(positions);
+    await this.#restoreResolutions(positions);
     return stateOf(tips, checkpoints);
   }
 
@@ -187,7 +187,7 @@ export class Store {
    * One range of markets after another: the embedded engine holds a whole result in memory. Groups are read in the order
    * of the key by one thread: 18 million positions take 6 s then, and 50 s by a hash table.
    */
-  async #restorePositions(book: OpenPositions): Promise<void> {
+  async #restorePositions(positions: OpenPositions): Promise<void> {
     const owned = new Set(this.#partitions);
     for (const digit of '0123456789abcdef') {
       const result = await this.#client.query({
@@ -205,7 +205,7 @@ export class Store {
           const [condition = '', trader = '', outcome, shares = '', cost = '', fees = ''] =
             text.split('\t');
           if (!owned.has(partitionOf(condition))) continue;
-          book.restorePosition(condition, trader, {
+          positions.restorePosition(condition, trader, {
             outcome: outcome === '0' ? 0 : 1,
             shares: BigInt(shares),
             costBasis: BigInt(cost),
@@ -217,7 +217,7 @@ export class Store {
   }
 
   /** Only resolutions that were applied: one that was stored before its settlements is read again. */
-  async #restoreResolutions(book: OpenPositions): Promise<void> {
+  async #restoreResolutions(positions: OpenPositions): Promise<void> {
     const rows = await this.#rows(
       `SELECT ${HEX('condition_id')} AS conditionId, payout_0 AS payout0, payout_1 AS payout1,
          block_number AS blockNumber, log_index AS logIndex
@@ -225,8 +225,8 @@ export class Store {
       StoredResolution,
     );
     for (const { conditionId, payout0, payout1, ...place } of rows) {
-      if (isAfter(place, book.lastOf(partitionOf(conditionId)))) continue;
-      book.restoreResolution(conditionId, [payout0, payout1]);
+      if (isAfter(place, positions.lastOf(partitionOf(conditionId)))) continue;
+      positions.restoreResolution(conditionId, [payout0, payout1]);
     }
   }
 

@@ -41,7 +41,7 @@ const Parameters = z
     const message = `more than ${CANDLES_MAX} candles until \`to\``;
     context.addIssue({ code: 'custom', path: ['from'], message });
   });
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 const START = 'intDiv(toUnixTimestamp(minute), {width:UInt32}) * {width:UInt32}';
 
@@ -100,10 +100,10 @@ export const candlesV2 = endpoint({
   list: 'candles',
   problems: ['not_found'],
   keep: SHARED,
-  async run(call: Call, given) {
-    const { conditionId } = await findKnownMarket(call, given.id);
-    const width = SECONDS[given.interval];
-    const { first, last } = rangeOf(given, width, call.now());
+  async run(call: Call, input) {
+    const { conditionId } = await findKnownMarket(call, input.id);
+    const width = SECONDS[input.interval];
+    const { first, last } = rangeOf(input, width, call.now());
     const condition_id = new Bytes(conditionId);
     const parameters = { condition_id, width, first, end: last + width };
     const [rows, [before], resolutions] = await Promise.all([
@@ -118,7 +118,7 @@ export const candlesV2 = endpoint({
 });
 
 /** Starts of the first and the last candle; none if the last one is before the first. */
-function rangeOf({ from, to }: Given, width: number, nowMs: number) {
+function rangeOf({ from, to }: Input, width: number, nowMs: number) {
   const now = Math.floor(nowMs / 1_000);
   if (from === undefined) {
     const last = startOf(Math.min(to ?? now, now), width);

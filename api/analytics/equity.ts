@@ -33,7 +33,7 @@ const Parameters = z
     to: instant.optional().describe('a time in the interval of the last point (default: now)'),
   })
   .superRefine(inOrder(['from', 'to']));
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 const PLACE = "(block_number * 1048576 + log_index) * 2 + (kind = 'settlement')";
 /** Index of the interval of a time; 0 is all time before the first interval. */
@@ -143,16 +143,16 @@ export const equityV2 = endpoint({
   list: 'points',
   problems: [],
   keep: SHARED,
-  async run(call: Call, given) {
+  async run(call: Call, input) {
     const now = Math.floor(call.now() / 1_000);
-    const width = SECONDS[given.interval];
-    const { first, last } = rangeOf(given, now);
+    const width = SECONDS[input.interval];
+    const { first, last } = rangeOf(input, now);
     if (first > last) return { points: [] };
     const base = first - width;
     const [sums] = await read(call, {
-      sql: seriesSql(given.interval, (last - base) / width + 1),
+      sql: seriesSql(input.interval, (last - base) / width + 1),
       parameters: {
-        ...{ trader: new Bytes(given.address), width, first, base },
+        ...{ trader: new Bytes(input.address), width, first, base },
         ...{ day: Math.max(0, base - (base % SECONDS['1d'])), end: last + width },
       },
       row: Row,
@@ -175,7 +175,7 @@ export const equityV2 = endpoint({
 });
 
 /** Starts of the first and of the last interval, seconds since the epoch. Throws Problem 400 for too many points. */
-function rangeOf({ interval, from, to }: Given, now: number) {
+function rangeOf({ interval, from, to }: Input, now: number) {
   const width = SECONDS[interval];
   const startOf = (seconds: number) => seconds - (seconds % width);
   const last = startOf(Math.min(to ?? now, now));

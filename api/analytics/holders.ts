@@ -30,7 +30,7 @@ const Parameters = z.object({
     .optional()
     .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
 });
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 const Row = rowOf({
   address: hexText('trader'),
@@ -47,7 +47,7 @@ const Row = rowOf({
 });
 
 /** The page and one more; all other holders come last, so that sums are there whatever the cursor is. */
-function pageStatement({ cursor, order, outcome }: Given): string {
+function pageStatement({ cursor, order, outcome }: Input): string {
   const [down, up, fewer, later] =
     order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
   const isBehind = `(shares ${fewer} {cursor_shares:Int64}
@@ -115,16 +115,16 @@ export const holdersV2 = endpoint({
   list: 'holders',
   problems: ['not_found'],
   keep: SHARED,
-  async run(call: Call, given) {
-    const { conditionId, listing } = await findKnownMarket(call, given.id);
+  async run(call: Call, input) {
+    const { conditionId, listing } = await findKnownMarket(call, input.id);
     const condition_id = new Bytes(conditionId);
-    const { limit, outcome, cursor: { shares, trader } = {} } = given;
+    const { limit, outcome, cursor: { shares, trader } = {} } = input;
     const parameters = {
       ...{ condition_id, outcome: outcome === 'both' ? undefined : outcome, most: limit + 1 },
       ...{ cursor_shares: shares, cursor_trader: trader },
     };
     const [rows, marks] = await Promise.all([
-      read(call, { sql: pageStatement(given), parameters, row: Row }),
+      read(call, { sql: pageStatement(input), parameters, row: Row }),
       readMarks(call, [conditionId]),
     ]);
     const ahead = rows.filter((row) => row.isOnPage);
@@ -160,13 +160,13 @@ export const holdersV2 = endpoint({
     const answer = {
       mark: marketMark(mark),
       open_interest: safeInteger(rows[0]?.first ?? 0n),
-      ...{ holders, next_cursor, total_count: holdersOf(given, rows[0]) },
+      ...{ holders, next_cursor, total_count: holdersOf(input, rows[0]) },
     };
     return new Page(answer, next_cursor);
   },
 });
 
-function holdersOf({ outcome }: Given, row: RowOf<typeof Row> | undefined): number {
+function holdersOf({ outcome }: Input, row: RowOf<typeof Row> | undefined): number {
   const { firstHolders = 0, secondHolders = 0 } = row ?? {};
   if (outcome === 'both') return firstHolders + secondHolders;
   return outcome === '0' ? firstHolders : secondHolders;

@@ -97,8 +97,8 @@ export const hourlyV1 = endpoint({
   list: 'stats',
   problems: [],
   keep: SHARED,
-  async run(call: Call, given) {
-    const { next, rows } = await readHours(call, given);
+  async run(call: Call, input) {
+    const { next, rows } = await readHours(call, input);
     const stats = rows.map((row) => ({
       hour: hourText(row.start),
       pnl: row.pnl.toString(),
@@ -122,8 +122,8 @@ export const hourlyV2 = endpoint({
   list: 'stats',
   problems: [],
   keep: SHARED,
-  async run(call: Call, given) {
-    const { next, rows } = await readHours(call, given);
+  async run(call: Call, input) {
+    const { next, rows } = await readHours(call, input);
     const stats = rows.map((row) => ({
       cost_basis: safeInteger(row.cost),
       fee: safeInteger(row.fees),
@@ -140,22 +140,22 @@ export const hourlyV2 = endpoint({
 
 async function readHours(
   call: Call,
-  given: z.output<typeof ParametersV1> & { readonly series?: string | undefined },
+  input: z.output<typeof ParametersV1> & { readonly series?: string | undefined },
 ) {
-  const to = given.to ?? Math.floor(call.now() / 1000);
-  const from = given.from ?? Math.max(0, to - DEFAULT_RANGE_SECONDS);
-  const { cursor, limit } = given;
-  const isNewestFirst = given.order === 'desc';
+  const to = input.to ?? Math.floor(call.now() / 1000);
+  const from = input.from ?? Math.max(0, to - DEFAULT_RANGE_SECONDS);
+  const { cursor, limit } = input;
+  const isNewestFirst = input.order === 'desc';
   const parameters = {
-    trader: new Bytes(given.address),
-    tag: given.tag,
-    series: given.series ?? '',
+    trader: new Bytes(input.address),
+    tag: input.tag,
+    series: input.series ?? '',
     // Hours are whole, so the next one is at least a second later.
     from: cursor === undefined || isNewestFirst ? from : Math.max(from, cursor + 1),
     to: cursor === undefined || !isNewestFirst ? to : Math.min(to, Math.max(0, cursor - 1)),
     limit,
   };
-  const sql = SQL(marketFilter(given), isNewestFirst ? 'DESC' : 'ASC');
+  const sql = SQL(marketFilter(input), isNewestFirst ? 'DESC' : 'ASC');
   const rows = await read(call, { sql, parameters, row: Row });
   const last = rows.at(-1);
   return { rows, next: last !== undefined && rows.length === limit ? String(last.start) : '' };

@@ -136,7 +136,7 @@ const Parameters = z
       ['min_market_count', 'max_market_count'],
     ),
   );
-type Given = z.output<typeof Parameters> & {
+type Input = z.output<typeof Parameters> & {
   /** Whether the tier has the pages after the first. */
   readonly hasPages: boolean;
 };
@@ -177,27 +177,27 @@ const Total = rowOf({ entries: counted('count()') });
  * Reads the page and the profiles on it. Throws Problem 503 if ClickHouse cannot answer, 404 if there is no market
  * with this number or slug.
  */
-async function readBoard(call: Call, given: Given) {
-  const { cursor, limit = LIMIT_DEFAULT } = given;
-  const parameters = { ...given, market: undefined, cursor: undefined, ...cursor, limit };
-  const live = isLive(given) ? await liveParameters(call, given) : {};
-  const bound = { ...parameters, ...live, active_since: activeSince(given, call.now()) };
-  const { page, total, ahead } = statements(given);
+async function readBoard(call: Call, input: Input) {
+  const { cursor, limit = LIMIT_DEFAULT } = input;
+  const parameters = { ...input, market: undefined, cursor: undefined, ...cursor, limit };
+  const live = isLive(input) ? await liveParameters(call, input) : {};
+  const bound = { ...parameters, ...live, active_since: activeSince(input, call.now()) };
+  const { page, total, ahead } = statements(input);
   const countOf = async (sql: string) => {
     const [row] = await read(call, { sql, parameters: bound, row: Total });
     if (row === undefined) throw new Error('one row with a number expected, got none');
     return row.entries;
   };
   const [{ entries, count }, aheadCount] = await Promise.all([
-    readEntries(call, given, { sql: page, parameters: bound }),
+    readEntries(call, input, { sql: page, parameters: bound }),
     cursor === undefined ? 0 : countOf(ahead),
   ]);
   // A page after the last one has no row with the time of the refresh.
   const refreshed = entries[0]?.refreshed;
-  const generation = refreshed ?? (await generationOf(call, given));
+  const generation = refreshed ?? (await generationOf(call, input));
   const [totalCount, profileOf] = await Promise.all([
     call.leaderboards.count(
-      countKey(given, bound),
+      countKey(input, bound),
       generation,
       async () => count ?? countOf(total),
     ),
@@ -206,7 +206,7 @@ async function readBoard(call: Call, given: Given) {
       entries.map(({ address }) => address),
     ),
   ]);
-  const before = aheadCount + given.offset;
+  const before = aheadCount + input.offset;
   const last = entries.at(-1);
   return {
     entries: entries.map(({ address, pnl, cost, volume, markets, wins }, index) => ({
@@ -218,7 +218,7 @@ async function readBoard(call: Call, given: Given) {
         roi: percent(pnl, cost),
         win_rate: percent(BigInt(wins), BigInt(markets)),
         // Counted from the top in either order.
-        rank: given.order === 'desc' ? before + index + 1 : totalCount - before - index,
+        rank: input.order === 'desc' ? before + index + 1 : totalCount - before - index,
         markets_count: markets,
         wins_count: wins,
       },
@@ -227,7 +227,7 @@ async function readBoard(call: Call, given: Given) {
     /** Milliseconds since the epoch; undefined if it is unknown, as of an empty board. */
     asOfMs: generation === '' ? undefined : Date.parse(`${generation.replace(' ', 'T')}Z`),
     next:
-      given.hasPages && last !== undefined && before + entries.length < totalCount
+      input.hasPages && last !== undefined && before + entries.length < totalCount
         ? cursorOf(last)
         : '',
   };
@@ -236,34 +236,34 @@ async function readBoard(call: Call, given: Given) {
 /** The page, and how many entries all pages have if the page says so. */
 async function readEntries(
   call: Call,
-  given: Given,
+  input: Input,
   statement: { readonly sql: string; readonly parameters: Readonly<Record<string, unknown>> },
 ): Promise<{ readonly entries: readonly Entry[]; readonly count?: number | undefined }> {
-  if (!isLive(given)) return { entries: await read(call, { ...statement, row: Entry }) };
+  if (!isLive(input)) return { entries: await read(call, { ...statement, row: Entry }) };
   const entries = await read(call, { ...statement, row: LiveEntry });
-  return { entries, count: given.cursor === undefined ? entries[0]?.total : undefined };
+  return { entries, count: input.cursor === undefined ? entries[0]?.total : undefined };
 }
 
 /** Equal for all pages and orders of a query, which have the same traders. */
-function countKey(given: Given, { active_since }: { readonly active_since: number }): string {
-  const filters = FILTER_NAMES.map((name) => given[name] ?? '');
+function countKey(input: Input, { active_since }: { readonly active_since: number }): string {
+  const filters = FILTER_NAMES.map((name) => input[name] ?? '');
   // The hours before now.
-  const since = given.last_active_hours === undefined ? 0 : active_since;
-  return [boardKey(given), given.tag, ...filters, since].join(' ');
+  const since = input.last_active_hours === undefined ? 0 : active_since;
+  return [boardKey(input), input.tag, ...filters, since].join(' ');
 }
 
 /** Whether the board is summed for the request, not precomputed. */
-function isLive({ market, series }: Given): boolean {
+function isLive({ market, series }: Input): boolean {
   return market !== undefined || series !== undefined;
 }
 
 /** Names a board, with all of its tags. */
-function boardKey({ time_frame, market, series }: Given): string {
+function boardKey({ time_frame, market, series }: Input): string {
   return JSON.stringify([time_frame, market, series]);
 }
 
 /** The board of a market or series as a table like a precomputed one. Duplicates of a row are dropped by FINAL. */
-function liveBoard({ market, series, tag }: Given): string {
+function liveBoard({ market, series, tag }: Input): string {
   const isMarket = market === undefined ? '' : 'AND condition_id = {condition_id:FixedString(32)}';
   const isSeries =
     series === undefined
@@ -298,9 +298,9 @@ function liveBoard({ market, series, tag }: Given): string {
 )`;
 }
 
-async function liveParameters(call: Call, given: Given) {
-  const { market, tag, time_frame } = given;
-  const asOf = call.leaderboards.asOf(boardKey(given), call.now);
+async function liveParameters(call: Call, input: Input) {
+  const { market, tag, time_frame } = input;
+  const asOf = call.leaderboards.asOf(boardKey(input), call.now);
   return {
     as_of: asOf,
     since: Math.max(0, asOf - FRAME_SECONDS[time_frame]),
@@ -313,58 +313,58 @@ async function liveParameters(call: Call, given: Given) {
 const Generation = rowOf({ refreshed: string('toString(refreshed_at)') });
 
 /** When a board was computed, which identifies its refresh; '' while it is empty. */
-async function generationOf(call: Call, given: Given): Promise<string> {
-  if (isLive(given)) {
-    const asOf = call.leaderboards.asOf(boardKey(given), call.now);
+async function generationOf(call: Call, input: Input): Promise<string> {
+  if (isLive(input)) {
+    const asOf = call.leaderboards.asOf(boardKey(input), call.now);
     return isoSecond(asOf).slice(0, -1);
   }
   // All rows of a refresh have the same time.
-  const sql = `SELECT ${Generation.columns} FROM ${BOARDS[given.time_frame]} LIMIT 1`;
+  const sql = `SELECT ${Generation.columns} FROM ${BOARDS[input.time_frame]} LIMIT 1`;
   const [row] = await read(call, { sql, parameters: {}, row: Generation });
   return row?.refreshed ?? '';
 }
 
 /** The parameters with the page size of the tier. Throws Problem 403 if the tier excludes the page. */
-function allowedPage(given: z.output<typeof Parameters>, caller: Caller): Given {
+function allowedPage(input: z.output<typeof Parameters>, caller: Caller): Input {
   const tier = TIERS[caller.tier];
   const hasPages = tier.leaderboardOffsetMax === null;
   const refuse = (path: string, allowed: string) =>
     tierRequired(path, `the tier ${caller.tier} allows ${allowed}`);
-  if (given.limit !== undefined && given.limit > tier.leaderboardLimitMax) {
+  if (input.limit !== undefined && input.limit > tier.leaderboardLimitMax) {
     throw refuse('limit', `at most ${tier.leaderboardLimitMax}`);
   }
-  if (tier.leaderboardOffsetMax !== null && given.offset > tier.leaderboardOffsetMax) {
+  if (tier.leaderboardOffsetMax !== null && input.offset > tier.leaderboardOffsetMax) {
     throw refuse('offset', `at most ${tier.leaderboardOffsetMax}`);
   }
-  if (!hasPages && given.cursor !== undefined) throw refuse('cursor', 'the first page only');
-  return { ...given, limit: given.limit ?? tier.leaderboardLimitDefault, hasPages };
+  if (!hasPages && input.cursor !== undefined) throw refuse('cursor', 'the first page only');
+  return { ...input, limit: input.limit ?? tier.leaderboardLimitDefault, hasPages };
 }
 
 /** The statements of a request: fixed fragments only, every value is bound. */
-function statements(given: Given) {
-  const live = isLive(given);
-  const board = live ? liveBoard(given) : BOARDS[given.time_frame];
-  const value = SORT_COLUMNS[given.sort_by];
-  const filters = FILTER_NAMES.filter((name) => given[name] !== undefined);
+function statements(input: Input) {
+  const live = isLive(input);
+  const board = live ? liveBoard(input) : BOARDS[input.time_frame];
+  const value = SORT_COLUMNS[input.sort_by];
+  const filters = FILTER_NAMES.filter((name) => input[name] !== undefined);
   const conditions = filters.map((name) =>
     live && name === 'last_active_hours' ? WAS_ACTIVE : FILTERS[name],
   );
   const where = [live ? 'true' : 'tag = {tag:String}', ...conditions].join(' AND ');
   const settings = live ? MANY_ROWS : '';
-  const isDown = given.order === 'desc';
+  const isDown = input.order === 'desc';
   const [down, up, less, more] = isDown ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
   const ranking = RANKING.map((column) => `${column} ${up}`).join(', ');
   const key = `(${value}, realised_pnl, volume)`;
   const cursorKey = `(SELECT ${key} FROM ${CURSOR_ENTRY})`;
   const behind = `(${key} ${less} ${cursorKey} OR (${key} = ${cursorKey}
   AND trader ${more} unhex({cursor_trader:String})))`;
-  const hasCursor = given.cursor !== undefined;
+  const hasCursor = input.cursor !== undefined;
   return {
     page: `
 SELECT ${(live ? LiveEntry : Entry).columns}
 FROM ${board}
 WHERE ${where} ${hasCursor ? `AND ${behind}` : ''}
-ORDER BY ${given.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
+ORDER BY ${input.sort_by === 'pnl' ? '' : `${value} ${down}, `}${ranking}
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}
 ${live ? settings : FIRST_ROWS}`,
     total: `SELECT ${Total.columns} FROM ${board} WHERE ${where} ${settings}`,
@@ -377,8 +377,8 @@ function cursorOf({ address, pnl, cost, volume, markets, wins }: Entry): string 
   return [pnl, cost, volume, markets, wins, address.slice(2)].join('.');
 }
 
-function activeSince(given: Given, nowMs: number): number {
-  const hours = given.last_active_hours ?? 0;
+function activeSince(input: Input, nowMs: number): number {
+  const hours = input.last_active_hours ?? 0;
   return Math.max(0, Math.floor(nowMs / 1000) - hours * 3_600);
 }
 
@@ -419,12 +419,12 @@ const NEXT = text('`cursor` of the next page; empty on the last page, and for th
 const KEEP = {
   maxAgeSeconds: MAX_AGE_SECONDS,
   formats: ['json', 'csv'],
-  page: (call: Call, given: Given, request: KeepRequest) =>
+  page: (call: Call, input: Input, request: KeepRequest) =>
     call.leaderboards.page({
       ...request,
-      board: boardKey(given),
+      board: boardKey(input),
       // Shared: no client that leaves ends it.
-      generation: () => generationOf({ ...call, signal: null }, given),
+      generation: () => generationOf({ ...call, signal: null }, input),
     }),
 } as const;
 
@@ -442,8 +442,8 @@ export const leaderboardV1 = endpoint({
   problems: ['tier_required', 'not_found'],
   allowed: allowedPage,
   keep: KEEP,
-  async run(call: Call, given) {
-    const { asOfMs, entries, next, total } = await readBoard(call, given);
+  async run(call: Call, input) {
+    const { asOfMs, entries, next, total } = await readBoard(call, input);
     const traders = entries.map(({ profile, pnl, volume, figures }) => ({
       profile,
       total_pnl: pnl.toString(),
@@ -470,8 +470,8 @@ export const leaderboardV2 = endpoint({
   problems: ['tier_required', 'not_found'],
   allowed: allowedPage,
   keep: KEEP,
-  async run(call: Call, given) {
-    const { asOfMs, entries, next, total } = await readBoard(call, given);
+  async run(call: Call, input) {
+    const { asOfMs, entries, next, total } = await readBoard(call, input);
     const traders = entries.map(({ profile, pnl, volume, figures }) => ({
       profile: profileV2(profile),
       last_trade_at: profile.last_trade_at,

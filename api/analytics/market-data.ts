@@ -35,7 +35,7 @@ const Parameters = z.object({
     .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
   include_orders: flag.default(true).describe('false: figures only, without the fills'),
 });
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 const Row = rowOf({
   address: hexText('trader'),
@@ -50,11 +50,11 @@ const Row = rowOf({
 });
 
 /** The traders of a page and the next one; FINAL merges the parts of a row. */
-const TRADERS_SQL = (given: Given) => `
+const TRADERS_SQL = (input: Input) => `
 SELECT ${Row.columns}
 FROM market_traders FINAL
-WHERE condition_id = {condition_id:FixedString(32)} ${given.cursor === undefined ? '' : BEHIND[given.order]}
-ORDER BY trader ${given.order === 'asc' ? 'ASC' : 'DESC'}
+WHERE condition_id = {condition_id:FixedString(32)} ${input.cursor === undefined ? '' : BEHIND[input.order]}
+ORDER BY trader ${input.order === 'asc' ? 'ASC' : 'DESC'}
 LIMIT {most:UInt32}`;
 
 const BEHIND = {
@@ -108,9 +108,9 @@ export const marketData = endpoint({
   list: 'traders',
   problems: ['tier_required', 'not_found'],
   allowed: requireTier,
-  async run(call: Call, given) {
-    const { listing, resolution, rows, total } = await readPage(call, given);
-    const page = rows.slice(0, given.limit);
+  async run(call: Call, input) {
+    const { listing, resolution, rows, total } = await readPage(call, input);
+    const page = rows.slice(0, input.limit);
     const last = page.at(-1);
     const next = last !== undefined && rows.length > page.length ? last.address : '';
     const head = {
@@ -120,16 +120,16 @@ export const marketData = endpoint({
       traders: [],
     };
     return new Page<typeof head>(head, next, {
-      elements: withFills(call, given, listing, page),
+      elements: withFills(call, input, listing, page),
     });
   },
 });
 
 /** The figures of a page, and of the next trader if there is one. Throws Problem 404 for an unknown market. */
-async function readPage(call: Call, given: Given) {
-  const key: MarketKey = given.id_or_slug;
+async function readPage(call: Call, input: Input) {
+  const key: MarketKey = input.id_or_slug;
   const { conditionId, listing } = await findMarket(call, key);
-  const { cursor, limit } = given;
+  const { cursor, limit } = input;
   const parameters = {
     condition_id: new Bytes(conditionId),
     most: limit + 1,
@@ -137,7 +137,7 @@ async function readPage(call: Call, given: Given) {
   };
   const [resolutions, rows, [counted]] = await Promise.all([
     readResolutions(call, [conditionId]),
-    read(call, { sql: TRADERS_SQL(given), parameters, row: Row }),
+    read(call, { sql: TRADERS_SQL(input), parameters, row: Row }),
     cursor === undefined ? [] : read(call, { sql: COUNT_SQL, parameters, row: CountRow }),
   ]);
   const resolution = resolutions.get(conditionId);
@@ -153,7 +153,7 @@ async function readPage(call: Call, given: Given) {
 /** The traders of the page with their fills, some at a time. */
 async function* withFills(
   call: Call,
-  given: Given,
+  input: Input,
   { condition_id: conditionId, outcomes }: Listing,
   page: readonly RowOf<typeof Row>[],
 ): AsyncGenerator<z.input<typeof TraderV1>> {
@@ -162,7 +162,7 @@ async function* withFills(
     const addresses = rows.map(({ address }) => address);
     const [profileOf, own] = await Promise.all([
       readProfiles(call, addresses),
-      given.include_orders ? readFills(call, conditionId, addresses) : [],
+      input.include_orders ? readFills(call, conditionId, addresses) : [],
     ]);
     const ordersOf = fillsBy(own, ({ address }) => address);
     for (const { address, pnl, cost, fees, maker, taker, newest } of rows) {
@@ -193,8 +193,8 @@ async function readFills(call: Call, conditionId: string, addresses: readonly st
 }
 
 /** Throws Problem 403 if the tier excludes the endpoint. */
-function requireTier(given: Given, caller: Caller): Given {
-  if (TIERS[caller.tier].marketData) return given;
+function requireTier(input: Input, caller: Caller): Input {
+  if (TIERS[caller.tier].marketData) return input;
   const detail = `the tier ${caller.tier} does not include market_data; individual and pro do`;
   throw new Problem({ error: 'tier_required', detail });
 }

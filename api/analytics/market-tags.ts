@@ -33,10 +33,10 @@ export const HAS_SERIES = `lowerUTF8(dictGetOrDefault('market_dictionary', 'seri
 export const ALL_TAGS = 'all';
 
 /** SQL conditions, each after AND, for the markets of a tag and of a series. */
-export function marketFilter(given: {
+export function marketFilter(input: {
   readonly tag: string;
   readonly series?: string | undefined;
 }) {
-  const tag = given.tag === ALL_TAGS ? '' : `AND ${hasTag(given.tag)}`;
-  return given.series === undefined ? tag : `${tag} AND ${HAS_SERIES}`;
+  const tag = input.tag === ALL_TAGS ? '' : `AND ${hasTag(input.tag)}`;
+  return input.series === undefined ? tag : `${tag} AND ${HAS_SERIES}`;
 }

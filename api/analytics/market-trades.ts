@@ -25,7 +25,7 @@ const Parameters = z.object({
     .optional()
     .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
 });
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 export const matchColumns = {
   block: int('block_number'),
@@ -44,7 +44,7 @@ const Row = rowOf(matchColumns);
 type Match = RowOf<typeof Row>;
 
 /** A row can occur twice. Both count towards the limit; the next page starts after them. */
-function pageStatement({ cursor, order }: Given): string {
+function pageStatement({ cursor, order }: Input): string {
   const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
   const isBehind = `AND (block_number, log_index) ${behind} ({block:UInt64}, {log:UInt32})`;
   return `
@@ -107,11 +107,11 @@ export const marketTradesV2 = endpoint({
   list: 'trades',
   problems: ['not_found'],
   keep: SHARED,
-  async run(call: Call, given) {
-    const { conditionId, listing } = await findKnownMarket(call, given.id);
+  async run(call: Call, input) {
+    const { conditionId, listing } = await findKnownMarket(call, input.id);
     const condition_id = new Bytes(conditionId);
-    const { limit, cursor: { block, log } = {} } = given;
-    const sql = pageStatement(given);
+    const { limit, cursor: { block, log } = {} } = input;
+    const sql = pageStatement(input);
     const parameters = { condition_id, limit, block, log };
     const rows = await read(call, { sql, parameters, row: Row });
     const matches = rows.filter((row, i) => !isSame(row, rows[i - 1]));

@@ -9,8 +9,8 @@ const QUERY_LENGTH_MAX = 200;
 export const marketWords = parameter(
   `1 to ${WORDS_MAX} words, at most ${QUERY_LENGTH_MAX} characters`,
   { type: 'string', minLength: 1, maxLength: QUERY_LENGTH_MAX, examples: ['rain paris'] },
-  (given) => {
-    const found = given.length > QUERY_LENGTH_MAX ? [] : wordsOf(given);
+  (input) => {
+    const found = input.length > QUERY_LENGTH_MAX ? [] : wordsOf(input);
     return found.length >= 1 && found.length <= WORDS_MAX ? found : undefined;
   },
 ).describe(

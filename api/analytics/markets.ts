@@ -61,7 +61,7 @@ const Parameters = z.object({
     .optional()
     .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
 });
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 const Row = rowOf({
   conditionId: hexText('condition_id'),
@@ -83,16 +83,16 @@ const Row = rowOf({
   figure: int('figure'),
 });
 
-function pageStatement(given: Given): string {
+function pageStatement(input: Input): string {
   const [down, up, beyond, later] =
-    given.order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
+    input.order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
   const conditions = [
-    STATUSES[given.status],
-    ...(given.tag === ALL_TAGS ? [] : ['has(tags, {tag:String})']),
-    ...(given.series === undefined ? [] : ['series = {series:String}']),
-    ...(given.event === undefined ? [] : ['event = {event:String}']),
-    ...(given.q === undefined ? [] : [hasMarketWords(given.q)]),
-    ...(given.cursor === undefined
+    STATUSES[input.status],
+    ...(input.tag === ALL_TAGS ? [] : ['has(tags, {tag:String})']),
+    ...(input.series === undefined ? [] : ['series = {series:String}']),
+    ...(input.event === undefined ? [] : ['event = {event:String}']),
+    ...(input.q === undefined ? [] : [hasMarketWords(input.q)]),
+    ...(input.cursor === undefined
       ? []
       : [
           `(figure ${beyond} {cursor_figure:Int64} OR (figure = {cursor_figure:Int64}
@@ -101,7 +101,7 @@ function pageStatement(given: Given): string {
   ];
   return `
 SELECT ${Row.columns}
-FROM (SELECT *, ${SORTS[given.sort_by]} AS figure FROM market_stats)
+FROM (SELECT *, ${SORTS[input.sort_by]} AS figure FROM market_stats)
 WHERE ${conditions.join('\n  AND ')}
 ORDER BY figure ${down}, condition_id ${up}
 LIMIT {most:UInt32}`;
@@ -148,16 +148,16 @@ export const marketsV2 = endpoint({
   list: 'markets',
   problems: [],
   keep: SHARED,
-  async run(call: Call, given) {
-    const { cursor, limit, q = [] } = given;
+  async run(call: Call, input) {
+    const { cursor, limit, q = [] } = input;
     const now = Math.floor(call.now() / 1_000);
     const parameters = {
-      ...{ now, most: limit + 1, tag: given.tag, series: given.series, event: given.event },
+      ...{ now, most: limit + 1, tag: input.tag, series: input.series, event: input.event },
       ...{ cursor_figure: cursor?.figure, cursor_condition: cursor?.conditionId },
       ...wordParameters(q),
     };
     const [rows, [generation]] = await Promise.all([
-      read(call, { sql: pageStatement(given), parameters, row: Row }),
+      read(call, { sql: pageStatement(input), parameters, row: Row }),
       read(call, { sql: REFRESHED_SQL, parameters: {}, row: RefreshedRow }),
     ]);
     const page = rows.slice(0, limit);

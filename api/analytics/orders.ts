@@ -24,12 +24,12 @@ const Parameters = z.object({
   limit: integer(1, PAGE_FILLS_MAX).optional().describe('maximum fills per page (default: all)'),
   cursor: fillCursor.optional().describe('cursor from the `Link` header of the previous page'),
 });
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 const Row = rowOf(fillColumns);
 
 /** A row can occur twice. Both count towards the limit; the next read starts after them. */
-function statement({ cursor, order }: Given): string {
+function statement({ cursor, order }: Input): string {
   const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
   const isBehind = `AND (block_number, log_index)
     ${behind} ({cursor_block:UInt64}, {cursor_log:UInt32})`;
@@ -56,7 +56,7 @@ export const ordersV1 = endpoint({
   answer: z.object({ orders: z.array(FillV1) }),
   list: 'orders',
   problems: ['not_found'],
-  run: async (call: Call, given) => await readOrders(call, given, fillV1),
+  run: async (call: Call, input) => await readOrders(call, input, fillV1),
 });
 
 export const ordersV2 = endpoint({
@@ -68,24 +68,24 @@ export const ordersV2 = endpoint({
   answer: z.object({ orders: z.array(FillV2) }),
   list: 'orders',
   problems: ['not_found'],
-  run: async (call: Call, given) => await readOrders(call, given, fillV2),
+  run: async (call: Call, input) => await readOrders(call, input, fillV2),
 });
 
 /** Throws Problem 404 if no market has the number. */
 async function readOrders<Shown extends object>(
   call: Call,
-  given: Given,
+  input: Input,
   shown: (fill: Fill, outcomes: readonly string[]) => Shown,
 ): Promise<Page<{ orders: Shown[] }>> {
-  const key = { kind: 'id', id: given.id } as const;
+  const key = { kind: 'id', id: input.id } as const;
   const { condition_id: conditionId, outcomes } = await findListing(call, key);
   const show = (fill: Fill) => shown(fill, outcomes);
-  const limit = given.limit ?? PAGE_FILLS_MAX;
-  const fills = await readPage(call, conditionId, given, limit);
+  const limit = input.limit ?? PAGE_FILLS_MAX;
+  const fills = await readPage(call, conditionId, input, limit);
   const isWhole = fills.length < limit;
-  if (given.limit === undefined && !isWhole) {
+  if (input.limit === undefined && !isWhole) {
     return new Page({ orders: [] }, '', {
-      elements: everyOrder(call, conditionId, given, fills, show),
+      elements: everyOrder(call, conditionId, input, fills, show),
     });
   }
   return new Page({ orders: withoutRepeats(fills).map(show) }, isWhole ? '' : cursorOf(fills));
@@ -95,7 +95,7 @@ async function readOrders<Shown extends object>(
 async function* everyOrder<Shown extends object>(
   call: Call,
   conditionId: string,
-  given: Given,
+  input: Input,
   first: readonly Fill[],
   show: (fill: Fill) => Shown,
 ): AsyncGenerator<Shown> {
@@ -103,24 +103,24 @@ async function* everyOrder<Shown extends object>(
     for (const fill of withoutRepeats(fills)) yield show(fill);
     if (fills.length < PAGE_FILLS_MAX) return;
     const cursor = fillCursor.parse(cursorOf(fills));
-    fills = await readPage(call, conditionId, { ...given, cursor }, PAGE_FILLS_MAX);
+    fills = await readPage(call, conditionId, { ...input, cursor }, PAGE_FILLS_MAX);
   }
 }
 
 async function readPage(
   call: Call,
   conditionId: string,
-  given: Given,
+  input: Input,
   limit: number,
 ): Promise<readonly Fill[]> {
   const parameters = {
-    trader: new Bytes(given.address),
+    trader: new Bytes(input.address),
     condition_id: new Bytes(conditionId),
     limit,
-    cursor_block: given.cursor?.block ?? '0',
-    cursor_log: given.cursor?.log ?? 0,
+    cursor_block: input.cursor?.block ?? '0',
+    cursor_log: input.cursor?.log ?? 0,
   };
-  return await read(call, { sql: statement(given), parameters, row: Row });
+  return await read(call, { sql: statement(input), parameters, row: Row });
 }
 
 function cursorOf(fills: readonly Fill[]): string {

@@ -54,7 +54,7 @@ const Parameters = z.object({
     .optional()
     .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
 });
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 /** Names of the columns that `holdingsSql` selects besides trader and condition_id. */
 const HoldingRow = rowOf({
@@ -223,18 +223,18 @@ export const positionsV2 = endpoint({
   list: 'positions',
   problems: [],
   keep: SHARED_BRIEFLY,
-  async run(call: Call, given) {
-    const { address, status } = given;
+  async run(call: Call, input) {
+    const { address, status } = input;
     const sql = `SELECT ${HoldingRow.columns} FROM ${holdingsSql(TRADER, STATUSES[status])} ${FEW_ROWS}`;
     const [holdings, found] = await Promise.all([
       read(call, { sql, parameters: { trader: new Bytes(address) }, row: HoldingRow }),
-      readMarketsWith(call, address, given.q),
+      readMarketsWith(call, address, input.q),
     ]);
     // After the positions: resolutions are stored before the settlements that follow from them.
     const heldMarks = await readHeldMarks(call, address, holdings);
     const positions = holdings.map((one) => valued(one, heldMarks.get(one.conditionId)));
     const matching = positions.filter(({ conditionId }) => found?.has(conditionId) ?? true);
-    const { page, next_cursor } = pageOf(matching, given);
+    const { page, next_cursor } = pageOf(matching, input);
     const conditionIds = page.map(({ conditionId }) => conditionId);
     const [marks, listings, settlements] = await Promise.all([
       readMarks(
@@ -264,7 +264,7 @@ export const positionsV2 = endpoint({
 });
 
 /** The page behind the cursor, and the cursor of the next one. Greatest first, then by condition id; `asc` is the reverse. */
-function pageOf(positions: readonly Valued[], { cursor, limit, order, sort_by }: Given) {
+function pageOf(positions: readonly Valued[], { cursor, limit, order, sort_by }: Input) {
   type Entry = { readonly figure: bigint; readonly conditionId: string };
   const direction = order === 'desc' ? 1 : -1;
   const compared = (one: Entry, other: Entry) =>

@@ -47,7 +47,7 @@ const Parameters = z.object({
     .optional()
     .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
 });
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 /** Resolved markets of this trader, limited to the trader's markets because there are many resolutions. */
 const RESOLVED = `(
@@ -59,10 +59,10 @@ const RESOLVED = `(
 )`;
 
 /** Condition for the trader's markets on all pages. */
-function kept(given: Given): string {
-  const active = given.is_active ? 'NOT IN' : 'IN';
+function kept(input: Input): string {
+  const active = input.is_active ? 'NOT IN' : 'IN';
   return `trader = {trader:FixedString(20)}
-  ${given.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}`;
+  ${input.is_active === undefined ? '' : `AND condition_id ${active} ${RESOLVED}`}`;
 }
 
 const Row = rowOf({
@@ -75,8 +75,8 @@ const Row = rowOf({
   total: counted('count() OVER ()'),
 });
 
-function pageStatement(given: Given): string {
-  const isNewestFirst = given.order === 'desc';
+function pageStatement(input: Input): string {
+  const isNewestFirst = input.order === 'desc';
   const [down, up] = isNewestFirst ? ['DESC', 'ASC'] : ['ASC', 'DESC'];
   const [older, later] = isNewestFirst ? ['<', '>'] : ['>', '<'];
   const isBehind = `
@@ -87,7 +87,7 @@ function pageStatement(given: Given): string {
   return `
 SELECT ${Row.columns}
 FROM trader_markets FINAL
-WHERE ${kept(given)}${given.cursor === undefined ? '' : isBehind}
+WHERE ${kept(input)}${input.cursor === undefined ? '' : isBehind}
 ORDER BY last_trade_at ${down}, condition_id ${up}
 LIMIT {limit:UInt32} OFFSET {offset:UInt32}
 ${FEW_ROWS}`;
@@ -95,8 +95,8 @@ ${FEW_ROWS}`;
 
 const CountRow = rowOf({ total_count: counted('uniqExact(condition_id)') });
 
-const countStatement = (given: Given) => `
-SELECT ${CountRow.columns} FROM trader_markets WHERE ${kept(given)}`;
+const countStatement = (input: Input) => `
+SELECT ${CountRow.columns} FROM trader_markets WHERE ${kept(input)}`;
 
 const OrdersRow = rowOf({ conditionId: hexText('condition_id'), ...fillColumns });
 
@@ -144,15 +144,15 @@ export const traderMarketsV1 = endpoint({
   problems: ['tier_required'],
   allowed: requireOrdersTier,
   keep: SHARED,
-  async run(call: Call, given) {
-    const { entries, nextCursor, totalCount } = await readHistory(call, given);
+  async run(call: Call, input) {
+    const { entries, nextCursor, totalCount } = await readHistory(call, input);
     const history = entries.map((entry) => ({
       pnl: entry.pnl.toString(),
       volume: entry.volume.toString(),
       roi: percent(entry.pnl, entry.cost),
       last_trade_at: isoSecond(entry.lastTradeAt),
       market: marketV1(entry.listing, entry.resolution),
-      ...(given.include_orders && {
+      ...(input.include_orders && {
         orders: entry.fills.map((fill) => fillV1(fill, entry.listing.outcomes)),
       }),
     }));
@@ -177,8 +177,8 @@ export const traderMarketsV2 = endpoint({
   problems: ['tier_required'],
   allowed: requireOrdersTier,
   keep: SHARED,
-  async run(call: Call, given) {
-    const { entries, nextCursor, totalCount } = await readHistory(call, given);
+  async run(call: Call, input) {
+    const { entries, nextCursor, totalCount } = await readHistory(call, input);
     const listings = await withTokens(
       call,
       entries.map((entry) => entry.listing),
@@ -189,7 +189,7 @@ export const traderMarketsV2 = endpoint({
       roi: percent(entry.pnl, entry.cost),
       last_trade_at: isoSecond(entry.lastTradeAt),
       market: marketV2(listings[index] ?? entry.listing, entry.resolution),
-      ...(given.include_orders && {
+      ...(input.include_orders && {
         orders: entry.fills.map((fill) => fillV2(fill, entry.listing.outcomes)),
       }),
     }));
@@ -197,28 +197,28 @@ export const traderMarketsV2 = endpoint({
   },
 });
 
-async function readHistory(call: Call, given: Given) {
-  const trader = new Bytes(given.address);
+async function readHistory(call: Call, input: Input) {
+  const trader = new Bytes(input.address);
   const parameters = {
     trader,
-    limit: given.limit,
-    offset: given.offset,
-    cursor_time: given.cursor?.lastTradeAt ?? 0,
-    cursor_condition: given.cursor?.conditionId ?? '',
+    limit: input.limit,
+    offset: input.offset,
+    cursor_time: input.cursor?.lastTradeAt ?? 0,
+    cursor_condition: input.cursor?.conditionId ?? '',
   };
-  const page = await read(call, { sql: pageStatement(given), parameters, row: Row });
-  const known = given.cursor === undefined ? page[0]?.total : undefined;
+  const page = await read(call, { sql: pageStatement(input), parameters, row: Row });
+  const known = input.cursor === undefined ? page[0]?.total : undefined;
   const conditionIds = page.map((entry) => entry.conditionId);
   const [listings, resolutions, orders, [counted]] = await Promise.all([
     call.metadata.listings(conditionIds),
-    given.is_active ? NO_RESOLUTIONS : readResolutions(call, conditionIds),
-    given.include_orders ? readOrders(call, trader, conditionIds) : NO_ORDERS,
+    input.is_active ? NO_RESOLUTIONS : readResolutions(call, conditionIds),
+    input.include_orders ? readOrders(call, trader, conditionIds) : NO_ORDERS,
     known === undefined
-      ? read(call, { sql: countStatement(given), parameters, row: CountRow })
+      ? read(call, { sql: countStatement(input), parameters, row: CountRow })
       : [{ total_count: known }],
   ]);
   const last = page.at(-1);
-  const isFull = page.length === given.limit;
+  const isFull = page.length === input.limit;
   return {
     totalCount: counted?.total_count ?? 0,
     nextCursor:
@@ -247,8 +247,8 @@ async function readOrders(
 }
 
 /** Throws Problem 403 if the tier excludes the fills. */
-function requireOrdersTier(given: Given, caller: Caller): Given {
-  if (!given.include_orders || TIERS[caller.tier].includeOrders) return given;
+function requireOrdersTier(input: Input, caller: Caller): Input {
+  if (!input.include_orders || TIERS[caller.tier].includeOrders) return input;
   const message = `the tier ${caller.tier} does not include orders; individual and pro do`;
   throw tierRequired('include_orders', message);
 }

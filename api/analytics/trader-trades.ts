@@ -45,7 +45,7 @@ const Parameters = z
       .describe('cursor from the `Link` header or `next_cursor` of the previous page'),
   })
   .superRefine(inOrder(['min_usdc', 'max_usdc'], ['from', 'to']));
-type Given = z.output<typeof Parameters>;
+type Input = z.output<typeof Parameters>;
 
 const Row = rowOf({
   ...fillColumns,
@@ -65,13 +65,13 @@ const FILTERS = {
   to: "block_time <= toDateTime({to:UInt32}, 'UTC')",
 } as const;
 
-function pageStatement(given: Given): string {
-  const [direction, behind] = given.order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
+function pageStatement(input: Input): string {
+  const [direction, behind] = input.order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
   const names = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
   const conditions = [
     ...['trader = {trader:FixedString(20)}', "kind = 'fill'"],
-    ...names.filter((name) => given[name] !== undefined).map((name) => FILTERS[name]),
-    ...(given.cursor === undefined
+    ...names.filter((name) => input[name] !== undefined).map((name) => FILTERS[name]),
+    ...(input.cursor === undefined
       ? []
       : [`(block_number, log_index) ${behind} ({block:UInt64}, {log:UInt32})`]),
   ];
@@ -118,13 +118,13 @@ export const traderTradesV2 = endpoint({
   list: 'trades',
   problems: ['not_found'],
   keep: SHARED,
-  async run(call: Call, given) {
-    const market = given.market && (await findMarket(call, given.market)).conditionId;
-    const { cursor, from, limit, max_usdc, min_usdc, side, to } = given;
+  async run(call: Call, input) {
+    const market = input.market && (await findMarket(call, input.market)).conditionId;
+    const { cursor, from, limit, max_usdc, min_usdc, side, to } = input;
     const rows = await read(call, {
-      sql: pageStatement(given),
+      sql: pageStatement(input),
       parameters: {
-        ...{ trader: new Bytes(given.address), limit, side, from, to },
+        ...{ trader: new Bytes(input.address), limit, side, from, to },
         ...{ market: market && new Bytes(market), block: cursor?.block, log: cursor?.log },
         min_usdc: min_usdc && Math.round(min_usdc * 1e6),
         max_usdc: max_usdc && Math.round(max_usdc * 1e6),

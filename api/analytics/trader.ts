@@ -61,21 +61,21 @@ export const traderV1 = endpoint({
   answer: AnswerV1,
   problems: ['not_found'],
   keep: SHARED,
-  async run(call: Call, given) {
+  async run(call: Call, input) {
     const [profiles, windows] = await Promise.all([
-      call.metadata.profiles([given.address]),
+      call.metadata.profiles([input.address]),
       readWindows(call, {
-        trader: given.address,
+        trader: input.address,
         now: Math.floor(call.now() / 1000),
         lengths: Object.values(WINDOWS),
       }),
     ]);
     const recent = windows.at(-1) ?? [];
-    const identity = await identityOf(call, given.address, { profiles, recent });
+    const identity = await identityOf(call, input.address, { profiles, recent });
     const shown = NAMES.map((name, i) => [name, windowV1(total(windows[i] ?? []))]);
     return {
       profile: {
-        address: given.address,
+        address: input.address,
         name: identity.name,
         profile_image: identity.profile_image,
         x_username: identity.x_username,
@@ -165,28 +165,28 @@ export const traderV2 = endpoint({
   answer: AnswerV2,
   problems: ['not_found'],
   keep: SHARED,
-  async run(call: Call, given) {
-    const isRestricted = given.tag !== ALL_TAGS || given.series !== undefined;
+  async run(call: Call, input) {
+    const isRestricted = input.tag !== ALL_TAGS || input.series !== undefined;
     const [profiles, [recent = []], balanceOf] = await Promise.all([
-      call.metadata.profiles([given.address]),
+      call.metadata.profiles([input.address]),
       readWindows(call, {
-        trader: given.address,
+        trader: input.address,
         now: Math.floor(call.now() / 1000),
         lengths: [WINDOW_SECONDS],
-        filter: given.series === undefined ? '' : `AND ${HAS_SERIES}`,
-        bound: { series: given.series ?? '' },
+        filter: input.series === undefined ? '' : `AND ${HAS_SERIES}`,
+        bound: { series: input.series ?? '' },
       }),
-      readBalances(call, [given.address]),
+      readBalances(call, [input.address]),
     ]);
-    const identity = await identityOf(call, given.address, {
+    const identity = await identityOf(call, input.address, {
       profiles,
       // The newest trade may be in another series.
-      recent: given.series === undefined ? recent : [],
+      recent: input.series === undefined ? recent : [],
     });
-    const sums = recent.filter(({ tags }) => countsUnder(tags, given.tag));
+    const sums = recent.filter(({ tags }) => countsUnder(tags, input.tag));
     return {
-      profile: profileV2({ ...identity, address: given.address }),
-      pusd_balance: balanceOf(given.address),
+      profile: profileV2({ ...identity, address: input.address }),
+      pusd_balance: balanceOf(input.address),
       taker_tier: identity.taker_tier,
       taker_tier_name: tierName(identity),
       top_tags: topTags(sums, TAGS_MAX_V2).map(tagV2),

@@ -27,7 +27,7 @@ type Value<One extends Option> = One extends { readonly isList: true }
         ? string | undefined
         : boolean;
 
-export type Flags<Given extends Options> = { readonly [Name in keyof Given]: Value<Given[Name]> };
+export type Flags<Own extends Options> = { readonly [Name in keyof Own]: Value<Own[Name]> };
 
 /** Where a command runs. */
 export type Context = {
@@ -40,9 +40,9 @@ export type Context = {
   readonly note: (text: string) => void;
 };
 
-export type Call<Given extends Options = Options> = Context & {
+export type Call<Own extends Options = Options> = Context & {
   readonly args: readonly string[];
-  readonly flags: Flags<Given>;
+  readonly flags: Flags<Own>;
   /** Throws UsageError without a key. */
   readonly client: () => Fillstream;
   /** What the client would use, for a command that sends requests itself. Throws UsageError without a key. */
@@ -64,13 +64,13 @@ export type Command = {
 };
 
 /** Ties the flags that `run` gets to the options. */
-export function command<const Given extends Options>(
-  given: Omit<Command, 'options' | 'run'> & {
-    readonly options: Given;
-    readonly run: (call: Call<Given>) => Promise<void>;
+export function command<const Own extends Options>(
+  definition: Omit<Command, 'options' | 'run'> & {
+    readonly options: Own;
+    readonly run: (call: Call<Own>) => Promise<void>;
   },
 ): Command {
-  return given as unknown as Command;
+  return definition as unknown as Command;
 }
 
 /** The command line is wrong. */
@@ -146,16 +146,16 @@ function parsed(argv: readonly string[], options: NonNullable<Parse>['options'])
 
 type Parse = Parameters<typeof parseArgs>[0];
 
-function flagOf(name: string, option: Option, given: unknown) {
-  if (option.value === undefined) return given === true;
-  if (given === undefined) return undefined;
-  if (option.isList) return (given as string[]).flatMap((text) => text.split(','));
-  if (option.choices?.includes(given as string) === false) {
-    throw new UsageError(`${name} must be ${option.choices.join(', ')}: ${given}`);
+function flagOf(name: string, option: Option, raw: unknown) {
+  if (option.value === undefined) return raw === true;
+  if (raw === undefined) return undefined;
+  if (option.isList) return (raw as string[]).flatMap((text) => text.split(','));
+  if (option.choices?.includes(raw as string) === false) {
+    throw new UsageError(`${name} must be ${option.choices.join(', ')}: ${raw}`);
   }
-  if (!option.isNumber) return given;
-  const number = given === '' ? Number.NaN : Number(given);
-  if (!Number.isFinite(number)) throw new UsageError(`${name} must be a number: ${given}`);
+  if (!option.isNumber) return raw;
+  const number = raw === '' ? Number.NaN : Number(raw);
+  if (!Number.isFinite(number)) throw new UsageError(`${name} must be a number: ${raw}`);
   return number;
 }
 

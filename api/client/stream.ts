@@ -18,22 +18,22 @@ import {
 import type { End, Final, Gap, LabelledMatch, LiveTransaction, Restored, Void } from './types.ts';
 
 /** What both kinds of streams say about matches, and about themselves. */
-type Told<Type extends string, Data> = {
+type EventOf<Type extends string, Data> = {
   readonly type: Type;
   /** Where a stream goes on after this event: keep it once the event is handled. */
   readonly cursor: string;
   readonly data: Data;
 };
 type Sequel =
-  | Told<'void', Void>
-  | Told<'restored', Restored>
-  | Told<'final', Final>
-  | Told<'gap', Gap>
-  | Told<'end', End>;
+  | EventOf<'void', Void>
+  | EventOf<'restored', Restored>
+  | EventOf<'final', Final>
+  | EventOf<'gap', Gap>
+  | EventOf<'end', End>;
 /** An event of the order feed. */
-export type FeedEvent = Told<'order', LabelledMatch> | Sequel;
+export type FeedEvent = EventOf<'order', LabelledMatch> | Sequel;
 /** An event of a managed stream. */
-export type StreamEvent = Told<'tx', LiveTransaction> | Sequel;
+export type StreamEvent = EventOf<'tx', LiveTransaction> | Sequel;
 
 /** Others are for later versions of this client. */
 export const EVENT_TYPES: readonly (FeedEvent | StreamEvent)['type'][] = [

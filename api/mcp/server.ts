@@ -45,8 +45,8 @@ function limit(most: number, usual: number) {
   return z.int().min(1).max(most).default(usual).describe(`maximum entries, 1 to ${most}`);
 }
 
-type Given = { readonly query?: Readonly<Record<string, unknown>>; readonly body?: unknown };
-type Request = readonly [method: 'GET' | 'POST', path: string, given?: Given];
+type Sent = { readonly query?: Readonly<Record<string, unknown>>; readonly body?: unknown };
+type Request = readonly [method: 'GET' | 'POST', path: string, sent?: Sent];
 
 /** Checks the types of a tool's input and its request against each other. */
 function tool<Input extends z.ZodObject>(one: {
@@ -90,7 +90,7 @@ const TOOLS = [
     description: 'A trader: name, balance, fee tier, PnL and ROI by time window and by tag.',
     input: z.object({ address }),
     output: traderV2.answer,
-    request: (given) => ['GET', `/v2/traders/${given.address}`],
+    request: (input) => ['GET', `/v2/traders/${input.address}`],
   }),
   tool({
     name: 'compare_traders',
@@ -163,7 +163,7 @@ const TOOLS = [
     description: 'A market: question, outcomes, resolution, volume, traders and top earners.',
     input: z.object({ market }),
     output: marketDetailV2.answer,
-    request: (given) => ['GET', marketPath(given.market)],
+    request: (input) => ['GET', marketPath(input.market)],
   }),
   tool({
     name: 'candles',
@@ -204,11 +204,11 @@ const TOOLS = [
       limit: limit(100, 20),
     }),
     output: recentMatches.answer,
-    request: (given) => [
+    request: (input) => [
       'GET',
       '/v2/recent_matches',
       // A list without entries is no filter here.
-      { query: Object.fromEntries(Object.entries(given).filter(([, one]) => String(one) !== '')) },
+      { query: Object.fromEntries(Object.entries(input).filter(([, one]) => String(one) !== '')) },
     ],
   }),
   tool({
@@ -274,8 +274,8 @@ export function createMcpServer(
   );
   for (const { name, title, description, input, output, request } of TOOLS) {
     const shown = { title, description, inputSchema: input, outputSchema: output };
-    server.registerTool(name, { ...shown, annotations: { title, ...ANNOTATIONS } }, (given) =>
-      resultOf(api.request<Record<string, unknown>>(...request(given))),
+    server.registerTool(name, { ...shown, annotations: { title, ...ANNOTATIONS } }, (input) =>
+      resultOf(api.request<Record<string, unknown>>(...request(input))),
     );
   }
   if (analystUrl === undefined) return server;

@@ -24,8 +24,8 @@ export const canRead = computed(
   () => key.value !== '' || (isPublic && refusal.value === '' && !isAsking.value),
 );
 
-/** What tabs of this origin tell each other. */
-type Told =
+/** Messages between the tabs of this origin. */
+type TabMessage =
   | { readonly kind: 'who has a key?'; readonly asker: number }
   | { readonly kind: 'a key'; readonly asker: number; readonly key: string }
   | { readonly kind: 'forget'; readonly key: string };
@@ -46,7 +46,7 @@ export function useKey(given: string, { remember = isRemembered() } = {}): void 
 
 /** Forgets the key in every tab. */
 export function forgetKey(why = ''): void {
-  others.postMessage({ kind: 'forget', key: key.value } satisfies Told);
+  others.postMessage({ kind: 'forget', key: key.value } satisfies TabMessage);
   forgetHere(why);
 }
 
@@ -60,22 +60,22 @@ export async function openKey(): Promise<void> {
   key.value = sessionStorage.getItem(STORAGE_NAME) ?? localStorage.getItem(STORAGE_NAME) ?? '';
   takeFromAddress();
   addEventListener('hashchange', takeFromAddress);
-  others.addEventListener('message', hear);
+  others.addEventListener('message', receive);
   if (key.value === '') await keyOfOtherTab();
 }
 
-function hear({ data }: MessageEvent<Told>): void {
+function receive({ data }: MessageEvent<TabMessage>): void {
   if (data.kind === 'forget' && data.key === key.value) forgetHere('');
   if (data.kind === 'a key' && data.asker === asker) useKey(data.key);
   if (data.kind === 'who has a key?' && key.value !== '') {
-    others.postMessage({ kind: 'a key', asker: data.asker, key: key.value } satisfies Told);
+    others.postMessage({ kind: 'a key', asker: data.asker, key: key.value } satisfies TabMessage);
   }
 }
 
 /** Waits a moment; the key of a busier tab is taken when it comes. */
 async function keyOfOtherTab(): Promise<void> {
   asker = Math.random();
-  others.postMessage({ kind: 'who has a key?', asker } satisfies Told);
+  others.postMessage({ kind: 'who has a key?', asker } satisfies TabMessage);
   const answered = Promise.withResolvers<void>();
   const stop = key.subscribe((given) => {
     if (given !== '') answered.resolve();

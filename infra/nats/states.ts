@@ -1,5 +1,5 @@
 /**
- * What ingest and the projectors publish about themselves, every TELL_MS over plain NATS: whether they are ready,
+ * What ingest and the projectors publish about themselves, every REPORT_MS over plain NATS: whether they are ready,
  * and how far they are. A process that is stopped or cut off publishes nothing, which shows too.
  */
 import { z } from 'zod';
@@ -7,7 +7,7 @@ import type { Reasons } from '../metrics.ts';
 import type { Nats } from './connection.ts';
 
 const SUBJECT = 'fillstream.state.';
-const TELL_MS = 2_000;
+const REPORT_MS = 2_000;
 /** A process that was silent for so long is stalled, dead or cut off. */
 const SILENT_MS_MAX = 10_000;
 
@@ -26,22 +26,22 @@ export type StateOf = () => { readonly reasons: Reasons; readonly reached?: numb
 export type ProcessName = 'ingest' | 'projector';
 
 /** Publishes the state until the returned function is called, which publishes why the process ends. */
-export function tellState(
+export function reportState(
   nats: Pick<Nats, 'connection' | 'connected'>,
   { name, index = 0, count = 1 }: { name: ProcessName; index?: number; count?: number },
   stateOf: StateOf,
 ): (why?: string) => void {
-  const tell = ({ reasons, reached = 0 }: ReturnType<StateOf>) => {
+  const publish = ({ reasons, reached = 0 }: ReturnType<StateOf>) => {
     if (!nats.connected) return;
     const state: State = { index, count, reasons, reached };
     nats.connection.publish(SUBJECT + name, JSON.stringify(state));
   };
-  const timer = setInterval(() => tell(stateOf()), TELL_MS);
+  const timer = setInterval(() => publish(stateOf()), REPORT_MS);
   timer.unref();
-  tell(stateOf());
+  publish(stateOf());
   return (why = 'stopped') => {
     clearInterval(timer);
-    tell({ reasons: { process: why } });
+    publish({ reasons: { process: why } });
   };
 }
 
@@ -54,10 +54,10 @@ export type ProcessState = {
   readonly reached: number;
 };
 
-export type ProcessStates = ReturnType<typeof hearStates>;
+export type ProcessStates = ReturnType<typeof watchStates>;
 
 /** Listens to the states of all processes. */
-export function hearStates({ connection }: Pick<Nats, 'connection'>) {
+export function watchStates({ connection }: Pick<Nats, 'connection'>) {
   const heard = new Map<string, readonly (State & { readonly atMs: number })[]>();
   const subscription = connection.subscribe(`${SUBJECT}*`, {
     callback: (error, message) => {

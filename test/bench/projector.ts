@@ -41,10 +41,10 @@ function foldAlone(options: GeneratorOptions): number {
   const rates: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     globalThis.gc?.();
-    const book = new OpenPositions();
+    const positions = new OpenPositions();
     let rows = 0;
     const startedAt = performance.now();
-    for (const event of events) rows += book.apply(event).length;
+    for (const event of events) rows += positions.apply(event).length;
     rates.push(Math.round((rows / (performance.now() - startedAt)) * 1_000));
   }
   return median(rates);
@@ -54,7 +54,7 @@ function foldAlone(options: GeneratorOptions): number {
 async function insertReadyMade(url: string, options: GeneratorOptions): Promise<number> {
   const matches = Math.round(Math.min(FILLS, READY_FILLS_MAX) / FILLS_PER_MATCH);
   return inDatabase(url, 'ready_made', async (store) => {
-    const book = new OpenPositions();
+    const positions = new OpenPositions();
     let [rows, ms] = [0, 0];
     let booked: BookedEvent[] = [];
     const insert = async () => {
@@ -66,7 +66,7 @@ async function insertReadyMade(url: string, options: GeneratorOptions): Promise<
       rows += batches.reduce((sum, batch) => sum + batch.rows.length, 0);
     };
     for (const event of ledgerEvents({ ...options, matches })) {
-      booked.push({ blockHash: blockHash(event.blockNumber), rows: book.apply(event) });
+      booked.push({ blockHash: blockHash(event.blockNumber), rows: positions.apply(event) });
       if (booked.length === READY_EVENTS) await insert();
     }
     await insert();
@@ -76,18 +76,18 @@ async function insertReadyMade(url: string, options: GeneratorOptions): Promise<
 
 async function measureState(url: string) {
   const before = heap();
-  const book = new OpenPositions();
+  const positions = new OpenPositions();
   for (let i = 0; i < OPEN_POSITIONS; i++) {
     // As they are read: every text anew, 50 positions a market, 7 a trader.
     const trader = JSON.parse(JSON.stringify(traderAddress((i * 7_919) % 150_001)));
-    book.restorePosition(`0x${(i % 20_000).toString(16).padStart(64, '0')}`, trader, {
+    positions.restorePosition(`0x${(i % 20_000).toString(16).padStart(64, '0')}`, trader, {
       outcome: 0,
       shares: BigInt(1_000_000 + i),
       costBasis: BigInt(500_000 + i),
       openFees: BigInt(i),
     });
   }
-  const bytes = (heap() - before) / book.openPositions();
+  const bytes = (heap() - before) / positions.openPositions();
   const seconds = await inDatabase(url, 'reload', async (store, client) => {
     await client.command({
       query: `INSERT INTO market_traders (condition_id, trader, position)

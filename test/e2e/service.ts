@@ -322,11 +322,11 @@ export async function viewsAgree(service: Pick<Service, 'query'>): Promise<boole
 export async function settled(of: Pick<Service, 'nats' | 'query'>, block: number): Promise<void> {
   const nats = await connectNats({ ...of.nats, name: 'test' });
   await until(async () => ((await newestMessage(nats))?.range.to ?? 0) >= block || undefined);
-  const book = new OpenPositions();
+  const positions = new OpenPositions();
   let rows = 0;
   for await (const { range } of storedMessages(nats, { sequence: 1 })) {
     for (const event of range.blocks.flatMap(eventsOf)) {
-      rows += book.apply(event).length;
+      rows += positions.apply(event).length;
     }
   }
   await nats.close();
@@ -336,7 +336,8 @@ export async function settled(of: Pick<Service, 'nats' | 'query'>, block: number
          (SELECT toString(count()) FROM (SELECT max(position) AS held FROM market_traders
            GROUP BY condition_id, trader) WHERE held.shares > 0) AS open FROM bookings`,
     );
-    const isStored = Number(found?.rows) === rows && Number(found?.open) === book.openPositions();
+    const isStored =
+      Number(found?.rows) === rows && Number(found?.open) === positions.openPositions();
     return (isStored && (await viewsAgree(of))) || undefined;
   });
 }

@@ -36,13 +36,13 @@ export async function startFolded(seed: number) {
   const clickhouse = await startClickHouse(`${directory.path}/clickhouse`);
   const nats = await startNats(`${directory.path}/nats`);
   const store = new Store(clickhouse.client, [0], { database: DATABASE, cluster: undefined });
-  const book = new OpenPositions();
+  const positions = new OpenPositions();
   const events: Event[] = [];
 
   async function add(more: readonly Event[]): Promise<void> {
     const booked: BookedEvent[] = more.map((event) => ({
       blockHash: blockHash(event.blockNumber),
-      rows: book.apply(event),
+      rows: positions.apply(event),
     }));
     await store.writeFacts(more.filter((event) => event.kind === 'resolution'));
     for (const batch of batchesOf(booked)) await store.writeBatch(batch);

@@ -25,7 +25,7 @@ import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { serviceUrl } from '../../infra/local/secret.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
-import { hearStates } from '../../infra/nats/states.ts';
+import { watchStates } from '../../infra/nats/states.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
 import { migrate } from '../../sql/migrate.ts';
 
@@ -149,7 +149,7 @@ export async function startApi(options: {
   const ownFeed = await Feed.start({ nats, logger: silent, sessions });
   const streams = await openStreams({ nats, logger: silent, feed: ownFeed, sessions });
   const feed = options.feed ?? ownFeed;
-  const states = hearStates(nats);
+  const states = watchStates(nats);
   const limits = { chain: 30, projection: 30 };
   const app = createApp({
     select,

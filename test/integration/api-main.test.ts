@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { hashKey } from '../../api/auth/keys.ts';
-import { tellState } from '../../infra/nats/states.ts';
+import { reportState } from '../../infra/nats/states.ts';
 import { emptyBlock } from '../../ingest/ledger.ts';
 import { until } from '../e2e/service.ts';
 import { blockHash } from '../support/ledger-generator.ts';
@@ -107,9 +107,9 @@ describe('api/main', () => {
 
     let reasons: Record<string, string> = { final: 'catching up' };
     const started = seconds();
-    const stopIngest = tellState(nats.nats, { name: 'ingest' }, () => ({ reasons }));
+    const stopIngest = reportState(nats.nats, { name: 'ingest' }, () => ({ reasons }));
     const told = [0, 1].map((index) =>
-      tellState(nats.nats, { name: 'projector', index, count: 2 }, () => ({
+      reportState(nats.nats, { name: 'projector', index, count: 2 }, () => ({
         ...{ reasons: {}, reached: started - index },
       })),
     );

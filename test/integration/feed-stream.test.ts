@@ -1,5 +1,5 @@
 // The order feed over real HTTP against a real nats-server: resuming from the ring and from the
-// stream, gaps, filters. See feed-wire for its bytes, feed-ends for how streams end, and feed-faults for
+// stream, gaps, filters. See feed-format for its bytes, feed-ends for how streams end, and feed-faults for
 // outages, disconnects and slow readers.
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {

@@ -263,7 +263,7 @@ describe('a restart', () => {
     await reader.sequel('final', good);
     expect(reader.kinds(good)).toEqual(['match', 'final']);
     expect(reader.kinds(before)).toEqual(['match', 'void']);
-    const ids = reader.told.map(({ id }) => id);
+    const ids = reader.messages.map(({ id }) => id);
     expect(new Set(ids).size).toBe(ids.length);
   });
 
@@ -275,7 +275,7 @@ describe('a restart', () => {
     await life.stop();
     await broker.nats.jsm.streams.deleteMessage('FEED', sequence);
     life = await startLife(broker.nats, network);
-    await reader.first((told) => told.id === id && told.sequence > sequence);
+    await reader.first((message) => message.id === id && message.sequence > sequence);
     expect(reader.kinds(hash)).toEqual(['match', 'final', 'final']);
   });
 

@@ -53,7 +53,7 @@ describe('an outage of JetStream', () => {
     life.live.head(head);
     await expect.poll(() => life.metric('head_block')).toBe(head);
     const ofBlocks = await life.metric('feed_matches_shown_total', { source: 'block' });
-    await expect.poll(() => reader.told.length).toBe(ofBlocks);
+    await expect.poll(() => reader.messages.length).toBe(ofBlocks);
     await broker.stop();
     const total = PENDING_WAITING_MAX + OVERFLOW;
     const transactions = Array.from({ length: total }, (_, n) => pushed(n));
@@ -63,7 +63,7 @@ describe('an outage of JetStream', () => {
     await Promise.all(waiting);
     const last = transactions.at(-1 - OVERFLOW)?.hash ?? '';
     await reader.match(last);
-    const ids = reader.told.slice(ofBlocks).map(({ id }) => id);
+    const ids = reader.messages.slice(ofBlocks).map(({ id }) => id);
     expect(ids.length).toBe(total - OVERFLOW);
     expect(new Set(ids).size).toBe(ids.length);
     expect(life.pending.size).toBe(ofBlocks + total - OVERFLOW);

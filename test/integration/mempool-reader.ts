@@ -3,7 +3,7 @@ import type { Nats } from '../../infra/nats/connection.ts';
 import { type StreamMessage, tail } from '../../infra/nats/reader.ts';
 import { decodeFeedEvent, FEED_STREAM, type FeedEvent } from '../../ingest/contract.ts';
 
-export type Told = {
+export type FeedMessage = {
   readonly sequence: number;
   readonly id: string;
   readonly event: FeedEvent;
@@ -11,7 +11,7 @@ export type Told = {
 
 /** FEED as it grows. */
 export class FeedReader {
-  readonly told: Told[] = [];
+  readonly messages: FeedMessage[] = [];
   readonly #ending = new AbortController();
   readonly #running: Promise<void>;
   #wake: () => void = () => undefined;
@@ -23,9 +23,9 @@ export class FeedReader {
   }
 
   /** Resolves with the first message that passes; the test's own time limit is the only one. */
-  async first(passes: (told: Told) => boolean): Promise<Told> {
+  async first(passes: (message: FeedMessage) => boolean): Promise<FeedMessage> {
     for (;;) {
-      const found = this.told.find(passes);
+      const found = this.messages.find(passes);
       if (found !== undefined) return found;
       await new Promise<void>((resolve) => {
         this.#wake = resolve;
@@ -33,17 +33,19 @@ export class FeedReader {
     }
   }
 
-  match(txHash: string): Promise<Told> {
+  match(txHash: string): Promise<FeedMessage> {
     return this.first(({ event }) => event.kind === 'match' && event.txHash === txHash);
   }
 
-  sequel(kind: 'final' | 'void' | 'restored', txHash: string): Promise<Told> {
+  sequel(kind: 'final' | 'void' | 'restored', txHash: string): Promise<FeedMessage> {
     return this.first(({ event }) => event.kind === kind && event.txHash === txHash);
   }
 
   /** Kinds of all messages of a transaction, in order. */
   kinds(txHash: string): readonly string[] {
-    return this.told.filter(({ event }) => event.txHash === txHash).map(({ event }) => event.kind);
+    return this.messages
+      .filter(({ event }) => event.txHash === txHash)
+      .map(({ event }) => event.kind);
   }
 
   async stop(): Promise<void> {
@@ -53,7 +55,7 @@ export class FeedReader {
 
   async #read(messages: AsyncIterable<StreamMessage>): Promise<void> {
     for await (const { sequence, messageId, data } of messages) {
-      this.told.push({ sequence, id: messageId, event: decodeFeedEvent(data) });
+      this.messages.push({ sequence, id: messageId, event: decodeFeedEvent(data) });
       this.#wake();
     }
   }

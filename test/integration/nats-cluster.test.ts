@@ -122,8 +122,8 @@ test.skipIf(binary === undefined)(
       ['writer', 'reader', 'watcher'].map((name) => connectNats({ url: cluster.url, name })),
     );
     if (writer === undefined || reader === undefined || watcher === undefined) throw new Error();
-    await patiently(() => ensureStreams(writer, NODES.length));
-    const bucket = await patiently(() => openKv(writer, 'keys', { replicas: NODES.length }));
+    await retried(() => ensureStreams(writer, NODES.length));
+    const bucket = await retried(() => openKv(writer, 'keys', { replicas: NODES.length }));
     const api = await startApi({ nats: reader });
     const listener = await new Client(api.port, { query: 'format=json' }).begun();
     const seenKeys: string[] = [];
@@ -145,7 +145,7 @@ test.skipIf(binary === undefined)(
     await cluster.kill(leader);
     await traffic.goesOn(400);
     console.log(`leader killed: goes on after ${Math.round(performance.now() - killedAt)} ms`);
-    await patiently(() => bucket.put('while-one-is-dead', '1'));
+    await retried(() => bucket.put('while-one-is-dead', '1'));
     await cluster.restart(leader);
     await replicated(reader, FEED_STREAM);
     await replicated(reader, LEDGER_STREAM);
@@ -157,12 +157,12 @@ test.skipIf(binary === undefined)(
     await traffic.goesOn(400);
     console.log(`${lonely} cut off: goes on after ${Math.round(performance.now() - cutAt)} ms`);
     expect(nodeOf(writer)).not.toBe(lonely);
-    await patiently(() => bucket.put('while-one-is-cut-off', '1'));
+    await retried(() => bucket.put('while-one-is-cut-off', '1'));
     cluster.heal();
     await replicated(reader, FEED_STREAM);
     await replicated(reader, LEDGER_STREAM);
     await traffic.goesOn(200);
-    await patiently(() => bucket.put('after', '1'));
+    await retried(() => bucket.put('after', '1'));
     await traffic.stop();
 
     const { acked, sent } = traffic;
@@ -171,8 +171,8 @@ test.skipIf(binary === undefined)(
     expect(acked.feed).toHaveLength(sent.length);
     expect(acked.ledger).toEqual(ids.map((id) => `fact-${id}`));
     expect(acked.other).toEqual(ids.map((id) => `other-${id}`));
-    expect(await patiently(() => idsOf(reader, FEED_STREAM))).toEqual(acked.feed);
-    const facts = await patiently(() => idsOf(reader, LEDGER_STREAM));
+    expect(await retried(() => idsOf(reader, FEED_STREAM))).toEqual(acked.feed);
+    const facts = await retried(() => idsOf(reader, LEDGER_STREAM));
     expect(facts).toHaveLength(2 * sent.length);
     expect(facts.filter((id) => id.startsWith('fact'))).toEqual(acked.ledger);
     expect(facts.filter((id) => id.startsWith('other'))).toEqual(acked.other);
@@ -199,7 +199,7 @@ test.skipIf(binary === undefined)(
   async () => {
     const nats = await connectNats({ url: cluster.url, name: 'both' });
     const stream = { name: 'late', subjects: ['late.>'], replicas: NODES.length };
-    await patiently(() => ensureStream(nats, stream));
+    await retried(() => ensureStream(nats, stream));
     const writer = await openWriter(nats, { stream: 'late' });
     for (let round = 0; round < ROUNDS; round += 1) {
       const first = round * ROUND_MESSAGES + 1;
@@ -208,9 +208,9 @@ test.skipIf(binary === undefined)(
       for (const id of expected) {
         lastSequence = await writer.append({ id, subject: `late.${round % 2}`, data: id });
       }
-      const newest = await patiently(() => lastMessage(nats, 'late', 'late.*'));
+      const newest = await retried(() => lastMessage(nats, 'late', 'late.*'));
       expect(newest?.sequence).toBe(lastSequence);
-      const found = await patiently(() => readRange(nats, 'late', first, 2 * ROUND_MESSAGES));
+      const found = await retried(() => readRange(nats, 'late', first, 2 * ROUND_MESSAGES));
       expect(found.map(({ messageId }) => messageId)).toEqual(expected);
     }
     await nats.close();
@@ -219,7 +219,7 @@ test.skipIf(binary === undefined)(
 );
 
 /** What the cluster could not answer is asked again, as the processes of the service do. */
-async function patiently<Value>(ask: () => Promise<Value>): Promise<Value> {
+async function retried<Value>(ask: () => Promise<Value>): Promise<Value> {
   for (;;) {
     try {
       return await ask();

@@ -225,8 +225,8 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
 
 /** Sums of what the fold makes of events, in this process. */
 function expected(events: readonly (Match | Resolution)[]) {
-  const book = new OpenPositions();
-  const rows = events.flatMap((event) => book.apply(event));
+  const positions = new OpenPositions();
+  const rows = events.flatMap((event) => positions.apply(event));
   const pnl = rows.reduce((sum, row) => sum + row.realisedPnl, 0n);
-  return { sums: { rows: rows.length, pnl, open: book.openPositions() } };
+  return { sums: { rows: rows.length, pnl, open: positions.openPositions() } };
 }

@@ -1,6 +1,6 @@
 /** The order feed read again from the API: what a tape must have shown between two positions. */
 
-export type Told = {
+export type Replayed = {
   readonly position: string;
   readonly txHash: string;
   readonly usdc: string;
@@ -11,7 +11,7 @@ type Labelled = { tx_hash: string; taker_order: { usdc: string; shares: string }
 
 /**
  * Matches behind `after` up to `last`, and the transactions of which one was voided up to `end`, with
- * the position at which that was told first.
+ * the position at which that was sent first.
  */
 export async function replay(
   { url, key }: { readonly url: string; readonly key: string },
@@ -23,7 +23,7 @@ export async function replay(
     signal: gone.signal,
   });
   if (response.status !== 200 || response.body === null) throw new Error(await response.text());
-  const told: Told[] = [];
+  const replayed: Replayed[] = [];
   const voided = new Map<string, bigint>();
   let rest = '';
   for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
@@ -36,7 +36,7 @@ export async function replay(
       // Positions grow with the feed.
       if (BigInt(position) > BigInt(end)) {
         gone.abort();
-        return { told, voided };
+        return { replayed, voided };
       }
       const data = field('data');
       if (field('event') === 'gap') throw new Error(`the feed has lost history: ${data}`);
@@ -48,7 +48,7 @@ export async function replay(
       if (field('event') !== 'order' || BigInt(position) > BigInt(last)) continue;
       const order = JSON.parse(data) as Labelled;
       const { usdc, shares } = order.taker_order;
-      told.push({ position, txHash: order.tx_hash, usdc, shares });
+      replayed.push({ position, txHash: order.tx_hash, usdc, shares });
     }
   }
   throw new Error('the feed ended');

@@ -269,13 +269,17 @@ export function tapeTests(stage: Stage): void {
     await expect.poll(() => position(page)).not.toBe(heard);
     const [after = '', last = ''] = [rows.at(-1)?.position, rows[0]?.position];
     const end = await position(page);
-    const { told, voided } = await replay(stage, { after, last, end });
+    const { replayed, voided } = await replay(stage, { after, last, end });
     const newer = rows.slice(0, -1);
-    expect(newer.map((row) => row.position)).toEqual(told.map((match) => match.position).reverse());
-    expect(newer.map(({ price, usdc }) => [price, usdc])).toEqual(
-      told.map(({ usdc, shares }) => [cents(usdc, shares), money(usdc, 2, 'negative')]).reverse(),
+    expect(newer.map((row) => row.position)).toEqual(
+      replayed.map((match) => match.position).reverse(),
     );
-    const hashes = new Map(told.map((match) => [match.position, match.txHash]));
+    expect(newer.map(({ price, usdc }) => [price, usdc])).toEqual(
+      replayed
+        .map(({ usdc, shares }) => [cents(usdc, shares), money(usdc, 2, 'negative')])
+        .reverse(),
+    );
+    const hashes = new Map(replayed.map((match) => [match.position, match.txHash]));
     for (const row of newer) {
       const voidedAt = voided.get(hashes.get(row.position) ?? '');
       expect([row.position, row.struck]).toEqual([row.position, row.state === '✕ void']);

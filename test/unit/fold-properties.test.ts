@@ -23,8 +23,8 @@ const events = fc
   ]);
 
 function fold(list: readonly Event[]): Booking[] {
-  const book = new OpenPositions();
-  return list.flatMap((event) => book.apply(event));
+  const positions = new OpenPositions();
+  return list.flatMap((event) => positions.apply(event));
 }
 
 describe('the fold of any LEDGER', () => {
@@ -32,7 +32,7 @@ describe('the fold of any LEDGER', () => {
     fc.assert(
       fc.property(events, fc.array(fc.nat(10), { maxLength: 20 }), (list, cuts) => {
         const rows = fold(list);
-        const book = new OpenPositions();
+        const positions = new OpenPositions();
         const batched: Booking[] = [];
         let waiting: BookedEvent[] = [];
         const flush = () => {
@@ -40,7 +40,7 @@ describe('the fold of any LEDGER', () => {
           waiting = [];
         };
         for (const [i, event] of list.entries()) {
-          waiting.push({ blockHash: blockHash(event.blockNumber), rows: book.apply(event) });
+          waiting.push({ blockHash: blockHash(event.blockNumber), rows: positions.apply(event) });
           if (cuts.includes(i % 11)) flush();
         }
         flush();
@@ -71,8 +71,8 @@ describe('the fold of any LEDGER', () => {
         const at = cut % (list.length + 1);
         const rows = fold(list);
         const stored = fold(list.slice(0, at));
-        const book = restored(stored, list.slice(0, at));
-        const rest = list.slice(at).flatMap((event) => book.apply(event));
+        const positions = restored(stored, list.slice(0, at));
+        const rest = list.slice(at).flatMap((event) => positions.apply(event));
         expect([...stored, ...rest]).toEqual(rows);
       }),
     );
@@ -129,11 +129,11 @@ function closedPairs(rows: readonly Booking[]): bigint {
 const abs = (value: bigint) => (value < 0n ? -value : value);
 
 function restored(rows: readonly Booking[], applied: readonly Event[]): OpenPositions {
-  const book = new OpenPositions();
+  const positions = new OpenPositions();
   const newest = new Map(rows.map((row) => [`${row.conditionId} ${row.trader}`, row]));
   for (const row of newest.values()) {
     if (row.positionShares === 0n) continue;
-    book.restorePosition(row.conditionId, row.trader, {
+    positions.restorePosition(row.conditionId, row.trader, {
       outcome: row.positionOutcome,
       shares: row.positionShares,
       costBasis: row.positionCost,
@@ -141,12 +141,15 @@ function restored(rows: readonly Booking[], applied: readonly Event[]): OpenPosi
     });
   }
   for (const event of applied) {
-    if (event.kind === 'resolution') book.restoreResolution(event.conditionId, event.payouts);
+    if (event.kind === 'resolution') positions.restoreResolution(event.conditionId, event.payouts);
   }
   for (const row of rows) {
-    book.restoreLast(row.partition, { blockNumber: row.blockNumber, logIndex: row.eventLogIndex });
+    positions.restoreLast(row.partition, {
+      blockNumber: row.blockNumber,
+      logIndex: row.eventLogIndex,
+    });
   }
-  return book;
+  return positions;
 }
 
 /** An exact fraction; slow on purpose and without any rounding. */
@@ -189,14 +192,14 @@ describe('the fold against a model in fractions', () => {
         matches: 14,
         matchesPerMarket: 10,
       });
-      const book = new OpenPositions();
+      const positions = new OpenPositions();
       // Signed shares (outcome 0 above 0), cost and fees per share: an average, never a rounded total.
       const model = new Map<string, { net: bigint; cost: Fraction; fees: Fraction }>();
       const totals = new Map<string, { pnl: Fraction; folded: bigint; roundings: bigint }>();
       let payouts: readonly [bigint, bigint] = [0n, 0n];
       for (const event of list) {
         if (event.kind === 'resolution') payouts = event.payouts;
-        for (const row of book.apply(event)) {
+        for (const row of positions.apply(event)) {
           const total = totals.get(row.trader) ?? { pnl: zero, folded: 0n, roundings: 0n };
           const held = model.get(row.trader) ?? { net: 0n, cost: zero, fees: zero };
           const step = modelStep(held, row, payouts);

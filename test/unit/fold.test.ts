@@ -44,8 +44,8 @@ const resolved = (blockNumber: number, payouts: [bigint, bigint] = [1n, 0n]): Re
 
 describe('OpenPositions', () => {
   test('books every fill of a match in log order, a trader on both sides included', () => {
-    const book = new OpenPositions();
-    const rows = book.apply(match(1, [{}, { side: 'SELL', usdc: 60n }]));
+    const positions = new OpenPositions();
+    const rows = positions.apply(match(1, [{}, { side: 'SELL', usdc: 60n }]));
     expect(
       rows.map(({ leg, positionShares, realisedPnl }) => [leg, positionShares, realisedPnl]),
     ).toEqual([
@@ -56,29 +56,29 @@ describe('OpenPositions', () => {
   });
 
   test('drops an event that is not after the last one of its partition', () => {
-    const book = new OpenPositions();
-    book.apply(match(5, [{}]));
-    expect(book.apply(match(5, [{}]))).toEqual([]);
-    expect(book.apply(match(4, [{}]))).toEqual([]);
-    expect(book.apply(match(6, [{}]))).toHaveLength(1);
+    const positions = new OpenPositions();
+    positions.apply(match(5, [{}]));
+    expect(positions.apply(match(5, [{}]))).toEqual([]);
+    expect(positions.apply(match(4, [{}]))).toEqual([]);
+    expect(positions.apply(match(6, [{}]))).toHaveLength(1);
   });
 
   test('a resolution settles every open position once; a second one changes nothing', () => {
-    const book = new OpenPositions();
-    book.apply(match(1, [{}, { trader: trader(2), outcomeIndex: 1, usdc: 60n }]));
-    const rows = book.apply(resolved(2));
+    const positions = new OpenPositions();
+    positions.apply(match(1, [{}, { trader: trader(2), outcomeIndex: 1, usdc: 60n }]));
+    const rows = positions.apply(resolved(2));
     expect(rows.map((row) => [row.kind, row.trader, row.usdc, row.realisedPnl])).toEqual([
       ['settlement', trader(1), 100n, 59n],
       ['settlement', trader(2), 0n, -61n],
     ]);
-    expect(book.openPositions()).toBe(0);
-    expect(book.apply(resolved(3, [0n, 1n]))).toEqual([]);
+    expect(positions.openPositions()).toBe(0);
+    expect(positions.apply(resolved(3, [0n, 1n]))).toEqual([]);
   });
 
   test('a fill after the resolution settles at once at the known payout', () => {
-    const book = new OpenPositions();
-    book.apply(resolved(1));
-    const rows = book.apply(match(2, [{}]));
+    const positions = new OpenPositions();
+    positions.apply(resolved(1));
+    const rows = positions.apply(match(2, [{}]));
     expect(rows.map((row) => [row.kind, row.leg, row.realisedPnl, row.positionShares])).toEqual([
       ['fill', 0, 0n, 100n],
       ['settlement', 1, 59n, 0n],

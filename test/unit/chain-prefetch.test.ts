@@ -1,7 +1,7 @@
 import { pino } from 'pino';
 import { describe, expect, test } from 'vitest';
 import { NatsUnavailableError } from '../../infra/nats/connection.ts';
-import { ahead, RANGES_AHEAD, RangeSize } from '../../ingest/block-range.ts';
+import { prefetch, RANGES_AHEAD, RangeSize } from '../../ingest/block-range.ts';
 import { RpcError } from '../../ingest/rpc-pool.ts';
 
 const FEW = { logs: 0, transactions: 0 };
@@ -25,7 +25,7 @@ async function blocksOf(ranges: AsyncIterable<Range>): Promise<number[]> {
 
 const upTo = (last: number) => Array.from({ length: last + 1 }, (_, i) => i);
 
-describe('ahead', () => {
+describe('prefetch', () => {
   test('gives every block once and in order, whichever range is answered first', async () => {
     let running = 0;
     let most = 0;
@@ -35,7 +35,7 @@ describe('ahead', () => {
       running -= 1;
       return { from, to };
     };
-    expect(await blocksOf(ahead(reading(read, 20), new RangeSize(), 0, 900))).toEqual(upTo(900));
+    expect(await blocksOf(prefetch(reading(read, 20), new RangeSize(), 0, 900))).toEqual(upTo(900));
     expect(most).toBe(RANGES_AHEAD);
   });
 
@@ -45,7 +45,7 @@ describe('ahead', () => {
       return { from, to };
     };
     const size = new RangeSize();
-    expect(await blocksOf(ahead(reading(read), size, 0, 500))).toEqual(upTo(500));
+    expect(await blocksOf(prefetch(reading(read), size, 0, 500))).toEqual(upTo(500));
     expect(size.blocks).toBeLessThanOrEqual(8);
   });
 
@@ -59,8 +59,8 @@ describe('ahead', () => {
       return { from, to };
     };
     const ranges = reading(read);
-    expect(await blocksOf(ahead(ranges, new RangeSize(), 0, 9))).toEqual(upTo(9));
-    await expect(blocksOf(ahead(ranges, new RangeSize(), 0, 9))).rejects.toThrow('wrong_chain');
+    expect(await blocksOf(prefetch(ranges, new RangeSize(), 0, 9))).toEqual(upTo(9));
+    await expect(blocksOf(prefetch(ranges, new RangeSize(), 0, 9))).rejects.toThrow('wrong_chain');
   });
 });
 
