@@ -1,7 +1,7 @@
 /**
  * `GET /v2/status`: how fresh the data is: the feed's newest event, the newest final block, the newest
  * trade in the analytics, and when each leaderboard was computed. Read from the streams and the store,
- * so that it is right whichever processes run, at most once a second. And what the processes tell of themselves.
+ * so that it is right whichever processes run, at most once a second. And what the processes report about themselves.
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';

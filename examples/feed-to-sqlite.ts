@@ -1,6 +1,6 @@
 /**
  * Keeps the feed in SQLite: `node feed-to-sqlite.ts feed.db`, with Node 24. Each event and its cursor are one transaction,
- * so a program that is killed goes on where it was: no match twice, none lost but for a `gap`, which is stored, too.
+ * so a program that is killed continues where it was: no match twice, none lost but for a `gap`, which is stored, too.
  */
 import { DatabaseSync } from 'node:sqlite';
 import { Fillstream } from '@fillstream/client';

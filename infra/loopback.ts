@@ -1,6 +1,6 @@
 /**
  * Protects servers on loopback from web pages. A page of any site reaches them through its reader's browser:
- * directly, or by a name of its own that it points at 127.0.0.1. Browsers tell so in headers that no page
+ * directly, or by a name of its own that it points at 127.0.0.1. Browsers say so in headers that no page
  * can change.
  */
 import type { IncomingHttpHeaders } from 'node:http';

@@ -178,7 +178,7 @@ async function confirmedLogs(
 
 /**
  * An empty block is complete if its bloom proves it. A block with logs is complete if its bloom is not too full to
- * tell and leaves no room for another pair of address and topic. A run of fills without a closing OrdersMatched is
+ * decide and leaves no room for another pair of address and topic. A run of fills without a closing OrdersMatched is
  * never complete.
  */
 function isComplete(

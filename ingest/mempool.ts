@@ -189,13 +189,13 @@ export class Subscription {
     }
   }
 
-  async #subscribeHeads(socket: NodeSocket, heard: () => void): Promise<void> {
+  async #subscribeHeads(socket: NodeSocket, onAlive: () => void): Promise<void> {
     const { logger, onHead, onDropped } = this.#options;
     try {
       await socket.subscribe(['newHeads'], (result) => {
         const head = Head.safeParse(result);
         if (!head.success) return onDropped('malformed');
-        heard();
+        onAlive();
         this.#headAtMs = performance.now();
         onHead(Number(head.data.number));
       });

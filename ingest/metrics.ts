@@ -295,7 +295,7 @@ export class FinalBlocksProgress {
   /** The final head that was just read. */
   final(number: number): void {
     this.#final = number;
-    this.#tellLag();
+    this.#reportLag();
   }
 
   /** A block was stored in LEDGER; `facts` if it had any. */
@@ -305,7 +305,7 @@ export class FinalBlocksProgress {
     this.#blocks += 1;
     this.#blocksTotal.inc();
     if (facts !== undefined) this.#count(facts);
-    this.#tellLag();
+    this.#reportLag();
     const now = performance.now();
     if (this.#caughtUp || now - this.#toldAt < PROGRESS_MS) return;
     this.#toldAt = now;
@@ -326,7 +326,7 @@ export class FinalBlocksProgress {
   /** LEDGER holds every final block. */
   done(): void {
     this.#caughtUp = true;
-    this.#tellLag();
+    this.#reportLag();
     const seconds = Math.round((performance.now() - this.#startedAt) / 100) / 10;
     const counts = { blocks: this.#blocks, fills: this.#fills, seconds };
     this.#logger.info({ block: this.#head?.number, ...counts }, 'caught up with the final head');
@@ -372,7 +372,7 @@ export class FinalBlocksProgress {
     return this.#head === undefined ? 0 : Math.max(this.#final - this.#head.number, 0);
   }
 
-  #tellLag(): void {
+  #reportLag(): void {
     if (!this.#caughtUp) return;
     const held = this.#head?.number ?? 0;
     const now = performance.now();

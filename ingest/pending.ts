@@ -446,7 +446,7 @@ export async function restoreFeed(
 
 /**
  * Takes over what another ingest stored in FEED while this one runs, for example before it is fenced: the other may end
- * before the match is final or void. Call this in stream order. A match whose end was told already is left alone.
+ * before the match is final or void. Call this in stream order. A match whose end was reported already is left alone.
  */
 export function followOther(
   message: StreamMessage,

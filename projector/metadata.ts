@@ -93,7 +93,7 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
 }
 
 /**
- * The acknowledgements apply to exactly these tables: when ClickHouse was created anew or restored, the
+ * The acknowledgements apply to exactly these tables: when ClickHouse was created again or restored, the
  * table has another UUID, and a new consumer delivers the whole stream again.
  */
 async function consumerName(client: ClickHouseClient): Promise<string> {

@@ -60,7 +60,7 @@ export async function sendBadRequests(
 }
 
 /**
- * Opens connections that send a byte of a head every so often; `open` tells how many there are. With
+ * Opens connections that send a byte of a head every so often; `open` is how many there are. With
  * `isKept`, another one is opened for each that the server closes, until `close`.
  */
 export async function openSlowConnections(

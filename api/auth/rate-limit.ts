@@ -2,7 +2,7 @@
  * Request rates: a token bucket for each key, beside it one for each account and tier, and one for each remote address
  * without a valid key, and one for each visitor that may read without one; and the `RateLimit` and `RateLimit-Policy`
  * headers of draft-ietf-httpapi-ratelimit-headers that every response carries. A bucket holds one second of requests.
- * The api processes tell each other every SHARE_MS what they admitted and charge it to their own buckets, which may go
+ * The api processes report to each other every SHARE_MS what they admitted and charge it to their own buckets, which may go
  * into debt. In any t seconds n processes admit at most rate · t + n · rate requests of a key or account, and on
  * average never more than the rate. Addresses are counted by each process on its own.
  */

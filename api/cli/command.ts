@@ -174,8 +174,8 @@ export function helpOf(name: string, one: Command): string {
   const options = { ...one.options, ...COMMON } as Options;
   const rows = Object.entries(options).map(([option, { value, text, choices, isList }]) => {
     const also = [text, choices?.join(', '), isList === true ? 'may be repeated' : undefined];
-    const told = also.filter((part) => part !== undefined).join('; ');
-    return [`--${option}${value === undefined ? '' : ` ${value}`}`, told] as const;
+    const explained = also.filter((part) => part !== undefined).join('; ');
+    return [`--${option}${value === undefined ? '' : ` ${value}`}`, explained] as const;
   });
   const width = Math.max(...rows.map(([left]) => left.length));
   return [

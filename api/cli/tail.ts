@@ -1,7 +1,7 @@
 /**
  * `fillstream tail`: the live feed. Which guarantee it gives depends on where it writes. Nobody can check
  * what arrived at standard output, so with `--state` an event that was printed just before the process died is
- * printed again: at least once. A file that the command appends to is its own state: it goes on after the
+ * printed again: at least once. A file that the command appends to is its own state: it continues after the
  * file's last whole line, so each event is there exactly once.
  */
 import {
@@ -95,7 +95,7 @@ A --from is for the first start, when there is neither.`,
       let start = sink.cursor ?? from;
       await sink.begin();
       if (sink.cursor === undefined && fromMs !== undefined) {
-        // A stream begins at a cursor. This request knows the one of a time, and it tells what came first.
+        // A stream begins at a cursor. This request gives the cursor of a time, and shows what came first.
         const since = { ...filter, from: new Date(fromMs).toISOString(), limit: 200 };
         const { events, cursor, gap } = await fillstream.recentMatches(since, { signal });
         if (gap) note(`the feed does not have all matches since ${from}; export has older ones`);

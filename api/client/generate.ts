@@ -13,7 +13,7 @@ import type { JsonSchema, Method, Operation, Parameter } from '../openapi.ts';
 const HEAD = '// Written by generate.ts: do not edit.\n';
 const BIOME = join(import.meta.dirname, '../../node_modules/@biomejs/biome/bin/biome');
 
-/** The files by name. Throws if a schema cannot be told as a type. */
+/** The files by name. Throws if a schema cannot be written as a type. */
 export function generate(): Readonly<Record<'types.ts' | 'endpoints.ts', string>> {
   const v2 = ENDPOINTS.filter(({ path }) => !path.startsWith('/v1/'));
   const v1 = ENDPOINTS.filter(({ path }) => path.startsWith('/v1/'));

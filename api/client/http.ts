@@ -136,7 +136,7 @@ export class Http {
         const { answer: one, cursor } = await next;
         yield one;
         if (cursor === '') return;
-        // A list goes on from a cursor or from an offset.
+        // A list continues from a cursor or from an offset.
         next = page({ cursor, offset: undefined });
       }
     }
@@ -260,7 +260,7 @@ export function joined(...signals: readonly (AbortSignal | undefined)[]) {
 
 /** Resolves after the time, or as soon as a browser is online again. Rejects with the signal's reason. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  // Programs outside of browsers are never told that they are online.
+  // Programs outside of browsers get no `online` event.
   const host = globalThis as Partial<EventTarget>;
   await new Promise<void>((resolve) => {
     const timer = setTimeout(done, ms);

@@ -83,7 +83,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
     this.#cursor = options.from ?? '';
   }
 
-  /** The position of the stream, which moves on where events are filtered out, too; '' before it is known. */
+  /** The cursor of the stream, which advances where events are filtered out, too; '' before it is known. */
   get cursor(): string {
     return this.#cursor;
   }

@@ -2534,7 +2534,7 @@ export type FeedQuery = {
   /** true: `event: final` when a delivered match is in a final block; default: false */
   finality?: boolean | undefined;
 
-  /** start with so many of the newest matches that pass; a position takes precedence; 0 to 1000; default: 0 */
+  /** start with so many of the newest matches that pass; a cursor takes precedence; 0 to 1000; default: 0 */
   last?: number | undefined;
 };
 /** What a managed stream delivers beside its matches. */
@@ -2542,6 +2542,6 @@ export type StreamQuery = {
   /** true: `event: final` when a delivered match is in a final block; default: false */
   finality?: boolean | undefined;
 
-  /** start with so many of the newest matches that pass; a position takes precedence; 0 to 1000; default: 0 */
+  /** start with so many of the newest matches that pass; a cursor takes precedence; 0 to 1000; default: 0 */
   last?: number | undefined;
 };

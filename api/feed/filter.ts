@@ -122,7 +122,7 @@ function comparePrice({ usdc, shares }: Facts, bound: Fraction): bigint {
 }
 
 /**
- * Finds the members that may want an event, so that an event costs as much as it has candidates and not
+ * Finds the members whose filters may match an event, so that an event costs as much as it has candidates and not
  * as there are listeners. A member is filed under the entries of its rarest kind of list: traders before
  * markets before series before tags; without lists it is a candidate for every event. Callers must check the whole
  * filter, and may see a candidate twice.

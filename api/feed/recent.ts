@@ -46,7 +46,7 @@ const Parameters = z
   })
   .superRefine(boundsInOrder);
 
-function told<Type extends string, Data extends z.ZodType>(type: Type, data: Data) {
+function eventShape<Type extends string, Data extends z.ZodType>(type: Type, data: Data) {
   return z.object({ type: z.literal(type), cursor: z.string(), data });
 }
 
@@ -56,10 +56,10 @@ const Answer = z.object({
   events: z
     .array(
       z.union([
-        told('order', LabelledMatch),
-        told('void', Void),
-        told('restored', Restored),
-        told('final', Final),
+        eventShape('order', LabelledMatch),
+        eventShape('void', Void),
+        eventShape('restored', Restored),
+        eventShape('final', Final),
       ]),
     )
     .meta({ description: 'what the stream sends with `format=json`, oldest first' }),

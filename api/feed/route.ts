@@ -342,7 +342,7 @@ const Price = Decimal.refine(
 
 const CURSOR = { type: 'string' as const, pattern: '^[0-9]{0,20}$', examples: ['28492588'] };
 /** The header of that name. */
-export const LAST_EVENT_ID = { ...CURSOR, description: 'position to resume after' };
+export const LAST_EVENT_ID = { ...CURSOR, description: 'cursor to resume after' };
 
 const LastEventId = z
   .string('must be given once')
@@ -363,7 +363,7 @@ const Last = z
   .default(0)
   .meta({
     ...{ type: 'integer', minimum: 0, maximum: LAST_MAX },
-    description: 'start with so many of the newest matches that pass; a position takes precedence',
+    description: 'start with so many of the newest matches that pass; a cursor takes precedence',
   });
 
 /** What every event stream takes. */

@@ -1,5 +1,5 @@
 /**
- * Tells of the matches of the traders that the user follows, in every view; while the page is in the background, by
+ * Shows the matches of the traders that the user follows, in every view; while the page is in the background, by
  * a notification of the system where the user allows that. One tab listens for all.
  */
 import { signal } from '@preact/signals';
@@ -125,10 +125,10 @@ async function listenAlone(traders: readonly string[], signal: AbortSignal): Pro
 async function listen(traders: readonly string[], signal: AbortSignal): Promise<void> {
   for await (const event of fillstream.value.feed({ traders: [...traders] }, { signal })) {
     if (event.type !== 'order') continue;
-    const told = alertOf(event.data, new Set(traders));
-    show(told);
-    tabs.postMessage(told);
-    if (document.hidden) notify(told);
+    const next = alertOf(event.data, new Set(traders));
+    show(next);
+    tabs.postMessage(next);
+    if (document.hidden) notify(next);
   }
 }
 

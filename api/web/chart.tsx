@@ -34,7 +34,7 @@ export type ChartProps = {
   /** Formats a value on the axis. */
   readonly tick: (value: number) => string;
   /** Describes a point in words. */
-  readonly tell: (index: number) => string;
+  readonly describe: (index: number) => string;
   /** Charts of one group share the pointer. */
   readonly group: string;
   readonly range?: readonly [number, number];
@@ -99,7 +99,7 @@ export function Chart(props: ChartProps) {
         aria-valuemax={Math.max(0, props.times.length - 1)}
         aria-valuenow={Math.max(0, index)}
         aria-valuetext={
-          time === undefined ? 'no value' : `${timeText(time * 1_000)}: ${props.tell(index)}`
+          time === undefined ? 'no value' : `${timeText(time * 1_000)}: ${props.describe(index)}`
         }
         onKeyDown={(event) => {
           const step = event.key === 'ArrowLeft' ? -1 : event.key === 'ArrowRight' ? 1 : 0;
@@ -113,7 +113,7 @@ export function Chart(props: ChartProps) {
       />
       <figcaption>
         {time === undefined ? '' : `${timeText(time * 1_000).slice(0, 16)} `}
-        {time === undefined ? '' : <b>{props.tell(index)}</b>}
+        {time === undefined ? '' : <b>{props.describe(index)}</b>}
         {at === null && time !== undefined ? <span class="soft"> (latest)</span> : null}
       </figcaption>
     </figure>

@@ -248,7 +248,7 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
           times={drawn.times}
           series={{ kind: 'lines', lines: drawn.lines }}
           tick={short}
-          tell={(index) =>
+          describe={(index) =>
             drawn.gains
               .map((gain) => (gain === undefined ? '–' : signed(gain[index] ?? 0)))
               .join(' · ')

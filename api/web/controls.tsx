@@ -198,17 +198,17 @@ export function TypedField(props: {
 const TOLD_MS = 1_500;
 
 export function CopyButton({ text, what }: { readonly text: string; readonly what: string }) {
-  const [told, setTold] = useState<'' | 'copied' | 'not allowed'>('');
+  const [outcome, setOutcome] = useState<'' | 'copied' | 'not allowed'>('');
   function copy(): void {
     copied(text).then(
-      () => setTold('copied'),
-      () => setTold('not allowed'),
+      () => setOutcome('copied'),
+      () => setOutcome('not allowed'),
     );
-    setTimeout(() => setTold(''), TOLD_MS);
+    setTimeout(() => setOutcome(''), TOLD_MS);
   }
   return (
     <button type="button" class="copy" onClick={copy} aria-label={`Copy ${what}`}>
-      <span aria-live="polite">{told === '' ? 'copy' : told}</span>
+      <span aria-live="polite">{outcome === '' ? 'copy' : outcome}</span>
     </button>
   );
 }

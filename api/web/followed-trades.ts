@@ -5,7 +5,7 @@ import { followed } from './follow.tsx';
 import { cents, shortAddress, timeMs } from './format.ts';
 import { useAnswers } from './use-answer.tsx';
 
-/** Those that were followed last; more could not be told apart. */
+/** Those that were followed last; more could not be distinguished. */
 const TRADERS_MAX = 5;
 /** The newest of each. */
 const TRADES_MAX = 200;

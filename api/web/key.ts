@@ -1,7 +1,7 @@
 /**
  * The API key of this browser. It comes from `#key=…` in the URL, which browsers never send to a server, or from the
  * user. It is removed from the address bar at once, sent only as a request header, and kept as long as a tab of the
- * page is open: a new tab asks the others for it. Only if the user wants it to be remembered, it stays on the device.
+ * page is open: a new tab asks the others for it. It stays on the device only if the user chose to be remembered.
  */
 import { computed, signal } from '@preact/signals';
 

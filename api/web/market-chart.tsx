@@ -143,7 +143,7 @@ export function MarketChart(props: Props) {
         aria-valuemin={0}
         aria-valuemax={Math.max(0, candles.length - 1)}
         aria-valuenow={Math.max(0, index)}
-        aria-valuetext={candle === undefined ? 'no value' : told(candle, pointedTrades)}
+        aria-valuetext={candle === undefined ? 'no value' : describeCandle(candle, pointedTrades)}
         onKeyDown={onKeyDown}
       />
       {pointed === undefined || candle === undefined ? null : (
@@ -154,7 +154,7 @@ export function MarketChart(props: Props) {
         />
       )}
       <figcaption>
-        {candle === undefined ? '' : told(candle, pointedTrades)}
+        {candle === undefined ? '' : describeCandle(candle, pointedTrades)}
         {isZoomed ? (
           <button type="button" onClick={reset}>
             Reset zoom
@@ -189,7 +189,7 @@ function Tip(props: {
         <Line name="Volume" value={`${short(units(candle.volume))} USDC`} />
         <Line name="Trades" value={count(candle.trades)} />
       </dl>
-      {toldTrades(trades).map((text, index) => (
+      {describeTrades(trades).map((text, index) => (
         <p key={index}>{text}</p>
       ))}
     </div>
@@ -205,16 +205,16 @@ function Line(props: { readonly name: string; readonly value: string; readonly t
   );
 }
 
-function told(candle: Candle, followed: readonly FollowedTrade[]): string {
+function describeCandle(candle: Candle, followed: readonly FollowedTrade[]): string {
   const { open, high, low, close, volume, trades } = candle;
   if (candle.is_empty) return `${timeOf(candle)}: ${priceText(close)}, no trade`;
   const prices = `open ${priceText(open)}, high ${priceText(high)}, low ${priceText(low)}, close ${priceText(close)}`;
   const traded = `volume ${short(units(volume))} USDC in ${count(trades)} trades`;
-  return [`${timeOf(candle)}: ${prices}`, traded, ...toldTrades(followed)].join(', ');
+  return [`${timeOf(candle)}: ${prices}`, traded, ...describeTrades(followed)].join(', ');
 }
 
 /** Newest first. */
-function toldTrades(trades: readonly FollowedTrade[]): string[] {
+function describeTrades(trades: readonly FollowedTrade[]): string[] {
   const more = trades.length - TRADES_TOLD_MAX;
   const some = trades.slice(0, TRADES_TOLD_MAX).map(({ text }) => text);
   return more > 0 ? [...some, `and ${count(more)} more`] : some;
@@ -254,7 +254,7 @@ function optionsOf(
   shown: { readonly current: Props },
   marks: { readonly current: Marks },
   width: number,
-  told: {
+  handlers: {
     readonly setPointed: (pointed: Pointed | undefined) => void;
     readonly setZoomed: (isZoomed: boolean) => void;
   },
@@ -318,7 +318,7 @@ function optionsOf(
     hooks: {
       setCursor: [
         ({ cursor: { idx, left = -1 } }) => {
-          told.setPointed(idx == null || left < 0 ? undefined : { index: idx, left });
+          handlers.setPointed(idx == null || left < 0 ? undefined : { index: idx, left });
         },
       ],
       setScale: [
@@ -327,7 +327,7 @@ function optionsOf(
           const [times] = plot.data;
           const { min = 0, max = 0 } = plot.scales.x ?? {};
           const [first = 0, last = 0] = [times[0], times.at(-1)];
-          told.setZoomed((min ?? 0) > first || (max ?? 0) < last);
+          handlers.setZoomed((min ?? 0) > first || (max ?? 0) < last);
         },
       ],
       draw: [...(isLine ? [] : [drawCandles]), (plot) => drawMarks(plot, marks.current)],

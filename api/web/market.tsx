@@ -39,7 +39,7 @@ const KINDS = [
   ['candles', 'Candles'],
   ['line', 'Line'],
 ] as const;
-/** Narrower ones cannot be told apart. */
+/** Narrower ones cannot be distinguished. */
 const CANDLES_MAX = 250;
 /** What the API gives at most. */
 const DAYS_MAX = 1_500;

@@ -184,7 +184,7 @@ function TapeRow(props: {
   return (
     <tr
       class={`${state}${chosen ? ' chosen' : ''}`}
-      data-position={row.position}
+      data-cursor={row.cursor}
       onClick={(event) => {
         if (isForRow(event)) onChoose();
       }}

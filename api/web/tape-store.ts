@@ -35,7 +35,7 @@ export type Row = {
   /** Number of the row, counting all rows the tape ever had. */
   readonly number: number;
   /** Cursor in the feed. */
-  readonly position: string;
+  readonly cursor: string;
   readonly txHash: string;
   /** By which `void` and `restored` name it. */
   readonly matchId: string;
@@ -52,7 +52,7 @@ export type Row = {
   reason: string;
 };
 
-type Place = { readonly number: number; readonly position: string };
+type Place = { readonly number: number; readonly cursor: string };
 
 function rowOfOrder(place: Place, order: LabelledMatch): Row {
   return {
@@ -124,7 +124,7 @@ export class TapeStore {
   /** Events per second over the last seconds. */
   readonly rate = signal(0);
   /** Of the newest match. Not a signal of its own: it would redraw with every event. */
-  position = '';
+  cursor = '';
   #number = 0;
   readonly #byTx = new Map<string, Row[]>();
   #flush: ReturnType<typeof setTimeout> | undefined;
@@ -151,7 +151,7 @@ export class TapeStore {
 
   async #read(open: Open, signal: AbortSignal): Promise<void> {
     try {
-      const events = open({ signal, onState: (state) => this.#turn(state) });
+      const events = open({ signal, onState: (state) => this.#changeState(state) });
       for await (const event of events) this.#take(event);
     } catch (error) {
       if (signal.aborted) return;
@@ -161,7 +161,7 @@ export class TapeStore {
   }
 
   #take(event: FeedEvent | StreamEvent): void {
-    const place = { number: this.#number, position: event.cursor };
+    const place = { number: this.#number, cursor: event.cursor };
     switch (event.type) {
       case 'order':
         this.#add(rowOfOrder(place, event.data));
@@ -177,7 +177,7 @@ export class TapeStore {
         this.#settle(event.data, 'final', '');
         break;
       case 'gap':
-        this.#tellGap(event.data);
+        this.#showGap(event.data);
         break;
     }
   }
@@ -191,7 +191,7 @@ export class TapeStore {
     if (this.rows.length > ROWS_MAX + ROWS_SLACK) this.#drop();
     // What the tape opens with did not come now.
     if (row.detectedAtMs > this.#openedAtMs - RATE_SECONDS * 1_000) this.#arrivals.push(Date.now());
-    this.position = row.position;
+    this.cursor = row.cursor;
     if (this.#resume !== undefined && row.detectedAtMs < this.#resume.atMs) {
       this.#resume.caughtUp += 1;
     }
@@ -208,34 +208,34 @@ export class TapeStore {
   }
 
   /** Sets the state of the match that an event is about. */
-  #settle(told: Restored, state: RowState, reason: string): void {
-    for (const row of this.#byTx.get(told.tx_hash) ?? []) {
-      if (row.matchId !== told.match_id) continue;
+  #settle(sequel: Restored, state: RowState, reason: string): void {
+    for (const row of this.#byTx.get(sequel.tx_hash) ?? []) {
+      if (row.matchId !== sequel.match_id) continue;
       row.state = state;
       row.reason = reason;
     }
     this.#changed();
   }
 
-  #tellGap(told: Gap): void {
+  #showGap(gap: Gap): void {
     this.#resume = undefined;
     this.notice.value = {
       kind: 'gap',
-      text: `Events after ${told.requested} are no longer available. The tape continues at ${told.first_available}.`,
+      text: `Events after ${gap.requested} are no longer available. The tape continues at ${gap.first_available}.`,
     };
   }
 
-  #turn(state: StreamState): void {
+  #changeState(state: StreamState): void {
     this.state.value =
       state.kind === 'waiting'
         ? { kind: 'waiting', why: state.error.message, tryAtMs: Date.now() + state.waitMs }
         : state;
     if (state.kind !== 'live' || state.cutMs === undefined) return;
     this.#resume = { atMs: Date.now(), cutMs: state.cutMs, caughtUp: 0 };
-    this.#tellResume(state.from);
+    this.#showResume(state.from);
   }
 
-  #tellResume(from: string): void {
+  #showResume(from: string): void {
     const resume = this.#resume;
     if (resume === undefined) return;
     const where = from === '' ? 'from now on' : `after ${from}`;
@@ -250,7 +250,7 @@ export class TapeStore {
     this.#arrivals = this.#arrivals.filter((at) => at >= since);
     this.rate.value = this.#arrivals.length / RATE_SECONDS;
     if (this.#resume !== undefined && this.state.value.kind === 'live') {
-      this.#tellResume(this.state.value.from);
+      this.#showResume(this.state.value.from);
       if (Date.now() - this.#resume.atMs > RATE_SECONDS * 1_000) this.#resume = undefined;
     }
   }

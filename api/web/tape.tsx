@@ -150,11 +150,11 @@ export function LiveTape(props: {
 
 function SoundSwitch({ store, paused }: { readonly store: TapeStore; readonly paused: boolean }) {
   const [sound, setSound] = useState<TapeSound | undefined>(undefined);
-  const heard = useRef(-1);
+  const seen = useRef(-1);
   useEffect(() => () => sound?.close(), [sound]);
   useEffect(() => {
-    const fresh = store.rows.filter(({ number }) => number > heard.current);
-    heard.current = store.rows.at(-1)?.number ?? -1;
+    const fresh = store.rows.filter(({ number }) => number > seen.current);
+    seen.current = store.rows.at(-1)?.number ?? -1;
     if (!paused) sound?.play(fresh);
   }, [store.version.value]);
   return (
@@ -207,7 +207,7 @@ function Figures({ store }: { readonly store: TapeStore }) {
   return (
     <>
       {store.rate.value.toFixed(1)} events/s · {count(store.rows.length)} rows
-      {store.position === '' ? '' : ` · cursor ${store.position}`}
+      {store.cursor === '' ? '' : ` · cursor ${store.cursor}`}
     </>
   );
 }
@@ -218,7 +218,7 @@ function Notice({ store }: { readonly store: TapeStore }) {
   if (state.kind === 'refused') return <Problem problem={state.problem} />;
   if (notice === undefined) return null;
   return (
-    <p class={`told ${notice.kind}`} role="status">
+    <p class={`stream-notice ${notice.kind}`} role="status">
       <span>{notice.text}</span>
       <button
         type="button"
@@ -284,7 +284,7 @@ export function TapeDetail(props: {
       </div>
       <p class="sub">
         {row.state === 'void' ? `void: ${row.reason.replaceAll('_', ' ')}` : row.state} · detected{' '}
-        {timeText(row.detectedAtMs)} · cursor {row.position}
+        {timeText(row.detectedAtMs)} · cursor {row.cursor}
       </p>
       <p class="sub">
         transaction <code>{shortHash(row.txHash)}</code>

@@ -47,7 +47,7 @@ export function TraderCharts(props: {
                 times={hours.times}
                 series={{ kind: 'line', values: hours.sums, above: 'gain', below: 'loss' }}
                 tick={short}
-                tell={(index) => `${signed(hours.exactSums[index] ?? 0)} USDC`}
+                describe={(index) => `${signed(hours.exactSums[index] ?? 0)} USDC`}
                 group="trader"
               />
               <Chart
@@ -56,7 +56,7 @@ export function TraderCharts(props: {
                 times={hours.times}
                 series={{ kind: 'bars', values: hours.pnl, above: 'gain', below: 'loss' }}
                 tick={short}
-                tell={(index) => tellHour(hours.stats[index])}
+                describe={(index) => describeHour(hours.stats[index])}
                 group="trader"
               />
             </div>
@@ -69,7 +69,7 @@ export function TraderCharts(props: {
 
 type Stat = Hourly['stats'][number];
 
-function tellHour(stat: Stat | undefined): string {
+function describeHour(stat: Stat | undefined): string {
   if (stat === undefined) return 'no activity';
   const volume = amount(stat.maker_volume + stat.taker_volume, 0);
   return `${signed(stat.pnl)} USDC in the hour, volume ${volume}, fees ${amount(stat.fee)}, ${stat.market_count} markets, ${stat.win_count} won`;

@@ -76,7 +76,7 @@ export function TraderEquity(props: { readonly address: string; readonly refresh
               times={drawn.times}
               series={{ kind: 'line', values: series.values, above: 'gain', below: 'loss' }}
               tick={short}
-              tell={(index) => tell(points[index])}
+              describe={(index) => describe(points[index])}
               group="equity"
             />
             <Chart
@@ -85,7 +85,7 @@ export function TraderEquity(props: { readonly address: string; readonly refresh
               times={drawn.times}
               series={{ kind: 'line', values: series.below, above: 'gain', below: 'loss' }}
               tick={short}
-              tell={(index) => `${amount(-(drawn.below[index] ?? 0))} USDC below the peak`}
+              describe={(index) => `${amount(-(drawn.below[index] ?? 0))} USDC below the peak`}
               group="equity"
             />
           </>
@@ -101,7 +101,7 @@ function sinceFirst(points: Equity['points'] | undefined): Equity['points'] | un
   return points?.slice(Math.max(0, first - 1));
 }
 
-function tell(point: Equity['points'][number] | undefined): string {
+function describe(point: Equity['points'][number] | undefined): string {
   if (point === undefined) return '';
   const { equity, realised_pnl, unrealised_pnl } = point;
   return `${signed(equity)} USDC: realised ${signed(realised_pnl)}, unrealised ${signed(unrealised_pnl)}`;

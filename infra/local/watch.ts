@@ -8,11 +8,11 @@ import type { Reasons } from '../metrics.ts';
 import type { Report } from './supervise.ts';
 
 const POLL_MS = 100;
-const ASK_MS = 2_000;
+const CHECK_MS = 2_000;
 /** Longer than a check of the api takes. */
 const ANSWER_MS_MAX = 3_000;
 /** With the two others less than ten seconds, so that nothing is silent for longer. */
-const TELL_MS = 4_000;
+const REPORT_MS = 4_000;
 
 const OfProcess = z.object({ reasons: z.record(z.string(), z.string()) });
 const OfApi = z.object({
@@ -27,14 +27,14 @@ export class Watch {
   readonly #timer: NodeJS.Timeout;
   readonly #stop = new AbortController();
 
-  #toldAt = 0;
+  #reportedAt = 0;
 
   constructor(report: Report) {
     this.report = (message) => {
-      this.#toldAt = performance.now();
+      this.#reportedAt = performance.now();
       report(message);
     };
-    this.#timer = setInterval(() => void this.#tellAwaited(), ASK_MS);
+    this.#timer = setInterval(() => void this.#reportAwaited(), CHECK_MS);
   }
 
   /** Says that it waits for `what` until the work is done. */
@@ -66,16 +66,17 @@ export class Watch {
   async follow(apiUrl: string): Promise<void> {
     const { signal } = this.#stop;
     let before = '';
-    let toldAt = 0;
+    let reportedAt = 0;
     for (;;) {
-      await delay(ASK_MS, undefined, { signal }).catch(() => undefined);
+      await delay(CHECK_MS, undefined, { signal }).catch(() => undefined);
       const reasons = await reasonsOfApi(`${apiUrl}/readyz`);
       if (signal.aborted) return;
       const parts = Object.keys(reasons).join();
-      if (parts === before && (parts === '' || performance.now() - toldAt < TELL_MS)) continue;
+      if (parts === before && (parts === '' || performance.now() - reportedAt < REPORT_MS))
+        continue;
       this.report(parts === '' ? { event: 'ready_again' } : { event: 'not_ready', reasons });
       before = parts;
-      toldAt = performance.now();
+      reportedAt = performance.now();
     }
   }
 
@@ -84,9 +85,9 @@ export class Watch {
     this.#stop.abort();
   }
 
-  /** Unless something else was told just now. */
-  async #tellAwaited(): Promise<void> {
-    if (performance.now() - this.#toldAt < TELL_MS) return;
+  /** Unless something else was reported just now. */
+  async #reportAwaited(): Promise<void> {
+    if (performance.now() - this.#reportedAt < REPORT_MS) return;
     const awaited = await Promise.all(
       [...this.#awaited].map(async ([name, url]) => {
         const reasons = url === '' ? {} : await reasonsOfProcess(url);

@@ -82,7 +82,7 @@ function batchOf(messages: readonly JsMsg[], last: JsMsg): DurableBatch {
 
 /**
  * Makes the consumer start right after the acknowledged messages: those that a predecessor had received
- * would otherwise be delivered only after ACK_WAIT_MS. Starts anew after a stream lost its end.
+ * would otherwise be delivered only after ACK_WAIT_MS. Starts again after a stream lost its end.
  */
 async function takeOver(nats: Nats, stream: string, name: string): Promise<DurableBatch> {
   const { lastSequence } = await streamState(nats, stream);

@@ -53,7 +53,7 @@ export type TailOptions = {
 };
 
 /**
- * The stream ends before a message that was delivered: it was lost or created anew, and its sequences are
+ * The stream ends before a message that was delivered: it was lost or created again, and its sequences are
  * used again. Positions from before are meaningless.
  */
 export class StreamRewoundError extends Error {
@@ -319,7 +319,7 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
         throw new ConsumerLostError(`messages of ${stream} were removed meanwhile`);
       }
     }
-    // With a filter, only a read of every other message would tell.
+    // With a filter, only a read of every other message would show it.
     if (delivered < counted && delivered < end.count && filterSubject === undefined) {
       const start = 'sequence' in options.start ? first : (read[0] ?? last);
       await refuseHoles(nats, stream, { start, end: last, read });

@@ -58,7 +58,7 @@ export type ProcessStates = ReturnType<typeof watchStates>;
 
 /** Listens to the states of all processes. */
 export function watchStates({ connection }: Pick<Nats, 'connection'>) {
-  const heard = new Map<string, readonly (State & { readonly atMs: number })[]>();
+  const reported = new Map<string, readonly (State & { readonly atMs: number })[]>();
   const subscription = connection.subscribe(`${SUBJECT}*`, {
     callback: (error, message) => {
       if (error !== null) return;
@@ -66,17 +66,17 @@ export function watchStates({ connection }: Pick<Nats, 'connection'>) {
       if (state === undefined) return;
       const name = message.subject.slice(SUBJECT.length);
       // After a change of the number of instances, the old ones are no longer expected.
-      const others = heard.get(name) ?? [];
+      const others = reported.get(name) ?? [];
       const kept = others.filter(
         ({ index, count }) => count === state.count && index !== state.index,
       );
-      heard.set(name, [...kept, { ...state, atMs: performance.now() }]);
+      reported.set(name, [...kept, { ...state, atMs: performance.now() }]);
     },
   });
   return {
     /** The state of every instance that should be there. */
     of(name: ProcessName): readonly ProcessState[] {
-      const states = heard.get(name) ?? [];
+      const states = reported.get(name) ?? [];
       const count = states[0]?.count ?? 1;
       return Array.from({ length: count }, (_, index) => {
         const state = states.find((one) => one.index === index);

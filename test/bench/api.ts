@@ -185,7 +185,7 @@ async function measureUncached(
       for (const connections of CONNECTIONS) {
         const found = await load({ port, connections, seconds: SECONDS, request });
         loads.set(connections, [...(loads.get(connections) ?? []), found]);
-        // At 64 a store without room answers 503 within its limit: that is told, not hidden.
+        // At 64 a store without room answers 503 within its limit: that is reported, not hidden.
         requireStatuses(found, [200, 404, 503], one.name);
         refused += found.statuses.get(503) ?? 0;
         if (connections === 16) bares.push(await runBare(client, next));

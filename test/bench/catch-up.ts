@@ -1,7 +1,7 @@
 /**
  * Catch-up over a history: ingest as a process on an empty LEDGER, beside a process that only
  * downloads the same blocks and logs. The clock of ingest runs from its first request for blocks, so
- * that the start of the process is not in the rate; it is told apart.
+ * that the start of the process is not in the rate; it is reported separately.
  */
 import { join } from 'node:path';
 import { startNatsServer } from '../../infra/local/nats-server.ts';

@@ -23,11 +23,11 @@ export async function mempoolToClient() {
       pendingAtMs.set(hash, performance.now()),
     );
     const latenciesMs: number[] = [];
-    let unheard = 0;
+    let early = 0;
     const leaving = new AbortController();
     const reading = read(String(ready.url), String(ready.key), leaving.signal, (hash) => {
       const sentAtMs = pendingAtMs.get(hash);
-      if (sentAtMs === undefined) unheard += 1;
+      if (sentAtMs === undefined) early += 1;
       else latenciesMs.push(performance.now() - sentAtMs);
     });
     await delay(SECONDS * 1_000);
@@ -37,7 +37,7 @@ export async function mempoolToClient() {
     return {
       'matches/s': MATCHES_PER_SECOND,
       matches: latenciesMs.length,
-      'before the node told': unheard,
+      'before the node announced it': early,
       'p50, ms': readable(percentile(latenciesMs, 0.5)),
       'p99, ms': readable(percentile(latenciesMs, 0.99)),
     };

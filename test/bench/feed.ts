@@ -1,7 +1,7 @@
 /**
  * `npm run bench:feed`: what the event streams cost. Parts, all by default: `delivery` (100, 1,000
- * and 5,000 connections, unfiltered and with filters that want one event in a hundred, beside a bare
- * node:http loop and nginx with nchan), `filtered` (the cost by connections and by what they want),
+ * and 5,000 connections, unfiltered and with filters that pass one event in a hundred, beside a bare
+ * node:http loop and nginx with nchan), `filtered` (the cost by connections and by their filters),
  * `saturation`, `stalled` (readers that never read), `resumes`, `devnet` (mempool to client).
  * CONNECTIONS, SECONDS, RATE and RESUMES change the size.
  */

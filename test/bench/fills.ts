@@ -63,7 +63,7 @@ export type Dataset = {
 
 /**
  * Opens the data, after making what is not there yet: LEDGER first, then its projection. A run that was
- * interrupted goes on. `stop` its parts at the end. Without `traders` there are as many as suit the fills.
+ * interrupted continues. `stop` its parts at the end. Without `traders` there are as many as suit the fills.
  */
 export async function openDataset(fills: number, traders?: number): Promise<Dataset> {
   const name = traders === undefined ? fills : `${fills}-${traders}`;

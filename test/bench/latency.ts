@@ -232,7 +232,7 @@ class Clock {
     return this.allBack();
   }
 
-  /** A match that FEED had before this process heard of it took no time. */
+  /** A match that FEED had before this process knew it took no time. */
   sent(hash: string): void {
     if (this.#early.delete(hash)) this.#took.push(0);
     else this.#sentAt.set(hash, performance.now());

@@ -1,5 +1,5 @@
 /**
- * What a page of Chromium tells of itself while a benchmark uses it: paints, the time from a click
+ * What a page of Chromium reports while a benchmark uses it: paints, the time from a click
  * to the next frame and to new figures, frames, and the processor time of all its processes.
  */
 import { readdirSync, readFileSync } from 'node:fs';
@@ -53,7 +53,7 @@ export async function reaction(
     })();`);
   await act();
   await until(page, 'bench.changedAt > 0');
-  // The browser tells of an event after the frame that it led to.
+  // The browser reports an event after the frame that it led to.
   await page.waitForTimeout(100);
   return (await page.evaluate(
     '({ frameMs: bench.worst, figuresMs: bench.changedAt - bench.inputAt })',

@@ -225,7 +225,7 @@ async function onDevnet(browser: Browser, browserPid: number): Promise<void> {
   const service = await startService(directory.path, { args });
   try {
     const page = await tab(browser, service.ready, '/tape');
-    await page.locator('tr[data-position]').nth(20).waitFor();
+    await page.locator('tr[data-cursor]').nth(20).waitFor();
     await page.waitForTimeout(10_000);
     const before = processorSeconds(browserPid);
     const shownBefore = await rowsOf(page);

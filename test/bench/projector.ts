@@ -78,7 +78,7 @@ async function measureState(url: string) {
   const before = heap();
   const positions = new OpenPositions();
   for (let i = 0; i < OPEN_POSITIONS; i++) {
-    // As they are read: every text anew, 50 positions a market, 7 a trader.
+    // As they are read: a new string for every text, 50 positions a market, 7 a trader.
     const trader = JSON.parse(JSON.stringify(traderAddress((i * 7_919) % 150_001)));
     positions.restorePosition(`0x${(i % 20_000).toString(16).padStart(64, '0')}`, trader, {
       outcome: 0,

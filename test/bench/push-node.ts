@@ -1,6 +1,6 @@
 /**
  * A chain node for measuring latency: everything is answered by a real node behind it, but pending
- * transactions are pushed by the caller, as many and as fast as wanted. It exists because anvil and
+ * transactions are pushed by the caller, as many and as fast as it likes. It exists because anvil and
  * the sender of 500 matches a second would need the processors that are to be measured.
  */
 import { once } from 'node:events';

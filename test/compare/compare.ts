@@ -21,7 +21,7 @@ import { type Call, type Document, type Known, requests } from './requests.ts';
 const OWN = join(import.meta.dirname, '../..');
 const IN_FLIGHT = 4;
 const TRIES = 4;
-/** What only one side sends in its first moments was sent by the other before it was heard. */
+/** What only one side sends in its first moments was sent by the other before it was received. */
 const EDGE_MS = 3_000;
 
 const { values } = parseArgs({
@@ -203,7 +203,7 @@ async function compareResponses(sides: readonly [Side, Side], calls: readonly Ca
   let next = 0;
   const worker = async () => {
     for (let call = calls[next++]; call !== undefined; call = calls[next++]) {
-      let told: readonly string[] = [];
+      let differing: readonly string[] = [];
       let status = 0;
       if (next % 500 === 0) process.stderr.write(`${next} of ${calls.length} requests\n`);
       // The clock moves between two requests; a real difference stays.
@@ -212,12 +212,12 @@ async function compareResponses(sides: readonly [Side, Side], calls: readonly Ca
         if (one === undefined || two === undefined) throw new Error('two sides');
         status = one.status;
         const all = differences(canonical(one, call), canonical(two, call));
-        told = all.filter((text) => known?.test(text) !== true);
-        if (told.length === 0) break;
+        differing = all.filter((text) => known?.test(text) !== true);
+        if (differing.length === 0) break;
         await delay(150 * (attempt + 1));
       }
       statuses.set(status, (statuses.get(status) ?? 0) + 1);
-      for (const text of told) {
+      for (const text of differing) {
         const kind = `${call.path.split('?')[0]?.replaceAll(/0[xX][0-9a-fA-F]{40}|\d+/g, '…')} ${text.split(':')[0]}`;
         const before = found.get(kind) ?? {
           count: 0,
@@ -355,7 +355,7 @@ async function main(otherCheckout: string): Promise<number> {
     ];
     const stop = new AbortController();
     const managed = await Promise.all(sides.map(createStream));
-    const heard = await Promise.all([
+    const received = await Promise.all([
       ...paths.map((path) => Promise.all(sides.map((side) => listen(side, path, stop.signal)))),
       Promise.all(sides.map((side, i) => listen(side, managed[i] ?? '', stop.signal))),
     ]);
@@ -365,7 +365,7 @@ async function main(otherCheckout: string): Promise<number> {
     // Voids may still come; the last match is final within a few blocks.
     await delay(15_000);
     stop.abort();
-    for (const [index, listeners] of heard.entries()) {
+    for (const [index, listeners] of received.entries()) {
       await Promise.all(listeners.map(({ reading }) => reading));
       const [a, b] = listeners;
       if (a === undefined || b === undefined) continue;
@@ -400,7 +400,7 @@ async function main(otherCheckout: string): Promise<number> {
     }
     // Each side resumes behind its own first event and must send the rest again.
     for (const side of [0, 1] as const) {
-      const first = heard[1]?.[side];
+      const first = received[1]?.[side];
       if (first === undefined || first.events.length < 2) continue;
       const again = new AbortController();
       const rest = await listen(sides[side], paths[1] ?? '', again.signal, first.events[0]?.id);
@@ -419,16 +419,16 @@ async function main(otherCheckout: string): Promise<number> {
 
     // Figures, when both have projected the whole chain.
     for (const [table, columns] of Object.entries(TABLES)) {
-      let told: readonly string[] = [];
+      let found: readonly string[] = [];
       for (let i = 0; i < 60; i++) {
-        told = await Promise.all(sides.map((side) => figures(side, table, columns)));
-        if (told[0] === told[1]) break;
+        found = await Promise.all(sides.map((side) => figures(side, table, columns)));
+        if (found[0] === found[1]) break;
         await delay(500);
       }
       print(
-        `${table}: ${told[0] === told[1] ? `${told[0]?.split('\t')[0]} rows, the same` : `DIFFERENT ${told.join(' ≠ ')}`}`,
+        `${table}: ${found[0] === found[1] ? `${found[0]?.split('\t')[0]} rows, the same` : `DIFFERENT ${found.join(' ≠ ')}`}`,
       );
-      if (told[0] !== told[1]) differences += 1;
+      if (found[0] !== found[1]) differences += 1;
     }
 
     // Responses. Boards of the longer windows are refreshed every few minutes: refresh them now.

@@ -89,8 +89,8 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   await until(async () => (listener.events.length >= 20 ? true : undefined));
 
   const { length } = listener.events;
-  const told = await command(env, 'backup', '--to', target, '--name', 'first');
-  expect(told).toContain('JetStream: LEDGER');
+  const output = await command(env, 'backup', '--to', target, '--name', 'first');
+  expect(output).toContain('JetStream: LEDGER');
   const atBackup = listener.events.length;
   await until(async () => (listener.events.length >= atBackup + 30 ? true : undefined));
   await listener.stop();
@@ -133,13 +133,13 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   const board = await service.get<{ traders: unknown[] }>('/v1/analytics/leaderboard?limit=5');
   expect(board.traders).toHaveLength(5);
 
-  // A client that comes back with a position of before goes on exactly, or is told of a gap.
-  const heard = listener.events.map(({ id }) => id);
-  const kept = heard[length - 1] ?? '';
-  const ahead = String(BigInt(heard.at(-1) ?? 0) + AHEAD);
-  const asked = [kept, heard[atBackup + 5], heard[atBackup + 15], heard.at(-1), ahead];
+  // A client that returns with an earlier cursor continues exactly, or gets a gap.
+  const cursors = listener.events.map(({ id }) => id);
+  const kept = cursors[length - 1] ?? '';
+  const ahead = String(BigInt(cursors.at(-1) ?? 0) + AHEAD);
+  const requested = [kept, cursors[atBackup + 5], cursors[atBackup + 15], cursors.at(-1), ahead];
   const url = service.ready.url;
-  const clients = asked.map((id) => ({ id, client: new FeedClient(url, key, '', id) }));
+  const clients = requested.map((id) => ({ id, client: new FeedClient(url, key, '', id) }));
   await devnet.process.stop();
   devnet = await trading(devnet, dataOfDevnet);
   for (const { client } of clients) {
@@ -156,7 +156,7 @@ test('backup, wipe, restore, continue: counts and sums equal', async () => {
   }
   expect(feed).toContain(kept);
   expect(feed).not.toContain(ahead);
-  console.log(`gaps told: ${clients.map(({ client }) => client.gaps).join(', ')}`);
+  console.log(`gaps seen: ${clients.map(({ client }) => client.gaps).join(', ')}`);
 });
 
 /** Positions of FEED's matches, in order. */

@@ -49,8 +49,8 @@ describe.skipIf(!mayMount)('a full disk', () => {
     const liveAfter = await blockNumber(devnet.rpcUrl, 'latest');
     for (let round = 0; round < 2; round += 1) {
       await until(async () => ((await isReady()) ? true : undefined));
-      const told = up.lines.length;
-      const isNew = (line: (typeof up.lines)[number]) => up.lines.indexOf(line) >= told;
+      const earlier = up.lines.length;
+      const isNew = (line: (typeof up.lines)[number]) => up.lines.indexOf(line) >= earlier;
       // In two steps: the embedded ClickHouse needs a tenth of a second to end its merges.
       disk.fill(DISK_RESERVE_BYTES / 2);
       const reason = /disk full: \d+ of \d{3} MB free/;

@@ -1,6 +1,6 @@
 /**
  * The metrics of the running service: what the dashboard and the alerts name is there, in the process
- * that has it; and what every process tells of its readiness.
+ * that has it; and what every process reports about its readiness.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -156,7 +156,7 @@ test.each(['ingest', 'projector', 'chain node'])(
     const pid = name === 'chain node' ? chainNodePid() : service.pidOf(name);
     const isReady = async () => (await fetch(`${service.ready.url}/readyz`)).status === 200;
     await until(async () => ((await isReady()) ? true : undefined));
-    const told = service.up.lines.length;
+    const earlier = service.up.lines.length;
     process.kill(pid, 'SIGSTOP');
     try {
       const part = name === 'projector' ? 'projector' : 'ingest';
@@ -166,12 +166,12 @@ test.each(['ingest', 'projector', 'chain node'])(
         return checks[part]?.ready === false ? checks[part] : undefined;
       });
       expect(check.detail).toMatch(name === 'chain node' ? /^rpc: / : /^process: silent/);
-      await service.up.reached('not_ready', (line) => service.up.lines.indexOf(line) >= told);
+      await service.up.reached('not_ready', (line) => service.up.lines.indexOf(line) >= earlier);
     } finally {
       process.kill(pid, 'SIGCONT');
     }
     await until(async () => ((await isReady()) ? true : undefined));
-    await service.up.reached('ready_again', (line) => service.up.lines.indexOf(line) >= told);
+    await service.up.reached('ready_again', (line) => service.up.lines.indexOf(line) >= earlier);
   },
 );
 

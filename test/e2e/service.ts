@@ -74,7 +74,7 @@ export function start(
     lines.push(JSON.parse(line));
     for (const wake of waiting) wake();
   });
-  // Over IPC, as the supervisor hears it.
+  // Over IPC, as the supervisor receives it.
   child.on('message', (message) => {
     lines.push(message as JsonLine);
     for (const wake of waiting) wake();
@@ -172,7 +172,7 @@ export async function startService(
 }
 export type Service = Awaited<ReturnType<typeof startService>>;
 
-/** Answer of an API as JSON; asks again when it is told to. Throws on any status but 200, 429 and 503. */
+/** Answer of an API as JSON; asks again when the answer says so. Throws on any status but 200, 429 and 503. */
 export async function answerOf<T>(url: string, key: string, path: string): Promise<T> {
   const response = await fetch(`${url}${path}`, { headers: { 'X-Service-Key': key } });
   const text = await response.text();

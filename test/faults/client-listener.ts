@@ -26,16 +26,16 @@ export class ClientProgram {
     // Any of the processes, as behind a load balancer.
     front.route = () => `http://127.0.0.1:${ports[Math.floor(random() * ports.length)]}`;
     const number = this.#listeners.length;
-    const listener = new ClientListener(front, () => this.#tell({ stop: number }));
+    const listener = new ClientListener(front, () => this.#send({ stop: number }));
     this.#listeners.push(listener);
-    this.#tell({ listen: number, url: front.url, key, target });
+    this.#send({ listen: number, url: front.url, key, target });
     return listener;
   }
 
   /** Bytes of its heap in use, behind a garbage collection. */
   async heapBytes(): Promise<number> {
     this.#measured = Promise.withResolvers();
-    this.#tell({ measure: true });
+    this.#send({ measure: true });
     return await this.#measured.promise;
   }
 
@@ -45,7 +45,7 @@ export class ClientProgram {
     await exit;
   }
 
-  #tell(order: Order): void {
+  #send(order: Order): void {
     this.#child.send(order);
   }
 }

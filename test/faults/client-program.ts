@@ -1,5 +1,5 @@
 /**
- * A program with the client, for fault runs: iterates the streams that its parent names, tells it the number of each match
+ * A program with the client, for fault runs: iterates the streams that its parent names, sends it the number of each match
  * and each gap, and on request how much memory is in use.
  */
 import { setTimeout as delay } from 'node:timers/promises';
@@ -20,8 +20,8 @@ export type Report =
 
 const stops = new Map<number, AbortController>();
 
-function tell(report: Report): void {
-  process.send?.(report);
+function report(message: Report): void {
+  process.send?.(message);
 }
 
 async function listen(of: number, url: string, key: string, target: string): Promise<void> {
@@ -35,22 +35,22 @@ async function listen(of: number, url: string, key: string, target: string): Pro
   const events = streams === 'streams' ? fillstream.stream(id) : fillstream.feed(query);
   void (async () => {
     while (events.cursor === '') await delay(20);
-    tell({ of, cursor: events.cursor });
+    report({ of, cursor: events.cursor });
   })();
   for await (const { type, data } of events) {
-    if (type === 'gap') tell({ of, seen: 'gap' });
-    if (type === 'order' || type === 'tx') tell({ of, seen: Number(data.tx_hash) });
+    if (type === 'gap') report({ of, seen: 'gap' });
+    if (type === 'order' || type === 'tx') report({ of, seen: Number(data.tx_hash) });
   }
 }
 
 process.on('message', (order: Order) => {
   if ('measure' in order) {
     globalThis.gc?.();
-    tell({ heapBytes: process.memoryUsage().heapUsed });
+    report({ heapBytes: process.memoryUsage().heapUsed });
   } else if ('stop' in order) stops.get(order.stop)?.abort(new Error('stopped'));
   else {
     listen(order.listen, order.url, order.key, order.target).catch((error: unknown) => {
-      tell({ of: order.listen, over: String(error) });
+      report({ of: order.listen, over: String(error) });
     });
   }
 });

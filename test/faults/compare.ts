@@ -14,7 +14,7 @@ import { blockHash, type Fact, fillText } from './chain-facts.ts';
 const SHOWN_MAX = 5;
 const utf8 = new TextDecoder();
 
-/** As much of a FEED message as these checks need: a match, or what is told of it later. */
+/** As much of a FEED message as these checks need: a match, or what is reported of it later. */
 const Shown = z.object({
   txHash: z.string(),
   pending: z.boolean(),
@@ -40,7 +40,7 @@ export type Comparison = {
   readonly feedFound: number;
   /** Shown early and never final: reverted, replaced or dropped. */
   readonly feedNeverFinal: number;
-  /** Of these, told by a void; and by a void that was taken back, of all matches. */
+  /** Of these, reported by a void; and by a void that was taken back, of all matches. */
   readonly feedVoided: number;
   readonly feedRestored: number;
   /** What is wrong, in words; empty when everything holds. */
@@ -121,24 +121,24 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
   const blocks = new Map(facts.map((fact) => [feedKey(fact), fact.block]));
   let [voided, restored, neverFinal] = [0, 0, 0];
   for (const [key, { pending }] of feed.shown) {
-    const told = feed.told.get(key);
-    const isVoid = told?.kind === 'void';
-    if (told?.kind === 'restored') restored += 1;
+    const sequel = feed.sequels.get(key);
+    const isVoid = sequel?.kind === 'void';
+    if (sequel?.kind === 'restored') restored += 1;
     const block = blocks.get(key);
     const toldFinal = feed.finalBlocks.get(key);
     if (toldFinal !== block) {
       differences.add('final in a wrong block', `${key}: ${toldFinal}, not ${block}`);
     }
     if (block !== undefined) {
-      if (isVoid) differences.add(`a final match void (${told.reason})`, key);
+      if (isVoid) differences.add(`a final match void (${sequel.reason})`, key);
       continue;
     }
     neverFinal += 1;
     if (isVoid) voided += 1;
     else differences.add(`never final and not void (${pending ? 'pending' : 'block'})`, key);
   }
-  for (const key of [...feed.told.keys(), ...feed.finalBlocks.keys()]) {
-    if (!feed.shown.has(key)) differences.add('told of a match that was not shown', key);
+  for (const key of [...feed.sequels.keys(), ...feed.finalBlocks.keys()]) {
+    if (!feed.shown.has(key)) differences.add('a sequel of a match that was not shown', key);
   }
   const live = facts.filter(({ kind, block }) => kind === 'match' && block > liveAfter);
   const missing = live.filter((fact) => !feed.shown.has(feedKey(fact)));
@@ -156,7 +156,7 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
 /** What FEED shows, the last void or restoration of each match, and the block in which it is final. */
 async function readFeed(nats: Nats, differences: Differences) {
   const shown = new Map<string, z.infer<typeof Shown>>();
-  const told = new Map<string, z.infer<typeof Sequel>>();
+  const sequels = new Map<string, z.infer<typeof Sequel>>();
   const finalBlocks = new Map<string, number | undefined>();
   const ids = new Set<string>();
   for await (const message of storedSince(nats, FEED_STREAM, { sequence: 1 })) {
@@ -171,10 +171,10 @@ async function readFeed(nats: Nats, differences: Differences) {
     } else {
       const sequel = Sequel.parse(value);
       if (sequel.kind === 'final') finalBlocks.set(sequel.matchId, sequel.blockNumber);
-      else told.set(sequel.matchId, sequel);
+      else sequels.set(sequel.matchId, sequel);
     }
   }
-  return { shown, told, finalBlocks };
+  return { shown, sequels, finalBlocks };
 }
 
 /** The devnet makes one match a transaction, so this is its message id too. */

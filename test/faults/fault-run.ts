@@ -152,7 +152,7 @@ async function disturb(
     while (plan[0] !== undefined && plan[0].atMatch <= matches) {
       const disturbance = plan.shift()?.run() ?? Promise.resolve();
       running.push(disturbance);
-      // Told at the end, when the stage can be cleared.
+      // Reported at the end, when the stage can be cleared.
       disturbance.catch(() => undefined);
       options.onProgress(`${matches} matches, ${plan.length} disturbances to come`);
     }

@@ -1,5 +1,5 @@
 /**
- * A proxy on loopback between the projector and ClickHouse that tells when an insert into `bookings`
+ * A proxy on loopback between the projector and ClickHouse that reports when an insert into `bookings`
  * begins, so that a kill can be aimed into it. Passes bytes on as they are; a connection ends with its
  * other side.
  */

@@ -2,7 +2,7 @@
  * A chain node's endpoint that cannot be trusted: a JSON-RPC proxy, HTTP and WebSocket on one port,
  * that injects faults at random from a seed. Start several for several endpoints with faults of
  * their own. With no rates set it passes everything. It never changes an amount, a hash or a log: a
- * node that lies in a consistent way cannot be told from the truth, and is no fault to survive.
+ * node that lies consistently cannot be recognized, and is no fault to survive.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';

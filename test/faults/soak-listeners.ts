@@ -105,7 +105,7 @@ export class SoakListeners {
         const isLate = (one: Seen) => one === 'gap' || !early.has(one);
         const seen = listener.seen.filter(isLate);
         const due = (expected.get(query) ?? []).filter(isLate);
-        const difference = seen.includes('gap') ? 'told of a gap' : differenceOf(seen, due);
+        const difference = seen.includes('gap') ? 'got a gap' : differenceOf(seen, due);
         return difference === undefined ? [] : [`listener ${n} (${query}): ${difference}`];
       }),
     };

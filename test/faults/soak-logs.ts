@@ -102,7 +102,7 @@ function parsed(line: string): Line {
   }
   try {
     const { level, msg, event, time } = JSON.parse(line);
-    // What a process tells its supervisor.
+    // What a process sends its supervisor.
     if (event !== undefined && level === undefined) return { level: 'other', message: '', timeMs };
     const isError = level >= LEVEL_ERROR;
     const isWarning = level === LEVEL_WARN;

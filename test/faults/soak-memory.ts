@@ -1,13 +1,13 @@
 /**
  * Resident memory of every process of a service over time, by the name of the process and not its pid: one
- * that was killed goes on in its successor. And the rule by which memory counts as level.
+ * that was killed continues in its successor. And the rule by which memory counts as level.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { median } from '../bench/report.ts';
 
 /**
  * Level: the median of the last third of the samples is at most so many times that of the second third, or
- * so many bytes above it. The first third, in which caches fill, is not looked at. Heaps go on to fill for most of an hour
+ * so many bytes above it. The first third, in which caches fill, is not looked at. Heaps keep filling for most of an hour
  * (docs/benchmarks/reliability.md), so a slow leak is for a longer run to find.
  */
 const GROWTH_MAX = 1.25;

@@ -87,7 +87,7 @@ export class SoakStage {
     return this.#parts.nats;
   }
 
-  /** What the supervisors told, the present one last. */
+  /** What the supervisors printed, the present one last. */
   get lines(): readonly JsonLine[] {
     return [...this.#earlier, ...this.service.up.lines];
   }

@@ -111,7 +111,7 @@ export class Stage {
 
   /**
    * Largest resident memory of any ingest process so far, in bytes; 0 where the system does not
-   * tell.
+   * report it.
    */
   get ingestMemoryMax(): number {
     return this.#memoryMax;

@@ -1,7 +1,7 @@
 /**
  * A listener of a fault run that is `fillstream tail`, behind a proxy of its own. A cut kills the command with
  * SIGKILL and starts it again, as a shell would: from the file that it writes, or from its state file. With a state
- * file it may print a line twice, which its cursor tells.
+ * file it may print a line twice, which its cursor shows.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

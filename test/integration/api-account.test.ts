@@ -211,14 +211,14 @@ describe('/v2/user/me, /v2/user/telemetry, /v2/tiers', () => {
       await openUsage({ bucket, logger: silent }),
     ];
     const accounts = Array.from({ length: 120 }, (_, n) => `one of many ${n}`);
-    const told = async (count: number) => {
+    const counted = async (count: number) => {
       while (accounts.some((account) => others.today(account) !== count)) await delay(20);
     };
     for (const account of accounts) own.count(account);
-    await told(1);
+    await counted(1);
     for (const account of accounts) own.count(account);
     await own.close();
-    await told(2);
+    await counted(2);
     await others.close();
   });
 });

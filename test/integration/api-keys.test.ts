@@ -57,16 +57,16 @@ describe('openKeys', () => {
     for (const end of [revoke, (key: string) => nats.bucket.delete(hashKey(key))]) {
       const key = await issueKey(nats.bucket, 'pro');
       await msUntil(() => keys.find(hashKey(key))?.kind === 'valid');
-      let told = 0;
+      let revoked = 0;
       let forgotten = 0;
-      keys.onRevoked(hashKey(key), () => told++);
+      keys.onRevoked(hashKey(key), () => revoked++);
       keys.onRevoked(hashKey(key), () => forgotten++)();
       await end(key);
-      console.log(`told after ${Math.round(await msUntil(() => told > 0))} ms`);
+      console.log(`reported after ${Math.round(await msUntil(() => revoked > 0))} ms`);
       expect(keys.find(hashKey(key))?.kind).not.toBe('valid');
       expect((await keys.fetch(hashKey(key))).kind).not.toBe('valid');
       await end(key).catch(() => undefined);
-      expect([told, forgotten]).toEqual([1, 0]);
+      expect([revoked, forgotten]).toEqual([1, 0]);
     }
     await keys.close();
   });
@@ -76,13 +76,13 @@ describe('openKeys', () => {
     const keys = await openKeys({ bucket: nats.bucket, logger: silent, now: () => nowMs });
     const key = await issueKey(nats.bucket, 'pro', { expires_at: '2026-05-01T00:00:10Z' });
     expect((await keys.fetch(hashKey(key))).kind).toBe('valid');
-    let told = false;
+    let revoked = false;
     keys.onRevoked(hashKey(key), () => {
-      told = true;
+      revoked = true;
     });
     nowMs += 10_000;
     expect(keys.find(hashKey(key))).toEqual({ kind: 'expired' });
-    await msUntil(() => told);
+    await msUntil(() => revoked);
     await keys.close();
   });
 

@@ -108,7 +108,7 @@ describe('api/main', () => {
     let reasons: Record<string, string> = { final: 'catching up' };
     const started = seconds();
     const stopIngest = reportState(nats.nats, { name: 'ingest' }, () => ({ reasons }));
-    const told = [0, 1].map((index) =>
+    const projectors = [0, 1].map((index) =>
       reportState(nats.nats, { name: 'projector', index, count: 2 }, () => ({
         ...{ reasons: {}, reached: started - index },
       })),
@@ -137,7 +137,7 @@ describe('api/main', () => {
     ]);
 
     stopIngest();
-    told[1]?.();
+    projectors[1]?.();
     await until(async () =>
       (await checks()).ingest.detail === 'process: stopped' ? true : undefined,
     );
@@ -146,7 +146,7 @@ describe('api/main', () => {
     await until(async () =>
       /^process: silent for \d+ s$/.test((await checks()).ingest.detail) ? true : undefined,
     );
-    told[0]?.();
+    projectors[0]?.();
     api.child.kill('SIGTERM');
     await ended(api.child);
   });

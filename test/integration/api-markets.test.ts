@@ -347,7 +347,7 @@ describe('GET /v2/markets', () => {
 
 // Last, because it adds bookings.
 describe('while trades arrive', () => {
-  test('the list counts a market that was matched since the slow counts anew', async () => {
+  test('the list counts a market that was matched since the slow counts were last computed', async () => {
     const { client } = seeded.clickhouse;
     const [pattern] = matchesOf(5);
     if (pattern === undefined) throw new Error('no match');

@@ -161,7 +161,7 @@ describe('markets', () => {
     expect((await stage.search(q)).markets).toEqual(ids);
   });
 
-  test('with their volume, as many as wanted', async () => {
+  test('with their volume, as many as the limit', async () => {
     const { body } = await stage.search('rain', '&limit=1');
     expect(body.markets).toMatchObject([
       { market: { id: 2001, slug: 'rain-paris-may-1' }, volume: 999 },

@@ -137,7 +137,7 @@ describe('GET /v1/traders/:address/markets', () => {
 });
 
 describe('GET /v2/traders/:address', () => {
-  test('tells balance, tier, weighted volume and five tags of traders synced or not', async () => {
+  test('gives balance, tier, weighted volume and five tags of traders synced or not', async () => {
     for (const trader of [0, 1, 2, 3, 4, 6, 8, 9, 12, 21]) {
       expect(await ok(`/v2/traders/${addressOf(trader)}`), `${trader}`).toEqual(
         expectedTrader(trader),
@@ -145,7 +145,7 @@ describe('GET /v2/traders/:address', () => {
     }
   });
 
-  test('tells balance and tier of many traders in a batch', async () => {
+  test('gives balance and tier of many traders in a batch', async () => {
     const traders = [0, 1, 2, 3, 4, 6, 8, 9, 12, 21];
     const { body } = await get(`${url}/v2/traders/batch`, key, {
       method: 'POST',
@@ -333,7 +333,7 @@ test('addresses of v2 carry the checksum of ERC-55', async () => {
 
 // Last, because it adds bookings.
 describe('a walk through GET /v2/traders/:address/markets', () => {
-  test('repeats and leaves out nothing by cursor while the trader goes on trading', async () => {
+  test('repeats and leaves out nothing by cursor while the trader keeps trading', async () => {
     const walked = [];
     let cursor = '';
     do {

@@ -71,7 +71,7 @@ async function expectWhole(nats: Nats, from = 0): Promise<void> {
 }
 
 describe(`backfill (CHAIN_SEED=${SEED})`, () => {
-  test('ends after --to-block with code 0; run again it goes on; LEDGER is the chain in its order', async () => {
+  test('ends after --to-block with code 0; run again it continues; LEDGER is the chain in its order', async () => {
     await withLedger('plain', async ({ nats, ingest }) => {
       expect(await ingest(`backfill --from-block 0 --to-block ${last - 530}`).exit).toBe(0);
       const { blocks } = await factsOfLedger(nats);
@@ -128,7 +128,7 @@ describe(`backfill (CHAIN_SEED=${SEED})`, () => {
     }
   });
 
-  test('killed while it reads earlier resolutions, it goes on where LEDGER ends', async () => {
+  test('killed while it reads earlier resolutions, it continues where LEDGER ends', async () => {
     const from = last - 20;
     const resolved = (await resolutionsOfChain()).filter((block) => block < from);
     const stop = resolved[resolved.length >> 1] ?? 0;

@@ -1,5 +1,5 @@
 /**
- * What the tests of the final follower share: a devnet that mines when it is told to, endpoints in front
+ * What the tests of the final follower share: a devnet that mines on request, endpoints in front
  * of it that misbehave on purpose, ingest as a process, and LEDGER beside the chain's own logs.
  */
 import { once } from 'node:events';

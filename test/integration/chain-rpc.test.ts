@@ -194,7 +194,7 @@ describe('a range of blocks', () => {
   }
 
   test('a missing OrderFilled of a maker is noticed from the calldata', async () => {
-    // In a block with others: neither the bloom nor an open match tells.
+    // In a block with others: neither the bloom nor an open match shows it.
     const logsOf = async (url: string) => {
       const source = { rpc: connectRpc(url, { chainId: CHAIN.id }), chain: CHAIN };
       const { blocks } = await readRange(source, 0, last);

@@ -286,7 +286,7 @@ describe('tail', () => {
     }
   });
 
-  test('begins at a time, with the first match of the feed, and goes on live', async () => {
+  test('begins at a time, with the first match of the feed, and continues live', async () => {
     // More than one request has.
     const expected = await trade(250);
     const { read } = start(['tail', '--format', 'json', '--from', '2020-01-01']);
@@ -367,7 +367,7 @@ describe('tail', () => {
     expect(seen.length - once.size).toBeLessThanOrEqual(kills);
   });
 
-  test('with --state goes on at what came while it was away, though nothing passed its filter', async () => {
+  test('with --state continues with what came while it was away, though nothing passed its filter', async () => {
     const state = join(directory, 'idle');
     const args = ['tail', '--format', 'json', '--state', state, '--min-usdc', '1000000'];
     const { process: one } = start(args);

@@ -104,7 +104,7 @@ describe('an endpoint', () => {
 });
 
 describe('a list', () => {
-  test('goes on over its pages, by entries or by pages', async () => {
+  test('iterates over all pages, by entries or by pages', async () => {
     const whole = (await fillstream.traderTrades(TRADER, { limit: 1_000 })).trades;
     expect(whole.length).toBeGreaterThan(50);
     const limit = Math.ceil(whole.length / 4);
@@ -114,7 +114,7 @@ describe('a list', () => {
     expect(pages).toHaveLength(4);
   });
 
-  test('goes on where the body has no cursor, and from an offset', async () => {
+  test('continues where the body has no cursor, and from an offset', async () => {
     const whole = await fillstream.v1.leaderboard({ limit: 100, time_frame: '7D' });
     const query = { limit: 7, offset: 3, time_frame: '7D' } as const;
     expect(await all(fillstream.v1.leaderboard(query))).toEqual(whole.traders.slice(3));

@@ -116,7 +116,7 @@ describe('a stream', () => {
     expect(cuts).toBeGreaterThan(1);
   });
 
-  test('tells what becomes of a match, if it is final, and when the server ends the stream', async () => {
+  test('yields what becomes of a match, if it is final, and when the server ends the stream', async () => {
     const { api, stream } = await feeds.over(1);
     const front = await frontOf(api);
     const states: StreamState['kind'][] = [];
@@ -178,7 +178,7 @@ describe('a stream', () => {
     await api.close();
   });
 
-  test('goes on with the lower cursors of a feed that was replaced, behind a gap', async () => {
+  test('continues with the lower cursors of a feed that was replaced, behind a gap', async () => {
     const broker = await startBroker();
     const stream = 'replaced';
     await makeStream(broker.nats, stream);
@@ -213,7 +213,7 @@ describe('a stream', () => {
     await broker.close();
   });
 
-  test('opens a silent connection anew', async () => {
+  test('reconnects when a connection is silent', async () => {
     const { api, stream } = await feeds.over(1, { heartbeatMs: 100 });
     const front = await frontOf(api);
     const states: StreamState[] = [];
@@ -253,7 +253,7 @@ describe('a stream', () => {
     expect(states).toEqual(['connecting', 'live']);
   });
 
-  test('goes on after its cursor where a loop was left', async () => {
+  test('continues after its cursor where a loop was left', async () => {
     const { api } = await feeds.over(5);
     const events = client(`http://127.0.0.1:${api.port}`).feed({}, { from: positionOf(1) });
     expect((await take(events, 2)).map(hashOf)).toEqual(hashes(2, 3));
@@ -316,7 +316,7 @@ describe('a stream', () => {
     });
   });
 
-  test('throws what its program throws when it is told of the connection', async () => {
+  test('throws what its program throws in the connection callback', async () => {
     const { api } = await feeds.over(1);
     const onState = ({ kind }: StreamState) => {
       if (kind === 'live') throw new RangeError('a bug');

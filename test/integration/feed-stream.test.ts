@@ -278,22 +278,22 @@ describe('finality=true', () => {
   test.each([
     ['from the stream', { ringEventsMax: 1 }],
     ['from memory', {}],
-  ])('tells which matches are final, %s and live; others are not told', async (_, options) => {
+  ])('tells which matches are final, %s and live; others are not seen', async (_, options) => {
     const { api, stream } = await feeds.over(3, options);
     await publishFinal(feeds.nats, stream, [match(2)]);
     const start = { headers: { 'Last-Event-ID': positionOf(1) } };
-    const told = new Client(api.port, { ...start, query: 'finality=true' });
+    const withFinality = new Client(api.port, { ...start, query: 'finality=true' });
     const untold = new Client(api.port, start);
     const expected = ['order', 'order', `final ${match(2).txHash}`];
-    await told.until(() => kinds(told).length === 3);
-    expect(kinds(told)).toEqual(expected);
+    await withFinality.until(() => kinds(withFinality).length === 3);
+    expect(kinds(withFinality)).toEqual(expected);
     await publishFinal(feeds.nats, stream, [match(3)]);
     await publish(feeds.nats, stream, [match(4)]);
-    await told.until(() => kinds(told).length === 5);
-    expect(kinds(told)).toEqual([...expected, `final ${match(3).txHash}`, 'order']);
+    await withFinality.until(() => kinds(withFinality).length === 5);
+    expect(kinds(withFinality)).toEqual([...expected, `final ${match(3).txHash}`, 'order']);
     await untold.until(({ orders }) => orders.length === 3);
     expect(kinds(untold)).toEqual(['order', 'order', 'order']);
-    told.close();
+    withFinality.close();
     untold.close();
   });
 

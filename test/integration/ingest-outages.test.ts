@@ -137,7 +137,7 @@ describe('readiness', () => {
     await whole();
   });
 
-  test('names a node that is behind LEDGER, waits, and goes on once it is not', async () => {
+  test('names a node that is behind LEDGER, waits, and continues once it is not', async () => {
     const first = ingest();
     await reasons(first);
     await first.stop();
@@ -154,13 +154,13 @@ describe('readiness', () => {
     try {
       const run = ingest([], { RPC_URL: behind.url });
       const { host } = new URL(behind.url);
-      const told =
+      const reason =
         `the final head of ${host} is block ${held - 2}, LEDGER is at ${held}: ` +
         'wait until the node has synchronised, or set RPC_URL to another one';
       await until(async () => {
         const response = await asked(run, '/readyz');
         const body = (await response.json()) as { reasons: Record<string, string> };
-        return body.reasons.final === told && response.status === 503 ? true : undefined;
+        return body.reasons.final === reason && response.status === 503 ? true : undefined;
       });
       isBehind = false;
       await devnet.mine(4);
@@ -313,12 +313,16 @@ describe('the chain', () => {
       await devnet.mine(1);
       await whole();
       await reasons(run);
-      const told = run.lines.filter(({ msg }) => String(msg).includes('does not follow LEDGER'));
-      expect(told.map(({ pauseMs }) => pauseMs)).toEqual([200, 400, 800].slice(0, told.length));
-      expect(told.length).toBeGreaterThan(0);
+      const warnings = run.lines.filter(({ msg }) =>
+        String(msg).includes('does not follow LEDGER'),
+      );
+      expect(warnings.map(({ pauseMs }) => pauseMs)).toEqual(
+        [200, 400, 800].slice(0, warnings.length),
+      );
+      expect(warnings.length).toBeGreaterThan(0);
       const text = await (await asked(run, '/metrics')).text();
       expect(text).toMatch(
-        new RegExp(`^fillstream_final_contradictions_total\\{.*\\} ${told.length}$`, 'm'),
+        new RegExp(`^fillstream_final_contradictions_total\\{.*\\} ${warnings.length}$`, 'm'),
       );
     } finally {
       await torn.close();

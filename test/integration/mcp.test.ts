@@ -187,7 +187,7 @@ describe.each([
     expect(Number(counted.rows[0][0])).toBe(rows.filter(({ kind }) => kind === 'fill').length);
   });
 
-  test('recent matches go on after their cursor, over the whole feed', async () => {
+  test('recent matches continue after their cursor, over the whole feed', async () => {
     const hashesOf = ({ answer }: { answer: { events: { data: { tx_hash: string } }[] } }) =>
       answer.events.map(({ data }) => data.tx_hash);
     const first = await ask(client, 'recent_matches', { from: '2020-01-01', limit: 2 });

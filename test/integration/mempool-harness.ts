@@ -1,5 +1,5 @@
 /**
- * What the mempool tests share: anvil with the exchange's contracts that mines when it is told to,
+ * What the mempool tests share: anvil with the exchange's contracts that mines on request,
  * matches to send, and the live side of ingest on a real nats-server, started and stopped as often
  * as a test likes. Final blocks are read by hand, so that a test decides what is known when.
  */

@@ -1,5 +1,5 @@
 // What becomes of pending matches, on a real anvil and a real nats-server: each is shown once, and
-// a shown match that does not happen is told of, through restarts too.
+// a shown match that does not happen is reported, through restarts too.
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -77,7 +77,7 @@ async function mined(): Promise<void> {
 }
 
 describe('a pending match', () => {
-  test('is shown once, from the mempool, and then told to be final, with every field that filters use', async () => {
+  test('is shown once, from the mempool, and then reported as final, with every field that filters use', async () => {
     const { transaction } = await network.plan();
     const before = await life.metric('pending_matches_ended_total', { outcome: 'final' });
     const hash = await network.send(transaction);
@@ -92,15 +92,15 @@ describe('a pending match', () => {
     expect(after).toBe(before + 1);
     expect(await life.metric('calldata_differences_total')).toBe(0);
     expect(life.pending.size).toBe(0);
-    const { event: told } = await reader.sequel('final', hash);
-    expect(told).toMatchObject({ matchId: id, conditionId: event.conditionId });
-    if (event.kind !== 'match' || told.kind !== 'final') throw new Error('impossible');
-    expect(told).toMatchObject({ usdc: event.taker.usdc, tags: event.market.tags });
+    const { event: sequel } = await reader.sequel('final', hash);
+    expect(sequel).toMatchObject({ matchId: id, conditionId: event.conditionId });
+    if (event.kind !== 'match' || sequel.kind !== 'final') throw new Error('impossible');
+    expect(sequel).toMatchObject({ usdc: event.taker.usdc, tags: event.market.tags });
     const receipt = await network.rpc.call<{ blockNumber: string }>(
       'eth_getTransactionReceipt',
       hash,
     );
-    expect(told.blockNumber).toBe(Number(receipt.blockNumber));
+    expect(sequel.blockNumber).toBe(Number(receipt.blockNumber));
     expect(reader.kinds(hash)).toEqual(['match', 'final']);
   });
 
@@ -122,10 +122,10 @@ describe('a pending match', () => {
     const { id, event } = await reader.match(hash);
     await network.mine();
     await life.advance();
-    const { event: told, id: voidId } = await reader.sequel('void', hash);
+    const { event: sequel, id: voidId } = await reader.sequel('void', hash);
     const { market, taker, makers } = event as FeedMatch;
     expect(voidId).toBe(`void:${id}`);
-    expect(told).toMatchObject({
+    expect(sequel).toMatchObject({
       reason: 'reverted',
       matchId: id,
       tags: market.tags,
@@ -151,8 +151,8 @@ describe('a pending match', () => {
     // A second final block without its receipt makes it sure.
     await network.mine(1);
     await life.advance();
-    const { event: told } = await reader.sequel('void', hash);
-    expect(told).toMatchObject({ reason: 'replaced' });
+    const { event: sequel } = await reader.sequel('void', hash);
+    expect(sequel).toMatchObject({ reason: 'replaced' });
   });
 
   test('that is dropped is void after the time limit, and restored if it is mined after all', async () => {
@@ -230,8 +230,8 @@ describe('a match that was first seen in a block', () => {
     await life.advance();
     await network.mine(1);
     await life.advance();
-    const { event: told } = await reader.sequel('void', goneHash);
-    expect(told).toMatchObject({ reason: 'replaced' });
+    const { event: sequel } = await reader.sequel('void', goneHash);
+    expect(sequel).toMatchObject({ reason: 'replaced' });
     await reader.sequel('final', keptHash);
     expect(reader.kinds(keptHash)).toEqual(['match', 'final']);
     expect(life.pending.size).toBe(0);

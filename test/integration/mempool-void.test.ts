@@ -68,7 +68,7 @@ function about(match: FeedMatch) {
   };
 }
 
-async function tell(match: FeedMatch, kind: 'void' | 'restored'): Promise<void> {
+async function publish(match: FeedMatch, kind: 'void' | 'restored'): Promise<void> {
   const sequel: FeedVoid | FeedRestored =
     kind === 'void' ? { kind, reason: 'never_mined', ...about(match) } : { kind, ...about(match) };
   const id = feedSequelId(kind, idOf(match));
@@ -84,25 +84,25 @@ describe('a void', () => {
     const clients = ['', 'format=json'].map((query) => new Client(api.port, { query }));
     for (const client of clients) await client.begun();
     await show(one);
-    await tell(one, 'void');
-    await tell(one, 'restored');
+    await publish(one, 'void');
+    await publish(one, 'restored');
     const last = match(2);
     await show(last);
     for (const client of clients) {
       await client.until(({ orders }) => orders.length === 2);
-      const told = client.blocks.filter(({ event }) => event !== undefined);
-      expect(told.map(({ event }) => event)).toEqual(['order', 'void', 'restored', 'order']);
-      expect(JSON.parse(told[1]?.data ?? '')).toEqual({
+      const events = client.blocks.filter(({ event }) => event !== undefined);
+      expect(events.map(({ event }) => event)).toEqual(['order', 'void', 'restored', 'order']);
+      expect(JSON.parse(events[1]?.data ?? '')).toEqual({
         tx_hash: one.txHash,
         match_id: idOf(one),
         reason: 'never_mined',
         timestamp: '2025-10-09 08:53:21.234Z',
       });
-      expect(JSON.parse(told[2]?.data ?? '')).not.toHaveProperty('reason');
-      const ids = told.map(({ id }) => Number(id));
+      expect(JSON.parse(events[2]?.data ?? '')).not.toHaveProperty('reason');
+      const ids = events.map(({ id }) => Number(id));
       expect(ids).toEqual(ids.toSorted((a, b) => a - b));
 
-      const [order, voided] = told;
+      const [order, voided] = events;
       for (const [after, events] of [
         [order?.id, ['void', 'restored', 'order']],
         [voided?.id, ['restored', 'order']],
@@ -132,7 +132,7 @@ describe('a void', () => {
     const client = new Client(api.port, { query });
     const everything = new Client(api.port);
     await Promise.all([client.begun(), everything.begun()]);
-    await tell({ ...one, txHash: nextHash() }, 'void');
+    await publish({ ...one, txHash: nextHash() }, 'void');
     await show({ ...one, txHash: nextHash() });
     await everything.until(({ orders }) => orders.length === 1);
     if (wanted) await client.until(({ orders }) => orders.length === 1);

@@ -1,6 +1,6 @@
 /**
  * The metadata through an outage of the metadata API with new markets trading, over real HTTP: what is
- * known goes on, what is new is empty with right token ids, and afterwards every market and profile is
+ * known keeps working, what is new is empty with right token ids, and afterwards every market and profile is
  * published once. An hour is a second here: every interval is shortened alike.
  */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';

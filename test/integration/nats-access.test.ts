@@ -159,15 +159,15 @@ test('a cluster that has no leader yet is waited for, and a command does not wai
 });
 
 test('who waits for a server says so, and again, until it is stopped', async () => {
-  const told: unknown[] = [];
+  const errors: unknown[] = [];
   const stop = new AbortController();
   const waiting = connectNats({
     ...{ url: 'nats://127.0.0.1:1', name: 'test', signal: stop.signal },
     onWait(error) {
-      told.push(error);
-      if (told.length === 2) stop.abort(new Error('stopped'));
+      errors.push(error);
+      if (errors.length === 2) stop.abort(new Error('stopped'));
     },
   });
   await expect(waiting).rejects.toThrow('stopped');
-  expect(told[0]).toBeInstanceOf(NatsUnavailableError);
+  expect(errors[0]).toBeInstanceOf(NatsUnavailableError);
 });

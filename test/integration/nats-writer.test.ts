@@ -115,7 +115,7 @@ test('stores an id once when two writers append the same messages', async () => 
   expect(await storedIds()).toEqual(upTo(200));
 });
 
-test('goes on after messages at the end were deleted', async () => {
+test('continues after messages at the end were deleted', async () => {
   const first = await open();
   for (const id of upTo(5)) await first.append(named(id));
   for (const sequence of [5, 4]) await nats.jsm.streams.deleteMessage(STREAM, sequence, false);

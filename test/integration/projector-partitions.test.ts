@@ -85,7 +85,7 @@ describe(`partitions shared among projectors (seed ${SEED})`, () => {
     }
   });
 
-  test('a projector that stood still for longer than its leases live goes on by itself', async () => {
+  test('a projector that stood still for longer than its leases live continues by itself', async () => {
     const parts = await startParts(`${directory.path}/frozen`, []);
     running.push(parts);
     const projector = start('projector/main.ts', [], parts.env);

@@ -121,7 +121,7 @@ except Problem as problem:
     expect(await errors).toMatch(/the stream was ended: key_revoked|401 unauthorized/);
   });
 
-  test('tells a gap, then continues', async () => {
+  test('yields a gap, then continues', async () => {
     const { cursor } = await trade();
     await seeded.nats.nats.jsm.streams.purge('FEED', { seq: published });
     // Another process, which never had what is gone.

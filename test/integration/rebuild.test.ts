@@ -156,7 +156,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     });
   });
 
-  test('an intact service is the same after it, and goes on exactly', async () => {
+  test('an intact service is the same after it, and continues exactly', async () => {
     const before = await figures();
     // As the engine's own, while a leaderboard is being refreshed.
     await client.command({

@@ -55,7 +55,7 @@ test('every view has a schedule of its own, which a measured one replaces', asyn
   }
 });
 
-test('what costs more refreshes less often, and views go on refreshing', async () => {
+test('what costs more refreshes less often, and views keep refreshing', async () => {
   await command('CREATE TABLE slow (refreshed_at DateTime64(3)) ENGINE = MergeTree ORDER BY ()');
   await command(`CREATE MATERIALIZED VIEW slow_mv REFRESH EVERY 1 YEAR TO slow AS
     SELECT now64(3) AS refreshed_at FROM numbers(1) WHERE sleep(1.5) = 0`);

@@ -113,7 +113,7 @@ describe('leaderboard_window', () => {
     expect(sports).toMatchObject({ pnl: 2, volume: 1, markets: 1, wins: 1 });
   });
 
-  test('tells the newest fill of all time and markets, not of the window or the tag', async () => {
+  test('gives the newest fill of all time and markets, not of the window or the tag', async () => {
     const [old, recent] = [9_003, 9_004];
     await insert([
       booking(old, started - 5 * 3_600, CRYPTO, 0n),
@@ -144,7 +144,7 @@ describe('leaderboard_window', () => {
     expect(tags.sort()).toEqual(['all', 'counter-strike-2', 'esports']);
   });
 
-  test('follows a market that was tagged anew, in all its history, after a reload', async () => {
+  test('follows a market whose tags changed, in all its history, after a reload', async () => {
     const trader = 9_002;
     await insert([booking(trader, started - 60, CRYPTO, 7n)]);
     const tagsNow = async () =>

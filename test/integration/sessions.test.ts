@@ -131,7 +131,7 @@ describe('open streams of an account', () => {
     }
   });
 
-  test('tell their client why when they end beyond the quota', async () => {
+  test('say why when they end beyond the quota', async () => {
     const account = newAccount('demo');
     const client = await listen(one, account);
     // Keys of higher tiers may open more for the same account, here two that are older.

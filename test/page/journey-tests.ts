@@ -69,7 +69,7 @@ type Board = { traders: { profile: { address: string; name: string } }[] };
 type Held = { positions: { market: { id: number; question: string } }[] };
 
 export function journeyTests(stage: Stage): void {
-  describe('finds a whale by name, sees what they hold, opens a market, watches its tape, follows, is told', () => {
+  describe('finds a whale by name, sees what they hold, opens a market, watches its tape, follows, is alerted', () => {
     test.each(Object.keys(WAYS))('%s', async (name) => {
       const way = WAYS[name] as Way;
       const { address, whale } = await findWhale();
@@ -111,7 +111,7 @@ export function journeyTests(stage: Stage): void {
       const alert = page.locator('.alert');
       await alert.waitFor({ timeout: 240_000 });
       expect(await faults(page)).toEqual([]);
-      await screenshot(page, `told-${name.replaceAll(' ', '-')}`);
+      await screenshot(page, `alert-${name.replaceAll(' ', '-')}`);
       await expect
         .poll(() => alert.innerText())
         .toMatch(new RegExp(`^${whale} (bought|sold) .+ at .+¢ for [\\d.,]+ USDC`));

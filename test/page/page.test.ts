@@ -57,10 +57,10 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       await page.goto(`${stage.url}/trader/${traders[0]?.profile.address}`);
       await page.locator('.full-address').waitFor();
       await page.goto(`${stage.url}/tape`);
-      await page.locator('tr[data-position]').nth(10).waitFor();
+      await page.locator('tr[data-cursor]').nth(10).waitFor();
       await page.getByRole('button', { name: 'Sign in' }).click();
       await page.getByRole('button', { name: 'Continue without a key' }).click();
-      await page.locator('tr[data-position]').first().waitFor();
+      await page.locator('tr[data-cursor]').first().waitFor();
     });
 
     test('is in a tab that is opened from another, and forgotten in both', async () => {
@@ -76,7 +76,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       expect(await other.evaluate('sessionStorage.length + localStorage.length')).toBe(0);
     });
 
-    test('is remembered on the device where the user wants that', async () => {
+    test('is remembered on the device if the user chooses so', async () => {
       const { page } = await stage.at('/manage/streams', { key: '' });
       const context = page.context();
       await page.getByLabel('Key', { exact: true }).fill(stage.key);
@@ -125,7 +125,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     expect(await streams()).toMatchObject([{ name: 'all of it', tags: [] }]);
 
     await page.getByRole('button', { name: 'Watch' }).click();
-    await page.locator('tr[data-position]').nth(5).waitFor();
+    await page.locator('tr[data-cursor]').nth(5).waitFor();
     await expectText(page.locator('h1'), 'all of it');
     await page.getByRole('button', { name: 'Edit' }).click();
     await page.getByLabel('Tags').fill('crypto');
@@ -243,7 +243,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       trader: '.history tbody tr',
       market: '.plot canvas',
       compare: '.plot[aria-valuenow]:not([aria-valuenow="0"])',
-      tape: 'tr[data-position]:nth-child(15)',
+      tape: 'tr[data-cursor]:nth-child(15)',
       following: '.followed tbody td.strong span',
       streams: '.quotas',
     };

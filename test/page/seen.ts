@@ -52,7 +52,7 @@ export async function rowCount(page: Page): Promise<number> {
   return Number(/([\d,]+) rows/.exec(text)?.[1]?.replaceAll(',', '') ?? 0);
 }
 
-/** Of the newest match that the page has heard. */
+/** Of the newest match that the page received. */
 export async function position(page: Page): Promise<string> {
   const text = await page.locator('[data-stream]').innerText();
   return /cursor (\d+)/.exec(text)?.[1] ?? '';
@@ -61,7 +61,7 @@ export async function position(page: Page): Promise<string> {
 /** Of the rows that are built, newest first. */
 export async function positions(page: Page): Promise<string[]> {
   return await page
-    .locator('tr[data-position]')
+    .locator('tr[data-cursor]')
     .evaluateAll((all) => (all as unknown as TableRow[]).map((row) => row.dataset.position ?? ''));
 }
 
@@ -70,7 +70,7 @@ export const SETTLED_ROWS = 21;
 /** How many of the oldest rows of the tape are neither final nor void. */
 export async function pendingAmongOldest(page: Page): Promise<number> {
   await scrollTo(page, 1e9);
-  const rows = (await texts(page.locator('tr[data-position]'))).slice(-SETTLED_ROWS);
+  const rows = (await texts(page.locator('tr[data-cursor]'))).slice(-SETTLED_ROWS);
   return SETTLED_ROWS - rows.filter(([, state = '']) => /final|void/.test(state)).length;
 }
 
@@ -96,11 +96,11 @@ export async function struck(rows: Locator): Promise<boolean[]> {
 const IS_BUILT = `(() => {
   const { x, y, width, height } = document.querySelector('.tape-scroll').getBoundingClientRect();
   const there = document.elementFromPoint(x + width / 2, y + height / 2);
-  return there?.closest('tr[data-position]') !== null;
+  return there?.closest('tr[data-cursor]') !== null;
 })()`;
 
 /** Read at once: rows may be built between two readings. */
-const BUILT_ROWS = `[...document.querySelectorAll('tr[data-position]')].map((row) => {
+const BUILT_ROWS = `[...document.querySelectorAll('tr[data-cursor]')].map((row) => {
   const [, state, , price, usdc] = [...row.cells].map((cell) => cell.innerText);
   const { textDecorationLine } = getComputedStyle(row.querySelector('.c-market'));
   const struck = textDecorationLine === 'line-through';
@@ -115,7 +115,7 @@ export async function allRows(page: Page): Promise<Shown[]> {
     .evaluate((element) => (element as unknown as { scrollHeight: number }).scrollHeight);
   for (let top = 0; top <= height; top += 300) {
     await scrollTo(page, top);
-    // Its rows are built after it is scrolled. Frames do not tell when: a test may hold the page's clock.
+    // Its rows are built after it is scrolled. Frames do not show when: a test may hold the page's clock.
     await expect.poll(() => page.evaluate(IS_BUILT)).toBe(true);
     for (const row of await page.evaluate<Shown[]>(BUILT_ROWS)) found.set(row.position, row);
   }

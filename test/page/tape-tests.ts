@@ -53,20 +53,20 @@ export function tapeTests(stage: Stage): void {
   describe('the tape', () => {
     test('outlives the api process: no row is lost or doubled, and it says what happened', async () => {
       const { page } = await stage.at('/tape');
-      await page.locator('tr[data-position]').nth(25).waitFor();
+      await page.locator('tr[data-cursor]').nth(25).waitFor();
       process.kill(stage.service.pidOf('api'), 'SIGKILL');
       await expectText(page.locator('[data-stream]'), 'retrying');
-      await expectText(page.locator('.told.resumed'), 'none is missing');
+      await expectText(page.locator('.stream-notice.resumed'), 'none is missing');
       const rowsAfter = await rowCount(page);
       await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(rowsAfter + 40);
       await expectWhole(page);
     });
 
-    test('goes on where it was after the machine slept, and says so', async () => {
+    test('continues where it was after the machine slept, and says so', async () => {
       const { page } = await stage.at('/tape', { clock: true });
-      await page.locator('tr[data-position]').nth(5).waitFor();
+      await page.locator('tr[data-cursor]').nth(5).waitFor();
       await asleep(page, () => page.clock.fastForward(SLEPT_MS));
-      await expectText(page.locator('.told.resumed'), `cut for ${SLEPT_MS / 60_000} min`);
+      await expectText(page.locator('.stream-notice.resumed'), `cut for ${SLEPT_MS / 60_000} min`);
       await expect.poll(() => rowCount(page), { timeout: 40_000 }).toBeGreaterThan(SETTLED_ROWS);
       await expectWhole(page);
     });
@@ -74,23 +74,23 @@ export function tapeTests(stage: Stage): void {
     test('strikes a void match through, says why, and takes that back', async () => {
       const { page } = await stage.at(`/tape?traders=${ownMatch.taker.trader.address}`);
       await page.locator('[data-stream=live]').waitFor();
-      const row = page.locator('tr[data-position]');
+      const row = page.locator('tr[data-cursor]');
       const state = () => texts(row).then(([cells]) => cells?.[1]);
-      await tell(ownMatch);
+      await publish(ownMatch);
       await expect.poll(state).toBe('◌ pending');
-      await tell({ kind: 'void', reason: 'never_mined', ...about(ownMatch) });
+      await publish({ kind: 'void', reason: 'never_mined', ...about(ownMatch) });
       await expect.poll(state).toBe('✕ void');
       expect((await struck(row))[0]).toBe(true);
       await row.locator('button').click();
       await expectText(page.locator('.detail'), 'void: never mined');
-      await tell({ kind: 'restored', ...about(ownMatch) });
+      await publish({ kind: 'restored', ...about(ownMatch) });
       await expect.poll(state).toBe('✓ final');
       expect((await struck(row))[0]).toBe(false);
     });
 
     test('is recorded for the README', async () => {
       const { page } = await stage.at('/tape?min_usdc=1000', { viewport: RECORDED });
-      await page.locator('tr[data-position]').nth(12).waitFor();
+      await page.locator('tr[data-cursor]').nth(12).waitFor();
       const box = await page.locator('.tape').boundingBox();
       if (box === null) throw new Error('the tape is not shown');
       const clip = { ...box, height: ROWS_PIXELS };
@@ -111,9 +111,9 @@ export function tapeTests(stage: Stage): void {
       expect(await page.evaluate(read)).toBe(FRAMES);
     });
 
-    test('stands still while it is paused or scrolled, and goes on with what came meanwhile', async () => {
+    test('stands still while it is paused or scrolled, and continues with what came meanwhile', async () => {
       const { page } = await stage.at('/tape');
-      await page.locator('tr[data-position]').nth(30).waitFor();
+      await page.locator('tr[data-cursor]').nth(30).waitFor();
       await page.keyboard.press(' ');
       const shown = await positions(page);
       const before = await rowCount(page);
@@ -133,17 +133,17 @@ export function tapeTests(stage: Stage): void {
     test('shows only what its filters let through, by the server, and what a match consists of', async () => {
       const watched = await stage.at('/tape?min_usdc=50&min_price=50');
       const { page } = watched;
-      await page.locator('tr[data-position]').nth(4).waitFor();
+      await page.locator('tr[data-cursor]').nth(4).waitFor();
       const asked = watched.urls.find((one) => one.includes('/v1/stream/orders')) ?? '';
       expect(new URL(asked).searchParams.get('last')).toBe('200');
       for (const [, , side, price = '', usdc = ''] of await texts(
-        page.locator('tr[data-position]'),
+        page.locator('tr[data-cursor]'),
       )) {
         expect(side).toMatch(/^(BUY|SELL)$/);
         expect(Number.parseFloat(price)).toBeGreaterThanOrEqual(50);
         expect(Number(usdc.replaceAll(',', ''))).toBeGreaterThanOrEqual(50);
       }
-      await page.locator('tr[data-position] button').nth(3).click();
+      await page.locator('tr[data-cursor] button').nth(3).click();
       await page.locator('.detail tbody tr').nth(1).waitFor();
       const [taker, ...makers] = await texts(page.locator('.detail tbody tr'));
       expect([taker?.[0], makers[0]?.[0]]).toEqual(['taker', 'maker']);
@@ -154,9 +154,9 @@ export function tapeTests(stage: Stage): void {
 
   test('opens with the newest matches that fit, and each row aimed at opens while the tape moves', async () => {
     const { page } = await stage.at('/tape');
-    // As many as have been told; more than a moment of live trading.
+    // As many as have arrived; more than a moment of live trading.
     await expect.poll(() => rowCount(page)).toBeGreaterThanOrEqual(50);
-    const rows = page.locator('tr[data-position]');
+    const rows = page.locator('tr[data-cursor]');
     const scroller = await page.locator('.tape-scroll').boundingBox();
     if (scroller === null) throw new Error('no tape');
     for (let n = 0; n < 8; n += 1) {
@@ -191,14 +191,14 @@ export function tapeTests(stage: Stage): void {
 
   test.each([760, 800, 1_000])('names the markets in a window of %i pixels', async (width) => {
     const { page } = await stage.at('/tape', { viewport: { width, height: 700 } });
-    const market = page.locator('tr[data-position] .c-market').first();
+    const market = page.locator('tr[data-cursor] .c-market').first();
     await market.waitFor();
     expect((await market.boundingBox())?.width).toBeGreaterThan(180);
   });
 
   test('a row by Ctrl-click on its market opens that in a new tab, by keyboard the drawer', async () => {
     const { page } = await stage.at('/tape');
-    const row = page.locator('tr[data-position]').nth(8);
+    const row = page.locator('tr[data-cursor]').nth(8);
     await row.waitFor();
     await row.hover();
     const market = row.locator('.c-market a');
@@ -221,8 +221,8 @@ export function tapeTests(stage: Stage): void {
   test('presets, saved filters, and only what is final', async () => {
     const { page } = await stage.at('/tape');
     await page.getByRole('button', { name: 'Final only' }).click();
-    await page.locator('tr[data-position]').nth(5).waitFor();
-    const states = (await texts(page.locator('tr[data-position]'))).map(([, state]) => state);
+    await page.locator('tr[data-cursor]').nth(5).waitFor();
+    const states = (await texts(page.locator('tr[data-cursor]'))).map(([, state]) => state);
     expect(new Set(states)).toEqual(new Set(['✓ final']));
     await page.getByRole('button', { name: 'Large' }).click();
     await expect.poll(() => page.url()).toContain('min_usdc=100');
@@ -248,9 +248,9 @@ export function tapeTests(stage: Stage): void {
     try {
       // What was under way has arrived as soon as a second brings nothing more.
       await until(async () => {
-        const heard = await position(page);
+        const latest = await position(page);
         await delay(1_000);
-        return heard === (await position(page)) || undefined;
+        return latest === (await position(page)) || undefined;
       });
       await elapse();
     } finally {
@@ -264,9 +264,9 @@ export function tapeTests(stage: Stage): void {
     // Until the first rows are settled: final blocks follow some seconds behind.
     await expect.poll(() => pendingAmongOldest(page), { timeout: 60_000 }).toBe(0);
     const rows = await allRows(page);
-    // What the page heard until it was read through is told before its next match.
-    const heard = await position(page);
-    await expect.poll(() => position(page)).not.toBe(heard);
+    // What the page received until it was read through comes before its next match.
+    const latest = await position(page);
+    await expect.poll(() => position(page)).not.toBe(latest);
     const [after = '', last = ''] = [rows.at(-1)?.position, rows[0]?.position];
     const end = await position(page);
     const { replayed, voided } = await replay(stage, { after, last, end });
@@ -283,7 +283,7 @@ export function tapeTests(stage: Stage): void {
     for (const row of newer) {
       const voidedAt = voided.get(hashes.get(row.position) ?? '');
       expect([row.position, row.struck]).toEqual([row.position, row.state === '✕ void']);
-      // The rest may have been told while the page was read.
+      // The rest may have arrived while the page was read.
       if (voidedAt === undefined) expect([row.position, row.struck]).toEqual([row.position, false]);
       else if (voidedAt < BigInt(last))
         expect([row.position, row.struck]).toEqual([row.position, true]);
@@ -292,7 +292,7 @@ export function tapeTests(stage: Stage): void {
   }
 
   /** Publishes to the service's feed, as ingest does. */
-  async function tell(event: FeedEvent): Promise<void> {
+  async function publish(event: FeedEvent): Promise<void> {
     const nats = await connectNats({ ...stage.service.nats, name: 'test' });
     const writer = await openWriter(nats, { stream: FEED_STREAM });
     const matchId = event.kind === 'match' ? idOf(event) : event.matchId;

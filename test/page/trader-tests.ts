@@ -115,8 +115,8 @@ export function traderTests(stage: Stage): void {
         const { points } = watched.answer<Points>(start.slice(stage.url.length));
         return money((points.at(-1)?.equity ?? 0) - (points[0]?.equity ?? 0), 2, 'always');
       });
-      const told = await page.getByRole('slider').getAttribute('aria-valuetext');
-      expect(told).toContain(`: ${gains.join(' · ')}`);
+      const text = await page.getByRole('slider').getAttribute('aria-valuetext');
+      expect(text).toContain(`: ${gains.join(' · ')}`);
     });
     await page.reload();
     await rows.nth(2).waitFor();

@@ -71,7 +71,7 @@ export class Cluster {
       dataDir: join(this.#directory, node),
       port: this.#clientPorts.get(node) ?? 0,
       name: node,
-      // Port 1 is told to the others in place of the real one: they meet through the gates only.
+      // Port 1 is announced to the others in place of the real one: they meet through the gates only.
       configExtra: `cluster {
   name: "test"
   listen: "127.0.0.1:${this.#routePorts.get(node)}"

@@ -83,9 +83,9 @@ describe('createLimits', () => {
   test('charges requests that other processes admitted', () => {
     let nowMs = 0;
     let others: (name: string, count: number) => void = () => undefined;
-    const told: string[] = [];
+    const counts: string[] = [];
     const shared = {
-      counted: (name: string) => void told.push(name),
+      counted: (name: string) => void counts.push(name),
       onOthers: (listener: typeof others) => {
         others = listener;
       },
@@ -93,7 +93,7 @@ describe('createLimits', () => {
     const limits = createLimits({ now: () => nowMs, shared });
     const take = () => limits.charge(response().answer, demo);
     for (let i = 0; i < 5; i++) take();
-    expect(told).toEqual(Array.from({ length: 5 }, () => 'demo key'));
+    expect(counts).toEqual(Array.from({ length: 5 }, () => 'demo key'));
     // Two more processes admitted a full burst at the same moment.
     others('demo key', 5);
     others('demo key', 5);

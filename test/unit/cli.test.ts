@@ -133,8 +133,8 @@ describe('arguments', () => {
 });
 
 describe('a line of the feed', () => {
-  const told = { tx_hash: '0xab', match_id: '0xab:1', timestamp: '2026-01-31 12:34:56.789' };
-  const final = { type: 'final', cursor: '71234', data: { ...told, block_number: 77 } } as const;
+  const match = { tx_hash: '0xab', match_id: '0xab:1', timestamp: '2026-01-31 12:34:56.789' };
+  const final = { type: 'final', cursor: '71234', data: { ...match, block_number: 77 } } as const;
   const data = { requested: 5, first_available: 20_001 };
   const gap = { type: 'gap', cursor: '9', data } as const;
 

@@ -109,7 +109,7 @@ export function randomMatch(n: number, random: () => number): FeedMatch {
 }
 
 /**
- * Whether a match passes a query string, told in the plainest way: for amounts below 10^8
+ * Whether a match passes a query string, in the plainest way: for amounts below 10^8
  * micro-units and bounds of at most four decimals, whose products are exact as numbers.
  */
 export function naivelyPasses(query: string, match: FeedMatch): boolean {

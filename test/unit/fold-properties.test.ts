@@ -65,7 +65,7 @@ describe('the fold of any LEDGER', () => {
     );
   });
 
-  test('a restart from the stored positions at any event goes on as if nothing had been', () => {
+  test('a restart from the stored positions at any event continues as if nothing had happened', () => {
     fc.assert(
       fc.property(events, fc.nat(), (list, cut) => {
         const at = cut % (list.length + 1);

@@ -85,7 +85,7 @@ describe('OpenPositions', () => {
     ]);
   });
 
-  test('goes on from a restored state as if it had never stopped', () => {
+  test('continues from a restored state as if it had never stopped', () => {
     const [first, second] = [match(1, [{}]), match(2, [{ side: 'SELL', usdc: 55n }])];
     const whole = new OpenPositions();
     whole.apply(first);

@@ -13,14 +13,14 @@ const SECONDS_MAX = 120;
 
 /** A table whose node and feed are lists. Chain time is `n · 2 s` at block n. */
 function setUp() {
-  const told: FeedSequel[] = [];
+  const sequels: FeedSequel[] = [];
   const chain = { count: 0, receipts: new Map<string, Receipt>(), isDown: false };
   const metrics = pendingMetrics(new Registry());
   const answer = <T>(value: T) =>
     chain.isDown ? Promise.reject(new Error('down')) : Promise.resolve(value);
   const pending = new PendingMatches({
     feed: {
-      publish: async (sequel) => void told.push(sequel),
+      publish: async (sequel) => void sequels.push(sequel),
     },
     node: {
       transactionCount: () => answer(chain.count),
@@ -34,14 +34,14 @@ function setUp() {
     pending,
     metrics,
     chain,
-    told,
+    sequels,
     /** Voids by their reason, and restored ones. */
     reasons: () =>
-      told
+      sequels
         .filter(({ kind }) => kind !== 'final')
         .map((one) => (one.kind === 'void' ? one.reason : one.kind)),
     finals: () =>
-      told.flatMap((one) => (one.kind === 'final' ? [[one.matchId, one.blockNumber]] : [])),
+      sequels.flatMap((one) => (one.kind === 'final' ? [[one.matchId, one.blockNumber]] : [])),
     /** Shows match n, sent with nonce n. */
     async show(n: number, over: Partial<FeedMatch> = {}, minedTime?: number): Promise<FeedMatch> {
       const shown = match(n, over);
@@ -105,14 +105,14 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['unmatched']);
   });
 
-  test('tells once that a match is final, and in which block', async () => {
-    const { final, show, finals, told } = setUp();
+  test('reports once that a match is final, and in which block', async () => {
+    const { final, show, finals, sequels } = setUp();
     const shown = await show(1, { market: market({ tags: ['then'] }) });
     await final(5, [located(shown)]);
     await final(6, [located(shown)]);
     expect(finals()).toEqual([[feedMessageId(shown.txHash, shown.taker.orderHash, 0), 5]]);
     // As it was shown, so that the same filters let it pass.
-    expect(told[0]).toMatchObject({ tags: ['then'], usdc: shown.taker.usdc });
+    expect(sequels[0]).toMatchObject({ tags: ['then'], usdc: shown.taker.usdc });
   });
 
   test('settles a match that becomes final while it is being published', async () => {

@@ -52,7 +52,7 @@ describe('readLogs', () => {
     expect(findings('nats.log', nats).unexplained).toBe(1);
   });
 
-  test('counts warnings by what they say, and passes over what a process tells its supervisor', () => {
+  test('counts warnings by what they say, and passes over what a process sends its supervisor', () => {
     const found = findings('projector.log', [
       line(40, 1, 'trying again'),
       line(40, 2, 'trying again'),

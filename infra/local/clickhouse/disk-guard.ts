@@ -1,6 +1,6 @@
 /**
  * chdb ignores a write that fails, so a part that it writes while the disk is full is damaged and kept (measured:
- * write(2) returns ENOSPC, and the merge goes on without that MiB). A real server throws. The engine's configuration
+ * write(2) returns ENOSPC, and the merge continues without that MiB). A real server throws. The engine's configuration
  * makes it start nothing that does not fit beside DISK_RESERVE_BYTES; this ends the merges that run when others fill
  * the disk. What fills the reserve within one interval is too fast for it.
  */

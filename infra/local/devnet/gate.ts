@@ -10,7 +10,7 @@ import { createInterface } from 'node:readline';
 import { buffer } from 'node:stream/consumers';
 import { type WebSocket, WebSocketServer } from 'ws';
 import { foreignRequest } from '../../loopback.ts';
-import { askAnvil } from './rpc.ts';
+import { requestAnvil } from './rpc.ts';
 
 const METHODS = [
   /^(?:eth_get|net_|web3_)\w+$/,
@@ -57,7 +57,7 @@ async function answer(
   if (foreign !== undefined) return void response.writeHead(403).end(foreign);
   const { refusal, text } = checked((await buffer(request)).toString());
   response.setHeader('Content-Type', 'application/json');
-  response.end(refusal ?? (await askAnvil(socket, text)));
+  response.end(refusal ?? (await requestAnvil(socket, text)));
 }
 
 /** One connection to anvil per client, which has the client's subscriptions. */

@@ -14,7 +14,7 @@ type RpcAnswer = {
 };
 
 /** Asks on a connection of its own, and resolves with the answer's text. */
-export function askAnvil(socket: string, text: string): Promise<string> {
+export function requestAnvil(socket: string, text: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const connection = connect(socket).setEncoding('utf8');
   const parts: string[] = [];
@@ -58,7 +58,7 @@ export class Rpc {
   }
 
   async #post(body: unknown): Promise<unknown> {
-    return JSON.parse(await askAnvil(this.socket, JSON.stringify(body)));
+    return JSON.parse(await requestAnvil(this.socket, JSON.stringify(body)));
   }
 }
 
