@@ -1,4 +1,4 @@
-/** `fillstream export`: fills as CSV, JSON lines or Parquet, page by page from the API, or of everybody from ClickHouse. */
+/** `fillstream export`: fills as CSV, JSON lines or Parquet, page by page from the API, or from ClickHouse. */
 import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
 import { csvRow, flat } from './format.ts';
 
@@ -6,14 +6,15 @@ const PAGE_MAX = 1_000;
 const CLICKHOUSE_FORMATS = { csv: 'CSVWithNames', json: 'JSONEachRow', parquet: 'Parquet' };
 
 export const exportFills = command({
-  summary: 'fills of a trader, matches of a market, or all fills of a time',
+  summary: 'fills of a trader, a market or a time; matches of a market',
   usage: 'trader ADDRESS | market MARKET | fills',
   takes: [1, 2],
   options: {
     from: { value: 'TIME', text: 'only from this time on, ISO 8601' },
     to: { value: 'TIME', text: 'only until this time' },
-    market: { value: 'MARKET', text: 'trader: only this market' },
-    side: { value: 'SIDE', choices: ['BUY', 'SELL'], text: 'trader: only this side' },
+    trader: { value: 'ADDRESS', text: 'fills: only of this trader' },
+    market: { value: 'MARKET', text: 'trader, fills: only this market' },
+    side: { value: 'SIDE', choices: ['BUY', 'SELL'], text: 'trader, fills: only this side' },
     format: {
       value: 'FORMAT',
       choices: ['csv', 'json', 'parquet'],
@@ -23,32 +24,40 @@ export const exportFills = command({
   },
   more: `trader   every final fill, newest first, in micro-units as in the API
 market   every final match with the fill of its taker, newest first, in micro-units
-fills    every fill of the time in analyst.fills, in USDC and shares, from ClickHouse: \`npm start\` prints its URL.
-         A URL with a password belongs into CLICKHOUSE_URL, where no list of processes shows it.
+fills    every fill of a time, trader or market in analyst.fills, oldest first, in USDC and shares, from ClickHouse:
+         \`npm start\` prints its URL. A market is its id, slug or condition id. A URL with a password belongs into
+         CLICKHOUSE_URL, where no list of processes shows it.
 
 Nothing is complete before the command ends with 0.`,
   examples: [
     'export trader 0x… > fills.csv',
     'export market will-it-rain --from 2026-01-01 --format json > matches.jsonl',
     'export fills --from 2026-01-01 --to 2026-01-02 --format parquet --clickhouse URL > day.parquet',
+    'export fills --trader 0x… --format parquet --clickhouse URL > trader.parquet',
   ],
   async run({ args, client, flags, signal, screen, env, write }) {
     const [what, id] = args;
-    const { format = 'csv', from, to, market, side } = flags;
+    const { format = 'csv', from, to, market, side, trader } = flags;
     const [fromMs, toMs] = [timeOf('--from', from), timeOf('--to', to)];
     if (what === 'fills') {
       if (id !== undefined) throw new UsageError(`unexpected argument: ${id}`);
-      if (fromMs === undefined || toMs === undefined) {
-        throw new UsageError('export fills needs --from and --to');
+      if (trader !== undefined && !/^0x[0-9a-f]{40}$/i.test(trader)) {
+        throw new UsageError(`--trader must be an address: ${trader}`);
+      }
+      const isTime = fromMs !== undefined && toMs !== undefined;
+      if (!isTime && trader === undefined && market === undefined) {
+        throw new UsageError('export fills needs --from and --to, --trader or --market');
       }
       if (format === 'parquet' && screen.width !== Number.POSITIVE_INFINITY) {
         throw new UsageError('Parquet is not for a terminal: add > FILE');
       }
       const url = clickhouseUrl(flags.clickhouse, env.CLICKHOUSE_URL);
-      await exportRange({ url, fromMs, toMs, format: CLICKHOUSE_FORMATS[format] }, signal, write);
+      const filters = { fromMs, toMs, trader, market, side };
+      await exportFrom(url, { filters, format: CLICKHOUSE_FORMATS[format] }, signal, write);
       return;
     }
     if (what !== 'trader' && what !== 'market') throw new UsageError(`cannot export ${what}`);
+    if (trader !== undefined) throw new UsageError('--trader is for export fills');
     if (id === undefined) throw new UsageError(`missing argument: export ${what} ID`);
     if (format === 'parquet') throw new UsageError('--format parquet is for export fills');
     const fillstream = client();
@@ -120,8 +129,30 @@ function clickhouseUrl(argument: string | undefined, variable: string | undefine
   return url;
 }
 
-async function exportRange(
-  { url, fromMs, toMs, format }: { url: URL; fromMs: number; toMs: number; format: string },
+type Filters = Readonly<
+  Record<'trader' | 'market' | 'side', string | undefined> &
+    Record<'fromMs' | 'toMs', number | undefined>
+>;
+
+/** Conditions on analyst.fills, where times are whole seconds and addresses in lower case. */
+function conditionsOf({ fromMs, toMs, trader, market, side }: Filters) {
+  const all = [
+    ['from', 'time >= toDateTime({from:UInt32})', fromMs && Math.ceil(fromMs / 1_000)],
+    ['to', 'time <= toDateTime({to:UInt32})', toMs && Math.floor(toMs / 1_000)],
+    ['trader', 'trader = {trader:String}', trader?.toLowerCase()],
+    ['market', IN_MARKET, market],
+    ['side', 'side = {side:String}', side],
+  ] as const;
+  return all.filter(([, , value]) => value !== undefined);
+}
+
+const IN_MARKET = `(condition_id = lower({market:String}) OR condition_id IN (
+  SELECT condition_id FROM analyst.markets
+  WHERE toString(market_id) = {market:String} OR slug = {market:String}))`;
+
+async function exportFrom(
+  url: URL,
+  { filters, format }: { readonly filters: Filters; readonly format: string },
   signal: AbortSignal,
   write: Call['write'],
 ): Promise<void> {
@@ -131,10 +162,12 @@ async function exportRange(
   address.password = '';
   // An error in the middle would be part of the output.
   address.searchParams.set('wait_end_of_query', '1');
-  address.searchParams.set('param_from', String(Math.ceil(fromMs / 1_000)));
-  address.searchParams.set('param_to', String(Math.floor(toMs / 1_000)));
+  const conditions = conditionsOf(filters);
+  for (const [name, , value] of conditions) {
+    address.searchParams.set(`param_${name}`, String(value));
+  }
   const body = `SELECT * FROM analyst.fills
-    WHERE time >= toDateTime({from:UInt32}) AND time <= toDateTime({to:UInt32})
+    WHERE ${conditions.map(([, condition]) => condition).join(' AND ')}
     ORDER BY block_number, log_index FORMAT ${format}`;
   const login = Buffer.from(decodeURIComponent(`${username}:${password}`)).toString('base64');
   const headers = username === '' ? {} : { Authorization: `Basic ${login}` };

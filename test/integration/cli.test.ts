@@ -182,7 +182,7 @@ describe('a command that reads', () => {
     expect(linesOf(since.stdout)).toHaveLength(wanted.length);
   });
 
-  test('exports a time of everybody from ClickHouse', async () => {
+  test('exports a time, a trader and a market from ClickHouse', async () => {
     const { host } = new URL(seeded.clickhouse.url);
     const env = { CLICKHOUSE_URL: `http://${host}/`, FILLSTREAM_KEY: '' };
     const span = ['--from', '2020-01-01', '--to', '2040-01-01'];
@@ -192,6 +192,29 @@ describe('a command that reads', () => {
     expect(linesOf(csv.stdout).length).toBeGreaterThan(1_000);
     const parquet = await cli(['export', 'fills', ...span, '--format', 'parquet'], env);
     expect(parquet.stdout.slice(0, 4)).toBe('PAR1');
+    const rowsOf = async (...filters: string[]) => {
+      const { stdout } = await cli(['export', 'fills', ...filters, '--format', 'json'], env);
+      return linesOf(stdout).map((line) => JSON.parse(line));
+    };
+    const everything = await rowsOf(...span);
+    const own = (row: { trader: string }) => row.trader === TRADER.toLowerCase();
+    const ofTrader = await rowsOf('--trader', TRADER);
+    expect(ofTrader.length).toBeGreaterThan(0);
+    expect(ofTrader).toEqual(everything.filter(own));
+    const [{ condition_id: condition }] = everything.filter(
+      ({ market_id: id }) => Number(id) === 1002,
+    );
+    const inMarket = everything.filter((row) => row.condition_id === condition);
+    for (const market of ['1002', condition.toUpperCase().replace('0X', '0x')]) {
+      expect(await rowsOf('--market', market)).toEqual(inMarket);
+    }
+    const sold = inMarket.filter((row) => own(row) && row.side === 'SELL');
+    const filters = ['--trader', TRADER, '--market', '1002', '--side', 'SELL'];
+    expect(await rowsOf(...filters, ...span)).toEqual(sold);
+    expect(await cli(['export', 'fills', '--trader', '0x12'], env)).toMatchObject({
+      code: 2,
+      stderr: /--trader must be an address: 0x12/,
+    });
     const nowhere = await cli(['export', 'fills', ...span], {
       CLICKHOUSE_URL: 'http://127.0.0.1:9',
     });
