@@ -188,7 +188,7 @@ describe('readiness', () => {
   });
 });
 
-test('a full store delays LEDGER, is reported, and loses nothing', async () => {
+test('a full store is reported, and loses nothing', async () => {
   const dataDir = `${directory.path}/nats${ledgers - 1}`;
   const again = async (configExtra = '') => {
     await server.stop();
@@ -197,10 +197,10 @@ test('a full store delays LEDGER, is reported, and loses nothing', async () => {
   const store = JSON.stringify(`${dataDir}/jetstream`);
   await again(`jetstream { store_dir: ${store}, max_mem: 64MB, max_file: 16KB }\n`);
   const run = ingest();
-  // The other streams are full, too.
+  // LEDGER, or METADATA if that came first: LEDGER then waits.
   await until(async () => {
     const text = await (await asked(run, '/readyz')).text();
-    return /"LEDGER":"JetStream has stored nothing/.test(text) ? true : undefined;
+    return /"(LEDGER|METADATA)":"JetStream has stored nothing/.test(text) ? true : undefined;
   });
   await again();
   await reasons(run);

@@ -6,7 +6,7 @@ import { until } from '../e2e/service.ts';
 /** What of a table's row these tests read; the types of the browser are not those of Node. */
 type TableRow = {
   readonly cells: Iterable<{ readonly innerText: string }>;
-  readonly dataset: { readonly position?: string };
+  readonly dataset: { readonly cursor?: string };
 };
 
 /** Texts of the cells of each row. */
@@ -62,7 +62,7 @@ export async function position(page: Page): Promise<string> {
 export async function positions(page: Page): Promise<string[]> {
   return await page
     .locator('tr[data-cursor]')
-    .evaluateAll((all) => (all as unknown as TableRow[]).map((row) => row.dataset.position ?? ''));
+    .evaluateAll((all) => (all as unknown as TableRow[]).map((row) => row.dataset.cursor ?? ''));
 }
 
 export const SETTLED_ROWS = 21;
@@ -104,7 +104,7 @@ const BUILT_ROWS = `[...document.querySelectorAll('tr[data-cursor]')].map((row) 
   const [, state, , price, usdc] = [...row.cells].map((cell) => cell.innerText);
   const { textDecorationLine } = getComputedStyle(row.querySelector('.c-market'));
   const struck = textDecorationLine === 'line-through';
-  return { position: row.dataset.position, state, price, usdc, struck };
+  return { position: row.dataset.cursor, state, price, usdc, struck };
 })`;
 
 /** Every row of a paused tape, newest first, by scrolling through it. */

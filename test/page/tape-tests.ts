@@ -167,7 +167,7 @@ export function tapeTests(stage: Stage): void {
       await page.mouse.move(x, y);
       await expectText(page.locator('.held'), 'paused while you point at it');
       const aimed = (await page.evaluate(
-        `document.elementFromPoint(${x}, ${y}).closest('tr').dataset.position`,
+        `document.elementFromPoint(${x}, ${y}).closest('tr').dataset.cursor`,
       )) as string;
       await delay(AIM_MS);
       await page.mouse.click(x, y);
