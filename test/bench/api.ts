@@ -167,7 +167,7 @@ async function measureUncached(
   const rows = [];
   const health = () => getRequest('/healthz', headers(0));
   await load({ port, connections: 1, seconds: START_SECONDS, request: health });
-  for (const one of casesOf(data.options)) {
+  for (const one of casesOf(data)) {
     let asked = 0;
     // No request is asked twice, so that none is answered from the cache.
     const request = () => getRequest(one.ask(asked++), headers(asked));
@@ -237,10 +237,10 @@ async function main(): Promise<void> {
     const other = OTHER && start(join(OTHER, 'api/main.ts'), [], env, API_FLAGS);
     const port = Number((await api.event('listening')).port);
     const headers = (i: number) => ({ 'X-Service-Key': keys[i % KEYS] ?? '' });
-    const { fills } = data.filling;
+    const { fills, traders, markets } = data;
     console.log(
-      `${readable(fills)} fills, ${readable(data.options.traders)} traders, ` +
-        `${readable(data.options.markets)} markets; ${machine()}; ` +
+      `${readable(fills)} fills, ${readable(traders.length)} traders, ` +
+        `${readable(markets.length)} markets; ${machine()}; ` +
         `medians of ${ROUNDS} rounds of ${SECONDS} s; the load, the api and ClickHouse share the cores`,
     );
     if (PARTS.includes('cached')) {
@@ -252,7 +252,7 @@ async function main(): Promise<void> {
     if (PARTS.includes('hot')) {
       const apis = [{ name: 'own', port }];
       if (other) apis.push({ name: 'other', port: Number((await other.event('listening')).port) });
-      const how = { data: data.options, rounds: ROUNDS, seconds: SECONDS };
+      const how = { data, rounds: ROUNDS, seconds: SECONDS };
       printTable('Few keys get most requests', await measureHot({ ...how, apis, headers }));
     }
     console.log(`largest resident memory of the api: ${peakMemory(api.pid)} MB`);

@@ -5,7 +5,7 @@ import type { Metadata } from '../../api/analytics/metadata-cache.ts';
 import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import type { KeepRequest } from '../../api/endpoint.ts';
 import type { Select } from '../../infra/clickhouse.ts';
-import { conditionId, type GeneratorOptions, traderAddress } from '../support/ledger-generator.ts';
+import type { Dataset } from './fills.ts';
 
 export type Case = {
   readonly name: string;
@@ -15,14 +15,22 @@ export type Case = {
 };
 
 /** One case an endpoint and, where the statement differs, more. Popular traders and markets more often. */
-export function casesOf(options: GeneratorOptions): readonly Case[] {
-  const trader = (i: number) => traderAddress(((i * 7_919) % options.traders) >> (i % 12));
-  const market = (i: number) => ((i * 104_729) % options.markets) >> (i % 8);
-  const id = (i: number) => 1_000_000 + market(i);
+export function casesOf(data: Pick<Dataset, 'exchange' | 'traders' | 'markets'>): readonly Case[] {
+  const { traders, markets, exchange } = data;
+  const trader = (i: number) => at(traders, ((i * 7_919) % traders.length) >> (i % 12));
+  const market = (i: number) => at(markets, ((i * 104_729) % markets.length) >> (i % 8));
+  const id = (i: number) => market(i).id;
+  // The second word and the last one.
+  const words = (i: number) => {
+    const all = market(i)
+      .question.replaceAll(/[^\w ]/g, '')
+      .split(' ');
+    return encodeURIComponent(`${all[1]} ${all.at(-1)}`);
+  };
   const orders = (i: number) => `${trader(i)}/markets/${id(i)}/orders`;
   const one = (name: string, path: string, ask: (i: number) => string) => ({ name, path, ask });
   const leaderboard = '/v1/analytics/leaderboard';
-  const traders = '/v1/traders/:address';
+  const v1 = '/v1/traders/:address';
   const v2 = '/v2/traders/:address';
   return [
     one('v1 leaderboard 30D', leaderboard, (i) => `${leaderboard}?offset=${i}`),
@@ -32,17 +40,13 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
     one('v1 leaderboard 7D, filters', leaderboard, (i) => {
       return `${leaderboard}?time_frame=7D&min_roi=1&min_market_count=2&last_active_hours=24&offset=${i}`;
     }),
-    one('v1 trader', traders, (i) => `/v1/traders/${trader(i)}`),
-    one('v1 markets of a trader', `${traders}/markets`, (i) => `/v1/traders/${trader(i)}/markets`),
-    one('v1 the same with orders', `${traders}/markets`, (i) => {
+    one('v1 trader', v1, (i) => `/v1/traders/${trader(i)}`),
+    one('v1 markets of a trader', `${v1}/markets`, (i) => `/v1/traders/${trader(i)}/markets`),
+    one('v1 the same with orders', `${v1}/markets`, (i) => {
       return `/v1/traders/${trader(i)}/markets?include_orders=true`;
     }),
-    one(
-      'v1 orders of a market',
-      `${traders}/markets/:id/orders`,
-      (i) => `/v1/traders/${orders(i)}`,
-    ),
-    one('v1 hours', `${traders}/hourly_stats`, (i) => `/v1/traders/${trader(i)}/hourly_stats`),
+    one('v1 orders of a market', `${v1}/markets/:id/orders`, (i) => `/v1/traders/${orders(i)}`),
+    one('v1 hours', `${v1}/hourly_stats`, (i) => `/v1/traders/${trader(i)}/hourly_stats`),
     one('v1 market', '/v1/markets/:id', (i) => `/v1/markets/${id(i)}`),
     one('v1 market_data, 20 traders', '/v1/market_data/:id_or_slug', (i) => {
       return `/v1/market_data/${id(i)}?limit=20`;
@@ -61,13 +65,13 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
     one('v2 hours of a tag', '/v2/traders/:address/hourly_stats', (i) => {
       return `/v2/traders/${trader(i)}/hourly_stats?tag=crypto`;
     }),
-    one('v2 market by slug', '/v2/markets/:id', (i) => `/v2/markets/question-${market(i)}`),
+    one('v2 market by slug', '/v2/markets/:id', (i) => `/v2/markets/${market(i).slug}`),
     one('v2 markets', '/v2/markets', (i) => `/v2/markets?limit=${1 + (i % 100)}`),
     one('v2 markets by words', '/v2/markets', (i) => {
-      return `/v2/markets?status=all&sort_by=newest&q=question+${market(i)}`;
+      return `/v2/markets?status=all&sort_by=newest&q=${words(i)}`;
     }),
     one('v2 candles of a month', '/v2/markets/:id/candles', (i) => {
-      return `/v2/markets/${id(i)}/candles?from=${options.to - 30 * 86_400}&to=${options.to}`;
+      return `/v2/markets/${id(i)}/candles?from=${exchange.to - 30 * 86_400}&to=${exchange.to}`;
     }),
     one('v2 trades of a market', '/v2/markets/:id/trades', (i) => `/v2/markets/${id(i)}/trades`),
     one('v2 holders of a market', '/v2/markets/:id/holders', (i) => `/v2/markets/${id(i)}/holders`),
@@ -77,16 +81,19 @@ export function casesOf(options: GeneratorOptions): readonly Case[] {
     one('v2 positions', `${v2}/positions`, (i) => `/v2/traders/${trader(i)}/positions`),
     one('v2 equity by day', `${v2}/equity`, (i) => `/v2/traders/${trader(i)}/equity?interval=1d`),
     one('v2 trades of a trader', `${v2}/trades`, (i) => `/v2/traders/${trader(i)}/trades`),
-    one('v2 search', '/v2/search', (i) => `/v2/search?q=question+${market(i)}`),
+    one('v2 search', '/v2/search', (i) => `/v2/search?q=${words(i)}`),
     one('v2 leaderboard of a market', '/v2/analytics/leaderboard', (i) => {
       return `/v2/analytics/leaderboard?market=${id(i)}`;
     }),
-    one(
-      'v2 market by condition',
-      '/v2/markets/:id',
-      (i) => `/v2/markets/${conditionId(market(i))}`,
-    ),
+    one('v2 market by condition', '/v2/markets/:id', (i) => `/v2/markets/${market(i).conditionId}`),
   ];
+}
+
+/** Throws if there is none. */
+export function at<T>(items: readonly T[], index: number): T {
+  const item = items[index];
+  if (item === undefined) throw new RangeError(`no item ${index} of ${items.length}`);
+  return item;
 }
 
 const computed = ({ compute }: KeepRequest) => compute(new AbortController().signal);

@@ -1,217 +1,170 @@
 /**
- * A service's data with FILLS generated fills in it, made once and kept in the system's temporary
- * directory: 20,000,000 fills take ten minutes. Its tables are merged as they are a day after the
- * last fill. Shared by the benchmarks of the projector and of the api. Removing the directory is always
- * safe. Its fills end when it was made: the leaderboards of the short frames are empty some hours later.
+ * A service's data with about FILLS fills of the generated exchange (exchange.ts) in it, made once and kept in the
+ * system's temporary directory. The bookings are those of the projector's fold; they are inserted in bulk, without LEDGER,
+ * which holds only the last block, so that a projector can continue. Tables are merged as they are a day after the last
+ * fill. Shared by the benchmarks of the projector, the api and the page. Removing the directory is always safe. Its fills
+ * end when it was made: the leaderboards of the short frames are empty some hours later.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { connectNats, type Nats, streamState } from '../../infra/nats/connection.ts';
-import { tailBatches } from '../../infra/nats/reader.ts';
-import { type Block, LEDGER_STREAM, newestMessage } from '../../ingest/ledger.ts';
+import type { ClickHouseClient } from '@clickhouse/client';
+import { connectClickHouse } from '../../infra/clickhouse.ts';
+import { connectNats, streamState } from '../../infra/nats/connection.ts';
+import {
+  type Address,
+  type Hash,
+  type LedgerEvent,
+  METADATA_STREAM,
+} from '../../ingest/contract.ts';
 import { ensureStreams } from '../../ingest/streams.ts';
-import { migrate } from '../../sql/migrate.ts';
+import { OpenPositions } from '../../projector/fold.ts';
+import { partitionsOf } from '../../projector/lease.ts';
+import { type Fact, Store } from '../../projector/store.ts';
 import { type Parts, startParts } from '../e2e/parts.ts';
 import { start } from '../e2e/service.ts';
-import {
-  blocksOf,
-  type GeneratorOptions,
-  ledgerEvents,
-  listingOf,
-  publishMetadata,
-  traderFacts,
-} from '../support/ledger-generator.ts';
+import { blockHash, blocksOf, publishMetadata, traderFacts } from '../support/ledger-generator.ts';
 import { TestLedger } from '../support/publish-ledger.ts';
-import { median } from './report.ts';
+import { BulkInsert } from './bulk-insert.ts';
+import { Exchange, type ExchangeOptions, REAL } from './exchange.ts';
+import { listingOf, type Market } from './exchange-markets.ts';
 
-/** Mean fills of a generated match. */
-export const FILLS_PER_MATCH = 2.9;
-const DAYS = 60;
+/** To be raised with every change of the data. */
+const VERSION = 1;
+const SEED = 1;
+const DATABASE = 'fillstream';
 /** Tables whose parts become one when they are a day old (min_age_to_force_merge_seconds). */
 const SETTLING = [
-  'bookings',
-  'trader_hours',
-  'trader_markets',
-  'market_traders',
-  'market_bookings',
+  ...['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_bookings'],
+  ...['matches', 'market_minutes', 'market_days'],
 ];
-/** About 400 KB of JSON, as in a catch-up. */
-const BLOCKS_PER_MESSAGE = 30;
-const READ_ROUNDS = 3;
-const ONE = { database: 'fillstream', count: 1 };
+const FACTS = 10_000;
+const STATEMENT_MS_MAX = 4 * 3_600_000;
 
-/** What was measured while the data was made, fills per second. */
-export type Filling = {
-  readonly fills: number;
-  /** Generated and published to LEDGER, listings aside. */
-  readonly published: number;
-  /** The bare read of LEDGER. */
-  readonly read: number;
-  /** LEDGER → fold → ClickHouse with all views. */
-  readonly projected: number;
-  /** The same in rows of bookings: settlements are rows, too. */
-  readonly projectedRows: number;
+export type ListedMarket = {
+  readonly conditionId: Hash;
+  readonly id: number;
+  readonly slug: string;
+  readonly question: string;
 };
 
 export type Dataset = {
-  readonly options: GeneratorOptions;
-  readonly filling: Filling;
+  readonly exchange: ExchangeOptions;
+  readonly fills: number;
+  /** The busiest ones first. */
+  readonly traders: readonly Address[];
+  readonly markets: readonly ListedMarket[];
   /** NATS and ClickHouse on that data; `env` and `key` for the processes and their clients. */
   readonly parts: Parts;
 };
 
-/**
- * Opens the data, after making what is not there yet: LEDGER first, then its projection. A run that was
- * interrupted continues. `stop` its parts at the end. Without `traders` there are as many as suit the fills.
- */
-export async function openDataset(fills: number, traders?: number): Promise<Dataset> {
-  const name = traders === undefined ? fills : `${fills}-${traders}`;
-  const directory = join(tmpdir(), `fillstream-bench-fills-${name}`);
-  const [ledgerFile, projectedFile] = [`${directory}/ledger.json`, `${directory}/projected.json`];
-  if (!existsSync(ledgerFile)) {
+/** About so many fills of thirty days until now, with as many traders and markets as belong to them. */
+export function exchangeOf(fills: number): ExchangeOptions {
+  const to = Math.floor(Date.now() / 1_000);
+  return { seed: SEED, size: fills / REAL.fills, fills, from: to - REAL.days * 86_400, to };
+}
+
+/** Opens the data, after making it if it is not there yet. `stop` its parts at the end. */
+export async function openDataset(fills: number): Promise<Dataset> {
+  const directory = join(tmpdir(), `fillstream-bench-exchange-${VERSION}-${fills}`);
+  const made = join(directory, 'made.json');
+  if (!existsSync(made)) {
     rmSync(directory, { recursive: true, force: true });
     mkdirSync(directory);
-    const options = optionsOf(fills, Math.floor(Date.now() / 1_000), traders);
-    const filled = await withNats(directory, (nats) => fillLedger(nats, options));
-    writeFileSync(ledgerFile, JSON.stringify({ options, filled }));
+    writeFileSync(made, JSON.stringify(await make(directory, exchangeOf(fills))));
   }
-  const { options, filled } = JSON.parse(readFileSync(ledgerFile, 'utf8'));
-  if (!existsSync(projectedFile)) {
-    const rates = await withNats(directory, async (nats, parts) => ({
-      read: await readBare(nats, filled.fills),
-      ...(await project(parts, nats, filled.fills)),
-    }));
-    writeFileSync(projectedFile, JSON.stringify(rates));
-  }
-  const rates = JSON.parse(readFileSync(projectedFile, 'utf8'));
+  const { exchange, fills: stored } = JSON.parse(readFileSync(made, 'utf8'));
   const parts = await startParts(directory, []);
-  for (const table of SETTLING) {
-    await parts.query(`OPTIMIZE TABLE ${table} FINAL SETTINGS optimize_skip_merged_partitions = 1`);
-  }
-  return { options, filling: { ...filled, ...rates }, parts };
+  const traders = await parts.query<{ address: Address }>(
+    `SELECT concat('0x', lower(hex(trader))) AS address FROM trader_activity
+     GROUP BY trader ORDER BY sum(fills) DESC, trader`,
+  );
+  const markets = await parts.query<ListedMarket>(
+    `SELECT concat('0x', lower(hex(condition_id))) AS conditionId, toFloat64(market_id) AS id, slug, question
+     FROM (SELECT condition_id, sum(matches) AS number FROM market_marks GROUP BY condition_id) AS marks
+     JOIN (SELECT condition_id, market_id, slug, question FROM markets FINAL) AS listings USING condition_id
+     ORDER BY number DESC, condition_id`,
+  );
+  const addresses = traders.map(({ address }) => address);
+  return { exchange, fills: stored, traders: addresses, markets, parts };
 }
 
-/** 150,000 traders and 20,000 markets at 20,000,000 fills, in 60 days until `now`. */
-function optionsOf(fills: number, now: number, traders?: number): GeneratorOptions {
-  const scale = Math.sqrt(fills / 20_000_000);
-  return {
-    seed: 1,
-    traders: traders ?? Math.round(150_000 * scale),
-    markets: Math.round(20_000 * scale),
-    from: now - DAYS * 86_400,
-    to: now,
-    matches: Math.round(fills / FILLS_PER_MATCH),
-    matchesPerMarket: 3_000,
-  };
-}
-
-async function withNats<T>(
-  directory: string,
-  work: (nats: Nats, parts: Parts) => Promise<T>,
-): Promise<T> {
+async function make(directory: string, exchange: ExchangeOptions) {
+  const startedAt = performance.now();
+  const seconds = () => Math.round((performance.now() - startedAt) / 1_000);
   const parts = await startParts(directory, []);
-  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });
+  const client = connectClickHouse({
+    ...{ url: parts.env.CLICKHOUSE_URL, database: DATABASE, name: 'bench' },
+    requestTimeoutMs: STATEMENT_MS_MAX,
+  });
   try {
-    return await work(nats, parts);
+    const filled = await fill(client, parts, exchange);
+    console.log(
+      `${filled.fills} fills in ${seconds()} s, ${Math.round(filled.fills / seconds())} a second`,
+    );
+    for (const table of SETTLING) await client.command({ query: `OPTIMIZE TABLE ${table} FINAL` });
+    console.log(`merged after ${seconds()} s`);
+    await list(parts, filled);
+    console.log(`listed after ${seconds()} s`);
+    return { exchange, fills: filled.fills, seconds: seconds() };
   } finally {
-    await nats.close();
+    await client.close();
     await parts.stop();
   }
 }
 
-const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
+/** Events → fold → ClickHouse, then the checkpoint. */
+async function fill(client: ClickHouseClient, parts: Parts, options: ExchangeOptions) {
+  const partitions = partitionsOf(0, 1);
+  const store = new Store(client, partitions, { database: DATABASE });
+  const markets: Market[] = [];
+  const exchange = new Exchange(options, (market) => markets.push(market));
+  const positions = new OpenPositions();
+  const rows = new BulkInsert(parts.env.CLICKHOUSE_URL, DATABASE);
+  let facts: Fact[] = [];
+  let [fills, last]: [number, LedgerEvent[]] = [0, []];
+  // One merge at the end takes less than all those meanwhile.
+  for (const what of ['MERGES', 'VIEWS']) await client.command({ query: `SYSTEM STOP ${what}` });
+  for (const event of exchange.events()) {
+    if (last[0]?.blockNumber !== event.blockNumber) last = [];
+    last.push(event);
+    if (event.kind === 'match') fills += event.fills.length;
+    else if (facts.push(event) === FACTS) {
+      await store.writeFacts(facts);
+      facts = [];
+    }
+    for (const row of positions.apply(event)) {
+      const full = rows.add(row);
+      if (full !== undefined) await full;
+    }
+  }
+  await rows.end();
+  await store.writeFacts(facts);
+  for (const what of ['MERGES', 'VIEWS']) await client.command({ query: `SYSTEM START ${what}` });
+  const { blockNumber = 0, logIndex = 0 } = last.at(-1) ?? {};
+  const checkpoint = { blockNumber, logIndex, blockHash: blockHash(blockNumber) };
+  await store.writeCheckpoints(new Map(partitions.map((partition) => [partition, checkpoint])));
+  return { fills, last, markets, traders: exchange.traders };
+}
 
-async function fillLedger(nats: Nats, options: GeneratorOptions) {
+/** The last block to LEDGER, listings, profiles and balances to METADATA; a projector stores them. */
+async function list(parts: Parts, filled: Awaited<ReturnType<typeof fill>>): Promise<void> {
+  const { last, markets, traders } = filled;
+  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });
   await ensureStreams(nats, 1);
   const ledger = await TestLedger.open(nats);
-  await publishMetadata(nats, numbers(options.markets).map(listingOf));
-  await publishMetadata(nats, numbers(options.traders).flatMap(traderFacts));
-  let fills = 0;
-  const startedAt = performance.now();
-  let some: Block[] = [];
-  for (const block of blocksOf(ledgerEvents(options))) {
-    fills += block.matches.reduce((sum, match) => sum + match.fills.length, 0);
-    some.push(block);
-    if (some.length < BLOCKS_PER_MESSAGE) continue;
-    await ledger.publish(some);
-    some = [];
-  }
-  await ledger.publish(some);
+  await ledger.publish([...blocksOf(last)]);
   ledger.close();
-  return { fills, published: perSecond(fills, startedAt) };
-}
-
-async function readBare(nats: Nats, fills: number): Promise<number> {
-  const { lastSequence } = await streamState(nats, LEDGER_STREAM);
-  const rates: number[] = [];
-  for (let round = 0; round < READ_ROUNDS; round++) {
-    const stop = new AbortController();
-    const startedAt = performance.now();
-    const tail = tailBatches(nats, {
-      stream: LEDGER_STREAM,
-      fromSequence: 1,
-      signal: stop.signal,
-    });
-    for await (const messages of tail) {
-      if ((messages.at(-1)?.sequence ?? 0) >= lastSequence) break;
-    }
-    rates.push(perSecond(fills, startedAt));
-  }
-  return median(rates);
-}
-
-/** Fills and rows a second of what is not stored yet, by several projectors that share the partitions. */
-async function project(parts: Parts, nats: Nats, fills: number, { database, count } = ONE) {
-  const last = (await newestMessage(nats))?.range.to ?? 0;
-  const projectors = Array.from({ length: count }, (_, index) =>
-    start('projector/main.ts', [], {
-      ...parts.env,
-      CLICKHOUSE_DATABASE: database,
-      PROJECTOR_INSTANCE: `${index}/${count}`,
-    }),
+  await publishMetadata(nats, markets.map(listingOf));
+  await publishMetadata(
+    nats,
+    Array.from({ length: traders.count }, (_, number) =>
+      traderFacts(number).map((fact) => ({ ...fact, address: traders.address(number) })),
+    ).flat(),
   );
-  const stored = async () => {
-    const [row] = await parts.query<{ block: string; rows: string }>(
-      `SELECT toString(max(block_number)) AS block, toString(count()) AS rows FROM ${database}.bookings`,
-    );
-    return { block: Number(row?.block), rows: Number(row?.rows) };
-  };
-  try {
-    const before = await stored();
-    await Promise.all(projectors.map((one) => one.event('projecting')));
-    const startedAt = performance.now();
-    await Promise.all(
-      projectors.map((one) => one.reached('stored', (line) => Number(line.block) >= last)),
-    );
-    const left = 1 - before.block / last;
-    const seconds = (performance.now() - startedAt) / 1_000;
-    const rows = (await stored()).rows - before.rows;
-    return {
-      projected: Math.round((fills * left) / seconds),
-      projectedRows: Math.round(rows / seconds),
-    };
-  } finally {
-    await Promise.all(projectors.map((one) => one.stop()));
-  }
-}
-
-/** Rows a second of all fills, projected anew into a database of its own by two projectors. */
-export async function projectByTwo({ parts, filling }: Dataset): Promise<number> {
-  const target = { url: parts.env.CLICKHOUSE_URL, database: 'by_two' };
-  await migrate(target);
-  const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });
-  try {
-    const how = { database: target.database, count: 2 };
-    return (await project(parts, nats, filling.fills, how)).projectedRows;
-  } finally {
-    await nats.close();
-    await parts.query(`DROP DATABASE ${target.database} FORMAT Null`);
-    // The analysts' views follow the database that was migrated last.
-    await migrate({ ...target, database: 'fillstream' });
-  }
-}
-
-function perSecond(count: number, startedAt: number): number {
-  return Math.round((count / (performance.now() - startedAt)) * 1_000);
+  const { lastSequence } = await streamState(nats, METADATA_STREAM);
+  await nats.close();
+  const projector = start('projector/main.ts', [], parts.env);
+  await projector.reached('metadata_stored', (line) => Number(line.sequence) >= lastSequence);
+  await projector.stop();
 }

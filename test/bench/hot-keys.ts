@@ -4,7 +4,8 @@
  * checkout, its api answers the same requests by turns.
  */
 import { Random } from '../../infra/local/devnet/random.ts';
-import { type GeneratorOptions, traderAddress } from '../support/ledger-generator.ts';
+import { at } from './endpoint-calls.ts';
+import type { Dataset } from './fills.ts';
 import { getRequest, type Load, load, medianOf } from './load.ts';
 import { percent, readable } from './report.ts';
 
@@ -33,31 +34,31 @@ function zipf(count: number, exponent: number, random: Random): () => number {
   };
 }
 
-const trader = (rank: number) => `/v2/traders/${traderAddress(rank)}`;
-const market = (rank: number) => `/v2/markets/${1_000_000 + rank}`;
+const trader = (address: string) => `/v2/traders/${address}`;
+const market = (id: number) => `/v2/markets/${id}`;
 
-/** The path of a rank among traders, and of one among markets. */
-const CASES: Readonly<Record<string, (trader: number, market: number, i: number) => string>> = {
-  'v1 trader': (rank) => `/v1/traders/${traderAddress(rank)}`,
+/** The path of a trader and of a market. */
+const CASES: Readonly<Record<string, (trader: string, market: number, i: number) => string>> = {
+  'v1 trader': (address) => `/v1/traders/${address}`,
   'v2 trader': trader,
-  'v2 positions': (rank) => `${trader(rank)}/positions`,
-  'v2 market': (_, rank) => market(rank),
-  'all of these in turn': (one, other, i) =>
-    [`/v1/traders/${traderAddress(one)}`, trader(one), `${trader(one)}/positions`, market(other)][
-      i % 4
-    ] ?? '',
+  'v2 positions': (address) => `${trader(address)}/positions`,
+  'v2 market': (_, id) => market(id),
+  'all of these in turn': (one, id, i) =>
+    [`/v1/traders/${one}`, trader(one), `${trader(one)}/positions`, market(id)][i % 4] ?? '',
 };
 
 /** Medians of `rounds` rounds at each of the apis, the first of which is the one to judge. */
 export async function measureHot(options: {
-  readonly data: GeneratorOptions;
+  readonly data: Pick<Dataset, 'traders' | 'markets'>;
   readonly apis: readonly { readonly name: string; readonly port: number }[];
   readonly headers: (i: number) => Readonly<Record<string, string>>;
   readonly rounds: number;
   readonly seconds: number;
 }) {
   const { apis, data, headers, rounds, seconds } = options;
-  const [traders, markets] = [data.traders, data.markets].map((all) => Math.min(all, KEYS_MAX));
+  const [traders, markets] = [data.traders, data.markets].map((all) =>
+    Math.min(all.length, KEYS_MAX),
+  );
   const rows = [];
   for (const exponent of EXPONENTS) {
     for (const [name, pathOf] of Object.entries(CASES)) {
@@ -67,7 +68,10 @@ export async function measureHot(options: {
           const random = new Random(`${name} ${round}`);
           const traderOf = zipf(traders ?? 0, exponent, random);
           const marketOf = zipf(markets ?? 0, exponent, random);
-          const request = (i: number) => getRequest(pathOf(traderOf(), marketOf(), i), headers(i));
+          const request = (i: number) => {
+            const path = pathOf(at(data.traders, traderOf()), at(data.markets, marketOf()).id, i);
+            return getRequest(path, headers(i));
+          };
           const found = await load({ port, connections: CONNECTIONS, seconds, request });
           const failed = [...found.statuses.keys()].filter(
             (status) => ![200, 404].includes(status),

@@ -12,10 +12,11 @@ import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { createSelect, type Select } from '../../infra/clickhouse.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { start } from '../e2e/service.ts';
-import { blocksOf, ledgerEvents, MATCHES_PER_BLOCK } from '../support/ledger-generator.ts';
+import { blocksOf } from '../support/ledger-generator.ts';
 import { TestLedger } from '../support/publish-ledger.ts';
 import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
-import { type Dataset, FILLS_PER_MATCH } from './fills.ts';
+import { Exchange } from './exchange.ts';
+import type { Dataset } from './fills.ts';
 import { percentile, readable } from './report.ts';
 
 const FRAMES = ['1h', '4h', '1d', '3d', '7d', '30d'] as const;
@@ -87,10 +88,10 @@ export async function measureQueries(data: Dataset) {
 }
 
 /** Milliseconds of each run of a statement, by the first request that asks it and its table. */
-async function times(select: Select, { options }: Dataset) {
+async function times(select: Select, data: Dataset) {
   const names = new Map<string, string>();
   const measured = new Map<string, number[]>();
-  for (const one of casesOf(options)) {
+  for (const one of casesOf(data)) {
     for (let i = 0; i < CALLS + WARM_CALLS; i++) {
       let last: Promise<unknown> = Promise.resolve();
       const alone: Select = (statement) => {
@@ -121,28 +122,23 @@ function nameOf(sql: string, { name }: Case, names: Map<string, string>): string
 }
 
 /** Runs `work` while a projector stores what is published at the rate, behind what is there. */
-async function whileInserting<T>({ options, parts }: Dataset, work: () => Promise<T>): Promise<T> {
+async function whileInserting<T>({ exchange, parts }: Dataset, work: () => Promise<T>): Promise<T> {
   const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });
   const ledger = await TestLedger.open(nats);
   const projector = start('projector/main.ts', [], parts.env);
   await projector.event('projecting');
-  const [row] = await parts.query<{ block: string }>(
-    'SELECT toString(max(block_number)) AS block FROM bookings',
-  );
   const now = Math.floor(Date.now() / 1_000);
-  const events = ledgerEvents({
-    ...options,
-    seed: now,
+  const options = {
+    ...exchange,
     from: now,
     to: now + INSERT_SECONDS_MAX,
-    firstMatch: (Number(row?.block) + 1) * MATCHES_PER_BLOCK,
-    matches: Math.round((INSERT_FILLS_PER_SECOND * INSERT_SECONDS_MAX) / FILLS_PER_MATCH),
-  });
+    fills: INSERT_FILLS_PER_SECOND * INSERT_SECONDS_MAX,
+  };
   let done = false;
   const publishing = (async () => {
     const startedAt = performance.now();
     let fills = 0;
-    for (const block of blocksOf(events)) {
+    for (const block of blocksOf(new Exchange(options).events())) {
       if (done) break;
       await ledger.publish([block]);
       fills += block.matches.reduce((sum, match) => sum + match.fills.length, 0);

@@ -3,41 +3,38 @@
  * the same rows inserted ready-made and the bare read of the stream; then state, sizes, leaderboards, and
  * every query of the api on that data, idle and while 10,000 fills a second are inserted. FILLS=20000000 for
  * the large run; its data is made once (test/bench/fills.ts).
- * Parts: `-- throughput state sizes boards examples queries`.
+ * Parts: `-- shape throughput state sizes boards examples queries`.
  */
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { type BookedEvent, batchesOf, OpenPositions } from '../../projector/fold.ts';
 import { partitionsOf } from '../../projector/lease.ts';
 import { Store } from '../../projector/store.ts';
 import { migrate } from '../../sql/migrate.ts';
-import {
-  blockHash,
-  type GeneratorOptions,
-  ledgerEvents,
-  traderAddress,
-} from '../support/ledger-generator.ts';
-import { type Dataset, FILLS_PER_MATCH, openDataset, projectByTwo } from './fills.ts';
+import { blockHash, traderAddress } from '../support/ledger-generator.ts';
+import { Exchange, type ExchangeOptions } from './exchange.ts';
+import { type Dataset, exchangeOf, openDataset } from './fills.ts';
+import { measureLedger } from './ledger-throughput.ts';
 import { measureExamples, measureQueries, refreshBoards } from './projector-queries.ts';
 import { machine, median, percent, printTable, readable } from './report.ts';
+import { shapeOf } from './shape.ts';
 
 const FILLS = Number(process.env.FILLS || 1_000_000);
 /** Of the fold alone: enough to be steady, small in memory. */
 const FOLDED_FILLS = 300_000;
-/** Of the ready-made insert: its tables grow and merge, too. */
-const READY_FILLS_MAX = 3_000_000;
+/** Of LEDGER and of the ready-made insert: their tables grow and merge, too. */
+const THROUGHPUT_FILLS_MAX = 3_000_000;
 const READY_EVENTS = 50_000;
 const OPEN_POSITIONS = 1_000_000;
 const ROUNDS = 5;
-const ALL_PARTS = ['throughput', 'state', 'sizes', 'boards', 'examples', 'queries'];
+const ALL_PARTS = ['shape', 'throughput', 'state', 'sizes', 'boards', 'examples', 'queries'];
 const PARTS = process.argv.length > 2 ? process.argv.slice(2) : ALL_PARTS;
 
 /**
  * Rows a second of the fold; they are dropped as they come. What the rounds before left is collected first: to
  * mark it with the benchmark's own events made every second round two fifths slower.
  */
-function foldAlone(options: GeneratorOptions): number {
-  const matches = Math.round(FOLDED_FILLS / FILLS_PER_MATCH);
-  const events = [...ledgerEvents({ ...options, matches })];
+function foldAlone(): number {
+  const events = [...new Exchange(exchangeOf(FOLDED_FILLS)).events()];
   const rates: number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     globalThis.gc?.();
@@ -51,8 +48,7 @@ function foldAlone(options: GeneratorOptions): number {
 }
 
 /** Rows a second of the inserts alone: some rows at a time are made beforehand. */
-async function insertReadyMade(url: string, options: GeneratorOptions): Promise<number> {
-  const matches = Math.round(Math.min(FILLS, READY_FILLS_MAX) / FILLS_PER_MATCH);
+async function insertReadyMade(url: string, options: ExchangeOptions): Promise<number> {
   return inDatabase(url, 'ready_made', async (store) => {
     const positions = new OpenPositions();
     let [rows, ms] = [0, 0];
@@ -65,7 +61,7 @@ async function insertReadyMade(url: string, options: GeneratorOptions): Promise<
       ms += performance.now() - startedAt;
       rows += batches.reduce((sum, batch) => sum + batch.rows.length, 0);
     };
-    for (const event of ledgerEvents({ ...options, matches })) {
+    for (const event of new Exchange(options).events()) {
       booked.push({ blockHash: blockHash(event.blockNumber), rows: positions.apply(event) });
       if (booked.length === READY_EVENTS) await insert();
     }
@@ -125,7 +121,7 @@ async function inDatabase<T>(
   }
 }
 
-async function sizes({ parts, filling }: Dataset) {
+async function sizes({ parts, fills }: Dataset) {
   const rows = await parts.query<{ table: string; rows: string; bytes: string; parts: string }>(
     `SELECT table, toString(sum(p.rows)) AS rows, toString(sum(bytes_on_disk)) AS bytes,
        toString(count()) AS parts
@@ -139,48 +135,45 @@ async function sizes({ parts, filling }: Dataset) {
       rows: readable(Number(rows)),
       parts,
       'bytes a row': readable(Number(bytes) / Number(rows)),
-      'bytes a fill': readable(Number(bytes) / filling.fills),
+      'bytes a fill': readable(Number(bytes) / fills),
     })),
     {
       table: 'all',
       rows: '',
       parts: '',
       'bytes a row': '',
-      'bytes a fill': readable(all / filling.fills),
+      'bytes a fill': readable(all / fills),
     },
   ];
 }
 
-function printThroughput(
-  { filling }: Dataset,
-  { folded, ready, byTwo }: Readonly<Record<'folded' | 'ready' | 'byTwo', number>>,
-): void {
+async function measureThroughput(url: string): Promise<void> {
+  const options = exchangeOf(Math.min(FILLS, THROUGHPUT_FILLS_MAX));
+  const folded = foldAlone();
+  const ready = await insertReadyMade(url, options);
+  const { read, fills, rows, byTwo } = await measureLedger(options);
   const row = (what: string, perSecond: number, ofReady = '') => ({
     what,
     'a second': readable(perSecond),
     'of the ready-made': ofReady,
   });
-  const { projectedRows, projected, read } = filling;
   printTable('Throughput', [
     row('fold alone, rows', folded),
     row('bare read of LEDGER, fills', read),
     row('ready-made rows with all views', ready, '100 %'),
-    row('LEDGER → fold → ClickHouse, rows', projectedRows, percent(projectedRows, ready)),
-    row('the same, fills', projected),
+    row('LEDGER → fold → ClickHouse, rows', rows, percent(rows, ready)),
+    row('the same, fills', fills),
     row('the same by two projectors, rows', byTwo, percent(byTwo, ready)),
   ]);
 }
 
 async function main(): Promise<void> {
   const data = await openDataset(FILLS);
-  const { options, filling, parts } = data;
+  const { fills, traders, markets, parts } = data;
   const { CLICKHOUSE_URL } = parts.env;
   try {
-    if (PARTS.includes('throughput')) {
-      const folded = foldAlone(options);
-      const ready = await insertReadyMade(CLICKHOUSE_URL, options);
-      printThroughput(data, { folded, ready, byTwo: await projectByTwo(data) });
-    }
+    if (PARTS.includes('shape')) printTable('Shape of the data', await shapeOf(data));
+    if (PARTS.includes('throughput')) await measureThroughput(CLICKHOUSE_URL);
     if (PARTS.includes('state')) {
       const { bytes, seconds } = await measureState(CLICKHOUSE_URL);
       printTable('State of 1,000,000 open positions', [
@@ -199,8 +192,8 @@ async function main(): Promise<void> {
       printTable('Queries of the api, milliseconds', await measureQueries(data));
     }
     console.log(
-      `${readable(filling.fills)} fills, ${readable(options.traders)} traders, ` +
-        `${readable(options.markets)} markets; ${machine()}`,
+      `${readable(fills)} fills, ${readable(traders.length)} traders, ` +
+        `${readable(markets.length)} markets; ${machine()}`,
     );
   } finally {
     await parts.stop();
