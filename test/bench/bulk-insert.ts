@@ -27,7 +27,9 @@ export class BulkInsert {
   constructor(url: string, database: string) {
     const { origin, username, password } = new URL(url);
     const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-    this.#headers = { authorization: `Basic ${Buffer.from(user).toString('base64')}` };
+    const authorization = `Basic ${Buffer.from(user).toString('base64')}`;
+    // The server closes connections that are idle while the next rows are made.
+    this.#headers = { authorization, connection: 'close' };
     const query = `INSERT INTO bookings (${STORED_COLUMNS.join(', ')}) FORMAT RowBinary`;
     const settings = { insert_deduplicate: '0', optimize_on_insert: '0' };
     this.#url = `${origin}/?${new URLSearchParams({ database, query, ...settings })}`;
@@ -51,6 +53,8 @@ export class BulkInsert {
       this.#sent.delete(sent);
       this.#free.push(rows);
     });
+    // A failure is thrown where it is awaited.
+    sent.catch(() => undefined);
     this.#sent.add(sent);
     if (this.#sent.size > IN_FLIGHT) await Promise.race(this.#sent);
     this.#rows = this.#free.pop() ?? Buffer.allocUnsafe(ROWS * ROW_BYTES);

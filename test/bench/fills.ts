@@ -8,6 +8,7 @@
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setImmediate } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { connectNats, streamState } from '../../infra/nats/connection.ts';
@@ -39,6 +40,7 @@ const SETTLING = [
   ...['matches', 'market_minutes', 'market_days'],
 ];
 const FACTS = 10_000;
+const EVENTS_AT_ONCE = 1_000;
 const STATEMENT_MS_MAX = 4 * 3_600_000;
 
 export type ListedMarket = {
@@ -122,7 +124,8 @@ async function fill(client: ClickHouseClient, parts: Parts, options: ExchangeOpt
   const positions = new OpenPositions();
   const rows = new BulkInsert(parts.env.CLICKHOUSE_URL, DATABASE);
   let facts: Fact[] = [];
-  let [fills, last]: [number, LedgerEvent[]] = [0, []];
+  let [events, fills]: [number, number] = [0, 0];
+  let last: LedgerEvent[] = [];
   // One merge at the end takes less than all those meanwhile.
   for (const what of ['MERGES', 'VIEWS']) await client.command({ query: `SYSTEM STOP ${what}` });
   for (const event of exchange.events()) {
@@ -133,6 +136,9 @@ async function fill(client: ClickHouseClient, parts: Parts, options: ExchangeOpt
       await store.writeFacts(facts);
       facts = [];
     }
+    // Inserts are sent in between.
+    events += 1;
+    if (events % EVENTS_AT_ONCE === 0) await setImmediate();
     for (const row of positions.apply(event)) {
       const full = rows.add(row);
       if (full !== undefined) await full;
