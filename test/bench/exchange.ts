@@ -118,6 +118,33 @@ export class Traders {
   }
 }
 
+/** Places of a kind that trade at a rate while they are open. The first quarter has half of it. */
+type Source = {
+  readonly kind: Kind;
+  readonly first: number;
+  readonly places: number;
+  /** As part of the mean flow. */
+  readonly rate: number;
+  isOpen: boolean;
+  /** Until this time `isOpen` is right. */
+  until: number;
+};
+
+/** All places of a kind together, or of a kind with few places each one, which is not open in every period. */
+function sourcesOf(kind: Kind, size: number): readonly Source[] {
+  const { series, existing, isFew } = seriesOf(kind, size);
+  const rate = (kind.flow * (kind.late + 1)) / existing;
+  if (!isFew) {
+    return [
+      { kind, first: 0, places: series, rate, isOpen: true, until: Number.POSITIVE_INFINITY },
+    ];
+  }
+  return Array.from({ length: series }, (_, first) => {
+    const part = Math.sqrt((first + 1) / series) - Math.sqrt(first / series);
+    return { kind, first, places: 1, rate: rate * part, isOpen: false, until: 0 };
+  });
+}
+
 export class Exchange {
   readonly traders: Traders;
   /** Called once for each market, before its first match. */
@@ -146,37 +173,29 @@ export class Exchange {
     let flow = 0;
     for (let time = from; time < to; time += 10) flow += flowAt(time) / ((to - from) / 10);
     const perBlock = fills / FILLS_PER_MATCH / blocks / flow;
-    const kinds = KINDS.map((kind) => {
-      const { series, existing, isFew } = seriesOf(kind, size);
-      const rate = (perBlock * kind.flow * (kind.late + 1)) / existing;
-      return { kind, series, isFew, rate };
-    });
+    const sources = KINDS.flatMap((kind) => sourcesOf(kind, size));
     for (let block = blockOf(from); block < blockOf(to); block++) {
       const time = GENESIS + block * BLOCK_SECONDS;
       this.#logs = 0;
       this.#txHash = undefined;
       yield* this.#resolutions(block, time);
-      const now = flowAt(time);
-      for (const { kind, series, isFew, rate } of kinds) {
-        // The first places are the most popular: half of the flow is in the first quarter.
-        for (let place = 0; isFew && place < series; place++) {
-          if (periodAt(kind, place, time, size) === undefined) continue;
-          const part = Math.sqrt((place + 1) / series) - Math.sqrt(place / series);
-          yield* this.#matches(kind, rate * now * part, () => place, block);
+      const now = perBlock * flowAt(time);
+      for (const source of sources) {
+        if (time >= source.until) {
+          source.isOpen = periodAt(source.kind, source.first, time, size) !== undefined;
+          source.until = (Math.floor(time / source.kind.duration) + 1) * source.kind.duration;
         }
-        if (isFew) continue;
-        const anyPlace = () => Math.floor(series * this.#random.unit() ** 2);
-        yield* this.#matches(kind, rate * now, anyPlace, block);
+        if (!source.isOpen) continue;
+        for (let left = poisson(this.#random, source.rate * now); left > 0; left--) {
+          const market = this.#marketAt(source.kind, this.#placeIn(source), time);
+          if (market !== undefined) yield this.#match(market, block, time);
+        }
       }
     }
   }
 
-  *#matches(kind: Kind, mean: number, placeOf: () => number, block: number): Generator<Match> {
-    const time = GENESIS + block * BLOCK_SECONDS;
-    for (let left = poisson(this.#random, mean); left > 0; left--) {
-      const market = this.#marketAt(kind, placeOf(), time);
-      if (market !== undefined) yield this.#match(market, block, time);
-    }
+  #placeIn({ first, places }: Source): number {
+    return places === 1 ? first : first + Math.floor(places * this.#random.unit() ** 2);
   }
 
   *#resolutions(blockNumber: number, blockTime: number): Generator<LedgerEvent> {

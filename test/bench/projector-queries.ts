@@ -12,10 +12,11 @@ import { QUERY_MS_MAX } from '../../api/analytics/query.ts';
 import { createSelect, type Select } from '../../infra/clickhouse.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { start } from '../e2e/service.ts';
-import { blocksOf } from '../support/ledger-generator.ts';
+import { blocksOf, publishMetadata } from '../support/ledger-generator.ts';
 import { TestLedger } from '../support/publish-ledger.ts';
 import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
 import { Exchange } from './exchange.ts';
+import { listingOf, type Market } from './exchange-markets.ts';
 import type { Dataset } from './fills.ts';
 import { percentile, readable } from './report.ts';
 
@@ -138,8 +139,11 @@ async function whileInserting<T>({ exchange, parts }: Dataset, work: () => Promi
   const publishing = (async () => {
     const startedAt = performance.now();
     let fills = 0;
-    for (const block of blocksOf(new Exchange(options).events())) {
+    const markets: Market[] = [];
+    const events = new Exchange(options, (market) => markets.push(market)).events();
+    for (const block of blocksOf(events)) {
       if (done) break;
+      if (markets.length > 0) await publishMetadata(nats, markets.splice(0).map(listingOf));
       await ledger.publish([block]);
       fills += block.matches.reduce((sum, match) => sum + match.fills.length, 0);
       const aheadMs = (fills / INSERT_FILLS_PER_SECOND) * 1_000 - (performance.now() - startedAt);
