@@ -13,6 +13,7 @@ import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { encodeMatch, matchBlock } from '../../api/feed/encode.ts';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { freePort } from '../../infra/local/ports.ts';
+import { API_FLAGS } from '../../infra/local/service.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
@@ -93,6 +94,8 @@ export async function startFillstream(directory: string, listeners: number) {
     async startApi(): Promise<Target> {
       const main = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
       const child = fork(main, {
+        // As it is started everywhere else.
+        execArgv: [...API_FLAGS],
         env: {
           ...process.env,
           ...{ NATS_URL: server.url, HTTP_PORT: '0', LOG_LEVEL: 'error' },
