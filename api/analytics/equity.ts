@@ -1,7 +1,8 @@
 /**
  * `GET /v2/traders/:address/equity`: realised and unrealised PnL of a trader at the ends of hours or days, at the marks
- * of those times. ClickHouse carries the last position and the last close of each market forward and returns one sum
- * an interval, whatever the trader holds. A resolution settles positions in its own block: it needs no mark here.
+ * of those times. One statement reads what the trader realised and held at the end of each interval with a trade, then two
+ * read the last matches of the markets that were held. A resolution settles positions in its own block: it needs no
+ * mark here.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -10,9 +11,9 @@ import { Problem } from '../errors.ts';
 import { address, inOrder, instant, oneOf } from '../parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
-import { valueSql } from './marks.ts';
+import { type Mark, valueAt } from './marks.ts';
 import { read } from './query.ts';
-import { rowOf, typed } from './rows.ts';
+import { hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
 import { amount, time } from './schemas.ts';
 
 const SECONDS = { '1h': 3_600, '1d': 86_400 };
@@ -35,96 +36,137 @@ const Parameters = z
   .superRefine(inOrder(['from', 'to']));
 type Input = z.output<typeof Parameters>;
 
+/** The order of the rows of one trader. */
 const PLACE = "(block_number * 1048576 + log_index) * 2 + (kind = 'settlement')";
-/** Index of the interval of a time; 0 is all time before the first interval. */
-const indexOf = (column: string) =>
-  `toUInt32(greatest(0, intDiv(toInt64(toUnixTimestamp(${column})) - {base:Int64}, {width:Int64})))`;
+/** More keys would make the URL of the statement too long. */
+const KEYS_MAX = 200;
 
-/**
- * Markets in which the trader held shares in the range, and perhaps some in which they held shares before. A subquery a
- * table, because ClickHouse cannot make an IN global for a cluster whose subquery reads two.
- */
-const OF_MARKETS = `(
-  condition_id IN (
-    SELECT condition_id
-    FROM trader_hours
-    WHERE trader = {trader:FixedString(20)} AND hour >= toDateTime({first:UInt32}, 'UTC'))
-  OR condition_id IN (
-    SELECT condition_id
-    FROM trader_markets
-    WHERE trader = {trader:FixedString(20)} AND position.shares > 0)
-)`;
+/** How the begin of the interval of a time is computed, and where the last match before its end is found. */
+const SOURCES = {
+  '1h': { begin: 'toStartOfHour', closes: 'market_minutes', closedAt: 'minute' },
+  '1d': { begin: 'toStartOfDay', closes: 'market_days', closedAt: 'day' },
+} as const;
 
-const texts = z.array(z.string());
-const Row = rowOf({
-  realised: typed('arrayMap(sum -> toString(sum), sumForEach(realised))', texts),
-  unrealised: typed('arrayMap(sum -> toString(sum), sumForEach(unrealised))', texts),
-});
+/** Begin of the interval of a time; of all time before the first interval, `base`. */
+const beginSql = (interval: Input['interval'], column: string) =>
+  `greatest(${SOURCES[interval].begin}(${column}), toDateTime({base:UInt32}, 'UTC'))`;
 
-/** Where the last match before the end of an interval is found. */
-const CLOSES = { '1h': ['market_minutes', 'minute'], '1d': ['market_days', 'day'] } as const;
-
-/**
- * Two arrays over all markets: realised PnL in each interval, and unrealised PnL at its end. Each market has an array
- * with one element an interval, where the last position and the last close are carried forward; the close before `day`
- * is that of a whole day. In the order of the key, so that only one market is grouped at a time.
- */
-function seriesSql(interval: keyof typeof CLOSES, intervals: number): string {
-  const [table, begin] = CLOSES[interval];
-  const each = (aggregate: string) => `${aggregate}Resample(0, ${intervals}, 1)`;
-  const forward = (column: string, isSet: string) =>
-    `arrayFill((one, other) -> other > 0, arrayResize(${column}, ${intervals}), arrayResize(${isSet}, ${intervals}))`;
-  const from = (column: string, before: string) =>
-    `arrayConcat([if(whole[1] = 0, ${before}, ${column}[1])], arraySlice(${column}, 2))`;
-  return `
-SELECT ${Row.columns}
-FROM
-(
-  SELECT
-    realised,
-    ${from('whole', 'earlier.3')} AS wholes,
-    arrayMap(
-      (outcome, shares, basis, usdc, whole) ->
-        if(whole = 0, 0, ${valueSql('outcome', 'shares', 'usdc', 'whole')} - basis),
-      ${forward('outcomes', 'places')},
-      ${forward('shares', 'places')},
-      ${forward('bases', 'places')},
-      ${forward(from('usdc', 'earlier.2'), 'wholes')},
-      ${forward('wholes', 'wholes')}) AS unrealised
-  FROM
-  (
-    SELECT
-      condition_id,
-      ${each('argMax')}(close.usdc, close.version, ${indexOf(begin)} AS at) AS usdc,
-      ${each('argMax')}(close.shares, close.version, at) AS whole
-    FROM ${table}
-    WHERE ${OF_MARKETS}
-      AND ${begin} >= toDateTime({day:UInt32}, 'UTC') AND ${begin} < toDateTime({end:UInt32}, 'UTC')
-    GROUP BY condition_id
-  ) AS closes
-  RIGHT JOIN
-  (
-    SELECT
-      condition_id,
-      ${each('sum')}(realised_pnl, ${indexOf('block_time')} AS at) AS realised,
-      ${each('max')}(${PLACE} AS place, at) AS places,
-      ${each('argMax')}(position_outcome, place, at) AS outcomes,
-      ${each('argMax')}(position_shares, place, at) AS shares,
-      ${each('argMax')}(position_cost + position_fees, place, at) AS bases
-    FROM bookings
-    WHERE trader = {trader:FixedString(20)} AND block_time < toDateTime({end:UInt32}, 'UTC')
-    GROUP BY trader, condition_id
-  ) AS holdings ON holdings.condition_id = closes.condition_id
-  LEFT JOIN
-  (
-    SELECT condition_id, max(close) AS earlier
-    FROM market_days
-    WHERE ${OF_MARKETS} AND day < toDateTime({day:UInt32}, 'UTC')
-    GROUP BY condition_id
-  ) AS days ON days.condition_id = holdings.condition_id
-)
-SETTINGS optimize_aggregation_in_order = 1`;
+/** What was realised in an interval in one market, and what was held there at its end. */
+function bookedStatement(interval: Input['interval']) {
+  const begin = beginSql(interval, 'block_time');
+  const row = rowOf({
+    conditionId: hexText('condition_id'),
+    begin: seconds(`${begin} AS begin`),
+    realised: int('sum(realised_pnl)'),
+    outcome: typed(`argMax(position_outcome, ${PLACE} AS place)`, z.literal([0, 1])),
+    shares: int('argMax(position_shares, place)'),
+    basis: int('argMax(position_cost + position_fees, place)'),
+  });
+  const sql = `
+SELECT ${row.columns}
+FROM bookings
+WHERE trader = {trader:FixedString(20)} AND block_time < toDateTime({end:UInt32}, 'UTC')
+GROUP BY condition_id, begin`;
+  return { sql, row };
 }
+
+/** The last match of each of these markets (an expression after IN) in each interval, and the last one before `day`. */
+function closeStatements(interval: Input['interval'], markets: string) {
+  const { closes, closedAt } = SOURCES[interval];
+  const close = {
+    usdc: int('argMax(close.usdc, close.version)'),
+    shares: int('argMax(close.shares, close.version)'),
+  };
+  const within = rowOf({
+    ...{ conditionId: hexText('condition_id'), ...close },
+    begin: seconds(`${beginSql(interval, closedAt)} AS begin`),
+  });
+  const before = rowOf({
+    ...{ conditionId: hexText('condition_id'), ...close },
+    begin: seconds("toDateTime({base:UInt32}, 'UTC')"),
+  });
+  return [
+    {
+      sql: `
+SELECT ${before.columns}
+FROM market_days
+WHERE condition_id IN ${markets} AND day < toDateTime({day:UInt32}, 'UTC')
+GROUP BY condition_id`,
+      row: before,
+    },
+    {
+      sql: `
+SELECT ${within.columns}
+FROM ${closes}
+WHERE condition_id IN ${markets}
+  AND ${closedAt} >= toDateTime({day:UInt32}, 'UTC') AND ${closedAt} < toDateTime({end:UInt32}, 'UTC')
+GROUP BY condition_id, begin`,
+      row: within,
+    },
+  ] as const;
+}
+
+type Booked = RowOf<ReturnType<typeof bookedStatement>['row']>;
+type Close = Pick<Mark, 'usdc' | 'shares'> & {
+  readonly conditionId: string;
+  readonly begin: number;
+};
+
+async function readCloses(
+  call: Call,
+  interval: Input['interval'],
+  booked: readonly Booked[],
+  parameters: Readonly<Record<string, unknown>>,
+): Promise<readonly Close[]> {
+  const held = booked.filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
+  const conditions = [...new Set(held)];
+  if (conditions.length === 0) return [];
+  const isFew = conditions.length <= KEYS_MAX;
+  const markets = isFew ? '{conditions:Array(FixedString(32))}' : OF_TRADER;
+  const keys = isFew ? { conditions: new Bytes(conditions) } : {};
+  const [before, within] = closeStatements(interval, markets);
+  const [earlier, closes] = await Promise.all([
+    read(call, { ...before, parameters: { ...parameters, ...keys } }),
+    read(call, { ...within, parameters: { ...parameters, ...keys } }),
+  ]);
+  // A match of the interval before the first one replaces an earlier one.
+  return [...earlier, ...closes];
+}
+
+const OF_TRADER =
+  '(SELECT condition_id FROM trader_markets WHERE trader = {trader:FixedString(20)})';
+
+/** By how much both kinds of PnL change in each interval, by its begin. */
+function changesOf(booked: readonly Booked[], closes: readonly Close[]) {
+  const realised = new Map<number, bigint>();
+  const unrealised = new Map<number, bigint>();
+  const add = (sums: Map<number, bigint>, begin: number, change: bigint) =>
+    sums.set(begin, (sums.get(begin) ?? 0n) + change);
+  const closesOf = Map.groupBy(closes, ({ conditionId }) => conditionId);
+  for (const [conditionId, rows] of Map.groupBy(booked, (row) => row.conditionId)) {
+    const bookedAt = new Map(rows.map((row) => [row.begin, row]));
+    const closeAt = new Map((closesOf.get(conditionId) ?? []).map((close) => [close.begin, close]));
+    let held: Booked | undefined;
+    let close: Close | undefined;
+    let known = 0n;
+    for (const begin of [...new Set([...bookedAt.keys(), ...closeAt.keys()])].sort(ascending)) {
+      held = bookedAt.get(begin) ?? held;
+      close = closeAt.get(begin) ?? close;
+      const now = held === undefined || close === undefined ? 0n : unrealisedOf(held, close);
+      add(unrealised, begin, now - known);
+      known = now;
+    }
+    for (const row of rows) add(realised, row.begin, row.realised);
+  }
+  return { realised, unrealised };
+}
+
+/** What is held is worth at a close, less what it cost; 0 while no match had shares. */
+function unrealisedOf(held: Booked, close: Close): bigint {
+  return close.shares === 0n ? 0n : valueAt(close, held) - held.basis;
+}
+
+const ascending = (one: number, other: number) => one - other;
 
 const PointV2 = z.object({
   time: time('end of the interval; now for the one that runs'),
@@ -148,21 +190,20 @@ export const equityV2 = endpoint({
     const width = SECONDS[input.interval];
     const { first, last } = rangeOf(input, now);
     if (first > last) return { points: [] };
-    const base = first - width;
-    const [sums] = await read(call, {
-      sql: seriesSql(input.interval, (last - base) / width + 1),
-      parameters: {
-        ...{ trader: new Bytes(input.address), width, first, base },
-        ...{ day: Math.max(0, base - (base % SECONDS['1d'])), end: last + width },
-      },
-      row: Row,
-    });
-    // Without fills there are no sums.
-    let realised = BigInt(sums?.realised[0] ?? 0);
+    const base = Math.max(0, first - width);
+    const parameters = {
+      ...{ trader: new Bytes(input.address), base, end: last + width },
+      day: Math.max(0, base - (base % SECONDS['1d'])),
+    };
+    const booked = await read(call, { ...bookedStatement(input.interval), parameters });
+    const closes = await readCloses(call, input.interval, booked, parameters);
+    const changes = changesOf(booked, closes);
+    let [realised, unrealised] = [0n, 0n];
     const points = [];
-    for (let start = first, at = 1; start <= last; start += width, at++) {
-      realised += BigInt(sums?.realised[at] ?? 0);
-      const unrealised = BigInt(sums?.unrealised[at] ?? 0);
+    for (let start = base; start <= last; start += width) {
+      realised += changes.realised.get(start) ?? 0n;
+      unrealised += changes.unrealised.get(start) ?? 0n;
+      if (start < first) continue;
       points.push({
         time: isoSecond(Math.min(start + width, now)),
         realised_pnl: safeInteger(realised),

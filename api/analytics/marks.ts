@@ -108,7 +108,7 @@ export function markPrice({ usdc, shares }: Fraction, outcome: 0 | 1): bigint {
 }
 
 /** What a position is worth at a mark, micro-USD, rounded down. */
-export function valueAt({ usdc, shares }: Mark, held: Held): bigint {
+export function valueAt({ usdc, shares }: Fraction, held: Held): bigint {
   if (shares === 0n) return 0n;
   return floored(held.shares * (held.outcome === 0 ? usdc : shares - usdc), shares);
 }
