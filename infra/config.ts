@@ -88,6 +88,9 @@ export const ClickHouseConfig = z.object({
 export const StoresConfig = z.object({ ...NatsConfig.shape, ...ClickHouseConfig.shape });
 export type StoresConfig = z.infer<typeof StoresConfig>;
 
+/** What computes the projections reads all of LEDGER, and the archive of what LEDGER no longer holds. */
+export const ProjectionConfig = z.object({ ...StoresConfig.shape, LEDGER_ARCHIVE: Text });
+
 const LogLevel = z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal']).default('info');
 
 const ProcessConfig = z.object({
@@ -124,7 +127,7 @@ export type IngestConfig = z.infer<typeof IngestConfig>;
 
 export const ProjectorConfig = z.object({
   ...ProcessConfig.shape,
-  ...StoresConfig.shape,
+  ...ProjectionConfig.shape,
   PROJECTOR_INSTANCE: Instance.prefault('0/1'),
 });
 

@@ -15,8 +15,8 @@ import {
   LEDGER_STREAM,
   lastBlock,
   newestMessage,
+  oldestBlocks,
   RangeEncoder,
-  storedMessages,
 } from './ledger.ts';
 import type { BlockHead } from './rpc.ts';
 
@@ -79,7 +79,8 @@ export async function settleStart(
     await kv.put(START_KEY, String(start));
     return start;
   }
-  const start = stored ?? (await firstBlock(nats)) ?? startBlock;
+  // Without the bucket, for instance after an import.
+  const start = stored ?? (await oldestBlocks(nats))?.range.from ?? startBlock;
   const isNext = end.block !== undefined && startBlock === end.block.number + 1;
   if (insists && startBlock !== start && !isNext) throw refusal(startBlock, start, end.block);
   return start;
@@ -94,14 +95,6 @@ function refusal(wanted: number, start: number, newest: Block | undefined): Ledg
   return new LedgerStateError(
     `backfill --from-block ${wanted}: LEDGER begins with block ${start}${end}. ${why}.`,
   );
-}
-
-/** Without the bucket, for instance after a backup was restored. */
-async function firstBlock(nats: Nats): Promise<number | undefined> {
-  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
-    if (range.kind === 'blocks') return range.from;
-  }
-  return undefined;
 }
 
 /** A final block; `facts` if it has events. */

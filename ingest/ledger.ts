@@ -151,6 +151,11 @@ function encoded(
   if (json.length > RAW_BYTES_MAX) {
     throw new RangeError(`blocks ${from} to ${to} take ${json.length} bytes of JSON`);
   }
+  return encodeJson(json, blocks);
+}
+
+/** The message with this JSON, which holds these blocks. */
+export function encodeJson(json: Uint8Array | string, blocks: readonly Block[]): EncodedRange {
   const matches = blocks.some((block) => block.matches.length > 0) ? 1 : 0;
   const resolutions = blocks.some((block) => block.resolutions.length > 0) ? 1 : 0;
   return {
@@ -202,27 +207,41 @@ type StoredMessage = {
 
 /** Reads a message. Throws UnreadableLedgerError, which names its sequence. */
 export function decodeRange(message: StoredMessage): BlockRange {
+  return parseRange(jsonOf(message), nameOf(message));
+}
+
+/** Reads the JSON of a message. Throws UnreadableLedgerError, which begins with `name`. */
+export function parseRange(json: string, name: string): BlockRange {
+  try {
+    return checked(StoredRange.parse(JSON.parse(json)));
+  } catch (error) {
+    throw unreadable(name, error instanceof z.ZodError ? z.prettifyError(error) : String(error));
+  }
+}
+
+function jsonOf(message: StoredMessage): string {
   const version = message.header(VERSION_HEADER);
-  if (version === '') throw unreadable(message, 'it has no format version', UPGRADE_FROM_0_1);
+  const name = nameOf(message);
+  if (version === '') throw unreadable(name, 'it has no format version', UPGRADE_FROM_0_1);
   if (version !== String(VERSION)) {
-    throw unreadable(
-      message,
-      `format version ${version} is unknown, this version reads ${VERSION}`,
-    );
+    throw unreadable(name, `format version ${version} is unknown, this version reads ${VERSION}`);
   }
   try {
-    const json = zstdDecompressSync(message.data, { maxOutputLength: RAW_BYTES_MAX });
-    return checked(StoredRange.parse(JSON.parse(json.toString())));
+    return zstdDecompressSync(message.data, { maxOutputLength: RAW_BYTES_MAX }).toString();
   } catch (error) {
-    throw unreadable(message, error instanceof z.ZodError ? z.prettifyError(error) : String(error));
+    throw unreadable(name, String(error));
   }
+}
+
+function nameOf({ sequence }: StoredMessage): string {
+  return `LEDGER message ${sequence}`;
 }
 
 const UPGRADE_FROM_0_1 =
   '. Data of version 0.1 cannot be read: keep or delete the old data directory and start with an empty one';
 
-function unreadable({ sequence }: StoredMessage, why: string, hint = ''): UnreadableLedgerError {
-  return new UnreadableLedgerError(`LEDGER message ${sequence} cannot be read: ${why}${hint}`);
+function unreadable(name: string, why: string, hint = ''): UnreadableLedgerError {
+  return new UnreadableLedgerError(`${name} cannot be read: ${why}${hint}`);
 }
 
 function checked({ blocks: stored, ...message }: z.output<typeof StoredRange>): BlockRange {
@@ -263,11 +282,34 @@ export type LedgerMessage = {
   /** When the server stored it, milliseconds since the epoch by its own clock. */
   readonly storedAtMs: number;
   readonly range: BlockRange;
+  /** The range as it is stored, before compression. */
+  readonly json: string;
 };
 
 function ledgerMessage(message: StreamMessage): LedgerMessage {
   const { sequence, timestampMs } = message;
-  return { sequence, storedAtMs: timestampMs, range: decodeRange(message) };
+  const json = jsonOf(message);
+  return { sequence, storedAtMs: timestampMs, range: parseRange(json, nameOf(message)), json };
+}
+
+/** A message with blocks. */
+export type BlocksMessage = LedgerMessage & {
+  readonly range: BlockRange & { readonly kind: 'blocks' };
+};
+
+/** The oldest message with blocks, before which only earlier resolutions come. Throws UnreadableLedgerError. */
+export async function oldestBlocks(nats: Nats): Promise<BlocksMessage | undefined> {
+  const { firstSequence } = await streamState(nats, LEDGER_STREAM);
+  const first = await firstFrom(nats, firstSequence);
+  if (first === undefined) return undefined;
+  const message = ledgerMessage(first);
+  if (isBlocks(message)) return message;
+  for await (const one of storedMessages(nats, first)) if (isBlocks(one)) return one;
+  return undefined;
+}
+
+function isBlocks(message: LedgerMessage): message is BlocksMessage {
+  return message.range.kind === 'blocks';
 }
 
 /** The newest message. A deleted end is tolerated. Throws UnreadableLedgerError. */

@@ -20,7 +20,7 @@ const FEED_AGE_MAX_MS = 72 * 3_600_000;
 export const INGEST_BUCKET = 'ingest';
 
 /**
- * Creates LEDGER (kept forever), FEED (72 hours) and METADATA (30 days), or updates their configuration.
+ * Creates LEDGER (kept forever, or until its older months are archived), FEED (72 hours) and METADATA (30 days), or updates their configuration.
  * Throws as `ensureStream` does.
  */
 export async function ensureStreams(nats: Nats, replicas: number): Promise<void> {

@@ -9,15 +9,14 @@ import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
 import { tailBatches } from '../infra/nats/reader.ts';
 import { type Hash, partitionOf } from '../ingest/contract.ts';
+import type { History, Source } from '../ingest/history.ts';
 import {
   type Block,
   type BlockRange,
   decodeRange,
   eventsOf,
   LEDGER_STREAM,
-  type LedgerMessage,
   lastBlock,
-  messageAt,
   missingMessages,
   newestMessage,
 } from '../ingest/ledger.ts';
@@ -33,6 +32,7 @@ const FLUSH_MS = 250;
 
 export type ProjectorOptions = {
   readonly nats: Nats;
+  readonly history: History;
   readonly store: Store;
   /** Partitions that this projector owns; the events of others are read and skipped. */
   readonly partitions: readonly number[];
@@ -64,14 +64,15 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
   const healed = await retryLogged(options, 'heal', () => store.heal());
   options.metrics?.healed.inc(healed.healedBatches);
   const stored = await retryLogged(options, 'restore', () => store.restore(positions));
-  const { fromSequence, checkpoints } = await findStart(options, stored);
+  const { source, checkpoints } = await findStart(options, stored);
   onWait?.(undefined);
+  const { fromSequence } = source;
   logger.info({ ...healed, openPositions: positions.openPositions(), fromSequence }, 'projecting');
   onStart();
   const stop = new AbortController();
   const both = AbortSignal.any([signal, stop.signal]);
   const queue = new Queue();
-  const reader = read(options, positions, fromSequence, queue, both).finally(() => queue.close());
+  const reader = read(options, positions, source, queue, both).finally(() => queue.close());
   const writer = write(options, checkpoints, queue, both);
   try {
     await Promise.all([reader, writer]);
@@ -84,32 +85,40 @@ export async function runProjector(options: ProjectorOptions): Promise<void> {
 async function read(
   { nats, logger, partitions, untilBlock = Number.POSITIVE_INFINITY }: ProjectorOptions,
   positions: OpenPositions,
-  fromSequence: number,
+  { archived, fromSequence }: Source,
   queue: Queue,
   signal: AbortSignal,
 ): Promise<void> {
   const owned = new Set(partitions);
+  let newest: Block | undefined;
+  let before = fromSequence - 1;
+  /** Resolves with true after the last message to read. */
+  const take = async (range: BlockRange, sequence?: number): Promise<boolean> => {
+    if (range.kind === 'blocks') {
+      // The archive checks its own messages.
+      if (newest !== undefined && sequence !== undefined) {
+        assertFollows(range, newest, before, sequence);
+      }
+      newest = lastBlock(range);
+    }
+    before = sequence ?? before;
+    queue.push(project(positions, owned, range));
+    if (range.to >= untilBlock || signal.aborted) return true;
+    await queue.room();
+    // Decoding takes up to 10 ms a message: timers must run in between.
+    await setImmediate();
+    return false;
+  };
+  for await (const range of archived) if (await take(range)) return;
   const messages = tailBatches(nats, {
     stream: LEDGER_STREAM,
     fromSequence,
     signal,
     onRestart: (restart) => logger.warn(restart, 'LEDGER reader restarted'),
   });
-  let newest: Block | undefined;
-  let before = fromSequence - 1;
   for await (const batch of messages) {
     for (const message of batch) {
-      const range = decodeRange(message);
-      if (range.kind === 'blocks') {
-        if (newest !== undefined) assertFollows(range, newest, before, message.sequence);
-        newest = lastBlock(range);
-      }
-      before = message.sequence;
-      queue.push(project(positions, owned, range));
-      if (range.to >= untilBlock) return;
-      await queue.room();
-      // Decoding takes up to 10 ms a message: timers must run in between.
-      await setImmediate();
+      if (await take(decodeRange(message), message.sequence)) return;
     }
   }
 }
@@ -199,8 +208,8 @@ function checkpointOf(event: BookedEvent | undefined): Checkpoint | undefined {
 }
 
 /**
- * The sequence of the first message to read, and the position up to which each partition is stored, which is
- * beyond its checkpoint after a crash. The message holds the block of the oldest checkpoint; the fold drops its
+ * Where to read from, and the position up to which each partition is stored, which is
+ * beyond its checkpoint after a crash. The first message holds the block of the oldest checkpoint; the fold drops its
  * stored events. Waits while LEDGER does not reach the newest stored block. Throws LedgerRewrittenError if LEDGER
  * and the tables hold different blocks.
  */
@@ -208,29 +217,30 @@ async function findStart(
   options: ProjectorOptions,
   stored: StoredState,
 ): Promise<{
-  readonly fromSequence: number;
+  readonly source: Source;
   readonly checkpoints: ReadonlyMap<number, Checkpoint>;
 }> {
-  const { partitions } = options;
+  const { partitions, history } = options;
   const oldestFirst = [...stored.checkpoints.values()].sort(byPlace);
-  const verified = new Map<Hash, LedgerMessage>();
+  const verified = new Set<Hash>();
   for (const { blockNumber, blockHash } of oldestFirst) {
     if (verified.has(blockHash)) continue;
-    const { message, block } = await storedBlock(options, blockNumber);
+    const block = await storedBlock(options, blockNumber);
     if (block.hash !== blockHash) throw rewritten(blockNumber, blockHash, block.hash);
-    verified.set(blockHash, message);
+    verified.add(blockHash);
   }
   const checkpoints = new Map(stored.checkpoints);
   for (const { partition, blockNumber, logIndex, txHash } of stored.tips) {
-    const { block } = await storedBlock(options, blockNumber);
+    const block = await storedBlock(options, blockNumber);
     const event = eventsOf(block).find((one) => one.logIndex === logIndex);
     if (event?.txHash !== txHash) throw rewritten(blockNumber, txHash, event?.txHash ?? 'nothing');
     checkpoints.set(partition, { blockNumber, blockHash: block.hash, logIndex });
   }
   const [oldest] = oldestFirst;
   const isComplete = oldest !== undefined && stored.checkpoints.size === partitions.length;
-  const fromSequence = isComplete ? (verified.get(oldest.blockHash)?.sequence ?? 1) : 1;
-  return { fromSequence, checkpoints };
+  const first = isComplete ? oldest.blockNumber : undefined;
+  const source = await retryLogged(options, 'LEDGER', () => history.from(first));
+  return { source, checkpoints };
 }
 
 function byPlace(a: Checkpoint, b: Checkpoint): number {
@@ -244,18 +254,15 @@ function rewritten(block: number, stored: string, held: string): LedgerRewritten
 }
 
 /** A block with stored rows, as in LEDGER; waits until LEDGER reaches it. */
-async function storedBlock(
-  options: ProjectorOptions,
-  number: number,
-): Promise<{ readonly message: LedgerMessage; readonly block: Block }> {
-  const { nats, logger, signal, onWait } = options;
+async function storedBlock(options: ProjectorOptions, number: number): Promise<Block> {
+  const { nats, history, logger, signal, onWait } = options;
   for (;;) {
-    const { message, newest } = await retryLogged(options, 'LEDGER', async () => ({
-      message: await messageAt(nats, number),
+    const { range, newest } = await retryLogged(options, 'LEDGER', async () => ({
+      range: await history.messageAt(number),
       newest: await newestMessage(nats),
     }));
-    const block = message?.range.blocks.find((one) => one.number === number);
-    if (message !== undefined && block !== undefined) return { message, block };
+    const block = range?.blocks.find((one) => one.number === number);
+    if (block !== undefined) return block;
     const end = newest?.range.kind === 'blocks' ? newest.range.to : -1;
     if (end >= number) throw rewritten(number, 'an event', 'none');
     const reason = `LEDGER ends with block ${end}, before block ${number}, which is stored: waiting`;

@@ -14,7 +14,7 @@ import type { ClickHouseClient } from '@clickhouse/client';
 import { type Logger, pino } from 'pino';
 import { z } from 'zod';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { ConfigError, readConfig, StoresConfig } from '../infra/config.ts';
+import { ConfigError, ProjectionConfig, readConfig } from '../infra/config.ts';
 import {
   connectNats,
   type Nats,
@@ -22,7 +22,9 @@ import {
   StreamMissingError,
 } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
-import { newestMessage, storedMessages, UnreadableLedgerError } from '../ingest/ledger.ts';
+import { count, createProgress, report } from '../infra/progress.ts';
+import { History } from '../ingest/history.ts';
+import { newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
 import {
   LEASE_TTL_MS,
@@ -47,8 +49,8 @@ import { Store } from './store.ts';
 
 const HELP = `npm run rebuild -- [--yes]
 
-Recomputes every projection from LEDGER in a second database next to the live one. Refused if LEDGER does not
-reach back to the first stored fill. The service keeps running; it is paused for seconds at the end, while both
+Recomputes every projection from LEDGER in a second database next to the live one; what LEDGER no longer holds
+comes from LEDGER_ARCHIVE. Refused if both do not reach back to the first stored fill. The service keeps running; it is paused for seconds at the end, while both
 are compared and the tables are exchanged.
 
   --yes           swap even if the rebuilt tables differ from the live ones; without it you are asked to
@@ -56,11 +58,10 @@ are compared and the tables are exchanged.
   --help          this text
 
 Needs room for a second copy of the tables, and the service's environment: NATS_URL, CLICKHOUSE_URL,
-CLICKHOUSE_DATABASE (npm start shows the URLs of its own servers).`;
+CLICKHOUSE_DATABASE, LEDGER_ARCHIVE (npm start shows the URLs of its own servers).`;
 
 /** The figures of 20M fills take longer than the service's request timeout. */
 const REQUEST_TIMEOUT_MS = 600_000;
-const PROGRESS_MS = 1_000;
 /** Longer than the lifetime of a killed rebuild's leases. */
 const REBUILD_PATIENCE_MS = LEASE_TTL_MS + 2_000;
 /** A projector releases its partitions after its current batch; those of a killed one expire. */
@@ -76,6 +77,7 @@ const Stored = z.object({ fills: UInt, first_block: UInt });
 
 type Parts = {
   readonly nats: Nats;
+  readonly history: History;
   readonly kv: Kv;
   readonly live: ClickHouseClient;
   readonly beside: ClickHouseClient;
@@ -124,7 +126,7 @@ function readArguments() {
 }
 
 async function run(yes: boolean, signal: AbortSignal): Promise<boolean> {
-  const config = readConfig(StoresConfig);
+  const config = readConfig(ProjectionConfig);
   if (config.CLICKHOUSE_CLUSTER !== undefined) {
     throw new RebuildRefusedError(
       'a cluster (CLICKHOUSE_CLUSTER) cannot be rebuilt by this command',
@@ -141,7 +143,11 @@ async function run(yes: boolean, signal: AbortSignal): Promise<boolean> {
     const holder = leaseHolder('rebuild');
     // Progress goes to the user as text; the log is for faults.
     const logger = pino({ name: 'rebuild', level: 'warn' });
-    return await rebuild({ nats, kv, live, beside, database, holder, logger, signal }, yes);
+    const history = await History.open(nats, config);
+    return await rebuild(
+      { nats, history, kv, live, beside, database, holder, logger, signal },
+      yes,
+    );
   } finally {
     await Promise.all([live.close(), beside.close(), nats.close()]);
   }
@@ -177,35 +183,6 @@ function isExpected(error: unknown): error is Error {
   ].some((expected) => error instanceof expected);
 }
 
-/** Prints what a phase did, and sends the event to the parent process if there is one. */
-function report(
-  event: { readonly event: string } & Readonly<Record<string, unknown>>,
-  text: string,
-): void {
-  if (process.connected) process.send?.(event);
-  console.log(text);
-}
-
-/** Prints how many of `all` blocks are done, at most once a second, with the rate and the time left. */
-function createProgress(all: number): (done: number) => void {
-  const startedAt = performance.now();
-  let printedAt = 0;
-  return (done) => {
-    const now = performance.now();
-    if (now - printedAt < PROGRESS_MS && done < all) return;
-    printedAt = now;
-    const rate = done / Math.max(0.001, (now - startedAt) / 1_000);
-    const share = Math.floor((100 * done) / all);
-    const left = Math.ceil((all - done) / rate);
-    const blocks = `${count(done)} of ${count(all)} blocks`;
-    console.log(`${share} % · ${blocks} · ${count(rate)}/s · ${left} s left`);
-  };
-}
-
-function count(value: number): string {
-  return Math.round(value).toLocaleString('en-US');
-}
-
 /** Resolves with true after a swap, with false if the differences were not accepted. */
 async function rebuild(parts: Parts, yes: boolean): Promise<boolean> {
   const { live, database, signal } = parts;
@@ -226,8 +203,8 @@ async function rebuild(parts: Parts, yes: boolean): Promise<boolean> {
 
 /** Fills the new tables up to near the end of LEDGER and checks them against each other. */
 async function fill(parts: Parts, assertOwner: AssertOwner): Promise<void> {
-  const { nats, live, beside } = parts;
-  const first = await firstBlock(nats, live);
+  const { nats, beside } = parts;
+  const first = await firstBlock(parts);
   report({ event: 'reading' }, 'rebuilding from LEDGER');
   let reached = first - 1;
   for (let pass = 0; pass < PASSES_MAX; pass += 1) {
@@ -245,14 +222,9 @@ async function fill(parts: Parts, assertOwner: AssertOwner): Promise<void> {
   );
 }
 
-/** First block of LEDGER. Throws RebuildRefusedError if fills of earlier blocks are stored. */
-async function firstBlock(nats: Nats, live: ClickHouseClient): Promise<number> {
-  let first: number | undefined;
-  for await (const { range } of storedMessages(nats, { sequence: 1 })) {
-    if (range.kind !== 'blocks') continue;
-    first = range.from;
-    break;
-  }
+/** First block of LEDGER or its archive. Throws RebuildRefusedError if fills of earlier blocks are stored. */
+async function firstBlock({ history, live }: Parts): Promise<number> {
+  const first = await history.firstBlock();
   const result = await live.query({
     query: `SELECT count() AS fills, min(block_number) AS first_block FROM bookings WHERE kind = 'fill'`,
     format: 'JSONEachRow',

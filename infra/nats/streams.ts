@@ -149,3 +149,8 @@ export async function removeMessages(
     );
   }
 }
+
+/** Deletes all messages up to this sequence. */
+export async function removeUpTo(nats: Nats, stream: string, sequence: number): Promise<void> {
+  await answered(nats, stream, () => nats.jsm.streams.purge(stream, { seq: sequence + 1 }));
+}

@@ -1,11 +1,15 @@
+import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { pino } from 'pino';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { connectClickHouse } from '../../infra/clickhouse.ts';
 import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
+import { Archive } from '../../ingest/archive.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
+import { rememberTrim } from '../../ingest/history.ts';
 import { LEDGER_STREAM, messageAt } from '../../ingest/ledger.ts';
+import { INGEST_BUCKET } from '../../ingest/streams.ts';
 import { OpenPositions } from '../../projector/fold.ts';
 import { LEASE_TTL_MS, PROJECTORS_BUCKET, REBUILD_KEY, withLeases } from '../../projector/lease.ts';
 import { contradictions, differences, figuresOf } from '../../projector/rebuild-checks.ts';
@@ -208,6 +212,26 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
     }
     expect(await process.exit, process.errors()).toBe(0);
     await publish(part(0.95, 1));
+    await expectExact();
+  });
+
+  test('reads the archive of what LEDGER no longer holds, and LEDGER', async () => {
+    const before = await figures();
+    const archive = join(directory.path, 'archive');
+    const exported = start('ingest/archive-command.ts', ['export', '--to', archive], parts.env);
+    expect(await exported.exit, exported.errors()).toBe(0);
+    const { end } = await Archive.open(archive);
+    const held = await messageAt(nats, end?.number ?? -1);
+    await rememberTrim(await openKv(nats, INGEST_BUCKET), held?.range.to ?? -1);
+    await nats.jsm.streams.purge(LEDGER_STREAM, { seq: (held?.sequence ?? 0) + 1 });
+
+    const refused = startRebuild();
+    expect(await refused.exit).toBe(1);
+    expect(refused.errors()).toContain('set LEDGER_ARCHIVE to the directory of the archive');
+
+    const both = start('projector/rebuild.ts', [], { ...parts.env, LEDGER_ARCHIVE: archive });
+    expect(await both.exit, both.errors()).toBe(0);
+    expect(differences(before, await figures())).toEqual([]);
     await expectExact();
   });
 
