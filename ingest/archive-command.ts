@@ -7,7 +7,6 @@ import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { removeUpTo } from '../infra/nats/streams.ts';
 import { count, createProgress, report } from '../infra/progress.ts';
 import { Archive, type ArchivedMessage, ArchiveError, monthOf } from './archive.ts';
-import { rememberTrim, trimmedTo } from './history.ts';
 import {
   type Block,
   encodeJson,
@@ -22,6 +21,7 @@ import {
 import { LedgerFencedError, LedgerStateError, LedgerWriter } from './ledger-writer.ts';
 import { refuseHalfRewound } from './rewind.ts';
 import { ensureStreams, INGEST_BUCKET } from './streams.ts';
+import { rememberTrim, trimmedTo } from './whole-ledger.ts';
 
 const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC), with counts and hashes in manifest.json.
 

@@ -9,7 +9,6 @@ import type { Logger } from 'pino';
 import type { Nats } from '../infra/nats/connection.ts';
 import { tailBatches } from '../infra/nats/reader.ts';
 import { type Hash, partitionOf } from '../ingest/contract.ts';
-import type { History, Source } from '../ingest/history.ts';
 import {
   type Block,
   type BlockRange,
@@ -20,6 +19,7 @@ import {
   missingMessages,
   newestMessage,
 } from '../ingest/ledger.ts';
+import type { Source, WholeLedger } from '../ingest/whole-ledger.ts';
 import { BATCH_ROWS_MAX, type BookedEvent, batchesOf, OpenPositions } from './fold.ts';
 import { type ProjectorMetrics, type Reached, retryLogged } from './metrics.ts';
 import type { Checkpoint, Fact, Store, StoredState } from './store.ts';
@@ -32,7 +32,7 @@ const FLUSH_MS = 250;
 
 export type ProjectorOptions = {
   readonly nats: Nats;
-  readonly history: History;
+  readonly ledger: WholeLedger;
   readonly store: Store;
   /** Partitions that this projector owns; the events of others are read and skipped. */
   readonly partitions: readonly number[];
@@ -220,7 +220,7 @@ async function findStart(
   readonly source: Source;
   readonly checkpoints: ReadonlyMap<number, Checkpoint>;
 }> {
-  const { partitions, history } = options;
+  const { partitions, ledger } = options;
   const oldestFirst = [...stored.checkpoints.values()].sort(byPlace);
   const verified = new Set<Hash>();
   for (const { blockNumber, blockHash } of oldestFirst) {
@@ -239,7 +239,7 @@ async function findStart(
   const [oldest] = oldestFirst;
   const isComplete = oldest !== undefined && stored.checkpoints.size === partitions.length;
   const first = isComplete ? oldest.blockNumber : undefined;
-  const source = await retryLogged(options, 'LEDGER', () => history.from(first));
+  const source = await retryLogged(options, 'LEDGER', () => ledger.from(first));
   return { source, checkpoints };
 }
 
@@ -255,10 +255,10 @@ function rewritten(block: number, stored: string, held: string): LedgerRewritten
 
 /** A block with stored rows, as in LEDGER; waits until LEDGER reaches it. */
 async function storedBlock(options: ProjectorOptions, number: number): Promise<Block> {
-  const { nats, history, logger, signal, onWait } = options;
+  const { nats, ledger, logger, signal, onWait } = options;
   for (;;) {
     const { range, newest } = await retryLogged(options, 'LEDGER', async () => ({
-      range: await history.messageAt(number),
+      range: await ledger.messageAt(number),
       newest: await newestMessage(nats),
     }));
     const block = range?.blocks.find((one) => one.number === number);

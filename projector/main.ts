@@ -19,9 +19,9 @@ import {
 import type { Kv } from '../infra/nats/kv.ts';
 import { reportState } from '../infra/nats/states.ts';
 import { type ProcessContext, runProcess } from '../infra/process.ts';
-import { History } from '../ingest/history.ts';
 import { UnreadableLedgerError } from '../ingest/ledger.ts';
 import { ensureStreams } from '../ingest/streams.ts';
+import { WholeLedger } from '../ingest/whole-ledger.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
 import {
   LeaseLostError,
@@ -87,8 +87,8 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   try {
     await ensureStreams(nats, config.NATS_REPLICAS);
     const kv = await openLeases(nats, config.NATS_REPLICAS);
-    const history = await History.open(nats, config);
-    const parts = { nats, history, client, kv, deployment, partitions, lag, metadataLag, metrics };
+    const ledger = await WholeLedger.open(nats, config);
+    const parts = { nats, ledger, client, kv, deployment, partitions, lag, metadataLag, metrics };
     while (!signal.aborted) {
       if (await pauseLifted(kv, signal)) logger.info('the pause ended, resuming');
       if (signal.aborted) break;
@@ -122,7 +122,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
 /** Owns the partitions once: from acquiring their leases to releasing them. */
 async function projectUntilPaused(options: {
   readonly nats: Nats;
-  readonly history: History;
+  readonly ledger: WholeLedger;
   readonly client: ClickHouseClient;
   readonly kv: Kv;
   readonly deployment: Deployment;

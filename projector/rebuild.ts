@@ -23,8 +23,8 @@ import {
 } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
 import { count, createProgress, report } from '../infra/progress.ts';
-import { History } from '../ingest/history.ts';
 import { newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
+import { WholeLedger } from '../ingest/whole-ledger.ts';
 import { LedgerRewrittenError, runProjector } from './consume.ts';
 import {
   LEASE_TTL_MS,
@@ -77,7 +77,7 @@ const Stored = z.object({ fills: UInt, first_block: UInt });
 
 type Parts = {
   readonly nats: Nats;
-  readonly history: History;
+  readonly ledger: WholeLedger;
   readonly kv: Kv;
   readonly live: ClickHouseClient;
   readonly beside: ClickHouseClient;
@@ -143,11 +143,8 @@ async function run(yes: boolean, signal: AbortSignal): Promise<boolean> {
     const holder = leaseHolder('rebuild');
     // Progress goes to the user as text; the log is for faults.
     const logger = pino({ name: 'rebuild', level: 'warn' });
-    const history = await History.open(nats, config);
-    return await rebuild(
-      { nats, history, kv, live, beside, database, holder, logger, signal },
-      yes,
-    );
+    const ledger = await WholeLedger.open(nats, config);
+    return await rebuild({ nats, ledger, kv, live, beside, database, holder, logger, signal }, yes);
   } finally {
     await Promise.all([live.close(), beside.close(), nats.close()]);
   }
@@ -223,8 +220,8 @@ async function fill(parts: Parts, assertOwner: AssertOwner): Promise<void> {
 }
 
 /** First block of LEDGER or its archive. Throws RebuildRefusedError if fills of earlier blocks are stored. */
-async function firstBlock({ history, live }: Parts): Promise<number> {
-  const first = await history.firstBlock();
+async function firstBlock({ ledger, live }: Parts): Promise<number> {
+  const first = await ledger.firstBlock();
   const result = await live.query({
     query: `SELECT count() AS fills, min(block_number) AS first_block FROM bookings WHERE kind = 'fill'`,
     format: 'JSONEachRow',

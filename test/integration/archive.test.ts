@@ -7,7 +7,6 @@ import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { connectNats, type Nats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { storedSince } from '../../infra/nats/reader.ts';
-import { History } from '../../ingest/history.ts';
 import {
   type Block,
   decodeRange,
@@ -19,6 +18,7 @@ import {
 } from '../../ingest/ledger.ts';
 import { LedgerWriter } from '../../ingest/ledger-writer.ts';
 import { ensureStreams, INGEST_BUCKET } from '../../ingest/streams.ts';
+import { WholeLedger } from '../../ingest/whole-ledger.ts';
 import { start, temporaryDirectory } from '../e2e/service.ts';
 import {
   blockHash,
@@ -134,8 +134,8 @@ async function filesOf(archive: string): Promise<readonly Listed[]> {
 
 /** Everything that reads from the beginning sees. */
 async function readAll(archive?: string): Promise<readonly number[]> {
-  const history = await History.open(nats, { LEDGER_ARCHIVE: archive, NATS_REPLICAS: 1 });
-  const { archived, fromSequence } = await history.from();
+  const ledger = await WholeLedger.open(nats, { LEDGER_ARCHIVE: archive, NATS_REPLICAS: 1 });
+  const { archived, fromSequence } = await ledger.from();
   const ends: number[] = [];
   for await (const range of archived) ends.push(range.to);
   for await (const one of storedSince(nats, LEDGER_STREAM, { sequence: fromSequence })) {
@@ -378,13 +378,13 @@ describe('npm run export -- --trim', () => {
       expect(await messageAt(nats, block)).toBeUndefined();
     }
     expect(await readAll(archive)).toEqual(before);
-    const history = await History.open(nats, { LEDGER_ARCHIVE: archive, NATS_REPLICAS: 1 });
-    expect(await history.firstBlock()).toBe(FIRST_BLOCK);
+    const ledger = await WholeLedger.open(nats, { LEDGER_ARCHIVE: archive, NATS_REPLICAS: 1 });
+    expect(await ledger.firstBlock()).toBe(FIRST_BLOCK);
     for (const block of first.filter((_, i) => i % 97 === 0)) {
-      expect((await history.messageAt(block.number))?.blocks).toContainEqual(block);
+      expect((await ledger.messageAt(block.number))?.blocks).toContainEqual(block);
     }
 
-    const alone = await History.open(nats, { NATS_REPLICAS: 1 });
+    const alone = await WholeLedger.open(nats, { NATS_REPLICAS: 1 });
     const reason = `LEDGER begins with block ${begin}, because the blocks before it are archived: set LEDGER_ARCHIVE`;
     await expect(alone.from()).rejects.toThrow(reason);
     await expect(alone.firstBlock()).rejects.toThrow(reason);

@@ -17,7 +17,7 @@ export type Source = {
   readonly fromSequence: number;
 };
 
-export class History {
+export class WholeLedger {
   readonly #nats: Nats;
   readonly #kv: Kv;
   readonly #directory: string | undefined;
@@ -31,9 +31,9 @@ export class History {
   static async open(
     nats: Nats,
     config: { readonly LEDGER_ARCHIVE?: string | undefined; readonly NATS_REPLICAS: number },
-  ): Promise<History> {
+  ): Promise<WholeLedger> {
     const kv = await openKv(nats, INGEST_BUCKET, { replicas: config.NATS_REPLICAS });
-    return new History(nats, kv, config.LEDGER_ARCHIVE);
+    return new WholeLedger(nats, kv, config.LEDGER_ARCHIVE);
   }
 
   /** The message whose range includes the block. Throws UnreadableLedgerError. */
