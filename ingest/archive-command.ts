@@ -2,7 +2,12 @@
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { ConfigError, NatsConfig, readConfig } from '../infra/config.ts';
-import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
+import {
+  connectNats,
+  type Nats,
+  natsOptions,
+  StreamMissingError,
+} from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { removeUpTo } from '../infra/nats/streams.ts';
 import { count, createProgress, report } from '../infra/progress.ts';
@@ -87,10 +92,10 @@ async function main(signal: AbortSignal): Promise<void> {
   const config = readConfig(NatsConfig);
   const nats = await connectNats({ ...natsOptions(config), name: command, isPatient: false });
   try {
-    await ensureStreams(nats, config.NATS_REPLICAS);
     const kv = await openKv(nats, INGEST_BUCKET, { replicas: config.NATS_REPLICAS });
     await refuseHalfRewound(kv);
     if (command === 'import') {
+      await ensureStreams(nats, config.NATS_REPLICAS);
       await importAll({ nats, kv, signal, archive: await Archive.open(directory) });
       return;
     }
@@ -311,11 +316,11 @@ function parsed() {
 }
 
 function isExpected(error: unknown): error is Error {
+  if (!(error instanceof Error)) return false;
+  const expected = [UsageError, ConfigError, UnreadableLedgerError, LedgerStateError];
   return (
-    [UsageError, ConfigError, UnreadableLedgerError, LedgerStateError, LedgerFencedError].some(
-      (expected) => error instanceof expected,
-    ) ||
-    (error instanceof Error && 'code' in error) ||
-    (error instanceof Error && /^Nats(Unavailable|Refused)Error$/.test(error.name))
+    [...expected, LedgerFencedError, StreamMissingError].some((one) => error instanceof one) ||
+    'code' in error ||
+    /^Nats(Unavailable|Refused)Error$/.test(error.name)
   );
 }

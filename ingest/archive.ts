@@ -217,7 +217,7 @@ export class MonthWriter {
   #parquet: ParquetWriter | undefined;
   #rows: Row[] = [];
   #bytes = 0;
-  #counts = tally([]);
+  #counts: Counts = NOTHING;
   #first: (BlockRange & { readonly kind: 'blocks' }) | undefined;
   #last: BlockRef | undefined;
   #month: string | undefined;
@@ -241,7 +241,7 @@ export class MonthWriter {
       this.#first ??= range;
       this.#last = lastBlock(range);
     }
-    const counts = tally(range.blocks);
+    const counts = tally(range);
     this.#counts = sum(this.#counts, counts);
     this.#rows.push({ range, json, counts });
     this.#bytes += json.length;
@@ -314,7 +314,7 @@ async function* readMonth(
   after: number,
 ): AsyncGenerator<ArchivedMessage> {
   let last: BlockRef | undefined = { number: file.from - 1, hash: file.parentHash };
-  let counts = tally([]);
+  let counts: Counts = NOTHING;
   let isWhole = true;
   for await (const json of bodies(path, after)) {
     if (json === undefined) {
@@ -323,7 +323,7 @@ async function* readMonth(
       continue;
     }
     const range = parseRange(json, `${path}: a message`);
-    counts = sum(counts, tally(range.blocks));
+    counts = sum(counts, tally(range));
     if (range.kind === 'blocks') {
       if (last !== undefined) assertLink(path, last, range);
       last = lastBlock(range);
@@ -375,16 +375,18 @@ function assertLink(
   );
 }
 
-function tally(blocks: readonly Block[]): Counts {
-  const counts = { messages: blocks.length > 0 ? 1 : 0, matches: 0, fills: 0 };
-  const total = { ...counts, resolutions: 0, refused: 0 };
+const NOTHING: Counts = { messages: 0, matches: 0, fills: 0, resolutions: 0, refused: 0 };
+
+/** Counts of a message. */
+function tally({ blocks }: BlockRange): Counts {
+  const counts = { ...NOTHING, messages: 1 };
   for (const { matches, resolutions, refused } of blocks) {
-    total.matches += matches.length;
-    for (const { fills } of matches) total.fills += fills.length;
-    total.resolutions += resolutions.length;
-    total.refused += refused.length;
+    counts.matches += matches.length;
+    for (const { fills } of matches) counts.fills += fills.length;
+    counts.resolutions += resolutions.length;
+    counts.refused += refused.length;
   }
-  return total;
+  return counts;
 }
 
 function sum(a: Counts, b: Counts): Counts {

@@ -35,8 +35,8 @@ const EVENTS = [
     seed: SEED,
     traders: 60,
     markets: MARKETS,
-    from: Date.parse('2026-10-30T00:00:00Z') / 1_000,
-    to: Date.parse('2026-11-02T00:00:00Z') / 1_000,
+    from: Date.parse('2026-10-31T00:00:00Z') / 1_000,
+    to: Date.parse('2026-11-03T00:00:00Z') / 1_000,
     matches: 6_000,
     matchesPerMarket: 500,
   }),
@@ -120,7 +120,7 @@ describe(`npm run rebuild (seed ${SEED})`, () => {
   async function tornDuring(work: () => Promise<unknown>): Promise<readonly string[]> {
     const trader = traderAddress(0);
     const paths = [
-      `/v1/traders/${trader}/hourly_stats?from=2026-10-30T00:00:00Z&to=2026-11-02T00:00:00Z`,
+      `/v1/traders/${trader}/hourly_stats?from=2026-10-31T00:00:00Z&to=2026-11-03T00:00:00Z`,
       `/v1/traders/${trader}/markets`,
       '/v1/markets/1000000',
     ];
