@@ -1,15 +1,15 @@
 /**
- * Encoded responses that are the same for every caller: concurrent requests wait for one computation, and later ones
- * get its result while it is fresh. An answer is as old as the start of its computation, so one that waits can be older
- * by the time that it takes. Bounded in bytes, the least recently requested answers go first. Errors are not cached. A
- * computation is aborted when the last client that waits for it has left.
+ * A cache of encoded responses that are the same for every caller. Concurrent requests wait for one computation, and
+ * later requests get its result while it is fresh. An answer's age counts from the start of its computation. The cache
+ * is bounded in bytes and evicts the least recently used answers. Errors are not cached. A computation is aborted when
+ * the last client that waits for it disconnects.
  */
 import { LRUCache } from 'lru-cache';
 import type { KeepRequest } from './endpoint.ts';
 import type { Encoded } from './response.ts';
 
 export type AnswerRequest = KeepRequest & {
-  /** A cached answer of another version is not fresh. */
+  /** A cached answer with another version is stale. */
   readonly version?: string;
   /** Maximum age of a cached answer, milliseconds. */
   readonly ageMsMax: number;
@@ -73,7 +73,7 @@ export function createAnswers(options: { readonly bytesMax: number; readonly now
         signal?.removeEventListener('abort', leave);
       }
     },
-    /** The last answer of a key, fresh or not, if it is not older than `ageMsMax` milliseconds. */
+    /** The last answer of a key, even of another version, if it is at most `ageMsMax` milliseconds old. */
     last(key: string, ageMsMax: number): Encoded | undefined {
       const cached = cache.get(key);
       return cached !== undefined && now() - cached.atMs <= ageMsMax ? cached.encoded : undefined;

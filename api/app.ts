@@ -1,8 +1,8 @@
 /**
- * The Express application: the headers that every response has, authentication, the routes, and the
- * errors. It opens and closes nothing: main.ts passes its connections, and so do the tests. The order of
- * the middleware is part of the contract: probes are never counted, all other requests are, and an
- * unknown route or method gets the same response with or without a key.
+ * The Express application: default headers, authentication, routes and errors. It opens and closes no
+ * connections: main.ts and the tests pass theirs. The order of the middleware is part of the contract:
+ * probes and the page's files are not counted against a rate limit, all other requests are, and an unknown
+ * route or method gets the same response with or without a key.
  */
 import cors from 'cors';
 import express, { type Express, type RequestHandler } from 'express';
@@ -57,9 +57,9 @@ export type AppOptions = {
   readonly select: Select;
   readonly keys: Keys;
   readonly readiness: Readiness;
-  /** What the other processes tell. */
+  /** The states that the other processes report. */
   readonly states: Pick<ProcessStates, 'of'>;
-  /** Ages above which the service is not ready. */
+  /** Maximum ages of final blocks and analytics; the service is not ready while one is exceeded. */
   readonly limits: AgeLimits;
   readonly feed: Pick<Feed, 'handler' | 'recent' | 'endSessionsOf'>;
   readonly streams: Streams;
@@ -69,7 +69,7 @@ export type AppOptions = {
   readonly keysBucket: KeysBucket;
   /** Counts requests by day. */
   readonly usage: Usage;
-  /** Requests that other api processes admitted; default: rates count in this process alone. */
+  /** Requests that other api processes admitted; default: rate limits apply to this process alone. */
   readonly sharedCounts?: SharedCounts;
   readonly metrics?: HttpMetrics;
   /** Addresses or networks whose `X-Forwarded-For` is trusted; default: none. */
@@ -82,13 +82,13 @@ export type AppOptions = {
   readonly isSimulated?: boolean;
   /** Origins of the pictures that the page shows; default: none. */
   readonly pictureOrigins?: readonly string[];
-  /** ClickHouse of the analyst, for the tool `query`; default: there is no such tool. */
+  /** The analyst's ClickHouse, for the MCP tool `query`; default: there is no such tool. */
   readonly analystUrl?: string | undefined;
   /** Maximum time of one ClickHouse query, milliseconds; default: 5,000. */
   readonly queryMsMax?: number;
   /** Milliseconds since the epoch; default: the wall clock. */
   readonly now?: () => number;
-  /** Milliseconds that never go back, by which cached responses expire; default: of this process. */
+  /** A monotonic clock in milliseconds that expires cached responses; default: this process's. */
   readonly monotonicNow?: () => number;
 };
 
@@ -97,8 +97,8 @@ const REVOKED_CUT_MS = 500;
 const PREFLIGHT_SECONDS = 600;
 
 /**
- * Security headers of data: a browser that renders it as a document gets an empty page without rights,
- * in no frame. helmet's other headers mean something for documents only.
+ * Security headers for data: a browser that renders it as a document may load nothing and may not put
+ * it in a frame. helmet's other headers matter only for documents.
  */
 const setDataHeaders: RequestHandler = helmet({
   contentSecurityPolicy: {
@@ -115,10 +115,10 @@ const setDataHeaders: RequestHandler = helmet({
   xXssProtection: false,
 });
 
-/** Security headers of documents; they replace those of data. */
+/** Security headers for documents; they replace those for data. */
 const setDocumentHeaders: RequestHandler = helmet();
 
-/** Builds the application; the caller makes a server listen with it. */
+/** Builds the application. The caller attaches it to a server. */
 export function createApp(options: AppOptions): Express {
   const { feed, keys, logger, select, streams, usage } = options;
   const isPublic = options.publicTier === 'demo';
@@ -145,7 +145,7 @@ export function createApp(options: AppOptions): Express {
   app.route('/healthz').all(uncounted(limits)).get(livenessHandler).all(notGet);
   const isReady = readinessHandler(options.readiness);
   app.route('/readyz').all(uncounted(limits)).get(isReady).all(notGet);
-  // Not counted, because the page requests all of its files at once.
+  // These are not counted, because the page requests all of its files at once.
   app.route(VIEWER_PATH).all(uncounted(limits)).get(viewerHandler).all(notGet);
   app.route(ASSET_PATH).all(uncounted(limits)).get(assetHandler).all(notGet);
   const { isSimulated = false, pictureOrigins = [] } = options;
@@ -187,7 +187,7 @@ export function createApp(options: AppOptions): Express {
   const page = pageHandler({ isPublic, isSimulated, pictureOrigins });
   for (const path of PAGE_PATHS) app.route(path).get(setDocumentHeaders, page).all(notGet);
 
-  // The page itself says so to a browser that follows a wrong link.
+  // A browser that follows a broken link gets the page, which shows the 404 itself.
   app.get(/.*/, (request, response, next) => {
     if (request.accepts(['json', 'html']) !== 'html') return next();
     response.status(404);
@@ -201,7 +201,7 @@ export function createApp(options: AppOptions): Express {
 }
 
 const setDefaultHeaders: RequestHandler = (_request, response, next) => {
-  // Responses that may be cached replace it.
+  // Cacheable responses replace this header.
   response.setHeader('Cache-Control', 'no-store');
   response.setHeader('X-Request-Id', requestIdOf(response));
   next();
@@ -209,17 +209,17 @@ const setDefaultHeaders: RequestHandler = (_request, response, next) => {
 
 /**
  * Lets pages of these origins (`*`: any) read the API with a key in the header, never with cookies.
- * Answers preflights before they need a key. Without origins it adds nothing.
+ * Preflight requests need no key. Without origins it adds nothing.
  */
 function allowOrigins(origins: readonly string[]): RequestHandler {
   if (origins.length === 0) return (_request, _response, next) => next();
   return cors({
     origin: origins.includes('*') ? '*' : [...origins],
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
-    // fetch-based readers of event streams send Cache-Control.
+    // Clients that read event streams with fetch send Cache-Control.
     allowedHeaders: [
       ...['X-Service-Key', 'Last-Event-ID', 'Content-Type', 'Cache-Control', 'Idempotency-Key'],
-      // Of hosts of tools that run in a browser.
+      // MCP clients that run in a browser send these.
       ...['Authorization', 'MCP-Protocol-Version'],
     ],
     exposedHeaders: [
@@ -230,11 +230,11 @@ function allowOrigins(origins: readonly string[]): RequestHandler {
   });
 }
 
-/** Ends an event stream when its key stops being valid, and cuts clients that do not read its end. */
+/** Ends an event stream when its key stops being valid, and disconnects clients that do not read to its end. */
 function endWhenRevoked(keys: Keys, feed: Pick<Feed, 'endSessionsOf'>): RequestHandler {
   return (_request, response, next) => {
     const { account, keyHash } = callerOf(response);
-    // A visitor has no key that could be revoked.
+    // Visitors have no key.
     if (account === '') {
       next();
       return;

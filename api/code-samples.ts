@@ -1,6 +1,6 @@
 /**
- * A request to an operation in curl, TypeScript and Python, for the viewer of the document. Values come from the examples of
- * the schemas; the key stands for the reader's own.
+ * A sample request for each operation in curl, TypeScript and Python, for the viewer of the document. Values come from
+ * the examples of the schemas, and the key is a placeholder.
  */
 import type { z } from 'zod';
 
@@ -17,13 +17,13 @@ type Parameter = {
 
 type Request = {
   readonly method: string;
-  /** Parameters as `{name}`. */
+  /** With parameters as `{name}`. */
   readonly path: string;
-  /** The method of the client. */
+  /** The client's method. */
   readonly name: string;
   readonly parameters: readonly Parameter[];
   readonly body: JsonSchema | undefined;
-  /** Returns an iterable in TypeScript: an event stream or a list of several pages. */
+  /** Whether the method returns an iterable in TypeScript: an event stream or a paginated list. */
   readonly isIterable: boolean;
   readonly isStream: boolean;
 };
@@ -96,7 +96,7 @@ function inPath(parameters: readonly Parameter[]): readonly Parameter[] {
   return parameters.filter((one) => one.in === 'path');
 }
 
-/** The parameters that a request must have. */
+/** The required parameters. */
 function queryOf(parameters: readonly Parameter[]): [string, string][] {
   return parameters
     .filter((one) => one.in === 'query' && one.required)
@@ -110,7 +110,7 @@ function filled(path: string, parameters: readonly Parameter[]): string {
   );
 }
 
-/** The example of a schema; of an object, the members that it requires or that have an example. */
+/** The example of a schema. An object gets the members that are required or have an example. */
 function exampleOf(schema: JsonSchema): unknown {
   const [example] = (schema.examples ?? []) as unknown[];
   if (example !== undefined) return example;

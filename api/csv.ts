@@ -1,7 +1,7 @@
 /**
  * Lists as CSV (RFC 4180): a header row and one row per element, with CRLF line ends. The columns come
- * from the element's schema, so an empty list has its header, too. Members of nested objects become
- * `profile.address`, lists of strings are joined with semicolons, lists of objects are JSON.
+ * from the element's schema, so even an empty list has a header. Members of nested objects become columns
+ * such as `profile.address`, lists of strings are joined with semicolons, lists of objects are JSON.
  */
 import { z } from 'zod';
 
@@ -43,7 +43,7 @@ function valueAt(element: unknown, path: readonly string[]): unknown {
 function text(value: unknown): string {
   if (value === undefined || value === null) return '';
   if (!Array.isArray(value)) return String(value);
-  const isPlain = value.every((one) => typeof one !== 'object');
+  const isPlain = value.every((element) => typeof element !== 'object');
   return isPlain ? value.join(';') : JSON.stringify(value);
 }
 

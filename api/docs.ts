@@ -1,8 +1,8 @@
 /**
- * `/openapi.json`, `/docs` and `/llms.txt`: the OpenAPI document; the Scalar API reference as its viewer, served from
- * its npm package, and the guides as they are written; and a summary for language models (llmstxt.org). The page loads
- * nothing from other hosts: the viewer's fonts, telemetry, proxy and agent are switched off, and the
- * Content-Security-Policy allows no other origin. No path needs a key.
+ * `/openapi.json` is the OpenAPI document. `/docs` is its viewer, the Scalar API reference, served from its npm package.
+ * `/docs/…` are the guides as plain Markdown, and `/llms.txt` is a summary for language models (llmstxt.org). The viewer
+ * loads nothing from other hosts: its fonts, telemetry, proxy and agent are switched off, and the Content-Security-Policy
+ * allows no other origin. No path needs a key.
  */
 import { readFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
@@ -21,11 +21,11 @@ import { STREAMS_ENDPOINTS } from './streams/endpoints.ts';
 const MAX_AGE_SECONDS = 300;
 const FOREVER = 'public, max-age=31536000, immutable';
 
-/** The viewer's own entry point, next to which its package keeps the bundle for browsers. */
+/** The package's entry point. The bundle for browsers is next to it. */
 const PACKAGE = import.meta.resolve('@scalar/api-reference');
 const { version } = JSON.parse(await readFile(new URL('../package.json', PACKAGE), 'utf8'));
 
-/** Named by its version, so that browsers may cache it forever. */
+/** The name contains the version, so that browsers may cache the file forever. */
 export const VIEWER_PATH = `/assets/api-reference-${version}.js`;
 
 /** The viewer sets `style` attributes, which no nonce or hash can allow. */
@@ -76,14 +76,14 @@ const PAGE = `<!doctype html>
 <link rel="icon" href="data:image/svg+xml;base64,${ICON}">
 </head>
 <body>
-<noscript>This page needs JavaScript. It shows <a href="/openapi.json">the OpenAPI document</a>.</noscript>
+<noscript>This page needs JavaScript to show <a href="/openapi.json">the OpenAPI document</a>.</noscript>
 <script id="api-reference" type="application/json" data-configuration="${attribute(CONFIGURATION)}"></script>
 <script src="${VIEWER_PATH}"></script>
 </body>
 </html>
 `;
 
-/** Every endpoint but the event streams. */
+/** All endpoints except the event streams. */
 export const ENDPOINTS: readonly Described[] = [
   ...ANALYTICS_ENDPOINTS,
   ...ACCOUNT_ENDPOINTS,
@@ -112,7 +112,7 @@ export const llmsHandler: RequestHandler = async (request, response) => {
   await send(request, response, LLMS);
 };
 
-/** A document of docs/, at the path that the index of the guides has; mount only on those. */
+/** Serves the guides; mount it on the paths of GUIDES. */
 export const guideHandler: RequestHandler = async (request, response, next) => {
   const text = GUIDE_TEXTS.get(request.path);
   if (text === undefined) next();
@@ -145,7 +145,7 @@ function llmsText(): string {
 
 > Trader analytics and a resumable order stream of a prediction-market exchange.
 
-Every parameter and field is in [/openapi.json](/openapi.json); people read it at [/docs](/docs).
+[/openapi.json](/openapi.json) describes every parameter and field. [/docs](/docs) shows it to people.
 
 ${description}
 

@@ -1,8 +1,7 @@
 /**
  * An endpoint: its method and path, the schemas of its parameters, body and response, and the function
- * from one to the other. routes.ts serves endpoints and openapi.ts describes them, from the same value,
- * so that the document cannot differ from what is served. An endpoint uses neither Express nor
- * headers.
+ * that computes the response. routes.ts serves endpoints and openapi.ts describes them from the same
+ * value, so the document always matches the service. Endpoints know nothing about Express or headers.
  */
 import { hash } from 'node:crypto';
 import type { z } from 'zod';
@@ -11,22 +10,22 @@ import { Problem, type ProblemCode } from './errors.ts';
 import { parse } from './parameters.ts';
 import { type Encoded, encode, encodeStream, type Format, type Streamed } from './response.ts';
 
-/** A POST with an Idempotency-Key: what it creates gets its identity from the seed, not from chance. */
+/** A POST with an Idempotency-Key: the identity of what it creates is derived from the seed instead of random. */
 export type Repeatable = {
   /** 32 secret bytes, equal for requests with the same API key, path and Idempotency-Key. */
   readonly seed: Buffer;
   readonly bodyHash: string;
 };
 
-/** What every endpoint gets with its request; groups of endpoints add what they work with. */
+/** Passed to every endpoint with its request; groups of endpoints add their dependencies. */
 export type Context = {
   /** Set if the request is a POST with an Idempotency-Key. */
   readonly repeatable: Repeatable | null;
-  /** Aborted when every client that waits for the response has disconnected; null if nothing aborts it. */
+  /** Aborted when every client waiting for the response has disconnected; null if nothing aborts it. */
   readonly signal: AbortSignal | null;
 };
 
-/** What endpoints get whose response depends on who calls. */
+/** The context of endpoints whose response depends on the caller. */
 export type CallerContext = Context & { readonly caller: Caller };
 
 /** One request for a cached response. */
@@ -50,8 +49,8 @@ export type EndpointRequest = {
 };
 
 /** Throws Problem 400 if a repeated request has another body than the first one. */
-export function requireSameBody(given: string | undefined, first: string | undefined): void {
-  if (given === first) return;
+export function requireSameBody(repeated: string | undefined, first: string | undefined): void {
+  if (repeated === first) return;
   const message = 'was used with another body';
   throw new Problem({
     error: 'invalid_request',
@@ -65,9 +64,9 @@ export class Page<Answer extends object> {
   readonly answer: Answer;
   /** `cursor` of the next page, for the `Link` header; '' on the last page. */
   readonly next: string;
-  /** The elements of the list if they are read while they are sent. */
+  /** The elements of a list that is streamed. */
   readonly elements: AsyncIterable<object> | undefined;
-  /** When what the answer says was computed, milliseconds since the epoch, for the `Age` header. */
+  /** When the answer was computed, milliseconds since the epoch, for the `Age` header. */
   readonly asOfMs: number | undefined;
 
   constructor(
@@ -89,36 +88,36 @@ type Definition<
   Body extends z.ZodType,
   Input,
 > = {
-  /** The method of the client, which the document has as operationId; v1 and v2 may share a name. */
+  /** Name of the client's method and operationId in the document; v1 and v2 may share a name. */
   readonly name: string;
   /** Default: `get`, which includes HEAD. */
   readonly method?: 'get' | 'post' | 'put' | 'patch' | 'delete';
   /** Path parameters start with a colon: `/v1/traders/:address`. */
   readonly path: `/${string}`;
   readonly summary: string;
-  /** What a client must know beyond the fields; Markdown. */
+  /** What a client must know in addition to the fields; Markdown. */
   readonly description: string;
   /** Path and query parameters. */
   readonly parameters: Parameters;
   /** Schema of the JSON body, if the request has one. */
   readonly body?: Body;
-  /** Status of success; default: 200. */
+  /** Status on success; default: 200. */
   readonly status?: 200 | 201;
   readonly answer: Answer;
   /** The member of the response that is a list of objects; `Accept: text/csv` returns it as rows. */
   readonly list?: keyof z.output<Answer> & string;
   /** Problems besides those of every endpoint. */
   readonly problems: readonly ProblemCode[];
-  /** The parameters as the caller's tier has them. Throws Problem 403 if the tier forbids them. */
+  /** Applies the caller's tier to the parameters. Throws Problem 403 if the tier forbids them. */
   readonly allowed?: (given: z.output<Parameters>, caller: Caller) => Input;
   /** Set if one response is cached for all callers with the same parameters, after `allowed`. */
   readonly keep?: {
-    /** How long a client may use it without asking, seconds. */
+    /** How long a client may use the response without revalidating, seconds. */
     readonly maxAgeSeconds: number;
     /** Formats that are cached. */
     readonly formats: readonly Format[];
-    /** Returns the cached response of `key`, or the one that `compute` makes. */
-    readonly page: (call: Call, input: Input, one: KeepRequest) => Promise<Encoded>;
+    /** Returns the cached response of `key`, or calls `compute`. */
+    readonly page: (call: Call, input: Input, request: KeepRequest) => Promise<Encoded>;
   };
   /** Throws Problem if there is no response. A page with `elements` has an empty list. */
   readonly run: (
@@ -134,7 +133,7 @@ export type Described = Omit<
   'allowed' | 'keep' | 'list' | 'run'
 > & { readonly list?: string; readonly isCached: boolean };
 
-/** An endpoint whose types were checked against each other where it was defined. */
+/** An endpoint without its type parameters, which were checked where it was defined. */
 export type Endpoint<Call extends Context> = Described & {
   /** Throws Problem 400 for a bad request, and the errors of the definition's functions. */
   readonly respond: (

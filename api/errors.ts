@@ -40,16 +40,18 @@ export const ProblemBody = z.object({
   type: z.string().describe('URN of the kind of problem'),
   title: z.string().describe('the kind of problem in words'),
   status: z.int().describe('HTTP status'),
-  detail: z.string().describe('what is wrong with this request'),
+  detail: z.string().describe('what went wrong with this request'),
   instance: z.string().describe('path of the request'),
   error: z.enum(Object.keys(PROBLEMS)).describe('stable code of the kind of problem'),
   message: z.string().describe('the same as detail'),
-  request_id: z.string().describe('the X-Request-Id header; quote it when you ask for help'),
+  request_id: z
+    .string()
+    .describe('same as the X-Request-Id header; quote it when you ask for help'),
   issues: z
     .array(
       z.object({
-        path: z.string().describe('name of the parameter, or of the member of the body'),
-        message: z.string().describe('the given value and the allowed ones'),
+        path: z.string().describe('name of the parameter or body member'),
+        message: z.string().describe('the bad value and the allowed ones'),
       }),
     )
     .optional()
@@ -57,8 +59,8 @@ export const ProblemBody = z.object({
   quota: z
     .object({
       name: z.string().describe('name of the quota'),
-      limit: z.int().describe('what the tier allows'),
-      used: z.int().describe('what the account uses'),
+      limit: z.int().describe('limit of the tier'),
+      used: z.int().describe('current usage of the account'),
     })
     .optional()
     .describe('the quota that is used up'),
@@ -130,10 +132,10 @@ export function quotaExceeded(name: string, tier: Tier, limit: number, used: num
   });
 }
 
-/** Express error middleware; mount it last. */
+/** The Express error middleware; mount it last. */
 export function problemHandler(logger: Logger): ErrorRequestHandler {
   return (error: unknown, request, response, next) => {
-    // The request failed because its client disconnected.
+    // The client disconnected, so nobody would read a response.
     if (request.socket.destroyed && (!response.headersSent || isPrematureClose(error))) return;
     const problem = toProblem(error);
     const requestId = requestIdOf(response);
@@ -141,7 +143,7 @@ export function problemHandler(logger: Logger): ErrorRequestHandler {
       logger.error({ err: error, request_id: requestId, path: request.path }, problem.detail);
     }
     if (response.headersSent) {
-      // The status has been sent: Express closes the connection.
+      // The status has already been sent, so Express closes the connection.
       next(error);
       return;
     }
@@ -171,7 +173,7 @@ export function problemJson(problem: Problem, instance: string, requestId: strin
   });
 }
 
-/** 405; `allow` lists the methods that the path has. */
+/** 405; `allow` lists the methods that the path supports. */
 export function methodNotAllowed(method: string, allow: string): Problem {
   return new Problem({
     error: 'method_not_allowed',
@@ -187,14 +189,16 @@ export function requestIdOf(response: Response): string {
 
 function toProblem(error: unknown): Problem {
   if (error instanceof Problem) return error;
-  const isStoreAway =
+  const isStoreUnreadable =
     error instanceof NatsUnavailableError ||
     error instanceof StreamMissingError ||
     error instanceof StreamDamagedError ||
     error instanceof UnreadableLedgerError;
-  if (isStoreAway) return unavailable('a store that this request needs cannot be read now', error);
+  if (isStoreUnreadable) {
+    return unavailable('a store that this request needs cannot be read now', error);
+  }
   const status = httpStatusOf(error);
-  // Express and its body parser throw http-errors, whose status is right but whose text is not for clients.
+  // Express and its body parser throw http-errors. Their status is right, but their text is not meant for clients.
   if (status === 413) {
     return new Problem({ error: 'payload_too_large', detail: 'the body is too large' });
   }

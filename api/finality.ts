@@ -1,7 +1,7 @@
 /**
- * `GET /v2/final_matches`: the transactions that became final after a cursor, read from LEDGER. Readers
- * of the order feed, which shows matches before their block, use it to learn which of them are final.
- * The newest block is read at most once a second, and what follows a cursor once for all its readers.
+ * `GET /v2/final_matches`: the transactions that became final after a cursor, read from LEDGER. The order
+ * feed shows matches before their block, and its readers learn here which of them are final. The newest
+ * block is read at most once a second. Clients with the same cursor share one read.
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
@@ -10,7 +10,6 @@ import { messageAt, newestMessage, storedMessages } from '../ingest/ledger.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
 import { integer } from './parameters.ts';
 
-/** What the endpoint works with. */
 type FinalityCall = Context & { readonly finalMatches: (after?: number) => Promise<Answer> };
 
 const MATCHES_MAX = 2_048;
@@ -19,7 +18,7 @@ const ANSWERS_MAX = 64;
 
 const Answer = z.object({
   tx_hashes: z.array(z.string()).meta({
-    description: `transactions with a final match after the cursor, in chain order: whole blocks, together at most ${MATCHES_MAX} unless one block has more; one with several matches is repeated`,
+    description: `transactions with a final match after the cursor, in chain order; whole blocks, at most ${MATCHES_MAX} transactions unless a single block has more; a transaction with several matches is repeated`,
     examples: [[`0x${'5f'.repeat(32)}`]],
   }),
   next: z
@@ -29,9 +28,9 @@ const Answer = z.object({
       description: 'cursor for the next call: the last block delivered',
       examples: [85_671_003],
     }),
-  more: z.boolean().meta({ description: 'whether there is more now', examples: [false] }),
+  more: z.boolean().meta({ description: 'whether more is available now', examples: [false] }),
   restarted: z.boolean().meta({
-    description: 'the cursor was unknown or has expired: the list starts again at the present',
+    description: 'true if the cursor was unknown or expired, so the list restarts at the present',
     examples: [false],
   }),
 });
@@ -43,11 +42,11 @@ export const FINALITY_ENDPOINTS: readonly Endpoint<FinalityCall>[] = [
     path: '/v2/final_matches',
     summary: 'Transactions whose matches became final',
     description:
-      'Without `after`, the list is empty and `next` is the current cursor. A match of the order feed is final when its transaction is in this list, seconds after it was delivered.',
+      'Without `after`, the list is empty and `next` is the current cursor. A match of the order feed is final once its transaction is in this list, seconds after the feed delivered it.',
     parameters: z.object({
       after: integer(0, Number.MAX_SAFE_INTEGER)
         .optional()
-        .describe('`next` of the previous response; absent: start now'),
+        .describe('`next` of the previous response; default: start now'),
     }),
     answer: Answer,
     problems: [],
@@ -85,7 +84,7 @@ async function readNewest(nats: Nats): Promise<Newest> {
   return { sequence: newest.sequence, to: newest.range.to };
 }
 
-/** The blocks after a cursor, as far as they fit; `to` is the newest block. */
+/** As many blocks after a cursor as fit; `to` is the newest block. */
 async function readAnswer(nats: Nats, after: number, to: number): Promise<Answer> {
   const first = await messageAt(nats, after + 1);
   if (first === undefined) return { tx_hashes: [], next: to, more: false, restarted: true };

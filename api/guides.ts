@@ -1,4 +1,4 @@
-/** The documents of `docs/`, which the service serves next to its reference. Their index names them, in its order. */
+/** The documents of `docs/`, which the service serves next to its reference, in the order of docs/README.md. */
 import { readFileSync } from 'node:fs';
 
 type Guide = { readonly title: string; readonly path: string; readonly source: URL };

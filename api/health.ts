@@ -1,7 +1,7 @@
 /**
- * The probes: /healthz says that the process is alive, /readyz that it can serve data of now: its stores, the
- * age of the final chain and of the projection, and the states that ingest and the projectors publish. Neither needs a key.
- * Readiness asks the stores at most once a second, however often it is probed.
+ * The probes. /healthz says that the process is alive, /readyz that it can serve current data. Readiness covers the stores,
+ * the age of the final chain and of the projection, and the states that ingest and the projectors publish. It queries the
+ * stores at most once a second, however often it is probed. Neither probe needs a key.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { RequestHandler } from 'express';
@@ -21,10 +21,10 @@ const RETRY_AFTER_SECONDS = 2;
 
 type Check = { readonly ready: boolean; readonly detail: string };
 
-/** What serving needs, by name. */
+/** Checks everything that serving needs, by name. */
 export type Readiness = () => Promise<Readonly<Record<string, Check>>>;
 
-/** Seconds; older data makes the api not ready. */
+/** Maximum ages in seconds; the api is not ready with older data. */
 export type AgeLimits = { readonly chain: number; readonly projection: number };
 
 export const livenessHandler: RequestHandler = (_request, response) => {
@@ -83,9 +83,9 @@ function stateCheck(states: Pick<ProcessStates, 'of'>, name: 'ingest' | 'project
   const all = states.of(name);
   const unready = all.filter(({ reasons }) => Object.keys(reasons).length > 0);
   if (unready.length === 0) return { ready: true, detail: 'ready' };
-  const tell = ({ name, reasons }: (typeof all)[number]) =>
+  const describe = ({ name, reasons }: (typeof all)[number]) =>
     all.length === 1 ? reasonsText(reasons) : `${name}: ${reasonsText(reasons)}`;
-  return { ready: false, detail: unready.map(tell).join('; ') };
+  return { ready: false, detail: unready.map(describe).join('; ') };
 }
 
 /** The age of the newest final block. */
@@ -114,7 +114,7 @@ export function readinessHandler(readiness: Readiness): RequestHandler {
   };
 }
 
-/** The parts that are not ready, with the reason of each. */
+/** The parts that are not ready, with their reasons. */
 export async function notReady(readiness: Readiness): Promise<Record<string, string>> {
   const checks = Object.entries(await readiness());
   return Object.fromEntries(
@@ -124,18 +124,18 @@ export async function notReady(readiness: Readiness): Promise<Record<string, str
 
 const Store = rowOf({
   migrations: count('(SELECT count() FROM migrations)'),
-  /** Of any read or merge since the server started. */
+  /** Damage found by any read or merge since the server started. */
   damage: string(`(SELECT any(concat('table ', extract(last_error_message, 'in table ([^ ]+)')))
     FROM system.errors WHERE name IN ('CHECKSUM_DOESNT_MATCH', 'CORRUPTED_DATA', 'CANNOT_DECOMPRESS')
       AND last_error_message LIKE '%in table %')`),
-  /** What the server put aside when it started, with its rows. A replica fetches such a part from another. */
+  /** A broken part that the server detached at startup. A replica would fetch it from another replica. */
   aside: string(`(SELECT any(concat('table ', table, ': part ', name)) FROM system.detached_parts
     WHERE database = currentDatabase() AND reason = 'broken-on-start' AND table IN (
       SELECT name FROM system.tables
       WHERE database = currentDatabase() AND engine NOT LIKE 'Replicated%'))`),
 });
 
-/** Reads a table, because a server that responds to /ping may still lack its database or parts of its data. */
+/** Reads a table, because a server that responds to /ping may still lack its database or some data. */
 async function readStore(select: Select): Promise<Check> {
   try {
     const sql = `SELECT ${Store.columns}`;
@@ -147,7 +147,7 @@ async function readStore(select: Select): Promise<Check> {
       ? { ready: true, detail: 'responds' }
       : { ready: false, detail: damage(damaged) };
   } catch {
-    // The probe does not need the reason; requests log it.
+    // Requests log the reason, so the probe does not repeat it.
     return { ready: false, detail: 'does not respond' };
   }
 }

@@ -1,6 +1,6 @@
 /**
- * The api process: reads the configuration, connects, and serves until it is stopped. It ends the event
- * streams first, spread over a second, so that their clients do not all reconnect elsewhere at once.
+ * The api process: reads the configuration, connects, and serves until it is stopped. On shutdown it ends
+ * the event streams over a second, so that their clients do not all reconnect elsewhere at once.
  */
 import { once } from 'node:events';
 import type { Server } from 'node:http';
@@ -24,7 +24,7 @@ import { createLimitedServer } from './server.ts';
 import { Sessions } from './sessions/sessions.ts';
 import { openStreams } from './streams/endpoints.ts';
 
-/** The supervisor allows 2.5 s: most of it for streams, the rest for requests in flight. */
+/** The supervisor allows 2.5 s in total. */
 const STOP_STREAMS_MS = 1_500;
 const STOP_REQUESTS_MS = 500;
 
@@ -55,7 +55,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   const sessions = await Sessions.start(shared);
   const feed = await Feed.start({ nats, logger, sessions });
   const streams = await openStreams({ ...shared, feed, sessions });
-  // Bundled at startup, so that no request waits for it and a broken page stops the process.
+  // Bundle the page at startup, so that no request waits for it and a broken page stops the process.
   await pageOnce();
   const states = watchStates(nats);
   const limits = {
@@ -105,7 +105,7 @@ async function serve({ logger, signal, report }: ProcessContext): Promise<void> 
   server.close();
   await feed.stop(STOP_STREAMS_MS);
   server.closeIdleConnections();
-  // Responses in flight get a moment; the rest are cut.
+  // Give responses in flight a moment, then cut them.
   const cut = setTimeout(() => server.closeAllConnections(), STOP_REQUESTS_MS);
   await closed;
   clearTimeout(cut);

@@ -1,7 +1,7 @@
 /**
  * The request log and the metrics: requests by route and status, their duration, connections, event
- * streams, and the age of the leaderboards, which is read from ClickHouse on a timer so that a scrape
- * never waits. A route is the pattern of its path: no address or id becomes a label.
+ * streams, and the age of the leaderboards. A timer reads that age from ClickHouse, so a scrape never waits.
+ * A route is the pattern of its path, so no address or id becomes a label.
  */
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
@@ -31,8 +31,8 @@ const REQUEST_ID_FORM = /^[\w.-]{1,64}$/;
 export type HttpMetrics = ReturnType<typeof httpMetrics>;
 
 /**
- * Gives each request an id and logs and counts it once when it ends. A client's own id is used if it is
- * harmless. The line contains no query, no key and no address of the client.
+ * Gives each request an id, and logs and counts it once when it ends. A client's own id is used if it is
+ * harmless. The log line has no query, no key and no client address.
  */
 export function logRequests(logger: Logger, metrics: HttpMetrics | undefined): RequestHandler {
   return (request, response, next) => {
@@ -71,16 +71,16 @@ export function httpMetrics(registry: Registry) {
   });
   const seconds = new Histogram({
     name: 'fillstream_http_request_seconds',
-    help: 'from a request to the end of its response; without event streams',
+    help: 'time from a request to the end of its response; without event streams',
     labelNames: ['route'],
     buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 6],
     registers,
   });
   return {
-    /** A response has ended, completely or not. */
+    /** Records a response that has ended, completely or not. */
     answered(request: Request, response: Response, ms: number): void {
       const route: string = request.route?.path ?? 'none';
-      // Clients can send any method; those that no route has share a label.
+      // Clients can send any method, so unknown methods share a label.
       const method = METHODS.has(request.method) ? request.method : 'other';
       requests.inc({ route, method, status: String(response.statusCode) });
       const type = String(response.getHeader('Content-Type') ?? '');
@@ -91,7 +91,7 @@ export function httpMetrics(registry: Registry) {
 
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
 
-/** Exports the open connections of the server, and how many its limit refused. */
+/** Exports the numbers of open and refused connections. */
 export function countConnections(
   registry: Registry,
   server: Server,
@@ -116,7 +116,7 @@ export function countConnections(
   });
 }
 
-/** Exports the event streams and how far the feed is behind. */
+/** Exports counts of event streams and the lag of the feed. */
 export function countFeed(registry: Registry, feed: { figures(): FeedFigures }): void {
   const registers = [registry];
   const gauge = (name: string, help: string, value: (figures: FeedFigures) => number) =>
@@ -180,7 +180,7 @@ export function watchLeaderboards(registry: Registry, select: Select): () => voi
       age.set({ time_frame: frame.toUpperCase() }, seconds);
     }
   }
-  // Readiness and requests report why ClickHouse cannot be read.
+  // If ClickHouse cannot be read, readiness and requests report why.
   const tryUpdate = () => update().catch(() => undefined);
   void tryUpdate();
   const timer = setInterval(tryUpdate, AGES_MS);

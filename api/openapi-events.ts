@@ -15,7 +15,7 @@ const HASH = `0x${'5f'.repeat(32)}`;
 const TIME = '2026-05-01T12:00:00.000Z';
 
 const txHash = text('hash of the transaction', HASH);
-const matchId = text('id of the match, by which `void` and `restored` name it', `${HASH}:${HASH}`);
+const matchId = text('id of the match, for `final`, `void` and `restored`', `${HASH}:${HASH}`);
 const side = z.enum(['BUY', 'SELL']).meta({ description: 'side', examples: ['BUY'] });
 const tags = z.array(z.string()).meta({ description: 'tags', examples: [['crypto', '5M']] });
 
@@ -28,7 +28,7 @@ const Participant = z.object({
       description: '0 EOA, 1 proxy wallet, 2 multi-signature safe, 3 deposit wallet (ERC-1271)',
       examples: [2],
     }),
-    timestamp: text('when the order was signed; empty if the order does not say', TIME),
+    timestamp: text('when the order was signed; empty if the order has no time', TIME),
     usdc: amount('original notional, micro-USDC; 0 if calldata could not be read'),
   }),
   outcome: text('label of the outcome', 'Yes'),
@@ -130,7 +130,7 @@ const LabelledOrder = z.object({
   outcome: text('label of the outcome', 'Yes'),
   fee: amount('micro-USDC', '0'),
   token_id: text('token id of the outcome', '1'),
-  fee_rate_bps: amount('basis points; orders of version 2 carry none', '0'),
+  fee_rate_bps: amount('basis points; version 2 orders have none', '0'),
 });
 
 /** `order` of the order feed with `format=json`. */
@@ -166,21 +166,24 @@ const LabelledMatch = z
 const position = (description: string) => z.int().meta({ description, examples: [28492588] });
 
 const Gap = z.object({
-  requested: position('the cursor that was requested, or the last one delivered'),
+  requested: position('the requested cursor, or the last one delivered'),
   first_available: position('the cursor at which delivery continues'),
 });
 
 const ABOUT = {
   tx_hash: txHash,
   match_id: matchId,
-  timestamp: text('when this was known, in the form of the stream', '2026-05-01 12:02:00.000Z'),
+  timestamp: text(
+    'when this was detected, in the format of the stream',
+    '2026-05-01 12:02:00.000Z',
+  ),
 };
 
 const Void = z
   .object({
     ...ABOUT,
     reason: z.enum(['reverted', 'replaced', 'never_mined', 'unmatched']).meta({
-      description: 'why it did not settle; never_mined may still be followed by restored',
+      description: 'why the match did not settle; never_mined may still be followed by restored',
       examples: ['reverted'],
     }),
   })

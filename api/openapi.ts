@@ -1,7 +1,7 @@
 /**
  * The OpenAPI 3.2 document, generated from the endpoints: the schemas that parse and type parameters and
- * responses also describe them. The event streams are not JSON endpoints and are described here; the
- * feed parses their parameters itself (feed/route.ts), and a test compares the names.
+ * responses also describe them. The event streams are not JSON endpoints, so they are described here. The
+ * feed parses their parameters (feed/route.ts), and a test compares the names.
  */
 import { z } from 'zod';
 import { type CodeSample, codeSamples } from './code-samples.ts';
@@ -19,12 +19,12 @@ export type Parameter = {
   readonly required: boolean;
   readonly description: string;
   readonly schema: JsonSchema;
-  /** false: a list is one text with commas. */
+  /** false: a list is comma-separated. */
   readonly explode?: false;
   readonly examples?: Readonly<Record<string, { value: unknown; 'x-disabled': true }>>;
 };
 
-/** A whole body, or the events that a stream is made of. */
+/** The schema of a whole body, or of each event in a stream. */
 type Media = { readonly schema?: JsonSchema; readonly itemSchema?: JsonSchema };
 type Content = Readonly<Record<string, Media>>;
 
@@ -43,7 +43,7 @@ export type Operation = {
   readonly parameters: readonly Parameter[];
   readonly requestBody?: { readonly required: true; readonly content: Content };
   readonly responses: Readonly<Record<string, Answer>>;
-  /** Shown by the viewer. */
+  /** For the viewer. */
   readonly 'x-codeSamples'?: readonly CodeSample[];
 };
 
@@ -54,7 +54,7 @@ export type OpenApi = ReturnType<typeof openApi>;
 
 const SCHEMAS = '#/components/schemas/';
 
-/** Problems that every request can get. */
+/** Problems that any request can get. */
 const COMMON: readonly ProblemCode[] = [
   'invalid_request',
   'unauthorized',
@@ -65,28 +65,28 @@ const COMMON: readonly ProblemCode[] = [
 
 const DESCRIPTION = `Trader analytics of a prediction-market exchange, and its live order flow.
 
-Every request except those for this document carries an API key in \`X-Service-Key\`; the key's tier
-(demo, individual, pro) determines rates and limits. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or
-share: decimal strings in v1, numbers in v2. PnL is realised PnL, net of fees, dated at the moment it
-is realised. Unknown parameters are ignored, but refused with 400 by event streams, where a misspelt
-filter would deliver everything.
+Send your API key in the header \`X-Service-Key\`. Its tier (demo, individual, pro) sets rates and limits.
+This document needs no key. Amounts are micro-units, 10⁻⁶ of a USDC, pUSD or share: decimal strings in v1,
+numbers in v2. PnL is realised PnL, net of fees, dated when it is realised. Unknown parameters are
+ignored, except on event streams, which reject them with 400 because a misspelt filter would let every
+event through.
 
-PnL covers fills of the version 2 exchange, their fees, and resolutions. Split, merge and redemption
-leave it right. Shares that come or go by transfer, by conversion of negative-risk positions or from
-version 1 trades are not seen: a wallet that sells them holds the other outcome from then on. Rebates
-and rewards are not included.
+PnL covers fills of the version 2 exchange, their fees, and resolutions. It is correct without splits,
+merges and redemptions. It does not see transfers of shares, conversions of negative-risk positions and
+version 1 trades: a wallet that sells shares of such an origin is booked as holding the other outcome.
+Rebates and rewards are not included.
 
 Lists are paginated: \`limit\` is the page size, and \`Link: <…>; rel="next"\` is the next page. Its
-\`cursor\` continues after the last element. Lists whose order does not change (fills, hours, traders of
-a market) repeat and omit nothing while trades arrive; leaderboards and the markets of a trader are
-sorted by what trades change and say what can happen. \`order\` reverses a list, and
+\`cursor\` continues after the last element. Lists with a fixed order (fills, hours, traders of a market)
+never repeat or omit an entry while trades arrive. Leaderboards and the markets of a trader are sorted by
+values that trades change; their descriptions say what can happen. \`order\` reverses a list, and
 \`Accept: text/csv\` returns it as CSV.
 
-Requests with the same parameters share a response: one that is computed for a request is sent to others for
-a second (positions: half a second), and to those that come while it is computed. So a response can lack what became final
-that much earlier, resolutions included, and two responses can differ by as much; a single one never mixes
-the two states. \`Age\` says how many whole seconds old it is. Shared responses and leaderboards carry an
-ETag. CSV, streamed lists and batches are computed for each request.
+Requests with the same parameters share a response while it is computed and until it is a second old
+(positions: half a second). So a match or resolution that became final since then can be missing, and two
+responses can differ by that time. A single response is always consistent. \`Age\` is its age in whole
+seconds. Shared responses and leaderboards have an ETag. CSV, streamed lists and batches are computed for
+each request.
 
 Errors are \`application/problem+json\`; \`error\` is a stable code. Responses are compressed if
 \`Accept-Encoding\` allows gzip or br. \`/healthz\` and \`/readyz\` need no key.
@@ -97,14 +97,14 @@ Errors are \`application/problem+json\`; \`error\` is a stable code. Responses a
 URL=https://api.example.com   # this server
 KEY=fs_…                      # your key
 
-# The best traders of the last day; take an address from the response.
+# The best traders of the last day, and the markets of one of them.
 curl -s -H "X-Service-Key: $KEY" "$URL/v1/analytics/leaderboard?time_frame=1D&min_market_count=3"
 curl -s -H "X-Service-Key: $KEY" "$URL/v1/traders/ADDRESS/markets?include_orders=true"
 
 # The same list as CSV; -D - shows the Link header with the next page.
 curl -s -D - -H "X-Service-Key: $KEY" -H "Accept: text/csv" "$URL/v1/traders/ADDRESS/markets?limit=20"
 
-# Only if it has changed since the response with this ETag; otherwise 304.
+# With the ETag of an earlier response: 304 if nothing has changed.
 curl -s -D - -H "X-Service-Key: $KEY" -H 'If-None-Match: W/"…"' "$URL/v1/analytics/leaderboard"
 
 # A 400 names each bad parameter, its value and the allowed values.
@@ -118,34 +118,35 @@ ${GUIDES.map(({ title, path }) => `- [${title}](${path})`).join('\n')}`;
 const COUNT_HEADERS = { 'X-Total-Count': 'total_count of the response' };
 
 const PAGE_HEADERS = {
-  Link: 'the next page of the list, as `rel="next"` (RFC 8288); absent on the last one',
+  Link: 'the next page of the list, as `rel="next"` (RFC 8288); absent on the last page',
 };
 
 const RATE_HEADERS = {
   RateLimit:
-    'name of the policy with the fewest requests left, how many r, seconds t until it is full again',
+    'policy with the fewest requests left: r = requests left, t = seconds until another is admitted',
   'RateLimit-Policy':
-    'policies of the key and of its account, each with requests q in a window of w seconds',
-  'X-Request-Id': 'id of this request; the one in the request, if it has one',
+    'policies of the key and of its account: q = requests per window, w = window in seconds',
+  'X-Request-Id': 'id of this request; the one that you sent, if any',
 };
 
 const CACHE_HEADERS = {
-  ETag: 'names this response; send it back in If-None-Match',
-  'Cache-Control': 'how long you may use it without asking; no-cache: ask each time, with its ETag',
-  Age: 'seconds since what it says was computed',
+  ETag: 'version of this response; send it back in If-None-Match',
+  'Cache-Control':
+    'how long you may use the response without revalidating; no-cache: revalidate each time',
+  Age: 'seconds since the response was computed',
 };
 
-/** Headers of the problems with a status, besides those of every response. */
+/** Additional headers of problems, by status. */
 const PROBLEM_HEADERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   401: { 'WWW-Authenticate': 'how to send a key' },
   429: { 'Retry-After': 'seconds to wait' },
   503: { 'Retry-After': 'seconds to wait' },
 };
 
-const CREATED_HEADERS = { Location: 'path of what was created' };
+const CREATED_HEADERS = { Location: 'path of the created resource' };
 
 const IF_NONE_MATCH: Parameter = {
-  ...parameter('If-None-Match', 'the ETag of a response that you have: 304 if it is still right', {
+  ...parameter('If-None-Match', 'ETag of an earlier response: 304 if it is still current', {
     type: 'string',
   }),
   in: 'header',
@@ -154,14 +155,14 @@ const IF_NONE_MATCH: Parameter = {
 const IDEMPOTENCY_KEY: Parameter = {
   ...parameter(
     'Idempotency-Key',
-    'repetitions with the same API key, value and body create nothing more; at best a random UUID',
+    'preferably a random UUID; a retry with the same API key, value and body creates nothing more',
     { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
   ),
   in: 'header',
 };
 
 const NOT_MODIFIED: Answer = {
-  description: 'the response that If-None-Match names is still right',
+  description: 'the response with the ETag in If-None-Match is still current',
   headers: headerRefs({ ...RATE_HEADERS, ...PAGE_HEADERS, ...COUNT_HEADERS, ...CACHE_HEADERS }),
 };
 
@@ -170,18 +171,22 @@ const CSV: JsonSchema = {
   description: 'the list as CSV for Accept: text/csv: a header, then one row per element',
 };
 
-const DELIVERY = `\`: heartbeat\` comes every 30 s. Every event has an \`id\`, an increasing integer. A client that
-sends its last one as \`Last-Event-ID\` gets all later events, from any process of the service, and
-then continues live. \`event: gap\` says that events between the two positions in its data are no
-longer stored, or that the position belongs to another feed. A match is delivered before it is
-final: \`event: void\` retracts one that never settled on chain, and \`event: restored\` says that it
-settled after all. With \`finality=true\`, \`event: final\` says that a match is in a final block. These
-pass the same filter as the match; clients may ignore them. Before
-the server ends a stream, \`event: end\` says why: \`shutdown\` and \`too_slow\` (reconnect and resume),
-\`key_revoked\`, \`stream_deleted\`, \`stream_disabled\`, \`quota_used_up\`, \`fault\`. 401, 403 and 404 are final: do not retry the same request. \`void\`,
-\`restored\`, \`final\`, \`gap\` and \`end\` have the same data in both event streams. Lines end with LF, and an
-event has one \`data:\` line. It exceeds 64 KiB, the default limit of Go's \`bufio.Scanner\`, only for a
-match of more than about 100 orders.`;
+const DELIVERY = `The server sends \`: heartbeat\` every 30 s. Every event has an \`id\`, an increasing integer. A client
+that sends the last one as \`Last-Event-ID\` gets all later events, from any process of the service, and then the
+live ones. \`event: gap\` says that events between the two cursors in its data are no longer stored, or
+that the cursor belongs to another feed.
+
+A match is delivered before it is final. \`event: void\` retracts a match that never settled on chain, and
+\`event: restored\` says that it settled after all. With \`finality=true\`, \`event: final\` says that a match
+is in a final block. These events pass the same filter as the match. Clients may ignore them.
+
+Before the server ends a stream, it sends \`event: end\` with a reason: \`shutdown\` and \`too_slow\` (reconnect
+and resume), \`key_revoked\`, \`stream_deleted\`, \`stream_disabled\`, \`quota_used_up\` or \`fault\`. 401, 403 and
+404 are final: do not retry the same request.
+
+\`void\`, \`restored\`, \`final\`, \`gap\` and \`end\` have the same data in both event streams. Lines end with LF,
+and an event has one \`data:\` line. The line exceeds 64 KiB, the default limit of Go's \`bufio.Scanner\`, only
+for a match of more than about 100 orders.`;
 
 const EVENT_ID: JsonSchema = {
   type: 'string',
@@ -199,9 +204,10 @@ const ORDERS: Operation = {
   tags: ['v1'],
   summary: 'Every match when it is first seen, as Server-Sent Events',
   description: `An open event stream: \`event: order\` with one match in \`data:\`, seconds before its
-block is final. Compact form: \`[tx_hash, timestamp, market, taker order, maker orders]\`; with
-\`format=json\` an object with labels. Lists are joined with OR inside one list and AND between them;
-bounds are inclusive. The tag \`sports\` excludes markets tagged \`esports\`; \`all\` is no filter.
+block is final. The default is the compact form, \`[tx_hash, timestamp, market, taker order, maker orders]\`.
+With \`format=json\`, a match is an object with named fields. Filters are combined with AND, the values
+of a list with OR. Bounds are inclusive. The tag \`sports\` excludes markets tagged \`esports\`; \`all\` means
+no filter.
 
 ${DELIVERY}`,
   parameters: [
@@ -216,8 +222,8 @@ const LISTEN: Operation = {
   tags: ['streams'],
   summary: 'Listen to a stream, as Server-Sent Events',
   description: `An open event stream: \`event: tx\` with one live transaction in \`data:\`, seconds before
-its block is final. Changed filters apply to later events. The
-response ends when the stream is deleted or disabled.
+its block is final. A changed filter applies to later events. The response ends when the stream is
+deleted or disabled.
 
 ${DELIVERY}`,
   parameters: [
@@ -236,7 +242,7 @@ ${DELIVERY}`,
   responses: opened({ tx: ['LiveTransaction'] }),
 };
 
-/** By path, with the problems besides those of every endpoint. */
+/** By path, with the problems in addition to those of every endpoint. */
 export const STREAM_OPERATIONS: Readonly<
   Record<string, { readonly operation: Operation; readonly problems: readonly ProblemCode[] }>
 > = {
@@ -304,13 +310,13 @@ const HEADERS = {
 
 type Override = { readonly zodSchema: z.core.$ZodType; readonly jsonSchema: JsonSchema };
 
-/** The schemas of the document. Those with an `id` are named by it, wherever they are used. */
+/** The schemas of the document. Those with an `id` appear under that name wherever they are used. */
 class Schemas {
   readonly named: Record<string, JsonSchema> = {};
 
-  /** A reference to the schema, which gets this name. */
+  /** Adds the schema under this name and returns a reference to it. */
   ref(name: string, schema: z.ZodType, io: 'input' | 'output'): JsonSchema {
-    // Of an input that is transformed, zod leaves the examples out.
+    // zod omits the examples of a transformed input.
     const override = ({ zodSchema, jsonSchema }: Override) => {
       const { examples } = (z.globalRegistry.get(zodSchema) ?? {}) as JsonSchema;
       if (examples !== undefined) jsonSchema.examples = examples;
@@ -319,7 +325,7 @@ class Schemas {
     const text = JSON.stringify(converted).replaceAll('#/$defs/', SCHEMAS);
     const { $schema, $defs = {}, ...own } = JSON.parse(text) as JsonSchema;
     Object.assign(this.named, $defs);
-    // A schema with an id of its own is a reference already.
+    // A schema with its own id is already a reference.
     if (own.$ref !== undefined) return own;
     this.named[name] = own;
     return { $ref: SCHEMAS + name };
@@ -388,8 +394,8 @@ function parameterOf(name: string, parameter: z.ZodType, where: 'path' | 'query'
 }
 
 /**
- * What the viewer would send unasked for an optional parameter is a sample, such as a cursor of another list: it is
- * shown, and sent once it is chosen. https://github.com/scalar/scalar/issues/7803
+ * Keeps the viewer from sending the sample of an optional parameter, such as a cursor of another list, before the
+ * user chooses it. https://github.com/scalar/scalar/issues/7803
  */
 function untried(required: boolean, schema: Parameter['schema']): Pick<Parameter, 'examples'> {
   const value = schema.default ?? schema.enum?.[0] ?? schema.examples?.[0];
@@ -397,7 +403,7 @@ function untried(required: boolean, schema: Parameter['schema']): Pick<Parameter
   return { examples: { sample: { value, 'x-disabled': true } } };
 }
 
-/** Schema of a parameter's text; toJSONSchema would omit its default and examples. */
+/** Schema of a parameter's text. toJSONSchema would omit its default and examples. */
 function described(parameter: z.core.$ZodType): JsonSchema {
   // parameters.ts registers members of JSON Schema.
   const own = (z.globalRegistry.get(parameter) ?? {}) as JsonSchema;
@@ -437,7 +443,7 @@ function template(path: string): string {
   return path.replaceAll(/:(\w+)/g, '{$1}');
 }
 
-/** The response of an event stream; `matches` has the forms of its event with a match. */
+/** The response of an event stream; `matches` has the schemas of a match by the name of its event. */
 function opened(matches: Readonly<Record<string, readonly (keyof typeof EVENT_SCHEMAS)[]>>) {
   const others = {
     ...{ gap: ['Gap'], void: ['Void'], restored: ['Restored'], final: ['Final'], end: ['End'] },
@@ -445,7 +451,7 @@ function opened(matches: Readonly<Record<string, readonly (keyof typeof EVENT_SC
   const events = Object.entries({ ...matches, ...others }).map(([event, names]): JsonSchema => {
     const [ref = {}, ...more] = names.map((name) => ({ $ref: SCHEMAS + name }));
     const contentSchema = more.length === 0 ? ref : { oneOf: [ref, ...more] };
-    // The viewer shows no contentSchema, so the text names it, too.
+    // The viewer does not show contentSchema, so the description names the schema, too.
     const description = `JSON of one line: ${names.map((name) => `\`${name}\``).join(' or ')} (see Models)`;
     const json = { type: 'string', contentMediaType: 'application/json', contentSchema } as const;
     const properties: Record<string, JsonSchema> = {

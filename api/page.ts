@@ -1,8 +1,8 @@
 /**
  * The web page (`api/web`), bundled once at startup, kept in memory in both codings, and served next to
  * the API. Nothing is written to disk, so there is no build step to forget. Scripts, styles and fonts
- * have a hash in their names and are cached forever; the document is revalidated. It needs no key: the
- * page asks its user for one, unless none is needed to read.
+ * have a hash in their names and are cached forever; the document is revalidated. Loading it needs no key:
+ * the page asks the user for one, unless reading needs none.
  */
 import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -24,7 +24,7 @@ export const PAGE_PATHS = [
 ];
 export const ASSET_PATH = `${ASSETS}:name`;
 
-/** Allows this host only, and no inline script or style. */
+/** Allows only this host, and no inline script or style. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   ...["script-src 'self'", "style-src 'self'", "font-src 'self'", "img-src 'self' data:"],
@@ -38,7 +38,7 @@ const TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
   '.woff2': 'font/woff2',
 };
-/** Compressed already. */
+/** Formats that are already compressed. */
 const COMPRESSED_TYPES = new Set(['.woff2']);
 const FOREVER = 'public, max-age=31536000, immutable';
 
@@ -50,18 +50,18 @@ type File = {
 };
 
 export type Page = {
-  /** What `documentOf` fills in. */
+  /** The document with placeholders, which `documentOf` fills in. */
   readonly template: string;
   readonly assets: ReadonlyMap<string, File>;
 };
 
-/** What the document contains for the page. */
+/** Facts about the service that the document passes to the page. */
 export type PageFacts = {
   /** Whether reading needs no key. */
   readonly isPublic: boolean;
-  /** Whether all of it comes from the devnet. */
+  /** Whether all data comes from the devnet. */
   readonly isSimulated: boolean;
-  /** Of pictures that the api passes on; no characters of HTML. */
+  /** Origins of pictures that the api serves; they contain no HTML characters. */
   readonly pictureOrigins: readonly string[];
 };
 
@@ -130,7 +130,7 @@ async function bundle(): Promise<Page> {
     legalComments: 'none',
     logLevel: 'silent',
   });
-  // esbuild's child process would keep running.
+  // Otherwise esbuild's child process would keep running.
   await stop();
   const files = await Promise.all(
     outputFiles.map(async ({ path, contents }) => {
@@ -140,7 +140,7 @@ async function bundle(): Promise<Page> {
   );
   const assets = new Map(files);
   const named = (ending: string) => {
-    const name = [...assets.keys()].find((one) => one.endsWith(ending));
+    const name = [...assets.keys()].find((asset) => asset.endsWith(ending));
     if (name === undefined) throw new Error(`the page has no ${ending} file`);
     return ASSETS + name;
   };

@@ -1,7 +1,7 @@
 /**
  * Parses path and query parameters: returns typed values or throws a 400 that names the parameter, its
- * value and the allowed ones. Each kind of parameter is a zod schema over the raw text, which also
- * describes it in /openapi.json. Unknown parameters are ignored.
+ * value and the allowed values. Each kind of parameter is a zod schema over the raw text. The schema also
+ * describes the parameter in /openapi.json. Unknown parameters are ignored.
  */
 import { z } from 'zod';
 import { Problem } from './errors.ts';
@@ -32,7 +32,7 @@ export function decimal(min: number, max: number) {
   });
 }
 
-/** One of the texts, exactly. */
+/** Exactly one of the texts. */
 export function oneOf<const Text extends string>(allowed: readonly Text[]) {
   const schema = { type: 'string', enum: [...allowed] } as const;
   return parameter(`one of ${allowed.join(', ')}`, schema, (text) =>
@@ -48,7 +48,7 @@ export function oneOfAnyCase(allowed: readonly string[]) {
   );
 }
 
-/** Refuses a minimum above its maximum, by the names of each pair: nothing could match. */
+/** Rejects a minimum above its maximum, given the names of each pair, because nothing could match. */
 export function inOrder(...pairs: readonly (readonly [min: string, max: string])[]) {
   return (given: Readonly<Record<string, unknown>>, context: z.RefinementCtx): void => {
     for (const [min, max] of pairs) {
@@ -90,7 +90,7 @@ export function addresses(most: number) {
     },
     (text) => {
       const given = [...new Set(text.toLowerCase().split(','))];
-      const isGood = given.length <= most && given.every((one) => ADDRESS.test(one));
+      const isGood = given.length <= most && given.every((address) => ADDRESS.test(address));
       return isGood ? given : undefined;
     },
   );
@@ -108,7 +108,7 @@ export type MarketKey =
   | { readonly kind: 'condition'; readonly conditionId: string }
   | { readonly kind: 'slug'; readonly slug: string };
 
-/** A market by number, condition id or slug. Digits alone are a number. */
+/** A market by number, condition id or slug. A text of digits is a number. */
 export const marketKey = parameter<MarketKey>(
   'a market id, a condition id (0x and 64 hexadecimal digits) or a slug',
   { type: 'string', pattern: `${CONDITION_ID.source}|${SLUG.source}`, examples: ['2182202'] },
@@ -176,7 +176,7 @@ export function parse<Shape extends z.ZodType>(schema: Shape, given: unknown): z
   });
 }
 
-/** `schema` describes the text in JSON Schema, `allowed` describes it in the error message. */
+/** `schema` describes the text as JSON Schema, `allowed` describes it in the error message. */
 export function parameter<Value>(
   allowed: string,
   schema: Readonly<Record<string, unknown>>,

@@ -1,7 +1,7 @@
 /**
- * `GET /pictures?url=…`: profile images and icons of markets, which other hosts have, for a page that contacts this
- * host only. It needs no key, because an <img> sends none. So it is bounded: only URLs of the operator's origins, no
- * redirect, images of known formats by their first bytes, and limits of size, time, concurrency and memory.
+ * `GET /pictures?url=…`: proxies profile images and market icons, so that the page contacts only this host. It needs no
+ * key, because an <img> sends none. So it is restricted: only URLs of the operator's origins, no redirects, only known
+ * image formats, and limits on size, time, concurrency and memory.
  */
 import { createHash } from 'node:crypto';
 import type { RequestHandler } from 'express';
@@ -14,19 +14,19 @@ export const PICTURE_PATH = '/pictures';
 const URL_LENGTH_MAX = 1_000;
 const BYTES_MAX = 2 * 1024 * 1024;
 const CACHE_BYTES_MAX = 64 * 1024 * 1024;
-/** What an entry without a picture counts. */
+/** Overhead per cache entry. */
 const ENTRY_BYTES = 1_024;
 const FETCHES_MAX = 8;
-/** From the request on, waiting for others included. */
+/** Includes the time that a request waits for a slot. */
 const FETCH_MS_MAX = 5_000;
 const KEPT_SECONDS = 86_400;
-/** A picture that could not be had is asked for again after this. */
+/** A failed picture is fetched again after this time. */
 const MISSED_MS = 60_000;
 
 type Picture = { readonly type: string; readonly etag: string; readonly bytes: Buffer };
 const MISSED = 'missed';
 
-/** `origins` such as https://pictures.example; none: there are no pictures. */
+/** `origins` are, for example, https://pictures.example. If there are none, every picture is a 404. */
 export function pictureHandler(origins: readonly string[]): RequestHandler {
   const slots = createSlots(FETCHES_MAX);
   const cache = new LRUCache<string, Picture | typeof MISSED>({
@@ -60,7 +60,7 @@ function wanted(text: unknown): URL | undefined {
   return URL.parse(text) ?? undefined;
 }
 
-/** Rejects if there is no answer; undefined if it is not a picture, or too large. */
+/** Rejects if there is no response; undefined if it is not a picture or too large. */
 async function load(url: string, signal: AbortSignal): Promise<Picture | undefined> {
   const response = await fetch(url, { signal, redirect: 'error', credentials: 'omit' });
   if (response.status !== 200 || response.body === null) {
@@ -71,7 +71,7 @@ async function load(url: string, signal: AbortSignal): Promise<Picture | undefin
   let size = 0;
   for await (const part of response.body) {
     size += part.length;
-    // Leaving the loop ends the download.
+    // Leaving the loop cancels the download.
     if (size > BYTES_MAX) return undefined;
     parts.push(part);
   }
@@ -81,7 +81,7 @@ async function load(url: string, signal: AbortSignal): Promise<Picture | undefin
   return { type, bytes, etag: `"${createHash('sha256').update(bytes).digest('base64url')}"` };
 }
 
-/** By the first bytes, whatever the other host says. SVG is left out: it can hold scripts. */
+/** Detects the type by the first bytes, regardless of the host's Content-Type. SVG is excluded, because it can contain scripts. */
 function typeOf(bytes: Buffer): string | undefined {
   const start = bytes.toString('latin1', 0, 12);
   if (start.startsWith('\x89PNG\r\n\x1a\n')) return 'image/png';

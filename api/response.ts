@@ -1,9 +1,9 @@
 /**
- * Response bodies as bytes: JSON or CSV, compressed once per coding however often they are sent, or
- * streamed while they are read so that a long list needs no memory. The first 64 KiB of a streamed
- * list are read before anything is sent: a short list becomes an ordinary response, and a store that
- * does not respond at all is still a 503. A failure after that cuts the connection, so that no client
- * takes a partial response for a complete one.
+ * Response bodies as bytes: JSON or CSV. A body is compressed once per coding, however often it is sent. A
+ * long list is streamed while it is read, so it is never in memory as a whole. The first 64 KiB of a
+ * streamed list are read before anything is sent: a short list becomes an ordinary response, and an
+ * unavailable store still returns 503. A later failure cuts the connection, so no client mistakes a partial
+ * response for a complete one.
  */
 import { createHash } from 'node:crypto';
 import { pipeline } from 'node:stream/promises';
@@ -18,7 +18,7 @@ const brotliAsync = promisify(brotliCompress);
 
 const GZIP_OPTIONS = { level: 4 };
 const BROTLI_OPTIONS = { params: { [constants.BROTLI_PARAM_QUALITY]: 4 } };
-/** Compressing a smaller body costs more than it saves. */
+/** Below this size, compression costs more than it saves. */
 const COMPRESSED_BYTES_MIN = 1_024;
 const AWAITED_CHARACTERS = 65_536;
 const CHUNK_CHARACTERS = 16_384;
@@ -55,15 +55,15 @@ export type Encoding = {
   readonly schema: z.ZodObject;
   /** The member that is a list; CSV contains nothing else. */
   readonly list: string | undefined;
-  /** How long a client may use a cached response without asking, seconds; null = it may not cache it. */
+  /** How long a client may use the response without revalidating, seconds; null = it may not cache it. */
   readonly maxAgeSeconds: number | null;
-  /** The path under which `id` of the response was created; null if nothing was. */
+  /** Parent path of the resource that was created with the response's `id`; null if nothing was created. */
   readonly createdUnder: string | null;
-  /** When it was computed, milliseconds since the epoch; undefined if only now. */
+  /** When the response was computed, milliseconds since the epoch; undefined: just now. */
   readonly asOfMs: number | undefined;
 };
 
-/** What the headers say about a list, or about what was created. */
+/** The values of headers about a list, or about a created resource. */
 type ListHeaders = {
   /** `cursor` of the next page; '' on the last one. */
   readonly next: string;
@@ -90,10 +90,10 @@ export class Encoded {
   readonly list: ListHeaders;
   /** Weak, because it is the same in every coding; '' for a response that clients may not cache. */
   readonly etag: string;
-  /** When it was computed, milliseconds since the epoch; undefined if only now. */
+  /** When the response was computed, milliseconds since the epoch; undefined: just now. */
   readonly asOfMs: number | undefined;
   readonly #compressed = new Map<Coding, Promise<Buffer>>();
-  /** The `Link` header of the last request, and its URL: clients that poll send the same one. */
+  /** The `Link` header for the URL of the last request. Clients that poll repeat their URL. */
   #link = { original: '', value: '' };
 
   constructor(
@@ -111,13 +111,13 @@ export class Encoded {
     this.etag = cacheControl === undefined ? '' : etagOf(this.body);
   }
 
-  /** Most bytes that it takes in memory: plain, in each coding, and the objects around them. */
+  /** Maximum memory of the response in bytes: the plain body, each coding, and their objects. */
   get bytesMax(): number {
     const bodies = this.body.length < COMPRESSED_BYTES_MIN ? 1 : 1 + CODINGS;
     return OBJECTS_BYTES + bodies * this.body.length;
   }
 
-  /** The `Link` header for a request of this URL; there is a next page. */
+  /** The `Link` header for a request of this URL, if the list has a next page. */
   linkFrom(original: string): string {
     if (this.#link.original !== original) {
       this.#link = { original, value: linkHeader(original, this.list.next) };
@@ -136,7 +136,7 @@ export class Encoded {
   }
 }
 
-/** The bytes in memory of their own: a short buffer of Node's pool keeps 64 KiB alive with it. */
+/** Copies the bytes, because a short buffer in Node's pool would keep 64 KiB in memory. */
 function unpooled(bytes: string | Buffer): Buffer {
   const own = Buffer.allocUnsafeSlow(Buffer.byteLength(bytes));
   if (typeof bytes === 'string') own.write(bytes);
@@ -152,7 +152,7 @@ export type Streamed = {
   readonly chunks: AsyncIterable<string>;
 };
 
-/** `Cache-Control` of a response that its client may use for so long without asking; 0 = it must ask. */
+/** `Cache-Control` that lets the client use a response for so long; 0 = it must revalidate each time. */
 export function privateFor(seconds: number): string {
   return seconds === 0 ? 'private, no-cache' : `private, max-age=${seconds}`;
 }
@@ -194,8 +194,8 @@ export async function encodeStream(
 }
 
 /**
- * Sends a response in the coding that the client prefers, or 304 if the client has it already.
- * Rejects if a streamed list cannot be read to its end or the client disconnects.
+ * Sends a response in the coding that the client prefers, or 304 if the client already has it.
+ * Rejects if a streamed list cannot be read completely or the client disconnects.
  */
 export async function send(
   request: Request,
@@ -277,7 +277,7 @@ function listHeaders(answer: object, next: string, how: Encoding): ListHeaders {
   return { next, totalCount, isNegotiated: how.list !== undefined, location };
 }
 
-/** Names the URL of a request for the page after `cursor`. */
+/** Links to the same URL with `cursor`, which is the next page. */
 function linkHeader(original: string, cursor: string): string {
   const url = new URL(original, 'http://localhost');
   url.searchParams.delete('offset');

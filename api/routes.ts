@@ -1,7 +1,7 @@
 /**
- * Serves endpoints as Express routes: each requires a key or, if it only reads, what its group requires, reads a JSON
- * body if it has one, sends its response in the format and coding that the client prefers, and rejects other methods
- * with 405.
+ * Serves endpoints as Express routes. A route requires a key, or runs the guard of its group if it is a GET. It reads a
+ * JSON body if the endpoint has one, sends the response in the format and coding that the client prefers, and rejects
+ * other methods with 405.
  */
 import { createHmac } from 'node:crypto';
 import express, { type Express, type Request, type RequestHandler, type Response } from 'express';
@@ -35,14 +35,14 @@ export function serveEndpoints<Call extends Context>(
   }
 }
 
-/** Rejects every method with 405; `allow` lists those that the path has. */
+/** Rejects every method with 405; `allow` lists the methods that the path supports. */
 export function refuseMethod(allow: string): RequestHandler {
   return (request) => {
     throw methodNotAllowed(request.method, allow);
   };
 }
 
-/** Handles one request; reads of the store are aborted when the client disconnects. */
+/** Handles one request; queries are aborted when the client disconnects. */
 function handlerOf<Call extends Context>(
   endpoint: Endpoint<Call>,
   shared: Omit<Call, keyof CallerContext>,
@@ -60,7 +60,7 @@ function handlerOf<Call extends Context>(
   };
 }
 
-/** Aborted if the client disconnects before it has the whole response. */
+/** Aborted if the client disconnects before the response is complete. */
 function abortedWith(response: Response): AbortSignal {
   const gone = new AbortController();
   response.once('close', () => {
@@ -70,8 +70,8 @@ function abortedWith(response: Response): AbortSignal {
 }
 
 /**
- * The seed of a repeatable request. It is keyed with the API key itself, which is stored nowhere, so that
- * nobody else can derive what the request creates.
+ * The seed of a repeatable request. It is keyed with the API key itself, which is never stored, so nobody
+ * else can derive what the request creates.
  */
 function seedOf(request: Request, { keyHash }: Caller): Buffer | null {
   const given = request.get('Idempotency-Key') ?? '';

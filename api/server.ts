@@ -1,6 +1,6 @@
 /**
- * The HTTP server under the application. It limits everything that a client can hold: bytes and number
- * of headers, the time for the headers and for the whole request, idle time, and connections per
+ * The HTTP server under the application. It limits every resource that a client can hold: the size and
+ * number of headers, the time to send the headers and the whole request, idle time, and connections per
  * address. Trusted proxies have no connection limit, because all their clients share their address.
  */
 import { randomUUID } from 'node:crypto';
@@ -11,11 +11,11 @@ import { methodNotAllowed, Problem, problemJson } from './errors.ts';
 
 const HEAD_BYTES_MAX = 16 * 1_024;
 const HEADERS_MAX = 100;
-/** From the connection, or the previous response, to the end of the request's headers. */
+/** From the connection or the previous response to the end of the request's headers. */
 const HEAD_MS_MAX = 10_000;
 const REQUEST_MS_MAX = 20_000;
 const KEEP_ALIVE_MS = 60_000;
-/** No byte was sent or received, for example because the client does not read. Heartbeats come every 30 s. */
+/** Time without a byte sent or received, for example because the client does not read. Heartbeats are sent every 30 s. */
 const IDLE_MS_MAX = 120_000;
 const CHECK_MS = 1_000;
 
@@ -35,7 +35,7 @@ export type LimitedServer = {
   readonly caps: { readonly refused: number };
 };
 
-/** Creates the server; the caller makes it listen. */
+/** Creates the server; the caller starts listening. */
 export function createLimitedServer(
   listener: RequestListener,
   limits: ServerLimits,
@@ -53,7 +53,7 @@ export function createLimitedServer(
   server.maxHeadersCount = HEADERS_MAX;
   server.setTimeout(limits.idleMsMax ?? IDLE_MS_MAX);
   server.on('clientError', rejectInvalid);
-  // Not a proxy; without a listener, Node would hang up.
+  // This is not a proxy. Without a listener, Node would close the connection without a response.
   server.on('connect', (_request, socket) => reject(socket, methodNotAllowed('CONNECT', METHODS)));
   const caps = { refused: 0 };
   capConnections(server, limits, caps);
@@ -100,7 +100,7 @@ const REQUEST_LINE = /^[A-Z]{1,32} \S+ HTTP\/1\.[01]\r?\n/;
 
 type Invalid = NodeJS.ErrnoException & { readonly rawPacket?: Buffer };
 
-/** Responds to what is not HTTP, or not a method of HTTP, without repeating any of it. */
+/** Responds to a malformed request or an unknown method, without echoing any of the request. */
 function rejectInvalid(error: Invalid, socket: Duplex): void {
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy();

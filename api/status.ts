@@ -1,7 +1,7 @@
 /**
- * `GET /v2/status`: how fresh the data is: the feed's newest event, the newest final block, the newest
- * trade in the analytics, and when each leaderboard was computed. Read from the streams and the store,
- * so that it is right whichever processes run, at most once a second. And what the processes report about themselves.
+ * `GET /v2/status`: how fresh the data is. It has the feed's newest event, the newest final block, the newest trade in the
+ * analytics, and when each leaderboard was computed. These are read from the streams and the store at most once a second,
+ * so they are correct regardless of which processes run. It also has the readiness that the other processes report.
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
@@ -24,7 +24,6 @@ import { count as counted } from './analytics/schemas.ts';
 import { type Context, type Endpoint, endpoint } from './endpoint.ts';
 import { type AgeLimits, projectedTo } from './health.ts';
 
-/** What the endpoint works with. */
 type StatusCall = Context & { readonly status: () => Promise<Status> };
 
 const READ_AGE_MS_MAX = 1_000;
@@ -44,17 +43,20 @@ const ageMax = () =>
   z
     .number()
     .positive()
-    .meta({ description: 'above this age the service is not ready, seconds', examples: [30] });
+    .meta({
+      description: 'the service is not ready above this age, seconds',
+      examples: [30],
+    });
 
 const Status = z.object({
   feed: z.object({
     newest_at: millisecond('when the newest event of the order feed was stored, or empty'),
-    age_seconds: age('that event'),
+    age_seconds: age('the newest event'),
   }),
   chain: z.object({
     final_block: counted('number of the newest final block; 0 if there is none'),
-    block_at: millisecond('its timestamp, or empty'),
-    age_seconds: age('that block'),
+    block_at: millisecond('timestamp of the block, or empty'),
+    age_seconds: age('the block'),
     age_seconds_max: ageMax(),
   }),
   projection: z.object({
@@ -63,7 +65,7 @@ const Status = z.object({
       .number()
       .min(0)
       .meta({
-        description: 'how far that is behind the newest final trade, seconds',
+        description: 'how far the analytics are behind the newest final trade, seconds',
         examples: [2],
       }),
     age_seconds: age('the newest block whose trades are all in the analytics'),
@@ -76,26 +78,28 @@ const Status = z.object({
         .meta({ description: 'ingest or projector, with its number', examples: ['ingest'] }),
       ready: z
         .boolean()
-        .meta({ description: 'whether it works and is not behind', examples: [true] }),
+        .meta({ description: 'whether the process works and is not behind', examples: [true] }),
       reason: z.string().meta({
-        description: 'why it is not ready, or empty',
+        description: 'why the process is not ready, or empty',
         examples: ['process: silent for 12 s'],
       }),
     }),
   ),
   markets: z.object({
     refreshed_at: millisecond(
-      'when the list of markets was last computed; empty while it has none',
+      'when the list of markets was last computed; empty while it has no market',
     ),
-    age_seconds: age('that'),
+    age_seconds: age('the list'),
   }),
   boards: z.array(
     z.object({
       time_frame: z
         .enum(BOARDS)
         .meta({ description: 'time frame of the leaderboard', examples: ['1D'] }),
-      refreshed_at: millisecond('when it was last computed; empty while it has no trader'),
-      age_seconds: age('that'),
+      refreshed_at: millisecond(
+        'when the leaderboard was last computed; empty while it has no trader',
+      ),
+      age_seconds: age('the leaderboard'),
     }),
   ),
 });
@@ -106,7 +110,7 @@ export const status = endpoint({
   path: '/v2/status',
   summary: 'Age of the feed, blocks, analytics and leaderboards',
   description:
-    'Read at most once a second, for all clients. `/readyz` is 503 while an age is above its maximum or a process is not ready.',
+    'Read at most once a second for all clients. `/readyz` returns 503 while an age is above its maximum or a process is not ready.',
   parameters: z.object({}),
   answer: Status,
   problems: [],
@@ -115,7 +119,7 @@ export const status = endpoint({
 
 export const STATUS_ENDPOINTS: readonly Endpoint<StatusCall>[] = [status];
 
-/** Reads the status; calls within a second share one reading. */
+/** Reads the status at most once a second. */
 export function createStatus(options: {
   readonly nats: Nats;
   readonly select: Select;

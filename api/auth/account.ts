@@ -1,8 +1,7 @@
 /**
- * The endpoints of an account about itself (who it is, what it used, its keys) and the tiers. Keys are
- * addressed by id. A key can grant another one no more than it has: the same tier, the same account,
- * and no longer life than its own. To rotate a key: create one, use it, then expire or revoke the old
- * one.
+ * The account's endpoints about its identity, usage and keys, and the list of tiers. Keys are addressed by
+ * id. A key can only create keys with its own tier and account, which expire no later than itself. To
+ * rotate a key, create a new one, use it, then expire or revoke the old one.
  */
 import { z } from 'zod';
 import { KvConflictError } from '../../infra/nats/kv.ts';
@@ -17,9 +16,9 @@ import { TIERS, Tier, type TierLimits } from './tiers.ts';
 
 type AccountCall = CallerContext & {
   readonly keys: Pick<Keys, 'ofAccount' | 'fetch'>;
-  /** Where the keys are written. */
+  /** Stores the keys. */
   readonly keysBucket: KeysBucket;
-  /** Requests of an account today, over all api processes. */
+  /** Requests of an account today, across all api processes. */
   readonly requestsToday: (account: string) => number;
   readonly sessions: Pick<Sessions, 'list' | 'usedSeconds'>;
   /** Milliseconds since the epoch. */
@@ -28,7 +27,7 @@ type AccountCall = CallerContext & {
 
 const LABEL_CHARACTERS_MAX = 200;
 
-const Account = text('owner of the key; limits count per account', 'acme');
+const Account = text('owner of the key; limits apply per account', 'acme');
 const Time = z.string().meta({ examples: ['2026-05-01T12:00:00.000Z'] });
 
 const KeyView = z
@@ -36,18 +35,21 @@ const KeyView = z
     id: z
       .string()
       .regex(/^[0-9a-f]{16}$/)
-      .meta({ description: 'names the key; it grants nothing', examples: ['9f86d081884c7d65'] }),
-    label: text("the owner's name for it", 'laptop'),
-    tier: Tier.meta({ description: 'what the key may do', examples: ['individual'] }),
+      .meta({ description: 'public id of the key', examples: ['9f86d081884c7d65'] }),
+    label: text("the owner's name for the key", 'laptop'),
+    tier: Tier.meta({ description: 'tier, which sets the limits', examples: ['individual'] }),
     status: z
       .enum(['valid', 'expired', 'revoked'])
       .meta({ description: 'only a valid key is accepted', examples: ['valid'] }),
     is_current: z
       .boolean()
-      .meta({ description: 'whether this request was made with it', examples: [true] }),
-    created_at: Time.meta({ description: 'when it was issued, ISO 8601 UTC', format: 'date-time' }),
-    expires_at: Time.describe('when it expires; empty = never'),
-    revoked_at: Time.describe('when it was revoked; empty if it was not'),
+      .meta({ description: 'whether this request uses the key', examples: [true] }),
+    created_at: Time.meta({
+      description: 'when the key was issued, ISO 8601 UTC',
+      format: 'date-time',
+    }),
+    expires_at: Time.describe('when the key expires; empty = never'),
+    revoked_at: Time.describe('when the key was revoked; empty if it was not'),
   })
   .meta({ id: 'ApiKey' });
 
@@ -61,35 +63,35 @@ const quota = (description: string) =>
 const TierView = z
   .object({
     name: Tier.meta({ description: 'name of the tier', examples: ['individual'] }),
-    requests_per_second: count('requests per second of one key, which is also its burst', 20),
-    account_requests_per_second: count('the same of the account over all its keys', 40),
+    requests_per_second: count('requests per second of one key; also the burst size', 20),
+    account_requests_per_second: count('requests per second of the account over all its keys', 40),
     max_keys: count('valid API keys of an account', 20),
-    max_sessions: count('open event streams of an account at a time', 20),
+    max_sessions: count('concurrently open event streams of an account', 20),
     max_streams: count('managed streams', 20),
     max_naked_streams: count('managed streams without any filter', 20),
     max_filter_addrs: count('addresses in a filter', 20),
     max_filter_tags: count('tags in a filter', 20),
     max_filter_series: count('series in a filter', 20),
     stream_seconds_per_day: quota('seconds of event streams per UTC day; null = no limit'),
-    leaderboard_limit: count('greatest `limit` of the leaderboard', 20),
+    leaderboard_limit: count('maximum `limit` of the leaderboard', 20),
     include_orders: z
       .boolean()
-      .meta({ description: '`include_orders` of a trader’s markets', examples: [true] }),
+      .meta({ description: 'whether a trader’s markets may `include_orders`', examples: [true] }),
   })
   .meta({ id: 'Tier' });
 
 export const me = endpoint({
   name: 'me',
   path: '/v2/user/me',
-  summary: 'The account of the key, and what it may do',
+  summary: 'Your account and its limits',
   description: "The account, the key of this request, and its tier's limits.",
   parameters: z.object({}),
   answer: z.object({ account: Account, key: KeyView, tier: TierView }),
   problems: [],
   run: async (call: AccountCall) => {
     const { account, keyHash, tier } = call.caller;
-    const key = call.keys.ofAccount(account).find((one) => one.keyHash === keyHash);
-    if (key === undefined) throw new Error('the key of an admitted request is unknown');
+    const key = ownKeyOf(call, keyHash);
+    if (key === undefined) throw new Error('the key of an authenticated request is unknown');
     return { account, key: viewOf(key, call), tier: tierView(tier, TIERS[tier]) };
   },
 });
@@ -97,10 +99,10 @@ export const me = endpoint({
 const telemetry = endpoint({
   name: 'telemetry',
   path: '/v2/user/telemetry',
-  summary: 'What the account used today',
+  summary: "Today's usage of the account",
   description:
-    'Counts of this UTC day over all keys of the account and all api processes; requests to other ' +
-    'processes appear after about a second. Counts start again at midnight UTC.',
+    'Counts for this UTC day over all keys of the account and all api processes. Requests to other ' +
+    'processes appear after about a second. Counts reset at midnight UTC.',
   parameters: z.object({}),
   answer: z.object({
     account: Account,
@@ -112,7 +114,7 @@ const telemetry = endpoint({
       today: count('requests that were admitted', 1204),
       per_second: z
         .int()
-        .meta({ description: 'requests per second that the tier allows one key', examples: [20] }),
+        .meta({ description: 'requests per second that the tier allows per key', examples: [20] }),
     }),
     stream_seconds: z.object({
       today: count('seconds of event streams', 3600),
@@ -124,8 +126,8 @@ const telemetry = endpoint({
         .meta({ description: 'seconds left today; null = no limit', examples: [null] }),
     }),
     sessions: z.object({
-      open: count('event streams open now', 1),
-      quota: z.int().meta({ description: 'event streams that may be open', examples: [10] }),
+      open: count('currently open event streams', 1),
+      quota: z.int().meta({ description: 'maximum open event streams', examples: [10] }),
     }),
   }),
   problems: [],
@@ -154,7 +156,7 @@ const tiers = endpoint({
   name: 'tiers',
   path: '/v2/tiers',
   summary: 'The tiers and their limits',
-  description: 'What each tier may do.',
+  description: 'The limits of each tier.',
   parameters: z.object({}),
   answer: z.object({ tiers: z.array(TierView) }),
   problems: [],
@@ -171,8 +173,7 @@ const ExpiresAt = z.iso
   .datetime()
   .nullable()
   .meta({
-    description:
-      'when the key expires, ISO 8601 UTC; null = with the key of this request, or never',
+    description: 'when the key expires, ISO 8601 UTC; null = when the key of this request does',
     examples: ['2027-01-31T00:00:00Z'],
   });
 const Path = z.object({ id: keyId.describe('id of a key of the account') });
@@ -181,7 +182,8 @@ const listKeys = endpoint({
   name: 'keys',
   path: '/v2/user/keys',
   summary: 'The API keys of the account',
-  description: 'Every key of the account with its id, newest first; never a key itself.',
+  description:
+    'All keys of the account, newest first. The list has their ids, never the keys themselves.',
   parameters: z.object({}),
   answer: z.object({
     keys: z.array(KeyView),
@@ -203,9 +205,8 @@ const createKey = endpoint({
   status: 201,
   summary: 'Create an API key',
   description:
-    'A key of the same account and tier as the key of this request. `key` is shown in this ' +
-    'response, and in its repetition with the same `Idempotency-Key`, only: store it. It expires no later ' +
-    'than the key of this request.',
+    'The new key has the account and tier of the key of this request and expires no later. Store `key`: only ' +
+    'this response shows it, and a retry with the same `Idempotency-Key`.',
   parameters: z.object({}),
   body: z.strictObject({ label: Label.default(''), expires_at: ExpiresAt.default(null) }),
   answer: KeyView.extend({
@@ -221,10 +222,10 @@ const createKey = endpoint({
     const isKnown = ownKeyOf(call, keyHash) !== undefined;
     const answer = isKnown ? undefined : await issueNew(call, body, key).catch(unlessConflict);
     if (answer !== undefined) return answer;
-    // An earlier request has created it, or one at the same moment.
+    // An earlier or concurrent request has created the key.
     await call.keys.fetch(keyHash);
     const stored = ownKeyOf(call, keyHash);
-    if (stored === undefined) throw new Error('a key that exists cannot be read');
+    if (stored === undefined) throw new Error('an existing key cannot be read');
     requireSameBody(repeatable.bodyHash, stored.record.body_hash);
     return { ...viewOf(stored, call), key };
   },
@@ -235,7 +236,7 @@ const updateKey = endpoint({
   method: 'patch',
   path: '/v2/user/keys/:id',
   summary: 'Change the label or the expiry of an API key',
-  description: 'Omitted members stay as they are. A revoked key cannot be changed.',
+  description: 'Omitted members keep their values. A revoked key cannot be changed.',
   parameters: Path,
   body: z.strictObject({ label: Label.optional(), expires_at: ExpiresAt.optional() }),
   answer: KeyView,
@@ -269,8 +270,8 @@ const deleteKey = endpoint({
   path: '/v2/user/keys/:id',
   summary: 'Revoke an API key',
   description:
-    'Ends the key for good, and its open streams within a second, in every process. The key of this ' +
-    'request can be revoked, too. A revoked key stays in the list; revoking it again is a 404.',
+    'Revokes the key for good and ends its open streams in every process within a second. The key of this ' +
+    'request can be revoked, too. A revoked key stays in the list. Revoking it again returns 404.',
   parameters: Path,
   answer: z.object({ id: KeyView.shape.id }),
   problems: ['not_found'],
@@ -288,7 +289,7 @@ const deleteKey = endpoint({
   },
 });
 
-/** Issues `key`, or a random one. Throws Problem 403 if the account has as many as its tier allows. */
+/** Issues the given key or a random one. Throws Problem 403 if the account has as many as its tier allows. */
 async function issueNew(
   call: AccountCall,
   body: { readonly label: string; readonly expires_at: string | null },
@@ -301,14 +302,14 @@ async function issueNew(
   if (valid.length >= keysMax) {
     throw new Problem({
       error: 'quota_exceeded',
-      detail: `max_keys: tier ${tier} allows ${keysMax} valid keys, all in use; revoke one first`,
+      detail: `max_keys: tier ${tier} allows ${keysMax} valid keys, and all are in use; revoke one first`,
     });
   }
   const expiresAt = cappedExpiry(body.expires_at, call);
   const bodyHash = call.repeatable?.bodyHash;
   const wanted = { account, tier, label: body.label, expiresAt, bodyHash };
   const { key, stored } = await issueKey(call.keysBucket, wanted, call.now(), given);
-  // This process accepts it at once, the others when the watch of the bucket delivers it.
+  // This process accepts the key at once, the others when their watch delivers it.
   await call.keys.fetch(stored.keyHash);
   return { ...viewOf(stored, call), key };
 }
@@ -338,7 +339,7 @@ function ownKeyOf({ keys, caller }: AccountCall, keyHash: string): StoredKey | u
   return keys.ofAccount(caller.account).find((one) => one.keyHash === keyHash);
 }
 
-/** The requested expiry, or that of the caller's key if it is sooner. */
+/** The requested expiry, or the expiry of the caller's key if that is sooner. */
 function cappedExpiry(wanted: string | null, { keys, caller }: AccountCall): string | undefined {
   const own = keys.ofAccount(caller.account).find(({ keyHash }) => keyHash === caller.keyHash)
     ?.record.expires_at;

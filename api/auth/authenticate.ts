@@ -1,9 +1,8 @@
 /**
- * Authentication: finds the caller by the `X-Service-Key` header and charges the request to the key
- * and its account, or to the remote address if there is no valid key. Routes that need a key use `requireKey`,
- * so that unknown routes and probes respond without one; routes that only read use `allowVisitors`, which admits
- * requests without a key where the operator allows them. A bucket that cannot be reached is 503, not
- * 401: a client must not conclude that its key was revoked.
+ * Authentication: finds the caller by the `X-Service-Key` header. Counts the request against the rate limits of the key
+ * and its account, or of the remote address if there is no valid key. Routes that need a key use `requireKey`; unknown
+ * routes and probes respond without one. Read-only routes use `allowVisitors`, which admits requests without a key if the
+ * operator allows them. An unreachable bucket returns 503, not 401, so that no client concludes that its key was revoked.
  */
 import { hash } from 'node:crypto';
 import type { Request, RequestHandler, Response } from 'express';
@@ -16,7 +15,7 @@ import type { Usage } from './usage.ts';
 const KEY_HEADER = 'X-Service-Key';
 
 /**
- * Sets `response.locals.caller` if the key is valid, and charges the request. `isPublic`: requests without a key set
+ * Counts the request and sets `response.locals.caller` if the key is valid. If `isPublic`, requests without a key set
  * `response.locals.visitor`.
  */
 export function authenticate(
@@ -43,7 +42,7 @@ export function authenticate(
   };
 }
 
-/** Sets the rate limit headers without charging the request. */
+/** Sets the rate limit headers without counting the request. */
 export function uncounted(limits: Limits): RequestHandler {
   return (request, response, next) => {
     limits.show(response, anonymous(request));
@@ -66,8 +65,8 @@ export const requireKey: RequestHandler = (_request, response, next) => {
 };
 
 /**
- * Admits visitors as callers of the demo tier, at its rate for an account, by address. Throws Problem 401 unless
- * there is a valid key or a visitor.
+ * Admits visitors as callers of the demo tier. Its rate for an account applies to each address. Throws Problem 401 if
+ * there is neither a valid key nor a visitor.
  */
 export function allowVisitors(limits: Limits): RequestHandler {
   return (request, response, next) => {
@@ -80,7 +79,7 @@ export function allowVisitors(limits: Limits): RequestHandler {
   };
 }
 
-/** Throws Problem 400 if the URL contains a key, valid or not: proxies may have logged it by now. */
+/** Throws Problem 400 if the URL contains a key, even an invalid one, because proxies may have logged it. */
 export const refuseKeyInUrl: RequestHandler = (request, _response, next) => {
   if (!KEY_IN_TEXT.test(decoded(request.originalUrl))) {
     next();
@@ -111,7 +110,7 @@ async function lookUp(
   const keyHash = hasKeyForm(key) ? hashKey(key) : undefined;
   const known = keyHash === undefined ? undefined : keys.find(keyHash);
   if (known?.kind === 'valid') return known;
-  // Charged before the bucket is read, so that guessing keys cannot load it.
+  // Count the request before reading the bucket, so that guessed keys cannot overload the bucket.
   limits.charge(response, anonymous(request));
   if (known !== undefined) return known;
   if (key === '') return { kind: 'missing' };
@@ -128,8 +127,8 @@ function anonymous(request: Request) {
 }
 
 /**
- * The caller that a request without a key is. From loopback it is nobody if a page of another site sent it, or one
- * that was brought here by a name of its own: people who run the service did not ask for that.
+ * The caller of a request without a key. On loopback, a web page of another site must not read the service through the
+ * operator's browser, directly or by DNS rebinding, so such a request gets no caller.
  */
 function visitorOf({ headers, ip = '' }: Request): Caller | undefined {
   const network = networkOf(ip);
@@ -138,10 +137,10 @@ function visitorOf({ headers, ip = '' }: Request): Caller | undefined {
   return { keyHash: hash('sha256', `visitor ${network}`, 'hex'), account: '', tier: 'demo' };
 }
 
-/** Of `::1`. */
+/** The network of `::1`. */
 const LOOPBACK_NETWORK = '0:0:0:0::/64';
 
-/** An IPv4 address, or the /64 network of an IPv6 address: one client has all of it. */
+/** An IPv4 address, or the /64 network of an IPv6 address, because one client usually has a whole /64. */
 export function networkOf(ip: string): string {
   const mapped = /^::ffff:([\d.]+)$/i.exec(ip)?.[1] ?? ip;
   if (!mapped.includes(':')) return mapped;

@@ -1,7 +1,7 @@
 /**
- * `npm run keys`: manages API keys from the command line. It writes the JetStream bucket that every api
+ * `npm run keys`: manages API keys from the command line. It writes to the JetStream bucket that every api
  * process watches, so changes take effect everywhere within a second. A key is printed once, when it
- * is issued; everything else names keys by id.
+ * is issued. All other commands use its id.
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
@@ -30,13 +30,13 @@ const HELP = `API keys of Fillstream.
   issue    creates a key and prints it; it is never shown again
   list     lists valid keys; --all includes expired and revoked ones
   rotate   creates a successor with the same account, tier and expiry; the old key stays valid for
-           the grace period (default 24h; 0s ends it at once)
+           the grace period (default 24h; with 0s it expires at once)
   expire   sets when a key expires; --at never removes the expiry
   revoke   ends a key and its open streams for good, in every process within a second
 
-TIER is demo, individual or pro. NAME is the account that owns the key; limits count per account. ID
+TIER is demo, individual or pro. NAME is the account that owns the key; limits apply per account. ID
 is the first column of list. DURATION is, for example, 90d, 12h, 30m or 10s. TIME is a duration from
-now, or an ISO 8601 time (2027-01-31T00:00:00Z).
+now or an ISO 8601 time (2027-01-31T00:00:00Z).
 
 Clients send a key in the header X-Service-Key. To replace one without an outage: rotate it,
 distribute the new key, and wait for the grace period to end.
@@ -53,7 +53,7 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** Thrown when the command line is wrong; the message is for the user. */
+/** Thrown for an invalid command line; the message is for the user. */
 class UsageError extends Error {}
 
 try {
@@ -98,7 +98,7 @@ function readArguments() {
   }
 }
 
-/** Checks the arguments before anything is connected. */
+/** Validates the arguments before it connects to anything. */
 function commandOf(
   command: string,
   ids: readonly string[],
@@ -204,7 +204,7 @@ function revoke(id: string, nowMs: number): Command {
   return async (bucket) => {
     const { keyHash } = await findKey(bucket, id);
     const { record } = await revokeKey(bucket, keyHash, nowMs);
-    print(`key ${id} of account ${record.account} is revoked since ${record.revoked_at}`);
+    print(`key ${id} of account ${record.account} was revoked at ${record.revoked_at}`);
   };
 }
 
@@ -230,7 +230,7 @@ async function readAll(bucket: Kv): Promise<readonly StoredKey[]> {
 function oneId(ids: readonly string[]): string {
   const [id, ...more] = ids;
   if (id !== undefined && more.length === 0 && /^[0-9a-f]{16}$/.test(id)) return id;
-  // The argument may be the key itself, so the message does not repeat it.
+  // The argument may be a key, so the message must not repeat it.
   throw new UsageError(
     'expected one ID: the 16 digits in the first column of npm run keys -- list',
   );

@@ -1,7 +1,7 @@
 /**
  * Issuing, rotating, changing and revoking keys, for `npm run keys` and for the account's endpoints,
- * which check permissions. Every change is a conditional update, so that two at once cannot undo each
- * other: a label changed at the same moment never brings back a revoked key.
+ * which check permissions. Every change is a conditional update, so concurrent changes cannot undo each
+ * other. For example, changing a label never restores a key that is being revoked.
  */
 import { type Kv, KvConflictError, parseValue } from '../../infra/nats/kv.ts';
 import { generateKey, hashKey, KeyRecord, keyIdOf, type StoredKey } from './keys.ts';
@@ -18,7 +18,7 @@ export type NewKey = {
   readonly bodyHash?: string | undefined;
 };
 
-/** The key is shown to its owner once and stored nowhere. */
+/** The key is shown to its owner once and never stored. */
 export type IssuedKey = { readonly key: string; readonly stored: StoredKey };
 
 /** The key is revoked and cannot be changed. */
@@ -74,7 +74,7 @@ export async function rotateKey(
 ): Promise<IssuedKey & { readonly old: StoredKey }> {
   const { record } = await readKey(bucket, keyHash);
   if (record.revoked_at !== undefined) throw new KeyRevokedError(keyIdOf(keyHash));
-  // The successor first: an interruption leaves a working key.
+  // Issue the successor first, so that an interruption leaves a working key.
   const issued = await issueKey(bucket, { ...record, expiresAt: record.expires_at }, nowMs);
   const old = await changeKey(bucket, keyHash, (now) => {
     const ends = nowMs + graceMs;
@@ -84,7 +84,7 @@ export async function rotateKey(
   return { ...issued, old };
 }
 
-/** Revokes a key for good; a revoked key stays as it is. */
+/** Revokes a key for good. A revoked key keeps its time of revocation. */
 export async function revokeKey(
   bucket: KeysBucket,
   keyHash: string,
@@ -101,7 +101,7 @@ export async function revokeKey(
   }
 }
 
-/** Replaces a record by the result of `change`. Throws KeyRevokedError and KeyUnknownError. */
+/** Replaces a record with the result of `change`. Throws KeyRevokedError and KeyUnknownError. */
 export async function changeKey(
   bucket: KeysBucket,
   keyHash: string,

@@ -1,8 +1,8 @@
 /**
- * API keys: generating, storing and looking them up. The bucket holds the SHA-256 of a key, never the
- * key. Every process watches the bucket, so a lookup reads a map, and a revocation takes effect
- * everywhere as soon as the bucket reports it; an unknown key is looked up in the bucket. Lookups leak
- * nothing useful through timing, because clients cannot steer the hash that is compared.
+ * Generates, stores and looks up API keys. The bucket holds the SHA-256 of a key, never the key. Every
+ * process watches the bucket, so a lookup reads a map, and a revocation takes effect everywhere as soon as
+ * the bucket reports it. Only an unknown key is looked up in the bucket. Lookups leak nothing useful through
+ * timing, because clients cannot choose the hash that is compared.
  */
 import { hash, randomInt } from 'node:crypto';
 import { EventEmitter } from 'node:events';
@@ -17,9 +17,9 @@ export const KEYS_BUCKET = 'keys';
 
 /** The caller of an authenticated request, in `response.locals.caller`. */
 export type Caller = {
-  /** Hex SHA-256 of the API key; safe to log and to store. Of a visitor: of its address. */
+  /** Hex SHA-256 of the API key, or of a visitor's network; safe to log and store. */
   readonly keyHash: string;
-  /** Owner of streams and quotas; several keys may share one. '' is a visitor without a key. */
+  /** Owner of streams and quotas; several keys may share one. '' for a visitor without a key. */
   readonly account: string;
   readonly tier: Tier;
 };
@@ -35,7 +35,7 @@ export const KeyRecord = z.object({
   created_at: Instant,
   expires_at: Instant.optional(),
   revoked_at: Instant.optional(),
-  /** Of the body that created it with an Idempotency-Key. */
+  /** Hash of the body that created the key with an Idempotency-Key. */
   body_hash: z.string().optional(),
 });
 export type KeyRecord = z.infer<typeof KeyRecord>;
@@ -63,10 +63,10 @@ const KEY_FORM = /^fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32,44}$/;
 /** A key anywhere in a text, such as a URL. */
 export const KEY_IN_TEXT = /fs_(?:demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{32}/;
 const EXPIRY_CHECK_MS = 500;
-/** Reads in flight; more are 503, so that unknown keys from many addresses cannot load the bucket. */
+/** Maximum reads in flight. Further requests get 503, so that unknown keys from many addresses cannot overload the bucket. */
 const FETCHES_MAX = 64;
 
-/** The key of a repeatable request, from 32 secret bytes: `fs_<tier>_<44 characters>`. */
+/** Derives the key of a repeatable request from 32 secret bytes: `fs_<tier>_<44 characters>`. */
 export function keyFromSeed(tier: Tier, seed: Buffer): string {
   let rest = BigInt(`0x${seed.toString('hex')}`);
   let characters = '';
@@ -77,7 +77,7 @@ export function keyFromSeed(tier: Tier, seed: Buffer): string {
   return `fs_${tier}_${characters}`;
 }
 
-/** A new key: `fs_<tier>_<44 random characters>`. Show it once; store its record. */
+/** A new key: `fs_<tier>_<44 random characters>`. Show it once and store only its record. */
 export function generateKey(tier: Tier): string {
   const characters = Array.from({ length: SECRET_CHARACTERS }, () =>
     ALPHABET.charAt(randomInt(ALPHABET.length)),
@@ -85,7 +85,7 @@ export function generateKey(tier: Tier): string {
   return `fs_${tier}_${characters.join('')}`;
 }
 
-/** Whether a text has the form of a key; others are rejected without a lookup. */
+/** Whether a text has the format of a key. Others are rejected without a lookup. */
 export function hasKeyForm(text: string): boolean {
   return KEY_FORM.test(text);
 }
@@ -137,11 +137,11 @@ export async function openKeys(options: {
   const revocations = new EventEmitter().setMaxListeners(0);
   const stop = new AbortController();
 
-  /** A deleted key stays in the map, so that an older read in flight cannot bring it back. */
+  /** A deleted key stays in the map, so that an older read in flight cannot restore it. */
   function learn(keyHash: string, revision: number, value: Uint8Array | undefined): void {
     if (revision < (known.get(keyHash)?.revision ?? 0)) return;
     const record = value === undefined ? undefined : parseValue(KeyRecord, value);
-    // An unreadable record is an unknown key; the operator sees it in the log.
+    // An unreadable record counts as an unknown key; the log tells the operator.
     if (value !== undefined && record === undefined) {
       logger.error({ key_hash: keyHash }, 'unreadable record in the bucket of keys');
     }
@@ -149,7 +149,7 @@ export async function openKeys(options: {
     if (lookup(keyHash, record, now()).kind !== 'valid') revocations.emit(keyHash);
   }
 
-  // A process that cannot see revocations must end: main stops when this rejects.
+  // A process that cannot see revocations must stop, so main stops when this rejects.
   const { watching } = await follow(bucket, stop.signal, (event) => {
     if (event.type === 'initialised') return;
     learn(event.key, event.revision, event.type === 'put' ? event.value : undefined);
@@ -166,12 +166,12 @@ export async function openKeys(options: {
   let fetching = 0;
 
   return {
-    /** The key as this process knows it; undefined if it does not: call `fetch`. */
+    /** Looks the key up in memory. If the result is undefined, call `fetch`. */
     find(keyHash: string): Lookup | undefined {
       const found = known.get(keyHash);
       return found === undefined ? undefined : lookup(keyHash, found.record, now());
     },
-    /** Reads the bucket. Rejects if it cannot be reached or has too many reads in flight. */
+    /** Reads the key from the bucket. Rejects if the bucket is unreachable or too many reads are in flight. */
     async fetch(keyHash: string): Promise<Lookup> {
       if (fetching >= FETCHES_MAX) throw new Error('too many key lookups in flight');
       fetching += 1;

@@ -1,10 +1,10 @@
 /**
- * Request rates: a token bucket for each key, beside it one for each account and tier, and one for each remote address
- * without a valid key, and one for each visitor that may read without one; and the `RateLimit` and `RateLimit-Policy`
- * headers of draft-ietf-httpapi-ratelimit-headers that every response carries. A bucket holds one second of requests.
- * The api processes report to each other every SHARE_MS what they admitted and charge it to their own buckets, which may go
- * into debt. In any t seconds n processes admit at most rate · t + n · rate requests of a key or account, and on
- * average never more than the rate. Addresses are counted by each process on its own.
+ * Rate limits. There is a token bucket for each key, for each account and tier, for each remote address without a valid
+ * key, and for each visitor. A bucket holds one second of requests. Every response has the `RateLimit` and
+ * `RateLimit-Policy` headers of draft-ietf-httpapi-ratelimit-headers. Every SHARE_MS, each api process reports the requests
+ * that it admitted. The other processes deduct them from their own buckets, which may go into debt. In any t seconds, n
+ * processes admit at most rate · t + n · rate requests of a key or account, and on average never more than the rate. Each
+ * process counts addresses on its own.
  */
 import { randomUUID } from 'node:crypto';
 import type { Response } from 'express';
@@ -26,9 +26,9 @@ type Policy = Counted['policy'];
 type Bucket = { readonly name: string; readonly policy: Policy; tokens: number; atMs: number };
 
 const WINDOW_SECONDS = 1;
-/** Keys and accounts, and addresses; the least recently used are dropped, which forgives at most their debt. */
+/** Buckets of callers, and of addresses. Evicting the least recently used ones forgives at most their debt. */
 const BUCKETS_MAX = 100_000;
-/** The greatest debt of a bucket, in seconds of its rate: clocks that stop must not lock anyone out. */
+/** Maximum debt of a bucket, in seconds of its rate, so that a stopped clock never locks anyone out for long. */
 const DEBT_SECONDS_MAX = 10;
 
 const RATES: Readonly<Record<Policy, number>> = {
@@ -42,10 +42,10 @@ const RATES: Readonly<Record<Policy, number>> = {
   'pro-account': TIERS.pro.accountRequestsPerSecond,
 };
 
-/** Of addresses rather than keys. */
+/** The policies that count addresses instead of keys. */
 const OF_ADDRESSES: ReadonlySet<Policy> = new Set(['anonymous', 'public']);
 
-/** The policies as headers name them. */
+/** The policies as written in the headers. */
 const POLICIES = Object.fromEntries(
   Object.entries(RATES).map(([policy, rate]) => [
     policy,
@@ -61,11 +61,11 @@ export function createLimits(
   } = {},
 ) {
   const { now = () => performance.now(), shared } = options;
-  // Apart, so that requests from many addresses drop no account's bucket.
+  // Separate caches, so that requests from many addresses never evict an account's bucket.
   const addresses = new LRUCache<string, Bucket>({ max: BUCKETS_MAX });
   const callers = new LRUCache<string, Bucket>({ max: BUCKETS_MAX });
 
-  /** The bucket, refilled until now. Keys of one account in two tiers have a bucket each. */
+  /** The bucket, refilled up to now. An account with keys of two tiers has two buckets. */
   function bucketOf(counted: Counted): Bucket {
     const { policy } = counted;
     const buckets = OF_ADDRESSES.has(policy) ? addresses : callers;
@@ -92,7 +92,7 @@ export function createLimits(
   });
 
   return {
-    /** Takes one request from each and sets the headers. Throws Problem 429 if one has none left. */
+    /** Takes one request from each bucket and sets the headers. Throws Problem 429 if a bucket is empty. */
     charge(response: Response, all: readonly Counted[]): void {
       const buckets = all.map(bucketOf);
       const used = buckets.find(({ tokens }) => tokens < 1);
@@ -103,14 +103,14 @@ export function createLimits(
         if (!OF_ADDRESSES.has(policy)) shared?.counted(name);
       }
     },
-    /** Sets the headers without taking a request: for probes. */
+    /** Sets the headers without counting a request, for probes. */
     show(response: Response, all: readonly Counted[]): void {
       setHeaders(response, all.map(bucketOf));
     },
   };
 }
 
-/** Names every policy, and of the one with the fewest requests left how many. */
+/** `RateLimit-Policy` lists every policy, `RateLimit` the one with the fewest requests left. */
 function setHeaders(response: Response, buckets: readonly Bucket[]): void {
   response.setHeader('RateLimit-Policy', buckets.map(({ policy }) => POLICIES[policy]).join(', '));
   const { policy, tokens } = buckets.reduce((a, b) => (b.tokens < a.tokens ? b : a));
@@ -132,7 +132,7 @@ function rateLimited({ policy, tokens }: Bucket): Problem {
   });
 }
 
-/** Whole seconds until a request is admitted again, rounded up; at least the window. */
+/** Whole seconds until a request is admitted again, rounded up; at least one window. */
 function secondsUntilFree(perSecond: number, tokens: number): number {
   return Math.max(WINDOW_SECONDS, Math.ceil((1 - tokens) / perSecond));
 }
@@ -147,10 +147,10 @@ function parseSharedName(text: string): Counted | undefined {
   return { policy: policy as Policy, name: name.join(' ') };
 }
 
-/** Ends with the id of the sending process. */
+/** Followed by the id of the sending process. */
 const SUBJECT = 'fillstream.api.counted.';
 const SHARE_MS = 50;
-/** Keeps a message under 1 MB, the maximum of NATS; the rest is sent with the next one. */
+/** Keeps a message under NATS's maximum of 1 MB. The next message has the rest. */
 const NAMES_MAX = 1_000;
 
 /** Pairs, because an object with a thousand names is slow to parse. */
@@ -159,8 +159,8 @@ const Counts = z.array(z.tuple([z.string(), z.int().min(1)]));
 export type SharedCounts = ReturnType<typeof shareCounts>;
 
 /**
- * Exchanges counts with the other api processes over plain NATS: a message that is lost during an
- * outage only makes the rate inexact for that moment.
+ * Exchanges counts with the other api processes over plain NATS. A message that is lost during an
+ * outage makes the rate inexact only for that moment.
  */
 export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>) {
   const own = SUBJECT + randomUUID();
@@ -176,7 +176,7 @@ export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>) {
   });
 
   const timer = setInterval(() => {
-    // Kept while NATS is away, so that the sum is right again when it is back.
+    // Keep the counts during an outage of NATS, so that the sum is correct afterwards.
     if (unsent.size === 0 || !nats.connected) return;
     const counts = [...unsent].slice(0, NAMES_MAX);
     for (const [name] of counts) unsent.delete(name);
@@ -185,13 +185,13 @@ export function shareCounts(nats: Pick<Nats, 'connection' | 'connected'>) {
   timer.unref();
 
   return {
-    /** One request was admitted here. */
+    /** Records a request that this process admitted. */
     counted(name: string): void {
       unsent.set(name, (unsent.get(name) ?? 0) + 1);
     },
     /** Sets the listener for requests that other processes admitted. */
-    onOthers(given: (name: string, count: number) => void): void {
-      listener = given;
+    onOthers(callback: (name: string, count: number) => void): void {
+      listener = callback;
     },
     close(): void {
       clearInterval(timer);

@@ -7,16 +7,16 @@ export const Tier = z.enum(['demo', 'individual', 'pro']);
 export type Tier = z.infer<typeof Tier>;
 
 export type TierLimits = {
-  /** Requests per second of one key, and its burst. */
+  /** Requests per second of one key; also the burst size. */
   readonly requestsPerSecond: number;
-  /** Requests per second of one account over all its keys, and its burst. */
+  /** Requests per second of one account over all its keys; also the burst size. */
   readonly accountRequestsPerSecond: number;
-  /** Valid API keys that one account may create itself. */
+  /** Valid API keys of one account; the operator may issue more. */
   readonly keysMax: number;
-  /** Open event streams of one account at a time. */
+  /** Concurrently open event streams of one account. */
   readonly sessionsMax: number;
   readonly streamsMax: number;
-  /** Streams without any filter. */
+  /** Managed streams without any filter. */
   readonly nakedStreamsMax: number;
   readonly filterAddressesMax: number;
   readonly filterTagsMax: number;

@@ -1,7 +1,7 @@
 /**
- * Requests of each account today (UTC), over all api processes. Each process writes its own counts to a
- * bucket every FLUSH_MS and watches those of the others; a killed process loses what it has not
- * written. Clients see these counts, but no limit depends on them.
+ * Today's requests (UTC) of each account, across all api processes. Each process writes its own counts to a
+ * bucket every FLUSH_MS and watches the counts of the others. A killed process loses the counts that it has
+ * not written. Clients see these counts, but no limit depends on them.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -15,7 +15,7 @@ export const USAGE_TTL_MS = 48 * 3_600_000;
 
 const DAY_MS = 24 * 3_600_000;
 const FLUSH_MS = 1_000;
-/** Day and process. */
+/** Keys consist of day and process. */
 const KEY = /^(\d{4}-\d\d-\d\d)\.([0-9a-f-]{36})$/;
 /** Value of a bucket entry, as JSON: account and count. */
 const Counts = z.array(z.tuple([z.string(), z.int().min(0)]));
@@ -87,7 +87,7 @@ export async function openUsage(options: {
       own.set(account, (own.get(account) ?? 0) + 1);
       isWritten = false;
     },
-    /** Today's requests in all processes, as far as this one knows. */
+    /** Today's requests in all processes, as known to this one. */
     today(account: string): number {
       turnDay();
       const elsewhere = [...others.values()].map((counts) => counts.get(account) ?? 0);

@@ -1,10 +1,10 @@
 /**
  * The connection of one listener. better-sse's Session owns its lifecycle: it sends the headers and
- * notices the disconnect. Events bypass `Session.push`: they are encoded once for all listeners, and
- * the limit on unsent bytes must be checked before a write. All frames that are sent in one turn of
- * the event loop become one `response.write`.
- * Invariant: nothing is written after the end, and at most UNSENT_BYTES_MAX is buffered, apart from a
- * single frame that is larger than that, and the `end` event.
+ * detects the disconnect. Events bypass `Session.push`, because they are encoded once for all listeners and
+ * the limit on unsent bytes must be checked before a write. All frames that are sent in one turn of the
+ * event loop become one `response.write`.
+ * Invariant: nothing is written after the end, and at most UNSENT_BYTES_MAX is buffered, except for a
+ * single larger frame and the `end` event.
  */
 import { once } from 'node:events';
 import type { ServerResponse } from 'node:http';
@@ -22,8 +22,8 @@ export const FEED_HEADERS = {
   'X-Accel-Buffering': 'no',
 };
 
-// Not the request's own URL: better-sse reacts to parameters such as `padding`, which this feed
-// ignores, and it rejects a malformed Host header.
+// better-sse must not see the request's URL: it handles parameters such as `padding`, which this feed
+// ignores, and rejects a malformed Host header.
 const URL_UNUSED = new URL('http://localhost/');
 const RESPONSE_UNUSED = new Response(null);
 
@@ -91,7 +91,7 @@ export class FeedConnection extends Connection {
     this.#pendingBytes = 0;
   }
 
-  /** Resolves when the buffer is empty or the connection over, which a stalled client is in the end. */
+  /** Resolves when the buffer is empty or the connection has ended. A stalled client is disconnected. */
   async drained(stalledMsMax: number): Promise<void> {
     if (!this.#open || !this.#response.writableNeedDrain) return;
     const stalled = setTimeout(() => this.end('too_slow'), stalledMsMax).unref();
@@ -100,7 +100,7 @@ export class FeedConnection extends Connection {
   }
 
   /**
-   * Sends the reason in an `end` event and ends the response. A client that does not read up to its end
+   * Sends the reason in an `end` event and ends the response. A client that does not read to the end
    * is disconnected after 10 s.
    */
   end(why: SessionEnd): void {
@@ -115,7 +115,7 @@ export class FeedConnection extends Connection {
     void this.gone.then(() => clearTimeout(timer));
   }
 
-  /** Disconnects a client that has not read up to the end. */
+  /** Disconnects a client that has not read to the end. */
   cut(): void {
     this.#close();
     this.#response.destroy();
@@ -142,7 +142,7 @@ export class FeedConnection extends Connection {
 
 const unflushed: FeedConnection[] = [];
 
-/** Flushes the connection when the current turn is over. */
+/** Flushes the connection after the current turn. */
 function flushLater(connection: FeedConnection): void {
   if (unflushed.push(connection) > 1) return;
   process.nextTick(() => {
@@ -153,8 +153,8 @@ function flushLater(connection: FeedConnection): void {
 let latest: { readonly frames: readonly Buffer[]; readonly bytes: Buffer } | undefined;
 
 /**
- * All frames as one buffer: a view if they are adjacent in memory, as stored events are. Most live
- * listeners get the same frames in a turn, so the latest copy is used again.
+ * All frames as one buffer. Stored events are adjacent in memory, so a view suffices. Most live listeners
+ * get the same frames in a turn, so the latest copy is reused.
  */
 function concatenated(frames: readonly Buffer[]): Buffer {
   const view = adjacent(frames);

@@ -1,8 +1,8 @@
 /**
- * Cursors: a client's place in the order feed, sent as `id:` and returned in `Last-Event-ID`. A cursor
- * is the message's sequence · 10^4 + four check digits hashed from its message id. A broker that lost
- * its newest messages assigns their sequences again, so a sequence alone does not identify a message.
- * Sequences up to 9·10^11 keep cursors exact as numbers: 14 years at 2,000 messages a second.
+ * Cursors: a client's place in the order feed, sent as `id:` and returned in `Last-Event-ID`. A cursor is
+ * the message's sequence · 10^4 + four check digits hashed from its message id. A broker that lost its
+ * newest messages assigns their sequences again, so a sequence alone does not identify a message. Cursors
+ * are exact as numbers up to sequence 9·10^11, which takes 14 years at 2,000 messages a second.
  */
 
 /** A decimal integer > 0 that grows along the feed; 0 means unknown. */
@@ -12,7 +12,7 @@ export const NO_CURSOR: Cursor = 0;
 
 const CHECKS = 10_000;
 const SEQUENCE_MAX = Math.floor(Number.MAX_SAFE_INTEGER / CHECKS) - 1;
-/** As many digits as the largest u64, which existing clients parse ids into. */
+/** The largest u64 has 20 digits, and existing clients parse ids as u64. */
 const DIGITS = /^\d{1,20}$/;
 
 /**
@@ -27,12 +27,12 @@ export function cursorOf(sequence: number, messageId: string): Cursor {
   return sequence * CHECKS + check(messageId);
 }
 
-/** The sequence in a cursor. Rounds down: the remainder is the check. */
+/** The sequence in a cursor. The remainder is the check. */
 export function sequenceOf(cursor: Cursor): number {
   return Math.floor(cursor / CHECKS);
 }
 
-/** A cursor in front of a message that no message proves: what it asks for begins with a gap. */
+/** A cursor before a message. Its check matches no message, so delivery begins with a gap. */
 export function unprovenBefore(sequence: number): bigint {
   return BigInt((sequence - 1) * CHECKS + 1);
 }
@@ -42,7 +42,7 @@ export function parseCursor(text: string): bigint | undefined {
   return DIGITS.test(text) ? BigInt(text) : undefined;
 }
 
-/** The requested cursor, or undefined if this feed can never have it. */
+/** The requested cursor; undefined if no feed can ever reach it. */
 export function attainable(requested: bigint): Cursor | undefined {
   const cursor = Number(requested);
   return requested > 0n && cursor <= Number.MAX_SAFE_INTEGER && sequenceOf(cursor) <= SEQUENCE_MAX

@@ -1,8 +1,8 @@
 /**
  * The formats of an event, each as JSON on one line, and the event-stream blocks around them. The order
- * feed has the compact array and the labelled object; managed streams have the live transaction. Pure:
- * the same match gives the same text. Field order is part of the compact format; the labelled one keeps
- * it, and the live transaction lists its members alphabetically.
+ * feed has the compact array and the labelled object. Managed streams have the live transaction. Encoding is
+ * pure: the same match gives the same text. Field order is part of the compact format. The labelled object
+ * has the same order, and the live transaction lists its members alphabetically.
  */
 import type { FeedFill, FeedMatch, FeedSequel, FeedTrader } from '../../ingest/contract.ts';
 import type { Cursor } from './cursor.ts';
@@ -14,8 +14,8 @@ export type Format = 'compact' | 'json' | 'tx';
 const FEE_RATE_BPS = '0';
 
 /**
- * JSON of a match in the given format, without line breaks. `matchId` is its id in FEED, which its `void`
- * names; the compact array is fixed and has no place for it.
+ * JSON of a match in the given format, without line breaks. `matchId` is its id in FEED, to which its `void`
+ * refers. The compact array is fixed and cannot contain it.
  */
 export function encodeMatch(match: FeedMatch, format: Format, matchId: string): string {
   switch (format) {
@@ -28,14 +28,14 @@ export function encodeMatch(match: FeedMatch, format: Format, matchId: string): 
   }
 }
 
-/** An `order` or `tx` event: one data line, as JSON has no raw line breaks. */
+/** An `order` or `tx` event. JSON has no raw line breaks, so one data line suffices. */
 export function matchBlock(cursor: Cursor, json: string, format: Format): string {
   return `id: ${cursor}\nevent: ${format === 'tx' ? 'tx' : 'order'}\ndata: ${json}\n\n`;
 }
 
 /**
- * A `final`, `void` or `restored` event about a match that was delivered before. Its time has the form of the
- * matches in its stream; clients that know only `order` or `tx` ignore it.
+ * A `final`, `void` or `restored` event about a match that was delivered before. Its time has the format of the
+ * stream's matches. Clients that handle only `order` or `tx` ignore it.
  */
 export function sequelBlock(cursor: Cursor, sequel: FeedSequel, format: Format): string {
   const json = JSON.stringify({
@@ -54,7 +54,7 @@ export function partsOf(block: string): { readonly event: string; readonly data:
   return { event: event.slice('event: '.length), data: JSON.parse(data.slice('data: '.length)) };
 }
 
-/** How long a client that lost its connection should wait, in milliseconds. */
+/** Tells the client how long to wait before it reconnects, in milliseconds. */
 export function retryBlock(ms: number): string {
   return `retry: ${ms}\n\n`;
 }
@@ -65,10 +65,9 @@ export function cursorBlock(cursor: Cursor): string {
 }
 
 /**
- * A `gap` event: the cursor that was requested, and where delivery continues.
- *
- * `resumeAt` is set if no older event follows, so that a client that is disconnected now resumes
- * there; otherwise the ids of the events that follow do that.
+ * A `gap` event: the requested cursor, and where delivery continues. Set `resumeAt` if no stored event
+ * follows, so that a client that is disconnected now resumes there. Otherwise the ids of the following
+ * events do that.
  */
 export function gapBlock(requested: bigint, firstAvailable: Cursor, resumeAt?: Cursor): string {
   const id = resumeAt === undefined || resumeAt === 0 ? '' : `id: ${resumeAt}\n`;
@@ -76,7 +75,7 @@ export function gapBlock(requested: bigint, firstAvailable: Cursor, resumeAt?: C
   return `${id}event: gap\ndata: ${json}\n\n`;
 }
 
-/** An `end` event: why the server is about to end the stream. */
+/** An `end` event with the reason why the server is about to end the stream. */
 export function endBlock(reason: string): string {
   return `event: end\ndata: ${JSON.stringify({ reason })}\n\n`;
 }
@@ -236,7 +235,7 @@ function orderOf({ order, orderHash }: FeedFill) {
   };
 }
 
-/** An order may carry any number of milliseconds; a number that is not a date becomes ''. */
+/** An order can contain any number of milliseconds; a number that is not a valid date becomes ''. */
 function isoOf(timestampMs: number): string {
   const time = new Date(timestampMs);
   return timestampMs === 0 || Number.isNaN(time.getTime()) ? '' : time.toISOString();

@@ -1,8 +1,8 @@
 /**
- * Brings the feed to its listeners. A listener is either live, in the index and at the head, or it
- * reads from its cursor until it gets there; it switches between two events, so there is no gap and no
- * duplicate. A listener that reads waits for its socket; a live one that does not read is disconnected
- * at its limit and never slows another.
+ * Delivers the feed to its listeners. A listener is either live (in the index and at the head) or replaying
+ * stored events from its cursor. It becomes live between two events, so there is no gap and no duplicate. A
+ * replaying listener waits for its socket. A live listener whose client does not read is disconnected at
+ * its limit and never slows others.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -19,13 +19,13 @@ export type FanOutOptions = {
   readonly replay: Replay;
   readonly logger: Logger;
   readonly heartbeatMs: number;
-  /** How long a listener that reads may take for what was written to it. */
+  /** How long a replaying listener may take to drain its socket. */
   readonly stalledMsMax: number;
 };
 
 export type FeedFigures = FanOut['figures'];
 
-/** How much is buffered for a listener that reads before it waits for its socket. */
+/** A replaying listener waits for its socket when more than this is buffered. */
 const READ_UNSENT_BYTES_MAX = 64 * 1_024;
 const READ_RETRY_MS = 200;
 /** How long a client waits before it reconnects, milliseconds. */
@@ -34,12 +34,12 @@ const CLIENT_RETRY = Buffer.from(retryBlock(2_000));
 export class FanOut implements LogSink {
   readonly listeners = new Set<Listener>();
   readonly #options: FanOutOptions;
-  /** The live listeners; those who want to know what is final are in the second one, too. */
+  /** The live listeners. Those that want `final` events are in both indexes. */
   readonly #index = new FilterIndex<Listener>();
   readonly #finalIndex = new FilterIndex<Listener>();
   readonly #opened = { fromNow: 0, resumed: 0 };
   readonly #ended = new Map<SessionEnd, number>(SessionEnd.options.map((why) => [why, 0]));
-  /** Sent to listeners that are gone. */
+  /** Totals of listeners that have disconnected. */
   #events = 0;
   #gaps = 0;
 
@@ -52,7 +52,7 @@ export class FanOut implements LogSink {
     const open = [...this.listeners];
     return {
       listeners: open.length,
-      /** Listeners that read stored events and are not at the head yet. */
+      /** Listeners that are not at the head yet. */
       replaying: open.filter((listener) => !listener.live).length,
       /** Messages of the stream that this process has not read. */
       behind: this.#options.log.behind,
@@ -64,7 +64,7 @@ export class FanOut implements LogSink {
     };
   }
 
-  /** Serves the listener until its connection is over. Resolves once the headers are sent. */
+  /** Serves the listener until its connection ends. Resolves once the headers are sent. */
   async add(listener: Listener): Promise<void> {
     const { connection } = listener;
     const heartbeats = setInterval(
@@ -92,7 +92,7 @@ export class FanOut implements LogSink {
     if (this.listeners.size === 0) return;
     if (skippedAfter !== undefined) this.#reportSkipped(event, skippedAfter);
     const index = event.isFinality ? this.#finalIndex : this.#index;
-    // No listener asked for it: skipped without reading the message.
+    // No listener wants it, so the message need not be decoded.
     if (event.isFinality && index.isEmpty) return;
     const { facts } = event;
     if (facts === undefined) {
@@ -103,7 +103,7 @@ export class FanOut implements LogSink {
       return;
     }
     index.forEachCandidate(facts, (listener) => {
-      // Already offered this event, or the client is ahead of our log.
+      // The listener has already been offered this event, or its client is ahead of our log.
       if (event.sequence <= listener.sequence) return;
       if (listener.offer(event) === 'cut') this.#cut(listener);
     });
@@ -115,14 +115,14 @@ export class FanOut implements LogSink {
       if (live) this.#catchUp(listener, last);
       this.#unlist(listener);
       listener.unlocated = true;
-      // A listener that reads already will notice by itself.
+      // A replaying listener checks `unlocated` in its own loop.
       if (live) void this.#read(listener);
     }
   }
 
-  /** Delivers under another filter from now on; what was examined stays so. */
+  /** Changes the filter for later events. Events that were already examined are not examined again. */
   refilter(listener: Listener, filter: Filter): void {
-    // The index finds a member by the filter that it was filed under.
+    // The index finds a member by its filter, so remove the member before changing the filter.
     if (listener.live) this.#unfile(listener);
     listener.filter = filter;
     if (listener.live) this.#file(listener);
@@ -134,7 +134,7 @@ export class FanOut implements LogSink {
     listener.sendHeartbeat();
   }
 
-  /** Everything up to the head was offered to a live listener, through the index. */
+  /** Advances a live listener to the head: the index has offered it everything up to there. */
   #catchUp(listener: Listener, head: Head): void {
     if (head.sequence > listener.sequence) listener.pass(head.sequence, head.cursor);
   }
@@ -150,7 +150,7 @@ export class FanOut implements LogSink {
         } else await this.#readPage(listener);
       } catch (error) {
         if (error instanceof NatsUnavailableError || error instanceof StreamMissingError) {
-          // Heartbeats continue while the cursor waits.
+          // Heartbeats continue meanwhile.
           await delay(READ_RETRY_MS, undefined, { ref: false });
           continue;
         }
@@ -174,13 +174,13 @@ export class FanOut implements LogSink {
     const { head } = this.#options.log;
     const { filter } = listener;
     const events = await this.#options.replay.after(listener.sequence, listener.reading);
-    // The feed was replaced meanwhile: these events belong to the former one.
+    // The feed was replaced meanwhile, so these events belong to the old one.
     if (listener.unlocated || head === undefined) return;
-    // Events that were read for one filter need not have the facts for another.
+    // Events that were read for the old filter may lack facts that the new filter needs.
     if (listener.filter !== filter) return;
     const [first] = events;
     if (first === undefined) {
-      // Everything up to the former head was removed.
+      // Everything up to the head was removed from the stream.
       listener.sendGap(head.cursor, head.cursor);
       listener.pass(head.sequence, head.cursor);
       return;
@@ -192,7 +192,7 @@ export class FanOut implements LogSink {
       if (connection.unsentBytes > READ_UNSENT_BYTES_MAX) break;
     }
     if (this.#atHead(listener)) return;
-    // The page is given up while the socket drains: only the cursor waits for a slow client.
+    // Drop the rest of the page while the socket drains, so that a slow client holds only a cursor in memory.
     await setImmediate();
     if (connection.unsentBytes > READ_UNSENT_BYTES_MAX) {
       await connection.drained(this.#options.stalledMsMax);

@@ -1,7 +1,7 @@
 /**
- * The FEED stream as this process sees it: one reader that follows it forever and keeps the newest
- * events in a ring. Invariant: events come in stream order, each once; skipped messages and a stream
- * that was replaced are reported to the sink. The log has no access to listeners or clients' cursors.
+ * This process's view of the FEED stream: one reader that follows it forever and keeps the newest events
+ * in a ring. Invariant: the sink gets events once and in stream order, and a report of skipped messages or
+ * a replaced stream. The log has no access to listeners and their cursors.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -32,7 +32,7 @@ import { type Cursor, cursorOf, NO_CURSOR } from './cursor.ts';
 import { encodeMatch, type Format, matchBlock, sequelBlock } from './encode.ts';
 import { type Facts, factsOf, factsOfSequel } from './filter.ts';
 
-/** The newest message of the feed; its cursor is unknown if it was removed before we started. */
+/** The newest message of the feed. Its cursor is unknown if the message was removed before we started. */
 export type Head = {
   readonly sequence: number;
   readonly cursor: Cursor;
@@ -40,9 +40,9 @@ export type Head = {
 };
 
 export type LogSink = {
-  /** An event that was added to the ring; `skippedAfter` is set if it does not follow the last one. */
+  /** Called for each event added to the ring. `skippedAfter` is set if it does not directly follow the last one. */
   event(event: FeedEvent, skippedAfter: Head | undefined): void;
-  /** The stream lost messages or was recreated: every cursor must be located again. */
+  /** Called when the stream lost messages or was recreated, so every cursor must be located again. */
   replaced(last: Head): void;
 };
 
@@ -50,7 +50,7 @@ export type LogOptions = {
   readonly nats: Nats;
   readonly logger: Logger;
   readonly stream: string;
-  /** Limits of the ring: events, and bytes of their messages. */
+  /** Limits of the ring: number of events, and bytes of their messages. */
   readonly ringEventsMax: number;
   readonly ringBytesMax: number;
 };
@@ -59,11 +59,11 @@ export type LogOptions = {
 export type Offered = {
   readonly sequence: number;
   readonly cursor: Cursor;
-  /** Says that a match is final: only for listeners that asked for it. */
+  /** Whether this is a `final` event, which only some listeners want. */
   readonly isFinality: boolean;
-  /** A match, and not what became of one. */
+  /** Whether this is a match, not a later event about one. */
   readonly isMatch: boolean;
-  /** Undefined if the message cannot be read; such a message is skipped. */
+  /** Undefined if the message cannot be read. Such a message is skipped. */
   readonly facts: Facts | undefined;
   /** The event's block. Throws if the message cannot be read. */
   frame(format: Format): Buffer;
@@ -71,26 +71,26 @@ export type Offered = {
 
 const RETRY_MS = 250;
 const LAG_CHECK_MS = 2_000;
-/** A few seconds at the highest rate that the service is built for. */
+/** A few seconds at the highest expected rate. */
 const LAG_MESSAGES_MAX = 10_000;
 /**
- * During a burst, sockets and new requests get a turn after this much work. Nothing is written to a
- * socket before, so the bytes must stay far below what may be buffered for a live listener.
+ * During a burst, sockets and new requests get a turn after this much work. Until then nothing is written to
+ * a socket, so the bytes must stay far below the limit on unsent bytes of a live listener.
  */
 const SLICE_MS_MAX = 40;
 const SLICE_BYTES_MAX = 65_536;
 /**
- * Writing several events to a socket costs about as much as writing one. After a slow fan-out, the events
- * that arrive within this time are therefore written together.
+ * Writing several events to a socket costs about as much as writing one. So after a slow fan-out, the events
+ * that arrive within this time are written together.
  */
 const REST_MS = 4;
 /** A shorter fan-out is not worth a timer. */
 const WORK_MS_MIN = 2;
 
 export class FeedLog {
-  /** Undefined until the stream was reached for the first time. */
+  /** Undefined until the stream is reached for the first time. */
   head: Head | undefined;
-  /** Grows each time the stream turns out to be another one. */
+  /** Incremented each time the stream turns out to be a different one. */
   generation = 0;
   /** The sequence at which the feed continued when it was last replaced. */
   continuation: number | undefined;
@@ -112,7 +112,7 @@ export class FeedLog {
     this.#ring = new Ring(options.ringEventsMax, options.ringBytesMax);
   }
 
-  /** Follows the stream until `stop`. Resolves after the first attempt, whatever its outcome. */
+  /** Follows the stream until `stop`. Resolves after the first attempt, successful or not. */
   async start(sink: LogSink): Promise<void> {
     this.#sink = sink;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -130,19 +130,19 @@ export class FeedLog {
     return this.#trouble ?? this.#damage?.message ?? this.#lag;
   }
 
-  /** Notes a message that was found damaged. Its listeners get a gap; the feed is not ready while it is there. */
+  /** Records a damaged message. Listeners get a gap there, and the feed is not ready while the message is stored. */
   damaged(error: StreamDamagedError): void {
     if (this.#damage?.message === error.message) return;
     this.#options.logger.error({ err: error }, 'the feed is damaged');
     this.#damage = error;
   }
 
-  /** Whether a message that cannot be read is stored. */
+  /** Whether the stream contains a damaged message. */
   get isDamaged(): boolean {
     return this.#damage !== undefined;
   }
 
-  /** Up to `countMax` events that directly follow a sequence; empty if the ring lacks the first. */
+  /** Up to `countMax` events that directly follow a sequence; empty if the ring lacks the first of them. */
   ringAfter(sequence: number, countMax: number): FeedEvent[] {
     const events: FeedEvent[] = [];
     for (let next = sequence + 1; events.length < countMax; next += 1) {
@@ -158,7 +158,7 @@ export class FeedLog {
     return Math.min(firstSequence, this.#ring.oldest?.sequence ?? firstSequence);
   }
 
-  /** The cursor of a message, from memory alone. */
+  /** The cursor of a message if it is in memory. */
   remembered(sequence: number): Cursor | undefined {
     const head = this.head;
     if (head?.sequence === sequence && head.cursor !== NO_CURSOR) return head.cursor;
@@ -201,7 +201,7 @@ export class FeedLog {
     }
   }
 
-  /** Notes damage where messages of a range were not read. */
+  /** Checks whether messages that are missing from a range are damaged. */
   async #examine(range: Parameters<typeof refuseHoles>[2]): Promise<void> {
     try {
       await refuseHoles(this.#options.nats, this.#options.stream, range);
@@ -225,13 +225,13 @@ export class FeedLog {
 
   async #pause(ms: number): Promise<void> {
     const { signal } = this.#abort;
-    // Rejects only after an abort, which the loops check themselves.
+    // It rejects only after an abort, which the loops check themselves.
     await delay(ms, undefined, { signal, ref: false }).catch(() => undefined);
   }
 
   /**
-   * A temporary error is logged once and tried again. Any other is a bug: it stays an unhandled
-   * rejection, which ends the process so that a new one starts clean.
+   * A temporary error is logged once and retried. Any other error is a bug: it becomes an unhandled rejection
+   * and ends the process, so that a new one starts clean.
    */
   #note(error: unknown): void {
     if (!isTemporary(error)) throw error;
@@ -241,7 +241,7 @@ export class FeedLog {
     this.#trouble = error.message;
   }
 
-  /** Finds the head, or proves that the stream still continues the one that was followed. */
+  /** Finds the head, or checks that the stream still continues the one followed before. */
   async #attach(): Promise<Head> {
     if (this.head === undefined) {
       const { lastSequence } = await streamState(this.#options.nats, this.#options.stream);
@@ -251,8 +251,8 @@ export class FeedLog {
   }
 
   /**
-   * Reads what is stored after the head until the signal aborts, or until the stream may be another
-   * one, after which it must be attached again.
+   * Reads the messages after the head until the signal aborts or the stream may have been replaced. Then
+   * `#attach` must be called again.
    */
   async #follow(head: Head, signal: AbortSignal): Promise<void> {
     const { nats, stream, logger } = this.#options;
@@ -269,7 +269,7 @@ export class FeedLog {
     });
     let isProven = false;
     for await (const batch of batches) {
-      // Again with the first messages: the server may have been replaced since `#attach`.
+      // Check again with the first messages, because the stream may have been replaced since `#attach`.
       if (!isProven && !(await this.#continues(head))) return;
       isProven = true;
       const startedAt = performance.now();
@@ -277,7 +277,7 @@ export class FeedLog {
       await this.#takeAll(batch);
       const read = batch.map(({ sequence }) => sequence);
       await this.#examine({ start, end: read.at(-1) ?? 0, read });
-      // Connections write to their sockets at the end of the turn: that is part of the work.
+      // Connections write to their sockets at the end of the turn, which counts as part of the work.
       await setImmediate();
       await this.#rest(performance.now() - startedAt);
     }
@@ -311,7 +311,7 @@ export class FeedLog {
     this.#sink?.event(event, follows ? undefined : last);
   }
 
-  /** Whether the stream holds, or has removed, the very message that is the head. */
+  /** Whether the stream still contains the head's message or has removed it, rather than replaced it. */
   async #continues(head: Head): Promise<boolean> {
     const { nats, stream } = this.#options;
     const { lastSequence } = await streamState(nats, stream, head.sequence);
@@ -321,7 +321,7 @@ export class FeedLog {
     return message === undefined || cursorOf(head.sequence, message.messageId) === head.cursor;
   }
 
-  /** Continues in a stream that lost messages or was recreated, at what was stored after our last. */
+  /** Continues in a stream that lost messages or was recreated, with the first message stored after our last one. */
   async #replace(last: Head): Promise<void> {
     const { nats, stream, logger } = this.#options;
     const later = await firstMessageAtOrAfter(nats, stream, last.storedAtMs + 1);
@@ -354,7 +354,7 @@ function isTemporary(
   );
 }
 
-/** An event in the ring. Facts and frames are made when they are first needed and shared by all listeners. */
+/** An event in the ring. Its facts and frames are computed on first use and shared by all listeners. */
 export class FeedEvent implements Offered {
   readonly sequence: number;
   readonly cursor: Cursor;
@@ -378,7 +378,7 @@ export class FeedEvent implements Offered {
     this.isFinality = isFinality(message.messageId);
     this.isMatch = isMatch(message.messageId);
     this.bytes = message.data.length;
-    // A copy: the message's data is a view of a much larger network buffer.
+    // Copy the data, which is a view of a much larger network buffer.
     this.#data = Buffer.from(message.data);
   }
 
@@ -419,8 +419,8 @@ export function encode(
 }
 
 /**
- * The newest events in memory, in stream order without a hole. Limited by number and by bytes of the
- * messages; the oldest leave first.
+ * The newest events in memory, in stream order without holes. The ring is limited by number and by bytes of
+ * the messages, and drops the oldest first.
  */
 export class Ring {
   readonly #slots: (FeedEvent | undefined)[] = [];
@@ -449,7 +449,7 @@ export class Ring {
     this.#slots[event.sequence % this.#eventsMax] = event;
     this.#next = event.sequence + 1;
     this.#bytes += event.bytes;
-    // The newest stays, whatever its size.
+    // The newest event is kept even if it exceeds the limit.
     while (this.#bytes > this.#bytesMax && this.#first < event.sequence) this.#dropOldest();
   }
 

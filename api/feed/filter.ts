@@ -1,6 +1,6 @@
 /**
  * Filters of listeners, and an index over them. Lists are combined with AND, the entries of one list
- * with OR; bounds on the taker's order are inclusive. Invariant: no amount becomes a float. Lists and
+ * with OR. Bounds on the taker's order are inclusive. Invariant: no amount becomes a float. Lists and
  * the facts they are compared with are in lower case.
  */
 import type { FeedMatch, FeedSequel } from '../../ingest/contract.ts';
@@ -20,7 +20,7 @@ export type Filter = {
   readonly usdcMax: bigint | null;
   readonly sharesMin: bigint | null;
   readonly sharesMax: bigint | null;
-  /** Of the taker's price · 100, 0 … 100; exact, as a price need not be a whole micro-unit. */
+  /** Bounds on the taker's price · 100, 0 … 100. They are fractions, because a price need not be a whole micro-unit. */
   readonly priceMin: Fraction | null;
   readonly priceMax: Fraction | null;
 };
@@ -41,10 +41,10 @@ export const NO_FILTER: Filter = {
 
 /** The fields of a match that filters compare; extracted once. */
 export type Facts = {
-  /** Every participant, each once. */
+  /** All participants, without duplicates. */
   readonly traders: readonly string[];
   readonly tags: readonly string[];
-  /** '' where the market is in no series. */
+  /** '' if the market is in no series. */
   readonly series: string;
   readonly market: string;
   readonly usdc: bigint;
@@ -63,7 +63,7 @@ export function factsOf(match: FeedMatch): Facts {
   };
 }
 
-/** Facts of the match that a sequel is about, as they were when it was shown. */
+/** Facts of the match that a sequel refers to, as they were when the match was shown. */
 export function factsOfSequel(sequel: FeedSequel): Facts {
   return {
     traders: sequel.traders,
@@ -95,7 +95,7 @@ export function filtersNothing(filter: Filter): boolean {
   return isUnlisted && isUnboundedAmount && filter.priceMin === null && filter.priceMax === null;
 }
 
-/** True when the match passes every list and every bound. */
+/** Whether the match passes every list and every bound. */
 export function matches(filter: Filter, facts: Facts): boolean {
   return (
     (filter.traders.size === 0 || facts.traders.some((trader) => filter.traders.has(trader))) &&
@@ -114,18 +114,17 @@ function within(amount: bigint, min: bigint | null, max: bigint | null): boolean
 }
 
 /**
- * The sign of price · 100 − bound, by cross multiplication, so nothing is rounded. A fill of no shares
- * has no price: it compares as infinite, or as equal if it moved no money either.
+ * The sign of price · 100 − bound. Cross multiplication avoids rounding. A fill of no shares has no price: it
+ * compares as infinite, or as equal if it moved no money either.
  */
 function comparePrice({ usdc, shares }: Facts, bound: Fraction): bigint {
   return usdc * 100n * bound.denominator - bound.numerator * shares;
 }
 
 /**
- * Finds the members whose filters may match an event, so that an event costs as much as it has candidates and not
- * as there are listeners. A member is filed under the entries of its rarest kind of list: traders before
- * markets before series before tags; without lists it is a candidate for every event. Callers must check the whole
- * filter, and may see a candidate twice.
+ * Finds the members whose filters may match an event, so that the cost of an event depends on its candidates instead of
+ * all listeners. A member is filed under the entries of its most selective list: traders, then markets, series and tags.
+ * Without lists it is a candidate for every event. Callers must check the whole filter, and may see a candidate twice.
  */
 export class FilterIndex<Member extends { readonly filter: Filter }> {
   readonly #traders = new Map<string, Set<Member>>();

@@ -1,7 +1,7 @@
 /**
- * One listener of the feed: a cursor, a filter and a connection. Only the cursor waits for a listener
- * that is behind, never a queue. Invariant: every matching event up to `sequence` was sent or reported
- * as a gap, in order; `#cursor` is that of the newest event examined.
+ * One listener of the feed: a cursor, a filter and a connection. A listener that is behind holds only a
+ * cursor in memory, never a queue. Invariant: every matching event up to `sequence` was sent or reported
+ * as a gap, in order. `#cursor` is the cursor of the newest examined event.
  */
 import type { FeedConnection } from './connection.ts';
 import { type Cursor, NO_CURSOR } from './cursor.ts';
@@ -17,21 +17,21 @@ export class Listener {
   readonly connection: FeedConnection;
   readonly format: Format;
   readonly keyHash: string;
-  /** The managed stream that it listens to; null = the order feed. */
+  /** The managed stream; null = the order feed. */
   readonly streamId: string | null;
   /** Whether it gets `final` events. */
   readonly withFinal: boolean;
-  /** Applies to what is sent from now on; change it through the fan-out, which files it. */
+  /** Applies to later events. Change it through the fan-out, which updates its index. */
   filter: Filter;
-  /** Events sent to it: matches and what became of them. */
+  /** Number of sent events: matches, and later events about them. */
   delivered = 0;
-  /** `gap` events sent to it. */
+  /** Number of sent `gap` events. */
   gaps = 0;
-  /** Live listeners get events as they come, others read up to the head first. */
+  /** Live listeners get events as they arrive. Others replay stored events up to the head first. */
   live = false;
-  /** `claim` must be located in the feed before `sequence` counts. */
+  /** While true, `claim` must be located in the feed before `sequence` is valid. */
   unlocated = true;
-  /** Of the newest event examined. */
+  /** Sequence of the newest examined event. */
   sequence = 0;
   #requested: bigint;
   #cursor: Cursor = NO_CURSOR;
@@ -57,7 +57,7 @@ export class Listener {
     this.#requested = options.requested;
   }
 
-  /** What the client has seen of the feed, as a cursor. */
+  /** The cursor up to which the client has seen the feed. */
   get claim(): bigint {
     return this.#cursor === NO_CURSOR ? this.#requested : BigInt(this.#cursor);
   }
@@ -68,7 +68,7 @@ export class Listener {
     return { format, isFiltered: !filtersNothing(this.filter), withFinal };
   }
 
-  /** Starts where the claim was located. */
+  /** Starts at the place where the claim was located. */
   startAt({ sequence, cursor, gap }: Start): void {
     const { claim } = this;
     this.unlocated = false;
@@ -76,17 +76,17 @@ export class Listener {
     this.#cursor = cursor;
     this.#sentCursor = cursor;
     if (gap !== undefined) {
-      // The claim stays that of the client until an event replaces it.
+      // Keep the client's claim until an event replaces it.
       this.#requested = claim;
       this.#sendBlock(gapBlock(claim, gap.firstAvailable, cursor));
       this.gaps += 1;
     } else if (claim === 0n && cursor !== NO_CURSOR) {
-      // A client that is disconnected before its first event must not lose what comes meanwhile.
+      // Send a cursor, so that a client that is disconnected before its first event loses nothing.
       this.#sendBlock(cursorBlock(cursor));
     }
   }
 
-  /** Sends an event that comes after `sequence`, if it passes the filter. */
+  /** Sends an event with a later sequence if it passes the filter. */
   offer(event: Offered): 'open' | 'cut' {
     if (this.#wants(event)) {
       if (this.connection.send(event.frame(this.format)) === 'cut') return 'cut';
@@ -97,7 +97,7 @@ export class Listener {
     return 'open';
   }
 
-  /** Moves on to an event that was examined, here or in the index. */
+  /** Advances to an event that was examined here or in the index. */
   pass(sequence: number, cursor: Cursor): void {
     this.sequence = sequence;
     if (cursor !== NO_CURSOR) this.#cursor = cursor;
@@ -109,7 +109,7 @@ export class Listener {
     return this.#sendBlock(gapBlock(this.claim, firstAvailable, resumeAt));
   }
 
-  /** Keeps the connection alive, and the client's cursor recent where events were filtered out. */
+  /** Keeps the connection alive, and updates the client's cursor if events were filtered out. */
   sendHeartbeat(): void {
     const moved = !this.unlocated && this.#cursor > this.#sentCursor;
     const state = moved

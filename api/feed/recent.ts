@@ -1,6 +1,6 @@
 /**
- * `GET /v2/recent_matches`: the events of the order feed after a cursor, a time, or the newest, for programs that do not
- * hold a stream open. The filters, the events and what is no longer stored are those of the stream.
+ * `GET /v2/recent_matches`: the newest events of the order feed, or those after a cursor or a time, for programs that do
+ * not keep a stream open. Filters, events and retention are those of the stream.
  */
 import { z } from 'zod';
 import { type Context, type Endpoint, endpoint } from '../endpoint.ts';
@@ -21,7 +21,7 @@ const LIMIT_MAX = 200;
 
 const CURSOR_EXAMPLE = '28492588';
 
-/** Digits are a cursor; empty is absent. */
+/** A text of digits is a cursor. An empty text counts as absent. */
 const From = parameter<bigint | Date | null>(
   'the cursor of an event, or an ISO 8601 time such as 2026-05-01T00:00:00Z',
   { type: 'string', examples: [CURSOR_EXAMPLE, '2026-05-01T00:00:00Z'] },
@@ -38,11 +38,11 @@ const Parameters = z
     ...FILTERS,
     finality: Finality,
     from: From.optional().describe(
-      'start after the event with this cursor, or at a time; absent: the newest matches that pass',
+      'start after the event with this cursor, or at a time; default: the newest matches that pass the filter',
     ),
     limit: integer(1, LIMIT_MAX)
       .default(LIMIT_DEFAULT)
-      .describe('maximum matches; what became of them does not count'),
+      .describe('maximum matches; `final`, `void` and `restored` events do not count'),
   })
   .superRefine(boundsInOrder);
 
@@ -62,18 +62,18 @@ const Answer = z.object({
         eventShape('final', Final),
       ]),
     )
-    .meta({ description: 'what the stream sends with `format=json`, oldest first' }),
+    .meta({ description: 'events as the stream sends them with `format=json`, oldest first' }),
   cursor: z.string().meta({
     description:
-      '`from` of the next request: the place of the newest event that was looked at; empty while there is none',
+      '`from` of the next request: the cursor of the newest examined event; empty if there is none',
     examples: [CURSOR_EXAMPLE],
   }),
   more: z.boolean().meta({
-    description: 'whether there are later events now: ask again with `cursor`',
+    description: 'whether later events are available now: continue with `cursor`',
     examples: [false],
   }),
   gap: z.boolean().meta({
-    description: 'whether the feed no longer has what came after `from`, or a part of it',
+    description: 'whether the feed no longer has some of the events after `from`',
     examples: [false],
   }),
 });
@@ -81,8 +81,8 @@ const Answer = z.object({
 export const recentMatches = endpoint({
   name: 'recentMatches',
   path: '/v2/recent_matches',
-  summary: 'Matches of the order feed, without a stream',
-  description: `The events that \`/v1/stream/orders\` would send from there on, up to now: matches when they are first seen, pending ones included, and what became of them. It covers the 72 hours of the feed; a request looks at no more than 16,384 of its messages and says in \`more\` whether there are others. Unknown parameters are refused.`,
+  summary: 'Recent events of the order feed, as JSON',
+  description: `The events that \`/v1/stream/orders\` would send up to now: matches when they are first seen, including pending ones, and later events about them. The feed covers 72 hours. A request reads at most 16,384 messages of the feed, and \`more\` says whether there are others. Unknown parameters return 400.`,
   parameters: Parameters,
   answer: Answer,
   problems: ['not_found'],

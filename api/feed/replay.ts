@@ -1,8 +1,8 @@
 /**
- * Resuming: where delivery starts for a client's cursor, and the events after it, from the ring or from
- * the stream. Stored events are read in aligned chunks that all listeners share, each chunk once however
- * many wait for it. Invariant: a cursor counts only if the message at its sequence proves it. Otherwise
- * the client gets a `gap`, even if only the proof is missing and no event was lost.
+ * Resuming: finds where delivery starts for a client's cursor, and reads the events after it from the ring
+ * or the stream. Stored events are read in aligned chunks. Listeners share a chunk, which is read once
+ * however many wait for it. Invariant: a cursor is valid only if the message at its sequence confirms it.
+ * Otherwise the client gets a `gap`, even if only that message is missing and no event was lost.
  */
 import { setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -31,7 +31,7 @@ import { type Facts, type Filter, matches } from './filter.ts';
 /** Delivery starts after `sequence`. */
 export type Start = {
   readonly sequence: number;
-  /** Of the message at `sequence`; NO_CURSOR if it is not known. */
+  /** Cursor of the message at `sequence`; NO_CURSOR if it is unknown. */
   readonly cursor: Cursor;
   /** Set if the requested cursor is no longer part of this feed. */
   readonly gap?: { readonly firstAvailable: Cursor };
@@ -40,22 +40,22 @@ export type Start = {
 /** Events that pass a filter, in order. */
 export type Page = {
   readonly events: readonly Offered[];
-  /** Of the newest event that was looked at; NO_CURSOR if there is none. */
+  /** Cursor of the newest examined event; NO_CURSOR if there is none. */
   readonly cursor: Cursor;
-  /** Whether there are later ones to look at. */
+  /** Whether there are later events. */
   readonly hasMore: boolean;
-  /** Whether events at its start or in it are no longer stored. */
+  /** Whether events at the start of the page or in it are no longer stored. */
   readonly hasGap: boolean;
 };
 
-/** All events that the stream holds from one sequence to another, both included. */
+/** All stored events from one sequence to another, both inclusive. */
 type Chunk = { readonly end: number; readonly events: readonly Offered[]; readonly bytes: number };
 
 /** How a listener reads stored events. */
 export type Reading = {
   readonly format: Format;
   readonly isFiltered: boolean;
-  /** Whether it wants to know that matches are final. */
+  /** Whether it wants `final` events. */
   readonly withFinal: boolean;
 };
 
@@ -65,25 +65,25 @@ export type ReplayOptions = {
   readonly nats: Nats;
   readonly stream: string;
   readonly log: FeedLog;
-  /** About how many bytes of chunks are kept; must hold at least one chunk. */
+  /** Approximate maximum bytes of cached chunks; at least one chunk must fit. */
   readonly chunkBytesMax: number;
 };
 
-/** Small, because a listener reads the whole chunk that contains its cursor. */
+/** Small, because resuming reads the whole chunk that contains the cursor. */
 const CHUNK_MESSAGES = 256;
-/** About as much as a listener that reads has room for. */
+/** About as many events as a replaying listener may buffer. */
 const PAGE_EVENTS_MAX = 64;
 const LOADS_MAX = 4;
-/** How far back the newest matches that pass a filter are looked for: about half an hour at five a second. */
+/** Maximum messages that a request searches for matches that pass its filter: about half an hour at five a second. */
 const LOOKED_MAX = 16_384;
-/** Memory of a stored event beside its frame, and of its facts: measured for a match of two makers. */
+/** Memory of a stored event without its frame, and of its facts, measured for a match with two makers. */
 const EVENT_BYTES = 200;
 const FACTS_BYTES = 850;
-/** For listeners without a filter, which would pass any; facts take as much memory as the frame. */
+/** For listeners without a filter, which need no facts. Facts take as much memory as the frame. */
 const FACTS_UNUSED: Facts = {
   ...{ traders: [], tags: [], series: '', market: '', usdc: 0n, shares: 0n },
 };
-/** Of a message that is never delivered: it cannot be read, or the reader does not want its kind. */
+/** The frame of a message that is never delivered: it cannot be read, or the listener does not want its kind. */
 const NO_FRAME = Buffer.alloc(0);
 
 export class Replay {
@@ -108,8 +108,8 @@ export class Replay {
   }
 
   /**
-   * The next events after a sequence, in order and without a hole. The first does not directly follow the sequence
-   * if some were removed or are damaged. Empty if nothing up to the head is left.
+   * The next events after a sequence, in order and without holes. If events were removed or are damaged, the first one
+   * does not directly follow the sequence. Empty if no event up to the head is left.
    *
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
@@ -121,7 +121,7 @@ export class Replay {
       if (held.length > 0) return held;
       const chunk = await this.#chunkAt(at + 1, head, reading);
       const first = chunk.events.findIndex((event) => event.sequence > at);
-      // Up to the end of the page, whose frames are one buffer.
+      // Return at most the rest of the page, whose frames are one buffer.
       const pageEnd = first - (first % PAGE_EVENTS_MAX) + PAGE_EVENTS_MAX;
       if (first !== -1) return untilHole(chunk.events.slice(first, pageEnd));
       const { firstSequence } = await streamState(this.#nats, this.#stream);
@@ -131,7 +131,7 @@ export class Replay {
     return [];
   }
 
-  /** Whether `locate` can answer from memory. */
+  /** Whether `locate` needs only memory. */
   isInMemory(requested: bigint): boolean {
     const cursor = attainable(requested);
     if (requested === 0n) return true;
@@ -141,8 +141,9 @@ export class Replay {
   /**
    * Where delivery starts for a client that has seen `requested`; 0 means from now on.
    *
-   * A cursor of another feed continues where this process saw the feed replaced; otherwise at the
-   * message that has its sequence now, which is later than the one meant; otherwise live.
+   * For a cursor of another feed, delivery continues where this process saw the feed replaced. If it saw no
+   * replacement, it continues at the message that has the cursor's sequence now, which is later than the
+   * original one. If there is no such message, it continues live.
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
   async locate(requested: bigint, reading: Reading): Promise<Start> {
@@ -167,7 +168,7 @@ export class Replay {
     const [event] = await this.after(wanted - 1, reading);
     if (event !== undefined) return behindGap(event.sequence, event.cursor);
     if (wanted <= lastSequence) {
-      // The log has not read it yet.
+      // The log has not read the message yet.
       const next = Math.max(wanted, live.sequence + 1);
       const [message] = await readRange(this.#nats, this.#stream, next, 1);
       if (message !== undefined) {
@@ -178,9 +179,9 @@ export class Replay {
   }
 
   /**
-   * The cursor after which the newest `count` matches that pass the filter are delivered, or as many of them as there
-   * are among the newest LOOKED_MAX messages; 0 if there is none. The very first message of a feed has no cursor before
-   * it and is left out.
+   * The cursor after which the newest `count` matches that pass the filter are delivered, or as many as are among the
+   * newest LOOKED_MAX messages; 0 if there is none. The very first message of a feed is left out, because there is no
+   * cursor before it.
    *
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
@@ -188,7 +189,7 @@ export class Replay {
     const head = this.#log.head?.sequence ?? 0;
     let before = 0n;
     let found = 0;
-    // Whether `before` is still to be set to the cursor of the next older message.
+    // Whether the next older message's cursor must still be stored in `before`.
     let isOpen = false;
     for (let end = head; end > 0 && head - end < LOOKED_MAX; ) {
       const start = chunkStart(end);
@@ -203,15 +204,15 @@ export class Replay {
         if (isOpen) found += 1;
       }
       end = start - 1;
-      // Reading what is in memory has no other pause.
+      // Reads from memory never yield to the event loop otherwise.
       await setImmediate();
     }
     return before;
   }
 
   /**
-   * A cursor after which everything is that was stored since a time, milliseconds since 1970. Where the feed does
-   * not reach back to it, none that it can have.
+   * The cursor before the first message stored at or after a time in milliseconds since 1970. If the feed does not reach
+   * back to that time, a cursor that leads to a gap.
    *
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
@@ -225,7 +226,7 @@ export class Replay {
   }
 
   /**
-   * The events after a cursor that pass the filter: up to now, with at most `matchesMax` matches, of LOOKED_MAX messages.
+   * The events after a cursor that pass the filter, up to now, with at most `matchesMax` matches from LOOKED_MAX messages.
    *
    * Rejects with NatsUnavailableError and StreamMissingError.
    */
@@ -257,7 +258,7 @@ export class Replay {
         if (event.sequence > sequence + 1) hasGap = true;
         ({ sequence, cursor } = event);
       }
-      // Reading what is in memory has no other pause.
+      // Reads from memory never yield to the event loop otherwise.
       await setImmediate();
     }
     if (generation !== this.#log.generation) {
@@ -279,11 +280,11 @@ export class Replay {
     if (sequence < firstSequence) return 'removed';
     const head = this.#log.head?.sequence ?? 0;
     if (sequence <= head) {
-      // The listener reads on in the same chunk.
+      // The listener continues with the same chunk.
       const { events } = await this.#chunkAt(sequence, head, reading);
       return events.find((event) => event.sequence === sequence)?.cursor ?? NO_CURSOR;
     }
-    // Another process was ahead of this one's log: read the stream itself.
+    // The cursor comes from a process that is ahead of this one's log, so read the stream itself.
     const message = await getMessage(this.#nats, this.#stream, sequence);
     return message === undefined ? NO_CURSOR : cursorOf(sequence, message.messageId);
   }
@@ -295,7 +296,7 @@ export class Replay {
     const key = `${this.#log.generation} ${reading.format} ${reading.isFiltered} ${reading.withFinal} ${start}`;
     let chunk = await this.#chunks.forceFetch(key, { context });
     while (chunk.end < sequence) {
-      // It was read when the feed was shorter.
+      // The chunk was read when the feed was shorter.
       chunk = await this.#chunks.forceFetch(key, { context, forceRefresh: true });
     }
     return chunk;
@@ -310,13 +311,13 @@ export class Replay {
       return await load();
     } finally {
       const next = this.#waiting.shift();
-      // The slot passes to the next in line; nobody else can take it in between.
+      // Hand the slot to the next in line, so that no other call can take it in between.
       if (next === undefined) this.#loading -= 1;
       else next();
     }
   }
 
-  /** All messages from one sequence to another that can be read. */
+  /** All readable messages from one sequence to another. */
   async #stored(start: number, end: number): Promise<StreamMessage[]> {
     if (start > end) return [];
     const [nats, stream] = [this.#nats, this.#stream];
@@ -338,7 +339,7 @@ export class Replay {
     }
   }
 
-  /** Whether the stream held the message and has it no more. A leader that was just elected may not know it yet. */
+  /** Whether the stream has removed the message. A newly elected leader may not have it yet. */
   async #isGone(sequence: number): Promise<boolean> {
     const { firstSequence, lastSequence } = await streamState(this.#nats, this.#stream);
     if (sequence < firstSequence) return true;
@@ -374,7 +375,7 @@ function chunkStart(sequence: number): number {
   return sequence - ((sequence - 1) % CHUNK_MESSAGES);
 }
 
-/** The first events, as far as each directly follows the one before it. */
+/** The events before the first hole. */
 function untilHole(events: readonly Offered[]): readonly Offered[] {
   const start = events[0]?.sequence ?? 0;
   const hole = events.findIndex(({ sequence }, index) => sequence !== start + index);
@@ -384,8 +385,8 @@ function untilHole(events: readonly Offered[]): readonly Offered[] {
 type Read = Omit<Offered, 'frame'> & { readonly frame: Buffer };
 
 /**
- * The frames of a page in one buffer, which is written as it is to a listener without a filter. A
- * socket keeps the whole buffer in memory, so it must not be larger.
+ * Packs the frames of a page into one buffer, which a listener without a filter gets as it is. A socket
+ * keeps the whole buffer in memory, so it must not be larger.
  */
 function packed(page: readonly Read[]): Offered[] {
   const frames = Buffer.concat(page.map(({ frame }) => frame));

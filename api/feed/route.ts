@@ -1,8 +1,8 @@
 /**
- * `GET /v1/stream/orders`: its parameters, and the feed of one api process, which managed streams use as
- * well. This file joins the parts: the stream (feed-log.ts), resuming (replay.ts), the listeners
- * (fan-out.ts) and their connections. Invariant: a client gets every event after its cursor that passes
- * its filter, in order and once, or a `gap` that says what it cannot get.
+ * `GET /v1/stream/orders`: its parameters, and the feed of one api process, which managed streams also use.
+ * This file combines the log (feed-log.ts), resuming (replay.ts), the listeners (fan-out.ts) and their
+ * connections. Invariant: a client gets every event after its cursor that passes its filter, once and in
+ * order, or a `gap` where events are missing.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Request, RequestHandler, Response } from 'express';
@@ -31,15 +31,15 @@ import { type Page, type Reading, Replay } from './replay.ts';
 /** A request for an event stream. */
 export type FeedRequest = {
   readonly format: Format;
-  /** The cursor after which delivery starts; 0 is live from now. */
+  /** The cursor after which delivery starts; 0 = from now on. */
   readonly requested: bigint;
   /** The managed stream; null = the order feed. */
   readonly streamId: string | null;
-  /** Whether the client wants to know when its matches are final. */
+  /** Whether the client wants `final` events. */
   readonly withFinal: boolean;
-  /** Delivery starts so many matches ago if `requested` is 0. */
+  /** If `requested` is 0, delivery starts with this many earlier matches. */
   readonly last: number;
-  /** The filter at the moment of the call. Throws Problem if the stream cannot be listened to. */
+  /** Returns the current filter. Throws Problem if the stream cannot be listened to. */
   readonly filter: () => Filter;
 };
 
@@ -60,24 +60,24 @@ export type FeedOptions = {
   readonly sessions: Pick<Sessions, 'open'>;
   /** Name of the JetStream stream; FEED. */
   readonly stream?: string;
-  /** Limit of the newest events in memory. */
+  /** Maximum number of newest events in memory. */
   readonly ringEventsMax?: number;
-  /** About how many bytes of older events are kept for listeners that read them. */
+  /** Approximate maximum bytes of older events that are cached for replaying listeners. */
   readonly chunkBytesMax?: number;
   readonly heartbeatMs?: number;
-  /** How long a listener that reads stored events may take for what was written to it. */
+  /** How long a replaying listener may take to drain its socket. */
   readonly stalledMsMax?: number;
 };
 
 const RING_EVENTS_MAX = 65_536;
-// About 7,000 matches: 12 minutes of Polygon, 2 of a day ten times as busy; older ones are read from the
-// stream. Facts and formats take up to four times as much again.
+// About 7,000 matches: 12 minutes of Polygon, or 2 minutes on a day that is ten times as busy. Older matches are
+// read from the stream. Facts and encoded formats add up to four times as much memory.
 const RING_BYTES_MAX = 16 * 1_048_576;
 const CHUNK_BYTES_MAX = 64 * 1_048_576;
 const HEARTBEAT_MS = 30_000;
 const STALLED_MS_MAX = 60_000;
 const STOP_SPREAD_MS_MAX = 5_000;
-/** After a stop, clients come back within this span and not all at once. */
+/** After a shutdown, clients reconnect at random times within this span. */
 const STOP_RETRY_MS = { least: 500, spread: 2_500 };
 
 export class Feed {
@@ -112,7 +112,7 @@ export class Feed {
     });
   }
 
-  /** Starts to follow the stream; if that is not possible yet, it keeps trying. */
+  /** Starts following the stream, and keeps retrying if it is not available yet. */
   static async start(options: FeedOptions): Promise<Feed> {
     const feed = new Feed(options);
     await feed.#log.start(feed.#fanOut);
@@ -129,7 +129,7 @@ export class Feed {
     };
   }
 
-  /** Serves an event stream until it is over. Throws Problem 403 and 503 before it begins. */
+  /** Serves an event stream until it ends. Throws Problem 403 or 503 before it begins. */
   async serve(wanted: FeedRequest, request: Request, response: Response): Promise<void> {
     this.#requireServed(wanted.requested);
     if (request.method === 'HEAD') {
@@ -141,7 +141,7 @@ export class Feed {
     let filter: Filter;
     let requested: bigint;
     try {
-      // While the session was opened, the process may have begun to stop or the stream have changed.
+      // While the session was being opened, a shutdown may have begun or the stream may have changed.
       this.#requireServed(wanted.requested);
       filter = wanted.filter();
       requested = await this.#start(wanted, filter);
@@ -158,8 +158,8 @@ export class Feed {
   }
 
   /**
-   * The events that a stream would send from there on, up to now, with at most `limit` matches: after a cursor, since
-   * a time, or by default the newest. Throws Problem 503.
+   * The events that a stream would send up to now, with at most `limit` matches: those after a cursor or a time, or by
+   * default the newest. Throws Problem 503.
    */
   async recent({ from, limit, filter, withFinal }: RecentRequest): Promise<Page> {
     this.#requireServed(typeof from === 'bigint' ? from : 0n);
@@ -176,7 +176,7 @@ export class Feed {
     });
   }
 
-  /** Delivers to the listeners of a managed stream under another filter from now on. */
+  /** Changes the filter of a managed stream's listeners. */
   refilter(streamId: string, filter: Filter): void {
     for (const listener of this.#fanOut.listeners) {
       if (listener.streamId === streamId) this.#fanOut.refilter(listener, filter);
@@ -193,7 +193,7 @@ export class Feed {
     this.#endWhere((listener) => listener.keyHash === keyHash, 'key_revoked');
   }
 
-  /** Not ready while the stream cannot be read; open listeners stay and continue afterwards. */
+  /** Not ready while the stream cannot be read. Open listeners stay connected and continue afterwards. */
   status(): { readonly ready: boolean; readonly detail: string } {
     const { head, trouble } = this.#log;
     if (this.#stopping) return { ready: false, detail: 'the feed is stopping' };
@@ -208,14 +208,14 @@ export class Feed {
     return this.#fanOut.figures;
   }
 
-  /** Ends all responses, spread over half of the deadline, and cuts the remaining ones after it. */
+  /** Ends all responses, spread over half of the deadline, and disconnects the rest after the deadline. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopping = true;
     const deadline = delay(deadlineMs, undefined, { ref: false });
     const spreadMs = Math.min(deadlineMs / 2, STOP_SPREAD_MS_MAX);
     const connections = [...this.#fanOut.listeners].map(({ connection }) => connection);
     const ended = connections.map(async (connection) => {
-      // Jittered, so that clients do not all come back to the next process at once.
+      // Jitter keeps clients from all reconnecting to the next process at once.
       await delay(Math.random() * spreadMs);
       const { least, spread } = STOP_RETRY_MS;
       const retryMs = least + Math.floor(Math.random() * spread);
@@ -228,26 +228,26 @@ export class Feed {
     await this.#log.stop();
   }
 
-  /** Throws Problem 503 instead of opening a stream that would stay without events. */
+  /** Throws Problem 503 instead of opening a stream that would get no events. */
   #requireServed(requested: bigint): void {
     const { ready, detail } = this.status();
     if (ready) return;
-    // During a short outage of NATS, clients are still served from memory.
+    // During a short outage of NATS, clients can still be served from memory.
     if (this.#stopping || this.#log.head === undefined || !this.#replay.isInMemory(requested)) {
       throw unavailable(`the order feed cannot be read now: ${detail}`);
     }
   }
 
-  /** The cursor that the client has, or the one that lies so many matches back. Throws Problem 503. */
+  /** The client's cursor, or the one before the last `last` matches. Throws Problem 503. */
   async #start({ requested, last, format, withFinal }: FeedRequest, filter: Filter) {
     if (requested !== 0n || last === 0) return requested;
     const reading = { format, withFinal, isFiltered: !filtersNothing(filter) };
     return await orUnavailable(() => this.#replay.beforeLast(last, filter, reading));
   }
 
-  #endWhere(isMeant: (listener: Listener) => boolean, why: SessionEnd): void {
+  #endWhere(isAffected: (listener: Listener) => boolean, why: SessionEnd): void {
     for (const listener of this.#fanOut.listeners) {
-      if (isMeant(listener)) listener.connection.end(why);
+      if (isAffected(listener)) listener.connection.end(why);
     }
   }
 }
@@ -272,16 +272,16 @@ type FeedQuery = Pick<FeedRequest, 'format' | 'requested' | 'withFinal' | 'last'
 
 const MICRO = 1_000_000n;
 const LIST_ENTRIES_MAX = 5_000;
-/** Each of them may have to be looked up. */
+/** Each market may need a lookup. */
 export const MARKETS_MAX = 100;
 const LAST_MAX = 1_000;
-/** Limits the size of the numbers computed, beyond any real amount. */
+/** Limits the size of computed numbers, far beyond any real amount. */
 const EXPONENT_MAX = 40;
 const DECIMAL = /^(\d{0,40})(?:\.(\d{0,40}))?(?:[eE]([+-]?\d{1,3}))?$/;
 
 /**
- * A comma-separated list; the parameter may also be repeated. A list that is given and empty is an
- * error: as a filter it would deliver everything.
+ * A comma-separated list. The parameter may also be repeated. An empty list is an error, because as a
+ * filter it would let everything through.
  */
 const List = z
   .union([z.string(), z.array(z.string())])
@@ -322,7 +322,7 @@ export const Finality = z
   .transform((text) => text === 'true')
   .meta({
     ...{ type: 'boolean', default: false },
-    description: 'true: `event: final` when a delivered match is in a final block',
+    description: 'true: also send `event: final` when a delivered match is in a final block',
   });
 
 const Decimal = z
@@ -341,7 +341,7 @@ const Price = Decimal.refine(
 );
 
 const CURSOR = { type: 'string' as const, pattern: '^[0-9]{0,20}$', examples: ['28492588'] };
-/** The header of that name. */
+/** The header Last-Event-ID. */
 export const LAST_EVENT_ID = { ...CURSOR, description: 'cursor to resume after' };
 
 const LastEventId = z
@@ -363,10 +363,11 @@ const Last = z
   .default(0)
   .meta({
     ...{ type: 'integer', minimum: 0, maximum: LAST_MAX },
-    description: 'start with so many of the newest matches that pass; a cursor takes precedence',
+    description:
+      'start with this many of the newest matches that pass the filter; a cursor takes precedence',
   });
 
-/** What every event stream takes. */
+/** Parameters of every event stream. */
 export const StreamQuery = z.strictObject({
   ...{ finality: Finality, last: Last, lastEventId: LastEventId },
 });
@@ -375,7 +376,7 @@ const SLUG = { type: 'string', minLength: 1 };
 const AMOUNT = { type: 'number', minimum: 0 };
 const PERCENT = { ...AMOUNT, maximum: 100 };
 
-/** The filters of the order feed, as the document describes them; absent ones let everything pass. */
+/** The filters of the order feed, with their descriptions. An absent filter lets everything pass. */
 export const FILTERS = {
   traders: listed(Addresses, 'wallet addresses; only matches that involve one of them', {
     ...{ type: 'string', pattern: ADDRESS.source },
@@ -384,7 +385,7 @@ export const FILTERS = {
   series: listed(List, 'series slugs, in any letter case', SLUG),
   markets: listed(
     Markets,
-    `at most ${MARKETS_MAX} markets by id, condition id or slug; an unknown one is a 404`,
+    `at most ${MARKETS_MAX} markets by id, condition id or slug; an unknown market returns 404`,
     SLUG,
     MARKETS_MAX,
   ),
@@ -401,7 +402,7 @@ export const FILTERS = {
 };
 type Filters = z.output<z.ZodObject<typeof FILTERS>>;
 
-/** A list that may be absent. */
+/** An optional list. */
 function listed<Entry>(
   list: z.ZodType<Entry[]>,
   description: string,
@@ -413,11 +414,11 @@ function listed<Entry>(
     .transform((given) => given ?? [])
     .meta({
       ...{ type: 'array', minItems: 1, maxItems, items },
-      description: `${description}; separated by commas`,
+      description: `${description}; comma-separated`,
     });
 }
 
-/** Refuses a minimum above its maximum. */
+/** Rejects a minimum above its maximum. */
 export function boundsInOrder(query: Filters, context: z.RefinementCtx): void {
   for (const name of ['usdc', 'shares', 'price'] as const) {
     const min = query[`min_${name}`];
@@ -438,17 +439,16 @@ export const OrdersQuery = z
       .optional()
       .meta({
         ...{ type: 'string', enum: ['json'] },
-        description: 'json: objects with labels; absent: the compact form',
+        description: 'json: objects with named fields; default: the compact form',
       }),
     ...StreamQuery.shape,
   })
   .superRefine(boundsInOrder);
 
 /**
- * Parses the query and the Last-Event-ID header, which takes precedence over `lastEventId`; an empty
- * header is absent. An unknown parameter is an error: a misspelt filter would deliver everything.
- *
- * Throws Problem 400 with all issues.
+ * Parses the query and the Last-Event-ID header, which takes precedence over `lastEventId`. An empty
+ * header counts as absent. An unknown parameter is an error, because a misspelt filter would let
+ * everything through. Throws Problem 400 with all issues.
  */
 export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefined): FeedQuery {
   const data = parse(OrdersQuery, withHeader(query, lastEventIdHeader));
@@ -462,7 +462,7 @@ export function parseFeedQuery(query: Query, lastEventIdHeader: string | undefin
   };
 }
 
-/** Without its markets, which have to be looked up. */
+/** The filter without its markets, which must be looked up. */
 export function filterOf(given: Filters): Filter {
   return {
     traders: new Set(given.traders),
@@ -478,7 +478,7 @@ export function filterOf(given: Filters): Filter {
   };
 }
 
-/** The query of a managed stream. Throws as `parseFeedQuery`. */
+/** The query of a managed stream. Throws like `parseFeedQuery`. */
 export function parseStreamQuery(
   query: Query,
   lastEventIdHeader: string | undefined,
@@ -504,13 +504,13 @@ function parseDecimal(text: string): Fraction | undefined {
     : { numerator: digits, denominator: 10n ** BigInt(-shift) };
 }
 
-// Rounds up: an amount of whole micro-units is at least the bound exactly when it is at least this.
+// Rounds up: a whole number of micro-units reaches the bound exactly when it reaches the rounded bound.
 function microAtLeast(bound: Fraction | undefined): bigint | null {
   if (bound === undefined) return null;
   return (bound.numerator * MICRO + bound.denominator - 1n) / bound.denominator;
 }
 
-// Rounds down: an amount of whole micro-units is at most the bound exactly when it is at most this.
+// Rounds down, for the same reason.
 function microAtMost(bound: Fraction | undefined): bigint | null {
   return bound === undefined ? null : (bound.numerator * MICRO) / bound.denominator;
 }

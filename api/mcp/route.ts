@@ -1,14 +1,14 @@
 /**
- * `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions: each request is answered
- * as JSON by a server of its own. Its tools ask this very API with the caller's key, so each counts as a
- * request besides the one to `/mcp`. The library is loaded by the first request.
+ * `POST /mcp`: the Model Context Protocol over streamable HTTP, without sessions. Each request gets its own
+ * server and a JSON response. Tools call this API with the caller's key, so a tool call counts as a request
+ * in addition to the one to `/mcp`. The library is loaded by the first request.
  */
 import express, { type RequestHandler } from 'express';
 import { Fillstream } from '../client/index.ts';
 
 const BODY_BYTES_MAX = 256 * 1024;
 
-/** Takes `Authorization: Bearer KEY` for `X-Service-Key`: hosts of tools can often send no other header. */
+/** Accepts `Authorization: Bearer KEY` as `X-Service-Key`, because many MCP clients can send no other header. */
 export const bearerAsKey: RequestHandler = (request, _response, next) => {
   const [, key] = /^Bearer (\S+)$/i.exec(request.headers.authorization ?? '') ?? [];
   if (key !== undefined) request.headers['x-service-key'] ??= key;
@@ -17,7 +17,7 @@ export const bearerAsKey: RequestHandler = (request, _response, next) => {
 
 export const readMessage = express.json({ limit: BODY_BYTES_MAX, type: 'application/json' });
 
-/** Answers one message; the key was checked before. */
+/** Handles one message. The key has already been checked. */
 export function mcpHandler(analystUrl: string | undefined): RequestHandler {
   return async (request, response) => {
     const [{ createMcpServer }, { StreamableHTTPServerTransport }] = await Promise.all([

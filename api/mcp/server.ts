@@ -1,7 +1,7 @@
 /**
- * A Model Context Protocol server: the API's questions as read-only tools for language models. It asks the
- * API with a key, wherever it runs, so tiers, rates and errors are those of the API. What the API refuses
- * is an error of the tool, with the problem's detail. Lists are short unless the model asks for more.
+ * A Model Context Protocol server: the API's endpoints as read-only tools for language models. It calls the
+ * API with a key, so tiers, rate limits and errors are those of the API. An API error becomes a tool error
+ * with the problem's detail. Lists are short unless the model asks for more.
  */
 import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { z } from 'zod';
@@ -39,7 +39,7 @@ const market = z.string().min(1).max(200).describe('market id, condition id or s
 const word = z.string().min(1).max(100);
 const size = z.number().min(0).optional();
 const instant = z.string().max(40).optional();
-const cursor = z.string().max(200).optional().describe('`next_cursor` of the page before');
+const cursor = z.string().max(200).optional().describe('`next_cursor` of the previous page');
 
 function limit(most: number, usual: number) {
   return z.int().min(1).max(most).default(usual).describe(`maximum entries, 1 to ${most}`);
@@ -48,7 +48,7 @@ function limit(most: number, usual: number) {
 type Sent = { readonly query?: Readonly<Record<string, unknown>>; readonly body?: unknown };
 type Request = readonly [method: 'GET' | 'POST', path: string, sent?: Sent];
 
-/** Checks the types of a tool's input and its request against each other. */
+/** Checks the type of a tool's input against its request. */
 function tool<Input extends z.ZodObject>(one: {
   readonly name: string;
   readonly title: string;
@@ -118,7 +118,7 @@ const TOOLS = [
   tool({
     name: 'trades',
     title: 'Trades of a trader',
-    description: 'Fills of a trader, newest first, in one market or in all.',
+    description: "A trader's fills, newest first, in one market or all.",
     input: z.object({
       address,
       market: market.optional(),
@@ -143,7 +143,7 @@ const TOOLS = [
   tool({
     name: 'markets',
     title: 'List of markets',
-    description: 'Markets by volume, traders, change of the price, age or end date.',
+    description: 'Markets by volume, traders, price change, age or end date.',
     input: z.object({
       q: z.string().min(1).max(200).optional().describe('words of the question'),
       tag: z.string().max(100).optional(),
@@ -169,7 +169,7 @@ const TOOLS = [
     name: 'candles',
     title: 'Candles of a market',
     description:
-      'Open, high, low, close and volume of a market by interval. Set `from` to bound it.',
+      'Open, high, low, close and volume of a market by interval. Set `from` to limit the period.',
     input: z.object({
       market,
       interval: z.enum(['1m', '5m', '15m', '1h', '6h', '1d']).default('1d'),
@@ -183,7 +183,7 @@ const TOOLS = [
     name: 'recent_matches',
     title: 'Recent matches of the whole feed',
     description:
-      'Matches of all markets and traders when they are first seen, oldest first: seconds old, and back to 72 hours with `from`. They may be pending: a `void` event takes one back by its match_id, and with `finality` a `final` event says that one is final. A call looks at no more than 16,384 messages of the feed (about half an hour); `more` says that there are later ones, and `from` = `cursor` goes on. `gap`: the feed does not reach back to `from`. For older matches use `market_trades` or `trades`.',
+      'Matches of all markets and traders when they are first seen, oldest first: the newest ones, or from up to 72 hours ago with `from`. Matches may be pending: a `void` event retracts one by its match_id, and with `finality` a `final` event says that one is final. A call reads at most 16,384 messages of the feed (about half an hour). If `more` is true, continue with `from` = `cursor`. If `gap` is true, the feed no longer has everything after `from`. For older matches use `market_trades` or `trades`.',
     input: z.object({
       traders: z.array(address).max(COMPARED_MAX).optional().describe('any participant counts'),
       tags: z.array(word).max(FILTERED_MAX).optional().describe('any of crypto, politics …'),
@@ -195,19 +195,19 @@ const TOOLS = [
       max_shares: size.describe('maximum shares of the taker order, whole shares'),
       min_price: size.describe('minimum price, 0 to 100'),
       max_price: size.describe('maximum price, 0 to 100'),
-      finality: z.boolean().default(false).describe('also say which became final'),
+      finality: z.boolean().default(false).describe('also return `final` events'),
       from: z
         .string()
         .max(40)
         .optional()
-        .describe('an ISO 8601 time, or the `cursor` of an earlier answer; default: the newest'),
+        .describe('an ISO 8601 time, or the `cursor` of an earlier result; default: the newest'),
       limit: limit(100, 20),
     }),
     output: recentMatches.answer,
     request: (input) => [
       'GET',
       '/v2/recent_matches',
-      // A list without entries is no filter here.
+      // Models may send an empty list for no filter, which the API would reject.
       { query: Object.fromEntries(Object.entries(input).filter(([, one]) => String(one) !== '')) },
     ],
   }),
@@ -223,7 +223,7 @@ const TOOLS = [
   tool({
     name: 'holders',
     title: 'Holders of a market',
-    description: 'Who holds shares of a market, most shares first.',
+    description: 'Who holds shares of a market, largest holdings first.',
     input: z.object({
       market,
       outcome: z.enum(['0', '1', 'both']).default('both').describe('0 is the first outcome'),
@@ -244,7 +244,7 @@ const TOOLS = [
 ];
 
 const QUERY = {
-  title: 'SQL of an analyst',
+  title: 'SQL query',
   description: `One SELECT on ClickHouse as the read-only analyst, 30 s, at most ${SQL_ROWS_MAX} rows: use LIMIT. \`SHOW TABLES\` and \`DESCRIBE TABLE fills\` show the views. Amounts are whole USDC and shares.`,
   inputSchema: z.object({ sql: z.string().min(1).max(SQL_CHARACTERS_MAX) }),
   outputSchema: z.object({
@@ -258,12 +258,12 @@ const Result = z.object({
   data: QUERY.outputSchema.shape.rows,
 });
 
-/** The analyst's ClickHouse refused the statement, or was not reached. */
+/** The analyst's ClickHouse rejected the statement or was unreachable. */
 class QueryError extends Error {}
 
 const ANNOTATIONS = { readOnlyHint: true, idempotentHint: true, openWorldHint: false };
 
-/** One server per connection. Without the URL of an analyst's ClickHouse there is no tool `query`. */
+/** One server per connection. Without `analystUrl` there is no tool `query`. */
 export function createMcpServer(
   api: Pick<Fillstream, 'request'>,
   analystUrl: string | undefined,
@@ -318,13 +318,13 @@ async function runQuery(analystUrl: string, sql: string) {
   const headers: Record<string, string> =
     username === '' ? {} : { Authorization: `Basic ${Buffer.from(user).toString('base64')}` };
   const signal = AbortSignal.timeout(SQL_MS_MAX);
-  const asked = fetch(`${origin}${pathname}?${settings}`, {
+  const request = fetch(`${origin}${pathname}?${settings}`, {
     ...{ method: 'POST', body: sql, headers, signal },
   });
-  const [isGood, text] = await asked
+  const [isGood, text] = await request
     .then(async (response) => [response.ok, await response.text()] as const)
     .catch(() => {
-      throw new QueryError('the analysts’ ClickHouse did not answer');
+      throw new QueryError('the analysts’ ClickHouse did not respond');
     });
   if (!isGood) throw new QueryError(text.slice(0, 1_000));
   const { meta, data } = Result.parse(parsed(text));
@@ -335,6 +335,6 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    throw new QueryError('leave out FORMAT: the answer is JSON');
+    throw new QueryError('omit FORMAT: the result must be JSON');
   }
 }

@@ -1,6 +1,6 @@
 /**
- * Ended sessions, the newest of each account, in a JetStream stream. Records are deduplicated by session
- * id, so that two processes that notice the loss of a third one write one record.
+ * The newest ended sessions of each account, in a JetStream stream. Records are deduplicated by session id,
+ * so that two processes that detect the loss of a third one write only one record.
  */
 import { answered, type Nats } from '../../infra/nats/connection.ts';
 import { readRange } from '../../infra/nats/reader.ts';
@@ -32,7 +32,7 @@ export class History {
     return new History(nats);
   }
 
-  /** Adds records by key of the account. Rejects with NatsUnavailableError; some may be stored then. */
+  /** Adds records by account key. Rejects with NatsUnavailableError, possibly after storing some. */
   async add(closed: readonly (readonly [key: string, ClosedRecord])[]): Promise<void> {
     await Promise.all(
       closed.map(([key, record]) =>
@@ -43,7 +43,7 @@ export class History {
     );
   }
 
-  /** The newest records, newest first, and how many there are. Rejects with NatsUnavailableError. */
+  /** The newest records, newest first, and the number of all records. Rejects with NatsUnavailableError. */
   async newest(
     key: string,
     limit: number,

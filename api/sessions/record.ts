@@ -1,7 +1,7 @@
 /**
- * The record of one api process: its open event streams by account, and the time that its ended ones
- * used today. A quota is a sum over the records of all processes. Times are milliseconds since
- * the epoch, and time counts for the UTC day on which it passes.
+ * The record of one api process: its open event streams by account, and the time that ended ones used
+ * today. The usage of a quota is a sum over the records of all processes. Times are milliseconds since the
+ * epoch, and usage counts for the UTC day on which it occurs.
  */
 import { z } from 'zod';
 
@@ -23,8 +23,8 @@ export type SessionEnd = z.infer<typeof SessionEnd>;
 export type OpenSession = {
   readonly id: string;
   /**
-   * Resolves when the account has used up its time of today, or when the session is in excess of the
-   * quota of sessions. The stream must be ended then.
+   * Resolves when the account has used up its time of today, or when the session exceeds the session quota.
+   * The stream must then be ended.
    */
   readonly overQuota: Promise<void>;
   /** Call it once. */
@@ -42,14 +42,14 @@ export type OpenRecord = z.infer<typeof OpenRecord>;
 export const ClosedRecord = OpenRecord.extend({
   endedAtMs: z.int(),
   end: SessionEnd,
-  /** Events that were sent to it; null if its process was lost. */
+  /** Number of events sent; null if the process was lost. */
   events: z.int().nullable(),
 });
 export type ClosedRecord = z.infer<typeof ClosedRecord>;
 
 /** Value of a bucket entry, as JSON. Both members are keyed by `keyOf` the account. */
 export const ProcessRecord = z.object({
-  /** Time of the sessions that ended, as far as it was on `day`. */
+  /** Time of ended sessions on `day`. */
   used: z.object({ day: z.string(), ms: z.record(z.string(), z.int().nonnegative()) }),
   open: z.record(z.string(), z.array(OpenRecord)),
 });
@@ -62,11 +62,13 @@ export function openSessionsOf(records: readonly ProcessRecord[], key: string): 
     .sort((a, b) => a.startedAtMs - b.startedAtMs || (a.id < b.id ? -1 : 1));
 }
 
-/** Milliseconds of event streams on the day of `nowMs`, of ended and of open ones. */
+/** Milliseconds of ended and open event streams on the day of `nowMs`. */
 export function usedMs(records: readonly ProcessRecord[], key: string, nowMs: number): number {
   const day = dayOf(nowMs);
   const ended = records.map(({ used }) => (used.day === day ? (used.ms[key] ?? 0) : 0));
-  const open = openSessionsOf(records, key).map((one) => onDay(one.startedAtMs, nowMs, nowMs));
+  const open = openSessionsOf(records, key).map(({ startedAtMs }) =>
+    onDay(startedAtMs, nowMs, nowMs),
+  );
   return [...ended, ...open].reduce((sum, ms) => sum + ms, 0);
 }
 
@@ -75,7 +77,7 @@ export function addSession({ open }: ProcessRecord, key: string, session: OpenRe
   open[key] = [...(open[key] ?? []), session];
 }
 
-/** Removes a session from the record and books its time. */
+/** Removes a session from the record and adds its time to the usage. */
 export function removeSession(
   record: ProcessRecord,
   key: string,
@@ -91,12 +93,12 @@ export function removeSession(
   ms[key] = (ms[key] ?? 0) + onDay(session.startedAtMs, session.endedAtMs, nowMs);
 }
 
-/** Whether the record holds nothing that still counts. */
+/** Whether the record no longer counts. */
 export function isSpent({ used, open }: ProcessRecord, nowMs: number): boolean {
   return Object.keys(open).length === 0 && used.day !== dayOf(nowMs);
 }
 
-/** How much of a span is on the day of `nowMs`; clocks of processes may differ a little. */
+/** How much of a span falls on the day of `nowMs`; never negative, because clocks of processes differ slightly. */
 function onDay(fromMs: number, toMs: number, nowMs: number): number {
   const dayStartMs = Date.parse(`${dayOf(nowMs)}T00:00:00Z`);
   return Math.max(0, toMs - Math.max(fromMs, dayStartMs));

@@ -1,9 +1,9 @@
 /**
- * Open event streams of each account over all api processes, counted against the quotas of its tier.
+ * Open event streams of each account across all api processes, counted against the quotas of its tier.
  * Each process writes one record with its open sessions, on every change and once a second as a
- * heartbeat, and watches those of the others. A quota is the sum over the records of live processes.
- * Invariant: within a process a quota is exact. Across processes too many sessions may be admitted at
- * the same moment; every process then ends the newest ones of its own within two seconds.
+ * heartbeat, and watches the records of the others. Usage is the sum over the records of live processes.
+ * Invariant: within a process a quota is exact. Several processes together may admit too many sessions at
+ * the same moment. Each process then ends its newest excess ones within two seconds.
  */
 import { createHash, randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -43,11 +43,11 @@ const SESSIONS_BUCKET = 'sessions';
 
 const CHECK_MS = 500;
 const BEAT_MS = 1_000;
-/** Changes that come within this time of a write are written together. */
+/** Changes within this time after a write are written together. */
 const WRITE_PAUSE_MS = 500;
 /** A process whose last heartbeat is older than this does not count. */
 const LIVE_MS_MAX = 3_000;
-/** A process whose last heartbeat is older than this is lost: its sessions are closed for it. */
+/** A process whose last heartbeat is older than this is lost, and others close its sessions. */
 const SILENT_MS_MAX = 6_000;
 const CLOSE_MS_MAX = 500;
 /** `process.` and `account.` are keys of version 0.1. */
@@ -56,7 +56,7 @@ const RECORD_KEY = 'record.';
 type Other = {
   readonly record: ProcessRecord;
   readonly revision: number;
-  /** When its last heartbeat came, on this process's clock: clocks of processes need not agree. */
+  /** When its last heartbeat arrived, by this process's clock, because clocks of processes may differ. */
   heartbeatAtMs: number;
 };
 
@@ -93,7 +93,7 @@ export class Sessions {
   #writing: Promise<void> = Promise.resolve();
   #wasConnected = true;
   #checkedAtMs = performance.now();
-  /** When heartbeats of others could last have been missed. */
+  /** When heartbeats of others may last have been missed. */
   #outageAtMs = Number.NEGATIVE_INFINITY;
   /** Resolves at the next heartbeat of another process, and at the next check. */
   #changed = Promise.withResolvers<void>();
@@ -158,14 +158,14 @@ export class Sessions {
     return openSessionsOf(this.#records(), keyOf(account));
   }
 
-  /** The newest ended sessions, newest first, and how many are kept. Rejects with NatsUnavailableError. */
+  /** The newest ended sessions, newest first, and the number of stored ones. Rejects with NatsUnavailableError. */
   history(account: string, limit: number) {
     return this.#history.newest(keyOf(account), limit);
   }
 
   /** Seconds of event streams of an account on this UTC day. */
   usedSeconds(account: string): number {
-    // Rounds down: a second that has begun is not used up.
+    // Round down: a second counts once it is complete.
     return Math.floor(usedMs(this.#records(), keyOf(account), this.#now()) / 1_000);
   }
 
@@ -185,7 +185,7 @@ export class Sessions {
     const { revision } = event;
     const record = event.type === 'put' ? parseValue(ProcessRecord, event.value) : undefined;
     if (event.type === 'put' && record === undefined) {
-      // Its process writes it again within a second.
+      // The process writes its record again within a second.
       this.#logger.error({ key: event.key }, 'unreadable record in the bucket of sessions');
     }
     if (record === undefined) this.#others.delete(process);
@@ -198,7 +198,7 @@ export class Sessions {
     this.#changed = Promise.withResolvers();
   }
 
-  /** Own record first. A process that is not live has no open sessions; its time of today counts. */
+  /** All records, with our own first. A process that is not live has no open sessions, but today's usage counts. */
   #records(): ProcessRecord[] {
     const others = [...this.#others.values()];
     return [
@@ -208,8 +208,8 @@ export class Sessions {
   }
 
   /**
-   * Why the account may not open another session. Without NATS the open sessions of other processes do
-   * not count: they may have ended or moved here, and clients take a refusal as final.
+   * Why the account may not open another session. Without NATS the open sessions of other processes do not
+   * count, because they may have ended or moved here, and clients treat a refusal as final.
    */
   #refusal({ account, tier }: Caller): Problem | undefined {
     const { sessionsMax, streamSecondsPerDayMax } = TIERS[tier];
@@ -227,8 +227,8 @@ export class Sessions {
   }
 
   /**
-   * Resolves when every process with open sessions of the account has sent a new heartbeat or counts as
-   * gone. A client that returns after a crash must not be refused for the sessions that it had there.
+   * Resolves when every process with open sessions of the account has sent a new heartbeat or is no longer
+   * live. A client that reconnects after a crash must not be refused because of the sessions that it lost.
    */
   async #otherHeartbeats(key: string): Promise<void> {
     const sinceMs = performance.now();
@@ -258,12 +258,12 @@ export class Sessions {
     }
   }
 
-  /** Ends own sessions whose account has used up its time, and the newest ones beyond the quota. */
+  /** Ends our sessions of accounts that have used up their time, and our newest ones that exceed the quota. */
   #endOverQuota(): void {
     const records = this.#records();
-    // After an outage, records are old until every live process has sent a heartbeat.
+    // After an outage, records are outdated until every live process has sent a heartbeat.
     const isCurrent = performance.now() - this.#outageAtMs > LIVE_MS_MAX;
-    for (const key of new Set([...this.#own.values()].map((one) => one.key))) {
+    for (const key of new Set([...this.#own.values()].map(({ key }) => key))) {
       for (const [n, { id }] of openSessionsOf(records, key).entries()) {
         const own = this.#own.get(id);
         if (own === undefined) continue;
@@ -276,10 +276,10 @@ export class Sessions {
     }
   }
 
-  /** Closes the sessions of a lost process; several processes may do so at once, with one result. */
+  /** Closes the sessions of a lost process. Several processes may do so at once with the same result. */
   async #closeLost(process: string, { record, revision }: Other): Promise<void> {
     const nowMs = this.#now();
-    const rest = structuredClone(record);
+    const remaining = structuredClone(record);
     const lost = Object.entries(record.open).flatMap(([key, sessions]) =>
       sessions.map((session): [string, ClosedRecord] => [
         key,
@@ -287,16 +287,16 @@ export class Sessions {
       ]),
     );
     if (lost.length === 0 && !isSpent(record, nowMs)) return;
-    for (const [key, session] of lost) removeSession(rest, key, session, nowMs);
+    for (const [key, session] of lost) removeSession(remaining, key, session, nowMs);
     await this.#tolerant(async () => {
       await this.#history.add(lost);
       const key = RECORD_KEY + process;
-      if (isSpent(rest, nowMs)) await this.#bucket.delete(key, revision);
-      else await this.#bucket.update(key, JSON.stringify(rest), revision);
+      if (isSpent(remaining, nowMs)) await this.#bucket.delete(key, revision);
+      else await this.#bucket.update(key, JSON.stringify(remaining), revision);
     });
   }
 
-  /** Writes the record, together with all changes that come in the pause after the previous write. */
+  /** Writes the record, with all changes since the previous write. */
   #write(): void {
     if (this.#isWriteDue) return;
     this.#isWriteDue = true;
@@ -308,7 +308,7 @@ export class Sessions {
     });
   }
 
-  /** What could not be written is written with the next heartbeat. */
+  /** Writes now. After a failure, the next heartbeat retries. */
   async #writeNow(): Promise<void> {
     await this.#tolerant(async () => {
       const ended = this.#ended.slice();
@@ -318,7 +318,7 @@ export class Sessions {
     });
   }
 
-  /** A write that will be repeated may fail while NATS is unavailable, or because another one won. */
+  /** Ignores failures of a write that is retried: NATS is unavailable, or another process has written first. */
   async #tolerant(write: () => Promise<void>): Promise<void> {
     try {
       await write();
@@ -336,7 +336,7 @@ function isLive({ heartbeatAtMs }: Other): boolean {
   return performance.now() - heartbeatAtMs < LIVE_MS_MAX;
 }
 
-/** An account name may contain any character, a subject may not. */
+/** Hashed, because an account name may contain characters that a subject must not contain. */
 function keyOf(account: string): string {
   return `account.${createHash('sha256').update(account).digest('hex').slice(0, 32)}`;
 }

@@ -1,7 +1,7 @@
 /**
- * Open event streams of visitors, who have no key. Addresses are counted by each process on its own, in bounded
- * memory, so that visitors from many addresses cannot crowd the records that the processes share. The quotas of
- * the demo tier hold for an address, and one more for all visitors of the process.
+ * Open event streams of visitors, who have no key. Each process counts addresses on its own and in bounded memory, so
+ * that visitors from many addresses cannot fill the records that the processes share. The quotas of the demo tier apply
+ * to each address, and one more quota to all visitors of the process.
  */
 import { randomUUID } from 'node:crypto';
 import { LRUCache } from 'lru-cache';
@@ -12,7 +12,7 @@ import type { OpenSession } from './record.ts';
 
 /** Open event streams of all visitors in one process. */
 export const VISITOR_SESSIONS_MAX = 500;
-/** Addresses whose time of today is remembered. */
+/** Maximum addresses whose usage of today is remembered. */
 const ADDRESSES_MAX = 10_000;
 const DAY_MS = 86_400_000;
 
@@ -61,7 +61,7 @@ export class Visitors {
     };
   }
 
-  /** Counts the time since the last call, and ends the sessions of those who have used up theirs. */
+  /** Counts the time since the last call, and ends the sessions of visitors who have used up their time. */
   count(): void {
     for (const own of this.#own) this.#count(own);
     const { streamSecondsPerDayMax } = TIERS.demo;

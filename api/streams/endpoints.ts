@@ -1,7 +1,7 @@
 /**
- * Managed streams: their endpoints (list, create, change, delete; the account's sessions), and
- * `GET /streams/{id}`, which listens to a stream. A change in any process reaches the listeners of this
- * one through the store's watch.
+ * Managed streams: the endpoints that list, create, change and delete them, the account's sessions, and
+ * `GET /streams/{id}`, which listens to a stream. The store's watch delivers a change in any process to the
+ * listeners of this one.
  */
 import type { RequestHandler } from 'express';
 import type { Logger } from 'pino';
@@ -39,7 +39,7 @@ const HISTORY_LIMIT_MAX = 1_000;
 
 const ID_EXAMPLE = '0b9c2f6e-4a51-4c5b-9a0a-1f2e3d4c5b6a';
 
-/** Any string: 404 if it is not the id of one of the account's streams. */
+/** Accepts any string, because an id that the account does not have is a 404, not a 400. */
 export const StreamId = z.object({
   id: z
     .string()
@@ -54,14 +54,17 @@ const Session = z.object({
     .string()
     .nullable()
     .meta({ description: 'the managed stream; null: the order feed', examples: [ID_EXAMPLE] }),
-  started_at: text('when it was opened, UTC with milliseconds', '2026-05-01T12:00:00.000Z').meta({
-    format: 'date-time',
-  }),
+  started_at: text(
+    'when the session was opened, UTC with milliseconds',
+    '2026-05-01T12:00:00.000Z',
+  ).meta({ format: 'date-time' }),
 });
 
 const EndedSession = Session.extend({
-  ended_at: text('when it ended', '2026-05-01T12:30:00.000Z').meta({ format: 'date-time' }),
-  end: SessionEnd.meta({ description: 'why it ended', examples: ['client_left'] }),
+  ended_at: text('when the session ended', '2026-05-01T12:30:00.000Z').meta({
+    format: 'date-time',
+  }),
+  end: SessionEnd.meta({ description: 'why the session ended', examples: ['client_left'] }),
   events: z
     .int()
     .nullable()
@@ -89,9 +92,10 @@ const createStream = endpoint({
   path: '/streams',
   status: 201,
   summary: 'Create a stream with stored filters',
-  description: `A match is delivered if it fits every non-empty list, by any entry of it. Slugs are
-lower-cased and duplicates removed; of markets, the condition ids are kept. The quotas \`max_streams\`, \`max_naked_streams\` (streams
-without any filter), \`max_filter_addrs\`, \`max_filter_tags\` and \`max_filter_series\` depend on the tier.`,
+  description: `A match is delivered if every non-empty list has an entry that matches it. Slugs are
+lower-cased, duplicates are removed, and markets are stored as condition ids. The quotas \`max_streams\`,
+\`max_naked_streams\` (streams without any filter), \`max_filter_addrs\`, \`max_filter_tags\` and
+\`max_filter_series\` depend on the tier.`,
   parameters: z.object({}),
   body: NewStream,
   answer: Stream,
@@ -105,8 +109,8 @@ const updateSubscription = endpoint({
   method: 'put',
   path: '/streams/:id/subscription',
   summary: 'Replace the filters of a stream',
-  description: `Listeners stay connected and get what fits the new filters from then on, within a second
-in every process. An omitted list is kept, an empty one is cleared.`,
+  description: `Listeners stay connected. The new filters apply within a second in every process. An
+omitted list keeps its entries, an empty list is cleared.`,
   parameters: StreamId,
   body: Subscription,
   answer: Stream,
@@ -132,8 +136,8 @@ const updateMeta = endpoint({
   method: 'put',
   path: '/streams/:id/meta',
   summary: 'Rename, enable or disable a stream',
-  description: `Omitted members are kept. Disabling a stream ends its listeners; until it is enabled
-again, listening is refused with 403 \`stream_disabled\`.`,
+  description: `Omitted members keep their values. Disabling a stream disconnects its listeners. Until it
+is enabled again, listening returns 403 \`stream_disabled\`.`,
   parameters: StreamId,
   body: Meta,
   answer: Stream,
@@ -147,7 +151,7 @@ const deleteStream = endpoint({
   method: 'delete',
   path: '/streams/:id',
   summary: 'Delete a stream',
-  description: 'The responses of its listeners end normally.',
+  description: 'Its listeners get `event: end` with the reason `stream_deleted`.',
   parameters: StreamId,
   answer: z.object({ id: text('id of the deleted stream', ID_EXAMPLE) }),
   problems: ['not_found'],
@@ -162,7 +166,7 @@ export const listSessions = endpoint({
   method: 'get',
   path: '/sessions',
   summary: 'List the open event streams of this account',
-  description: 'Managed streams and the order feed, in all processes; oldest first.',
+  description: 'Sessions of managed streams and the order feed in all processes, oldest first.',
   parameters: z.object({}),
   answer: z.object({
     data: z.array(Session),
@@ -185,7 +189,7 @@ export const listEndedSessions = endpoint({
   method: 'get',
   path: '/sessions/history',
   summary: 'List the ended event streams of this account',
-  description: `Newest first; the last ${HISTORY_LIMIT_MAX} are kept, for 30 days.`,
+  description: `Newest first. The last ${HISTORY_LIMIT_MAX} are kept for 30 days.`,
   parameters: z.object({
     limit: integer(1, HISTORY_LIMIT_MAX)
       .default(HISTORY_LIMIT_DEFAULT)
@@ -193,7 +197,7 @@ export const listEndedSessions = endpoint({
   }),
   answer: z.object({
     data: z.array(EndedSession),
-    total_count: count('ended event streams that are kept', 1),
+    total_count: count('stored ended event streams', 1),
   }),
   problems: [],
   run: async ({ caller, sessions }: StreamsCall, { limit }) => {
@@ -216,7 +220,7 @@ export const STREAMS_ENDPOINTS: readonly Endpoint<StreamsCall>[] = [
 
 export type Streams = Awaited<ReturnType<typeof openStreams>>;
 
-/** The managed streams of this process. Changes in any process reach its listeners by the watch. */
+/** The managed streams of this process. A watch delivers changes in any process to its listeners. */
 export async function openStreams(options: {
   readonly nats: Nats;
   readonly logger: Logger;
@@ -236,7 +240,7 @@ export async function openStreams(options: {
     },
   });
 
-  /** The current filter. Throws Problem 404 and 403 if the stream can no longer be listened to. */
+  /** The current filter. Throws Problem 404 if the stream was deleted, 403 if it was disabled. */
   function filterNow(id: string): Filter {
     const record = store.known(id);
     if (record === undefined) {
@@ -251,7 +255,7 @@ export async function openStreams(options: {
     const query = parseStreamQuery(request.query, request.get('Last-Event-ID'));
     const { id } = await store.find(callerOf(response), String(request.params.id));
     const filter = () => filterNow(id);
-    // Checked before a session is opened, and again afterwards.
+    // Check before a session is opened. The feed checks again afterwards.
     filter();
     await feed.serve({ ...query, format: 'tx', streamId: id, filter }, request, response);
   };

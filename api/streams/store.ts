@@ -1,7 +1,7 @@
 /**
  * The managed streams of all accounts. Every process watches the bucket, so a lookup reads a map, and a
- * change applies everywhere as soon as the watch delivers it; ids missing from the map are looked up in
- * the bucket. Writes are compare-and-set, so two changes of one stream never mix.
+ * change applies everywhere as soon as the watch delivers it. Ids that are missing from the map are looked
+ * up in the bucket. Writes are compare-and-set, so concurrent changes of a stream never mix.
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -37,7 +37,7 @@ type Known = { readonly revision: number; readonly record: StreamRecord | undefi
 type Stored = { readonly revision: number; readonly record: StreamRecord };
 
 const STREAM_KEY = 'stream.';
-/** How long the watch may take to deliver a write. */
+/** Maximum time for the watch to deliver a write. */
 const WATCH_MS_MAX = 2_000;
 const ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
@@ -90,19 +90,19 @@ export class StreamStore {
 
   /**
    * A stream of this account. Throws Problem 404 if the account has no stream with this id, even if
-   * another account has. Rejects with NatsUnavailableError.
+   * another account has one. Rejects with NatsUnavailableError.
    */
   async find(caller: Caller, id: string): Promise<StreamRecord> {
     if (!ID.test(id)) throw notFound(id);
-    // Another process may have created it a moment ago.
+    // Another process may have just created it.
     const record = this.#known.has(id) ? this.known(id) : (await this.#fetch(id))?.record;
     if (record?.account !== caller.account) throw notFound(id);
     return record;
   }
 
   /**
-   * Creates a stream, or returns the one that this repeatable request has created. Throws Problem 403 if
-   * a quota of the tier is used up, and 400. Rejects as `find`.
+   * Creates a stream, or returns the one that this repeatable request created before. Throws Problem 403 if
+   * a quota of the tier is used up, and 400 if the repeated body differs. Rejects like `find`.
    */
   async create(
     caller: Caller,
@@ -135,8 +135,8 @@ export class StreamStore {
   }
 
   /**
-   * Replaces the given members of a stream, and moves `updatedAt`. Throws Problem 404, and 403 if a
-   * quota is used up. Rejects as `find`.
+   * Replaces the given members of a stream and updates `updatedAt`. Throws Problem 404, or 403 if a quota
+   * is used up. Rejects like `find`.
    */
   async update(
     caller: Caller,
@@ -152,7 +152,7 @@ export class StreamStore {
     }
   }
 
-  /** Throws Problem 404. Rejects as `find`. */
+  /** Throws Problem 404. Rejects like `find`. */
   async delete(caller: Caller, id: string): Promise<void> {
     for (;;) {
       const { revision } = await this.#own(caller, id);
@@ -163,7 +163,7 @@ export class StreamStore {
         if (!(error instanceof KvConflictError)) throw error;
       }
     }
-    // The watch delivers the actual revision; here the stream ends at once.
+    // End the stream here at once. The watch delivers the actual revision later.
     this.#learn(id, (this.#known.get(id)?.revision ?? 0) + 1, undefined);
   }
 
@@ -172,7 +172,7 @@ export class StreamStore {
     await this.watching;
   }
 
-  /** The stream as it is in the bucket, for a compare-and-set. */
+  /** Reads the stream from the bucket, for a compare-and-set. */
   async #own(caller: Caller, id: string): Promise<Stored> {
     const stored = ID.test(id) ? await this.#fetch(id) : undefined;
     if (stored?.record.account !== caller.account) throw notFound(id);
@@ -188,16 +188,16 @@ export class StreamStore {
   }
 
   /**
-   * One attempt to store a record; false if another write came first and has been received meanwhile.
-   * A stream that adds to a quota is stored only if the whole bucket is as it was when the streams were
-   * counted, so the quota is exact over all processes.
+   * Tries once to store a record. Returns false if another write came first, after the watch has delivered
+   * it. A stream that adds to a quota is stored only if the whole bucket is unchanged since the streams were
+   * counted, so the quota is exact across all processes.
    */
   async #write(caller: Caller, record: StreamRecord, stored?: Stored): Promise<boolean> {
     const seen = this.#seen;
     const [key, value] = [STREAM_KEY + record.id, JSON.stringify(record)];
     const counts = stored === undefined || (isNaked(record) && !isNaked(stored.record));
     const problem = counts ? this.#overQuota(caller, record) : undefined;
-    // Streams that count here may have been deleted elsewhere a moment ago.
+    // Another process may have just deleted streams that still count here.
     if (problem !== undefined && (await this.#bucket.revision()) <= seen) throw problem;
     try {
       if (problem === undefined) {
@@ -236,7 +236,7 @@ export class StreamStore {
     }
   }
 
-  /** Later than the last change, even within one millisecond. */
+  /** A time after the last change, even within the same millisecond. */
   #after({ updatedAt }: StreamRecord): string {
     return new Date(Math.max(this.#now(), Date.parse(updatedAt) + 1)).toISOString();
   }
@@ -247,7 +247,7 @@ export class StreamStore {
       const record = event.type === 'put' ? this.#parse(id, event.value) : undefined;
       this.#learn(id, event.revision, record);
     }
-    // The initial values are not in the order of their revisions.
+    // The initial values do not arrive in the order of their revisions.
     if (event.type === 'initialised') this.#isInitialised = true;
     if (!this.#isInitialised) return;
     this.#seen = Math.max(this.#seen, event.revision);
@@ -263,13 +263,13 @@ export class StreamStore {
 
   #parse(id: string, value: Uint8Array): StreamRecord | undefined {
     const record = parseValue(StreamRecord, value);
-    // Such a stream does not exist for clients.
+    // For clients, an unreadable stream does not exist.
     if (record === undefined) this.#logger.error({ id }, 'unreadable record in the streams bucket');
     return record;
   }
 }
 
-/** With condition ids in place of the markets that a client named. */
+/** A body with condition ids in place of the client's market keys. */
 export type Resolved<Body> = Omit<Body, 'markets'> & { readonly markets?: string[] };
 
 export type StreamStoreOptions = {
@@ -286,7 +286,7 @@ function refuseLongLists(caller: Caller, record: StreamRecord): void {
   if (long !== undefined) throw quotaExceeded(long.name, caller.tier, long.limit, long.used);
 }
 
-/** A UUID of version 8 from the first 16 bytes of a seed. */
+/** A version 8 UUID from the first 16 bytes of a seed. */
 function uuidOf(seed: Buffer): string {
   const bytes = Buffer.from(seed.subarray(0, 16));
   bytes.writeUInt8(0x80 | (bytes.readUInt8(6) & 0x0f), 6);

@@ -1,6 +1,6 @@
 /**
- * A managed stream: the stored record, the request bodies that create and change it, its filter, and the
- * object in responses. Pure.
+ * A managed stream: the stored record, the request bodies that create and change it, its filter, and its
+ * representation in responses.
  */
 import { z } from 'zod';
 import { count, text } from '../analytics/schemas.ts';
@@ -11,7 +11,7 @@ import { ADDRESS, marketKey } from '../parameters.ts';
 
 const NAME_CHARACTERS_MAX = 64;
 const SLUG_CHARACTERS_MAX = 100;
-/** Above every quota, so that a list above a quota gets the quota's error. */
+/** Higher than every quota, so that a list that exceeds a quota gets the quota's error. */
 const LIST_ENTRIES_MAX = 10_000;
 
 const EXAMPLE_ADDRESS = '0x56687bf447db6ffa42ffe2204a05edaa20f55839';
@@ -81,7 +81,7 @@ const MARKETS_MEANING = {
   examples: [[`0x${'5f'.repeat(32)}`]],
 };
 
-/** Body of `PUT /streams/{id}/subscription`: an omitted list is kept, an empty one clears. */
+/** Body of `PUT /streams/{id}/subscription`: an omitted list keeps its entries, an empty list is cleared. */
 export const Subscription = z.strictObject({
   addresses: Addresses.optional().meta(ADDRESSES_MEANING),
   tags: Slugs.optional().meta(TAGS_MEANING),
@@ -97,13 +97,13 @@ export type Subscription = z.output<typeof Subscription>;
 export const NewStream = Subscription.extend({ name: Name.meta(NAME_MEANING) });
 export type NewStream = z.output<typeof NewStream>;
 
-/** Body of `PUT /streams/{id}/meta`: omitted members are kept. */
+/** Body of `PUT /streams/{id}/meta`: omitted members keep their values. */
 export const Meta = z.strictObject({
   name: Name.optional().meta(NAME_MEANING),
   enabled: z
     .boolean('must be true or false')
     .optional()
-    .meta({ description: 'false ends its listeners and refuses new ones', examples: [false] }),
+    .meta({ description: 'false disconnects listeners and refuses new ones', examples: [false] }),
 });
 export type Meta = z.output<typeof Meta>;
 
@@ -120,7 +120,7 @@ export const StreamRecord = z.object({
   enabled: z.boolean(),
   createdAt: z.iso.datetime(),
   updatedAt: z.iso.datetime(),
-  /** Of the body that created it with an Idempotency-Key. */
+  /** Hash of the body that created the stream with an Idempotency-Key. */
   bodyHash: z.string().optional(),
 });
 export type StreamRecord = z.infer<typeof StreamRecord>;
@@ -137,11 +137,11 @@ export const Stream = z
       .array(z.string())
       .meta({ ...MARKETS_MEANING, description: `${MARKETS_MEANING.description}: condition ids` }),
     enabled: z.boolean().meta({ description: 'false: listeners are refused', examples: [true] }),
-    active_sessions: count('connected listeners, over all processes of the service', 2),
-    created_at: text('when it was created, UTC with milliseconds', EXAMPLE_TIME).meta(DATE_TIME),
-    updated_at: text('when its filters, name or state were last changed', EXAMPLE_TIME).meta(
+    active_sessions: count('connected listeners across all processes of the service', 2),
+    created_at: text('when the stream was created, UTC with milliseconds', EXAMPLE_TIME).meta(
       DATE_TIME,
     ),
+    updated_at: text('when filters, name or state last changed', EXAMPLE_TIME).meta(DATE_TIME),
   })
   .meta({ id: 'Stream' });
 export type Stream = z.infer<typeof Stream>;

@@ -83,7 +83,7 @@ test('issue, use, rotate with both valid, expire, revoke with an open stream', a
     ),
   );
   expect(streams.map(({ status }) => status)).toEqual([200, 200]);
-  expect((await keys('revoke', successorId)).out).toContain('is revoked since');
+  expect((await keys('revoke', successorId)).out).toContain('was revoked at');
   await Promise.all(streams.map((stream) => stream.text()));
   expect(await statuses(successor)).toEqual([401, 401]);
 
