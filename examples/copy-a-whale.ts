@@ -1,7 +1,7 @@
 /**
- * Copies the trades of one wallet at a hundredth of its size: `node copy-a-whale.ts 0x…`. It prints the orders and places
- * none: put your exchange's client where the lines are. A match is copied when it is first seen, seconds before its
- * block; if it never settles, the copy is closed.
+ * Copies the trades of one wallet at a hundredth of their size: `node copy-a-whale.ts 0x…`. It only prints orders. To place
+ * them, call your exchange's client where it prints. A match is copied when it is first seen, seconds before its block. If
+ * it never settles, the copy is closed.
  */
 import { Fillstream } from '@fillstream/client';
 

@@ -1,6 +1,6 @@
 /**
- * Keeps the feed in SQLite: `node feed-to-sqlite.ts feed.db`, with Node 24. Each event and its cursor are one transaction,
- * so a program that is killed continues where it was: no match twice, none lost but for a `gap`, which is stored, too.
+ * Stores the feed in SQLite: `node feed-to-sqlite.ts feed.db`, with Node 24. Each event is stored in one transaction with
+ * its cursor, so after a crash the program resumes without losing or repeating a match. A `gap` is stored as well.
  */
 import { DatabaseSync } from 'node:sqlite';
 import { Fillstream } from '@fillstream/client';

@@ -1,7 +1,7 @@
 /**
  * Posts every match above a size to a chat: `MIN_USDC=10000 WEBHOOK_URL=https://discord.com/api/webhooks/… node
  * whale-alert.ts`. For Telegram, WEBHOOK_URL is https://api.telegram.org/bot<token>/sendMessage and CHAT_ID names the chat.
- * The cursor is kept in a file, so an alert that was down catches up.
+ * The cursor is stored in a file, so the program catches up after a restart.
  */
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { Fillstream } from '@fillstream/client';
@@ -27,11 +27,11 @@ for await (const event of fillstream.feed({ min_usdc: Number(MIN_USDC) }, from ?
     const usdc = money.format(Number(order.usdc) / 1e6);
     await post(`${who} ${verb} ${usdc} of “${order.outcome}” at ${cents}¢: ${market.question}`);
   }
-  if (event.type === 'gap') await post('Some matches could not be read again.');
+  if (event.type === 'gap') await post('Some matches were missed.');
   if (event.cursor !== '') await save(event.cursor);
 }
 
-/** Tries until the chat has it: the cursor moves on only then. */
+/** Retries until the chat accepts the message. Only then is the cursor saved. */
 async function post(text: string): Promise<void> {
   const body = CHAT_ID === undefined ? { content: text } : { chat_id: CHAT_ID, text };
   for (let waitMs = 1_000; ; waitMs = Math.min(60_000, waitMs * 2)) {

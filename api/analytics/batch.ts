@@ -1,6 +1,6 @@
 /**
- * `POST /v2/traders/batch`: profile, balance, tier, windows and totals of the positions of up to 100 traders, in as many
- * statements as for one. The tags and the weighted volume of a trader need each of their markets, and are left out.
+ * `POST /v2/traders/batch`: profile, balance, tier, windows and position totals of up to 100 traders, with as many
+ * statements as for one. Tags and weighted volume are left out, because they need every market of a trader.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -29,7 +29,7 @@ const Body = z.strictObject({
     )
     .min(1)
     .max(ADDRESSES_MAX)
-    .describe('wallets of the traders; letter case and repetitions are ignored'),
+    .describe('wallets of the traders; letter case and duplicates are ignored'),
 });
 
 const WindowRow = rowOf({
@@ -81,7 +81,7 @@ const TRADERS = '{traders:Array(FixedString(20))}';
 const MARKETS = `(SELECT condition_id FROM trader_markets WHERE trader IN ${TRADERS})`;
 const PAID = 'cost_basis + open_fees';
 
-/** Without a mark, which is being stored with the first match of the market, a position is worth what it cost. */
+/** A market's first match and its mark may not be visible at once. Without a mark, a position is worth what it cost. */
 const TOTALS_SQL = `
 SELECT ${TotalsRow.columns}
 FROM
@@ -108,7 +108,7 @@ const Trader = z.object({
   positions: z
     .object({ open_count: count('positions with shares'), ...positionTotals })
     .describe(
-      'totals over all markets of the trader, as of `/v2/traders/:address/positions?status=all`',
+      'totals over all markets of the trader, as in `/v2/traders/:address/positions?status=all`',
     ),
 });
 
@@ -118,12 +118,14 @@ export const tradersBatch = endpoint({
   path: '/v2/traders/batch',
   summary: 'Profile, balance, tier, windows and position totals of up to 100 traders',
   description:
-    'In the order of the addresses. Windows end now and are exact to the second. Tags and weighted volume are only in `/v2/traders/:address`: they need each market of a trader. An address without trades and without a public profile is in `unknown`. Nothing is stored: an `Idempotency-Key` has no effect.',
+    'In the order of the addresses. Windows end now and are exact to the second. Only `/v2/traders/:address` has tags and weighted volume, because they need every market of a trader. Addresses without trades and without a public profile are in `unknown`. The request stores nothing, so an `Idempotency-Key` has no effect.',
   parameters: z.object({}),
   body: Body,
   answer: z.object({
     traders: z.array(Trader),
-    unknown: z.array(checksummedAddress).describe('addresses of nobody known, as asked'),
+    unknown: z
+      .array(checksummedAddress)
+      .describe('requested addresses without trades and without a public profile'),
   }),
   list: 'traders',
   problems: [],

@@ -1,6 +1,6 @@
 /**
- * `GET /v2/biggest_trades`: the largest matches of the last hours over all markets. `matches` has them by market, so the
- * statement reads the markets whose last match is in those hours.
+ * `GET /v2/biggest_trades`: the largest matches of the last hours in all markets. The table `matches` is sorted by market,
+ * so the statement reads only markets whose last match is in those hours.
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
@@ -37,13 +37,13 @@ export const biggestTradesV2 = endpoint({
   path: '/v2/biggest_trades',
   summary: 'The largest matches of the last hours',
   description:
-    'Final matches of all markets by value without the fee, the largest first, each once with the fill of its taker; of equal ones the newest first.',
+    'Final matches of all markets, largest value without the fee first, then newest first. Each match appears once, with the fill of its taker.',
   parameters: z.object({
-    hours: integer(1, HOURS_MAX).default(1).describe('matches of so many hours up to now'),
+    hours: integer(1, HOURS_MAX).default(1).describe('number of hours up to now'),
     limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum matches'),
   }),
   answer: z.object({
-    from: time('begin of those hours'),
+    from: time('start of the period'),
     trades: z.array(
       TradeV2.omit({ match_id: true }).extend({ taker: ProfileV2, market: MarketV2 }),
     ),

@@ -1,4 +1,4 @@
-/** What the analytics endpoints work with, one request as they see it, and responses that requests share. */
+/** The context of the analytics endpoints, and the settings for shared responses. */
 import type { Select } from '../../infra/clickhouse.ts';
 import type { Answers } from '../answers.ts';
 import type { Context, KeepRequest } from '../endpoint.ts';
@@ -16,10 +16,10 @@ type Analytics = {
   readonly metadata: Metadata;
 };
 
-/** Without the caller: no analytics response depends on more than its parameters, after the tier's limits. */
+/** Has no caller: an analytics response depends only on its parameters, after the tier's limits are applied. */
 export type Call = Analytics & Context;
 
-/** The `keep` of an endpoint whose responses are shared for so long; CSV is not. */
+/** The `keep` of an endpoint whose JSON responses are shared for this long. */
 function sharedFor(ageMsMax: number) {
   return {
     maxAgeSeconds: 0,
@@ -30,5 +30,5 @@ function sharedFor(ageMsMax: number) {
 }
 
 export const SHARED = sharedFor(1_000);
-/** For what a trader sees change with the next final block: it is to be shown within two seconds. */
+/** For data that must be shown within two seconds of its final block. */
 export const SHARED_BRIEFLY = sharedFor(500);

@@ -1,7 +1,7 @@
 /**
  * `GET /v2/markets/:id/candles`: prices of a market's first outcome in intervals that begin at multiples of their
- * length since 1970, UTC. Each match counts once, with the fill of its taker. An interval without a match repeats the
- * close before it, from the first match until now or, of a resolved market, until its resolution.
+ * length since 1970, UTC. Each match counts once, with the fill of its taker. Candles run from the first match until now,
+ * or until the resolution of the market. An interval without a match repeats the previous close.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -67,7 +67,7 @@ GROUP BY ${START}`;
 
 const CloseRow = rowOf({ usdc: int('close.usdc'), shares: int('close.shares') });
 
-/** Unmerged rows of one minute: the greatest is the newest. */
+/** Of the unmerged rows of one minute, the greatest is the newest. */
 const BEFORE_SQL = `
 SELECT ${CloseRow.columns}
 FROM market_minutes
@@ -80,21 +80,21 @@ const MICRO = 'micro-USD a share, 0 to 1,000,000';
 
 const Candle = z.object({
   time: time('start of the interval'),
-  open: amount(`price of its first match, rounded down, ${MICRO}`),
+  open: amount(`price of the first match, rounded down, ${MICRO}`),
   high: amount(`highest price, rounded down, ${MICRO}`),
   low: amount(`lowest price, rounded down, ${MICRO}`),
-  close: amount(`price of its last match, rounded down, ${MICRO}`),
+  close: amount(`price of the last match, rounded down, ${MICRO}`),
   volume: amount('value that the takers paid or received, micro-USD'),
   shares: amount('shares traded, each match once, micro-shares'),
   trades: count('number of matches'),
-  is_empty: yes('true: no match; all prices are the close before'),
+  is_empty: yes('true: no match, so all prices are the previous close'),
 });
 
 export const candlesV2 = endpoint({
   name: 'marketCandles',
   path: '/v2/markets/:id/candles',
   summary: 'Candles of one market',
-  description: `Prices of the first outcome, oldest first; the second costs 1,000,000 minus that. Intervals begin at multiples of their length, UTC: a day at midnight. They begin with the first match and end now, or with the resolution of the market; one without a match has the close before and \`is_empty\`. At most ${CANDLES_MAX} candles. The last one changes until it has passed and its blocks are final.`,
+  description: `Prices of the first outcome, oldest first; the price of the second is 1,000,000 minus that. Intervals begin at multiples of their length in UTC, so a day begins at midnight. Candles run from the first match until now, or until the resolution of the market. A candle without a match has the previous close and \`is_empty\`. At most ${CANDLES_MAX} candles. The last candle changes until its interval has passed and its blocks are final.`,
   parameters: Parameters,
   answer: z.object({ candles: z.array(Candle) }),
   list: 'candles',
@@ -117,7 +117,7 @@ export const candlesV2 = endpoint({
   },
 });
 
-/** Starts of the first and the last candle; none if the last one is before the first. */
+/** Starts of the first and the last candle; undefined if there is none. */
 function rangeOf({ from, to }: Input, width: number, nowMs: number) {
   const now = Math.floor(nowMs / 1_000);
   if (from === undefined) {
@@ -139,7 +139,7 @@ function candlesOf(
     readonly first: number;
     readonly last: number;
     readonly width: number;
-    /** When empty intervals end. */
+    /** The end of empty intervals. */
     readonly resolved_at: number;
     readonly closeBefore: number | undefined;
   },

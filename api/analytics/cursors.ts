@@ -1,6 +1,6 @@
 /**
- * Cursors of each list. A cursor contains the sort key of the last element of a page, so new elements do not
- * shift the next page. Elements whose own key changes (a market that is traded, a trader on a refreshed board)
+ * Cursors of the lists. A cursor contains the sort key of the last element of a page, so new elements do not
+ * shift the next page. An element whose key changes (a market that is traded, a trader on a refreshed board)
  * can be repeated or omitted.
  */
 import { parameter } from '../parameters.ts';
@@ -16,7 +16,7 @@ const FILL = /^(\d{1,20})-(\d{1,10})$/;
 const HOLDER = /^(\d{1,19})-([0-9a-f]{40})$/;
 const TRADER = /^0x([0-9a-f]{40})$/;
 
-/** An entry of a leaderboard: its figures and address. */
+/** An entry of a leaderboard, by its figures and address. */
 export const boardCursor = parameter(
   ALLOWED,
   {
@@ -39,7 +39,7 @@ export const boardCursor = parameter(
   },
 );
 
-/** A market of a trader: their newest trade there and the condition id. */
+/** A market of a trader, by the trader's newest trade in it and the condition id. */
 export const marketCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: MARKET.source, examples: [`1777593600-${'5f'.repeat(32)}`] },
@@ -50,7 +50,7 @@ export const marketCursor = parameter(
   },
 );
 
-/** A position or a market: the figure that it is sorted by and the condition id. */
+/** A position or a market, by the figure that sorts it and the condition id. */
 export const positionCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: POSITION.source, examples: [`12500000-${'5f'.repeat(32)}`] },
@@ -61,7 +61,7 @@ export const positionCursor = parameter(
   },
 );
 
-/** A fill: its block and log index. */
+/** A fill, by its block and log index. */
 export const fillCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: FILL.source, examples: ['85671000-12'] },
@@ -72,7 +72,7 @@ export const fillCursor = parameter(
   },
 );
 
-/** A holder of a market: the shares and the address, parsed without 0x. */
+/** A holder of a market, by shares and address; parsed without 0x. */
 export const holderCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: HOLDER.source, examples: [`12500000-${'5f'.repeat(20)}`] },
@@ -82,14 +82,14 @@ export const holderCursor = parameter(
   },
 );
 
-/** An hour: its start in epoch seconds. */
+/** An hour, by its start in epoch seconds. */
 export const hourCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: /^\d{1,10}$/.source, examples: ['1777593600'] },
   (text) => (/^\d{1,10}$/.test(text) && isUint32(text) ? Number(text) : undefined),
 );
 
-/** A trader of a market: the address; parsed without 0x. */
+/** A trader of a market, by address; parsed without 0x. */
 export const traderCursor = parameter(
   ALLOWED,
   { type: 'string', pattern: TRADER.source, examples: [`0x${'5f'.repeat(20)}`] },

@@ -1,4 +1,4 @@
-/** Every endpoint of analytics, in the order of the documents. */
+/** All analytics endpoints, in the order of the documentation. */
 import type { Endpoint } from '../endpoint.ts';
 import { tradersBatch } from './batch.ts';
 import { biggestTradesV2 } from './biggest-trades.ts';
@@ -30,7 +30,7 @@ export const ANALYTICS_ENDPOINTS: readonly Endpoint<Call>[] = [
   marketDetailV1,
   marketData,
   leaderboardV2,
-  // Before the trader whose address would be `batch`.
+  // Must precede `/v2/traders/:address`, which would match `batch`.
   tradersBatch,
   traderV2,
   traderMarketsV2,

@@ -1,7 +1,7 @@
 /**
  * `GET /v2/traders/:address/equity`: realised and unrealised PnL of a trader at the ends of hours or days, at the marks
  * of those times. One statement reads what the trader realised and held at the end of each interval with a trade, then two
- * read the last matches of the markets that were held. A resolution settles positions in its own block: it needs no
+ * read the last matches of the markets that were held. A resolution settles positions in its own block, so it needs no
  * mark here.
  */
 import { z } from 'zod';
@@ -18,7 +18,7 @@ import { amount, time } from './schemas.ts';
 
 const SECONDS = { '1h': 3_600, '1d': 86_400 };
 const INTERVALS = Object.keys(SECONDS) as (keyof typeof SECONDS)[];
-/** A month of hours. */
+/** One month of hours. */
 const POINTS_MAX = 744;
 const POINTS_DEFAULT = { '1h': 168, '1d': 30 };
 
@@ -29,7 +29,7 @@ const Parameters = z
     from: instant
       .optional()
       .describe(
-        'a time in the interval of the first point (default: 7 days of hours or 30 days before `to`)',
+        'a time in the interval of the first point (default: 7 days before `to` for hours, 30 days for days)',
       ),
     to: instant.optional().describe('a time in the interval of the last point (default: now)'),
   })
@@ -41,17 +41,17 @@ const PLACE = "(block_number * 1048576 + log_index) * 2 + (kind = 'settlement')"
 /** More keys would make the URL of the statement too long. */
 const KEYS_MAX = 200;
 
-/** How the begin of the interval of a time is computed, and where the last match before its end is found. */
+/** The function that returns the start of an interval, and the table and column with the closes. */
 const SOURCES = {
   '1h': { begin: 'toStartOfHour', closes: 'market_minutes', closedAt: 'minute' },
   '1d': { begin: 'toStartOfDay', closes: 'market_days', closedAt: 'day' },
 } as const;
 
-/** Begin of the interval of a time; of all time before the first interval, `base`. */
+/** The start of the interval that contains a time; `base` for all times before the first interval. */
 const beginSql = (interval: Input['interval'], column: string) =>
   `greatest(${SOURCES[interval].begin}(${column}), toDateTime({base:UInt32}, 'UTC'))`;
 
-/** What was realised in an interval in one market, and what was held there at its end. */
+/** Per market and interval: the realised PnL, and the position at the end. */
 function bookedStatement(interval: Input['interval']) {
   const begin = beginSql(interval, 'block_time');
   const row = rowOf({
@@ -70,7 +70,9 @@ GROUP BY condition_id, begin`;
   return { sql, row };
 }
 
-/** The last match of each of these markets (an expression after IN) in each interval, and the last one before `day`. */
+/**
+ * The last match of each market before `day`, and in each interval since. `markets` is the expression after IN.
+ */
 function closeStatements(interval: Input['interval'], markets: string) {
   const { closes, closedAt } = SOURCES[interval];
   const close = {
@@ -136,7 +138,7 @@ async function readCloses(
 const OF_TRADER =
   '(SELECT condition_id FROM trader_markets WHERE trader = {trader:FixedString(20)})';
 
-/** By how much both kinds of PnL change in each interval, by its begin. */
+/** The changes of realised and unrealised PnL, by the start of the interval. */
 function changesOf(booked: readonly Booked[], closes: readonly Close[]) {
   const realised = new Map<number, bigint>();
   const unrealised = new Map<number, bigint>();
@@ -161,7 +163,7 @@ function changesOf(booked: readonly Booked[], closes: readonly Close[]) {
   return { realised, unrealised };
 }
 
-/** What is held is worth at a close, less what it cost; 0 while no match had shares. */
+/** Value of a position at a close, less its cost; 0 if the market has no price yet. */
 function unrealisedOf(held: Booked, close: Close): bigint {
   return close.shares === 0n ? 0n : valueAt(close, held) - held.basis;
 }
@@ -169,9 +171,11 @@ function unrealisedOf(held: Booked, close: Close): bigint {
 const ascending = (one: number, other: number) => one - other;
 
 const PointV2 = z.object({
-  time: time('end of the interval; now for the one that runs'),
-  realised_pnl: amount('realised PnL from the first trade until then, net of fees, micro-USD'),
-  unrealised_pnl: amount('PnL of what was held then, at the marks of then, micro-USD'),
+  time: time('end of the interval; now for the current one'),
+  realised_pnl: amount('realised PnL since the first trade, net of fees, micro-USD'),
+  unrealised_pnl: amount(
+    'PnL of the positions held at this time, at the marks of this time, micro-USD',
+  ),
   equity: amount('realised_pnl + unrealised_pnl, micro-USD'),
 });
 
@@ -179,7 +183,7 @@ export const equityV2 = endpoint({
   name: 'traderEquity',
   path: '/v2/traders/:address/equity',
   summary: 'Realised and unrealised PnL of one trader over time',
-  description: `Points at the ends of hours or days (UTC) from \`from\` to \`to\`, oldest first, at most ${POINTS_MAX}; more are a 400. A point counts the blocks before its time and values what was held at the last match of each market before it; a resolution realises what it pays. So equity changes between two points by realised PnL + change of unrealised PnL, exactly. Only the last point changes, until its interval has passed and its blocks are final. Deposits and withdrawals are not part of it. A trader without fills has points of 0.`,
+  description: `Points at the ends of hours or days (UTC) from \`from\` to \`to\`, oldest first, at most ${POINTS_MAX}; more return 400. A point covers the blocks before its time and values each position at the last match of its market before that time. A resolution realises its payout. Between two points, equity changes exactly by the realised PnL plus the change of unrealised PnL. Only the last point changes, until its interval has passed and its blocks are final. Deposits and withdrawals are not included. For a trader without fills, all points are 0.`,
   parameters: Parameters,
   answer: z.object({ points: z.array(PointV2) }),
   list: 'points',

@@ -1,6 +1,6 @@
 /**
  * Order fills: their columns in `bookings` and `market_bookings`, and the objects of both versions. A settlement
- * is a booking without an order: statements leave it out.
+ * is a booking without an order, so statements exclude it.
  */
 import { z } from 'zod';
 import { isoSecond, price, safeInteger } from './format.ts';
@@ -34,7 +34,7 @@ export function fillsBy<Row extends Fill>(
   return Map.groupBy(sorted, keyOf);
 }
 
-/** One trader's fills in chain order, each log once. */
+/** One trader's fills in chain order, without duplicate logs. */
 export function withoutRepeats(fills: readonly Fill[]): readonly Fill[] {
   return fills.filter(({ block, log }, i) => {
     const before = fills[i - 1];

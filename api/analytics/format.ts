@@ -25,14 +25,14 @@ export function hourText(seconds: number): string {
   return spaced(isoSecond(seconds)).slice(0, 19);
 }
 
-/** An ISO 8601 time with a space in place of T: the form of the v1 trader profile. */
+/** An ISO 8601 time with a space in place of T, as in the v1 trader profile. */
 export function spaced(iso: string): string {
   return iso.replace('T', ' ');
 }
 
 /**
- * An amount as a JSON number, the form of v2. Throws Problem 500 beyond ±(2^53 − 1), where a number is not
- * exact; v1 has every amount as text.
+ * An amount as a JSON number, as in v2. Throws Problem 500 beyond ±(2^53 − 1), where a number is not exact.
+ * v1 has every amount as text.
  */
 export function safeInteger(amount: bigint): number {
   const number = Number(amount);
@@ -44,8 +44,8 @@ export function safeInteger(amount: bigint): number {
 }
 
 /**
- * An address with the checksum of ERC-55, the form of v2: a letter is a capital if the digit at its place in the
- * hash of the 40 digits is 8 or more. The api does not load viem for this: it takes 35 MB.
+ * An address with the ERC-55 checksum, as in v2: a letter is upper case if the digit at its place in the hash of
+ * the 40 digits is 8 or more. The api does not load viem for this, because viem takes 35 MB.
  */
 export function checksummed(address: string): string {
   const digits = address.slice(2).toLowerCase();

@@ -1,5 +1,5 @@
 /**
- * `GET /v2/markets/:id/holders`: who holds the outcomes of a market now, by shares, at average price and mark.
+ * `GET /v2/markets/:id/holders`: the current holders of a market by shares, at average price and mark.
  * Definitions: docs/pnl.md.
  */
 import { z } from 'zod';
@@ -23,7 +23,7 @@ const Parameters = z.object({
   id: marketKey.describe('market id, condition id or slug'),
   outcome: oneOf(['0', '1', 'both'])
     .default('both')
-    .describe('only holders of this outcome: 0 is the first one'),
+    .describe('only holders of this outcome; 0 is the first one'),
   order: order('desc').describe('desc: most shares first; asc: fewest first'),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum holders per page'),
   cursor: holderCursor
@@ -46,7 +46,7 @@ const Row = rowOf({
   secondHolders: counted('countIf(outcome = 1) OVER ()'),
 });
 
-/** The page and one more; all other holders come last, so that sums are there whatever the cursor is. */
+/** The page and one more holder. All other holders are sorted last, so that sums cover them for any cursor. */
 function pageStatement({ cursor, order, outcome }: Input): string {
   const [down, up, fewer, later] =
     order === 'desc' ? ['DESC', 'ASC', '<', '>'] : ['ASC', 'DESC', '>', '<'];
@@ -83,12 +83,12 @@ const Holder = z.object({
     .int()
     .min(0)
     .max(1)
-    .meta({ description: 'number of the outcome held, 0 or 1', examples: [0] }),
-  outcome: text('label of that outcome', 'Yes'),
+    .meta({ description: 'index of the outcome, 0 or 1', examples: [0] }),
+  outcome: text('label of the outcome', 'Yes'),
   shares: amount('micro-shares held'),
-  outcome_share: share('shares divided by all that are held of that outcome'),
-  average_price: amount('cost of a share held, without fees, micro-USD, rounded down'),
-  average_price_with_fees: amount('the same with the fees of those shares'),
+  outcome_share: share('shares divided by all held shares of the outcome'),
+  average_price: amount('cost per share, without fees, micro-USD, rounded down'),
+  average_price_with_fees: amount('cost per share, with fees, micro-USD, rounded down'),
   cost_basis: amount('paid for the shares held, without fees, micro-USD'),
   open_fees: amount('fees of the shares held, micro-USD'),
   value: amount('value of the shares at the mark, micro-USD'),
@@ -101,7 +101,7 @@ export const holdersV2 = endpoint({
   path: '/v2/markets/:id/holders',
   summary: 'Who holds the outcomes of one market',
   description:
-    'Most shares first, ties by address. A trader holds net shares of one outcome. A resolution settles all positions, so a resolved market has no holders. Trades move holders: one whose shares change between two pages can be repeated or omitted; `limit=100` gets 100 at once.',
+    'Most shares first, ties by address. A trader holds net shares of one outcome. A resolution settles all positions, so a resolved market has no holders. A holder whose shares change between two pages can be repeated or omitted; `limit=100` returns 100 at once.',
   parameters: Parameters,
   answer: z.object({
     mark: MarketMark,
@@ -135,7 +135,7 @@ export const holdersV2 = endpoint({
     );
     const mark = marks.get(conditionId);
     const holders = page.map((row) => {
-      // Without a mark, the first match is being stored.
+      // The first match may be visible before its mark.
       const value = mark === undefined ? row.cost + row.fees : valueAt(mark, row);
       const all = row.outcome === 0 ? row.first : row.second;
       return {

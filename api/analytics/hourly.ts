@@ -1,7 +1,7 @@
 /**
- * `GET /v1|v2/traders/:address/hourly_stats` : sums of each hour with activity, newest
- * first. The default range is the 30 days up to `to`, which is now by default. Both ends are inclusive and apply
- * to the start of the hour. Amounts are micro-USDC.
+ * `GET /v1|v2/traders/:address/hourly_stats`: sums of each hour with activity, newest first. The default range
+ * is the 30 days up to `to`, which defaults to now. Both ends are inclusive and apply to the start of the hour.
+ * Amounts are micro-USDC.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -16,7 +16,7 @@ import { count as counted, int, rowOf, seconds } from './rows.ts';
 import { amount, amountText, count, hourStart } from './schemas.ts';
 
 const DEFAULT_RANGE_SECONDS = 30 * 86_400;
-/** More hours than the exchange has existed. */
+/** More hours than the exchange has existed for. */
 const HOURS_MAX = 100_000;
 
 const ParametersV1 = z
@@ -75,8 +75,8 @@ const HourV1 = z.object({
 });
 
 const HourV2 = z.object({
-  cost_basis: amount('what the shares had cost that were closed in the hour, micro-USD'),
-  fee: amount('fees of the fills of the hour, micro-USD'),
+  cost_basis: amount('cost of the shares that were closed in the hour, micro-USD'),
+  fee: amount('fees of the fills in the hour, micro-USD'),
   hour: hourStart,
   maker_volume: amount('value of fills as maker, micro-USD'),
   market_count: count(MARKETS),
@@ -85,7 +85,7 @@ const HourV2 = z.object({
   win_count: count(WINS),
 });
 
-const DESCRIPTION = 'Newest hour first unless `order=asc`; hours without activity are left out.';
+const DESCRIPTION = 'Newest hour first unless `order=asc`. Hours without activity are omitted.';
 
 export const hourlyV1 = endpoint({
   name: 'traderHours',

@@ -1,7 +1,7 @@
 /**
- * Pages of the leaderboards as they are sent, by query, until the board is refreshed and for at most five seconds,
- * because profiles change between refreshes. If the store is unavailable, the last page is served for up to
- * a minute: it is whole, and not older than a slow board's refresh.
+ * Caches encoded leaderboard pages by query until the board is refreshed, but at most five seconds, because profiles
+ * change between refreshes. While the store is unavailable, the last page is served for up to a minute: it is
+ * consistent, and no older than a slow board can be.
  */
 import { LRUCache } from 'lru-cache';
 import { createAnswers } from '../answers.ts';
@@ -14,7 +14,7 @@ const COUNTS_MAX = 500;
 const BOARDS_MAX = 500;
 const FRESH_MS = 5_000;
 const GENERATION_MS = 1_000;
-/** How long a board that is summed for requests is as of the same second. */
+/** Boards that are summed per request share one as-of second for this long. */
 const AS_OF_MS = 10_000;
 const STALE_MS_MAX = 60_000;
 
@@ -22,7 +22,7 @@ export type LeaderboardCache = ReturnType<typeof createLeaderboardCache>;
 
 type PageRequest = KeepRequest & {
   readonly board: string;
-  /** Names the board's refresh. */
+  /** Identifies the board's refresh. */
   readonly generation: () => Promise<string>;
 };
 
@@ -58,7 +58,7 @@ export function createLeaderboardCache(now: () => number = () => performance.now
         return last;
       }
     },
-    /** The second, since the epoch, as of which a board is summed; the same for ten seconds. */
+    /** The as-of time of a summed board in epoch seconds; constant for ten seconds. */
     asOf(board: string, nowMs: () => number): number {
       const known = times.get(board);
       if (known !== undefined) return known;

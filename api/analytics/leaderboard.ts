@@ -1,7 +1,7 @@
 /**
  * `GET /v1|v2/analytics/leaderboard`: a page of the precomputed board of one time frame and tag, and the number of
- * all traders that match. The board is as old as its last refresh. The board of a market or series is summed from
- * its bookings, as of one second for all requests of the next ten. Profiles with their last trades are at most five
+ * all traders that match. The board is as old as its last refresh. The board of a market or series is summed from its
+ * bookings, and all requests within ten seconds use the same as-of time. Profiles and last trades are at most five
  * seconds old.
  */
 import { z } from 'zod';
@@ -59,10 +59,10 @@ const SORT_COLUMNS = {
 } as const;
 const SORTS = Object.keys(SORT_COLUMNS) as (keyof typeof SORT_COLUMNS)[];
 
-/** By PnL, volume, address, all ascending, as the boards are sorted on disk. */
+/** By PnL, volume and address, all ascending, which is the order of the boards on disk. */
 const RANKING = ['-realised_pnl', '-volume', 'trader'] as const;
 
-/** The entry of the cursor as a row of a board, with the ratios of the boards. */
+/** The cursor's entry as a row of a board, with the board's ratios. */
 const CURSOR_ENTRY = `(
   SELECT
     {cursor_pnl:Int64} AS realised_pnl,
@@ -83,7 +83,7 @@ const TAGS = [
 const LIMIT_MAX = 100;
 const LIMIT_DEFAULT = 50;
 const OFFSET_MAX = 100_000_000;
-/** In whole USDC: more than exists, and its micro-units fit an Int64. */
+/** Whole USDC: more than exists, and its micro-units fit an Int64. */
 const USDC_MAX = 9_000_000_000;
 const ROI_MAX = 1_000_000_000_000;
 const COUNT_MAX = 1_000_000_000;
@@ -102,11 +102,11 @@ const Parameters = z
       ),
     time_frame: oneOf(TIME_FRAMES)
       .default('30D')
-      .describe('the time before the last refresh that is summed'),
+      .describe('period before the last refresh that the board covers'),
     sort_by: oneOf(SORTS)
       .default('pnl')
       .describe('sort order; ties are broken by PnL, volume, address'),
-    order: order('desc').describe('desc: from rank 1 down; asc: the reverse'),
+    order: order('desc').describe('desc: rank 1 first; asc: the reverse'),
     tag: oneOfAnyCase(TAGS)
       .default('all')
       .describe(
@@ -137,7 +137,7 @@ const Parameters = z
     ),
   );
 type Input = z.output<typeof Parameters> & {
-  /** Whether the tier has the pages after the first. */
+  /** Whether the tier includes pages after the first. */
   readonly hasPages: boolean;
 };
 
@@ -152,7 +152,7 @@ const FILTERS = {
   min_pnl: 'realised_pnl >= {min_pnl:Int64} * 1000000',
   last_active_hours: "last_trade_at >= toDateTime({active_since:UInt32}, 'UTC')",
 } as const;
-/** The same as `last_active_hours`, of a board without this column. */
+/** The condition of `last_active_hours` for a board without this column. */
 const WAS_ACTIVE = `trader IN
   (SELECT trader FROM trader_activity WHERE last_trade_at >= toDateTime({active_since:UInt32}, 'UTC'))`;
 const FILTER_NAMES = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
@@ -167,14 +167,14 @@ const entryColumns = {
   refreshed: string('toString(refreshed_at)'),
 };
 const Entry = rowOf(entryColumns);
-/** A board that is summed for the request is counted with it: a second statement would sum it again. */
+/** A board that is summed for the request is counted in the same statement; a second one would sum it again. */
 const LiveEntry = rowOf({ ...entryColumns, total: counted('count() OVER ()') });
 type Entry = RowOf<typeof Entry>;
 
 const Total = rowOf({ entries: counted('count()') });
 
 /**
- * Reads the page and the profiles on it. Throws Problem 503 if ClickHouse cannot answer, 404 if there is no market
+ * Reads the page and the profiles on it. Throws Problem 503 if ClickHouse is unavailable, 404 if there is no market
  * with this number or slug.
  */
 async function readBoard(call: Call, input: Input) {
@@ -185,14 +185,14 @@ async function readBoard(call: Call, input: Input) {
   const { page, total, ahead } = statements(input);
   const countOf = async (sql: string) => {
     const [row] = await read(call, { sql, parameters: bound, row: Total });
-    if (row === undefined) throw new Error('one row with a number expected, got none');
+    if (row === undefined) throw new Error('expected one row with a number, got none');
     return row.entries;
   };
   const [{ entries, count }, aheadCount] = await Promise.all([
     readEntries(call, input, { sql: page, parameters: bound }),
     cursor === undefined ? 0 : countOf(ahead),
   ]);
-  // A page after the last one has no row with the time of the refresh.
+  // An empty page has no row with the time of the refresh.
   const refreshed = entries[0]?.refreshed;
   const generation = refreshed ?? (await generationOf(call, input));
   const [totalCount, profileOf] = await Promise.all([
@@ -213,18 +213,18 @@ async function readBoard(call: Call, input: Input) {
       profile: profileOf(address),
       pnl,
       volume,
-      /** Figures that both versions show alike. */
+      /** Figures that are the same in both versions. */
       figures: {
         roi: percent(pnl, cost),
         win_rate: percent(BigInt(wins), BigInt(markets)),
-        // Counted from the top in either order.
+        // The rank counts from the top in either order.
         rank: input.order === 'desc' ? before + index + 1 : totalCount - before - index,
         markets_count: markets,
         wins_count: wins,
       },
     })),
     total: totalCount,
-    /** Milliseconds since the epoch; undefined if it is unknown, as of an empty board. */
+    /** Milliseconds since the epoch; undefined if unknown, as for an empty board. */
     asOfMs: generation === '' ? undefined : Date.parse(`${generation.replace(' ', 'T')}Z`),
     next:
       input.hasPages && last !== undefined && before + entries.length < totalCount
@@ -233,7 +233,7 @@ async function readBoard(call: Call, input: Input) {
   };
 }
 
-/** The page, and how many entries all pages have if the page says so. */
+/** The page, and the number of entries on all pages if the page has it. */
 async function readEntries(
   call: Call,
   input: Input,
@@ -244,10 +244,10 @@ async function readEntries(
   return { entries, count: input.cursor === undefined ? entries[0]?.total : undefined };
 }
 
-/** Equal for all pages and orders of a query, which have the same traders. */
+/** The key of a query's count, which is the same for all its pages and orders. */
 function countKey(input: Input, { active_since }: { readonly active_since: number }): string {
   const filters = FILTER_NAMES.map((name) => input[name] ?? '');
-  // The hours before now.
+  // The hours count back from now.
   const since = input.last_active_hours === undefined ? 0 : active_since;
   return [boardKey(input), input.tag, ...filters, since].join(' ');
 }
@@ -257,12 +257,12 @@ function isLive({ market, series }: Input): boolean {
   return market !== undefined || series !== undefined;
 }
 
-/** Names a board, with all of its tags. */
+/** Identifies a board, including all of its tags. */
 function boardKey({ time_frame, market, series }: Input): string {
   return JSON.stringify([time_frame, market, series]);
 }
 
-/** The board of a market or series as a table like a precomputed one. Duplicates of a row are dropped by FINAL. */
+/** The board of a market or series as a subquery with the columns of a precomputed board. FINAL drops duplicate rows. */
 function liveBoard({ market, series, tag }: Input): string {
   const isMarket = market === undefined ? '' : 'AND condition_id = {condition_id:FixedString(32)}';
   const isSeries =
@@ -312,7 +312,7 @@ async function liveParameters(call: Call, input: Input) {
 
 const Generation = rowOf({ refreshed: string('toString(refreshed_at)') });
 
-/** When a board was computed, which identifies its refresh; '' while it is empty. */
+/** When a board was computed, which identifies its refresh; '' for an empty board. */
 async function generationOf(call: Call, input: Input): Promise<string> {
   if (isLive(input)) {
     const asOf = call.leaderboards.asOf(boardKey(input), call.now);
@@ -324,7 +324,7 @@ async function generationOf(call: Call, input: Input): Promise<string> {
   return row?.refreshed ?? '';
 }
 
-/** The parameters with the page size of the tier. Throws Problem 403 if the tier excludes the page. */
+/** Applies the page size of the tier to the parameters. Throws Problem 403 if the tier excludes the page. */
 function allowedPage(input: z.output<typeof Parameters>, caller: Caller): Input {
   const tier = TIERS[caller.tier];
   const hasPages = tier.leaderboardOffsetMax === null;
@@ -340,7 +340,7 @@ function allowedPage(input: z.output<typeof Parameters>, caller: Caller): Input 
   return { ...input, limit: input.limit ?? tier.leaderboardLimitDefault, hasPages };
 }
 
-/** The statements of a request: fixed fragments only, every value is bound. */
+/** The statements of a request. They consist of fixed fragments; every value is bound. */
 function statements(input: Input) {
   const live = isLive(input);
   const board = live ? liveBoard(input) : BOARDS[input.time_frame];
@@ -423,13 +423,13 @@ const KEEP = {
     call.leaderboards.page({
       ...request,
       board: boardKey(input),
-      // Shared: no client that leaves ends it.
+      // The computation is shared, so no client's disconnect aborts it.
       generation: () => generationOf({ ...call, signal: null }, input),
     }),
 } as const;
 
 const DESCRIPTION =
-  'A board is computed again five seconds after it was computed, or four times as long as that took: while it takes less than a second, no board is older than 10 seconds; and none waits longer than 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh, profiles with `last_trade_at` at most 5 seconds old. Pages of one refresh do not overlap; who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. With `market` or `series`, a board is summed from the bookings for the request and shared with others for up to 10 seconds. `as_of` (v2) says when the board was computed, and `Age` how many seconds ago. Responses have an ETag.';
+  'A board is refreshed five seconds after its last refresh, or after four times the duration of that refresh if this is longer. So boards that take less than a second are never older than 10 seconds. The pause is at most 10 seconds (1H, 4H), a minute (1D) or 5 minutes. Figures are as of the last refresh; profiles and `last_trade_at` are at most 5 seconds old. Pages of the same refresh do not overlap. A trader who moves in a refresh between two pages can be repeated or omitted. `rank` counts from the top in either order. With `market` or `series`, the board is summed from the bookings for the request and shared for up to 10 seconds. `as_of` (v2) is the time when the board was computed, and `Age` its age in seconds. Responses have an ETag.';
 
 export const leaderboardV1 = endpoint({
   name: 'leaderboard',
@@ -464,7 +464,9 @@ export const leaderboardV2 = endpoint({
     traders: z.array(EntryV2),
     next_cursor: NEXT,
     total_count: TOTAL,
-    as_of: time('when the board was computed, the end of its time frame; empty of an empty board'),
+    as_of: time(
+      'when the board was computed, which is the end of its time frame; empty for an empty board',
+    ),
   }),
   list: 'traders',
   problems: ['tier_required', 'not_found'],

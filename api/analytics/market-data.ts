@@ -1,7 +1,7 @@
 /**
- * `GET /v1/market_data/:id_or_slug`: every trader of one market with figures and fills. Traders are
- * ordered by address, as they are stored. No trade changes that order, so pages neither overlap nor skip
- * anybody. A page is streamed: some traders are read at a time.
+ * `GET /v1/market_data/:id_or_slug`: every trader of one market with figures and fills. Traders are ordered by
+ * address, as they are stored. No trade changes that order, so pages never repeat or omit a trader. A page is
+ * streamed, and its traders are read in groups.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -23,7 +23,7 @@ import { amountText, count, percentage, text, time } from './schemas.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
-/** Traders per read, whose fills are in memory at once. */
+/** Traders per group, whose fills are in memory at once. */
 const READ_TRADERS_MAX = 50;
 
 const Parameters = z.object({
@@ -45,7 +45,7 @@ const Row = rowOf({
   maker: int('maker_volume'),
   taker: int('taker_volume'),
   newest: seconds('last_trade_at'),
-  /** Of all pages, unless the page begins at a cursor. */
+  /** The total over all pages, unless the page begins at a cursor. */
   total: counted('count() OVER ()'),
 });
 
@@ -97,7 +97,7 @@ export const marketData = endpoint({
   path: '/v1/market_data/:id_or_slug',
   summary: 'Every trader of one market with figures and fills',
   description:
-    'For the tiers individual and pro. Ordered by address, so new trades do not shift pages; `/v1/markets/:id` has the top earners. A long page is streamed.',
+    'For the tiers individual and pro. Traders are ordered by address, so new trades do not shift pages. `/v1/markets/:id` has the top earners. Long pages are streamed.',
   parameters: Parameters,
   answer: z.object({
     market: MarketV1,
@@ -150,7 +150,7 @@ async function readPage(call: Call, input: Input) {
   };
 }
 
-/** The traders of the page with their fills, some at a time. */
+/** The traders of the page with their fills, read in groups. */
 async function* withFills(
   call: Call,
   input: Input,

@@ -40,7 +40,7 @@ export async function readResolutions(
   return newestBy(rows, (row) => row.condition_id);
 }
 
-/** The listing of a market that is not listed yet. */
+/** A placeholder for the listing of a market that is not listed yet. */
 export function unlisted(conditionId: string): Listing {
   return {
     ...{ condition_id: conditionId, id: '0', question: '', slug: '', start_date: '' },
@@ -50,7 +50,7 @@ export function unlisted(conditionId: string): Listing {
 }
 
 const shared = {
-  question: text('what is decided', 'Will it rain in Paris on 1 May?'),
+  question: text('the question that the market decides', 'Will it rain in Paris on 1 May?'),
   slug: text('name of the market in URLs', 'rain-in-paris-may-1'),
   start_date: time('when the market opened, or empty'),
   end_date: time('when the market closes or closed, or empty'),
@@ -64,9 +64,9 @@ const shared = {
   group_item_title: text('title inside an event group, or empty'),
   event_title: text('title of the parent event', 'Weather on 1 May'),
   event_icon: text('URL of the icon of the event'),
-  resolved_at: time('when the market was resolved; empty if it is not'),
+  resolved_at: time('when the market was resolved; empty while unresolved'),
   winning_outcome: text(
-    'label of the winning outcome, `50-50` if both are paid the same; empty while unresolved',
+    'label of the winning outcome, or `50-50` if both pay the same; empty while unresolved',
   ),
 };
 
@@ -105,7 +105,7 @@ export const MarketV2 = z
       .meta({ description: 'id of the market on chain', examples: [`0x${'5f'.repeat(32)}`] }),
     token_ids: z.array(z.string()).meta({
       description:
-        'ERC-1155 ids of the two outcome shares, decimal. Without a listing: the ids that were traded, or empty text',
+        'ERC-1155 ids of the two outcome shares, decimal. Without a listing, those that were traded; otherwise empty',
       examples: [['7130', '5211']],
     }),
     ...shared,
@@ -177,8 +177,8 @@ export async function conditionOf(call: Pick<Call, 'metadata'>, key: MarketKey):
 }
 
 /**
- * Finds a market; one that is named by its condition id may have no listing. Throws Problem 404 for an unknown
- * number or slug; a slug that was used again means the newest listing.
+ * Finds a market. A condition id may have no listing. A reused slug means its newest listing. Throws Problem 404 for
+ * an unknown number or slug.
  */
 export async function findMarket(
   call: Call,
@@ -198,7 +198,7 @@ const KnownRow = rowOf({ known: counted('1') });
 const KNOWN_SQL = `
 SELECT ${KnownRow.columns} FROM market_traders WHERE condition_id = {condition_id:FixedString(32)} LIMIT 1`;
 
-/** Finds a market that is listed, traded or resolved. Throws Problem 404 otherwise. */
+/** Finds a market that is listed, traded or resolved. Throws Problem 404 if there is none. */
 export async function findKnownMarket(call: Call, key: MarketKey) {
   const { conditionId, listing } = await findMarket(call, key);
   if (listing !== undefined) return { conditionId, listing };
@@ -212,8 +212,8 @@ export async function findKnownMarket(call: Call, key: MarketKey) {
 }
 
 /**
- * The listing to show. A market without a listing is known by its condition id once it was traded or resolved;
- * otherwise throws Problem 404.
+ * The listing to show. A market without a listing is known by its condition id once it was traded or resolved.
+ * Throws Problem 404 for any other.
  */
 export function knownListing(
   key: MarketKey,
@@ -227,14 +227,14 @@ export function knownListing(
   return unlisted(key.conditionId);
 }
 
-/** 404: no market has this number, condition id or slug. */
+/** 404: there is no market with this number, condition id or slug. */
 export function unknownMarket(key: MarketKey): Problem {
   const { kind, ...name } = key;
   const detail = `no market has the ${kind} ${Object.values(name).join('')}`;
   return new Problem({ error: 'not_found', detail });
 }
 
-/** Reads what these markets are called; returns a function from condition id to object and names of the outcomes. */
+/** Reads the listings of these markets. Returns a function from condition id to market object and outcome labels. */
 export async function readMarketsV2(call: Call, conditionIds: readonly string[]) {
   const ids = [...new Set(conditionIds)];
   const [found, resolutions] = await Promise.all([
@@ -253,7 +253,7 @@ export async function readMarketsV2(call: Call, conditionIds: readonly string[])
   };
 }
 
-/** Traders of a market whose fills are searched: enough to contain both outcomes. */
+/** Number of traders whose fills are searched; enough to include both outcomes. */
 const TRADERS_MAX = 50;
 
 const Row = rowOf({

@@ -1,7 +1,7 @@
 /**
- * Tags and series of a booking's market, read through the dictionary, so that a new tag applies to all history
+ * Tags and series of a booking's market. They are read through the dictionary, so a new tag applies to all history
  * at once. `sports` means traditional sports: it excludes markets with the tag `esports`, here and in the
- * leaderboard's view.
+ * leaderboards' views.
  */
 
 /** Tags of the market in the column `condition_id`; empty without a listing. */
@@ -16,7 +16,7 @@ export function countedTags(tags: readonly string[]): readonly string[] {
 
 /** Whether a market with these tags counts under the parameter `tag`, which is in lower case. */
 export function countsUnder(tags: readonly string[], tag: string): boolean {
-  return tag === ALL_TAGS || countedTags(tags).some((one) => one.toLowerCase() === tag);
+  return tag === ALL_TAGS || countedTags(tags).some((counted) => counted.toLowerCase() === tag);
 }
 
 /** The same as an SQL condition. */

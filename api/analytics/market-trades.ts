@@ -1,5 +1,5 @@
 /**
- * `GET /v2/markets/:id/trades`: the matches of a market in chain order, each once, with the fill of its taker.
+ * `GET /v2/markets/:id/trades`: the matches of a market in chain order, without duplicates, with the taker's fill.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -43,7 +43,7 @@ export const matchColumns = {
 const Row = rowOf(matchColumns);
 type Match = RowOf<typeof Row>;
 
-/** A row can occur twice. Both count towards the limit; the next page starts after them. */
+/** A row can occur twice. Both count towards the limit, and the next page starts after them. */
 function pageStatement({ cursor, order }: Input): string {
   const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
   const isBehind = `AND (block_number, log_index) ${behind} ({block:UInt64}, {log:UInt32})`;
@@ -62,7 +62,7 @@ const OrderRow = rowOf({
   orderHash: hexText('order_hash'),
 });
 
-/** The matches of a block before a log, which a page leaves out. */
+/** The matches of a block before a log, which are not on the page. */
 const EARLIER_SQL = `
 SELECT DISTINCT ${OrderRow.columns}
 FROM matches
@@ -75,8 +75,8 @@ export const TradeV2 = z.object({
     'id of the match, as in the order feed',
     `0x${'5f'.repeat(32)}:0x${'6e'.repeat(32)}`,
   ),
-  time: time('time of its block'),
-  block_number: count('number of its block', 85_671_003),
+  time: time('time of the block'),
+  block_number: count('number of the block', 85_671_003),
   taker: checksummedAddress,
   side,
   outcome: text('label of the outcome that the taker traded', 'Yes'),
@@ -84,8 +84,8 @@ export const TradeV2 = z.object({
     .int()
     .min(0)
     .max(1)
-    .meta({ description: 'number of that outcome, 0 or 1', examples: [0] }),
-  price: amount('price of that outcome, rounded down, micro-USD a share'),
+    .meta({ description: 'index of the outcome, 0 or 1', examples: [0] }),
+  price: amount('price of the outcome, rounded down, micro-USD a share'),
   shares: amount('shares traded, micro-shares'),
   usdc: amount('value without the fee, micro-USD'),
   fee: amount('fee of the taker, micro-USD'),
@@ -98,7 +98,7 @@ export const marketTradesV2 = endpoint({
   path: '/v2/markets/:id/trades',
   summary: 'Matches of one market',
   description:
-    'Every final match, newest first unless `order=asc`, each once with the fill of its taker. The order never changes: pages repeat and omit nothing while trades arrive.',
+    'Every final match once, with the fill of its taker, newest first unless `order=asc`. The order is fixed, so pages never repeat or omit a match while trades arrive.',
   parameters: Parameters,
   answer: z.object({
     trades: z.array(TradeV2),
@@ -150,8 +150,8 @@ function isSame(match: Match, other: Match | undefined): boolean {
 }
 
 /**
- * Returns a function from a match of the page to its id on the feed, which counts the matches of an order in one
- * transaction. Of the oldest block, the page may lack the first ones.
+ * Returns a function from a match of the page to its id on the feed. The id contains the match's ordinal among those of
+ * the same taker order in its transaction, so matches of the oldest block that are not on the page are read as well.
  */
 async function readIds(call: Call, condition_id: Bytes, page: readonly Match[]) {
   const inOrder = page.toSorted((a, b) => Number(a.block - b.block) || a.log - b.log);

@@ -1,8 +1,8 @@
-/** Lists of markets that are filtered by words of their listings: the parameter `q`, and its SQL. */
+/** The parameter `q`, which filters lists of markets by words of their listings, and its SQL. */
 import { parameter } from '../parameters.ts';
 import { allOf, wordsOf } from './words.ts';
 
-/** A question that somebody pastes has up to some twenty. */
+/** Enough for a pasted question, which has up to about twenty words. */
 const WORDS_MAX = 32;
 const QUERY_LENGTH_MAX = 200;
 
@@ -14,10 +14,10 @@ export const marketWords = parameter(
     return found.length >= 1 && found.length <= WORDS_MAX ? found : undefined;
   },
 ).describe(
-  'each of these words begins a word of the question, or of the titles or slugs of market and event; letter case and accents are ignored',
+  'only markets where each of these words begins a word of the question, or of a title or slug of the market or event; letter case and accents are ignored',
 );
 
-/** Whether `market_id` is of a listing with all of the words. A word of a listing may be longer, so that one finds while one types. */
+/** SQL condition: the listing of `market_id` has all of the words. Prefixes match, so that users find markets while they type. */
 export function hasMarketWords(words: readonly string[]): string {
   const begins = words.map((_, i) => `startsWith(word, {word_${i}:String})`);
   const bitmaps = begins.map((is, i) => `groupBitmapMergeStateIf(ids, ${is}) AS ids_${i}`);
@@ -28,7 +28,7 @@ export function hasMarketWords(words: readonly string[]): string {
 )`;
 }
 
-/** Values of the parameters in that SQL. */
+/** The parameters of that SQL. */
 export function wordParameters(words: readonly string[]): Record<string, string> {
   return Object.fromEntries(words.map((word, i) => [`word_${i}`, word]));
 }

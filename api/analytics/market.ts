@@ -1,7 +1,6 @@
 /**
- * `GET /v1|v2/markets/:id` : the market, its totals over all traders and its top earners.
- * total_volume sums the traders' own fills, so both sides of a match count. Totals and
- * earners come from one pass over the market's traders.
+ * `GET /v1|v2/markets/:id`: the market, its totals over all traders and its top earners. `total_volume` sums the
+ * traders' own fills, so both sides of a match count. Totals and earners come from one pass over the market's traders.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -66,7 +65,7 @@ SELECT ${Totals.columns}
 FROM market_traders FINAL
 WHERE condition_id = {condition_id:FixedString(32)}`;
 
-/** The same without FINAL, which takes the elements of a position from different rows. */
+/** Without FINAL, which would take the elements of a position from different rows. */
 const TOTALS_V2_SQL = `
 SELECT ${TotalsV2.columns}
 FROM
@@ -95,7 +94,7 @@ const MatchesRow = rowOf({
   matches: counted('matches'),
 });
 
-/** Sums of all matches, each once, and the last one with shares. Each unmerged part of the table has a row. */
+/** Sums of all matches, each counted once, and the last match with shares. Each unmerged part of the table has a row. */
 const MATCHES_SQL = `
 SELECT ${MatchesRow.columns}
 FROM market_marks
@@ -107,7 +106,7 @@ const RecentRow = rowOf({
   shares: int('sum(shares)'),
 });
 
-/** Of the recent matches at prices of the first outcome. */
+/** Sums of the recent matches, at prices of the first outcome. */
 const RECENT_SQL = `
 SELECT ${RecentRow.columns}
 FROM matches FINAL
@@ -120,7 +119,7 @@ const WINNERS = count('traders whose realised PnL in this market is above 0');
 const RANK = z
   .int()
   .min(1)
-  .meta({ description: 'position among the earners', examples: [1] });
+  .meta({ description: 'rank among the earners', examples: [1] });
 
 const AnswerV1 = z.object({
   market: MarketV1,
@@ -150,9 +149,9 @@ const AnswerV2 = z.object({
         'price of the first outcome over the matches of the last five minutes, weighted by shares, rounded down, micro-USD a share; null without a match',
       examples: [618_000],
     }),
-  volume: amount('value of all matches, each once with the fill of its taker, micro-USD'),
+  volume: amount('value of all matches, each counted once by the fill of its taker, micro-USD'),
   matches: count('number of matches'),
-  open_interest: amount('micro-shares held of the first outcome, which equal those of the second'),
+  open_interest: amount('held micro-shares of the first outcome, which equal those of the second'),
   total_volume: amount(`${VOLUME}, micro-USD`),
   total_pnl_distributed: amount('sum of the PnLs above 0, micro-USD'),
   total_traders: TRADERS,
@@ -169,7 +168,7 @@ const AnswerV2 = z.object({
 });
 
 const DESCRIPTION =
-  'Totals over all traders, and up to 20 traders with the greatest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market without a listing; a slug that was used again means the newest market. `/v1/market_data` has every trader.';
+  'Totals over all traders, and up to 20 traders with the highest PnL above 0, ranked by PnL, then volume, then address. A condition id also finds a market without a listing. A reused slug means the newest market. `/v1/market_data` has every trader.';
 
 const Parameters = z.object({ id: marketKey.describe('market id, condition id or slug') });
 
@@ -243,7 +242,7 @@ export const marketDetailV2 = endpoint({
   },
 });
 
-/** What only v2 shows. */
+/** Figures that only v2 has. */
 async function readMatches(call: Call, conditionId: string) {
   const now = Math.floor(call.now() / 1_000);
   const condition_id = new Bytes(conditionId);
@@ -252,7 +251,7 @@ async function readMatches(call: Call, conditionId: string) {
     read(call, { sql: MATCHES_SQL, parameters: { condition_id }, row: MatchesRow }),
     read(call, { sql: RECENT_SQL, parameters, row: RecentRow }),
   ]);
-  if (recent === undefined) throw new Error('one row of sums without a key expected, got none');
+  if (recent === undefined) throw new Error('expected one row of sums, got none');
   return {
     last: newestOf(rows),
     volume: rows.reduce((sum, row) => sum + row.volume, 0n),
@@ -274,7 +273,7 @@ function markOf(
   return { source: 'last_match', time: last.time, usdc: last.usdc, shares: last.shares };
 }
 
-/** `more` is read beside the rest. Throws Problem 404 if the market is unknown. */
+/** `more` is read in parallel with the rest. Throws Problem 404 if the market is unknown. */
 async function readMarket<Row extends RowOf<typeof Totals>, Profile, More>(
   call: Call,
   key: MarketKey,
@@ -298,7 +297,7 @@ async function readMarket<Row extends RowOf<typeof Totals>, Profile, More>(
     read(call, { ...totals, parameters }),
     more(call, conditionId),
   ]);
-  if (sums === undefined) throw new Error('one row of sums without a key expected, got none');
+  if (sums === undefined) throw new Error('expected one row of sums, got none');
   const resolution = resolutions.get(conditionId);
   const row = {
     ...sums,

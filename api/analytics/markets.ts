@@ -1,6 +1,6 @@
 /**
- * `GET /v2/markets`: a page of all markets with a match, from the table that is refreshed as a whole. Everything but
- * the texts of a listing is as of that refresh, its resolution too, so that a price and its market agree.
+ * `GET /v2/markets`: a page of all markets with a match, from a table that is refreshed as a whole. Everything except the
+ * texts of listings, even the resolution, is as of that refresh, so that prices and markets are consistent.
  */
 import { z } from 'zod';
 import { endpoint, Page } from '../endpoint.ts';
@@ -20,7 +20,7 @@ import { amount, count, text, time } from './schemas.ts';
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 100;
 
-/** What each order sorts by, the greatest first. A market without an end closes last. */
+/** The sort key of each order, greatest first. A market without an end date closes last. */
 const SORTS = {
   volume_24h: 'volume_24h',
   volume: 'volume',
@@ -54,8 +54,8 @@ const Parameters = z.object({
     .describe('resolved: has a resolution; closed: past its end date, unresolved; open: neither'),
   sort_by: oneOf(SORT_NAMES)
     .default('volume_24h')
-    .describe('newest: by first match; closing: the next end date first'),
-  order: order('desc').describe('desc: greatest, newest, next to close first; asc: the reverse'),
+    .describe('newest: by first match; closing: earliest end date first'),
+  order: order('desc').describe('desc: greatest, newest or next to close first; asc: the reverse'),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum markets per page'),
   cursor: positionCursor
     .optional()
@@ -115,18 +115,18 @@ const REFRESHED_SQL = `SELECT ${RefreshedRow.columns} FROM market_stats LIMIT 1`
 const Entry = z.object({
   market: MarketV2,
   status: z.enum(['open', 'closed', 'resolved']).meta({
-    description: 'resolved, closed: past its end date without a resolution, or open',
+    description: 'resolved, closed (past its end date without a resolution) or open',
     examples: ['open'],
   }),
   mark: MarketMark,
   change_24h: amount(
-    'price of the first outcome now less the price 24 hours before, or the first one of a younger market, micro-USD',
+    'price of the first outcome now, minus the price 24 hours ago or the first price of a younger market, micro-USD',
   ),
-  volume_24h: amount('value of the matches of the last 24 hours, each once, micro-USD'),
-  volume: amount('value of all matches, each once, micro-USD'),
+  volume_24h: amount('value of the matches of the last 24 hours, each counted once, micro-USD'),
+  volume: amount('value of all matches, each counted once, micro-USD'),
   matches: count('number of matches'),
   traders: count('traders with a fill or a settlement'),
-  open_interest: amount('micro-shares held of the first outcome, which equal those of the second'),
+  open_interest: amount('held micro-shares of the first outcome, which equal those of the second'),
   first_match_at: time('first match'),
 });
 
@@ -135,11 +135,11 @@ export const marketsV2 = endpoint({
   path: '/v2/markets',
   summary: 'Markets by volume, traders, change, age or end',
   description:
-    'Every market with a match. Prices, figures, status and resolutions are those of the last refresh, `as_of`, 5 to 30 seconds after the one before; texts are at most five seconds old. The 24 hours begin at a whole minute. Ties are broken by condition id. The pages of one refresh fit together; a market that moves in a refresh between two pages can be repeated or omitted.',
+    'Every market with a match. Prices, figures, status and resolutions are as of the last refresh (`as_of`), which runs every 5 to 30 seconds. Texts are at most five seconds old. The 24 hours begin at a whole minute. Ties are broken by condition id. Pages of the same refresh are consistent. A market that moves in a refresh between two pages can be repeated or omitted.',
   parameters: Parameters,
   answer: z.object({
     as_of: text(
-      'when the list was computed, ISO 8601 UTC; empty before the first time',
+      'when the list was computed, ISO 8601 UTC; empty before the first refresh',
       '2026-05-01T12:00:00.000Z',
     ),
     markets: z.array(Entry),

@@ -9,10 +9,10 @@ import { FEW_ROWS, type Reading, read } from './query.ts';
 import { boolean, hexText, int, rowOf, seconds } from './rows.ts';
 import { time } from './schemas.ts';
 
-/** `shares` shares of outcome 0 are worth `usdc`: a fraction, because a rounded price would not value a position exactly. */
+/** `shares` shares of outcome 0 are worth `usdc`. This is a fraction, because a rounded price would not value a position exactly. */
 export type Mark = {
   readonly source: 'last_match' | 'resolution';
-  /** Of the match or of the resolution, seconds since the epoch. */
+  /** Time of the match or the resolution, seconds since the epoch. */
   readonly time: number;
   /** Micro-USD of outcome 0. */
   readonly usdc: bigint;
@@ -20,14 +20,14 @@ export type Mark = {
   readonly shares: bigint;
 };
 
-/** What prices are computed from. */
+/** The basis of prices. */
 type Fraction = Pick<Mark, 'usdc' | 'shares'>;
 
 export type Held = { readonly outcome: 0 | 1; readonly shares: bigint };
 
 /**
- * A subquery of the marks of the markets that `conditions` (an expression after IN) selects: a tuple of whether it is
- * a resolution, its place in the chain, micro-USD of outcome 0, micro-shares, time. A resolution is the greatest.
+ * A subquery with the marks of the markets that `conditions` (an expression after IN) selects. A mark is a tuple: whether
+ * it is a resolution, its place in the chain, micro-USD of outcome 0, micro-shares, time. A resolution sorts last.
  */
 export function marksSql(conditions: string): string {
   return `(
@@ -46,7 +46,7 @@ export function marksSql(conditions: string): string {
 )`;
 }
 
-/** Columns of a mark, for `rowOf`. The time is 0 where there is none. */
+/** Columns of a mark, for `rowOf`. Without a mark, the time is 0. */
 const markColumns = {
   isResolved: boolean('mark.1'),
   usdc: int('mark.3'),
@@ -54,12 +54,12 @@ const markColumns = {
   markedAt: seconds('mark.5'),
 };
 
-/** An element of the newest position. An element at a time costs half of what max(position) costs. */
+/** An element of the newest position. Reading single elements costs half as much as max(position). */
 export function newestHeld(element: 'outcome' | 'shares' | 'cost_basis' | 'open_fees'): string {
   return `argMax(position.${element}, position.version)`;
 }
 
-/** `valueAt` in SQL, of a position in a market with a mark: `usdc` and `whole` as in `markColumns`. */
+/** `valueAt` as SQL, for a position in a market with a mark; `usdc` and `whole` as in `markColumns`. */
 export function valueSql(outcome: string, shares: string, usdc: string, whole: string): string {
   const worth = `toInt128(${shares}) * if(${outcome} = 0, ${usdc}, ${whole} - ${usdc})`;
   // intDiv rounds towards zero.
@@ -68,7 +68,7 @@ export function valueSql(outcome: string, shares: string, usdc: string, whole: s
 
 const MarkRow = rowOf({ conditionId: hexText('condition_id'), ...markColumns });
 
-/** The marks of these markets by condition id; a market that was neither matched nor resolved has none. */
+/** The marks of these markets by condition id. A market that was neither matched nor resolved has none. */
 export async function readMarks(
   call: Reading,
   conditionIds: readonly string[],
@@ -99,7 +99,7 @@ function markOf(row: {
   return { source, time: row.markedAt, usdc: row.usdc, shares: row.whole };
 }
 
-/** Price of one share of an outcome, micro-USD from 0 to 1,000,000; outcome 0 rounds down, both add up to 1,000,000. */
+/** Price of one share of an outcome, micro-USD from 0 to 1,000,000. Outcome 0 rounds down, and both add up to 1,000,000. */
 export function markPrice({ usdc, shares }: Fraction, outcome: 0 | 1): bigint {
   if (shares === 0n) return 0n;
   const first = floored(usdc * MICRO, shares);
@@ -107,7 +107,7 @@ export function markPrice({ usdc, shares }: Fraction, outcome: 0 | 1): bigint {
   return outcome === 0 ? within : MICRO - within;
 }
 
-/** What a position is worth at a mark, micro-USD, rounded down. */
+/** The value of a position at a mark, micro-USD, rounded down. */
 export function valueAt({ usdc, shares }: Fraction, held: Held): bigint {
   if (shares === 0n) return 0n;
   return floored(held.shares * (held.outcome === 0 ? usdc : shares - usdc), shares);
@@ -115,7 +115,7 @@ export function valueAt({ usdc, shares }: Fraction, held: Held): bigint {
 
 const PRICE = 'micro-USD a share, 0 to 1,000,000; null without a mark';
 
-/** The mark of a market as a response shows it. */
+/** The mark of a market in responses. */
 export const MarketMark = z
   .object({
     price_1: z
@@ -132,7 +132,7 @@ export const MarketMark = z
         description: `price of the second outcome: 1,000,000 minus that; ${PRICE}`,
         examples: [380_000],
       }),
-    time: time('of the match or the resolution, or empty'),
+    time: time('time of the match or the resolution, or empty'),
     source: z.enum(['last_match', 'resolution', 'none']).meta({
       description: 'the newest final match, the payout of a resolved market, or none',
       examples: ['last_match'],

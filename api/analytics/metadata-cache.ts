@@ -1,8 +1,8 @@
 /**
- * Listings and public profiles, which nearly every response shows and which seldom change. They are kept until they
- * change: while requests come, one statement every two seconds names what was stored since. So a response may show
- * one that is up to five seconds old, or none of a trader whose first profile came meanwhile. Markets without a listing
- * are not cached. Neither are resolutions: a response must never show settled PnL beside an unresolved market.
+ * Caches listings and public profiles, which nearly every response shows and which rarely change. They are cached until
+ * they change: while requests arrive, one statement every two seconds reads the keys that were stored since. So a response
+ * may show data that is up to five seconds old, or lack a trader's first profile for that long. Markets without a listing
+ * are not cached. Neither are resolutions, because a response must never show settled PnL with an unresolved market.
  */
 import { LRUCache } from 'lru-cache';
 import { z } from 'zod';
@@ -26,9 +26,9 @@ import {
 const KEYS_MAX = 20_000;
 const AGE_MS_MAX = 5_000;
 const CHECK_MS = 2_000;
-/** Rows become visible some time after the clock that is stored with them was read, and clocks differ. */
+/** Rows become visible some time after their `stored_at`, and clocks differ. */
 const OVERLAP_SECONDS = 30;
-/** A replica may receive a row even later. */
+/** Maximum time in the cache, because a replica may receive a row even later. */
 const KEPT_MS_MAX = 600_000;
 
 const VERSION = int('toUnixTimestamp64Milli(observed_at)');
@@ -110,9 +110,9 @@ LIMIT ${KEYS_MAX}`;
 
 export type Metadata = ReturnType<typeof createMetadata>;
 
-/** All methods throw Problem 503 if ClickHouse cannot answer. */
+/** All methods throw Problem 503 if ClickHouse is unavailable. */
 export function createMetadata(store: Omit<Reading, 'signal'>) {
-  // A load is shared: no request that goes away ends it.
+  // Loads are shared, so a client's disconnect must not abort them.
   const reading = { ...store, signal: null };
   const readStored =
     <Row>(table: 'markets' | 'traders', row: RowSchema<Row>) =>
@@ -164,7 +164,7 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
       await checkMarkets();
       return await listings.get(conditionIds);
     },
-    /** The listing with this number or slug; the newest one of a slug that was used again. */
+    /** The listing with this number or slug; the newest one for a reused slug. */
     async listing(key: ListingKey): Promise<Listing | undefined> {
       if (key.kind === 'slug') return (await slugs.get([key.slug])).get(key.slug);
       await checkMarkets();
@@ -179,11 +179,11 @@ export function createMetadata(store: Omit<Reading, 'signal'>) {
 }
 
 /**
- * Returns a function that resolves when what is cached is at most AGE_MS_MAX old; it waits only if no request came for
- * so long.
+ * Returns a function that resolves when cached entries are at most AGE_MS_MAX old. It waits only if there was no request
+ * for that long.
  */
 function createCheck<Row>(
-  /** Rows that were stored in the last seconds. */
+  /** Reads the rows that were stored in the last `seconds`. */
   readStored: (seconds: number) => Promise<readonly Row[]>,
   cache: { readonly forget: (row: Row) => void; readonly clear: () => void },
 ): () => Promise<void> {
@@ -204,7 +204,7 @@ function createCheck<Row>(
     checking ??= check().finally(() => {
       checking = undefined;
     });
-    // Until the age is reached, a check that fails is tried again with the next request.
+    // Until the maximum age is reached, the next request retries a failed check.
     if (ageMs < AGE_MS_MAX) checking.catch(() => undefined);
     else await checking;
   };
@@ -214,8 +214,8 @@ const NONE = 'none';
 type Load<Value> = (keys: readonly string[]) => Promise<ReadonlyMap<string, Value>>;
 
 /**
- * `get` loads the keys of a call that are neither cached nor being loaded, all at once. With `keepsNone`, it
- * also keeps that a key has no row.
+ * `get` loads all keys that are neither cached nor being loaded with one statement. With `keepsNone`, the absence of a
+ * row is cached as well.
  */
 function createCache<Value extends Listing | Profile>(
   load: Load<Value>,
@@ -228,7 +228,7 @@ function createCache<Value extends Listing | Profile>(
   const cache = new LRUCache<string, Value | typeof NONE, Loading>({
     max: KEYS_MAX,
     ttl: ageMsMax,
-    // An entry that is evicted while it is loaded still reaches those who wait for it.
+    // An entry that is evicted while it loads still reaches the calls that wait for it.
     ignoreFetchAbort: true,
     async fetchMethod(key, _stale, { context: { missing, values } }) {
       missing.push(key);
@@ -238,7 +238,7 @@ function createCache<Value extends Listing | Profile>(
   return {
     async get(keys: readonly string[]): Promise<ReadonlyMap<string, Value>> {
       const missing: string[] = [];
-      // Begins when `fetch` has named every missing key.
+      // Runs after `fetch` has collected every missing key.
       const values = Promise.resolve().then(() =>
         missing.length === 0 ? new Map() : load(missing),
       );
@@ -251,7 +251,7 @@ function createCache<Value extends Listing | Profile>(
       await Promise.all(keys.map(fetchOne));
       return found;
     },
-    /** Also what is being loaded: it reaches those who wait for it, but is not kept. */
+    /** An entry that is being loaded still reaches the calls that wait for it, but is not cached. */
     forget(key: string): void {
       cache.delete(key);
     },

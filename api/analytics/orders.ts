@@ -1,7 +1,7 @@
 /**
- * `GET /v1|v2/traders/:address/markets/:id/orders`: the fills of one trader in one market in chain
- * order. With `limit` one page. Without it all of them, streamed a page at a time, so the hundred thousand
- * fills of a market maker need no memory.
+ * `GET /v1|v2/traders/:address/markets/:id/orders`: the fills of one trader in one market in chain order. With
+ * `limit` it returns one page. Without it, it streams all fills page by page, so that the hundred thousand fills of a
+ * market maker are never in memory at once.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -28,7 +28,7 @@ type Input = z.output<typeof Parameters>;
 
 const Row = rowOf(fillColumns);
 
-/** A row can occur twice. Both count towards the limit; the next read starts after them. */
+/** A row can occur twice. Both count towards the limit, and the next read starts after them. */
 function statement({ cursor, order }: Input): string {
   const [direction, behind] = order === 'asc' ? ['ASC', '>'] : ['DESC', '<'];
   const isBehind = `AND (block_number, log_index)
@@ -45,7 +45,7 @@ ${FEW_ROWS}`;
 }
 
 const DESCRIPTION =
-  'Every fill, oldest first unless `order=desc`. The list of an address without fills there is empty.';
+  'Every fill, oldest first unless `order=desc`. The list of an address without fills in the market is empty.';
 
 export const ordersV1 = endpoint({
   name: 'traderOrders',

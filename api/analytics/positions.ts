@@ -1,7 +1,7 @@
 /**
- * `GET /v2/traders/:address/positions`: what a trader holds, at what price, and what it is worth at the marks. One
- * statement reads all positions and another one the marks of what is held, which together take half the time of a join; then
- * the page is cut, and its listings and settlements are read.
+ * `GET /v2/traders/:address/positions`: a trader's positions with cost and value at the marks. One statement reads all
+ * positions and another the marks of the open ones, which together take half the time of a join. Then the page is
+ * selected, and its listings and settlements are read.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -20,14 +20,14 @@ import { amount, count, percentage, text, time } from './schemas.ts';
 const LIMIT_DEFAULT = 20;
 const LIMIT_MAX = 100;
 
-/** Which of the trader's markets each status selects. */
+/** The condition of each status. */
 const STATUSES = {
   open: 'HAVING shares > 0',
   resolved: 'HAVING shares = 0 AND settled > 0',
   all: '',
 } as const;
 
-/** What each order sorts by; greater figures first in descending order. */
+/** The sort key of each order. */
 const SORTS = {
   value: ({ value }) => value,
   pnl: ({ unrealised, realised }) => unrealised + realised,
@@ -40,14 +40,14 @@ const Parameters = z.object({
   status: oneOf(Object.keys(STATUSES) as (keyof typeof STATUSES)[])
     .default('open')
     .describe(
-      'open: shares are held; resolved: the shares were settled by a resolution; all: sold ones, too',
+      'open: shares are held; resolved: a resolution settled the shares; all: sold positions as well',
     ),
   sort_by: oneOf(Object.keys(SORTS) as (keyof typeof SORTS)[])
     .default('value')
     .describe(
-      'value; pnl: realised and unrealised PnL in the market; age: time since the first trade in it; last_trade: time of the newest one',
+      'value; pnl: realised and unrealised PnL in the market; age: time since the first trade; last_trade: time of the newest trade',
     ),
-  order: order('desc').describe('desc: greatest first; asc: least first'),
+  order: order('desc').describe('desc: greatest first; asc: smallest first'),
   q: marketWords.optional(),
   limit: integer(1, LIMIT_MAX).default(LIMIT_DEFAULT).describe('maximum entries per page'),
   cursor: positionCursor
@@ -56,7 +56,7 @@ const Parameters = z.object({
 });
 type Input = z.output<typeof Parameters>;
 
-/** Names of the columns that `holdingsSql` selects besides trader and condition_id. */
+/** Columns that `holdingsSql` selects in addition to trader and condition_id. */
 const HoldingRow = rowOf({
   conditionId: hexText('condition_id'),
   outcome: typed('outcome', z.literal([0, 1])),
@@ -69,7 +69,7 @@ const HoldingRow = rowOf({
   settled: counted('settled'),
 });
 
-/** Sums over each of the markets of `traders` (an expression after IN), and what is held there. */
+/** Sums and holdings in each market of `traders` (an expression after IN). */
 export function holdingsSql(traders: string, having = ''): string {
   return `(
   SELECT
@@ -92,21 +92,21 @@ export function holdingsSql(traders: string, having = ''): string {
 
 const TRADER = '({trader:FixedString(20)})';
 const MARKETS = `(SELECT condition_id FROM trader_markets WHERE trader IN ${TRADER})`;
-/** More would make the URL of the statement too long. */
+/** More keys would make the URL of the statement too long. */
 const KEYS_MAX = 200;
 
 type Holding = RowOf<typeof HoldingRow>;
-/** What is held, at the mark of its market. */
+/** A holding, at the mark of its market. */
 type Valued = Holding & { readonly value: bigint; readonly unrealised: bigint };
 
-/** Without a mark, which is being stored with the first match of the market, a position is worth what it cost. */
+/** A market's first match and its mark may not be visible at once. Without a mark, a position is worth what it cost. */
 function valued(holding: Holding, mark: Mark | undefined): Valued {
   const paid = holding.cost + holding.fees;
   const value = mark === undefined ? paid : valueAt(mark, holding);
   return { ...holding, value, unrealised: value - paid };
 }
 
-/** The marks of what is held; of a closed position only those on the page are needed. */
+/** The marks of open positions. Closed positions need marks only on the page. */
 async function readHeldMarks(call: Call, address: string, holdings: readonly Holding[]) {
   const held = holdings.filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
   return held.length > KEYS_MAX
@@ -116,7 +116,7 @@ async function readHeldMarks(call: Call, address: string, holdings: readonly Hol
 
 const ConditionRow = rowOf({ conditionId: hexText('condition_id') });
 
-/** The trader's markets whose listings have the words; undefined for all. */
+/** The trader's markets whose listings have the words; undefined: all markets. */
 async function readMarketsWith(call: Call, address: string, words: readonly string[] | undefined) {
   if (words === undefined) return undefined;
   const sql = `
@@ -128,7 +128,7 @@ WHERE condition_id IN ${MARKETS} AND ${hasMarketWords(words)}`;
   return new Set(rows.map(({ conditionId }) => conditionId));
 }
 
-/** Of the first settlement in a market. */
+/** A column of the first settlement in a market. */
 const first = (column: string) => `argMin(${column}, (block_number, log_index))`;
 
 const SettledRow = rowOf({
@@ -142,7 +142,7 @@ const SettledRow = rowOf({
 });
 type Settled = RowOf<typeof SettledRow>;
 
-/** The settlement by the resolution; a fill after it settles on its own. */
+/** The settlement by the resolution. A later fill settles on its own. */
 const SETTLED_SQL = `
 SELECT ${SettledRow.columns}
 FROM market_bookings
@@ -153,10 +153,10 @@ GROUP BY condition_id`;
 const MARK = z
   .object({
     price: amount('price of the outcome, micro-USD a share, 0 to 1,000,000; 0 without a mark'),
-    time: time('when the match or the resolution was, or empty'),
-    age_seconds: count('time since then, seconds'),
+    time: time('time of the match or the resolution, or empty'),
+    age_seconds: count('age of the mark, seconds'),
     source: z.enum(['last_match', 'resolution', 'none']).meta({
-      description: 'the newest final match of the market, its payout once it is resolved, or none',
+      description: 'the newest final match of the market, its payout once resolved, or none',
       examples: ['last_match'],
     }),
   })
@@ -165,20 +165,23 @@ const MARK = z
 const PositionV2 = z.object({
   market: MarketV2,
   status: z.enum(['open', 'resolved', 'sold']).meta({
-    description: 'open: shares are held; resolved: they were settled; sold: all were sold',
+    description:
+      'open: shares are held; resolved: the shares were settled; sold: all shares were sold',
     examples: ['open'],
   }),
   outcome_index: z
     .int()
     .min(0)
     .max(1)
-    .meta({ description: 'outcome held, or held last', examples: [0] }),
-  outcome: text('label of that outcome', 'Yes'),
+    .meta({ description: 'index of the outcome held, or held last', examples: [0] }),
+  outcome: text('label of the outcome', 'Yes'),
   shares: amount('micro-shares held now'),
   average_price: amount(
-    'cost of a share held, or held at the settlement, without fees, micro-USD, rounded down',
+    'cost per share held now or at the settlement, without fees, micro-USD, rounded down',
   ),
-  average_price_with_fees: amount('the same with the fees of those shares'),
+  average_price_with_fees: amount(
+    'cost per share held now or at the settlement, with fees, micro-USD, rounded down',
+  ),
   cost_basis: amount('paid for the shares held now, without fees, micro-USD'),
   open_fees: amount('fees of the shares held now, micro-USD'),
   mark: MARK,
@@ -192,9 +195,9 @@ const PositionV2 = z.object({
   last_trade_at: time('newest trade of the trader in this market'),
   settled_at: time('when the shares were settled, or empty'),
   settled_shares: amount('micro-shares held at the settlement; 0 without one'),
-  settled_cost: amount('their cost without fees, micro-USD'),
-  settled_fees: amount('their fees, micro-USD'),
-  payout: amount('what the settlement paid, micro-USD'),
+  settled_cost: amount('cost of the settled shares without fees, micro-USD'),
+  settled_fees: amount('fees of the settled shares, micro-USD'),
+  payout: amount('payout of the settlement, micro-USD'),
 });
 
 export const positionTotals = {
@@ -204,7 +207,7 @@ export const positionTotals = {
   unrealised_pnl: amount('unrealised PnL, micro-USD'),
   realised_pnl: amount('realised PnL in these markets, net of fees, micro-USD'),
   closed_count: count('positions that were settled or sold'),
-  closed_won_count: count('those of them with a realised PnL above 0'),
+  closed_won_count: count('closed positions with a realised PnL above 0'),
 };
 
 export const positionsV2 = endpoint({
@@ -212,7 +215,7 @@ export const positionsV2 = endpoint({
   path: '/v2/traders/:address/positions',
   summary: 'Positions of one trader, at average price and mark',
   description:
-    'What is held, what it cost and what it is worth at the mark of its market: its newest final match, or its payout once it is resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` gets 100 at once. By `age`, entries do not move, and by `last_trade` only when they are traded; with `status=open` a position that is closed meanwhile leaves the list and one that is opened joins it; nothing is repeated. Ties are broken by condition id. `totals` are of all pages. Shares that came or went without a fill of the version 2 exchange are not seen. The list of an unknown address is empty.',
+    'Holdings with their cost and their value at the mark of the market, which is its newest final match, or its payout once resolved. `value` and `pnl` change with every match, so an entry that moves between two pages can be repeated or omitted; `limit=100` returns 100 at once. Sorted by `age`, entries do not move; sorted by `last_trade`, they move only when they are traded. With `status=open`, positions that are closed or opened meanwhile leave or join the list, and nothing is repeated. Ties are broken by condition id. `totals` cover all pages. Shares that moved without a fill of the version 2 exchange are not seen. The list of an unknown address is empty.',
   parameters: Parameters,
   answer: z.object({
     positions: z.array(PositionV2),
@@ -230,9 +233,11 @@ export const positionsV2 = endpoint({
       read(call, { sql, parameters: { trader: new Bytes(address) }, row: HoldingRow }),
       readMarketsWith(call, address, input.q),
     ]);
-    // After the positions: resolutions are stored before the settlements that follow from them.
+    // Read after the positions, because resolutions are stored before the settlements that they cause.
     const heldMarks = await readHeldMarks(call, address, holdings);
-    const positions = holdings.map((one) => valued(one, heldMarks.get(one.conditionId)));
+    const positions = holdings.map((holding) =>
+      valued(holding, heldMarks.get(holding.conditionId)),
+    );
     const matching = positions.filter(({ conditionId }) => found?.has(conditionId) ?? true);
     const { page, next_cursor } = pageOf(matching, input);
     const conditionIds = page.map(({ conditionId }) => conditionId);
@@ -263,7 +268,7 @@ export const positionsV2 = endpoint({
   },
 });
 
-/** The page behind the cursor, and the cursor of the next one. Greatest first, then by condition id; `asc` is the reverse. */
+/** The page after the cursor, and the cursor of the next page. Greatest first, then by condition id; `asc` is the reverse. */
 function pageOf(positions: readonly Valued[], { cursor, limit, order, sort_by }: Input) {
   type Entry = { readonly figure: bigint; readonly conditionId: string };
   const direction = order === 'desc' ? 1 : -1;
@@ -332,7 +337,7 @@ async function readSettlements(
   return new Map(rows.map((row) => [row.conditionId, row] as const));
 }
 
-/** The members of a position beside its market. */
+/** The members of a position except its market. */
 function positionV2(
   held: Valued,
   beside: {

@@ -1,7 +1,7 @@
 /**
- * `GET /v2/markets/:id/prices`: the price of a market's first outcome over time. Each match
- * counts once, with the fill of its taker. A fill of the second outcome at p is one of the first at 1 − p. There are
- * at most 500 equal intervals from the first fill to the last.
+ * `GET /v2/markets/:id/prices`: the price of a market's first outcome over time. Each match counts once, with the fill of
+ * its taker. A fill of the second outcome at p counts as one of the first at 1 − p. There are at most 500 equal intervals
+ * from the first fill to the last.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -36,7 +36,7 @@ const AT = `{first:UInt32}
     + intDiv(toUnixTimestamp(block_time) - {first:UInt32}, {width:UInt32}) * {width:UInt32}`;
 const FIRST_USDC = 'if(outcome_index = 0, usdc, shares - usdc)';
 
-/** Start, and of the first outcome: value and shares of all fills, and of the last one. */
+/** Start of the interval; value and shares of all fills and of the last fill, in terms of the first outcome. */
 const IntervalRow = rowOf({
   at: count(AT),
   total_usdc: int(`sum(${FIRST_USDC})`),
@@ -58,9 +58,9 @@ const MICRO = 'micro-USD a share, 0 to 1,000,000';
 export const pricesV2 = endpoint({
   name: 'marketPrices',
   path: '/v2/markets/:id/prices',
-  summary: 'Price line of one market from its fills',
+  summary: 'Price history of one market',
   description:
-    'Prices of the first outcome; the second costs 1 minus that. Intervals without a match are omitted.',
+    'Prices of the first outcome; the price of the second is 1,000,000 minus that. Intervals without a match are omitted.',
   parameters: z.object({
     id: marketKey.describe('market id, condition id or slug'),
     points: integer(1, POINTS_MAX).default(POINTS_MAX).describe('maximum number of intervals'),
@@ -88,7 +88,7 @@ export const pricesV2 = endpoint({
     const [span] = await read(call, { sql: SPAN_SQL, parameters: { condition_id }, row: SpanRow });
     const { fills, first, last } = span ?? { fills: 0, first: 0, last: 0 };
     if (listing === undefined && fills === 0) throw unknownMarket(key);
-    // Rounds up, so that the last fill is in the last interval.
+    // Round up, so that the last fill is in the last interval.
     const width = Math.max(INTERVAL_SECONDS_MIN, Math.floor((last - first) / points) + 1);
     const intervals =
       fills === 0

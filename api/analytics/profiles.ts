@@ -1,5 +1,5 @@
 /**
- * Trader profile objects of the traders on a page. A trader without a public profile has empty texts.
+ * Profile objects of the traders on a page. A trader without a public profile has empty texts.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -25,7 +25,7 @@ export const ProfileV1 = z
   .meta({ id: 'ProfileV1' });
 type ProfileV1 = z.output<typeof ProfileV1>;
 
-/** The form of the v1 trader profile: times with a space. */
+/** The v1 trader profile, whose times have a space in place of T. */
 export const SpacedProfileV1 = ProfileV1.extend({
   profile_created_at: spacedTime('when the profile was created, or empty'),
   last_trade_at: spacedTime('newest trade, or empty'),
@@ -88,7 +88,7 @@ export async function readProfiles(
   };
 }
 
-/** The same for v2, whose profiles do not have the last trade: without a statement, if the profiles are cached. */
+/** The same for v2, whose profiles do not have the last trade. It needs no statement if the profiles are cached. */
 export async function readProfilesV2(
   call: Call,
   addresses: readonly string[],
@@ -97,7 +97,7 @@ export async function readProfilesV2(
   return (address) => profileV2({ ...(profiles.get(address) ?? NO_PROFILE), address });
 }
 
-/** The profile of a trader who has no public one. */
+/** The profile of a trader without a public profile. */
 export const NO_PROFILE = {
   ...{ name: '', profile_image: '', x_username: '', profile_created_at: '' },
   ...{ taker_tier: 0, taker_tier_name: '', weighted_volume_usd: 0, has_weighted_volume: false },

@@ -1,27 +1,27 @@
 /**
- * Reads of the analytics endpoints. Every read has a time limit and ends when its client goes away, so a dead or
- * slow ClickHouse causes a 503 and never a hang. Reads are not retried: the client decides whether it
- * still needs the response.
+ * Reads of the analytics endpoints. Every read has a time limit and is cancelled when its client disconnects, so a dead or
+ * slow ClickHouse causes a 503 and never a hang. Reads are not retried: the client decides whether it still needs the
+ * response.
  */
 import { ClickHouseError } from '@clickhouse/client';
 import { type Select, StoreUnreachableError } from '../../infra/clickhouse.ts';
 import { unavailable } from '../errors.ts';
 import type { RowSchema } from './rows.ts';
 
-/** What a read needs of a call. */
+/** The part of a call that a read needs. */
 export type Reading = {
   readonly select: Select;
   /** Time limit of one read, milliseconds. */
   readonly queryMsMax: number;
-  /** Aborted when the client goes away; null if others wait for the same rows. */
+  /** Aborted when the client disconnects; null if other requests wait for the same rows. */
   readonly signal: AbortSignal | null;
 };
 
 export const QUERY_MS_MAX = 5_000;
 
 /**
- * The reads are small and many. One thread each, none for formatting, no search for projections, no compiled
- * expressions and no statistics of hash tables cost a third less than the server's defaults (docs/decisions/0007-fast-queries.md).
+ * Reads are small and frequent. A single thread, no parallel formatting, and neither projections, compiled expressions nor
+ * hash table statistics cost a third less than the server's defaults (docs/decisions/0007-fast-queries.md).
  */
 const SETTINGS = {
   max_threads: 1,
@@ -29,26 +29,26 @@ const SETTINGS = {
   compile_expressions: 0,
   collect_hash_table_stats_during_aggregation: 0,
   output_format_parallel_formatting: 0,
-  // Indexes for analysts, who search 0x-text: next to the primary key they only cost time.
+  // These indexes serve analysts, who search by 0x text. Reads by primary key do not need them.
   ignore_data_skipping_indices: 'trader_text,condition_text',
   max_result_bytes: 256 * 1024 * 1024,
 };
 /**
- * Ends a statement that reads a few granules by the primary key. Reading the filter's columns first costs more
- * than it saves there.
+ * Suffix of a statement that reads a few granules by the primary key. There, reading the filter's columns first costs
+ * more than it saves.
  */
 export const FEW_ROWS = 'SETTINGS optimize_move_to_prewhere = 0';
-/** Ends a statement that reads many columns of several granules: a second thread pays off. */
+/** Suffix of a statement that reads many columns of several granules, where a second thread pays off. */
 export const MANY_ROWS = 'SETTINGS max_threads = 2';
 
 /**
- * Ends a statement that reads the first rows of an order. Small blocks end it sooner, and a second step that reads
- * the other columns of so few rows costs more than it saves.
+ * Suffix of a statement that reads the first rows of an order. Small blocks let it finish sooner. A second step that
+ * reads the other columns of so few rows would cost more than it saves.
  */
 export const FIRST_ROWS =
   'SETTINGS max_block_size = 1024, query_plan_optimize_lazy_materialization = 0';
 
-/** ClickHouse error codes of a server that cannot answer now, or whose data is damaged; any other is a fault of the statement. */
+/** ClickHouse error codes of an overloaded or damaged server. Any other code means that the statement is wrong. */
 const OUTAGE_CODES = new Set([
   '40', // CHECKSUM_DOESNT_MATCH
   '159', // TIMEOUT_EXCEEDED
@@ -65,8 +65,8 @@ const OUTAGE_CODES = new Set([
 ]);
 
 /**
- * Runs one SELECT. Throws Problem 503 if ClickHouse is gone, too slow or out of memory. Any other error (a
- * wrong statement, a row that does not match its schema) is a fault of ours and passes.
+ * Runs one SELECT. Throws Problem 503 if ClickHouse is unreachable, too slow or out of memory. Any other error (a
+ * wrong statement, a row that does not match its schema) is a bug of ours and is rethrown.
  */
 export async function read<Row>(
   { select, queryMsMax, signal }: Reading,
@@ -91,7 +91,7 @@ export async function read<Row>(
 }
 
 /**
- * Of the rows of one key, the one with the greatest version, which FINAL would keep. Reading a few rows without
+ * The row with the greatest version, which FINAL would keep, of the rows of one key. Reading a few rows without
  * FINAL costs a fifth less (docs/decisions/0007-fast-queries.md).
  */
 export function newestOf<Row extends { readonly version: bigint }>(

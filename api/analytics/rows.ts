@@ -1,6 +1,6 @@
 /**
- * Rows of a SELECT, each column defined once: its name in the row, its SQL expression and its schema. Columns
- * are validated as a whole, which for long answers takes a fraction of the time of validating rows.
+ * Rows of a SELECT. Each column is defined once, with its name in the row, its SQL expression and its schema.
+ * Validation works on whole columns, which for long results takes a fraction of the time of validating rows.
  */
 import { z } from 'zod';
 

@@ -1,10 +1,10 @@
 /**
- * Schemas of the kinds of fields in responses, with unit and range, as the OpenAPI document shows them. v1
+ * Schemas for the kinds of fields in responses, with the unit and range that the OpenAPI document shows. v1
  * has amounts as decimal text, v2 as numbers.
  */
 import { z } from 'zod';
 
-/** A signed or unsigned amount as decimal text; `what` names it with its unit. */
+/** A signed or unsigned amount as decimal text; `what` describes it, including its unit. */
 export function amountText(what: string) {
   return z
     .string()
@@ -24,7 +24,7 @@ export function count(what: string, example = 7) {
     .meta({ description: what, examples: [example] });
 }
 
-/** Percent; ROI has no bounds, because fees are outside the cost. */
+/** Percent. ROI has no bounds, because the cost does not include fees. */
 export function percentage(what: string) {
   return z.number().meta({ description: `${what}, percent`, examples: [12.5] });
 }
@@ -54,7 +54,7 @@ export function time(what: string) {
     .meta({ description: `${what}, ISO 8601 UTC`, examples: ['2026-05-01T12:00:00Z'] });
 }
 
-/** `YYYY-MM-DD HH:MM:SSZ`, or '' for none: the form of the v1 trader profile. */
+/** `YYYY-MM-DD HH:MM:SSZ`, or '' for none, as in the v1 trader profile. */
 export function spacedTime(what: string) {
   return z
     .string()
@@ -82,7 +82,7 @@ export const checksummedAddress = z
   .string()
   .regex(/^0x[0-9a-fA-F]{40}$/)
   .meta({
-    description: 'wallet address with the checksum of ERC-55',
+    description: 'wallet address with the ERC-55 checksum',
     examples: ['0x56687BF447dB6fFA42FFE2204A05EDAa20F55839'],
   });
 

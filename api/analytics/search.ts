@@ -1,7 +1,7 @@
 /**
- * `GET /v2/search`: markets and traders by what a user types or pastes. What names one thing by its form is read by
- * its key. Otherwise one statement a kind intersects the bitmaps of the words and ranks what they have in common; it is
- * compared with the listings and profiles of now, because `search_words` keeps words that they lost.
+ * `GET /v2/search`: finds markets and traders by what a user types or pastes. A query in the form of an id, address or URL
+ * is looked up by its key. Otherwise one statement per kind intersects the bitmaps of the words and ranks the hits. Hits
+ * are compared with the current listings and profiles, because `search_words` keeps words that these no longer have.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -29,29 +29,29 @@ import { allOf, isOneTypo, joined, variantsOf, wordsOf } from './words.ts';
 const LIMIT_MAX = 50;
 const LIMIT_DEFAULT = 10;
 const CHARACTERS_MAX = 300;
-/** Words of a query that are searched; the others are ignored. */
+/** Maximum number of searched words; further words are ignored. */
 const WORDS_MAX = 16;
 /** The most frequent words that a typo may have made of a word. */
 const TYPOS_MAX = 20;
-/** Shorter words are too often another word. */
+/** In shorter words, one typo too often gives another word. */
 const TYPO_LETTERS_MIN = 4;
 /** Longer words are not in `search_variants`. */
 const TYPO_CHARACTERS_MAX = 24;
-/** Hits that are compared with their listings at most, if nearly all are outdated. */
+/** Maximum number of hits that are compared with their listings, even if nearly all are outdated. */
 const HITS_MAX = 2_000;
 /** A word with more uses is frequent. */
 const USES_MAX = 10_000;
-/** Read beyond the limit, so that few outdated hits need no second read. */
+/** Extra hits to read, so that a few outdated ones need no second read. */
 const SPARE_HITS = 3;
-/** How many are ranked of those that have the words, if few of them are among the upper ranks. */
+/** Maximum number of hits to rank if few of them are among the upper ranks. */
 const CANDIDATES_MAX = 1_000;
 
-/** What a query names, by its form. */
+/** The meaning of a query, by its form. */
 type Meaning = {
-  /** The words to look for, or ''. */
+  /** The words to search for, or ''. */
   readonly text: string;
   readonly market?: MarketKey | undefined;
-  /** Slug: only markets of this event. */
+  /** Slug of an event: only its markets. */
   readonly event?: string;
   /** The beginning of an address, with 0x. */
   readonly address?: string;
@@ -61,7 +61,7 @@ type Meaning = {
 
 /** One of these words, or one that begins with the prefix. */
 type Term = { readonly words: readonly string[]; readonly prefix?: string | undefined };
-/** All of these; earlier tiers are more relevant. */
+/** All of these terms must match; earlier tiers are more relevant. */
 type Tier = readonly Term[];
 type Kind = 'market' | 'trader';
 
@@ -111,10 +111,10 @@ WHERE variant IN {variants:Array(String)}
 GROUP BY kind, word
 ${FEW_ROWS}`;
 
-/** The words of a text, and what one typo may have made them of. */
+/** The words of a text, and the words that differ from them by one typo. */
 async function readWords(call: Call, text: string) {
   const words = wordsOf(text).slice(0, WORDS_MAX);
-  // A letter may be missing.
+  // A typo may have removed a letter, so shorter words count as well.
   const long = words.filter((word) => letters(word) >= TYPO_LETTERS_MIN - 1);
   const variants = texts([...new Set(long.flatMap(variantsOf))]);
   const similar =
@@ -124,7 +124,7 @@ async function readWords(call: Call, text: string) {
   return { words, similar: similar.toSorted((a, b) => b.uses - a.uses) };
 }
 
-/** As typed, the last word as a beginning, and with typos; without tiers with a word that nothing has. */
+/** The tiers: as typed, with the last word as a prefix, and with typos. Tiers with a word that occurs nowhere are omitted. */
 function tiersOf(kind: Kind, { words, similar }: Awaited<ReturnType<typeof readWords>>): Tier[] {
   if (words.length === 0) return [];
   const last = words.at(-1);
@@ -146,7 +146,7 @@ function tiersOf(kind: Kind, { words, similar }: Awaited<ReturnType<typeof readW
   );
 }
 
-/** Whether all words are short or frequent, so that very many may have them. */
+/** Whether all words are short or frequent, so that there may be very many hits. */
 function areFrequent(kind: Kind, { words, similar }: Awaited<ReturnType<typeof readWords>>) {
   const isFrequent = (word: string) =>
     letters(word) < TYPO_LETTERS_MIN ||
@@ -155,9 +155,9 @@ function areFrequent(kind: Kind, { words, similar }: Awaited<ReturnType<typeof r
 }
 
 /**
- * The statement that finds what has all words of a tier, by tier and rank, among CANDIDATES_MAX of each tier. With
- * `ranks`, which costs a third more, a tier gives those among the first or the upper ranks if there are enough,
- * otherwise those of the upper ranks and CANDIDATES_MAX others.
+ * The statement that finds entries with all words of a tier, by tier and rank, among CANDIDATES_MAX of each tier. With
+ * `ranks`, which costs a third more, a tier yields the hits among the first or the upper ranks if there are enough, and
+ * otherwise those among the upper ranks and CANDIDATES_MAX others.
  */
 function statementOf(kind: Kind, tiers: readonly Tier[], ranks: boolean) {
   const table = `search_${kind}s`;
@@ -225,7 +225,7 @@ const Candidate = rowOf({
   counts: strings('arrayMap(ids -> toString(length(ids)), found)'),
 });
 
-/** What has the words, by tier and rank. Few statements need the ranks: most words are not frequent. */
+/** Entries with the words, by tier and rank. Few queries need the ranks, because most words are not frequent. */
 async function readHits(
   call: Call,
   search: { readonly kind: Kind; readonly tiers: readonly Tier[]; readonly isFrequent: boolean },
@@ -246,7 +246,7 @@ async function readHits(
   return await read(call, statement(true));
 }
 
-/** The first hits, then those of the tiers, without those that `views` does not have any more. */
+/** The first hits, then those of the tiers, without outdated ones, which `views` omits. */
 async function currentHits<View>(
   call: Call,
   search: {
@@ -273,7 +273,7 @@ async function currentHits<View>(
   }
 }
 
-/** Whether something with these words matches one of the tiers. */
+/** Whether an entry with these words matches one of the tiers. */
 function isHit(words: readonly string[], tiers: readonly Tier[]): boolean {
   const has = (term: Term) =>
     words.some((word) => {
@@ -314,7 +314,7 @@ async function findMarkets(
   });
 }
 
-/** The text whose words are in `search_words`. */
+/** The text of a listing whose words are in `search_words`. */
 function listingText(listing: Listing): string {
   const { question, event_title, group_item_title, slug, event_slug } = listing;
   return [question, event_title, group_item_title, slug, event_slug].join(' ');
@@ -376,7 +376,7 @@ ORDER BY sum(fills) DESC, trader
 LIMIT {limit:UInt32}
 ${FEW_ROWS}`;
 
-/** Traders whose address begins so. */
+/** Traders whose address begins with this prefix. */
 async function readAddress(call: Call, address: string | undefined, limit: number) {
   if (address === undefined) return [];
   const first = new Bytes(address.padEnd(42, '0'));
@@ -420,7 +420,7 @@ async function findTraders(
   });
 }
 
-/** The words that `search_words` has of a profile. */
+/** The words of a profile in `search_words`. */
 function profileWords(profile: Pick<Profile, 'name' | 'x_username'>): readonly string[] {
   const { name, x_username: account } = profile;
   return [...wordsOf(`${name} ${account}`), `=${joined(name)}`, `@${joined(account)}`];
@@ -429,9 +429,9 @@ function profileWords(profile: Pick<Profile, 'name' | 'x_username'>): readonly s
 export const search = endpoint({
   name: 'search',
   path: '/v2/search',
-  summary: 'Markets and traders by what a user types or pastes',
+  summary: 'Find markets and traders by words, names, ids, addresses or URLs',
   description:
-    'Finds markets by words of the question, the titles and the slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page), and traders by name, account on X (also `@account`), and the beginning of the address. All words must be found, the last one also as a beginning; a word of four letters or more may have one typo (a character too many, too few or another one, or two neighbours exchanged). Letter case, accents and punctuation do not matter. What is named exactly comes first, then what has all words as typed, then with the last word as a beginning, then with typos; equal ones by volume (markets) or number of fills (traders). What has the form of a URL of a market, a condition id, a slug of several words, an address or the beginning of one, and is one, is the only kind of result. Where more than 1,000 have all words and enough of them are not among the 20,000 of the greatest volume (or the most fills), 1,000 others are considered. Volumes, and which markets there are, are usually less than ten seconds old, at most a minute; so are the fills that traders are ordered by, and which traders are found by name.',
+    'Finds markets by words of the question and of the titles and slugs of market and event, by id, condition id, and URL (of polymarket.com or of the page). Finds traders by name, account on X (also `@account`), and the beginning of the address. All words must match; the last one may be a prefix. A word of four letters or more may have one typo (a character added, missing or wrong, or two neighbours swapped). Letter case, accents and punctuation are ignored. Exact names come first, then results with all words as typed, then with the last word as a prefix, then with typos. Ties are ordered by volume (markets) or number of fills (traders). If the query is the URL of a market, a condition id, a slug of several words, or an address or its beginning, only the results that it identifies are returned. If more than 1,000 entries have all words, and too few of them are among the 20,000 with the greatest volume (or the most fills), 1,000 others are considered. Volumes, fills, new markets and names of traders are usually less than ten seconds old, at most a minute.',
   parameters: z.object({
     q: parameter(
       `1 to ${CHARACTERS_MAX} characters`,
@@ -443,11 +443,14 @@ export const search = endpoint({
     ).describe('words, a name, an id, the beginning of an address, or a URL'),
     limit: integer(1, LIMIT_MAX)
       .default(LIMIT_DEFAULT)
-      .describe('maximum number of markets, and of traders'),
+      .describe('maximum number of markets and of traders'),
   }),
   answer: z.object({
     markets: z.array(
-      z.object({ market: MarketV2, volume: amount('value of all matches, each once, micro-USD') }),
+      z.object({
+        market: MarketV2,
+        volume: amount('value of all matches, each counted once, micro-USD'),
+      }),
     ),
     traders: z.array(
       z.object({
@@ -472,7 +475,7 @@ export const search = endpoint({
     const [markets, traders] = await Promise.all([
       findMarkets(call, meaning, {
         ...{ limit, isFrequent: areFrequent('market', found) },
-        // An event is named by its whole slug.
+        // An event is identified by its whole slug.
         tiers: tiersOf('market', found).slice(0, meaning.event === undefined ? undefined : 1),
       }),
       findTraders(call, meaning, {
@@ -504,7 +507,7 @@ function namesOne({ address, market }: Meaning): boolean {
   return market?.kind === 'slug' && market.slug.includes('-');
 }
 
-/** Traders with this name or account; for a handle also those whose account or name begins with it. */
+/** Traders with this name or account. A handle also finds those whose account or name begins with it. */
 function namedTiers({ handle = '', text }: Meaning): readonly Tier[] {
   const begins = (prefix: string): Tier => [{ words: [], prefix }];
   const name = handle === '' ? joined(text) : handle;

@@ -1,7 +1,7 @@
 /**
- * `GET /v1|v2/traders/:address/markets` : the markets of one trader, newest trade first, ties by condition id.
+ * `GET /v1|v2/traders/:address/markets`: the markets of one trader, newest trade first, ties by condition id.
  * A new trade moves its market, so pages are as stable as this order. Sums are over all time. The page is read
- * first, then listings, resolutions and fills of its markets.
+ * first, then the listings, resolutions and fills of its markets.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -71,7 +71,7 @@ const Row = rowOf({
   cost: int('realised_cost'),
   volume: int('maker_volume + taker_volume'),
   lastTradeAt: seconds('last_trade_at'),
-  /** Of all pages, unless the page begins at a cursor. */
+  /** The total over all pages, unless the page begins at a cursor. */
   total: counted('count() OVER ()'),
 });
 
@@ -131,7 +131,7 @@ const EntryV2 = z.object({
 
 const TOTAL = count('markets that match the query, on all pages');
 const DESCRIPTION =
-  'Newest trade first, ties by condition id; `order=asc` is the exact reverse. A market that is traded between two pages moves to the front: newest first, it can be omitted and nothing is repeated; oldest first, it is repeated and nothing is omitted. The history of an unknown address is empty. A market without a listing has the id 0 and empty texts.';
+  'Newest trade first, ties by condition id; `order=asc` is the exact reverse. A market that is traded between two pages moves to the front. With the newest first, it can be omitted and nothing is repeated; with the oldest first, it is repeated and nothing is omitted. The list of an unknown address is empty. A market without a listing has the id 0 and empty texts.';
 
 export const traderMarketsV1 = endpoint({
   name: 'traderMarkets',

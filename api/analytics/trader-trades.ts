@@ -1,6 +1,6 @@
 /**
- * `GET /v2/traders/:address/trades`: the fills of one trader over all markets in chain order. `bookings` has them by
- * market, so a page reads the block and the log of all of the trader's fills, and the rest of those that it shows.
+ * `GET /v2/traders/:address/trades`: the fills of one trader in all markets, in chain order. `bookings` is sorted by
+ * market, so a page reads block and log index of all the trader's fills, and the other columns only of those on the page.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -26,7 +26,7 @@ import { amount, count, text } from './schemas.ts';
 
 const LIMIT_DEFAULT = 100;
 const LIMIT_MAX = 1_000;
-/** More than all USDC there is. */
+/** More than all existing USDC. */
 const USDC_MAX = 1e12;
 
 const Parameters = z
@@ -34,8 +34,8 @@ const Parameters = z
     address: address.describe('wallet of the trader; letter case is ignored'),
     market: marketKey.optional().describe('only this market: its id, condition id or slug'),
     side: oneOf(['BUY', 'SELL']).optional().describe('only this side'),
-    min_usdc: decimal(0, USDC_MAX).optional().describe('only fills of at least so many USDC'),
-    max_usdc: decimal(0, USDC_MAX).optional().describe('only fills of at most so many USDC'),
+    min_usdc: decimal(0, USDC_MAX).optional().describe('minimum value of a fill, USDC'),
+    max_usdc: decimal(0, USDC_MAX).optional().describe('maximum value of a fill, USDC'),
     from: instant.optional().describe('only fills at this time or later'),
     to: instant.optional().describe('only fills at this time or earlier'),
     order: order('desc').describe('desc: newest first; asc: oldest first'),
@@ -90,13 +90,13 @@ const TradeV2 = z.object({
     .int()
     .min(0)
     .max(1)
-    .meta({ description: 'number of the outcome traded, 0 or 1', examples: [0] }),
-  price: amount('price of that outcome, micro-USD a share, rounded down'),
+    .meta({ description: 'index of the outcome, 0 or 1', examples: [0] }),
+  price: amount('price of the outcome, micro-USD a share, rounded down'),
   realised_pnl: amount('PnL that the fill realised, net of fees, micro-USD'),
-  block_number: count('number of its block', 85_671_003),
-  log_index: count('index of its log in the block', 12),
+  block_number: count('number of the block', 85_671_003),
+  log_index: count('index of the log in the block', 12),
   match_log_index: count(
-    'index of the log that closes its match, equal for all fills of a match',
+    'index of the log that closes the match, equal for all fills of a match',
     14,
   ),
   tx_hash: text('transaction of the fill', `0x${'5f'.repeat(32)}`),
@@ -107,9 +107,9 @@ const TradeV2 = z.object({
 export const traderTradesV2 = endpoint({
   name: 'traderTrades',
   path: '/v2/traders/:address/trades',
-  summary: 'Fills of one trader over all markets',
+  summary: 'Fills of one trader in all markets',
   description:
-    'Every final fill, newest first unless `order=asc`. The order never changes: pages repeat and omit nothing while trades arrive. Settlements are no trades: they are in `/v2/traders/:address/positions?status=resolved`. The list of an unknown address is empty.',
+    'Every final fill, newest first unless `order=asc`. The order is fixed, so pages never repeat or omit a fill while trades arrive. Settlements are not trades; `/v2/traders/:address/positions?status=resolved` has them. The list of an unknown address is empty.',
   parameters: Parameters,
   answer: z.object({
     trades: z.array(TradeV2),

@@ -1,6 +1,6 @@
 /**
- * What a trader did recently: sums of windows that end now, exact to the second, from the trader's bookings;
- * what tags and windows show of them; and the weighted volume.
+ * A trader's recent figures: sums over windows that end now, exact to the second, from the trader's bookings; their
+ * representation by tag and window; and the weighted volume.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -11,7 +11,7 @@ import { FEW_ROWS, read } from './query.ts';
 import { count as counted, int, rowOf, seconds, strings } from './rows.ts';
 import { amount, amountText, count, percentage, share, text } from './schemas.ts';
 
-/** Windows by name, and their length in seconds, shortest first: each contains the ones before it. */
+/** Lengths of the windows in seconds, by name, shortest first. Each window contains the shorter ones. */
 export const WINDOWS = {
   t_1h: 3_600,
   t_4h: 14_400,
@@ -21,12 +21,12 @@ export const WINDOWS = {
   t_30d: 2_592_000,
 } as const;
 export type Window = keyof typeof WINDOWS;
-/** Of each window: sums of the markets with equal tags. Throws Problem 503 if ClickHouse cannot answer. */
+/** For each window, sums over the markets with equal tags. Throws Problem 503 if ClickHouse is unavailable. */
 export async function readWindows(
   call: Call,
   request: {
     readonly trader: string;
-    /** Seconds since the epoch; the windows end here. */
+    /** End of the windows, seconds since the epoch. */
     readonly now: number;
     /** Lengths of the windows in seconds. */
     readonly lengths: readonly number[];
@@ -82,9 +82,9 @@ ${FEW_ROWS}`;
 
 /*
  * Weighted volume: the sum over a trader's taker fills of `usdc · (1 − price)` times the weight of the market's
- * category, without bonuses. It decides the taker tier. The figure of the public profile takes precedence,
- * because bonuses are not public. A market has many tags and one weight: the least weight of its tags that name
- * a category, or 1.7 ("other") if none does. So a market that is both politics and geopolitics counts 0.
+ * category, without bonuses. It determines the taker tier. The figure of the public profile takes precedence,
+ * because bonuses are not public. A market has many tags but one weight: the lowest weight among its category tags,
+ * or 1.7 ("other") without one. So a market tagged both politics and geopolitics counts 0.
  */
 
 /** Weight in tenths of each tag that names a category, from the exchange's published table. */
@@ -106,8 +106,8 @@ const WEIGHT_TENTHS: Readonly<Record<string, number>> = {
 const OTHER_TENTHS = 17;
 
 /**
- * Aggregate over rows of `bookings`: Σ usdc · (1 − price) of taker fills, micro-USDC. Rounds each
- * fill down; as price = usdc / shares, it is usdc · (shares − usdc) / shares.
+ * Aggregate over rows of `bookings`: Σ usdc · (1 − price) of taker fills, micro-USDC. With price = usdc / shares,
+ * a fill counts usdc · (shares − usdc) / shares, rounded down.
  */
 const UNWEIGHTED = 'sumIf(intDivOrZero(toInt128(usdc) * (shares - usdc), shares), is_taker)';
 
@@ -211,7 +211,7 @@ export function windowV2(sums: Sums): z.input<typeof WindowV2> {
   return window;
 }
 
-/** Adds all of them. */
+/** Adds up the sums. */
 export function total(all: readonly Sums[]): Sums {
   return all.reduce(plus, NOTHING);
 }

@@ -1,8 +1,8 @@
 /**
- * `GET /v1|v2/traders/:address`: v1 shows profile, tags and six windows; v2 profile, balance, tier, weighted
+ * `GET /v1|v2/traders/:address`: v1 has profile, tags and six windows; v2 has profile, balance, tier, weighted
  * volume and tags of the last 30 days. Windows are exact to the second, [now − W, now]. In v2, `tag` and `series`
- * restrict what is computed from fills: top_tags and weighted_volume. The public profile's weighted volume covers
- * all markets, so it is shown only without a restriction.
+ * restrict the figures that are computed from fills, top_tags and weighted_volume. The public profile's weighted
+ * volume covers all markets, so it is shown only without a restriction.
  */
 import { z } from 'zod';
 import { Bytes } from '../../infra/clickhouse.ts';
@@ -111,14 +111,14 @@ const BalanceRow = rowOf({
   version: int('block_number'),
 });
 
-/** A trader has no row until a block with a trade of theirs was synced. */
+/** A wallet has no row until a block with one of its trades was synced. */
 const BALANCES_SQL = `
 SELECT ${BalanceRow.columns}
 FROM balances
 WHERE trader IN {traders:Array(FixedString(20))}
 ${FEW_ROWS}`;
 
-/** Micro-pUSD of these wallets; returns a function from address to balance. */
+/** Reads the balances of these wallets. Returns a function from address to micro-pUSD. */
 export async function readBalances(
   call: Call,
   addresses: readonly string[],
@@ -129,7 +129,7 @@ export async function readBalances(
   return (address) => safeInteger(newest.get(address)?.balance ?? 0n);
 }
 
-/** What is synced of a wallet beside its profile. */
+/** Synced data of a wallet in addition to its profile. */
 export const walletMembers = {
   pusd_balance: amount('pUSD of the wallet at the last synced block, micro-pUSD'),
   taker_tier: z
@@ -140,7 +140,7 @@ export const walletMembers = {
       description: '0 Tier 0, 1 Bronze, 2 Silver, 3 Gold, 4 Platinum, 5 Diamond, 6 Obsidian',
       examples: [3],
     }),
-  taker_tier_name: text('name of the tier; empty until it was synced', 'Gold'),
+  taker_tier_name: text('name of the tier; empty until it is synced', 'Gold'),
 };
 
 const AnswerV2 = z.object({
@@ -149,7 +149,7 @@ const AnswerV2 = z.object({
   top_tags: z.array(TagV2).max(TAGS_MAX_V2),
   weighted_volume: z.number().meta({
     description:
-      'USD, 30 days rolling: the figure of the public profile. Until that is synced, and with `tag` or `series`, the sum over the taker fills of usdc × (1 − price) × category weight',
+      'USD over the last 30 days, from the public profile. Until that is synced, and with `tag` or `series`, the sum of usdc × (1 − price) × category weight over the taker fills',
     examples: [215_000.5],
   }),
   last_trade_at: time('newest trade, or empty'),
@@ -160,7 +160,7 @@ export const traderV2 = endpoint({
   path: '/v2/traders/:address',
   summary: 'One trader: profile, balance, tier, weighted volume, top tags',
   description:
-    'Up to 5 tags of the last 30 days are ranked by PnL, then volume. In weighted_volume, the weight of a market is the least weight of the categories among its tags, or 1.7 without one.',
+    '`top_tags` are up to 5 tags of the last 30 days, ranked by PnL, then volume. In `weighted_volume`, the weight of a market is the lowest weight of the categories among its tags, or 1.7 without one.',
   parameters: ParametersV2,
   answer: AnswerV2,
   problems: ['not_found'],
@@ -180,7 +180,7 @@ export const traderV2 = endpoint({
     ]);
     const identity = await identityOf(call, input.address, {
       profiles,
-      // The newest trade may be in another series.
+      // The newest trade may be in a different series.
       recent: input.series === undefined ? recent : [],
     });
     const sums = recent.filter(({ tags }) => countsUnder(tags, input.tag));
@@ -199,7 +199,7 @@ export const traderV2 = endpoint({
   },
 });
 
-/** The name of the tier, or '' if it is not synced: no public profile, or one without a tier. */
+/** The name of the tier, or '' without a public profile or without a tier in it. */
 export function tierName(row: {
   readonly taker_tier: number;
   readonly taker_tier_name: string;
@@ -217,8 +217,8 @@ FROM trader_activity
 WHERE trader = {trader:FixedString(20)}`;
 
 /**
- * Profile and newest fill of a trader, whose recent windows nearly always have it. Throws Problem 404 for an address without
- * fills and without a public profile.
+ * Profile and newest fill of a trader. The recent windows nearly always contain that fill. Throws Problem 404 for an address
+ * without fills and without a public profile.
  */
 async function identityOf(
   call: Call,

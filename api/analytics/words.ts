@@ -1,9 +1,9 @@
 /**
- * The words of texts, as the tables of the search store them (sql/migrations), and words that differ by one typo: a
- * character too many, too few or another one, or two neighbours exchanged.
+ * Splits texts into words as the search tables do (sql/migrations), and compares words that differ by one typo: a
+ * character added, missing or wrong, or two neighbours swapped.
  */
 
-/** Different words of a text: runs of letters and digits, in lower case, without accents. */
+/** The distinct words of a text: runs of letters and digits, in lower case, without accents. */
 export function wordsOf(text: string): readonly string[] {
   return [...new Set(folded(text).match(/[\p{L}\p{N}]+/gu))];
 }
@@ -13,13 +13,13 @@ export function joined(text: string): string {
   return folded(text).replace(/[^\p{L}\p{N}]+/gu, '');
 }
 
-/** Letter by letter, because the end of a word has another lower-case sigma, which the store does not know. */
+/** Lower-cases letter by letter, because JavaScript writes a sigma at the end of a word differently than ClickHouse. */
 function folded(text: string): string {
   const letters = text.normalize('NFKD').replace(/\p{M}/gu, '');
   return Array.from(letters, (letter) => letter.toLowerCase()).join('');
 }
 
-/** The word, and the word without each of its characters. Words that differ by one typo have one in common. */
+/** The word, and the word without each of its characters. Words that differ by one typo share a variant. */
 export function variantsOf(word: string): readonly string[] {
   const letters = Array.from(word);
   const shorter = letters.map((_, at) => letters.toSpliced(at, 1).join(''));
@@ -44,7 +44,7 @@ export function isOneTypo(one: string, other: string): boolean {
   return left.length === 2 && right.length === 2 && x === v && y === u;
 }
 
-/** The SQL of the common elements of bitmaps. */
+/** SQL for the intersection of bitmaps. */
 export function allOf(bitmaps: readonly string[]): string {
   return bitmaps.reduce((all, bitmap) => `bitmapAnd(${all}, ${bitmap})`);
 }

@@ -1,4 +1,4 @@
-/** Makes what the package holds: one JavaScript file with the client in it, and the licence. `npm pack` runs it first. */
+/** Builds the contents of the package: one JavaScript file, which includes the client, and the licence. `npm pack` runs it first. */
 import { copyFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildSync } from 'esbuild';

@@ -1,17 +1,17 @@
-/** What a command is, and what its arguments, its help and its output have in common. */
+/** The definition of a command, and the parsing and help that all commands share. */
 import { readFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { Fillstream } from '../client/index.ts';
 import type { Screen } from './format.ts';
 
-/** One `--name`; without `value` it is a switch. */
+/** One `--name`. Without `value` it is a switch. */
 export type Option = {
   readonly text: string;
-  /** What stands for the value in the help. */
+  /** Placeholder of the value in the help. */
   readonly value?: string;
   readonly choices?: readonly string[];
   readonly isNumber?: true;
-  /** May be repeated, or have several values that commas separate. */
+  /** May be repeated or have comma-separated values. */
   readonly isList?: true;
 };
 
@@ -29,14 +29,14 @@ type Value<One extends Option> = One extends { readonly isList: true }
 
 export type Flags<Own extends Options> = { readonly [Name in keyof Own]: Value<Own[Name]> };
 
-/** Where a command runs. */
+/** The environment of a command. */
 export type Context = {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly signal: AbortSignal;
   readonly screen: Screen;
-  /** Resolves when standard output has taken the text. */
+  /** Writes to standard output. Resolves when the text has been accepted. */
   readonly write: (text: string | Uint8Array) => Promise<void>;
-  /** A line for the user, on standard error. */
+  /** Writes a line for the user to standard error. */
   readonly note: (text: string) => void;
 };
 
@@ -45,25 +45,25 @@ export type Call<Own extends Options = Options> = Context & {
   readonly flags: Flags<Own>;
   /** Throws UsageError without a key. */
   readonly client: () => Fillstream;
-  /** What the client would use, for a command that sends requests itself. Throws UsageError without a key. */
+  /** URL and key, for a command that sends requests itself. Throws UsageError without a key. */
   readonly access: () => { readonly url: string; readonly key: string };
 };
 
 export type Command = {
   readonly summary: string;
-  /** Behind the name: `ADDRESS`, `[list | create]`. */
+  /** The arguments after the name: `ADDRESS`, `[list | create]`. */
   readonly usage: string;
-  /** How many arguments it takes. */
+  /** Minimum and maximum number of arguments. */
   readonly takes: readonly [least: number, most: number];
   readonly options: Options;
-  /** What the help says beside the options. */
+  /** Additional text of the help. */
   readonly more?: string;
-  /** Without the `fillstream` in front. */
+  /** Without the leading `fillstream`. */
   readonly examples: readonly string[];
   readonly run: (call: Call) => Promise<void>;
 };
 
-/** Ties the flags that `run` gets to the options. */
+/** Infers the type of the flags that `run` gets from the options. */
 export function command<const Own extends Options>(
   definition: Omit<Command, 'options' | 'run'> & {
     readonly options: Own;
@@ -73,12 +73,12 @@ export function command<const Own extends Options>(
   return definition as unknown as Command;
 }
 
-/** The command line is wrong. */
+/** The command line is invalid. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** What the user asked for cannot be done, for a reason that the message says. */
+/** The command failed. The message gives the reason. */
 export class Failure extends Error {
   override readonly name = 'Failure';
 }
@@ -94,12 +94,12 @@ export function timeOf(name: string, text: string | undefined): number | undefin
 const URL_DEFAULT = 'http://127.0.0.1:8080';
 
 const COMMON = {
-  url: { value: 'URL', text: `where the API is (default: FILLSTREAM_URL, else ${URL_DEFAULT})` },
+  url: { value: 'URL', text: `URL of the API (default: FILLSTREAM_URL or ${URL_DEFAULT})` },
   'key-file': { value: 'FILE', text: 'file with the API key (default: FILLSTREAM_KEY)' },
   help: { text: 'print this text' },
 } as const satisfies Options;
 
-/** Parses the arguments of one command and runs it. Throws UsageError, and what the command throws. */
+/** Parses the arguments of a command and runs it. Throws UsageError and the errors of the command. */
 export async function run(one: Command, argv: readonly string[], context: Context): Promise<void> {
   const { args, flags } = parseCommand(one, argv);
   const common = flags as unknown as Flags<typeof COMMON>;
@@ -111,10 +111,10 @@ export async function run(one: Command, argv: readonly string[], context: Contex
 /** Whether `--help` is among the arguments. */
 export function wantsHelp(argv: readonly string[]): boolean {
   const end = argv.indexOf('--');
-  return argv.slice(0, end < 0 ? undefined : end).some((one) => one === '--help' || one === '-h');
+  return argv.slice(0, end < 0 ? undefined : end).some((arg) => arg === '--help' || arg === '-h');
 }
 
-/** The arguments and options, as the command declares them. Throws UsageError. */
+/** Parses arguments and options as the command declares them. Throws UsageError. */
 export function parseCommand(one: Command, argv: readonly string[]) {
   const options = { ...one.options, ...COMMON } as Options;
   const kinds = Object.entries(options).map(([name, { value, isList = false }]) => [
@@ -138,7 +138,7 @@ function parsed(argv: readonly string[], options: NonNullable<Parse>['options'])
   try {
     return parseArgs({ args: [...argv], options: options ?? {}, allowPositionals: true });
   } catch (error) {
-    // The rest is about arguments that begin with a dash.
+    // The rest of the message explains arguments that begin with a dash.
     const [message = ''] = (error as Error).message.split(/\. |\n/);
     throw new UsageError(message);
   }
@@ -164,8 +164,8 @@ function accessOf(flags: Flags<typeof COMMON>, env: Context['env']) {
   if (!URL.canParse(url)) throw new UsageError(`not a URL: ${url}`);
   const file = flags['key-file'];
   const key = (file === undefined ? env.FILLSTREAM_KEY : readFileSync(file, 'utf8'))?.trim();
-  if (!key) throw new UsageError('no API key: set FILLSTREAM_KEY, or give --key-file FILE');
-  if (!/^[!-~]+$/.test(key)) throw new UsageError('the API key holds what no key can hold');
+  if (!key) throw new UsageError('no API key: set FILLSTREAM_KEY or use --key-file FILE');
+  if (!/^[!-~]+$/.test(key)) throw new UsageError('the API key contains invalid characters');
   return { url, key };
 }
 

@@ -1,4 +1,4 @@
-/** `fillstream export`: fills as CSV, JSON lines or Parquet, page by page from the API, or from ClickHouse. */
+/** `fillstream export`: fills as CSV, JSON lines or Parquet, either page by page from the API or from ClickHouse. */
 import { type Call, command, Failure, timeOf, UsageError } from './command.ts';
 import { csvRow, flat } from './format.ts';
 
@@ -6,11 +6,11 @@ const PAGE_MAX = 1_000;
 const CLICKHOUSE_FORMATS = { csv: 'CSVWithNames', json: 'JSONEachRow', parquet: 'Parquet' };
 
 export const exportFills = command({
-  summary: 'fills of a trader, a market or a time; matches of a market',
+  summary: 'fills of a trader, a market or a period; matches of a market',
   usage: 'trader ADDRESS | market MARKET | fills',
   takes: [1, 2],
   options: {
-    from: { value: 'TIME', text: 'only from this time on, ISO 8601' },
+    from: { value: 'TIME', text: 'only from this time, ISO 8601' },
     to: { value: 'TIME', text: 'only until this time' },
     trader: { value: 'ADDRESS', text: 'fills: only of this trader' },
     market: { value: 'MARKET', text: 'trader, fills: only this market' },
@@ -18,17 +18,17 @@ export const exportFills = command({
     format: {
       value: 'FORMAT',
       choices: ['csv', 'json', 'parquet'],
-      text: 'default: csv; json is a line per fill; parquet is for fills only',
+      text: 'default: csv; json has a line per fill; parquet works only with fills',
     },
-    clickhouse: { value: 'URL', text: 'fills: where ClickHouse is (default: CLICKHOUSE_URL)' },
+    clickhouse: { value: 'URL', text: 'fills: URL of ClickHouse (default: CLICKHOUSE_URL)' },
   },
   more: `trader   every final fill, newest first, in micro-units as in the API
 market   every final match with the fill of its taker, newest first, in micro-units
-fills    every fill of a time, trader or market in analyst.fills, oldest first, in USDC and shares, from ClickHouse:
-         \`npm start\` prints its URL. A market is its id, slug or condition id. A URL with a password belongs into
-         CLICKHOUSE_URL, where no list of processes shows it.
+fills    every fill of a period, trader or market in analyst.fills, oldest first, in USDC and shares, from
+         ClickHouse, whose URL \`npm start\` prints. A market is an id, slug or condition id. Put a URL with a
+         password into CLICKHOUSE_URL, so that no process list shows it.
 
-Nothing is complete before the command ends with 0.`,
+The output is complete only if the exit code is 0.`,
   examples: [
     'export trader 0x… > fills.csv',
     'export market will-it-rain --from 2026-01-01 --format json > matches.jsonl',
@@ -49,7 +49,7 @@ Nothing is complete before the command ends with 0.`,
         throw new UsageError('export fills needs --from and --to, --trader or --market');
       }
       if (format === 'parquet' && screen.width !== Number.POSITIVE_INFINITY) {
-        throw new UsageError('Parquet is not for a terminal: add > FILE');
+        throw new UsageError('Parquet is binary: redirect it with > FILE');
       }
       const url = clickhouseUrl(flags.clickhouse, env.CLICKHOUSE_URL);
       const filters = { fromMs, toMs, trader, market, side };
@@ -57,9 +57,9 @@ Nothing is complete before the command ends with 0.`,
       return;
     }
     if (what !== 'trader' && what !== 'market') throw new UsageError(`cannot export ${what}`);
-    if (trader !== undefined) throw new UsageError('--trader is for export fills');
+    if (trader !== undefined) throw new UsageError('--trader works only with export fills');
     if (id === undefined) throw new UsageError(`missing argument: export ${what} ID`);
-    if (format === 'parquet') throw new UsageError('--format parquet is for export fills');
+    if (format === 'parquet') throw new UsageError('--format parquet works only with export fills');
     const fillstream = client();
     const limit = PAGE_MAX;
     if (what === 'trader') {
@@ -80,7 +80,7 @@ async function* pagesOf<Entry>(pages: AsyncIterable<{ readonly trades: readonly 
   for await (const { trades } of pages) yield trades;
 }
 
-/** The entries of a time, from pages of which the newest is first. */
+/** The entries of a period, from pages with the newest entry first. */
 async function* between<Entry extends { readonly time: string }>(
   pages: AsyncIterable<readonly Entry[]>,
   fromMs = Number.NEGATIVE_INFINITY,
@@ -117,14 +117,14 @@ async function printPages(
   }
 }
 
-/** Throws UsageError without a URL, and for a password among the arguments. */
+/** Throws UsageError without a URL, or if an argument contains a password. */
 function clickhouseUrl(argument: string | undefined, variable: string | undefined): URL {
   const text = argument ?? variable;
-  if (text === undefined) throw new UsageError('set CLICKHOUSE_URL, or give --clickhouse URL');
-  if (!URL.canParse(text)) throw new UsageError('the URL of ClickHouse is none');
+  if (text === undefined) throw new UsageError('set CLICKHOUSE_URL or use --clickhouse URL');
+  if (!URL.canParse(text)) throw new UsageError('the ClickHouse URL is not a URL');
   const url = new URL(text);
   if (argument !== undefined && url.password !== '') {
-    throw new UsageError('a URL with a password belongs into CLICKHOUSE_URL');
+    throw new UsageError('put a URL with a password into CLICKHOUSE_URL');
   }
   return url;
 }
@@ -134,7 +134,7 @@ type Filters = Readonly<
     Record<'fromMs' | 'toMs', number | undefined>
 >;
 
-/** Conditions on analyst.fills, where times are whole seconds and addresses in lower case. */
+/** Conditions on analyst.fills, whose times are whole seconds and whose addresses are in lower case. */
 function conditionsOf({ fromMs, toMs, trader, market, side }: Filters) {
   const all = [
     ['from', 'time >= toDateTime({from:UInt32})', fromMs && Math.ceil(fromMs / 1_000)],
@@ -160,7 +160,7 @@ async function exportFrom(
   const address = new URL(url);
   address.username = '';
   address.password = '';
-  // An error in the middle would be part of the output.
+  // Otherwise a late error would become part of the output.
   address.searchParams.set('wait_end_of_query', '1');
   const conditions = conditionsOf(filters);
   for (const [name, , value] of conditions) {
@@ -179,7 +179,7 @@ async function exportFrom(
   );
   if (!response.ok || response.body === null) {
     const [line = ''] = (await response.text()).split('\n');
-    throw new Failure(`ClickHouse answered ${response.status}: ${line}`);
+    throw new Failure(`ClickHouse responded with ${response.status}: ${line}`);
   }
   for await (const chunk of response.body) await write(chunk);
 }

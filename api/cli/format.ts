@@ -1,9 +1,9 @@
-/** Amounts, tables and CSV, as text. */
+/** Formats amounts, tables and CSV. */
 import { stripVTControlCharacters } from 'node:util';
 
-/** The terminal or file that output goes to. */
+/** The terminal or file that receives the output. */
 export type Screen = {
-  /** Columns of the terminal; Infinity where there is none. */
+  /** Columns of the terminal; Infinity without a terminal. */
   readonly width: number;
   readonly hasColors: boolean;
 };
@@ -13,9 +13,9 @@ export type Color = 'green' | 'red' | 'dim' | 'bold';
 export type Column<Row> = {
   readonly head: string;
   readonly cell: (row: Row) => string;
-  /** Numbers are at the right. */
+  /** Aligned to the right, for numbers. */
   readonly isRight?: true;
-  /** Where it loses characters if the table is too wide; default: it keeps them. */
+  /** Where cells are truncated if the table is too wide; default: nowhere. */
   readonly cut?: 'end' | 'middle';
   readonly color?: (row: Row) => Color | undefined;
 };
@@ -53,7 +53,7 @@ export function percent(value: number): string {
   return `${value.toLocaleString('en-US', { minimumFractionDigits: 1, maximumFractionDigits: 1 })}%`;
 }
 
-/** Two digits behind the point, none from `wholeFrom` on, and more for what would look like nothing. */
+/** Two decimals, none from `wholeFrom` on, and more for amounts that would look like zero. */
 function plain(amount: number, minimumFractionDigits: number, wholeFrom: number): string {
   const size = Math.abs(amount);
   if (size >= wholeFrom) return amount.toLocaleString('en-US', { maximumFractionDigits: 0 });
@@ -66,12 +66,12 @@ export function minute(time: string): string {
   return time.slice(0, 16).replace('T', ' ');
 }
 
-/** One line without what would steer a terminal: names and questions are anybody's. */
+/** One line without terminal control characters, because anybody can choose names and questions. */
 export function clean(text: string): string {
   return stripVTControlCharacters(text).replace(/\s+/g, ' ').replace(/\p{C}/gu, '').trim();
 }
 
-/** How many columns of a terminal a text takes. */
+/** The width of a text in terminal columns. */
 export function widthOf(text: string): number {
   let width = 0;
   for (const character of text) width += charWidth(character);
@@ -87,7 +87,7 @@ function charWidth(character: string): number {
     : 1;
 }
 
-/** The text in at most so many columns; `…` stands for what was cut off. */
+/** Truncates a text to this many columns, with `…` in place of the rest. */
 export function cutTo(text: string, width: number, where: 'end' | 'middle' = 'end'): string {
   if (widthOf(text) <= width) return text;
   const end = where === 'end' ? '' : text.slice(text.length - Math.floor((width - 1) / 2));
@@ -102,7 +102,7 @@ export function cutTo(text: string, width: number, where: 'end' | 'middle' = 'en
   return `${start}…${end}`;
 }
 
-/** Rows under a head. Wide columns are cut to fit the screen, and what still does not fit is left out at the right. */
+/** A table with a header. Wide columns are truncated to fit the screen, and columns that still do not fit are omitted. */
 export function table<Row>(
   columns: readonly Column<Row>[],
   rows: readonly Row[],
@@ -140,7 +140,7 @@ export function table<Row>(
   ].join('\n')}\n`;
 }
 
-/** The widths of the columns that are shown. */
+/** The widths of the shown columns. */
 function fit<Row>(
   columns: readonly Column<Row>[],
   natural: readonly number[],
@@ -161,7 +161,7 @@ function fit<Row>(
   return [Math.min(natural[0] ?? 0, width)];
 }
 
-/** Names and values, a line each. */
+/** Lines of a name and a value. */
 export function facts(pairs: readonly (readonly [string, string])[], screen: Screen): string {
   const width = Math.max(...pairs.map(([name]) => name.length));
   const lines = pairs.map(([name, value]) => {
@@ -176,7 +176,7 @@ export function csvRow(values: readonly unknown[]): string {
   return `${values.map((value) => cell(csvText(value))).join(',')}\r\n`;
 }
 
-/** The members of an entry by column, as the API names them: `profile.address`. */
+/** The members of an entry by column, named as in the API's CSV: `profile.address`. */
 export function flat(entry: object, prefix = ''): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(entry).flatMap(([name, value]) =>

@@ -1,4 +1,4 @@
-/** `fillstream keys`: the API keys of one's own account. */
+/** `fillstream keys`: the API keys of your account. */
 import { command, UsageError } from './command.ts';
 import { minute, table } from './format.ts';
 
@@ -8,14 +8,17 @@ export const keys = command({
   takes: [0, 2],
   options: {
     label: { value: 'TEXT', text: 'create: your name for the key' },
-    expires: { value: 'TIME', text: 'create: when it expires, ISO 8601 (default: with this key)' },
+    expires: {
+      value: 'TIME',
+      text: 'create: when it expires, ISO 8601 (default: when your current key does)',
+    },
     format: {
       value: 'FORMAT',
       choices: ['pretty', 'json'],
       text: 'of the list (default: pretty)',
     },
   },
-  more: `A new key is shown once, alone on standard output. Revoking a key ends its streams within a second.`,
+  more: `A new key is printed once, and nothing else is on standard output. Revoking a key ends its streams within a second.`,
   examples: ['keys', 'keys create --label laptop > laptop.key', 'keys revoke ID'],
   async run({ args, client, flags, screen, write, note }) {
     const [action = 'list', id] = args;
@@ -66,7 +69,7 @@ export const keys = command({
         note(`revoked ${id}`);
         return;
       default:
-        throw new UsageError(`no such action: ${action}`);
+        throw new UsageError(`unknown action: ${action}`);
     }
   },
 });

@@ -1,4 +1,4 @@
-/** The command line of Fillstream: the commands, how the process ends, and what an error looks like. */
+/** The command line of Fillstream: the table of commands, exit codes, and the format of errors. */
 import { ApiError, ConnectionError } from '../client/index.ts';
 import {
   type Command,
@@ -32,7 +32,7 @@ ${Object.entries(COMMANDS)
   .join('\n')}
   help       this text, or the help of a command
 
-FILLSTREAM_KEY is your API key (or --key-file FILE), FILLSTREAM_URL where the API is (or --url URL).
+FILLSTREAM_KEY is your API key (or use --key-file FILE), FILLSTREAM_URL the URL of the API (or use --url URL).
 NO_COLOR turns colours off.
 
 Examples:
@@ -40,7 +40,7 @@ Examples:
   fillstream top --time-frame 7D --sort roi
   fillstream help tail
 
-Ends with 0: done, ${EXIT.failed}: refused or failed, ${EXIT.usage}: the command line is wrong, 130: interrupted.
+Exit codes: 0 success, ${EXIT.failed} failure, ${EXIT.usage} invalid command line, 130 interrupted.
 `;
 
 const controller = new AbortController();
@@ -52,11 +52,11 @@ for (const name of Object.keys(SIGNALS) as (keyof typeof SIGNALS)[]) {
   });
 }
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // Whoever reads has enough: `| head`.
+  // The reader of the pipe has closed it, like `| head`.
   if (error.code === 'EPIPE') process.exit(0);
   fail(error.message);
 });
-// Notes that nobody reads are lost.
+// Notes are optional, so a closed stderr is no error.
 process.stderr.on('error', () => undefined);
 
 await main(process.argv.slice(2));
@@ -66,14 +66,14 @@ async function main([name = 'help', ...argv]: readonly string[]): Promise<void> 
   const [asked = ''] = isHelp ? argv : [name];
   const one = Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined;
   if (isHelp && asked === '') return write(HELP);
-  if (one === undefined) return fail(`no such command: ${asked}\nSee fillstream help.`, EXIT.usage);
+  if (one === undefined) return fail(`unknown command: ${asked}\nSee fillstream help.`, EXIT.usage);
   if (isHelp || wantsHelp(argv)) return write(helpOf(asked, one));
   try {
     await run(one, argv, context());
   } catch (error) {
     if (interruptedBy === undefined) return report(error, asked);
   }
-  // A reader that stopped reading does not keep the process.
+  // Exit even if the reader of the pipe no longer reads.
   if (interruptedBy !== undefined) process.exit(SIGNALS[interruptedBy]);
 }
 
@@ -98,18 +98,18 @@ async function write(text: string | Uint8Array): Promise<void> {
   });
 }
 
-/** Says what is known to go wrong, without a trace; a program error keeps its own. */
+/** Prints expected errors without a stack trace. Any other error is a bug and keeps its trace. */
 function report(error: unknown, name: string): void {
   if (error instanceof UsageError) {
     fail(`${clean(error.message)}\nSee fillstream help ${name}.`, EXIT.usage);
   } else if (error instanceof ApiError) {
     const { status, code, requestId, retryAfterSeconds, issues } = error;
-    const again = retryAfterSeconds > 0 ? `; again in ${retryAfterSeconds} s` : '';
+    const again = retryAfterSeconds > 0 ? `; retry in ${retryAfterSeconds} s` : '';
     const request = requestId === '' ? '' : `, request ${requestId}`;
     const lines = issues.map(({ path, message }) => `\n  ${clean(path)}: ${clean(message)}`);
     fail(`${clean(error.message)} (${status} ${code}${request})${again}${lines.join('')}`);
   } else if (error instanceof ConnectionError) {
-    fail(`${error.message}; --url or FILLSTREAM_URL says where it is`);
+    fail(`${error.message}; check --url or FILLSTREAM_URL`);
   } else if (error instanceof Failure || (error instanceof Error && 'syscall' in error)) {
     fail(clean(error.message));
   } else throw error;

@@ -1,21 +1,21 @@
 /**
- * `fillstream mcp`: the Model Context Protocol for hosts that start a program. Each line of stdin is a message;
- * `POST /mcp` of the api answers it, and its answer is a line of stdout.
+ * `fillstream mcp`: the Model Context Protocol for hosts that start a program. Each line of stdin is a message, which is
+ * forwarded to `POST /mcp` of the api. The response becomes a line of stdout.
  */
 import { createInterface } from 'node:readline';
 import { command, Failure } from './command.ts';
 
-/** Codes of JSON-RPC: not JSON; an error of the server. */
+/** JSON-RPC error codes. */
 const PARSE_ERROR = -32_700;
 const SERVER_ERROR = -32_000;
 
 export const mcp = command({
-  summary: 'the tools for language models, over standard input and output',
+  summary: 'tools for language models, over standard input and output',
   usage: '',
   takes: [0, 0],
   options: {},
-  more: `For hosts that start a program, such as Claude Desktop; those that speak HTTP can use /mcp of the API itself.
-Ends with its input.`,
+  more: `For hosts that start a program, such as Claude Desktop. Hosts that support HTTP can use /mcp of the API directly.
+Exits at the end of its input.`,
   examples: ['mcp'],
   async run({ access, signal, write, note }) {
     const { url, key } = access();
@@ -30,7 +30,7 @@ Ends with its input.`,
     }
     await Promise.all(answering);
 
-    /** One line of JSON, or nothing for a notification. */
+    /** One line of JSON, or '' for a notification. */
     async function answerTo(line: string): Promise<string> {
       const message = objectOf(line);
       if (message === undefined) return errorOf(null, PARSE_ERROR, 'not a message of JSON-RPC');
@@ -47,7 +47,9 @@ Ends with its input.`,
         });
         const text = (await response.text()).trim();
         if (response.ok) return text;
-        throw new Failure(String(objectOf(text)?.detail ?? `${url} answers ${response.status}`));
+        throw new Failure(
+          String(objectOf(text)?.detail ?? `${url} responded with ${response.status}`),
+        );
       } catch (error) {
         const reason = error instanceof Failure ? error.message : `cannot reach ${url}`;
         note(reason);

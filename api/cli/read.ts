@@ -1,4 +1,4 @@
-/** The commands that show what the analytics say: `top`, `trader`, `market`, `positions`, `search`. */
+/** The commands that show analytics: `top`, `trader`, `market`, `positions`, `search`. */
 import type { LeaderboardQuery, MarketListing, Profile } from '../client/index.ts';
 import { type Call, command } from './command.ts';
 import {
@@ -19,20 +19,20 @@ import {
 const LIST_FORMAT = {
   value: 'FORMAT',
   choices: ['pretty', 'json', 'csv'],
-  text: 'of the output (default: pretty); json is a line per entry',
+  text: 'format of the output (default: pretty); json has a line per entry',
 } as const;
 const ONE_FORMAT = {
   value: 'FORMAT',
   choices: ['pretty', 'json'],
-  text: 'of the output (default: pretty)',
+  text: 'format of the output (default: pretty)',
 } as const;
 const ORDER = { value: 'ORDER', choices: ['asc', 'desc'], text: 'default: desc' } as const;
 const LIMIT = {
   value: 'N',
   isNumber: true,
-  text: 'at most so many entries (default: 20)',
+  text: 'maximum number of entries (default: 20)',
 } as const;
-/** Of a page, for every tier. */
+/** Maximum page size. The server lowers it for the demo tier. */
 const PAGE_MAX = 100;
 
 export const top = command({
@@ -43,19 +43,19 @@ export const top = command({
     'time-frame': {
       value: 'FRAME',
       choices: ['1H', '4H', '1D', '3D', '7D', '30D'],
-      text: 'the time that is summed (default: 30D)',
+      text: 'time frame (default: 30D)',
     },
     sort: {
       value: 'BY',
       choices: ['pnl', 'roi', 'win_rate', 'market_count', 'volume'],
-      text: 'what ranks (default: pnl)',
+      text: 'sort order (default: pnl)',
     },
     order: ORDER,
     tag: { value: 'TAG', text: 'only markets with this tag' },
     market: { value: 'MARKET', text: 'only this market: id, condition id or slug' },
     series: { value: 'SLUG', text: 'only markets of this series' },
-    'min-markets': { value: 'N', isNumber: true, text: 'only traders with so many markets' },
-    'min-pnl': { value: 'N', isNumber: true, text: 'only traders with this PnL, dollars' },
+    'min-markets': { value: 'N', isNumber: true, text: 'minimum number of markets' },
+    'min-pnl': { value: 'N', isNumber: true, text: 'minimum PnL, dollars' },
     limit: LIMIT,
     format: LIST_FORMAT,
   },
@@ -69,7 +69,7 @@ export const top = command({
     const { limit = 20 } = flags;
     const traders = call.client().leaderboard({
       ...{ time_frame: flags['time-frame'], sort_by: flags.sort, order: flags.order },
-      // Which tags have boards is for the server to say.
+      // The server checks which tags have boards.
       ...{ tag: flags.tag as LeaderboardQuery['tag'], market: flags.market, series: flags.series },
       ...{ min_market_count: flags['min-markets'], min_pnl: flags['min-pnl'] },
       limit: Math.min(limit, PAGE_MAX),
@@ -190,7 +190,7 @@ export const market = command({
           [about.outcome_2, cents(mark.price_2)],
           ['volume', `${dollars(one.volume)} in ${one.matches} matches`],
           ['open interest', `${shares(one.open_interest)} shares`],
-          ['traders', `${one.total_traders}, of whom ${one.total_winners} are ahead`],
+          ['traders', `${one.total_traders}, ${one.total_winners} of them ahead`],
         ],
         screen,
       ),
@@ -214,7 +214,7 @@ export const market = command({
 });
 
 export const positions = command({
-  summary: 'what a trader holds, at average price and mark',
+  summary: "a trader's positions, at average price and mark",
   usage: 'ADDRESS',
   takes: [1, 1],
   options: {
@@ -266,10 +266,10 @@ export const search = command({
   usage: 'WORDS',
   takes: [1, 100],
   options: {
-    limit: { value: 'N', isNumber: true, text: 'at most so many of each (default: 10)' },
+    limit: { value: 'N', isNumber: true, text: 'maximum number of each (default: 10)' },
     format: ONE_FORMAT,
   },
-  more: 'WORDS are of a question or a name, or an id, the beginning of an address, or a URL.',
+  more: 'WORDS are words of a question or a name, an id, the beginning of an address, or a URL.',
   examples: ['search bitcoin friday', 'search 0x12ab', 'search rain --format json'],
   async run({ args, client, flags, screen, write }) {
     const { limit, format } = flags;
@@ -300,7 +300,7 @@ export const search = command({
   },
 });
 
-/** Prints entries in the format that is wanted. */
+/** Prints entries in the requested format. */
 async function printList<Entry extends object>(
   { flags, screen, write }: Call & { readonly flags: { readonly format: unknown } },
   entries: readonly Entry[],

@@ -1,8 +1,8 @@
 /**
- * `fillstream tail`: the live feed. Which guarantee it gives depends on where it writes. Nobody can check
- * what arrived at standard output, so with `--state` an event that was printed just before the process died is
- * printed again: at least once. A file that the command appends to is its own state: it continues after the
- * file's last whole line, so each event is there exactly once.
+ * `fillstream tail`: the live feed. Its guarantee depends on the output. The command cannot check what the reader of
+ * standard output received. So with `--state`, an event that was printed just before a crash is printed again: at least
+ * once. A file that the command appends to is its own state: the command continues after the file's last complete line,
+ * so the file has each event exactly once.
  */
 import {
   closeSync,
@@ -21,9 +21,9 @@ import { cents, clean, csvRow, cutTo, dollars, painted, type Screen, widthOf } f
 
 type Format = 'pretty' | 'json' | 'csv';
 
-/** Of a feed in which all is filtered out, the cursor is kept as often as this. */
+/** How often the cursor is saved while all events are filtered out. */
 const KEEP_MS = 1_000;
-/** No line is longer. */
+/** Maximum length of a line. */
 const LINE_BYTES_MAX = 4 * 1_048_576;
 
 export const tail = command({
@@ -35,29 +35,32 @@ export const tail = command({
     tag: { value: 'TAG', isList: true, text: 'only markets with one of these tags' },
     series: { value: 'SLUG', isList: true, text: 'only markets of these series' },
     market: { value: 'MARKET', isList: true, text: 'only these markets: id, condition id or slug' },
-    'min-usdc': { value: 'N', isNumber: true, text: 'least value of the taker order, dollars' },
-    'max-usdc': { value: 'N', isNumber: true, text: 'greatest value of it' },
-    'min-shares': { value: 'N', isNumber: true, text: 'least shares of the taker order' },
-    'max-shares': { value: 'N', isNumber: true, text: 'most shares of it' },
-    'min-price': { value: 'N', isNumber: true, text: 'least price of the taker, 0 to 100 cents' },
-    'max-price': { value: 'N', isNumber: true, text: 'greatest price of it' },
-    finality: { text: 'also say when a match is in a final block' },
+    'min-usdc': { value: 'N', isNumber: true, text: 'minimum value of the taker order, dollars' },
+    'max-usdc': { value: 'N', isNumber: true, text: 'maximum value of the taker order, dollars' },
+    'min-shares': { value: 'N', isNumber: true, text: 'minimum shares of the taker order' },
+    'max-shares': { value: 'N', isNumber: true, text: 'maximum shares of the taker order' },
+    'min-price': { value: 'N', isNumber: true, text: "taker's minimum price, 0 to 100 cents" },
+    'max-price': { value: 'N', isNumber: true, text: "taker's maximum price, 0 to 100 cents" },
+    finality: { text: 'also print when a match is in a final block' },
     format: {
       value: 'FORMAT',
       choices: ['pretty', 'json', 'csv'],
-      text: 'of a line (default: pretty; json with --output)',
+      text: 'format of a line (default: pretty; json with --output)',
     },
-    from: { value: 'CURSOR|TIME', text: 'begin after this event, or at this time (default: now)' },
-    state: { value: 'FILE', text: 'keep the cursor there after each event, and go on from it' },
-    output: { value: 'FILE', text: 'append to this file, each event once, and go on at its end' },
+    from: { value: 'CURSOR|TIME', text: 'start after this event or at this time (default: now)' },
+    state: {
+      value: 'FILE',
+      text: 'save the cursor to this file after each event, and resume from it',
+    },
+    output: { value: 'FILE', text: 'append each event to this file once, and resume at its end' },
   },
-  more: `Lines of json and csv have the cursor of their event. The feed has the matches of three days; \`export\` has older ones.
-Times are UTC. "void" is a match that will not settle; "gap" says that the server no longer has what is missing.
+  more: `Lines of json and csv include the cursor of their event. The feed covers three days; \`export\` has older matches.
+Times are UTC. "void" retracts a match that will not settle. "gap" means that the server no longer has the missing events.
 
-After a cut, the feed goes on by itself. After an end of the command, kill -9 included:
-  --state   at least once: the cursor is kept after the line is printed, so at most one line comes twice; its cursor tells
-  --output  exactly once: it goes on after the file's last whole line; an empty file begins at --from or now
-A --from is for the first start, when there is neither.`,
+After a disconnect, the feed resumes automatically. When the command is restarted, even after kill -9:
+  --state   at least once: the cursor is saved after the line is printed, so at most one line, with the same cursor, repeats
+  --output  exactly once: it continues after the file's last complete line; an empty file starts at --from or now
+--from applies only to the first start, without a saved cursor.`,
   examples: [
     'tail',
     'tail --min-usdc 1000 --tag politics --finality',
@@ -95,7 +98,7 @@ A --from is for the first start, when there is neither.`,
       let start = sink.cursor ?? from;
       await sink.begin();
       if (sink.cursor === undefined && fromMs !== undefined) {
-        // A stream begins at a cursor. This request gives the cursor of a time, and shows what came first.
+        // A stream needs a cursor. This request returns the cursor for a time, and the first events after it.
         const since = { ...filter, from: new Date(fromMs).toISOString(), limit: 200 };
         const { events, cursor, gap } = await fillstream.recentMatches(since, { signal });
         if (gap) note(`the feed does not have all matches since ${from}; export has older ones`);
@@ -108,9 +111,9 @@ A --from is for the first start, when there is neither.`,
         signal,
         onState(now) {
           if (now.kind === 'waiting') {
-            note(`${now.error.message}; trying again in ${seconds(now.waitMs)}`);
+            note(`${now.error.message}; retrying in ${seconds(now.waitMs)}`);
           } else if (now.kind === 'live' && now.cutMs !== undefined) {
-            note(`connected again after ${seconds(now.cutMs)}`);
+            note(`reconnected after ${seconds(now.cutMs)}`);
           }
         },
       });
@@ -120,7 +123,7 @@ A --from is for the first start, when there is neither.`,
       }, KEEP_MS);
       for await (const event of feed) {
         isBusy = true;
-        // What the connection does is a note.
+        // The end of a connection is reported as a note by `onState`.
         if (event.type !== 'end') await print(event);
         isBusy = false;
       }
@@ -131,9 +134,9 @@ A --from is for the first start, when there is neither.`,
   },
 });
 
-/** Standard output, and a file with the cursor if one is wanted. */
+/** Standard output, and optionally a file with the cursor. */
 class Printed {
-  /** Where to go on; undefined at the first start. */
+  /** The cursor to resume after; undefined at the first start. */
   readonly cursor: string | undefined;
   readonly #write: Call['write'];
   readonly #state: string | undefined;
@@ -147,7 +150,7 @@ class Printed {
     this.cursor = state === undefined ? undefined : readState(state);
   }
 
-  /** Writes the head of a CSV, unless this run continues an earlier one. */
+  /** Writes the CSV header, unless this run continues an earlier one. */
   async begin(): Promise<void> {
     if (this.#format === 'csv' && this.cursor === undefined) await this.#write(csvRow(CSV_HEAD));
   }
@@ -158,7 +161,7 @@ class Printed {
 
   keep(cursor: string): void {
     if (this.#state === undefined || cursor === '' || cursor === this.#kept) return;
-    // A kill between two writes leaves the old cursor or the new one.
+    // Write and rename, so that a kill leaves either the old cursor or the new one.
     const next = `${this.#state}.next`;
     writeFileSync(next, `${cursor}\n`);
     renameSync(next, this.#state);
@@ -175,7 +178,7 @@ class Appended {
   readonly #format: Format;
   readonly #isNew: boolean;
 
-  /** Cuts off a last line that is not whole. Throws Failure for a file that is something else. */
+  /** Removes an incomplete last line. Throws Failure if the file was not written by this command. */
   constructor(path: string, format: Format) {
     if (format === 'pretty') throw new UsageError('--output takes --format json or csv');
     this.#format = format;
@@ -205,7 +208,7 @@ class Appended {
     for (let done = 0; done < bytes.length; ) done += writeSync(this.#file, bytes, done);
   }
 
-  /** The line has it. */
+  /** Nothing to do: each line includes its cursor. */
   keep(): void {}
 
   close(): void {
@@ -221,11 +224,11 @@ function readState(path: string): string | undefined {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
     throw error;
   }
-  if (!/^\d+$/.test(text)) throw new Failure(`${path} holds no cursor`);
+  if (!/^\d+$/.test(text)) throw new Failure(`${path} does not contain a cursor`);
   return text;
 }
 
-/** The cursor in a line of JSON or CSV; undefined if it is none of this command. */
+/** The cursor in a line of JSON or CSV; undefined if this command did not write the line. */
 function cursorOf(line: string, format: Format): string | undefined {
   const pattern = format === 'csv' ? /^(\d+),/ : /^\{"cursor":"(\d+)",.*\}$/;
   return pattern.exec(line)?.[1];
@@ -236,7 +239,7 @@ const CSV_HEAD = [
   ...['usdc', 'shares', 'market_id', 'market_slug', 'question', 'detail'],
 ];
 
-/** One event as one line, with its end. */
+/** One event as one line, including the line end. */
 export function lineOf(event: Shown, format: Format, screen: Screen): string {
   const { type, cursor, data } = event;
   if (format === 'json') return `${JSON.stringify({ cursor, type, data })}\n`;
@@ -267,7 +270,7 @@ function detailOf(event: Shown): string {
     case 'final':
       return `block ${event.data.block_number}`;
     case 'gap':
-      return `lost after ${event.data.requested}, goes on at ${event.data.first_available}`;
+      return `lost after ${event.data.requested}, continues at ${event.data.first_available}`;
     default:
       return '';
   }

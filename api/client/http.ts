@@ -1,11 +1,11 @@
 /**
- * Requests to the API: each is retried while that can help, within a time limit, and lists are read page by page.
- * What fails is a FillstreamError, or the reason of the caller's own signal.
+ * Requests to the API. Transient failures are retried, each attempt has a time limit, and lists are read page by page.
+ * Rejects with a FillstreamError, or with the reason of the caller's signal.
  */
 import type { Problem } from './types.ts';
 
 export type Options = {
-  /** Where the API is, such as `https://api.example.com`. */
+  /** URL of the API, such as `https://api.example.com`. */
   readonly url: string;
   /** API key, sent in the header `X-Service-Key`. */
   readonly key: string;
@@ -13,47 +13,47 @@ export type Options = {
   readonly fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined;
   /** Aborts every request and stream of this client; default: none. */
   readonly signal?: AbortSignal | undefined;
-  /** false: what fails once has failed; default: true. */
+  /** false: the first failure is final; default: true. */
   readonly retry?: boolean | undefined;
-  /** How long one try of a request may take, with its body, milliseconds; default: 30,000. */
+  /** Time limit of one attempt, including the response body, milliseconds; default: 30,000. */
   readonly timeoutMs?: number | undefined;
-  /** Silence after which a stream is reopened, milliseconds; default: 45,000, as a heartbeat comes every 30,000. */
+  /** A stream that is silent for this long is reopened, milliseconds; default: 45,000 (heartbeats come every 30,000). */
   readonly silenceMs?: number | undefined;
 };
 
 export type CallOptions = {
   /** Aborts this call; default: none. */
   readonly signal?: AbortSignal | undefined;
-  /** false: the first failure is final; default: that of the client. */
+  /** false: the first failure is final; default: the client's setting. */
   readonly retry?: boolean | undefined;
 };
 
-/** What every error of this package is; `status` is 0 if the server did not answer. */
+/** Base class of all errors of this package; `status` is 0 if the server did not respond. */
 export abstract class FillstreamError extends Error {
   /** HTTP status. */
   abstract readonly status: number;
   /** Stable code, such as `not_found` or `rate_limited`. */
   abstract readonly code: string;
-  /** Id of the request, by which the server's log names it; '' if unknown. */
+  /** Id of the request in the server's log; '' if unknown. */
   abstract readonly requestId: string;
-  /** What the server asked to wait, seconds; 0 if it did not. */
+  /** Seconds to wait before a retry, as requested by the server; 0 if it requested none. */
   abstract readonly retryAfterSeconds: number;
 }
 
-/** The server answered with an error. */
+/** The server responded with an error. */
 export class ApiError extends FillstreamError {
   override readonly name = 'ApiError';
   readonly status: number;
   readonly code: string;
   readonly requestId: string;
   readonly retryAfterSeconds: number;
-  /** What is wrong with each parameter or member of the body. */
+  /** One issue per bad parameter or body member. */
   readonly issues: NonNullable<Problem['issues']>;
   /** The quota that is used up. */
   readonly quota: Problem['quota'];
 
   constructor({ status, headers }: Response, body: Partial<Problem>) {
-    super(body.detail ?? `the server answered ${status}`);
+    super(body.detail ?? `the server responded with ${status}`);
     this.status = status;
     this.code = body.error ?? 'unknown';
     this.requestId = body.request_id ?? headers.get('X-Request-Id') ?? '';
@@ -63,7 +63,7 @@ export class ApiError extends FillstreamError {
   }
 }
 
-/** The server could not be reached, took too long, or broke off. */
+/** The server was unreachable, took too long, or closed the connection. */
 export class ConnectionError extends FillstreamError {
   override readonly name = 'ConnectionError';
   readonly status = 0;
@@ -72,7 +72,7 @@ export class ConnectionError extends FillstreamError {
   readonly retryAfterSeconds = 0;
 }
 
-/** The first page as a promise; `for await` gives the entries of all pages, `pages()` the pages. */
+/** A promise of the first page. `for await` yields the entries of all pages, `pages()` the pages. */
 export type List<Answer, Entry> = Promise<Answer> &
   AsyncIterable<Entry> & { pages(): AsyncGenerator<Answer, void> };
 
@@ -81,11 +81,11 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 export type Query = Readonly<Record<string, unknown>>;
 
 const TRIES_MAX = 5;
-/** A request does not wait longer than this for the server to recover. */
+/** If the server requests a longer wait than this, the request fails. */
 const RETRY_AFTER_SECONDS_MAX = 60;
 const BACKOFF_MS = { least: 500, most: 15_000 };
 
-/** How long to wait after so many failures in a row: from half to all of 500 ms, 1 s, 2 s … 15 s. */
+/** The wait after this many failures in a row: a random time between half and all of 500 ms, 1 s, 2 s … 15 s. */
 export function backoffMs(failures: number): number {
   const { least, most } = BACKOFF_MS;
   return Math.min(most, least * 2 ** (failures - 1)) * (0.5 + Math.random() / 2);
@@ -101,7 +101,7 @@ export class Http {
   readonly options: Options;
   readonly #base: string;
 
-  /** Throws TypeError for what is no URL, and for a key that no header can hold. */
+  /** Throws TypeError for an invalid URL, or a key with characters that a header cannot contain. */
   constructor(options: Options) {
     this.options = options;
     this.#base = new URL(options.url).href.replace(/\/+$/, '');
@@ -118,7 +118,7 @@ export class Http {
     return (await this.#page<Answer>(method, path, given, options)).answer;
   }
 
-  /** Requests the first page at once, the others when they are asked for; `list` is the member with the entries. */
+  /** Requests the first page at once and the others on demand; `list` is the member with the entries. */
   list<Answer, Entry>(
     path: string,
     list: keyof Answer,
@@ -130,7 +130,7 @@ export class Http {
     const first = page({});
     const answer = first.then((one) => one.answer);
     async function* pages() {
-      // The iteration throws what it rejects with.
+      // The iteration throws the same error.
       answer.catch(() => undefined);
       for (let next = first; ; ) {
         const { answer: one, cursor } = await next;
@@ -146,7 +146,7 @@ export class Http {
     return Object.assign(answer, { pages, [Symbol.asyncIterator]: entries });
   }
 
-  /** Sends a request once. Rejects with ApiError unless the status is a success, and with ConnectionError. */
+  /** Sends a request once. Rejects with ApiError for an error status, and with ConnectionError. */
   async send(
     method: Method,
     path: string,
@@ -164,7 +164,7 @@ export class Http {
       throw failure(signal, error, 'the server cannot be reached');
     });
     if (response.ok) return response;
-    // The error page of a proxy is no problem document.
+    // A proxy's error page is not a problem document.
     const problem: unknown = await response.json().catch(() => null);
     throw new ApiError(response, problem instanceof Object ? problem : {});
   }
@@ -180,7 +180,7 @@ export class Http {
     const headers = {
       Accept: 'application/json',
       ...(text !== undefined && { 'Content-Type': 'application/json' }),
-      // The repetition of a POST creates nothing more.
+      // Keeps a retried POST from creating anything twice.
       ...(method === 'POST' && { 'Idempotency-Key': randomText() }),
     };
     try {
@@ -191,7 +191,7 @@ export class Http {
           abort.signal.throwIfAborted();
           const { retry = this.options.retry ?? true } = options;
           if (!retry || failures === TRIES_MAX || !isTransient(error)) throw error;
-          // Whether a DELETE that was cut off took effect is for the caller to find out.
+          // A DELETE may have taken effect before the connection was lost, which only the caller can find out.
           if (method === 'DELETE' && error.status === 0) throw error;
           if (error.retryAfterSeconds > RETRY_AFTER_SECONDS_MAX) throw error;
           const waitMs = Math.max(error.retryAfterSeconds * 1_000, backoffMs(failures));
@@ -212,7 +212,7 @@ export class Http {
   ): Promise<{ answer: Answer; cursor: string }> {
     const { timeoutMs = 30_000 } = this.options;
     const { signal, abort, release } = joined(outer);
-    const late = new ConnectionError(`no answer within ${timeoutMs} ms`);
+    const late = new ConnectionError(`no response within ${timeoutMs} ms`);
     const timer = setTimeout(() => abort(late), timeoutMs);
     try {
       const response = await this.send(method, path, signal, headers, body);
@@ -227,18 +227,18 @@ export class Http {
   }
 }
 
-/** What a request failed with: the reason of its signal, or a ConnectionError about what broke. */
+/** The error of a failed request: the reason of its signal, or a FillstreamError. */
 export function failure(
   signal: AbortSignal,
   error: unknown,
-  message = 'the connection was cut',
+  message = 'the connection was lost',
 ): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof FillstreamError) return error;
   return new ConnectionError(message, { cause: error });
 }
 
-/** A signal that these signals abort, until it is released; AbortSignal.any would stay with a long-lived one. */
+/** A signal that any of these signals aborts, until it is released. AbortSignal.any could not be detached from a long-lived one. */
 export function joined(...signals: readonly (AbortSignal | undefined)[]) {
   const controller = new AbortController();
   const leave: (() => void)[] = [];
@@ -253,14 +253,14 @@ export function joined(...signals: readonly (AbortSignal | undefined)[]) {
     signal: controller.signal,
     abort: (reason?: unknown) => controller.abort(reason),
     release: () => {
-      for (const one of leave) one();
+      for (const detach of leave) detach();
     },
   };
 }
 
-/** Resolves after the time, or as soon as a browser is online again. Rejects with the signal's reason. */
+/** Resolves after the given time, or as soon as a browser is online again. Rejects with the signal's reason. */
 export async function pause(ms: number, signal: AbortSignal): Promise<void> {
-  // Programs outside of browsers get no `online` event.
+  // Outside of browsers there is no `online` event.
   const host = globalThis as Partial<EventTarget>;
   await new Promise<void>((resolve) => {
     const timer = setTimeout(done, ms);
@@ -277,7 +277,7 @@ export async function pause(ms: number, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
 }
 
-/** The query with its question mark; '' if nothing is given. Lists are joined by commas. */
+/** The query string with its question mark; '' if it is empty. Lists are comma-separated. */
 export function search(query: Query): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {

@@ -22,17 +22,17 @@ export {
 export type * from './types.ts';
 
 export class Fillstream extends Endpoints {
-  /** The endpoints of version 1: amounts are decimal texts. */
+  /** The endpoints of version 1, where amounts are decimal strings. */
   readonly v1: EndpointsV1;
 
-  /** Throws TypeError for what is no URL, and for a key that no header can hold. */
+  /** Throws TypeError for an invalid URL, or a key with characters that a header cannot contain. */
   constructor(options: Options) {
     const http = new Http(options);
     super(http);
     this.v1 = new EndpointsV1(http);
   }
 
-  /** Every match when it is first seen, and what became of it, from now on or after `options.from`. */
+  /** Every match when it is first seen, and later events about it, from now on or after `options.from`. */
   feed(query: FeedQuery = {}, options: StreamOptions = {}): EventStream<FeedEvent> {
     const path = `/v1/stream/orders${search({ ...query, format: 'json' })}`;
     return new EventStream(this.http, path, options);

@@ -1,7 +1,7 @@
 /**
- * Event streams over fetch, because EventSource cannot send a header. A stream is opened again after any cut,
- * end or silence, and resumes after its cursor. Invariant: each event is given once and in order, or a `gap` is;
- * the cursor moves with what is given, so that a program that keeps it loses nothing.
+ * Event streams over fetch, because EventSource cannot send headers. After any disconnect, end or silence, a stream is
+ * reopened and resumes after its cursor. Invariant: the program gets each event once and in order, or a `gap`. The cursor
+ * advances with the events that the program gets, so a program that stores it loses nothing.
  */
 import {
   ApiError,
@@ -17,10 +17,10 @@ import {
 } from './http.ts';
 import type { End, Final, Gap, LabelledMatch, LiveTransaction, Restored, Void } from './types.ts';
 
-/** What both kinds of streams say about matches, and about themselves. */
+/** An event of either kind of stream. */
 type EventOf<Type extends string, Data> = {
   readonly type: Type;
-  /** Where a stream goes on after this event: keep it once the event is handled. */
+  /** A stream resumes after this event with this cursor. Store it once the event is handled. */
   readonly cursor: string;
   readonly data: Data;
 };
@@ -35,45 +35,45 @@ export type FeedEvent = EventOf<'order', LabelledMatch> | Sequel;
 /** An event of a managed stream. */
 export type StreamEvent = EventOf<'tx', LiveTransaction> | Sequel;
 
-/** Others are for later versions of this client. */
+/** Known event types. Others are ignored, because they are meant for later versions of this client. */
 export const EVENT_TYPES: readonly (FeedEvent | StreamEvent)['type'][] = [
   ...(['order', 'tx', 'void', 'restored', 'final', 'gap', 'end'] as const),
 ];
 
 export type StreamState =
   | { readonly kind: 'connecting' }
-  /** Open; `cutMs`: how long it was not, undefined the first time; `from`: the cursor that it resumed after. */
+  /** Open. `cutMs` is the length of the outage, undefined the first time; `from` is the cursor that it resumed after. */
   | { readonly kind: 'live'; readonly cutMs: number | undefined; readonly from: string }
-  /** Cut, for this reason; it is opened again after `waitMs` milliseconds. */
+  /** Disconnected for this reason. The stream is reopened after `waitMs` milliseconds. */
   | { readonly kind: 'waiting'; readonly error: FillstreamError; readonly waitMs: number };
 
 export type StreamOptions = CallOptions & {
   /** Cursor of the last event that you have; default: from now on. */
   readonly from?: string | undefined;
-  /** Called when the connection changes; default: nothing. */
+  /** Called when the state of the connection changes. */
   readonly onState?: ((state: StreamState) => void) | undefined;
 };
 
 const WATCH_MS_MAX = 5_000;
 
 /**
- * The events of a stream, without end: iterate it with `for await`. It throws when the server refuses it
- * for good (ApiError 400, 401, 403, 404), when a signal aborts it, or with `retry: false` at the first cut. A
- * loop that is left and begun again resumes after the cursor.
+ * The endless events of a stream, for `for await`. It throws when the server rejects it permanently (ApiError 400, 401,
+ * 403, 404), when a signal aborts it, or, with `retry: false`, at the first disconnect. A loop that is left and started
+ * again resumes after the cursor.
  */
 export class EventStream<Event extends FeedEvent | StreamEvent> implements AsyncIterable<Event> {
   readonly #http: Http;
   readonly #path: string;
   readonly #options: StreamOptions;
   #cursor: string;
-  /** Whether it was open, and not ended for want of quota. */
+  /** Whether the stream was open and not ended because of a quota. */
   #wasServed = false;
-  /** What follows a gap may be of another feed, whose cursors are lower. */
+  /** Set after a gap: the next event may belong to another feed with lower cursors. */
   #behindGap = false;
   #isRead = false;
-  /** Since when the server has not been heard while it was listened to; Infinity while the program works. */
+  /** Start of the current wait for bytes from the server; Infinity while the program handles events. */
   #silentSinceMs = 0;
-  /** Since when there is no connection; undefined while there is one, and before the first. */
+  /** When the connection was lost; undefined while there is one, and before the first. */
   #lostAtMs: number | undefined;
 
   constructor(http: Http, path: string, options: StreamOptions) {
@@ -83,13 +83,13 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
     this.#cursor = options.from ?? '';
   }
 
-  /** The cursor of the stream, which advances where events are filtered out, too; '' before it is known. */
+  /** The cursor of the stream, which also advances when events are filtered out; '' while it is unknown. */
   get cursor(): string {
     return this.#cursor;
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Event, void> {
-    if (this.#isRead) throw new Error('this stream is being read already');
+    if (this.#isRead) throw new Error('this stream is already being read');
     this.#isRead = true;
     const { onState, retry = this.#http.options.retry ?? true } = this.#options;
     const { signal, release } = joined(this.#http.options.signal, this.#options.signal);
@@ -98,7 +98,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
       signal.throwIfAborted();
       onState?.({ kind: 'connecting' });
       for (;;) {
-        let error: unknown = new ConnectionError('the stream broke off');
+        let error: unknown = new ConnectionError('the stream was disconnected');
         let askedMs = 0;
         let retryMs = 0;
         try {
@@ -107,7 +107,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
             askedMs = block.retryMs ?? askedMs;
             const event = this.#take(block);
             if (event?.type === 'end') {
-              // A server that ends the stream also says when to come back.
+              // A server that ends the stream also says when to reconnect.
               retryMs = askedMs;
               if (event.data.reason === 'quota_used_up') this.#wasServed = false;
               error = new ConnectionError(`the server ended the stream: ${event.data.reason}`);
@@ -131,21 +131,21 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
     }
   }
 
-  /** For some seconds, the server counts a connection that a kill cut off as a session that is open. */
+  /** For a few seconds after its process crashed, the server still counts our lost connection as an open session. */
   #isOwnGhost(error: unknown): error is ApiError {
     return this.#wasServed && error instanceof ApiError && error.code === 'quota_exceeded';
   }
 
-  /** The blocks of one connection, until it ends. Throws ApiError, ConnectionError, and the signal's reason. */
+  /** The blocks of one connection, until it ends. Throws ApiError, ConnectionError or the signal's reason. */
   async *#blocks(outer: AbortSignal): AsyncGenerator<Block, void> {
     const { silenceMs = 45_000 } = this.#http.options;
     const { signal, abort, release } = joined(outer);
     this.#silentSinceMs = Date.now();
-    // Timers stand still while a machine sleeps, so the clock decides.
+    // Timers stop while a machine sleeps, so compare with the clock.
     const watch = setInterval(
       () => {
         if (Date.now() - this.#silentSinceMs <= silenceMs) return;
-        // It was lost when the last bytes came.
+        // Count the outage from the last bytes.
         this.#lostAtMs ??= this.#silentSinceMs;
         abort(new ConnectionError(`the server was silent for ${silenceMs} ms`));
       },
@@ -180,11 +180,11 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
     }
   }
 
-  /** Moves the cursor to the block, and returns the event if it is one to give. */
+  /** Moves the cursor to the block, and returns its event unless the program already has it. */
   #take({ id, type, data }: Block): Event | undefined {
     if (type === 'gap') this.#behindGap = true;
     else if (id !== '') {
-      // Given already.
+      // The program already has this event.
       if (!this.#behindGap && Number(id) <= Number(this.#cursor)) return undefined;
       this.#behindGap = false;
     }
@@ -194,7 +194,7 @@ export class EventStream<Event extends FeedEvent | StreamEvent> implements Async
   }
 }
 
-/** What stands between two empty lines of an event stream; '' where it says nothing. */
+/** The fields between two empty lines of an event stream; '' for absent ones. */
 export type Block = {
   readonly id: string;
   readonly type: string;
@@ -202,13 +202,13 @@ export type Block = {
   readonly retryMs: number | undefined;
 };
 
-/** Splits an event stream into blocks, as the HTML standard says. */
+/** Splits an event stream into blocks according to the HTML standard. */
 export class BlockParser {
   /** Drops a byte order mark. */
   readonly #decoder = new TextDecoder();
-  /** The line that is not whole yet. */
+  /** The incomplete last line. */
   #rest = '';
-  /** The last line ended with CR, so an LF would be part of that. */
+  /** The last line ended with CR, so a following LF belongs to it. */
   #afterCr = false;
   #id = '';
   #type = '';

@@ -1,6 +1,6 @@
-"""Questions to the analysts' views, as cells of a notebook: open it in an editor that knows `# %%`, or run it whole with
-`CLICKHOUSE_URL=… python3 analysis.py` (the URL is printed by `npm start`). Only the standard library is needed; with pandas
-installed, `rows()` goes straight into a DataFrame.
+"""Queries on the analysts' views, as cells of a notebook. Open it in an editor that supports `# %%` cells, or run it with
+`CLICKHOUSE_URL=… python3 analysis.py` (`npm start` prints the URL). It needs only the standard library. With pandas, pass
+the result of `rows()` to DataFrame.
 """
 # %%
 import json
@@ -19,7 +19,7 @@ def rows(sql):
 
 
 def show(title, found):
-    """A table on the terminal."""
+    """Prints a table."""
     print(f"\n{title}")
     if not found:
         return print("  nothing")
@@ -30,7 +30,7 @@ def show(title, found):
         print("  " + "  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip())
 
 
-# %% How much was traded, and by how many?
+# %% How much was traded, and by how many traders?
 show(
     "Volume of the last days, in dollars",
     rows("""
@@ -38,7 +38,7 @@ show(
         FROM analyst.trades WHERE time >= now('UTC') - INTERVAL 7 DAY GROUP BY day ORDER BY day DESC"""),
 )
 
-# %% Are prices right? Of what traded at 60 to 70 cents, so many per cent should win.
+# %% Are prices right? Of the shares that traded at 60 to 70 cents, 60 to 70 per cent should win.
 show(
     "Price and how often it won",
     rows("""
@@ -48,7 +48,7 @@ show(
         WHERE is_resolved AND winning_outcome != '50-50' GROUP BY from_cents ORDER BY from_cents"""),
 )
 
-# %% Does skill last? Of the best hundred of the last but one fortnight, how many gained in the last one?
+# %% Does skill last? Of the best hundred traders of the previous two weeks, how many gained in the last two?
 show(
     "Winners, two weeks later",
     rows("""

@@ -1,4 +1,4 @@
-"""Fillstream for Python: one file, nothing but the standard library, Python 3.9 or newer.
+"""The Python client for Fillstream: one file that needs only the standard library of Python 3.9 or newer.
 
     from fillstream import Fillstream
 
@@ -10,7 +10,7 @@
     feed = client.feed(traders=["0x…"], after=saved_cursor)
     for event in feed:
         handle(event)         # event.type: order, final, void, restored or gap
-        save(feed.cursor)     # a program that starts again passes it as `after`
+        save(feed.cursor)     # after a restart, pass it as `after`
 
 Amounts are micro-USDC and micro-shares. From a shell, with the key in FILLSTREAM_KEY:
 
@@ -29,15 +29,15 @@ from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from typing import Any, Dict, Iterator, Optional
 
-# The server sends a heartbeat every 30 seconds: a connection that is silent for longer is dead.
+# The server sends a heartbeat every 30 seconds, so a connection that is silent for much longer is dead.
 SILENCE_SECONDS = 75.0
 WAIT_SECONDS_MAX = 30.0
-# After these, the same request has the same end.
+# After these reasons, reconnecting would fail in the same way.
 FINAL_REASONS = {"key_revoked", "stream_deleted", "stream_disabled", "quota_used_up", "fault"}
 
 
 class Problem(Exception):
-    """An error of the API. `retry_after` in seconds, if it says when to come back."""
+    """An error response of the API. `retry_after` is the wait in seconds, if the server requests one."""
 
     def __init__(self, status: int, code: str, detail: str, request_id: str, retry_after: Optional[float]):
         super().__init__(f"{status} {code}: {detail} (request {request_id})")
@@ -46,7 +46,7 @@ class Problem(Exception):
 
 
 class StreamEnded(Exception):
-    """The server ended the stream for good. `reason`: see "Resuming" in the API guide."""
+    """The server ended the stream permanently. For the reasons, see "Resuming" in the guide to event streams."""
 
     def __init__(self, reason: str):
         super().__init__(f"the stream was ended: {reason}")
@@ -55,7 +55,7 @@ class StreamEnded(Exception):
 
 @dataclass(frozen=True)
 class Event:
-    """`type`: order (tx of a managed stream), final, void, restored, or gap: events before it are lost."""
+    """`type` is order (tx on a managed stream), final, void, restored, or gap (events before it are lost)."""
 
     type: str
     cursor: Optional[str]
@@ -63,25 +63,25 @@ class Event:
 
 
 class Fillstream:
-    """One service. `attempts`: of a request in all, while the service cannot answer."""
+    """One service. `attempts` is the maximum number of attempts per request while the service is unavailable."""
 
     def __init__(self, url: str, key: str, attempts: int = 5, timeout_seconds: float = 30.0):
         self.url, self.key = url.rstrip("/"), key
         self.attempts, self.timeout_seconds = attempts, timeout_seconds
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """The decoded answer. Raises Problem, or OSError if the service cannot be reached."""
+        """The decoded response. Raises Problem, or OSError if the service is unreachable."""
         with self._request(_with(path, parameters)) as response:
             return json.load(response)
 
     def post(self, path: str, body: Any) -> Any:
-        """Sends `body` as JSON; a repetition after a cut creates nothing twice."""
+        """Sends `body` as JSON. A retry after a lost connection creates nothing twice."""
         headers = {"Content-Type": "application/json", "Idempotency-Key": f"{random.getrandbits(128):032x}"}
         with self._request(path, json.dumps(body).encode(), headers) as response:
             return json.load(response)
 
     def pages(self, path: str, **parameters: Any) -> Iterator[Dict[str, Any]]:
-        """The elements of a list, over all of its pages."""
+        """The elements of all pages of a list."""
         target: Optional[str] = _with(path, parameters)
         while target is not None:
             with self._request(target) as response:
@@ -91,7 +91,7 @@ class Fillstream:
             target = found and found[1]
 
     def feed(self, after: Optional[str] = None, **filters: Any) -> "Stream":
-        """Matches as they are first seen, with the filters of GET /v1/stream/orders; `finality=True` adds final."""
+        """Matches when they are first seen, with the filters of GET /v1/stream/orders. `finality=True` adds final events."""
         return Stream(self, _with("/v1/stream/orders", {"format": "json", **filters}), after)
 
     def stream(self, id: str, after: Optional[str] = None) -> "Stream":
@@ -123,8 +123,8 @@ class Fillstream:
 
 
 class Stream:
-    """Events in order, each once, across cuts and restarts of the service. Raises Problem for a final error
-    such as a wrong key or filter, and StreamEnded. `cursor`: of the last event, or of what was filtered out."""
+    """Yields events once and in order, across disconnects and restarts of the service. Raises StreamEnded, or Problem
+    for a permanent error such as a wrong key or filter. `cursor` also advances when events are filtered out."""
 
     def __init__(self, client: Fillstream, target: str, after: Optional[str]):
         self.cursor = after
@@ -142,7 +142,7 @@ class Stream:
                     failures, was_open = 0, True
                     yield from self._events(response)
             except Problem as problem:
-                # For some seconds, the server counts a connection that a kill cut off as a session that is open.
+                # For a few seconds after its process crashed, the server still counts our lost connection as a session.
                 is_own_ghost = was_open and problem.code == "quota_exceeded"
                 if problem.status < 500 and problem.status != 429 and not is_own_ghost:
                     raise
@@ -169,7 +169,7 @@ class Stream:
             elif name == "retry":
                 self._retry_seconds = int(value) / 1000
             elif line == "":
-                # Half an event, cut off on the way, never gets here.
+                # An incomplete event at the end of a lost connection never gets here.
                 self.cursor = cursor
                 if data:
                     event = Event(kind, cursor, json.loads("\n".join(data)))
@@ -203,7 +203,7 @@ def _problem(error: urllib.error.HTTPError) -> Problem:
 
 
 def _wait_seconds(failures: int, least: float = 0.5) -> float:
-    """Twice as long after each failure, and never the same for two clients."""
+    """Doubles after each failure, with jitter so that clients do not retry at the same time."""
     return random.uniform(0.5, 1.0) * min(WAIT_SECONDS_MAX, least * 2 ** min(failures, 10))
 
 
@@ -217,7 +217,7 @@ if __name__ == "__main__":
     except (Problem, StreamEnded) as error:
         sys.exit(str(error))
     except BrokenPipeError:
-        # Whoever reads has enough: `| head`. Python would complain once more when it flushes.
+        # The reader has closed the pipe, like `| head`. Without this, Python would report the error again when it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         pass

@@ -252,7 +252,7 @@ describe('an error', () => {
     [['tail', '--from', '2100-01-01'], 2, /--from must not be in the future/],
     [['tail', '--key', 'k'], 2, /Unknown option '--key'/],
     [['tail', '--key-file', 'no-such-file'], 1, /ENOENT/],
-    [['dance'], 2, /^fillstream: no such command: dance\n/],
+    [['dance'], 2, /^fillstream: unknown command: dance\n/],
   ])('of %j ends with %i and says what is wrong', async (args, code, message) => {
     const outcome = await cli(args);
     expect(outcome).toMatchObject({ code, stdout: '' });

@@ -177,7 +177,7 @@ describe('an error', () => {
     await once(server, 'listening');
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     const mute = client({ url, retry: false, timeoutMs: 200 });
-    await expect(mute.me()).rejects.toThrow('no answer within 200 ms');
+    await expect(mute.me()).rejects.toThrow('no response within 200 ms');
     const gone = AbortSignal.timeout(100);
     await expect(client({ url }).me({ signal: gone })).rejects.toBe(
       await new Promise((resolve) => gone.addEventListener('abort', () => resolve(gone.reason))),

@@ -259,7 +259,7 @@ describe('a stream', () => {
     expect((await take(events, 2)).map(hashOf)).toEqual(hashes(2, 3));
     await expect.poll(() => api.feed.figures().listeners).toBe(0);
     const reading = take(events, 2);
-    await expect(take(events, 1)).rejects.toThrow('is being read already');
+    await expect(take(events, 1)).rejects.toThrow('is already being read');
     expect((await reading).map(hashOf)).toEqual(hashes(4, 5));
   });
 

@@ -122,8 +122,8 @@ describe('arguments', () => {
   });
 
   test.each([
-    [{}, 'no API key: set FILLSTREAM_KEY, or give --key-file FILE'],
-    [{ FILLSTREAM_KEY: 'ключ' }, 'the API key holds what no key can hold'],
+    [{}, 'no API key: set FILLSTREAM_KEY or use --key-file FILE'],
+    [{ FILLSTREAM_KEY: 'ключ' }, 'the API key contains invalid characters'],
     [{ FILLSTREAM_KEY: 'k', FILLSTREAM_URL: 'nowhere' }, 'not a URL: nowhere'],
   ])('environment %j: %s', async (env, message) => {
     const { signal } = new AbortController();
@@ -143,7 +143,7 @@ describe('a line of the feed', () => {
     expect(lineOf(final, 'csv', WIDE)).toBe(
       '71234,final,2026-01-31 12:34:56.789,0xab:1,0xab,,,,,,,,,,block 77\r\n',
     );
-    expect(lineOf(gap, 'csv', WIDE)).toMatch(/^9,gap,.*,"lost after 5, goes on at 20001"\r\n$/);
+    expect(lineOf(gap, 'csv', WIDE)).toMatch(/^9,gap,.*,"lost after 5, continues at 20001"\r\n$/);
   });
 
   test('is short for people', () => {
