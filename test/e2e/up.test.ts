@@ -121,9 +121,10 @@ describe('npm start', () => {
   });
 
   test('starts again after kill −9 of the supervisor and the api, on the same port', async () => {
-    const data = `${directory.path}/killed`;
+    // Of the test above, so that its history need not be made again.
+    const data = `${directory.path}/npm`;
+    service = await startService(data, { args: QUICK });
     for (let kill = 0; kill < 2; kill++) {
-      service = await startService(data, { args: QUICK });
       const pids = service.up.lines
         .filter((line) => line.event === 'starting')
         .map((line) => Number(line.pid));
@@ -138,7 +139,6 @@ describe('npm start', () => {
       const isBack = async () =>
         service?.pidOf('api') === api ? undefined : (await isHealthy(url)) || undefined;
       await until(isBack);
-      await service.up.stop();
     }
   });
 
@@ -161,19 +161,13 @@ describe('npm start', () => {
     expect(processesOf(data)).toEqual([]);
   });
 
-  test('is not held up by lock and pid files that were cut off', async () => {
-    const data = `${directory.path}/cut-off`;
+  test('is ready with every time frame, stops completely, and continues with equal counts; lock and pid files that were cut off do not hold it up', async () => {
+    const data = `${directory.path}/again`;
     mkdirSync(`${data}/nats`, { recursive: true });
     mkdirSync(`${data}/devnet`, { recursive: true });
     for (const file of ['up.pid', 'nats/nats-server.lock', 'devnet/chain.json.pid']) {
       writeFileSync(`${data}/${file}`, '');
     }
-    service = await startService(data, { args: ['--history-days', '1'] });
-    expect(service.ready.url).toMatch(/^http:/);
-  });
-
-  test('is ready with every time frame, stops completely, and continues with equal counts', async () => {
-    const data = `${directory.path}/again`;
     service = await startService(data, { args: QUICK });
     const { ready, up } = service;
     expect(ready).toMatchObject({
@@ -229,7 +223,8 @@ describe('npm start', () => {
   });
 
   test('streams matches before their block, and stores each of them once', async () => {
-    service = await startService(`${directory.path}/feed`, {
+    // Of the test above, so that its history need not be made again.
+    service = await startService(`${directory.path}/again`, {
       args: [...QUICK, '--demo-rate', '10'],
     });
     const { url, key, rpc_url } = service.ready;
