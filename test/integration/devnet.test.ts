@@ -121,7 +121,7 @@ describe('openDevnet', () => {
     const reports: string[] = [];
     let stored = 0;
     const given = {
-      ...{ ...options, directory: newDirectory(), now: Date.now },
+      ...{ ...options, directory: newDirectory(), now: Date.now, historyMatches: 5 },
       blockTimeSeconds: 0.02,
       dropping: { keepBlocks: 50, segmentBlocks: 5, stored: () => stored },
       report: (line: Readonly<Record<string, unknown>>) => reports.push(String(line.event)),
@@ -147,7 +147,8 @@ describe('openDevnet', () => {
 
   test('keeps the account states of only a few blocks while it mines every second', async () => {
     const directory = newDirectory();
-    const devnet = await openDevnet({ ...options, directory, blockTimeSeconds: 1 });
+    const given = { ...options, directory, historyMatches: 5, blockTimeSeconds: 1 };
+    const devnet = await openDevnet(given);
     const { rpc } = devnet.chain;
     for (let block = 0; block < 40; block++) await rpc.call('evm_mine');
     const head = Number(await rpc.call<Hex>('eth_blockNumber'));
