@@ -369,6 +369,8 @@ function part(left: number, makers: number, random: Random): number {
 }
 
 function poisson(random: Random, mean: number): number {
+  // The limit would be 0.
+  if (mean > 500) return Math.round(mean + Math.sqrt(mean) * gauss(random));
   const limit = Math.exp(-mean);
   let count = 0;
   for (let product = random.unit(); product > limit; product *= random.unit()) count += 1;
