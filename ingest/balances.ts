@@ -1,8 +1,8 @@
 /**
- * Publishes the pUSD balances of traders that were seen to METADATA. Balances are read in batches at the
- * newest final block, so a catch-up over thousands of blocks reads each trader once. If a node lacks the
- * state of that block, the balance is read at the node's newest final block, then at its head. Balances
- * are for display: a failed call delays only its own trader, by one round.
+ * Publishes the pUSD balances of active traders to METADATA. Balances are read in batches at the newest final block, so
+ * a catch-up over thousands of blocks reads each trader once. If a node lacks the state of that block, the balance is
+ * read at the node's newest final block, then at its head. Balances are only for display: after a failed call, that
+ * trader alone waits for the next round.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -32,7 +32,7 @@ export class Balances {
   readonly #touched = new Set<string>();
   #block = 0;
   /**
-   * Since the start: balances published, failed calls, and traders dropped because the queue was full.
+   * Since startup: balances published, failed calls, and traders dropped because the queue was full.
    */
   readonly counts = { read: 0, failed: 0, dropped: 0 };
 
@@ -40,12 +40,12 @@ export class Balances {
     this.#options = options;
   }
 
-  /** Traders whose balance is to be read. */
+  /** Number of traders whose balance is queued. */
   get waiting(): number {
     return this.#touched.size;
   }
 
-  /** Queues the traders of a match in this block, the newest one. */
+  /** Queues the traders of a match. `block` becomes the block at which balances are read. */
   touch(traders: Iterable<string>, block: number): void {
     for (const trader of traders) this.#touch(trader);
     this.#block = Math.max(this.#block, block);

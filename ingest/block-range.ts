@@ -1,8 +1,8 @@
 /**
  * Reads a range of final blocks from the chain nodes and checks that it is consistent
- * (docs/decisions/0003-final-blocks.md). Every header names its predecessor. Every log belongs to a block of the
- * range, to one of its transactions, and is in its bloom. If a block seems empty although its bloom allows logs,
- * its receipts decide.
+ * (docs/decisions/0003-final-blocks.md). Every header must name its predecessor. Every log must belong to a block of
+ * the range and to one of its transactions, and be in its bloom. If a block seems empty although its bloom allows
+ * logs, its receipts decide.
  */
 import type { Logger } from 'pino';
 import type { Hex } from 'viem';
@@ -28,8 +28,8 @@ import { RpcError } from './rpc-pool.ts';
 const RANGE_LOGS_MAX = 20_000;
 /** Far more than the gas limit of a block allows. */
 const BLOCK_LOGS_MAX = 1_000_000;
-/** Up to this share of set bits, two of three blooms prove that an item is absent; Polygon exceeds it. */
-const TELLING_SHARE_MAX = 0.5;
+/** Up to this share of set bits, two of three blooms prove that an item is absent. Polygon's blooms are fuller. */
+const USEFUL_BLOOM_SHARE_MAX = 0.5;
 
 /** The blocks of a range in order; `raw` is set only if a watched contract logged something. */
 export type RangeBlock = { readonly head: BlockHead; readonly raw: RawBlock | undefined };
@@ -90,7 +90,7 @@ async function wholeBlock(rpc: Rpc, number: number) {
   return { header: { ...block, transactions: transactions.map(({ hash }) => hash) }, transactions };
 }
 
-/** The logs by block; they are read again if those that came with the headers do not match them. */
+/** The logs by block. They are read again if they do not match the headers. */
 async function checkedLogs(
   rpc: Rpc,
   headers: readonly Header[],
@@ -103,7 +103,7 @@ async function checkedLogs(
   const check = (logs: readonly RangeLog[]) => {
     const places = new Set<number>();
     if (logs.length > RANGE_LOGS_MAX && from < to) {
-      throw new RpcError('refused', `${logs.length} logs are more than we hold`);
+      throw new RpcError('refused', `${logs.length} logs are too many for one range`);
     }
     for (const log of logs) {
       const header = byNumber.get(log.blockNumber);
@@ -113,7 +113,7 @@ async function checkedLogs(
       checkLog(log, header, transactions, filter);
       places.add(log.blockNumber * BLOCK_LOGS_MAX + log.logIndex);
     }
-    if (places.size < logs.length) throw new RpcError('inconsistent', 'a log came twice');
+    if (places.size < logs.length) throw new RpcError('inconsistent', 'duplicate log');
   };
   try {
     const logs = fits(check, found) ? found : await rpc.rangeLogs({ from, to, filter }, check);
@@ -150,7 +150,7 @@ export function checkLog(
   if (!fits) throw new RpcError('inconsistent', `log ${log.logIndex} of block ${header.number}`);
 }
 
-/** The block's logs; they are read again if its bloom allows for a missing one. */
+/** The block's logs. They are read again if its bloom allows for a missing one. */
 async function completeLogs(
   options: ReadOptions,
   header: Header,
@@ -161,7 +161,7 @@ async function completeLogs(
   return confirmedLogs(options, header, filter, logs);
 }
 
-/** Settles doubtful logs. Throws RpcError if the result has fewer logs than were given. */
+/** Reads a block's logs again to settle a doubt. Throws RpcError if the result has fewer logs than before. */
 async function confirmedLogs(
   { rpc, onConfirmed }: ReadOptions,
   header: Header,
@@ -171,15 +171,15 @@ async function confirmedLogs(
   const watched = await decisiveLogs(rpc, header, filter);
   onConfirmed?.(watched.length > logs.length ? 'logs_missing' : 'empty');
   if (watched.length < logs.length) {
-    throw new RpcError('inconsistent', `block ${header.number}: fewer logs by its receipts`);
+    throw new RpcError('inconsistent', `block ${header.number}: its receipts have fewer logs`);
   }
   return watched;
 }
 
 /**
- * An empty block is complete if its bloom proves it. A block with logs is complete if its bloom is not too full to
- * decide and leaves no room for another pair of address and topic. A run of fills without a closing OrdersMatched is
- * never complete.
+ * An empty block is complete if its bloom proves that it is empty. A block with logs counts as complete if its bloom
+ * is too full to decide, or if it leaves no room for another pair of address and topic. A block with fills that no
+ * OrdersMatched closes is never complete.
  */
 function isComplete(
   chain: Chain,
@@ -188,10 +188,12 @@ function isComplete(
   logs: readonly RangeLog[],
 ): boolean {
   if (hasOpenMatch(logs)) return false;
-  if (logs.length > 0 && filled(header.logsBloom) > TELLING_SHARE_MAX) return true;
+  if (logs.length > 0 && filled(header.logsBloom) > USEFUL_BLOOM_SHARE_MAX) return true;
   const topics = filter.topics.filter((topic) => mayContain(header.logsBloom, topic));
   if (topics.length === 0) return true;
-  const addresses = filter.addresses.filter((one) => mayContain(header.logsBloom, one as Hex));
+  const addresses = filter.addresses.filter((address) =>
+    mayContain(header.logsBloom, address as Hex),
+  );
   const isSeen = (address: string, topic: Hex) =>
     logs.some((log) => log.address === address && log.topics[0] === topic);
   return addresses.every((address) =>
@@ -213,7 +215,7 @@ function hasOpenMatch(logs: readonly RangeLog[]): boolean {
   });
 }
 
-/** The logs from receipts. If no endpoint has receipts, the logs that any endpoint has for the block's hash. */
+/** The logs from receipts. If no endpoint has receipts, the longest list of logs for the block's hash. */
 async function decisiveLogs(rpc: Rpc, header: Header, filter: LogFilter) {
   try {
     const logs = await rpc.receiptLogs(header);
@@ -235,9 +237,9 @@ function isWatched(log: RangeLog, filter: LogFilter): boolean {
 }
 
 /**
- * True if a call logged fewer fills than it names. A call to an exchange names its makers; each of them and the
- * taker log one OrderFilled, or the call reverts. So calldata reveals logs that are missing from a match, however
- * full the block's bloom is.
+ * True if a call has fewer fills in the logs than in its calldata. A call to an exchange lists its makers; each of
+ * them and the taker log one OrderFilled, or the call reverts. So calldata reveals missing logs even if the bloom is
+ * full.
  */
 function lacksFills(
   transactions: readonly Transaction[],
@@ -258,29 +260,29 @@ function lacksFills(
 }
 
 const RANGE_BLOCKS_START = 32;
-/** The largest range that public nodes accept in one search for logs. */
+/** The largest range that public nodes accept in `eth_getLogs`. */
 const RANGE_BLOCKS_MAX = 10_000;
 /** Target content of a range. Together with RANGES_AHEAD it bounds the memory of a catch-up. */
 const RANGE_LOGS = 350;
 const RANGE_TRANSACTIONS = 2_000;
 export const RANGES_AHEAD = 4;
-/** A refused size grows by this factor with each range: the node may only have been busy. */
+/** The limit of a refused size grows by this factor with each range, because the node may only have been busy. */
 const FORGET_REFUSED = 1.002;
 
 export type PrefetchOptions<Range> = {
   readonly logger: Logger;
   readonly signal: AbortSignal;
   readonly readRange: (from: number, to: number) => Promise<Range>;
-  /** Content of a range; determines the size of the next ones. */
+  /** Content of a range, which determines the size of the next ones. */
   readonly weigh: (range: Range) => { readonly logs: number; readonly transactions: number };
-  /** Called after each attempt, with the error if the nodes returned no valid response. */
+  /** Called after each attempt; with the error if the nodes returned no valid response. */
   readonly onAnswer?: (error: RpcError | undefined) => void;
 };
 
 /** Number of blocks of the next range. The caller keeps it between calls of `prefetch`. */
 export class RangeSize {
   #blocks = RANGE_BLOCKS_START;
-  /** Smallest size that a node refused; later ranges approach it slowly. */
+  /** Smallest size that a node refused. Later ranges stay below it. */
   #refused = Number.POSITIVE_INFINITY;
 
   get blocks(): number {
@@ -309,10 +311,8 @@ export class RangeSize {
 }
 
 /**
- * Prefetches ranges of blocks in parallel and yields them in order. The size of a range adapts to the limits of
- * the nodes and to the content of earlier ranges. A refused range is retried in smaller ones.
- *
- * Yields everything from `from` to `to` in order; a refused range is yielded as several.
+ * Prefetches the blocks `from` to `to` in parallel ranges and yields the ranges in order. Their size adapts to the
+ * limits of the nodes and to the content of earlier ranges. A refused range is split into smaller ones.
  */
 export async function* prefetch<Range>(
   options: PrefetchOptions<Range>,
@@ -326,7 +326,7 @@ export async function* prefetch<Range>(
     while (next <= to && reading.length < RANGES_AHEAD) {
       const [first, last] = [next, Math.min(next + size.blocks - 1, to)];
       const range = readOnce(options, size, first, last);
-      // The failure of a later range is reported in its turn.
+      // The error is handled when this range is awaited.
       range.catch(() => undefined);
       reading.push({ first, last, range });
       next = last + 1;
@@ -340,7 +340,7 @@ export async function* prefetch<Range>(
   }
 }
 
-/** Undefined when the range is too large for the nodes; `size` is reduced then. */
+/** Undefined if the range is too large for the nodes; then `size` is reduced. */
 async function readOnce<Range>(
   options: PrefetchOptions<Range>,
   size: RangeSize,
@@ -362,8 +362,8 @@ async function readOnce<Range>(
 }
 
 /**
- * Whether a smaller range may help. Nodes report "too many results" and "range too large" with a dozen different
- * codes, so every refusal of more than one block counts. A response that is too slow or too long counts, too.
+ * Whether a smaller range may help: after any refusal, because nodes report "too many results" and "range too large"
+ * with a dozen different codes, and after a response that was too slow or too long.
  */
 function isTooMany(error: unknown): boolean {
   if (!(error instanceof RpcError)) return false;
@@ -375,8 +375,8 @@ function isTooMany(error: unknown): boolean {
 }
 
 /**
- * Retries until the chain nodes and NATS respond. Throws any other error, and `wrong_chain`. Only reads wait for
- * NATS here; the publisher waits for its own writes.
+ * Retries until the chain nodes and NATS respond. Throws every other error, and `wrong_chain`. Only for reads: the
+ * stream writer retries writes itself.
  */
 export async function retryReads<T>(
   options: Pick<PrefetchOptions<unknown>, 'logger' | 'signal' | 'onAnswer'>,

@@ -1,7 +1,7 @@
 /**
- * One block of the chain as facts: its matches with their market, its resolutions, and everything that
- * could not be decoded. Logs contain the events. The calldata of the same transaction adds the market,
- * which is checked against the tokens. On demand it also adds the orders behind the fills.
+ * The facts of one block: its matches with their market, its resolutions, and everything that could not be decoded.
+ * The events come from logs. The calldata of the same transaction adds the market, which is checked against the
+ * tokens, and on demand the orders behind the fills.
  */
 import type { Hex } from 'viem';
 import { type Chain, watchedAddresses } from './chains.ts';
@@ -26,7 +26,7 @@ export type LocatedFill = LoggedFill & { readonly outcomeIndex: 0 | 1 };
 
 export type LocatedMatch = Omit<LoggedMatch, 'fills'> & {
   readonly conditionId: Hex;
-  /** Of the transaction; '' if it is not in the block's list. */
+  /** Sender of the transaction; '' if it is not in the block's list. */
   readonly sender: string;
   /** Input of the transaction if the operator called the exchange directly; else ''. */
   readonly call: Hex | '';
@@ -69,7 +69,7 @@ export async function readBlock(
   return { block, logs: await rpc.logs(block.hash, watchedAddresses(chain)) };
 }
 
-/** Decodes a block. Never throws for undecodable logs or calls; they are in `refused`. */
+/** Decodes a block. Never throws for undecodable logs or calls, which are returned in `refused`. */
 export async function factsOf(raw: RawBlock, chain: Chain, metadata: Markets): Promise<BlockFacts> {
   const { block, logs } = raw;
   const decoded = decodeLogs(logs, {

@@ -1,14 +1,14 @@
 /**
- * The contracts of each chain, in lower case. To add an exchange, add a line. Version 1 and the
- * "Combos" exchange are excluded on purpose and rejected in the configuration. Amoy's deployments are
- * not published, so they have to be configured.
+ * The contracts of each chain, in lower case. To add an exchange, add a line. The version 1 exchanges and the
+ * "Combos" exchange are excluded on purpose, and the configuration rejects them. Amoy's deployments are not
+ * published, so they have to be configured.
  */
 import type { Hex } from 'viem';
 import { ConfigError, type IngestConfig } from '../infra/config.ts';
 
 export type Chain = {
   readonly id: number;
-  /** Exchange → collateral token inside its position ids; traders pay with another token. */
+  /** Exchange → the collateral token in its position ids, which is not the token that traders pay with. */
   readonly exchanges: ReadonlyMap<string, Hex>;
   readonly conditionalTokens: Hex;
   /** pUSD, 6 decimals: the token that traders pay with. */
@@ -36,8 +36,7 @@ const POLYGON: Chain = {
 const AMOY_ID = 80_002;
 
 /**
- * infra/local/devnet deploys its contracts here; the addresses follow from the deployer and its
- * nonces.
+ * infra/local/devnet deploys its contracts here. The deployer's address and nonces determine the addresses.
  */
 const DEVNET_COLLATERAL = '0x5fbdb2315678afecb367f032d93f642f64180aa3';
 const DEVNET: Chain = {
@@ -53,7 +52,7 @@ const DEVNET: Chain = {
 
 const CHAINS = { polygon: POLYGON, devnet: DEVNET } as const;
 
-/** Exchanges whose trades do not count. */
+/** Exchanges whose trades are not recorded. */
 const EXCLUDED = new Map([
   ['0x4bfb41d5b3570defd03c39a9a4d8de6bd8b8982e', 'a version 1 exchange'],
   ['0xc5d563a36ae78145c45a50134d48a1215220f80a', 'a version 1 exchange'],
@@ -71,7 +70,9 @@ export function chainOf(config: ChainConfig): Chain {
   const exchanges = config.EXCHANGES.length > 0 ? new Map(config.EXCHANGES) : base.exchanges;
   const excluded = [...exchanges.keys()].find((address) => EXCLUDED.has(address));
   if (excluded !== undefined) {
-    throw new ConfigError(`EXCHANGES: ${excluded} is ${EXCLUDED.get(excluded)}, which is left out`);
+    throw new ConfigError(
+      `EXCHANGES: ${excluded} is ${EXCLUDED.get(excluded)}, which is not supported`,
+    );
   }
   return {
     ...base,
@@ -81,7 +82,7 @@ export function chainOf(config: ChainConfig): Chain {
   };
 }
 
-/** The addresses whose logs count. */
+/** The addresses whose logs are read. */
 export function watchedAddresses(chain: Chain): readonly string[] {
   return [...chain.exchanges.keys(), chain.conditionalTokens];
 }
@@ -91,7 +92,7 @@ function amoyOf({ EXCHANGES, CONDITIONAL_TOKENS, COLLATERAL }: ChainConfig): Cha
     const given = { EXCHANGES: EXCHANGES[0], CONDITIONAL_TOKENS, COLLATERAL };
     const missing = Object.entries(given).flatMap(([name, value]) => (value ? [] : [name]));
     throw new ConfigError(
-      'CHAIN=amoy: the addresses of its deployment are not known here, so they must be given: ' +
+      'CHAIN=amoy: the contract addresses are not built in and must be configured: ' +
         `${missing.join(', ')} missing`,
     );
   }

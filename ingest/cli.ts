@@ -13,24 +13,24 @@ import { planRewind, rewind } from './rewind.ts';
 export const HELP = `Fillstream's ingest: final blocks to LEDGER, pending matches to FEED.
 
   node ingest/main.ts
-      Follows the chain: from START_BLOCK into an empty LEDGER, else from where LEDGER ends.
+      Follows the chain from the end of LEDGER, or from START_BLOCK if LEDGER is empty.
 
   node ingest/main.ts backfill --from-block N [--to-block M] [--resolutions-from-block R]
-      The same from block N into an empty LEDGER, or on with a backfill that was interrupted.
-      With --to-block it ends after block M, without the feed, with code 0.
-      Conditions that were resolved in the blocks R to N - 1 are published first
+      Fills an empty LEDGER from block N, or resumes an interrupted backfill.
+      With --to-block it does not write the feed and exits with code 0 after block M.
+      Before that, it stores the conditions that were resolved in blocks R to N - 1
       (default R: the first block of the chain's ConditionalTokens).
 
   node ingest/main.ts rewind --to-block N [--yes]
-      Says what removing everything after block N from LEDGER would remove; with --yes, removes it.
-      For a final block that was replaced: see docs/operations.md. Ingest must not be running.
+      Shows what a rewind to block N would remove from LEDGER; with --yes, removes it.
+      For use after a final block was replaced: see docs/operations.md. Stop ingest first.
 
   node ingest/main.ts ledger show BLOCK        (npm run ledger -- show BLOCK)
-      Prints the block as LEDGER holds it: its events, and the range of the message that it is in.
-      A block without events that is not the last of its range is not listed; then only the range
-      is printed. Needs NATS_URL only (npm start shows the URL of its own server).
+      Prints a block of LEDGER: its events, and the block range of its message. LEDGER does not
+      list a block without events unless it is the last of its range; for such a block, only the
+      range is printed. Needs only NATS_URL (npm start prints the URL of its server).
 
-Exit codes: 0 done or stopped, 1 failed, 2 wrong command line, 3 a final block was replaced.
+Exit codes: 0 done or stopped, 1 failed, 2 invalid command line, 3 a final block was replaced.
 Settings are environment variables; docs/configuration.md lists them.
 `;
 
@@ -38,7 +38,7 @@ Settings are environment variables; docs/configuration.md lists them.
 export class UsageError extends Error {}
 
 const BlockNumber = z
-  .string('is needed')
+  .string('is required')
   .regex(/^\d{1,15}$/, 'must be a block number')
   .transform(Number);
 const Backfill = z
@@ -63,7 +63,7 @@ const NoOptions = z.strictObject({});
 
 export type Command = ReturnType<typeof readCommand>;
 
-/** Parses the arguments. Throws UsageError that names the invalid one. */
+/** Parses the arguments. Throws UsageError naming the invalid one. */
 export function readCommand(args: readonly string[]) {
   const { values, positionals } = parsed(args);
   if (values.help === true) return { name: 'help' as const };
@@ -137,15 +137,17 @@ export async function runRewind(
       `Removed: the blocks after it, up to ${newest}: ${counts.join(', ')}.\n`,
   );
   if (!yes) {
-    process.stdout.write('Nothing was removed: say --yes. The projections must be rebuilt then.\n');
+    process.stdout.write(
+      'Nothing was removed. Add --yes to remove these blocks, then rebuild the projections.\n',
+    );
     return;
   }
   await rewind(nats, kv, plan);
-  process.stdout.write('Removed. Rebuild the projections before the projector starts again.\n');
+  process.stdout.write('Removed. Rebuild the projections before you start the projector again.\n');
 }
 
 /**
- * Prints a block of LEDGER as JSON. Resolves with the exit code: 1 if LEDGER lacks the block or cannot be read.
+ * Prints a block of LEDGER as JSON. Resolves with the exit code: 1 if LEDGER does not have the block or cannot be read.
  */
 export async function showBlock(block: number): Promise<number> {
   try {
@@ -178,7 +180,7 @@ async function find(block: number): Promise<LedgerMessage | undefined> {
 
 function describe({ sequence, storedAtMs, range }: LedgerMessage, number: number): string {
   const { blocks, ...message } = range;
-  const block = blocks.find((one) => one.number === number) ?? null;
+  const block = blocks.find((listed) => listed.number === number) ?? null;
   const storedAt = new Date(storedAtMs).toISOString();
   return JSON.stringify(
     { message: { sequence, storedAt, ...message, listed: blocks.length }, block },

@@ -5,15 +5,15 @@
  */
 import { z } from 'zod';
 
-/** Number of partitions by market or trader; fixed for the life of the tables. */
+/** Number of partitions by market or trader. It can never change, because the tables depend on it. */
 export const PARTITIONS = 16;
 
-/** Largest amount of one fill in micro-units: 9 billion USDC, more than all pUSD; JSON-safe. */
+/** Largest amount of one fill in micro-units: 9 billion USDC, which is more than all pUSD and safe in JSON. */
 export const AMOUNT_MAX = 9_007_199_254_740_991n;
 
 /**
- * Partition of a market (by condition id) or of a trader (by address), 0 … PARTITIONS − 1:
- * FNV-1a 32 of the lower-case text, the server's own `{{partition}}` hash.
+ * Partition of a market (by condition id) or of a trader (by address), 0 … PARTITIONS − 1. Uses FNV-1a 32 of the
+ * lower-case text, as the NATS server's `{{partition}}` does.
  */
 export function partitionOf(key: string): number {
   let hash = 0x811c9dc5;
@@ -104,7 +104,7 @@ export const Refused = z.object({
 });
 export type Refused = z.infer<typeof Refused>;
 
-/** Label of the winning outcome; '50-50' if both outcomes are paid alike. */
+/** Label of the winning outcome; '50-50' if both outcomes pay the same. */
 export function winningOutcome(
   outcomes: readonly [string, string],
   payouts: readonly [bigint, bigint],
@@ -114,18 +114,17 @@ export function winningOutcome(
 }
 
 /**
- * METADATA: listings of markets, profiles and balances of traders, as last observed. They are not facts of the
- * chain: a later observation of the same key replaces an earlier one, so repeated or reordered messages do no
- * harm.
+ * METADATA: listings of markets, profiles and balances of traders, as last observed. The newest observation of a
+ * key wins, so repeated or reordered messages are harmless.
  *
- * Subjects are per partition, not per key. A million keys cost a server of 2.9 or 2.10 between 220 MB at rest and
- * 970 MB while a fifth of them is replaced, and reading them back takes three times as long
+ * Subjects are per partition, not per key. With a million keys, a nats-server 2.9 or 2.10 would need 220 MB at rest
+ * and 970 MB while a fifth of them is replaced, and reading them back would take three times as long
  * (docs/decisions/0005-metadata.md).
  */
 
 export const METADATA_STREAM = 'METADATA';
 export const METADATA_SUBJECTS = 'metadata.>';
-/** ClickHouse keeps older observations; ingest fetches them again on use. */
+/** ClickHouse keeps older observations; ingest fetches a value again when it needs it. */
 export const METADATA_AGE_MAX_MS = 30 * 24 * 3_600_000;
 
 /** A market's metadata as last seen; a later listing of the same condition replaces it. */
@@ -167,7 +166,7 @@ export const Profile = z.object({
 });
 export type Profile = z.infer<typeof Profile>;
 
-/** pUSD balance of a trader at the end of a block, micro-pUSD. */
+/** pUSD balance of a trader at the end of a block, in micro-pUSD. */
 export const Balance = z.object({
   kind: z.literal('balance'),
   address: Address,
@@ -183,7 +182,7 @@ export const MetadataEvent = z.discriminatedUnion('kind', [Listing, Profile, Bal
 export type MetadataEvent = z.infer<typeof MetadataEvent>;
 
 export const Observation = z.object({
-  /** Time of the observation by ingest, milliseconds since the epoch; the newest one of a key is valid. */
+  /** When ingest observed it, milliseconds since the epoch; the newest observation of a key wins. */
   observedAtMs: Index,
   event: MetadataEvent,
 });
@@ -206,8 +205,7 @@ export function decodeObservation(data: Uint8Array): Observation {
 }
 
 /**
- * FEED: each match when it is first seen, possibly while pending, and then that it is final, or that it did not
- * happen.
+ * FEED: each match when it is first seen, possibly while pending, and later whether it became final or was voided.
  */
 
 export const FEED_STREAM = 'FEED';
@@ -217,13 +215,13 @@ export const FEED_VOID_SUBJECT = 'feed.void';
 export const FEED_RESTORED_SUBJECT = 'feed.restored';
 export const FEED_FINAL_SUBJECT = 'feed.final';
 
-/** An order may offer any amount; only its filled amount is bounded. */
+/** An order may offer any amount; only the filled amount is limited. */
 const OrderAmount = z
   .string()
   .regex(/^\d{1,78}$/)
   .transform((text) => BigInt(text));
 
-/** The order behind a fill, from calldata: original capacity and notional. */
+/** The order behind a fill, from calldata, with its original size. */
 export const Order = z.object({
   shares: OrderAmount,
   usdc: OrderAmount,
@@ -244,7 +242,7 @@ export type FeedTrader = z.infer<typeof FeedTrader>;
 
 const FeedFill = Fill.omit({ logIndex: true, trader: true, isTaker: true }).extend({
   trader: FeedTrader,
-  /** null if only logs were seen: a block's match whose calldata could not be read. */
+  /** null if the calldata could not be read and only logs are known. */
   order: Order.nullable(),
 });
 export type FeedFill = z.infer<typeof FeedFill>;
@@ -254,14 +252,14 @@ export const FeedMatch = z.object({
   kind: z.literal('match'),
   txHash: Hash,
   conditionId: Hash,
-  /** Milliseconds since the epoch at which we saw the transaction. */
+  /** When ingest first saw the transaction, milliseconds since the epoch. */
   detectedAtMs: z.int().nonnegative(),
-  /** False: it was first seen in a block. */
+  /** False if it was first seen in a block. */
   pending: z.boolean(),
-  /** Of a match that was not final: its sender, and the nonce that another call may use up instead. */
+  /** Only if it was not final yet: the sender, and the nonce that another transaction may use instead. */
   sent: z.object({ sender: Address, nonce: Index }).optional(),
   market: Listing.omit({ kind: true, conditionId: true }).extend({
-    /** '' while unresolved; both of the market's outcome labels are in `outcomes`. */
+    /** '' while unresolved. */
     resolvedAt: IsoSecond,
     winningOutcome: z.string(),
   }),
@@ -270,7 +268,7 @@ export const FeedMatch = z.object({
 });
 export type FeedMatch = z.infer<typeof FeedMatch>;
 
-/** Identifies a match of FEED and carries the fields that filters use, as they were when it was shown. */
+/** Identifies a match of FEED, with the fields that filters use as they were when it was shown. */
 const AboutMatch = {
   /** Message id of the match in FEED. */
   matchId: z.string(),
@@ -280,7 +278,7 @@ const AboutMatch = {
   traders: z.array(Address),
   tags: z.array(z.string()),
   seriesSlug: z.string(),
-  /** Of the taker. */
+  /** `usdc` and `shares` are the taker's. */
   usdc: Amount,
   shares: Amount,
 };
@@ -300,11 +298,11 @@ export type FeedVoid = z.infer<typeof FeedVoid>;
 export type VoidReason = FeedVoid['reason'];
 export const VOID_REASONS = FeedVoid.shape.reason.options;
 
-/** A match that was voided as never mined and then was mined after all; it is final. */
+/** A match that was voided as never mined and was mined after all; it is final. */
 export const FeedRestored = z.object({ kind: z.literal('restored'), ...AboutMatch });
 export type FeedRestored = z.infer<typeof FeedRestored>;
 
-/** A match that was shown is in this final block: analytics have it, or will in a moment. */
+/** A shown match is in this final block. Analytics include it within moments. */
 export const FeedFinal = z.object({
   kind: z.literal('final'),
   blockNumber: Index,
@@ -338,7 +336,7 @@ export function feedSequelId(kind: FeedSequel['kind'], matchId: string): string 
   return `${kind}:${matchId}`;
 }
 
-/** Whether the message with this id is a match, and not what became of one. */
+/** Whether the message with this id is a match, not a sequel of one. */
 export function isMatch(messageId: string): boolean {
   return messageId.startsWith('0x');
 }
@@ -359,7 +357,7 @@ export function decodeFeedEvent(data: Uint8Array): FeedEvent {
 }
 
 function toJson(value: unknown): string {
-  return JSON.stringify(value, (_key, one) => (typeof one === 'bigint' ? one.toString() : one));
+  return JSON.stringify(value, (_key, item) => (typeof item === 'bigint' ? item.toString() : item));
 }
 
 const text = new TextDecoder();

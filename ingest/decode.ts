@@ -41,7 +41,7 @@ export const TOPICS = {
   ),
 } as const;
 
-/** The events of the exchanges and of ConditionalTokens that are read. FeeCharged adds nothing. */
+/** The events that are read from the exchanges and ConditionalTokens. FeeCharged adds nothing. */
 const EXCHANGE_TOPICS: readonly Hex[] = [
   TOPICS.orderFilled,
   TOPICS.ordersMatched,
@@ -145,7 +145,7 @@ export function conditionOfCall(input: Hex): Hex | undefined {
   return `0x${input.slice(SELECTOR_LENGTH, end)}`;
 }
 
-/** The number of makers of a `matchOrders` call, as its array states; undefined for any other input. */
+/** The number of makers of a `matchOrders` call, from the length of its array; undefined for any other input. */
 export function makersOfCall(input: Hex): number | undefined {
   if (!input.startsWith(MATCH_ORDERS_SELECTOR)) return undefined;
   const numberAt = (byte: number) => {
@@ -303,7 +303,7 @@ function calledFill(
   };
 }
 
-/** By chain and exchange; computing one takes 100 µs. */
+/** By chain and exchange. Cached, because computing one takes 100 µs. */
 const domainSeparators = new Map<string, Hex>();
 
 /**
@@ -368,7 +368,7 @@ export type DecodedLogs = {
   readonly refused: readonly { readonly log: ChainLog; readonly error: DecodeError }[];
 };
 
-/** The contracts whose logs count; addresses in lower case. */
+/** The contracts whose logs are read; addresses in lower case. */
 export type WatchedContracts = {
   readonly exchanges: ReadonlySet<string>;
   readonly conditionalTokens: string;
@@ -384,14 +384,14 @@ export function canLog(address: string, topic: Hex, conditionalTokens: string): 
  * Decodes the logs of one block, in log order. A match is a run of OrderFilled logs of one exchange in one
  * transaction that an OrdersMatched log closes; the taker's own OrderFilled names the exchange as its
  * counterparty. OrdersMatched repeats the taker's fill, and FeeCharged names no order, so neither adds anything.
- * Never throws for a bad log: those are returned in `refused`.
+ * Never throws for a bad log; it is returned in `refused`.
  */
 export function decodeLogs(logs: readonly ChainLog[], watched: WatchedContracts): DecodedLogs {
   const matches: LoggedMatch[] = [];
   const resolutions: LoggedResolution[] = [];
   const operators: LoggedOperator[] = [];
   const refused: { log: ChainLog; error: DecodeError }[] = [];
-  // Fills that wait for their OrdersMatched, by exchange and transaction.
+  // Fills whose OrdersMatched has not come yet, by exchange and transaction.
   const open = new Map<string, { log: ChainLog; fill: LoggedFill }[]>();
   for (const log of logs) {
     try {
@@ -507,7 +507,7 @@ function decodeData<const Types extends readonly AbiParameter[]>(
 function addressTopic(log: ChainLog, index: number): Hex {
   const topic = log.topics[index];
   if (topic === undefined || !/^0x0{24}[0-9a-f]{40}$/.test(topic)) {
-    throw new DecodeError('bad_topics', `topic ${index} is no address`);
+    throw new DecodeError('bad_topics', `topic ${index} is not an address`);
   }
   return addressOf(topic);
 }

@@ -1,7 +1,7 @@
 /**
- * Writes FEED: every match once, when it is first seen, and what became of it: final, void, or restored after a
- * void. The mempool and the blocks use the same id for the same match; the first one wins.
- * The ids are kept in memory and read back from the stream after a restart.
+ * Writes FEED: every match once, when it is first seen, and its outcome: final, void, or restored after a void. A
+ * match has the same id in the mempool and in blocks, and whichever shows it first wins. The ids are kept in memory
+ * and read back from the stream after a restart.
  */
 import { LRUCache } from 'lru-cache';
 import { upTo } from '../infra/lru.ts';
@@ -26,16 +26,16 @@ import {
 import type { CalledFill, MatchedFill } from './decode.ts';
 import type { Metadata } from './metadata.ts';
 
-/** Of matches and of what became of them. */
+/** Ids of matches and of their sequels. */
 const IDS_MAX = 400_000;
 const SEQUEL_SUBJECTS = {
   void: FEED_VOID_SUBJECT,
   restored: FEED_RESTORED_SUBJECT,
   final: FEED_FINAL_SUBJECT,
 } as const;
-/** Longest time that a match waits for unknown metadata before it is shown without it. */
+/** A match waits this long for unknown metadata, then is shown without it. */
 const METADATA_MS = 250;
-/** After such a timeout no match waits for this long, so an unavailable metadata API delays few matches. */
+/** After such a timeout, no match waits for this long, so an unavailable metadata API delays few matches. */
 const METADATA_PAUSE_MS = 2_000;
 
 /** A fill to be shown; `order` is null if the calldata is unknown. */
@@ -72,8 +72,8 @@ export class FeedWriter {
   }
 
   /**
-   * Loads the ids that the stream holds since a time, so that nothing is shown twice after a restart. Calls
-   * `visit` with each message. Reads no more messages than the number of ids that fit in memory.
+   * Loads the ids of messages stored since a time, so that nothing is shown twice after a restart, and calls `visit`
+   * with each message. Reads at most as many messages as there is room for ids.
    */
   async restore(
     nats: Nats,
@@ -100,8 +100,7 @@ export class FeedWriter {
   }
 
   /**
-   * Publishes the match unless it was shown before. Resolves when it is stored, with the published match or
-   * undefined.
+   * Publishes the match and resolves with it when it is stored. Resolves with undefined if it was shown before.
    */
   async show(match: ShownMatch): Promise<FeedMatch | undefined> {
     if (this.#ids.has(match.id)) return undefined;
@@ -126,7 +125,7 @@ export class FeedWriter {
     return message;
   }
 
-  /** The fields of a sequel, for a match whose message is not at hand: tags and series are today's. */
+  /** The fields of a sequel, for a match whose message is not in memory; tags and series are the current ones. */
   about(match: Omit<ShownMatch, 'pending' | 'sent'>): AboutMatch {
     const { tags, seriesSlug } = this.#metadata.feedMarket(match.conditionId, match.exchange);
     return {
@@ -147,7 +146,7 @@ export class FeedWriter {
     await this.#writer.flush();
   }
 
-  /** Publishes what became of a match, once per match and kind. */
+  /** Publishes a sequel, once per match and kind. */
   async publish(sequel: FeedSequel): Promise<void> {
     const id = feedSequelId(sequel.kind, sequel.matchId);
     if (this.#ids.has(id)) return;

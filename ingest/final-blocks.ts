@@ -1,8 +1,8 @@
 /**
  * Final blocks → LEDGER, in chain order. Catch-up, backfill and following the head are one loop: read the final
  * head, prefetch the blocks up to it in parallel ranges, and store them in order. Every block must name its
- * predecessor's hash. If one does not, and no endpoint agrees with LEDGER any more, then a final block was
- * replaced: ingest stops with an alarm and writes no other history.
+ * predecessor's hash. If one does not, and no endpoint still agrees with LEDGER, a final block was replaced: ingest
+ * stops with an alarm instead of writing a second history.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -35,12 +35,11 @@ import type { Header, RangeLog, Rpc } from './rpc.ts';
 import { RpcError } from './rpc-pool.ts';
 
 /**
- * Pause before the head is requested again; it grows from the first to the second value while there is no new
- * block.
+ * Pause between requests for the head; it grows from the first to the second value while there is no new block.
  */
 const POLL_MIN_MS = 150;
 const POLL_MAX_MS = 1_000;
-/** This close to the head every block gets its own message. */
+/** This close to the head, every block gets its own message. */
 const NEAR_HEAD_BLOCKS = 32;
 
 export type FinalBlocksOptions = {
@@ -62,9 +61,9 @@ export type FinalBlocksOptions = {
   readonly signal: AbortSignal;
   /** Called before a block is stored, in order: for every block near the head, and for any block with facts. */
   readonly onBlock: (facts: BlockFacts) => Promise<void>;
-  /** Called with the newest block of LEDGER, at the start and after every write. */
+  /** Called with the newest block of LEDGER, at startup and after every write. */
   readonly onStored: (block: number) => void;
-  /** Called once with the newest block, when LEDGER holds every final block. */
+  /** Called once with the newest block, as soon as LEDGER holds every final block. */
   readonly onCaughtUp: (block: number) => void;
 };
 
@@ -196,26 +195,26 @@ function readingOf(options: FinalBlocksOptions): PrefetchOptions<ReadRange> {
   };
 }
 
-const ASKED_TIMES = 3;
-const ASK_AGAIN_MS = 500;
+const FORK_QUERIES = 3;
+const FORK_QUERY_PAUSE_MS = 500;
 
 /**
- * A final block was replaced. Ingest never writes another history over the one in LEDGER. It queries every
- * endpoint several times and stops with an alarm when none agrees with LEDGER any more. docs/operations.md, "A
- * final block was replaced", describes the repair.
+ * A final block was replaced. Ingest never writes a second history over the one in LEDGER. It queries every endpoint
+ * several times and stops with an alarm if none agrees with LEDGER. docs/operations.md, "A final block was replaced",
+ * describes the repair.
  */
 export class FinalReorgError extends Error {}
 
 /** First and longest pause before blocks that did not link to LEDGER are read again. */
 const PAUSE_MIN_MS = 200;
 const PAUSE_MAX_MS = 5_000;
-/** Longer than the endpoints behind one name need to agree on finality. */
+/** Longer than the nodes behind one endpoint need to agree on finality. */
 const CONTRADICTED_MS_MAX = 300_000;
 
 /**
- * Repeated contradictions at one block of LEDGER: an endpoint still has it, but the next block does not link to
- * it. The pauses grow. If no endpoint has returned a linking block for CONTRADICTED_MS_MAX, an operator has to
- * decide which endpoints are right.
+ * Counts contradictions at one block of LEDGER: an endpoint still has it, but the next block does not link to it. The
+ * pauses grow. If no endpoint returns a linking block for CONTRADICTED_MS_MAX, an operator has to decide which
+ * endpoints are right.
  */
 export class Contradictions {
   #block = -1;
@@ -233,8 +232,8 @@ export class Contradictions {
     if (forMs > CONTRADICTED_MS_MAX) {
       throw new FinalReorgError(
         `for ${Math.round(forMs / 1_000)} s no block followed ${held.hash}, block ` +
-          `${held.number} of LEDGER, although an endpoint still has it: the endpoints are of two ` +
-          'histories. Nothing was published. See docs/operations.md, "A final block was replaced".',
+          `${held.number} of LEDGER, although an endpoint still has it: the endpoints disagree on ` +
+          'the history. Nothing was published. See docs/operations.md, "A final block was replaced".',
       );
     }
     this.#pauseMs = Math.min(Math.max(this.#pauseMs * 2, PAUSE_MIN_MS), PAUSE_MAX_MS);
@@ -243,26 +242,24 @@ export class Contradictions {
 }
 
 /**
- * Called when a block does not link to the newest one of LEDGER. Returns if an endpoint still agrees with LEDGER:
- * the blocks should be read again.
- *
- * Throws FinalReorgError if every endpoint that has the block has a different one each time, and RpcError if none
- * has it.
+ * Called when a block does not link to the newest one of LEDGER. Returns if an endpoint still agrees with LEDGER;
+ * then the blocks should be read again. Throws FinalReorgError if all endpoints keep returning another block with
+ * this number, and RpcError if none has one.
  */
 export async function judgeFork(nats: Nats, rpc: Rpc, held: BlockRef, signal: AbortSignal) {
   const others = new Set<string>();
-  for (let asked = 0; asked < ASKED_TIMES; asked++) {
+  for (let query = 0; query < FORK_QUERIES; query++) {
     const hashes = (await rpc.hashesOf(held.number)).filter((hash) => hash !== undefined);
     if (hashes.includes(held.hash)) return rpc.doubt();
     if (hashes.length === 0) throw new RpcError('lagging', `no block ${held.number}`);
     for (const hash of hashes) others.add(hash);
-    await delay(ASK_AGAIN_MS, undefined, { signal });
+    await delay(FORK_QUERY_PAUSE_MS, undefined, { signal });
   }
   const agreed = await newestAgreed(nats, rpc);
-  const rewind = agreed === undefined ? 'nothing of it' : `up to block ${agreed.number}`;
+  const common = agreed === undefined ? 'no block' : `blocks up to ${agreed.number}`;
   throw new FinalReorgError(
     `a final block was replaced: LEDGER holds ${held.hash} as block ${held.number}, the ` +
-      `chain now has ${[...others].join(', ')}. Chain and LEDGER agree on ${rewind}. Nothing was ` +
+      `chain now has ${[...others].join(', ')}. Chain and LEDGER agree on ${common}. Nothing was ` +
       'published. See docs/operations.md, "A final block was replaced".',
   );
 }
@@ -272,11 +269,11 @@ export async function newestAgreed(nats: Nats, rpc: Rpc): Promise<Block | undefi
   const newest = await newestMessage(nats);
   let agreed: Block | undefined;
   let [low, high] = [1, newest?.sequence ?? 0];
-  // Blocks link, so agreement on one is agreement on all before it.
+  // Blocks are linked, so agreement on one implies agreement on all before it.
   while (low <= high) {
     const middle = Math.floor((low + high) / 2);
     const message = await messageUpTo(nats, middle);
-    // Deleted from `low` onwards.
+    // The messages from `low` to `middle` were deleted.
     if (message === undefined || message.sequence < low) {
       low = middle + 1;
       continue;
@@ -314,13 +311,10 @@ type ResolutionBlock = { readonly header: Header; readonly logs: readonly RangeL
 type ResolutionRange = { readonly to: number; readonly blocks: readonly ResolutionBlock[] };
 
 /**
- * Conditions that were resolved before the first block of LEDGER. They are stored before it as
- * `earlier-resolutions`, with their own blocks; an interrupted search resumes after the newest message. Only blocks
- * that hold resolutions are checked against their header: reading a header of every block since the contract's
- * deployment would take days.
- *
- * Stores the resolutions of the blocks `resolutionsFrom` to `startBlock` − 1. `knownTo` is the block up to which an
- * interrupted predecessor has stored them.
+ * Stores the resolutions of blocks `resolutionsFrom` to `startBlock` − 1, before the first block of LEDGER, as
+ * `earlier-resolutions` with their own blocks. `knownTo` is the last block that an interrupted run has covered; the
+ * search resumes after it. Only blocks that hold resolutions are checked against their header, because reading every
+ * header since the contract's deployment would take days.
  */
 async function writeEarlierResolutions(
   options: FinalBlocksOptions,
@@ -339,7 +333,8 @@ async function writeEarlierResolutions(
   };
   const watched = { exchanges: new Set<string>(), conditionalTokens: chain.conditionalTokens };
   const from = knownTo === undefined ? resolutionsFrom : knownTo + 1;
-  if (knownTo !== undefined) logger.info({ from, until }, 'resuming with earlier resolutions');
+  if (knownTo !== undefined)
+    logger.info({ from, until }, 'resuming the read of earlier resolutions');
   let resolutions = 0;
   let encoder = new RangeEncoder({ from });
   let loggedAt = performance.now();
@@ -367,7 +362,7 @@ async function writeEarlierResolutions(
     loggedAt = performance.now();
     logger.info({ block: to, until, resolutions }, 'reading earlier resolutions');
   }
-  logger.info({ from, until, resolutions }, 'earlier resolutions are known');
+  logger.info({ from, until, resolutions }, 'earlier resolutions stored');
 }
 
 async function readResolutions(

@@ -1,12 +1,12 @@
 /**
- * The metadata API (Gamma): markets by condition or token id and newest first, and public profiles. The
- * service hides closed markets from some queries, so ids missing from a first response are requested
- * again among the closed ones. A market without tags takes those of its event. An item that cannot be
- * parsed is logged once and treated as unknown; it never affects its neighbours.
+ * Client of the metadata API (Gamma): markets by condition or token id, or newest first, and public profiles. The
+ * service hides closed markets from some queries, so ids that are missing from the response are requested again with
+ * `closed=true`. A market without tags gets those of its event. An item that cannot be parsed is logged once and
+ * treated as unknown; the others are not affected.
  *
- * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out. The
- * results always fit the contract, because an invalid message would stop its readers. Shapes: real
- * responses in test/fixtures/gamma-*.json.
+ * Unset fields become ''. A market without a condition or tokens is not tradable yet and is left out. Results are
+ * validated against contract.ts, because an invalid message would stop its readers. test/fixtures/gamma-*.json are real
+ * responses.
  */
 
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,7 +16,7 @@ import { z } from 'zod';
 import { boundedText, ResponseTooLongError } from '../infra/bounded-text.ts';
 import { type Hash, Listing, Profile } from './contract.ts';
 
-/** Ids in one request: keeps the URL below 8 KB, which servers and proxies accept. */
+/** Ids in one request. Keeps the URL below 8 KB, which servers and proxies accept. */
 export const GAMMA_BATCH_MAX = 50;
 const PAGE_MARKETS = 100;
 /** After a refused batch, profiles are requested one by one for this long. */
@@ -47,7 +47,7 @@ const pair = z
     try {
       return JSON.parse(json) as unknown;
     } catch {
-      context.addIssue({ code: 'custom', message: 'no JSON' });
+      context.addIssue({ code: 'custom', message: 'not JSON' });
       return z.NEVER;
     }
   })
@@ -78,10 +78,10 @@ const GammaMarket = z.object({
     .nullish(),
   tags: slugs,
 });
-/** A listing and the id of its event, '' if the response has none. */
+/** A listing and the id of its event; '' if the response has none. */
 type ParsedMarket = { readonly listing: Listing; readonly eventId: string };
 
-/** Tags and series of an event, for its markets without their own. */
+/** Tags and series of an event, for markets that have none of their own. */
 const GammaEvent = z
   .object({ id, seriesSlug: text, series: slugs, tags: slugs })
   .transform(({ series, ...event }) => ({
@@ -95,7 +95,7 @@ const GammaProfile = z.object({
   profileImage: text,
   xUsername: text,
   createdAt: isoSecond,
-  // An unknown tier is shown as none, as for a wallet without a profile.
+  // An unknown tier counts as none, like that of a wallet without a profile.
   takerTier: z.int().min(0).max(6).catch(0),
   takerTierName: text,
   weightedVolume: z.number().nonnegative().nullable().catch(null),
@@ -105,7 +105,7 @@ const Wallet = z.object({ proxyWallet: text });
 const Items = z.array(z.unknown());
 const KeysetPage = z.object({ markets: Items, next_cursor: z.string().nullish() });
 
-/** A market that has no condition or no tokens yet cannot have been traded. */
+/** False for a market without a condition or tokens, which cannot have been traded yet. */
 function isTradable(answer: unknown): boolean {
   // The parser rejects everything that is not an object.
   if (typeof answer !== 'object' || answer === null) return true;
@@ -113,7 +113,7 @@ function isTradable(answer: unknown): boolean {
   return Boolean(conditionId) && Boolean(clobTokenIds) && clobTokenIds !== '[]';
 }
 
-/** A listing from a Gamma market. Throws ZodError if ids are missing or malformed. */
+/** Parses a market of the API. Throws ZodError if ids are missing or malformed. */
 export function parseListing(answer: unknown): Listing {
   return parseMarket(answer).listing;
 }
@@ -144,7 +144,7 @@ function parseProfile(address: string, answer: unknown): Profile {
   });
 }
 
-/** The wallet of an item in a batch; '' if it names none. */
+/** The wallet of an item in a batch; '' if it has none. */
 function walletOf(answer: unknown): string {
   const parsed = Wallet.safeParse(answer);
   return parsed.success ? parsed.data.proxyWallet.toLowerCase() : '';
@@ -152,11 +152,11 @@ function walletOf(answer: unknown): string {
 
 type Pair = [name: string, value: string];
 
-/** The service at a URL. Every request throws GammaError if the service does not respond. */
+/** The metadata API at a URL. Every request throws GammaError if the service does not respond. */
 export class Gamma {
   readonly #http: GammaHttp;
   readonly #logger: Logger;
-  /** Malformed items that were logged. */
+  /** Malformed items that were already logged. */
   readonly #logged = new LRUCache<string, true>({ max: LOGGED_MAX });
   /** By id, because the markets of an event share it; `event` is undefined if the service does not know the id. */
   readonly #events = new LRUCache<string, { readonly event: GammaEvent | undefined }>({
@@ -170,7 +170,7 @@ export class Gamma {
     this.#logger = options.logger;
   }
 
-  /** How long every request has failed, in milliseconds; 0 after a response. */
+  /** How long all requests have failed, in milliseconds; 0 after a success. */
   get failingMs(): number {
     return this.#http.failingMs;
   }
@@ -211,8 +211,7 @@ export class Gamma {
   }
 
   /**
-   * Profiles of the wallets that have one, by address. Requests a batch first; wallets that it omits are requested
-   * one by one.
+   * Profiles of the wallets that have one, by address. Requests them as a batch, then those that it omits one by one.
    */
   async profiles(addresses: readonly string[]): Promise<ReadonlyMap<string, Profile>> {
     const found = new Map((await this.#profileBatch(addresses)).map((one) => [one.address, one]));
@@ -231,7 +230,7 @@ export class Gamma {
       const profiles = itemsOf(path, answer).filter((one) => addresses.includes(walletOf(one)));
       return this.#parseAll(path, profiles, (one) => parseProfile(walletOf(one), one));
     } catch (error) {
-      // The service does not support this batch, or interprets it differently.
+      // The service does not support batches, or expects other parameters.
       const isUnable =
         error instanceof GammaError && (error.reason === 'refused' || error.reason === 'malformed');
       if (!isUnable) throw error;
@@ -274,7 +273,7 @@ export class Gamma {
     );
   }
 
-  /** The listings; those without tags take tags and series from their events. */
+  /** The listings. Those without tags get tags and series from their events. */
   async #complete(parsed: readonly ParsedMarket[]): Promise<readonly Listing[]> {
     const markets = await this.#withEvents(parsed);
     const untagged = markets.filter((one) => one.listing.tags.length === 0 && one.eventId !== '');
@@ -287,7 +286,7 @@ export class Gamma {
     });
   }
 
-  /** Some responses with tags omit the event; those markets are also requested without tags. */
+  /** Some responses with tags omit the event, so those markets are requested again without tags. */
   async #withEvents(markets: readonly ParsedMarket[]): Promise<readonly ParsedMarket[]> {
     const ids = markets
       .filter(({ eventId }) => eventId === '')
@@ -357,7 +356,7 @@ function itemsOf(path: string, answer: unknown): readonly unknown[] {
   throw new GammaError('malformed', `${path} did not return a list`);
 }
 
-/** Requests ids in batches, and those that a response omits again among the closed ones. */
+/** Requests ids in batches, and those that a response omits again with `closed=true`. */
 async function openAndClosed<Item>(
   ids: readonly string[],
   idsOf: (item: Item) => readonly string[],
@@ -379,11 +378,11 @@ const CONCURRENT_MAX = 6;
 const REQUEST_MS_MAX = 10_000;
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 15_000;
-/** Limit on Retry-After, so that a service with a wrong clock does not stop us for a day. */
+/** Limits Retry-After, which may be a date from a wrong clock. */
 const RETRY_AFTER_MS_MAX = 120_000;
 /** 50 markets with all their fields are about 500 KB. */
 const ANSWER_BYTES_MAX = 32 * 1024 * 1024;
-/** Consecutive failures that count as an outage. */
+/** This many consecutive failures count as an outage. */
 const OUTAGE_FAILURES = 3;
 
 /** Why a request failed. `refused` (a 4xx) is final; the others are transient. */
@@ -394,7 +393,7 @@ export class GammaError extends Error {
   override readonly name = 'GammaError';
   readonly reason: GammaFailure;
   readonly status: number;
-  /** From the response's Retry-After; 0 without one. */
+  /** From the Retry-After header; 0 if there was none. */
   readonly retryAfterMs: number;
 
   constructor(
@@ -423,9 +422,9 @@ export type GammaOptions = {
 };
 
 /**
- * Requests to the metadata API: bounded in number, time and size, with one pace for the whole process. A
- * service that is busy or down gets one request at a time, with growing pauses, until it responds again.
- * Retries are up to the caller. An outage is logged when it begins and when it ends.
+ * Sends requests to the metadata API, limited in number, time and size. While the service is busy or down, the whole
+ * process sends one request at a time, with growing pauses. Retries are up to the caller. The beginning and the end of
+ * an outage are logged.
  */
 class GammaHttp {
   readonly #base: string;
@@ -505,9 +504,9 @@ class GammaHttp {
     } catch (cause) {
       if (cause instanceof GammaError) throw cause;
       if (cause instanceof ResponseTooLongError) {
-        throw new GammaError('malformed', `${path} answered ${cause.message}`);
+        throw new GammaError('malformed', `${path}: ${cause.message}`);
       }
-      throw new GammaError(timeout.aborted ? 'timeout' : 'network', `${path} not answered`, {
+      throw new GammaError(timeout.aborted ? 'timeout' : 'network', `${path}: no response`, {
         cause,
       });
     }
@@ -521,7 +520,7 @@ class GammaHttp {
   #succeeded(): void {
     const { downMs } = this;
     if (downMs > 0) {
-      this.#options.logger.info({ downMs: Math.round(downMs) }, 'metadata API answers again');
+      this.#options.logger.info({ downMs: Math.round(downMs) }, 'metadata API is available again');
     }
     this.#failures = 0;
     this.#pausedUntilMs = 0;
@@ -535,7 +534,7 @@ class GammaHttp {
     const pauseMs = Math.max(error.retryAfterMs, backoffMs);
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, performance.now() + pauseMs);
     if (this.#failures !== OUTAGE_FAILURES) return;
-    logger.warn({ err: error }, 'metadata API does not answer; fills continue without it');
+    logger.warn({ err: error }, 'metadata API is unavailable; fills are published without it');
   }
 }
 
@@ -548,10 +547,10 @@ function refusal(path: string, response: Response): GammaError {
         ? 'server'
         : 'refused';
   const retryAfterMs = retryAfter(response.headers.get('retry-after'));
-  return new GammaError(reason, `${path} answered ${status}`, { status, retryAfterMs });
+  return new GammaError(reason, `${path} returned status ${status}`, { status, retryAfterMs });
 }
 
-/** Parses a header in seconds or as a date into milliseconds; 0 if it is neither. */
+/** Converts a Retry-After header, in seconds or a date, to milliseconds; 0 if it is neither. */
 function retryAfter(value: string | null): number {
   if (value === null) return 0;
   const seconds = /^\d{1,9}$/.test(value)

@@ -1,7 +1,7 @@
 /**
- * The ingest process: final blocks → LEDGER, pending matches and new blocks → FEED, metadata → METADATA. It is
- * configured by environment variables (infra/config.ts) and the commands of cli.ts. After a crash it resumes at
- * the end of LEDGER. It does not use ClickHouse.
+ * The ingest process: final blocks → LEDGER, pending matches and new blocks → FEED, metadata → METADATA.
+ * Configuration comes from environment variables (infra/config.ts) and the commands of cli.ts. After a crash it
+ * resumes at the end of LEDGER. It does not use ClickHouse.
  */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
@@ -49,7 +49,7 @@ import { refuseHalfRewound } from './rewind.ts';
 import { connectRpc, type Rpc } from './rpc.ts';
 import { ensureStreams, INGEST_BUCKET } from './streams.ts';
 
-/** After a restart, the feed's ids are read back from this long before the cursor. */
+/** After a restart, the feed's ids are read back from this long before the end of LEDGER. */
 const FEED_MEMORY_MS = 600_000;
 
 /** Exit code when a final block was replaced and an operator has to decide. See docs/operations.md. */
@@ -95,7 +95,7 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
     nats = await connectNats({
       ...natsOptions(config),
       ...{ name: 'ingest', signal },
-      onWait: (err) => logger.warn({ err }, 'NATS cannot be reached, waiting'),
+      onWait: (err) => logger.warn({ err }, 'NATS is unreachable, waiting'),
     });
     const connected = nats;
     readiness.nats = connected;
@@ -111,7 +111,7 @@ async function run(command: Running, context: ProcessContext): Promise<void> {
     if (error instanceof FinalReorgError) {
       stopReporting(error.message);
       await nats?.close();
-      context.logger.fatal({ err: error }, 'ALARM: a final block was replaced, ingest stops');
+      context.logger.fatal({ err: error }, 'ALARM: a final block was replaced, stopping');
       process.exit(FINAL_REORG_CODE);
     }
     if (
@@ -147,7 +147,7 @@ type Started = {
   readonly readiness: Readiness;
 };
 
-/** The dependencies of every part of the process. */
+/** What every part of the process needs. */
 type Setup = Started & {
   readonly chain: Chain;
   readonly rpc: Rpc;
@@ -201,7 +201,7 @@ async function ingest(started: Started, context: ProcessContext): Promise<void> 
   };
   countWriters(registry, writers);
   readiness.writers = writers;
-  // A finite backfill shows nothing: the feed begins when ingest first follows the head.
+  // A finite backfill does not write FEED, which begins when ingest first follows the head.
   const shownFrom =
     toBlock === undefined
       ? await retryReads({ logger, signal, onAnswer: progress.answered }, 'head', () =>
@@ -249,7 +249,7 @@ async function startMetadata(
   return metadata;
 }
 
-/** All parts that show matches in FEED; `run` starts the part that follows the mempool. */
+/** Everything that writes FEED; `run` starts following the mempool. */
 async function openFeed(setup: Setup, metadata: Metadata) {
   const { config, nats, kv, registry, chain, rpc, logger, signal, step, fail } = setup;
   const onForeign = (message: StreamMessage) => followOther(message, feed, pending);
@@ -263,9 +263,9 @@ async function openFeed(setup: Setup, metadata: Metadata) {
   const secondsMax = config.PENDING_SECONDS_MAX;
   const pending = new PendingMatches({ feed, node, secondsMax, metrics, logger });
   const { block: newest, storedAtMs } = await step('end of LEDGER', () => readEnd(nats));
-  // As far back as a shown match may still be open.
+  // A shown match may stay open for `secondsMax`.
   const memoryMs = FEED_MEMORY_MS + secondsMax * 1_000;
-  // By the chain's clock or by the server's, whichever is behind.
+  // The chain's clock or the server's, whichever is behind.
   const sinceMs = Math.min((newest?.time ?? 0) * 1_000, storedAtMs) - memoryMs;
   await step('feed', () => restoreFeed(nats, Math.max(sinceMs, 0), feed, pending));
   const pendingFeed = new PendingFeed({
@@ -288,7 +288,7 @@ async function openFeed(setup: Setup, metadata: Metadata) {
   return { writer, pendingFeed, run: () => [subscription.run(), pending.run(signal)] };
 }
 
-/** The feed begins at the head of the first start: history goes to LEDGER only. */
+/** FEED begins at the chain's head at the first start; older blocks go to LEDGER only. */
 async function firstShownBlock(kv: Kv, head: () => Promise<number>): Promise<number> {
   const key = 'feed_start_block';
   const stored = await kv.get(key);

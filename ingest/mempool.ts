@@ -1,8 +1,8 @@
 /**
- * New heads and pending transactions of the chain node. They are pushed over WebSocket while there is a
- * connection, and polled over HTTP if there is none or it is silent. A failed connection is replaced by
- * one to the next endpoint, which starts with the best source again. Pushes need not be complete, in
- * order or unique: final blocks fill the gaps.
+ * Receives new heads and pending transactions from the chain node. The node pushes them over WebSocket; without a
+ * connection, or if it is silent, they are polled over HTTP. A failed connection is replaced by one to the next
+ * endpoint, which starts with the best source again. Pushes need not be complete, in order or unique: final blocks fill
+ * the gaps.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -23,24 +23,24 @@ const HEAD_QUIET_MS = 5_000;
 const HEAD_POLL_MS = 1_000;
 /** In `auto`, the pool is polled after this long without a connection. */
 const DISCONNECTED_MS_MAX = 5_000;
-/** In `auto`, a source is abandoned when this many heads had unseen matches and it pushed nothing. */
+/** In `auto`, a source is abandoned if it pushed nothing while this many heads had unseen matches. */
 const MUTE_HEADS_MAX = 10;
 /**
- * Transient errors (EIP-1474): internal, resource unavailable, limit exceeded; some providers use HTTP's
- * 429 as a code. Every other code means that the node does not support the call.
+ * Transient errors (EIP-1474): internal error, resource unavailable, limit exceeded; some providers use HTTP's 429 as a
+ * code. Any other code means that the node does not support the call.
  */
 const TRANSIENT_CODES: ReadonlySet<number> = new Set([-32603, -32002, -32005, 429]);
 
 /**
- * `full`: bodies pushed by the node (bor, geth, anvil). `alchemy`: bodies of calls to the exchanges.
- * `hashes`: hashes pushed, bodies looked up. `txpool`: the pool by polling.
+ * `full`: the node pushes bodies (bor, geth, anvil). `alchemy`: it pushes the bodies of calls to the exchanges.
+ * `hashes`: it pushes hashes, and we look up the bodies. `txpool`: we poll the pool.
  */
 export const MEMPOOL_SOURCES = ['full', 'alchemy', 'hashes', 'txpool'] as const;
 export type MempoolSource = (typeof MEMPOOL_SOURCES)[number];
 export type MempoolSetting = 'auto' | MempoolSource | 'off';
 
 /**
- * The sources to try, from best to worst. If none is usable, the source is `off`, and matches are first seen in blocks.
+ * The sources to try, best first. If none is usable, the source is `off`, and matches are first seen in blocks.
  */
 export function sourcesOf(setting: MempoolSetting): readonly MempoolSource[] {
   if (setting === 'auto') return ['full', 'alchemy', 'hashes', 'txpool'];
@@ -62,7 +62,7 @@ export function subscriptionOf(
   }
 }
 
-/** The kind of a push, by its shape, because nodes ignore unknown parameters. */
+/** The kind of a push. Its shape decides, because nodes ignore subscription parameters that they do not support. */
 export function shapeOf(push: unknown): 'hash' | 'body' | 'other' {
   if (typeof push === 'string') return /^0x[0-9a-fA-F]{64}$/.test(push) ? 'hash' : 'other';
   return typeof push === 'object' && push !== null && 'hash' in push ? 'body' : 'other';
@@ -84,7 +84,7 @@ export type SubscriptionOptions = {
   readonly urls: readonly string[];
   readonly node: MempoolNode;
   readonly setting: MempoolSetting;
-  /** Only calls to these addresses are passed on; lower case. */
+  /** Only calls to these addresses are reported; lower case. */
   readonly exchanges: ReadonlySet<string>;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -92,7 +92,7 @@ export type SubscriptionOptions = {
   readonly onPending: (transaction: Transaction, source: MempoolSource) => void;
   /** Called when the source of pending transactions changes. */
   readonly onSource: (source: MempoolSource | 'off') => void;
-  /** Called for pushes that are not passed on, with the reason. */
+  /** Called for pushes that are dropped, with the reason. */
   readonly onDropped: (reason: 'malformed' | 'too_old') => void;
 };
 
@@ -114,7 +114,7 @@ export class Subscription {
       signal,
       onBody: (body) => this.#take(body, 'hashes'),
       onTooOld: () => onDropped('too_old'),
-      // One line for each hash of a busy chain.
+      // At debug level, because a busy chain would log a line for every hash.
       onFailure: (error) => logger.debug({ err: error }, 'pending transaction not looked up'),
     });
   }
@@ -124,14 +124,14 @@ export class Subscription {
     return this.#source;
   }
 
-  /** Stays subscribed until the signal aborts. */
+  /** Runs until the signal aborts. */
   async run(): Promise<void> {
     if (this.#options.setting === 'txpool') this.#startPolling();
     await Promise.all([this.#connect(), this.#pollHeads()]);
     this.#polling?.abort();
   }
 
-  /** Call this for each head with matches that were not pushed; a silent source is abandoned. */
+  /** Call this for each head with matches that were not pushed. After several, a silent source is abandoned. */
   missed(): void {
     this.#missed += 1;
     if (this.#missed < MUTE_HEADS_MAX) return;
@@ -201,7 +201,7 @@ export class Subscription {
       });
     } catch (error) {
       if (!isRefusal(error)) throw error;
-      logger.warn({ err: error }, 'the node pushes no heads, polling them');
+      logger.warn({ err: error }, 'the node does not push heads, polling instead');
     }
   }
 
@@ -235,7 +235,7 @@ export class Subscription {
       if (!isRefusal(error)) throw error;
       logger.warn({ err: error, source }, 'the node refused pending transactions');
       if (setting === 'auto' && refuses(error)) return 'unusable';
-      // The next connection tries again; meanwhile this one still delivers heads.
+      // This connection still delivers heads for a while; the next one tries to subscribe again.
       await Promise.race([socket.over, delay(REFUSED_MS)]);
       throw new RpcError('network', 'the node refused pending transactions', { cause: error });
     } finally {
@@ -243,7 +243,7 @@ export class Subscription {
     }
   }
 
-  /** Passes on a body or looks up a hash; `unwanted` for a hash from a source of bodies. */
+  /** Reports a body or looks up a hash; returns `unwanted` for a hash from a source that should push bodies. */
   #take(push: unknown, source: MempoolSource): 'taken' | 'unwanted' {
     const { exchanges, setting, onPending, onDropped } = this.#options;
     const shape = shapeOf(push);
@@ -309,16 +309,16 @@ const KNOWN_MAX = 100_000;
 /** Two blocks of Polygon. */
 const AGE_MS_MAX = 4_000;
 /** Pause before a missing body is requested again. */
-const AGAIN_MS = 100;
+const LOOKUP_RETRY_MS = 100;
 
 const POLL_MS = 250;
 /** The pause is at least this many times the duration of the poll. */
-const REST_FACTOR = 2;
+const PAUSE_FACTOR = 2;
 const FAILED_MS = 2_000;
 
 const ANSWER_MS_MAX = 10_000;
 
-/** Bodies are not checked here: a pool has thousands, and nearly all are known from the previous poll. */
+/** Bodies are not checked here: a pool has thousands, and nearly all were in the previous poll, too. */
 const PoolContent = z.object({ pending: z.record(z.string(), z.record(z.string(), z.unknown())) });
 const Receipt = z.object({ status: Quantity, blockNumber: Quantity });
 export type Receipt = z.infer<typeof Receipt>;
@@ -326,9 +326,9 @@ export type Receipt = z.infer<typeof Receipt>;
 export type MempoolNode = ReturnType<typeof connectMempoolNode>;
 
 /**
- * The HTTP requests of the mempool side, in their own pool: they do not wait behind a catch-up. Every
- * method rejects with RpcError if all endpoints failed. Nothing is retried over time: the caller repeats
- * its request, or the match comes with its block.
+ * The HTTP requests of the mempool side. They have their own pool, so they do not queue behind a catch-up. Every method
+ * rejects with RpcError if all endpoints failed. Nothing is retried later: the caller repeats its request, or the match
+ * is found in its block.
  */
 export function connectMempoolNode(urls: string) {
   const pool = new RpcPool(urls.split(','));
@@ -337,22 +337,22 @@ export function connectMempoolNode(urls: string) {
   return {
     /** Number of the newest block. */
     head: () => request('eth_blockNumber', [], Quantity),
-    /** As returned by the node, undefined for an unknown hash. Calls of the same tick share a request. */
+    /** As the node returned it, undefined for an unknown hash. Calls of the same tick share a request. */
     async transaction(hash: string): Promise<object | undefined> {
       const schema = z.looseObject({}).nullable();
       return (await request('eth_getTransactionByHash', [hash], schema)) ?? undefined;
     },
-    /** Every transaction that could be mined next, by hash, as returned by the node. */
+    /** By hash, every transaction that could be mined next, as the node returned it. */
     async pool(): Promise<ReadonlyMap<string, object>> {
       const { pending } = await request('txpool_content', [], PoolContent);
-      const bodies = Object.values(pending).flatMap((one): readonly unknown[] =>
-        Object.values(one),
+      const bodies = Object.values(pending).flatMap((ofSender): readonly unknown[] =>
+        Object.values(ofSender),
       );
       const hasHash = (body: unknown): body is { readonly hash: unknown } =>
         typeof body === 'object' && body !== null && 'hash' in body;
       return new Map(bodies.filter(hasHash).map((body) => [String(body.hash), body]));
     },
-    /** Number of transactions of the sender that were mined up to the end of a block. */
+    /** Number of the sender's transactions that were mined up to the end of a block. */
     transactionCount(sender: string, blockNumber: number): Promise<number> {
       return request('eth_getTransactionCount', [sender, numberToHex(blockNumber)], Quantity);
     },
@@ -374,8 +374,8 @@ export type HashLookupOptions = {
 };
 
 /**
- * Bodies for a node that pushes hashes only. A node may push a hash before it can return its body, so a missing body is
- * requested again for a while. Then the hash is dropped, because its match comes with the block.
+ * Looks up bodies for a node that pushes only hashes. The node may push a hash before it can return the body, so a
+ * missing body is requested again for a while. Then the hash is dropped, because its match is found in its block.
  */
 export class HashLookups {
   readonly #options: HashLookupOptions;
@@ -398,16 +398,15 @@ export class HashLookups {
       } catch (error) {
         onFailure(error);
       }
-      await delay(AGAIN_MS, undefined, { signal }).catch(() => undefined);
+      await delay(LOOKUP_RETRY_MS, undefined, { signal }).catch(() => undefined);
     }
     if (!signal.aborted) onTooOld();
   }
 }
 
 /**
- * Polls the whole pool, for a node that pushes no pending transactions, and passes on the transactions
- * that are new since the previous poll. The pause grows with the duration of a poll. Ends when the signal
- * aborts and never rejects.
+ * Polls the whole pool of a node that pushes no pending transactions, and reports those that are new since the previous
+ * poll. The pause grows with the duration of a poll. Ends when the signal aborts and never rejects.
  */
 async function pollPool(options: {
   readonly node: Pick<MempoolNode, 'pool'>;
@@ -426,7 +425,7 @@ async function pollPool(options: {
       if (signal.aborted) return;
       for (const [hash, body] of pool) if (!known.has(hash)) onBody(body);
       known = pool;
-      waitMs = Math.max(POLL_MS, (performance.now() - startedAt) * REST_FACTOR);
+      waitMs = Math.max(POLL_MS, (performance.now() - startedAt) * PAUSE_FACTOR);
     } catch (error) {
       if (signal.aborted) return;
       onFailure(error);
@@ -449,10 +448,10 @@ const Push = z.object({
 type NodeSocket = Awaited<ReturnType<typeof openSocket>>;
 
 /**
- * Opens one WebSocket connection; rejects with RpcError. It is never repaired: when it fails, the
- * caller opens another. `onMalformed` is called for each message that is not JSON-RPC. This uses the
- * platform's WebSocket because it needs the code of a refused subscription and a timeout on every wait. A
- * malformed push must cost one push and not the connection.
+ * Opens one WebSocket connection; rejects with RpcError. It never reconnects: after a failure, the caller opens another
+ * one. `onMalformed` is called for each message that is not JSON-RPC. We use the platform's WebSocket because we need
+ * the code of a refused subscription and a timeout on every wait, and because a malformed push must not end the
+ * connection.
  */
 async function openSocket(url: string, onMalformed: () => void) {
   const socket = new WebSocket(url);
@@ -491,7 +490,7 @@ async function openSocket(url: string, onMalformed: () => void) {
     const answer = Promise.withResolvers<Answer>();
     waiting.set(id, answer);
     const timer = setTimeout(
-      () => answer.reject(new RpcError('timeout', `${method}: no answer`)),
+      () => answer.reject(new RpcError('timeout', `${method}: no response`)),
       ANSWER_MS_MAX,
     );
     try {
@@ -517,8 +516,8 @@ async function openSocket(url: string, onMalformed: () => void) {
   }
   return {
     /**
-     * Resolves with a function that ends the subscription; pushes may arrive before that. Rejects with RpcError, whose
-     * class is `refused` if the node refuses the subscription.
+     * Resolves with a function that ends the subscription; pushes may arrive before that. Rejects with RpcError, of
+     * class `refused` if the node refuses the subscription.
      */
     async subscribe(
       params: readonly unknown[],
@@ -541,7 +540,7 @@ async function openSocket(url: string, onMalformed: () => void) {
   };
 }
 
-/** Undefined if it is not JSON. */
+/** The parsed message; undefined if it is not JSON. */
 function parse(data: unknown): unknown {
   if (typeof data !== 'string') return undefined;
   try {

@@ -1,8 +1,8 @@
 /**
- * Metadata by key, fetched in batches from a service that may be slow or down. Reading never blocks:
- * unknown keys are requested, and the caller decides how long to wait. Old values are refreshed after all
- * unknown keys, a limited number at a time. Only changes are reported. The number of keys is bounded; an
- * evicted value is fetched and reported again on its next use.
+ * Caches metadata by key. Values are fetched in batches from a service that may be slow or down. Reading never blocks:
+ * unknown keys are requested, and the caller decides how long to wait. Old values are refreshed a limited number at a
+ * time, after all unknown keys. Only changes are reported. The number of keys is bounded; an evicted value is fetched
+ * and reported again on its next use.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { isDeepStrictEqual } from 'node:util';
@@ -12,7 +12,7 @@ import { upTo } from '../infra/lru.ts';
 import { retry } from '../infra/retry.ts';
 
 const GATHER_MS = 10;
-/** Pending keys; about 150 bytes each. */
+/** Most keys without a response; about 150 bytes each. */
 const WAITING_MAX = 200_000;
 const MISSING_MAX_MS = 3_600_000;
 
@@ -22,9 +22,9 @@ export type MetadataCacheOptions<Value> = {
   readonly concurrentMax: number;
   /** Pause after the service did not know a key; doubles each time, up to an hour. */
   readonly missingMs: number;
-  /** A value of this age is old. */
+  /** Values older than this are refreshed. */
   readonly staleMs: number;
-  /** Number of keys in memory. */
+  /** Most keys in memory. */
   readonly keysMax: number;
   /** Values of the keys that the service knows. Rejects if the request fails. */
   readonly fetch: (keys: readonly string[]) => Promise<ReadonlyMap<string, Value>>;
@@ -46,9 +46,9 @@ type Entry<Value> = {
 export class MetadataCache<Value> {
   readonly #options: MetadataCacheOptions<Value>;
   readonly #entries: LRUCache<string, Entry<Value>>;
-  /** Keys that were requested, and the callbacks for their response. */
+  /** Requested keys without a response yet, each with callbacks for it. */
   readonly #waiting = new Map<string, (() => void)[]>();
-  /** Waiting keys that are in no request yet. */
+  /** Waiting keys that have not been sent in a request yet. */
   readonly #queue = new Set<string>();
   #running = 0;
   #isScheduled = false;
@@ -93,8 +93,8 @@ export class MetadataCache<Value> {
   }
 
   /**
-   * Requests again up to `countMax` keys that were used within `usedMs`, the most recently used first: old values, and
-   * missing ones whose pause is over. Does nothing while unknown keys are queued.
+   * Requests up to `countMax` old values, and missing ones whose pause is over, again. Only keys that were used within
+   * `usedMs` count, most recently used first. Does nothing while unknown keys are queued.
    */
   sweep(usedMs: number, countMax: number): void {
     if (this.#queue.size > 0) return;
@@ -110,11 +110,11 @@ export class MetadataCache<Value> {
     return this.#waiting.size;
   }
 
-  /** Takes a response of the service for a key; resolves when onChange has processed a change. */
+  /** Stores the service's response for a key. Resolves when `onChange` has processed a change. */
   async learn(key: string, value: Value | undefined): Promise<void> {
     const before = this.#entries.peek(key);
     this.#entries.set(key, {
-      // A value that the service no longer returns remains known: old markets may be archived.
+      // Keep a value that the service no longer returns: it may archive old markets.
       value: value ?? before?.value,
       atMs: now(),
       misses: value === undefined ? (before?.misses ?? 0) + 1 : 0,
@@ -134,7 +134,7 @@ export class MetadataCache<Value> {
   }
 
   #request(key: string): void {
-    // A key beyond the limit is requested on its next use.
+    // Beyond the limit, the key is requested on its next use.
     if (this.#waiting.has(key) || this.#waiting.size >= WAITING_MAX) return;
     this.#waiting.set(key, []);
     this.#queue.add(key);
@@ -177,7 +177,7 @@ export class MetadataCache<Value> {
   }
 }
 
-/** Monotonic, so that setting the clock neither hurries nor stops a refresh. */
+/** Monotonic, so that a change of the system clock does not affect refreshes. */
 function now(): number {
   return performance.now();
 }

@@ -1,6 +1,6 @@
 /**
- * Reads and writes METADATA: every new or changed listing and profile, and every balance that was read. After a
- * restart listings and profiles are read back, so that ingest neither fetches nor publishes them again.
+ * Reads and writes METADATA: every new or changed listing and profile, and every balance. After a restart, ingest reads
+ * listings and profiles back, so that it neither fetches nor publishes them again.
  */
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
@@ -23,28 +23,27 @@ import {
   RESOLUTIONS_SUBJECT,
 } from './ledger.ts';
 
-/** Bounds the time of a restart; older metadata is fetched again on use. */
+/** Limits the duration of a restart; older metadata is fetched again when needed. */
 const RESTORED_MESSAGES_MAX = 5_000_000;
 const READ_MESSAGES = 10_000;
-/** Messages of LEDGER take up to 100 KB in a catch-up. */
+/** After a catch-up, LEDGER has messages of up to 100 KB. */
 const READ_LEDGER_MESSAGES = 200;
 const PROGRESS_MS = 2_000;
 
 /**
- * How far back resolutions are read, about a day of Polygon: few trades happen on markets that were resolved
- * earlier.
+ * How far back resolutions are read: about a day of Polygon, because few trades happen in markets that were resolved
+ * before that.
  */
 const RESOLUTION_BLOCKS = 43_200;
 
-/** Resolves when METADATA has stored the event as observed now. Rejects as `append` does. */
+/** Stores an event in METADATA, with the current time as its observation time. Rejects with the errors of `append`. */
 export async function storeMetadata(writer: StreamWriter, event: MetadataEvent): Promise<void> {
   const data = encodeObservation({ observedAtMs: Date.now(), event });
   await writer.append({ id: randomUUID(), subject: metadataSubject(event), data });
 }
 
 /**
- * Calls `onEvent` with every listing and profile of METADATA and every resolution of LEDGER, older
- * ones before newer ones.
+ * Calls `onEvent` with the listings and profiles of METADATA and the recent resolutions of LEDGER, oldest first.
  */
 export async function restoreMetadata(
   nats: Nats,

@@ -1,7 +1,7 @@
 /**
- * Everything that ingest knows about markets and traders: listings, profiles, resolutions, and the outcome of each
- * token. It comes from the metadata API and the chain; every change goes to METADATA through `onChange`. It never
- * delays a fill: unknown texts are empty.
+ * What ingest knows about markets and traders: listings, profiles, resolutions, and the outcome of each token. The data
+ * comes from the metadata API and the chain. Every new or changed listing and profile goes to METADATA through
+ * `onChange`. Missing texts never delay a fill; they are left empty.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -28,10 +28,10 @@ const RESOLUTIONS_MAX = 500_000;
 const LISTINGS_MAX = 50_000;
 /** About 300 bytes each. */
 const PROFILES_MAX = 100_000;
-/** Markets, and profiles, that one sweep refreshes: 1,000 a minute. */
+/** Most markets, and most profiles, that one sweep refreshes: 1,000 of each a minute. */
 const REFRESHES_MAX = 80;
 
-/** 100 markets each: three days of new markets after an outage. A market beyond it is requested when it is traded. */
+/** 100 markets each, enough for three days of new markets after an outage. Older ones are requested when traded. */
 const NEW_PAGES_MAX = 100;
 
 /** Waits and intervals in milliseconds; tests shorten them. */
@@ -41,9 +41,9 @@ const TIMES = {
   /** First pause after the service did not know a key; doubles up to an hour. */
   marketMissingMs: 15_000,
   profileMissingMs: 600_000,
-  /** How often new markets are looked for. */
+  /** How often new markets are requested. */
   newMarketsMs: 30_000,
-  /** How often old and missing markets and profiles are queued. */
+  /** How often old and missing markets and profiles are queued for a refresh. */
   sweepMs: 5_000,
   /** Markets that were used within this time are refreshed. */
   activeMs: 24 * 3_600_000,
@@ -108,7 +108,7 @@ export class Metadata {
     });
   }
 
-  /** Restores the content of METADATA and LEDGER, so that a restart neither fetches nor publishes it again. */
+  /** Reads METADATA and LEDGER, so that a restart neither fetches nor publishes the same metadata again. */
   async restore(nats: Nats): Promise<void> {
     await restoreMetadata(nats, this.#logger, (event) => {
       if (event.kind === 'listing') {
@@ -124,13 +124,13 @@ export class Metadata {
 
   /** Polls for new and changed markets until the signal aborts. */
   async run(): Promise<void> {
-    let askedAtMs = Number.NEGATIVE_INFINITY;
+    let requestedAtMs = Number.NEGATIVE_INFINITY;
     while (!this.#signal.aborted) {
       this.#listings.sweep(this.#times.activeMs, REFRESHES_MAX);
-      // Only wallets that traded again.
+      // Only profiles that were used since they went stale.
       this.#profiles.sweep(this.#times.profileStaleMs, REFRESHES_MAX);
-      if (performance.now() - askedAtMs >= this.#times.newMarketsMs) {
-        askedAtMs = performance.now();
+      if (performance.now() - requestedAtMs >= this.#times.newMarketsMs) {
+        requestedAtMs = performance.now();
         await this.#leniently(() => this.#readNewMarkets());
         await this.#leniently(() => this.#unknownTokens.retryAbandoned());
       }
@@ -146,16 +146,16 @@ export class Metadata {
   }
 
   /**
-   * The token's outcome of the condition: derived from the condition id, or from metadata. Undefined if neither
-   * knows it.
+   * The outcome index of a token in a condition, derived from the condition id or taken from metadata. Undefined if
+   * neither works.
    */
   outcomeOf(conditionId: string, tokenId: string, exchange: string): 0 | 1 | undefined {
     return this.#tokens.outcomeOf(conditionId, tokenId, exchange);
   }
 
   /**
-   * The market of a token that neither calldata nor derivation reveals: already known, or requested. Undefined if
-   * the metadata API does not return it within `tokenMs`. Rejects when ingest stops.
+   * The market of a token, for when neither calldata nor derivation reveals it. An unknown one is requested; undefined
+   * if the metadata API does not return it within `tokenMs`. Rejects when ingest stops.
    */
   async conditionOfToken(tokenId: string): Promise<Hash | undefined> {
     return this.#tokens.conditionOf(tokenId) ?? this.#unknownTokens.find(tokenId);
@@ -172,7 +172,7 @@ export class Metadata {
     return known;
   }
 
-  /** Requests the unknown keys; resolves when they are known, or after `waitMs`. */
+  /** Requests unknown keys. Resolves after their responses, or after `waitMs`. */
   async learn(
     conditionIds: Iterable<string>,
     traders: Iterable<string>,
@@ -208,30 +208,29 @@ export class Metadata {
     };
   }
 
-  /** Number of keys that wait for a response. */
+  /** Number of requested keys without a response yet. */
   get waiting() {
     return { listings: this.#listings.waiting, profiles: this.#profiles.waiting };
   }
 
   /** Ignores an unavailable service: the next round tries again. */
-  async #leniently(ask: () => Promise<unknown>): Promise<void> {
+  async #leniently(attempt: () => Promise<unknown>): Promise<void> {
     try {
-      await ask();
+      await attempt();
     } catch (error) {
       if (!(error instanceof GammaError) && !this.#signal.aborted) throw error;
     }
   }
 
   /**
-   * Fetches markets before they are traded: the newest pages first, until a page has nothing new. Throws
-   * GammaError.
+   * Fetches new markets before they are traded: newest first, until a page has no new one. Throws GammaError.
    */
   async #readNewMarkets(): Promise<void> {
     let cursor: string | undefined;
     for (let pages = 0; pages < NEW_PAGES_MAX; pages++) {
       const { listings, next } = await this.#gamma.newest(cursor);
       const hasNew = listings.some(({ conditionId }) => !this.#listings.knows(conditionId));
-      // Known markets too: this response is as good as a refresh.
+      // This also refreshes the known markets of the page.
       for (const listing of listings) await this.#take(listing);
       if (!hasNew || next === undefined) return;
       cursor = next;
@@ -243,7 +242,7 @@ export class Metadata {
     for (const one of checked.values()) await this.#listings.learn(one.conditionId, one);
   }
 
-  /** Listings with their tokens compared with the chain's. */
+  /** The listings with their outcomes in the chain's order. */
   async #checked(listings: ReadonlyMap<string, Listing>): Promise<ReadonlyMap<string, Listing>> {
     const checked = new Map<string, Listing>();
     for (const [key, listing] of listings) {
@@ -296,14 +295,14 @@ type UnknownTokensOptions = {
 };
 
 /**
- * Tokens whose market neither calldata nor derivation reveals. LEDGER waits for their market, so the search has a time
- * limit, for each token and for each outage of the metadata API. The caller refuses matches of abandoned tokens and
- * keeps them raw; a market that appears later is reported.
+ * Finds the market of tokens for which neither calldata nor derivation reveals it. LEDGER waits for the result, so each
+ * search has a time limit, which an outage of the metadata API uses up only once. The caller refuses matches of
+ * abandoned tokens and keeps them raw. If a market appears later, an error is logged.
  */
 class UnknownTokens {
   readonly #options: UnknownTokensOptions;
   readonly #searches = new Map<string, Promise<Hash | undefined>>();
-  /** Abandoned tokens; true if the service responded that it does not know the token. */
+  /** Abandoned tokens; true if the service was up and did not know the token. */
   readonly #abandoned = new LRUCache<string, boolean>(upTo(TOKENS_MAX));
 
   constructor(options: UnknownTokensOptions) {
@@ -314,19 +313,19 @@ class UnknownTokens {
   async find(tokenId: string): Promise<Hash | undefined> {
     if (this.#abandoned.peek(tokenId) === true) return undefined;
     const { gamma, logger, signal, waitMs } = this.#options;
-    // An outage delays LEDGER once, not for each of its tokens.
+    // An outage delays LEDGER once, not once per token.
     const leftMs = Math.max(waitMs - gamma.failingMs, 0);
-    // Then one request at a time is enough to notice the end of the outage.
+    // After that, one search at a time is enough to notice the end of the outage.
     if (leftMs > 0 || this.#searches.size === 0) this.#search(tokenId, leftMs);
     const timer = new AbortController();
     const timeout = delay(leftMs, undefined, { signal: timer.signal }).catch(() => undefined);
     const found = await Promise.race([this.#searches.get(tokenId), timeout]);
     timer.abort();
     if (found !== undefined) return found;
-    // A match must not be refused because ingest stops.
+    // Never refuse a match because ingest is stopping.
     signal.throwIfAborted();
     if (!this.#abandoned.has(tokenId)) {
-      const message = 'no market is known for a token: its matches are refused and kept raw';
+      const message = 'the market of a token is unknown: its matches are refused and kept raw';
       logger.error({ tokenId, waitedMs: leftMs }, message);
     }
     // After an outage the token is requested again on its next use.
@@ -339,7 +338,7 @@ class UnknownTokens {
     const { gamma, onListing } = this.#options;
     const tokenIds = [...this.#abandoned.rkeys()].slice(0, GAMMA_BATCH_MAX);
     if (tokenIds.length === 0) return;
-    // A read moves a token to the end of the queue.
+    // `get` moves a token to the end of the queue.
     for (const tokenId of tokenIds) this.#abandoned.get(tokenId);
     const found = await gamma.listingsOfTokens(tokenIds);
     for (const listing of new Set(found.values())) await onListing(listing);
@@ -351,7 +350,7 @@ class UnknownTokens {
       if (!this.#abandoned.delete(tokenId)) continue;
       this.#options.logger.error(
         { tokenId, conditionId },
-        'the market of refused matches is known now: a rebuild from their block adds them',
+        'the market of refused matches is now known: rebuild from their block to add them',
       );
     }
   }

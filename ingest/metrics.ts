@@ -1,7 +1,7 @@
 /**
- * Prometheus metrics and readiness of ingest: final blocks, the pending side, metadata, and publishing. Ingest
- * stays ready while the metadata API is down, because fills are published without texts;
- * `fillstream_metadata_degraded` reports it.
+ * Prometheus metrics and readiness of ingest: final blocks, pending matches, metadata, and publishing. Ingest stays
+ * ready while the metadata API is down, because it publishes fills without texts. `fillstream_metadata_degraded`
+ * reports that.
  */
 
 import type { Logger } from 'pino';
@@ -21,7 +21,7 @@ import type { Metadata } from './metadata.ts';
 import type { BlockHead } from './rpc.ts';
 import type { RpcError } from './rpc-pool.ts';
 
-/** From a push to a block: Polygon takes about 2 s, and 2 to 5 s more until the block is final. */
+/** On Polygon, a pending match is mined within about 2 s and final 2 to 5 s later. */
 const SECONDS_BUCKETS = [0.1, 0.25, 0.5, 1, 2, 3, 5, 8, 13, 20, 30, 60, 120, 300];
 /** JetStream acknowledges within milliseconds; a restarting server takes some seconds. */
 const UNSTORED_MS_MAX = 5_000;
@@ -38,7 +38,7 @@ export function pendingMetrics(registry: Registry) {
     shown: labelledCounter(
       registry,
       'fillstream_feed_matches_shown_total',
-      'matches shown in FEED, by where they were seen first',
+      'matches shown in FEED, by where they were first seen',
       { source: ['block', ...MEMPOOL_SOURCES] },
     ),
     source: gauge('mempool_source', '1 for the current source of pending transactions', ['source']),
@@ -63,21 +63,21 @@ export function pendingMetrics(registry: Registry) {
     restored: counterOf(
       registry,
       'pending_matches_restored_total',
-      'matches that were voided as never mined and then mined',
+      'matches that were voided as never mined and mined later',
     ),
     head: gauge('head_block', 'newest block whose matches were read for FEED'),
     open: gauge('pending_matches_open', 'matches that were shown and are not final yet'),
     toMined: seconds(
       'pending_to_mined_seconds',
-      'from the detection of a pending match to reading the block that holds it',
+      'time from the detection of a pending match until its block was read',
     ),
     toFinal: seconds(
       'pending_to_final_seconds',
-      'from the detection of a pending match to reading it in a final block',
+      'time from the detection of a pending match until it was read in a final block',
     ),
     toFeed: seconds(
       'pending_to_feed_seconds',
-      'from the detection of a pending match until FEED has stored it',
+      'time from the detection of a pending match until FEED has stored it',
       [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 5],
     ),
     differences: labelledCounter(
@@ -100,18 +100,18 @@ export function setSource({ source }: PendingMetrics, name: string): void {
   source.set({ source: name }, 1);
 }
 
-/** Registers the gauges of the metadata and of its requests. */
+/** Registers the gauges of metadata. */
 export function countMetadata(registry: Registry, metadata: Metadata, gamma: Gamma): void {
-  gaugeOf(registry, 'metadata_degraded', '1 while the metadata API does not answer', () =>
+  gaugeOf(registry, 'metadata_degraded', '1 while the metadata API does not respond', () =>
     gamma.downMs > 0 ? 1 : 0,
   );
   gaugeOf(
     registry,
     'metadata_down_seconds',
-    'for how long the metadata API has not answered',
+    'how long the metadata API has not responded',
     () => gamma.downMs / 1e3,
   );
-  gaugesOf(registry, 'metadata_waiting', 'keys that wait for an answer', {
+  gaugesOf(registry, 'metadata_waiting', 'requested keys without a response', {
     label: 'kind',
     values: () => Object.entries(metadata.waiting),
   });
@@ -154,11 +154,12 @@ type Writer = Pick<StreamWriter, 'stats' | 'unstoredMs'>;
 
 const WRITER_FIGURES = {
   acked: 'messages that JetStream stored',
-  resent: 'publishes beyond the first of a message: after an outage, or another writer was faster',
-  duplicates: 'messages that the stream turned out to hold already',
+  resent:
+    'messages that were published again, after an outage or because another writer was faster',
+  duplicates: 'messages that were already in the stream',
 } as const;
 
-/** Registers the figures of the writers, by stream. */
+/** Registers the counters of the writers, by stream. */
 export function countWriters(registry: Registry, writers: Readonly<Record<string, Writer>>): void {
   for (const [figure, help] of Object.entries(WRITER_FIGURES)) {
     new Counter({
@@ -177,7 +178,7 @@ export function countWriters(registry: Registry, writers: Readonly<Record<string
   gaugesOf(
     registry,
     'stream_unstored_seconds',
-    'how long the oldest message sent to JetStream has not been stored',
+    'how long the oldest message sent to JetStream has been waiting to be stored',
     {
       label: 'stream',
       values: () => Object.entries(writers).map(([stream, one]) => [stream, one.unstoredMs / 1e3]),
@@ -187,15 +188,15 @@ export function countWriters(registry: Registry, writers: Readonly<Record<string
 
 export function countBalances(registry: Registry, balances: Balances): void {
   const help =
-    'balances since the start: read, failed calls, dropped because too many traders waited';
+    'balances since startup: read, failed, or dropped because too many traders were queued';
   const values = () => Object.entries(balances.counts);
   gaugesOf(registry, 'balances', help, { label: 'outcome', values });
-  gaugeOf(registry, 'balances_waiting', 'traders whose balance is to be read', () => {
+  gaugeOf(registry, 'balances_waiting', 'traders whose balance is queued', () => {
     return balances.waiting;
   });
 }
 
-/** Whether ingest is ready: the state of its parts, the connection to NATS, and whether JetStream stores. */
+/** Readiness of ingest: the state of its parts, the connection to NATS, and whether JetStream stores messages. */
 export class Readiness {
   /** Reasons by part; each part removes its own when it recovers. */
   readonly reasons: Record<string, string> = { final: 'catching up' };
@@ -203,7 +204,7 @@ export class Readiness {
   /** By stream. */
   writers: Readonly<Record<string, Pick<StreamWriter, 'unstoredMs'>>> = {};
 
-  /** Why ingest is not ready; empty when it is. */
+  /** Why ingest is not ready; empty if it is. */
   get notReady(): Reasons {
     const reasons: Record<string, string> = { ...this.reasons };
     if (this.nats?.connected !== true) reasons.nats = 'not connected';
@@ -216,7 +217,7 @@ export class Readiness {
 }
 
 const PROGRESS_MS = 2_000;
-/** Ingest is not ready if it is farther than this behind the final head. */
+/** Ingest is not ready if LEDGER is more blocks than this behind the final head. */
 const LAG_BLOCKS_MAX = 100;
 /** One of several endpoints may lag for a moment. */
 const NODE_BEHIND_MS_MAX = 10_000;
@@ -226,9 +227,9 @@ const SILENCE_MS_MAX = 5_000;
 export type ProgressOptions = {
   readonly logger: Logger;
   readonly registry: Registry;
-  /** Reasons why the process is not ready; this file owns `final`, `fork` and `rpc`. */
+  /** Reasons why the process is not ready; this class sets `final`, `fork` and `rpc`. */
   readonly notReady: Record<string, string>;
-  /** Hosts of the chain nodes, for an operator. */
+  /** Hosts of the chain nodes, for messages to the operator. */
   readonly nodes: string;
 };
 
@@ -245,14 +246,14 @@ export class FinalBlocksProgress {
   readonly #confirmedTotal: Counter<'outcome'>;
   readonly #contradictedTotal: Counter;
   #startedAt = performance.now();
-  #toldAt = this.#startedAt;
+  #loggedAt = this.#startedAt;
   #answeredAt = this.#startedAt;
   #blocks = 0;
   #fills = 0;
   #head: Pick<BlockHead, 'number' | 'timestamp'> | undefined;
   #final = 0;
   #caughtUp = false;
-  /** When the nodes were last as far as LEDGER; at a start they are not until seen. */
+  /** When the nodes' final head was last at or above the end of LEDGER. */
   #levelAt = Number.NEGATIVE_INFINITY;
 
   constructor({ logger, registry, notReady, nodes }: ProgressOptions) {
@@ -270,7 +271,7 @@ export class FinalBlocksProgress {
     this.#confirmedTotal = labelledCounter(
       registry,
       'fillstream_blocks_confirmed_total',
-      'blocks whose logs left room in their bloom, by what a second look found',
+      'blocks whose bloom allowed for more logs, by the result of reading them again',
       { outcome: ['empty', 'logs_missing'] },
     );
     this.#contradictedTotal = counterOf(
@@ -287,18 +288,18 @@ export class FinalBlocksProgress {
     });
   }
 
-  /** LEDGER ended with this block when the process started. */
+  /** Sets the newest block of LEDGER at startup. */
   resume({ number, time }: Block): void {
     this.#head = { number, timestamp: time };
   }
 
-  /** The final head that was just read. */
+  /** Call this with each final head that was read. */
   final(number: number): void {
     this.#final = number;
     this.#reportLag();
   }
 
-  /** A block was stored in LEDGER; `facts` if it had any. */
+  /** Call this with each block that LEDGER has stored; `facts` is undefined if it had no events. */
   block(head: BlockHead, facts: BlockFacts | undefined): void {
     this.#head = head;
     delete this.#notReady.fork;
@@ -307,8 +308,8 @@ export class FinalBlocksProgress {
     if (facts !== undefined) this.#count(facts);
     this.#reportLag();
     const now = performance.now();
-    if (this.#caughtUp || now - this.#toldAt < PROGRESS_MS) return;
-    this.#toldAt = now;
+    if (this.#caughtUp || now - this.#loggedAt < PROGRESS_MS) return;
+    this.#loggedAt = now;
     const seconds = (now - this.#startedAt) / 1_000;
     const blocksPerSecond = this.#blocks / seconds;
     this.#logger.info(
@@ -323,7 +324,7 @@ export class FinalBlocksProgress {
     );
   }
 
-  /** LEDGER holds every final block. */
+  /** Call this once LEDGER holds every final block. */
   done(): void {
     this.#caughtUp = true;
     this.#reportLag();
@@ -332,20 +333,20 @@ export class FinalBlocksProgress {
     this.#logger.info({ block: this.#head?.number, ...counts }, 'caught up with the final head');
   }
 
-  /** The nodes responded, or failed with `error`. */
+  /** Call this after each request to the nodes, with its error if it failed. */
   readonly answered = (error: RpcError | undefined): void => {
     const now = performance.now();
     if (error === undefined) {
       this.#answeredAt = now;
       delete this.#notReady.rpc;
     } else if (now - this.#answeredAt > SILENCE_MS_MAX) {
-      this.#notReady.rpc = `no good answer for ${Math.round((now - this.#answeredAt) / 1_000)} s: ${error.class}`;
+      this.#notReady.rpc = `no valid response for ${Math.round((now - this.#answeredAt) / 1_000)} s: ${error.class}`;
     }
   };
 
   /**
-   * A block did not link to the newest one of LEDGER, although an endpoint still has that one. Blocks are read
-   * again after `pauseMs`.
+   * Call this if a block does not link to the newest one of LEDGER although an endpoint still has that one. Blocks are
+   * read again after `pauseMs`.
    */
   contradicted(held: BlockRef, head: BlockHead, pauseMs: number): void {
     this.#contradictedTotal.inc();
@@ -381,7 +382,7 @@ export class FinalBlocksProgress {
     else if (now - this.#levelAt > NODE_BEHIND_MS_MAX) {
       this.#notReady.final =
         `the final head of ${this.#nodes} is block ${this.#final}, LEDGER is at ${held}: ` +
-        'wait until the node has synchronised, or set RPC_URL to another one';
+        'wait until the node is in sync, or set RPC_URL to another one';
     } else delete this.#notReady.final;
   }
 }

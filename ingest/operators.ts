@@ -1,9 +1,9 @@
 /**
- * The operators of each exchange. Anyone can broadcast a well-formed call that will revert, so a pending
- * match is shown only if its sender is an operator. Operators come from the exchanges' own events and
- * from the senders of mined matches, and are kept in a bucket across restarts. An earlier block never
- * overrides a later one, so a match before an operator's removal does not add it again. Entries for one
- * exchange take precedence over configuration, which applies to all of them.
+ * The operators of each exchange. Anyone can broadcast a well-formed call that will revert, so a pending match is shown
+ * only if its sender is an operator. Operators are learned from the exchanges' events and from the senders of mined
+ * matches, and a bucket keeps them across restarts. An earlier block never overrides a later one, so a match from
+ * before an operator's removal does not add it again. Configured operators apply to all exchanges; an entry for one
+ * exchange takes precedence.
  */
 import { z } from 'zod';
 import { NatsUnavailableError } from '../infra/nats/connection.ts';
@@ -65,8 +65,8 @@ export class Operators {
   }
 
   /**
-   * Processes one final block: operator events in log order, and the senders of its matches. Resolves
-   * when they are stored, also after an outage of NATS. Rejects when the signal aborts.
+   * Processes one final block: operator events in log order, and the senders of its matches. Resolves when they are
+   * stored, and retries during an outage of NATS. Rejects when the signal aborts.
    */
   async learn(
     block: number,
@@ -84,7 +84,7 @@ export class Operators {
     }
     for (const sender of senders) {
       const known = this.#verdict(sender);
-      // Within one block the events take precedence, because they may come after the match.
+      // Within a block the events take precedence, because they may come after the match.
       if (known !== undefined && (known.allowed || known.block >= block)) continue;
       this.#set(sender, { allowed: true, block });
       changed = true;

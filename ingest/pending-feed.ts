@@ -1,8 +1,7 @@
 /**
- * Shows matches in FEED as soon as they are seen: pending calls of known operators, and matches of new
- * blocks. It never writes to LEDGER and may miss matches, because final blocks pass every match to FEED
- * again. Its queue is bounded: when metadata or JetStream is slow, pending calls beyond a limit are
- * skipped and shown from their blocks.
+ * Publishes matches to FEED as soon as they are seen: pending calls of known operators, and matches of new blocks. It
+ * never writes to LEDGER. It may miss matches, because every match of a final block is offered to FEED again. Its queue
+ * is bounded: when metadata or JetStream is slow, pending calls beyond a limit are skipped and shown from their blocks.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -32,15 +31,15 @@ import type { Operators } from './operators.ts';
 import { type BlockTime, matchIdOf, type PendingMatches } from './pending.ts';
 import type { Rpc, Transaction } from './rpc.ts';
 
-/** Only this many blocks behind the head are read for the feed; older blocks are shown once final. */
+/** Heads farther behind than this are not read for the feed; their matches are shown once final. */
 const HEADS_BEHIND_MAX = 4;
-/** Pending calls that wait for metadata or for FEED; at 2 KB each, 2 MB. */
+/** Most pending calls that wait for metadata or for FEED; 2 KB each, so 2 MB. */
 export const PENDING_WAITING_MAX = 1_000;
 
 const HEAD_TRIES_MAX = 5;
 const HEAD_RETRY_MS = 200;
 
-/** The node announced a head that it does not return. */
+/** The node announced a head but does not return it. */
 class HeadMissingError extends Error {}
 
 export type PendingFeedOptions = {
@@ -53,9 +52,9 @@ export type PendingFeedOptions = {
   readonly metrics: PendingMetrics;
   readonly logger: Logger;
   readonly signal: AbortSignal;
-  /** Newest block of LEDGER at startup, −1 for none. Matches up to it are not shown from heads. */
+  /** Newest block of LEDGER at startup, −1 if it is empty. Heads up to it are not shown. */
   readonly heldBlock: number;
-  /** Called for each new head with matches that the mempool had missed. */
+  /** Called for each new head with matches that the mempool missed. */
   readonly onMissed: () => void;
 };
 
@@ -67,7 +66,7 @@ export class PendingFeed {
   #wanted = 0;
   #reading: Promise<void> | undefined;
   #waiting = 0;
-  /** Matches that wait for metadata, or to be stored in FEED, by id. */
+  /** By id, the matches that wait for metadata or for FEED to store them. */
   readonly #showing = new Map<string, Promise<FeedMatch | undefined>>();
 
   constructor(options: PendingFeedOptions) {
@@ -75,7 +74,7 @@ export class PendingFeed {
     this.#final = options.heldBlock;
   }
 
-  /** Shows a pending transaction if it is an operator's match. Never rejects because of its content. */
+  /** Publishes a pending transaction if it is an operator's match. Never rejects because of its content. */
   async pending(transaction: Transaction, source: MempoolSource): Promise<void> {
     const { chain, operators, pending } = this.#options;
     const exchange = transaction.to ?? '';
@@ -100,7 +99,7 @@ export class PendingFeed {
     }
   }
 
-  /** Reads the blocks up to a new head, one at a time, and shows matches that the mempool missed. */
+  /** Reads the blocks up to a new head, one at a time, and publishes matches that the mempool missed. */
   head(number: number): void {
     this.#wanted = Math.max(this.#wanted, number);
     this.#reading ??= this.#readHeads().finally(() => {
@@ -108,7 +107,7 @@ export class PendingFeed {
     });
   }
 
-  /** Processes a final block: operators, the outcome of pending matches, and matches not shown yet. */
+  /** Processes a final block: operators, the outcome of pending matches, and matches that were not shown yet. */
   async final(facts: BlockFacts, shownFrom: number): Promise<void> {
     const { chain, feed, operators, pending, metrics, signal } = this.#options;
     const { block, matches } = facts;
@@ -121,20 +120,20 @@ export class PendingFeed {
     if (block.number < shownFrom) return;
     for (const match of matches) {
       const id = matchIdOf(match);
-      // FEED must have it before LEDGER has its block.
+      // FEED must store a match before LEDGER stores its block.
       await this.#showing.get(id);
       if (pending.has(id)) continue;
       const shown = shownInBlock(match, block.timestamp, chain.id, null);
       if ((await feed.show(shown)) !== undefined) metrics.shown.inc({ source: 'block' });
       await feed.publish({ kind: 'final', blockNumber: block.number, ...feed.about(shown) });
     }
-    // Those that began to be shown meanwhile, by a late push or by another ingest.
+    // Again, for matches that a late push or another ingest published meanwhile.
     await pending.final(block, matches);
     // LEDGER must not pass a block before FEED has stored its matches.
     if (matches.length > 0) await feed.flush();
   }
 
-  /** The match that a call becomes once mined. Throws DecodeError. */
+  /** The match that a call produces once it is mined. Throws DecodeError. */
   #predicted({ hash, from, nonce, input }: Transaction, exchange: string): ShownMatch {
     const { chain, metadata } = this.#options;
     const call: CalledMatch = decodeMatchCall(input, exchange as Hex, chain.id);
@@ -174,7 +173,7 @@ export class PendingFeed {
     await pending.published(id, message);
   }
 
-  /** Reads up to the newest head announced meanwhile. Never rejects because of a node's response. */
+  /** Reads heads until the newest announced one. Never rejects because of a node's response. */
   async #readHeads(): Promise<void> {
     const { logger, signal } = this.#options;
     while (this.#head < this.#wanted && !signal.aborted) {
@@ -196,7 +195,7 @@ export class PendingFeed {
     const { rpc, chain, metadata, pending, signal, onMissed } = this.#options;
     const begun = pending.headBegins();
     let raw = await readBlock(rpc, chain, number);
-    // This endpoint may lag behind the one that announced the head.
+    // The endpoint may lag behind the one that announced the head.
     for (let tries = 1; raw === undefined && tries < HEAD_TRIES_MAX; tries += 1) {
       await delay(HEAD_RETRY_MS, undefined, { signal });
       raw = await readBlock(rpc, chain, number);
@@ -209,7 +208,7 @@ export class PendingFeed {
     });
     const nonces = new Map(raw.block.transactions.map(({ hash, nonce }) => [hash, nonce]));
     const shown = await Promise.all(
-      matches.map((one) => this.#showMined(one, block, nonces.get(one.txHash))),
+      matches.map((match) => this.#showMined(match, block, nonces.get(match.txHash))),
     );
     if (shown.includes(true)) onMissed();
     pending.head(
@@ -219,7 +218,7 @@ export class PendingFeed {
     );
   }
 
-  /** Shows a match of a block that may still be replaced. True unless it was shown before. */
+  /** Publishes a match of a block that may still be replaced. Resolves with true if this was the first to show it. */
   async #showMined(
     match: LocatedMatch,
     block: BlockTime,
@@ -229,7 +228,7 @@ export class PendingFeed {
     const { sender, txHash } = match;
     const id = matchIdOf(match);
     if (nonce === undefined || feed.has(id) || block.number <= this.#final) return false;
-    // A match that cannot be tracked is shown once final.
+    // A match that cannot be tracked is shown when it is final.
     if (!pending.makeRoom()) return false;
     const { timestamp: minedTime } = block;
     const sent = { sender: sender as Hex, nonce };
@@ -257,7 +256,7 @@ export class PendingFeed {
   }
 }
 
-/** `sent` is null if the block is final. */
+/** A match of a block as it is shown; `sent` is null if the block is final. */
 function shownInBlock(
   match: LocatedMatch,
   blockTime: number,

@@ -1,12 +1,12 @@
 /**
- * Matches that were shown before they were final, from the mempool or a new block. Only final blocks
- * decide their outcome, after they were read in order. If the nonce is used up and the match is in none
- * of these blocks, it was reverted or replaced, and the receipt shows which. Time is the chain's, so a
- * node that is down or a wrong clock never voids a match.
+ * Tracks the matches that were shown before they were final, from the mempool or a new block. Only final blocks, read
+ * in order, decide their outcome. If the nonce was used and the match is in none of these blocks, it was reverted or
+ * replaced, and the receipt shows which. Timeouts use the chain's time, so neither a node that is down nor a wrong
+ * clock can void a match.
  *
- * Invariant: every match that was shown early is in this table until it is final or void. The table is
- * bounded. A match that does not fit is not shown early, or is dropped as unconfirmed if a block already
- * contained it.
+ * Invariant: every match that was shown early is in this table until it is final or void. The table is bounded. When
+ * it is full, it drops a match that a block already contained, as unconfirmed; if there is none, the new match is not
+ * shown early.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { LRUCache } from 'lru-cache';
@@ -36,7 +36,7 @@ import { storedMessages } from './ledger.ts';
 import type { MempoolNode } from './mempool.ts';
 import type { PendingMetrics } from './metrics.ts';
 
-/** Half an hour at 10 matches per second; at 500 per second, the 20 s until they are final. */
+/** Enough for half an hour at 10 matches per second, or for the 20 s until finality at 500 per second. */
 export const PENDING_MATCHES_MAX = 20_000;
 /** Matches that were voided as never mined and may still be mined. */
 export const VOIDED_MATCHES_MAX = 10_000;
@@ -56,11 +56,11 @@ export type Shown = {
 
 /** A shown match that is not final yet. */
 type OpenMatch = Shown & {
-  /** Number of heads whose reading had begun when it was shown. */
+  /** Number of heads that had begun to be read when it was shown. */
   readonly heads: number;
   /** Undefined while it is being published. */
   match: FeedMatch | undefined;
-  /** The matches of its transaction in a final block, if that was read meanwhile. */
+  /** The matches of its transaction in a final block, if that was read during publishing. */
   final: FinalMatches | undefined;
   /** Timestamp of its block, or of the first head that was read after it was shown. */
   sinceTime: number | undefined;
@@ -70,12 +70,12 @@ type OpenMatch = Shown & {
 
 type FinalMatches = { readonly block: number; readonly matches: readonly LocatedMatch[] };
 
-/** Message id of a match of a block. */
+/** Message id of a match in a block. */
 export function matchIdOf({ txHash, fills, ordinal }: LocatedMatch): string {
   return feedMessageId(txHash, fills.at(-1)?.orderHash ?? '', ordinal);
 }
 
-/** Voided as never mined; `match`, if known, is compared if it is mined after all. */
+/** Voided as never mined. If it is mined after all, `match` (if known) is compared with the final one. */
 type Voided = { readonly event: FeedVoid; readonly match: FeedMatch | undefined };
 
 export type BlockTime = { readonly number: number; readonly timestamp: number };
@@ -83,7 +83,7 @@ export type BlockTime = { readonly number: number; readonly timestamp: number };
 export type PendingOptions = {
   readonly feed: Pick<FeedWriter, 'publish'>;
   readonly node: Pick<MempoolNode, 'transactionCount' | 'receipt'>;
-  /** Seconds of chain time without the match after which it counts as never mined. */
+  /** A match that is not mined within this many seconds of chain time counts as never mined. */
   readonly secondsMax: number;
   readonly metrics: PendingMetrics;
   readonly logger: Logger;
@@ -93,7 +93,7 @@ export class PendingMatches {
   readonly #options: PendingOptions;
   /** By match id, oldest first. */
   readonly #open = new Map<string, OpenMatch>();
-  /** A block may hold several matches of one transaction. */
+  /** One transaction may have several matches. */
   readonly #ofTransaction = new Map<string, ReadonlySet<OpenMatch>>();
   /** By match id. */
   readonly #voided = new LRUCache<string, Voided>(upTo(VOIDED_MATCHES_MAX));
@@ -110,7 +110,7 @@ export class PendingMatches {
     return this.#open.size;
   }
 
-  /** Makes room for one more match. False if there is none: the match must not be shown. */
+  /** Makes room for one more match. Returns false if there is none; then the match must not be shown. */
   makeRoom(): boolean {
     if (this.#open.size < PENDING_MATCHES_MAX) return true;
     // During a catch-up, matches of new blocks wait a long time for their final block.
@@ -122,7 +122,7 @@ export class PendingMatches {
     return false;
   }
 
-  /** Call this before a match is published, or with the match if an earlier process showed it. */
+  /** Call this before publishing a match. Pass `match` if an earlier process published it. */
   track(shown: Shown, match?: FeedMatch): void {
     this.#add({
       ...shown,
@@ -144,7 +144,7 @@ export class PendingMatches {
     if (entry.final !== undefined) await this.#settle(entry, match, entry.final);
   }
 
-  /** Another process voided the match; it may still be mined if it counted as never mined. */
+  /** Another process voided the match. If it did so as never mined, the match may still be mined. */
   voidedElsewhere(event: FeedVoid): void {
     const entry = this.#open.get(event.matchId);
     if (entry !== undefined) this.#end(entry);
@@ -156,21 +156,21 @@ export class PendingMatches {
     this.#voided.delete(matchId);
   }
 
-  /** Restores a match that an earlier process voided as never mined. */
+  /** Remembers a match that was voided as never mined and may still be mined. */
   trackVoided(event: FeedVoid, match: FeedMatch | undefined): void {
     this.#voided.set(event.matchId, { event, match });
   }
 
-  /** Call this before a head is read, and pass the result to `head`. */
+  /** Call this before reading a head, and pass the result to `head`. */
   headBegins(): number {
     this.#heads += 1;
     return this.#heads;
   }
 
   /**
-   * Call this after a block that is not final yet was read, with matches in these transactions. Only a
-   * block above all earlier heads sets the time, and only for matches that were shown before its reading
-   * `begun`: an older time would end the limit too early.
+   * Call this after reading a block that is not final yet, with the transactions of its matches. A match's time limit
+   * starts with the first new highest head whose reading began (`begun`) after the match was shown: an older time would
+   * end the limit too early.
    */
   head({ number, timestamp }: BlockTime, txHashes: Iterable<string>, begun: number): void {
     const isNewest = number > this.#head;
@@ -187,12 +187,12 @@ export class PendingMatches {
     }
   }
 
-  /** Whether the match was shown, or is being published, and is neither final nor void. */
+  /** Whether the match was or is being published and is neither final nor void. */
   has(id: string): boolean {
     return this.#open.has(id);
   }
 
-  /** A final block was read. Call this in block order. Publishes that the open matches in it are final. */
+  /** Publishes that the open matches in a final block are final. Call this in block order. */
   async final(block: BlockTime, matches: readonly LocatedMatch[]): Promise<void> {
     const byTransaction = Map.groupBy(matches, ({ txHash }) => txHash as string);
     for (const [txHash, found] of byTransaction) {
@@ -246,7 +246,7 @@ export class PendingMatches {
     this.#judged = block.number;
   }
 
-  /** The nonce was used by that block, and the match was in none of the blocks up to it. */
+  /** The nonce was used up to that block, and the match is in none of the blocks so far. */
   async #judgeUsed(entry: OpenMatch, block: BlockTime): Promise<void> {
     const receipt = await this.#options.node.receipt(entry.txHash);
     if (receipt === undefined) {
@@ -260,7 +260,7 @@ export class PendingMatches {
   }
 
   async #settle(entry: OpenMatch, match: FeedMatch, { block, matches }: FinalMatches) {
-    const same = matches.find((one) => matchIdOf(one) === entry.id);
+    const same = matches.find((found) => matchIdOf(found) === entry.id);
     this.#compare(entry.txHash, match, same ?? matches[0]);
     if (same === undefined) return this.#void(entry, 'unmatched');
     if (match.pending) observe(this.#options.metrics.toFinal, entry.detectedAtMs);
@@ -291,7 +291,7 @@ export class PendingMatches {
     const { feed, logger } = this.#options;
     const event: FeedVoid = { kind: 'void', reason, ...about(entry.id, entry.match) };
     if (reason === 'never_mined') this.trackVoided(event, entry.match);
-    logger.info({ matchId: entry.id, reason }, 'a match that was shown never settled');
+    logger.info({ matchId: entry.id, reason }, 'a match that was shown did not settle');
     await feed.publish(event);
   }
 
@@ -326,7 +326,7 @@ export class PendingMatches {
   }
 }
 
-/** The part of a match that its sequels carry: all fields that filters use. */
+/** The fields of a match that its sequels repeat, which include all that filters use. */
 function about(matchId: string, match: FeedMatch) {
   const traders = [match.taker, ...match.makers].map(({ trader }) => trader.address);
   return {
@@ -342,7 +342,7 @@ function about(matchId: string, match: FeedMatch) {
   };
 }
 
-/** Ignores a negative time: the clock was set back meanwhile. */
+/** Ignores negative times, which occur when the clock was set back. */
 function observe(histogram: { observe(seconds: number): void }, sinceMs: number): void {
   const seconds = (Date.now() - sinceMs) / 1_000;
   if (seconds >= 0) histogram.observe(seconds);
@@ -357,9 +357,9 @@ export type Difference = {
 };
 
 /**
- * All differences between a match as it was shown from calldata and the same match in final logs; `fills`
- * are the final ones in log order, the taker last. A difference means that the contract has a rule that
- * our decoder lacks, such as a refund. The logs are right, and LEDGER has only those.
+ * The differences between a match as shown from calldata and its final logs; `fills` are the final ones in log order,
+ * the taker last. A difference means that the contract has a rule that our decoder lacks, such as a refund. The logs
+ * are right, and LEDGER is built from logs only.
  */
 export function differences(
   shown: FeedMatch,
@@ -373,8 +373,8 @@ export function differences(
     return [...found, { field: 'makers', of: 'taker', ...counts }];
   }
   for (const [i, maker] of makers.entries()) {
-    const as = shown.makers[i];
-    if (as !== undefined) found.push(...differencesOf(i, as, maker));
+    const shownMaker = shown.makers[i];
+    if (shownMaker !== undefined) found.push(...differencesOf(i, shownMaker, maker));
   }
   return found;
 }
@@ -390,8 +390,8 @@ function differencesOf(of: Difference['of'], shown: FeedFill, final: MatchedFill
     ['fee', shown.fee.toString(), final.fee.toString()],
   ] as const;
   return fields
-    .filter(([, one, other]) => one !== other)
-    .map(([field, one, other]) => ({ field, of, shown: one, final: other }));
+    .filter(([, before, after]) => before !== after)
+    .map(([field, before, after]) => ({ field, of, shown: before, final: after }));
 }
 
 const READ_MESSAGES = 10_000;
@@ -399,11 +399,9 @@ const READ_MESSAGES = 10_000;
 const CLOCK_MS = 10_000;
 
 /**
- * Restores, after a restart, the matches that FEED showed before they were final, so that no void is lost
- * with the process. A match that was shown and is neither voided nor in LEDGER is still open. A match
- * that was voided as never mined and not restored may still be mined, as far back as FEED reaches.
- *
- * Reads FEED since a time into the writer's memory and the table of pending matches.
+ * After a restart, reads FEED since a time into the writer's memory and the table of pending matches, so that no void
+ * is lost with the process. A match that was shown and is neither voided nor in LEDGER is still open. A match that was
+ * voided as never mined and not restored may still be mined; all of those that FEED still holds are read.
  */
 export async function restoreFeed(
   nats: Nats,
@@ -445,8 +443,8 @@ export async function restoreFeed(
 }
 
 /**
- * Takes over what another ingest stored in FEED while this one runs, for example before it is fenced: the other may end
- * before the match is final or void. Call this in stream order. A match whose end was reported already is left alone.
+ * Takes over matches that another ingest stores in FEED while this one runs, because the other one may stop before
+ * they are final or void. Ignores matches whose end was already published. Call this in stream order.
  */
 export function followOther(
   message: StreamMessage,
@@ -493,7 +491,7 @@ async function sequels(nats: Nats, subject: string): Promise<readonly FeedEvent[
   }
 }
 
-/** Ids and blocks of matches that LEDGER stored since the oldest of these was shown. */
+/** Ids and blocks of all matches that LEDGER has stored since the oldest of `shown`. */
 async function finalSince(
   nats: Nats,
   shown: ReadonlyMap<string, ShownMessage>,

@@ -1,7 +1,7 @@
 /**
- * Repairs LEDGER after a final block was replaced: removes everything after a block, so that ingest continues from
- * there with the chain's new history. While a rewind is unfinished ingest refuses to start, and the rewind can be
- * run again. It cannot undo reads of consumers: docs/operations.md explains how to rebuild them.
+ * Repairs LEDGER after a final block was replaced: removes everything after a given block, so that ingest continues
+ * from there with the chain's new history. While a rewind is unfinished, ingest refuses to start; run the rewind again.
+ * It cannot undo what consumers have read: docs/operations.md explains how to rebuild their data.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Nats } from '../infra/nats/connection.ts';
@@ -24,7 +24,7 @@ const REWIND_KEY = 'rewind';
 const STANDSTILL_MS = 1_000;
 
 export type RewindPlan = {
-  /** The last block of LEDGER after the rewind: the newest one up to `toBlock` whose hash it knows. */
+  /** The last block of LEDGER after the rewind: the newest listed block up to `toBlock`. */
   readonly keeps: Block;
   /** The message that holds it; it is stored again without the blocks after it. */
   readonly message: LedgerMessage;
@@ -50,7 +50,7 @@ export async function refuseHalfRewound(kv: Kv): Promise<void> {
   );
 }
 
-/** Computes what a rewind would remove. Throws LedgerStateError if LEDGER has no block up to `toBlock`. */
+/** Lists what a rewind would remove. Throws LedgerStateError if LEDGER has no block up to `toBlock`. */
 export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPlan> {
   const { message, keeps } = await newestBlockUpTo(nats, toBlock);
   const sequences: number[] = [];
@@ -68,7 +68,7 @@ export async function planRewind(nats: Nats, toBlock: number): Promise<RewindPla
   return { keeps, message, sequences, removed, newest };
 }
 
-/** Removes the blocks of the plan. Throws LedgerStateError if another process writes LEDGER meanwhile. */
+/** Carries out the plan. Throws LedgerStateError if another process writes LEDGER at the same time. */
 export async function rewind(nats: Nats, kv: Kv, plan: RewindPlan): Promise<void> {
   const { keeps, message, sequences } = plan;
   await refuseWritten(nats);
@@ -94,7 +94,7 @@ async function newestBlockUpTo(nats: Nats, toBlock: number) {
   }
   if (message !== undefined && keeps !== undefined) return { message, keeps };
   throw new LedgerStateError(
-    `LEDGER has no block up to ${toBlock}: empty it instead, and start again`,
+    `LEDGER has no block up to ${toBlock}: empty it and start again instead`,
   );
 }
 
@@ -102,14 +102,19 @@ function cut(range: BlockRange, { number }: Block): BlockRange {
   return { ...range, to: number, blocks: range.blocks.filter((block) => block.number <= number) };
 }
 
-/** Also if nothing is cut: servers of 2.9 do not find the newest message of a subject whose end was removed. */
+/**
+ * Stores a range as the newest message, even if nothing was cut from it: nats-server 2.9 does not find the newest
+ * message of a subject after the end of the stream was removed.
+ */
 async function storeAgain(nats: Nats, range: BlockRange): Promise<void> {
   const writer = await LedgerWriter.open(nats);
   try {
     await writer.store(range.to, encodeRange(range));
   } catch (error) {
     if (!(error instanceof LedgerFencedError)) throw error;
-    throw new LedgerStateError('LEDGER was written meanwhile: stop ingest and rewind again');
+    throw new LedgerStateError(
+      'another process wrote LEDGER during the rewind: stop ingest and rewind again',
+    );
   } finally {
     writer.close();
   }
@@ -120,5 +125,5 @@ async function refuseWritten(nats: Nats): Promise<void> {
   await delay(STANDSTILL_MS);
   const after = await newestMessage(nats);
   if (before?.sequence === after?.sequence) return;
-  throw new LedgerStateError('LEDGER is being written: stop ingest first');
+  throw new LedgerStateError('another process is writing LEDGER: stop ingest first');
 }

@@ -1,7 +1,7 @@
 /**
- * Several nodes of one chain as one. A call goes to the healthiest node, in the configured order, and to the next one
- * if the response is missing, malformed, or rejected by the caller's own check. It rejects once every node has failed.
- * Nodes of another chain are never used. Calls of the same tick share a batch.
+ * Presents several nodes of one chain as one. A call goes to the healthiest node, by default the first configured one.
+ * If the response is missing, malformed, or rejected by the caller's own check, the next node is tried. The call
+ * rejects once every node has failed. Nodes of another chain are never used. Calls of the same tick share a batch.
  */
 import type { Logger } from 'pino';
 import { Counter, Gauge, type Registry } from 'prom-client';
@@ -30,19 +30,19 @@ export const RPC_ERROR_CLASSES = [
   /** The connection failed or broke. */
   'network',
   'timeout',
-  /** 429 or its JSON-RPC counterpart: no request before `retryAfterMs` is over. */
+  /** 429 or its JSON-RPC counterpart: wait for `retryAfterMs` before the next request. */
   'rate_limited',
-  /** Any other HTTP status than 200. */
+  /** Any HTTP status except 200 and 429. */
   'http',
   /** Not JSON: cut off, or an error page. */
   'malformed',
-  /** JSON of an unexpected shape. */
+  /** Valid JSON of an unexpected shape. */
   'shape',
-  /** A JSON-RPC error; `code` says which. */
+  /** A JSON-RPC error, identified by `code`. */
   'refused',
   /** The node lacks something that exists according to another response. */
   'lagging',
-  /** Well formed, but contradicts another response: logs and bloom, block and parent. */
+  /** Well formed, but contradicts another response, for example logs and bloom, or block and parent. */
   'inconsistent',
   /** The node belongs to another chain: a configuration error, never retried. */
   'wrong_chain',
@@ -54,7 +54,7 @@ export class RpcError extends Error {
   readonly class: RpcErrorClass;
   /** Code of a JSON-RPC error or HTTP status; 0 for neither. */
   readonly code: number;
-  /** Minimum wait that the node requested; 0 if it did not. */
+  /** Minimum wait that the node requested; 0 if none. */
   readonly retryAfterMs: number;
 
   constructor(
@@ -82,8 +82,8 @@ let lastId = 0;
 
 /**
  * One chain node over JSON-RPC and HTTP, and its health as the pool sees it. Sends a batch as one request, matches each
- * response by its id (responses may come in any order, twice, or not at all), and gives every failure a class. It never
- * retries a request; the pool does, because it knows other nodes.
+ * response by its id (responses may come in any order, twice, or not at all), and gives every failure a class. It
+ * never retries a request; the pool does, because it knows the other nodes.
  */
 class Node {
   readonly #url: URL;
@@ -95,11 +95,11 @@ class Node {
   chain: 'unknown' | 'right' | 'wrong' = 'unknown';
   /** Consecutive failures. */
   failures = 0;
-  /** Of recent requests, 0 to 1. */
+  /** Share of recent requests that failed, 0 to 1. */
   errorShare = 0;
   /** Until then, other nodes are preferred. */
   coolUntilMs = 0;
-  /** Returned 429: gets no request until then. */
+  /** Set after a 429: the node gets no request until then. */
   limitedUntilMs = 0;
 
   constructor(url: string, label: string) {
@@ -167,7 +167,7 @@ function statusError({ status, headers }: Response): RpcError {
   if (status !== TOO_MANY_REQUESTS)
     return new RpcError('http', `status ${status}`, { code: status });
   const given = headers.get('retry-after') ?? '';
-  // Seconds or a date, limited so that a wrong clock does not stop us for hours.
+  // Seconds or a date. Limited, because with a wrong clock a date could mean hours.
   const waitMs = /^\d+$/.test(given) ? Number(given) * 1_000 : Date.parse(given) - Date.now();
   const retryAfterMs = Number.isFinite(waitMs) ? waitMs : RATE_LIMIT_MS;
   return new RpcError('rate_limited', 'status 429', {
@@ -178,7 +178,7 @@ function statusError({ status, headers }: Response): RpcError {
 
 function answersOf(body: unknown, single: boolean): ReadonlyMap<unknown, Answer> {
   const parsed = z.array(Answer).safeParse(Array.isArray(body) ? body : [body]);
-  if (!parsed.success) throw new RpcError('shape', 'not a JSON-RPC answer');
+  if (!parsed.success) throw new RpcError('shape', 'not a JSON-RPC response');
   const [first] = parsed.data;
   // One error instead of a batch: the node accepts no batches, or none of this size.
   if (!single && !Array.isArray(body) && first?.error) throw refusal(first.error, 'batch');
@@ -188,7 +188,7 @@ function answersOf(body: unknown, single: boolean): ReadonlyMap<unknown, Answer>
 }
 
 function resultOf(answer: Answer | undefined, method: string): unknown {
-  if (answer === undefined) return new RpcError('shape', `no answer to ${method}`);
+  if (answer === undefined) return new RpcError('shape', `no response to ${method}`);
   if (answer.error) return refusal(answer.error, method);
   if (answer.result === undefined) return new RpcError('shape', `neither result nor error`);
   return answer.result;
@@ -202,7 +202,7 @@ function refusal(error: { readonly code: number; readonly message: string }, wha
 }
 
 export type PoolOptions = {
-  /** The chain that every node must belong to; not checked if missing. */
+  /** The chain that every node must belong to; not checked if omitted. */
   readonly chainId?: number;
   readonly registry?: Registry;
   readonly logger?: Logger;
@@ -212,7 +212,7 @@ type Item = {
   readonly call: RpcCall;
   readonly accept: (result: unknown) => void;
   readonly reject: (error: unknown) => void;
-  /** From the most recently used node. */
+  /** The error of the node that was tried last. */
   error?: RpcError;
 };
 
@@ -238,19 +238,19 @@ export class RpcPool {
     });
     this.#errors = new Counter({
       name: 'fillstream_rpc_errors_total',
-      help: 'requests and answers of a chain node that failed, by class',
+      help: 'requests to a chain node that failed and responses that were rejected, by class',
       labelNames: ['endpoint', 'class'],
       registers,
     });
     const nodes = this.#nodes;
     for (const { label: endpoint } of nodes) {
       this.#requests.inc({ endpoint }, 0);
-      // A series that begins with 1 has no increase.
-      for (const one of RPC_ERROR_CLASSES) this.#errors.inc({ endpoint, class: one }, 0);
+      // Prometheus sees no increase in a series that begins with 1.
+      for (const name of RPC_ERROR_CLASSES) this.#errors.inc({ endpoint, class: name }, 0);
     }
     new Gauge({
       name: 'fillstream_rpc_health',
-      help: 'share of recent requests that a chain node answered well',
+      help: 'share of recent requests to a chain node that succeeded',
       labelNames: ['endpoint'],
       registers,
       collect() {
@@ -261,7 +261,7 @@ export class RpcPool {
 
   /**
    * The first response that `parse` accepts, starting with the healthiest node; `parse` throws RpcError
-   * to reject a response. Rejects with the last node's RpcError if none was accepted.
+   * to reject a response. If it accepts none, rejects with the last node's RpcError.
    */
   call<T>(call: RpcCall, parse: (result: unknown) => T): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
@@ -271,19 +271,19 @@ export class RpcPool {
     return promise;
   }
 
-  /** Queries every node: its value, or its error. */
+  /** Queries every node, and resolves with the value or error of each. */
   async everyone<T>(call: RpcCall, parse: (result: unknown) => T) {
-    const ask = async (node: Node) => {
+    const query = async (node: Node) => {
       const { promise, resolve, reject } = Promise.withResolvers<T>();
       const item: Item = { call, accept: (result) => resolve(parse(result)), reject };
-      if ((await this.#ask(node, [item])).length > 0) reject(item.error as RpcError);
+      if ((await this.#query(node, [item])).length > 0) reject(item.error as RpcError);
       return promise;
     };
-    return Promise.allSettled(this.#nodes.map(ask));
+    return Promise.allSettled(this.#nodes.map(query));
   }
 
   /**
-   * Call this when responses contradict each other and it is unclear which are wrong: other nodes are
+   * Call this when responses contradict each other and it is unclear which are wrong. For a while, other nodes are
    * tried first.
    */
   doubt(): void {
@@ -308,7 +308,7 @@ export class RpcPool {
     let left = items;
     try {
       for (const node of this.#ranked()) {
-        left = await this.#ask(node, left);
+        left = await this.#query(node, left);
         if (left.length === 0) return;
       }
     } finally {
@@ -323,22 +323,22 @@ export class RpcPool {
   }
 
   /** Queries one node; resolves with the items that failed, each with its error. */
-  async #ask(node: Node, items: readonly Item[]): Promise<readonly Item[]> {
+  async #query(node: Node, items: readonly Item[]): Promise<readonly Item[]> {
     const left: Item[] = [];
-    let asked = 0;
+    let sent = 0;
     try {
       await this.#identify(node);
-      while (asked < items.length) {
-        const some = items.slice(asked, asked + node.batchMax);
+      while (sent < items.length) {
+        const some = items.slice(sent, sent + node.batchMax);
         this.#requests?.inc({ endpoint: node.label });
         const results = await node.send(some.map((item) => item.call));
         left.push(...some.filter((item, index) => !this.#take(node, item, results[index])));
-        asked += some.length;
+        sent += some.length;
       }
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
       this.#failed(node, error);
-      const unanswered = items.slice(asked);
+      const unanswered = items.slice(sent);
       for (const item of unanswered) item.error = error;
       return [...left, ...unanswered];
     }
@@ -366,7 +366,7 @@ export class RpcPool {
     }
   }
 
-  /** Requests a node's chain id once. */
+  /** Checks the node's chain id, once. */
   async #identify(node: Node): Promise<void> {
     const { chainId, logger } = this.#options;
     if (node.chain === 'right' || chainId === undefined) return;
@@ -394,16 +394,18 @@ export class RpcPool {
   }
 
   /**
-   * The nodes to try: those that failed just now are last, then those that fail more often, so that a node that hangs
-   * is not tried again and again. Equal ones are in the order of RPC_URL, so that responses that must be consistent
-   * come from one node. Rate-limited nodes and those of another chain are left out.
+   * The nodes to try, best first: by their remaining pause after a failure, then by their error share, which keeps a
+   * node that hangs from being tried again and again. Equal nodes stay in the order of RPC_URL, so that responses that
+   * must be consistent come from one node. Excludes rate-limited nodes and nodes of another chain.
    */
   #ranked(): readonly Node[] {
     const now = performance.now();
-    const restMs = (node: Node) => Math.max(node.coolUntilMs - now, 0);
+    const pauseMs = (node: Node) => Math.max(node.coolUntilMs - now, 0);
     return this.#nodes
       .filter((node) => node.chain !== 'wrong' && node.limitedUntilMs <= now)
-      .toSorted((a, b) => restMs(a) - restMs(b) || Math.round((a.errorShare - b.errorShare) * 10));
+      .toSorted(
+        (a, b) => pauseMs(a) - pauseMs(b) || Math.round((a.errorShare - b.errorShare) * 10),
+      );
   }
 
   #nobody(): RpcError {
@@ -425,8 +427,8 @@ export class RpcPool {
 }
 
 /**
- * How many calls of this kind share one request. A node processes a batch call by call and responds at
- * the end, so large or slow calls are sent alone or with a few others.
+ * How many calls of this kind may share one request. A node processes a batch call by call and responds at the end,
+ * so large or slow calls are sent alone or with a few others.
  */
 function togetherMax({ call: { method, params } }: Item): number {
   if (method === 'eth_getLogs' || method === 'eth_getBlockReceipts') return 1;
@@ -434,7 +436,7 @@ function togetherMax({ call: { method, params } }: Item): number {
   return isWhole ? WHOLE_BLOCKS_MAX : Number.POSITIVE_INFINITY;
 }
 
-/** Each URL with its host, numbered if several share it. */
+/** Each URL with its host as a label, numbered if several URLs share it. */
 function labelled(urls: readonly string[]): readonly (readonly [string, string])[] {
   const seen = new Map<string, number>();
   return urls.map((url) => {

@@ -1,7 +1,7 @@
 /**
- * The chain over JSON-RPC: the few calls that ingest needs, and their shapes. Every response is
- * checked against the known facts about its block; if it does not match, the next endpoint is tried
- * (rpc-pool.ts). A block that no endpoint has yet is `undefined`, never an empty one.
+ * The few JSON-RPC calls that ingest needs, and their shapes. Every response is checked against what is known of its
+ * block. If it does not match, the next endpoint is tried (rpc-pool.ts). A block that no endpoint has yet is
+ * `undefined`, never an empty block.
  */
 import { decodeFunctionResult, encodeFunctionData, erc20Abi, type Hex, numberToHex } from 'viem';
 import { z } from 'zod';
@@ -24,7 +24,7 @@ const Text = z
 /** Whole bytes. */
 const Data = Text.refine((text) => text.length % 2 === 0, 'not whole bytes');
 
-/** A log with the block that it claims to be in. */
+/** A log with the block that it names. */
 export const RangeLog = z.object({
   address: Text,
   topics: z.array(Data),
@@ -113,7 +113,7 @@ export function connectRpc(urls: string, options: PoolOptions = {}) {
       const logs = await pool.call({ method: 'eth_getLogs', params: [filter] }, (answer) => {
         const found = parsed(Logs, answer);
         if (found.every((log) => log.blockHash === blockHash)) return found;
-        throw new RpcError('inconsistent', 'eth_getLogs answered for another block');
+        throw new RpcError('inconsistent', 'eth_getLogs returned logs of another block');
       });
       return inOrder(logs);
     },
@@ -145,12 +145,16 @@ export function connectRpc(urls: string, options: PoolOptions = {}) {
       const params = [{ blockHash, address: addresses, topics: [topics] }];
       const call = { method: 'eth_getLogs', params };
       const answers = await pool.everyone(call, (answer) => parsed(Logs, answer));
-      const found = answers.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []));
-      const [most] = found.toSorted((a, b) => b.length - a.length);
-      if (most === undefined) throw new RpcError('lagging', `no endpoint has block ${blockHash}`);
-      return inOrder(most);
+      const found = answers.flatMap((answer) =>
+        answer.status === 'fulfilled' ? [answer.value] : [],
+      );
+      const [longest] = found.toSorted((a, b) => b.length - a.length);
+      if (longest === undefined) {
+        throw new RpcError('lagging', `no endpoint has block ${blockHash}`);
+      }
+      return inOrder(longest);
     },
-    /** The hash of a block at each endpoint that responds; undefined if it has no such block. */
+    /** The block's hash at each endpoint that responds; undefined where the endpoint does not have the block. */
     async hashesOf(number: number): Promise<readonly (string | undefined)[]> {
       const answers = await pool.everyone(block(number, false), (answer) =>
         answer === null ? undefined : blockOf(Header, answer, number).hash,
@@ -177,7 +181,7 @@ function blockOf<T extends { readonly number: number }>(
   if (answer === null) throw new RpcError('lagging', `no block ${number}`);
   const block = parsed(schema, answer);
   if (block.number === number) return block;
-  throw new RpcError('inconsistent', `block ${block.number} in place of ${number}`);
+  throw new RpcError('inconsistent', `block ${block.number} instead of ${number}`);
 }
 
 function logsOfReceipts(answer: unknown, header: Header): RangeLog[] {
@@ -190,7 +194,7 @@ function logsOfReceipts(answer: unknown, header: Header): RangeLog[] {
     receipts.every((receipt) => receipt.blockHash === header.hash) &&
     explains(logs, header.logsBloom);
   if (whole) return logs.filter((log) => covers(header.logsBloom, log));
-  throw new RpcError('inconsistent', `receipts of block ${header.number} do not fit its header`);
+  throw new RpcError('inconsistent', `receipts of block ${header.number} do not match its header`);
 }
 
 function inOrder(logs: readonly RangeLog[]): readonly RangeLog[] {
@@ -206,22 +210,22 @@ export function parsed<T>(schema: z.ZodType<T>, value: unknown): T {
 
 /** About 200 bytes each. Most are order hashes, which do not recur. */
 const CACHED_ITEMS_MAX = 8_192;
-/** Cached for a while, because the same contracts and wallets recur in every block. */
+/** Cached, because the same contracts and wallets recur in every block. */
 const bits = new Map<string, readonly [number, number, number]>();
 
-/** False: no log of the block has this address or topic. True: one may have it. */
+/** False if no log of the block has this address or topic; true if one may have it. */
 export function mayContain(bloom: Bloom, item: Hex): boolean {
   return bitsOf(item).every((bit) => ((bloom[bit >> 3] ?? 0) & (1 << (bit & 7))) !== 0);
 }
 
-/** True if address and topics of the log are in the bloom, as they are for every log of the block. */
+/** True if the bloom has the log's address and topics, as it does for every log of the block. */
 export function covers(bloom: Bloom, log: Pick<ChainLog, 'address' | 'topics'>): boolean {
   return mayContain(bloom, log.address) && log.topics.every((topic) => mayContain(bloom, topic));
 }
 
 /**
- * True if these logs explain every bit of the bloom. Then no log of the block is missing, except one
- * whose address and topics occur in other logs, too. Logs that are not in the bloom do no harm.
+ * True if these logs explain every bit of the bloom. Then no log of the block is missing, except possibly one whose
+ * address and topics all occur in other logs. Logs that are not in the bloom do not matter.
  */
 export function explains(logs: Iterable<Pick<ChainLog, 'address' | 'topics'>>, bloom: Bloom) {
   const left = Uint8Array.from(bloom);

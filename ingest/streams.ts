@@ -1,6 +1,6 @@
 /**
- * The JetStream streams that ingest writes. The first process to start creates them. Polygon has about 10
- * matches a second; a match takes about 2 KB in FEED and 100 bytes in LEDGER.
+ * The JetStream streams that ingest writes. Whichever process starts first creates them. Polygon has about 10 matches
+ * a second; a match takes about 2 KB in FEED and 100 bytes in LEDGER.
  */
 import type { Nats } from '../infra/nats/connection.ts';
 import { ensureStream } from '../infra/nats/streams.ts';
@@ -20,8 +20,8 @@ const FEED_AGE_MAX_MS = 72 * 3_600_000;
 export const INGEST_BUCKET = 'ingest';
 
 /**
- * Creates LEDGER (kept forever, or until its older months are archived), FEED (72 hours) and METADATA (30 days), or updates their configuration.
- * Throws as `ensureStream` does.
+ * Creates LEDGER (kept forever, or until its older months are archived), FEED (72 hours) and METADATA (30 days), or
+ * updates their configuration. Throws the errors of `ensureStream`.
  */
 export async function ensureStreams(nats: Nats, replicas: number): Promise<void> {
   await ensureStream(nats, {

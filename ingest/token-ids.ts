@@ -1,8 +1,8 @@
 /**
- * The market and outcome of a token. The two ERC-1155 token ids of a binary market are derived from its
- * condition id as the ConditionalTokens contract does (CTHelpers.getCollectionId and getPositionId;
- * checked against real markets and the contract's own steps). Metadata is checked against that, and
- * decides only if no derivation matches. The chain's index sets define the order of outcomes.
+ * The market and outcome of a token. The two ERC-1155 token ids of a binary market are derived from its condition id as
+ * in the ConditionalTokens contract (CTHelpers.getCollectionId and getPositionId; tested against real markets and the
+ * contract's own steps). Metadata is checked against the derived ids and used only if none match. The chain's index
+ * sets define the order of outcomes.
  */
 import { LRUCache } from 'lru-cache';
 import type { Logger } from 'pino';
@@ -36,8 +36,8 @@ function positionId(collateral: Hex, conditionId: Hex, indexSet: bigint): bigint
 }
 
 /**
- * The contract searches for the next point (x, y) of the curve and takes the root whose lowest bit is the
- * seed's highest. So only the existence of the root matters, not its value.
+ * The contract searches for the next point (x, y) of the curve and chooses the root y whose lowest bit equals the
+ * seed's highest. So only the existence of a root matters, not its value.
  */
 function collectionIdOf(conditionId: Hex, indexSet: bigint): bigint {
   const seed = hashed(encodePacked(['bytes32', 'uint256'], [conditionId, indexSet]));
@@ -50,7 +50,7 @@ function collectionIdOf(conditionId: Hex, indexSet: bigint): bigint {
   return odd ? x ^ (1n << 254n) : x;
 }
 
-/** Whether `value`, below P, has a square root modulo P: its Jacobi symbol, P being prime, is not −1. */
+/** Whether `value`, below P, has a square root modulo P: since P is prime, whether its Jacobi symbol is not −1. */
 function isSquare(value: bigint): boolean {
   let [top, bottom, symbol] = [value, P, 1];
   while (top !== 0n) {
@@ -94,7 +94,7 @@ export class TokenMap {
     this.#logger = logger;
   }
 
-  /** The token's outcome of the condition; undefined if unknown. */
+  /** The outcome index of a token in a condition; undefined if unknown. */
   outcomeOf(conditionId: string, tokenId: string, exchange: string): 0 | 1 | undefined {
     const place = this.#places.get(tokenId);
     if (place?.conditionId === conditionId) return place.outcomeIndex;
@@ -108,7 +108,7 @@ export class TokenMap {
     return undefined;
   }
 
-  /** The market of a token that was seen in a listing or derived before. */
+  /** The market of a token, if it was seen in a listing or derived before. */
   conditionOf(tokenId: string): Hash | undefined {
     return this.#places.get(tokenId)?.conditionId;
   }
@@ -120,20 +120,20 @@ export class TokenMap {
   }
 
   /**
-   * Remembers the tokens of a listing and returns it with the chain's order of outcomes. If the tokens
-   * are not those of the condition, that is logged, and the listing is returned unchanged.
+   * Remembers the tokens of a listing and returns it with the outcomes in the chain's order. If the tokens do not
+   * belong to the condition, logs an error and returns the listing unchanged.
    */
   listed(listing: Listing): Listing {
     const [first, second] = listing.tokenIds;
     const pair = this.#fitting(listing);
     if (pair === undefined) {
-      this.#mismatch(listing, 'metadata names other tokens than the chain');
+      this.#mismatch(listing, 'metadata has other tokens for this market than the chain');
       this.#place(listing.conditionId, listing.tokenIds, false);
       return listing;
     }
     this.#place(listing.conditionId, pair, true);
     if (pair[0] === first) return listing;
-    this.#mismatch(listing, 'metadata lists the outcomes in the other order than the chain');
+    this.#mismatch(listing, 'metadata lists the outcomes in the opposite order to the chain');
     const [one, other] = listing.outcomes;
     return { ...listing, tokenIds: [second, first], outcomes: [other, one] };
   }
@@ -143,7 +143,7 @@ export class TokenMap {
     this.#place(listing.conditionId, listing.tokenIds, false);
   }
 
-  /** The listing's tokens in the chain's order; undefined if they are not those of the condition. */
+  /** The listing's tokens in the chain's order; undefined if they do not belong to the condition. */
   #fitting({ conditionId, tokenIds }: Listing): TokenPair | undefined {
     return this.#collaterals
       .map((collateral) => this.#derived(conditionId, collateral))

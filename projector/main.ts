@@ -49,7 +49,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   const nats = await connectNats({
     ...natsOptions(config),
     ...{ name: 'projector', signal },
-    onWait: (err) => logger.warn({ err }, 'NATS cannot be reached, waiting'),
+    onWait: (err) => logger.warn({ err }, 'NATS is unreachable, waiting'),
   });
   const client = connectClickHouse({
     url: config.CLICKHOUSE_URL,

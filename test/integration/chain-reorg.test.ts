@@ -83,7 +83,7 @@ test('a final block that is replaced stops ingest with an alarm; a rewind and a 
   const alarm = JSON.stringify(first.lines);
   expect(alarm).toContain('ALARM: a final block was replaced');
   expect(alarm).toContain(`LEDGER holds ${before.blocks.at(-1)?.hash} as block ${final}`);
-  const agreed = Number(/agree on up to block (\d+)/.exec(alarm)?.[1]);
+  const agreed = Number(/agree on blocks up to (\d+)/.exec(alarm)?.[1]);
   expect(agreed).toBe(head - depth);
   expect((await factsOfLedger(nats)).facts).toEqual(before.facts);
 

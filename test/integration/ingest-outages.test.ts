@@ -156,7 +156,7 @@ describe('readiness', () => {
       const { host } = new URL(behind.url);
       const reason =
         `the final head of ${host} is block ${held - 2}, LEDGER is at ${held}: ` +
-        'wait until the node has synchronised, or set RPC_URL to another one';
+        'wait until the node is in sync, or set RPC_URL to another one';
       await until(async () => {
         const response = await asked(run, '/readyz');
         const body = (await response.json()) as { reasons: Record<string, string> };

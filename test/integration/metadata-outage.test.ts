@@ -133,7 +133,7 @@ describe('a token without a known market', () => {
     expect(await asked).toEqual([condition(8), condition(8)]);
     expect(metadata.outcomeOf(condition(8), '78', NEG_RISK_EXCHANGE)).toBe(1);
     expect(listings()).toHaveLength(1);
-    expect(logged()).toEqual(['metadata names other tokens than the chain']);
+    expect(logged()).toEqual(['metadata has other tokens for this market than the chain']);
   });
 
   test('is requested in the background for a block that is not final, which does not wait', async () => {
@@ -152,11 +152,11 @@ describe('a token without a known market', () => {
     expect(await metadata.conditionOfToken('78')).toBeUndefined();
     expect(fake.requests).toHaveLength(length);
     expect(logged()).toEqual([
-      'no market is known for a token: its matches are refused and kept raw',
+      'the market of a token is unknown: its matches are refused and kept raw',
     ]);
     fake.list({ conditionId: condition(8), tags: ['a'], tokenIds, closed: true });
     void metadata.run();
-    const late = 'the market of refused matches is known now: a rebuild from their block adds them';
+    const late = 'the market of refused matches is now known: rebuild from their block to add them';
     await expect.poll(logged, POLL).toContain(late);
     expect(await metadata.conditionOfToken('78')).toBe(condition(8));
   });

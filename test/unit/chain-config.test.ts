@@ -87,7 +87,7 @@ describe('readCommand', () => {
         return (error as Error).message;
       }
     };
-    expect(wrong('backfill')).toMatch('--from-block: is needed');
+    expect(wrong('backfill')).toMatch('--from-block: is required');
     expect(wrong('backfill', '--from-block', '-1')).toMatch('--from-block');
     expect(wrong('backfill', '--from-block', '9', '--to-block', '5')).toMatch('not be before');
     expect(wrong('rewind', '--to-block', '5', '--from-block', '1')).toMatch('--from-block');
