@@ -1,8 +1,8 @@
 /**
- * `npm run backup` and `npm run restore`: all of JetStream and ClickHouse, while the service runs. The
- * projectors pause while ClickHouse is copied, so that all tables are at the same block and the checkpoints
- * cover them. LEDGER and METADATA are copied after it, in this order, so they reach at least as far, and a
- * restored service continues from there. Ingest and api keep running during a backup.
+ * `npm run backup` and `npm run restore`: copies all of JetStream and ClickHouse while the service runs. The projectors
+ * pause while ClickHouse is copied, so that all tables are at the same block and the checkpoints cover them. LEDGER and
+ * METADATA are copied afterwards, in this order, so they reach at least as far, and a restored service can continue.
+ * Ingest and api keep running during a backup.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -29,14 +29,14 @@ const HELP = `Backup and restore of Fillstream: JetStream and ClickHouse.
   npm run backup -- --to DIR [--name NAME]
   npm run restore -- --from DIR
 
-backup   needs an empty or new DIR and writes JetStream's streams and buckets there as files. ClickHouse
-         copies its databases itself, into its own backup directory (backups.allowed_path), under NAME
-         (default: fillstream-<time>): store that directory next to DIR. The projectors pause meanwhile;
-         ingest, api and the feed keep running.
-restore  needs a JetStream without these streams, a ClickHouse without these databases and with the backup
-         in its backup directory, and no running process of the service.
+backup   writes JetStream's streams and buckets as files to DIR, which must be new or empty. ClickHouse
+         copies its databases under NAME (default: fillstream-<time>) to its own backup directory
+         (backups.allowed_path); keep that copy together with DIR. During the backup the projectors
+         pause; ingest, api and the feed keep running.
+restore  needs a JetStream without these streams and a ClickHouse without these databases, with the backup
+         in its backup directory. Stop all processes of the service first.
 
-Both use NATS_URL, CLICKHOUSE_URL and CLICKHOUSE_DATABASE like the processes.`;
+Both read NATS_URL, CLICKHOUSE_URL and CLICKHOUSE_DATABASE, like the processes.`;
 
 const ANALYST_DATABASE = 'analyst';
 /** Leases are meaningless in a restored service. */
@@ -123,14 +123,14 @@ async function restore(nats: Nats, client: ClickHouseClient, directory: string):
   const present = await existing(client, clickhouse.databases);
   if (present.length > 0) {
     throw new UsageError(
-      `ClickHouse has ${present.join(', ')} already: drop it or restore to another server`,
+      `ClickHouse already has ${present.join(', ')}: drop it or restore to another server`,
     );
   }
   const known = new Set(await streamNames(nats));
   const taken = streams.filter((stream) => known.has(stream));
   if (taken.length > 0) {
     throw new UsageError(
-      `JetStream has ${taken.join(', ')} already: stop the service and delete it`,
+      `JetStream already has ${taken.join(', ')}: stop the service and delete it`,
     );
   }
   for (const stream of streams) {
@@ -164,7 +164,7 @@ async function whilePaused(
     withLeases({ ...shared, keys: partitionsOf(0, 1) }, async (partitions) => {
       say('the projectors are paused');
       await work();
-      // After a lost lease a projector may have written meanwhile, which makes the backup useless.
+      // If the lease was lost, a projector may have written during the copy, which makes the backup useless.
       pause.assertHeld();
       partitions.assertHeld();
     }),

@@ -1,8 +1,7 @@
 /**
- * The projector's loop: LEDGER → fold → batches → ClickHouse. A reader folds blocks as they arrive and a writer
- * stores the resulting rows; the reader is up to QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are
- * stored before the batch of the same blocks, the checkpoint after it. If ClickHouse is unavailable, the loop
- * waits for it.
+ * The projector's loop: LEDGER → fold → batches → ClickHouse. A reader folds blocks as they arrive, and a writer
+ * stores the resulting rows. The reader may be QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are stored
+ * before the batch of the same blocks, the checkpoint after it. The loop waits while ClickHouse is unavailable.
  */
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
@@ -27,27 +26,27 @@ import type { Checkpoint, Fact, Store, StoredState } from './store.ts';
 const CHECKPOINT_MS = 10_000;
 const WAIT_MS = 1_000;
 const QUEUE_ROWS_MAX = 50_000;
-/** Longest time that a row waits for others to share its insert. */
+/** A row waits at most this long for others to share its insert. */
 const FLUSH_MS = 250;
 
 export type ProjectorOptions = {
   readonly nats: Nats;
   readonly ledger: WholeLedger;
   readonly store: Store;
-  /** Partitions that this projector owns; the events of others are read and skipped. */
+  /** Partitions that this projector owns. Events of other partitions are read and skipped. */
   readonly partitions: readonly number[];
-  /** Throws if the partitions may have another owner by now; called before every write. */
+  /** Called before every write. Throws if the partitions may already have another owner. */
   readonly assertOwner: () => void;
   readonly logger: Logger;
   readonly metrics?: ProjectorMetrics;
   readonly signal: AbortSignal;
-  /** Stops when everything up to this block is stored; never by default. */
+  /** Stops when everything up to this block is stored; runs forever if omitted. */
   readonly untilBlock?: number;
   /** Called when everything up to a block is stored. */
   readonly onStored: (reached: Reached) => void;
-  /** Called once, when the state is restored and reading begins. */
+  /** Called once, after the state was restored. */
   readonly onStart: () => void;
-  /** Called with the reason while nothing can be read, and with undefined when reading begins. */
+  /** Called with the reason why LEDGER cannot be read yet, and with undefined when reading begins. */
   readonly onWait?: (reason: string | undefined) => void;
 };
 
@@ -55,8 +54,8 @@ export type ProjectorOptions = {
 export class LedgerRewrittenError extends Error {}
 
 /**
- * Runs until the signal aborts or `untilBlock` is stored. Throws LedgerRewrittenError and UnreadableLedgerError,
- * which a restart does not repair, and errors that require a restart with a fresh state.
+ * Runs until the signal aborts or `untilBlock` is stored. Throws LedgerRewrittenError or UnreadableLedgerError, which
+ * a restart does not fix. After any other error, restart it with a fresh state.
  */
 export async function runProjector(options: ProjectorOptions): Promise<void> {
   const { store, logger, signal, onStart, onWait } = options;
@@ -130,7 +129,7 @@ function assertFollows(
   sequence: number,
 ): void {
   if (from === number + 1 && parentHash === hash) return;
-  // Consumers skip messages that the server cannot read.
+  // NATS consumers silently skip messages that the server cannot read.
   if (from > number + 1 && sequence > before + 1) throw missingMessages(before, sequence);
   throw new LedgerRewrittenError(
     `LEDGER message ${sequence} begins with block ${from} after ${parentHash}, which does not follow block ` +
@@ -152,7 +151,7 @@ function project(
     if (owned.has(0)) facts.push(...block.refused);
     for (const event of eventsOf(block)) {
       if (!owned.has(partitionOf(event.conditionId))) continue;
-      // The first resolution is valid, in the table as in the fold; a known one is already stored.
+      // Only the first resolution counts, in the table and in the fold. If it is known, it is already stored.
       if (event.kind === 'resolution' && !positions.isResolved(event.conditionId))
         facts.push(event);
       const rows = positions.apply(event);
@@ -184,9 +183,9 @@ async function write(
       done?.();
       metrics?.batchRows.observe(batch.rows.length);
     }
-    // All partitions are stored up to the newest row of any of them.
+    // All partitions advance together, so this is the checkpoint of each of them.
     const newest = checkpointOf(events.at(-1));
-    if (newest !== undefined) for (const one of partitions) checkpoints.set(one, newest);
+    if (newest !== undefined) for (const id of partitions) checkpoints.set(id, newest);
     const isDue = Date.now() - checkpointAt >= CHECKPOINT_MS && !signal.aborted;
     if (isDue && checkpoints.size > 0) {
       assertOwner();
@@ -195,7 +194,7 @@ async function write(
     }
     onStored(reached);
   }
-  // Also without a new event: the batches healed at startup are then complete.
+  // Even without new events, because the batches healed at startup are complete now.
   if (checkpoints.size === 0) return;
   assertOwner();
   await store.writeCheckpoints(checkpoints);
@@ -208,10 +207,10 @@ function checkpointOf(event: BookedEvent | undefined): Checkpoint | undefined {
 }
 
 /**
- * Where to read from, and the position up to which each partition is stored, which is
- * beyond its checkpoint after a crash. The first message holds the block of the oldest checkpoint; the fold drops its
- * stored events. Waits while LEDGER does not reach the newest stored block. Throws LedgerRewrittenError if LEDGER
- * and the tables hold different blocks.
+ * Finds where to read from, and the last stored event of each partition, which is beyond its checkpoint after a
+ * crash. Reading starts with the block of the oldest checkpoint; the fold drops events that are already stored. Waits
+ * until LEDGER reaches the newest stored block. Throws LedgerRewrittenError if LEDGER and the tables hold different
+ * blocks.
  */
 async function findStart(
   options: ProjectorOptions,
@@ -232,7 +231,7 @@ async function findStart(
   const checkpoints = new Map(stored.checkpoints);
   for (const { partition, blockNumber, logIndex, txHash } of stored.tips) {
     const block = await storedBlock(options, blockNumber);
-    const event = eventsOf(block).find((one) => one.logIndex === logIndex);
+    const event = eventsOf(block).find((candidate) => candidate.logIndex === logIndex);
     if (event?.txHash !== txHash) throw rewritten(blockNumber, txHash, event?.txHash ?? 'nothing');
     checkpoints.set(partition, { blockNumber, blockHash: block.hash, logIndex });
   }
@@ -249,11 +248,11 @@ function byPlace(a: Checkpoint, b: Checkpoint): number {
 
 function rewritten(block: number, stored: string, held: string): LedgerRewrittenError {
   return new LedgerRewrittenError(
-    `${stored} of block ${block} is stored, but LEDGER holds ${held} there. ${REPAIR}`,
+    `the tables hold ${stored} in block ${block}, but LEDGER holds ${held}. ${REPAIR}`,
   );
 }
 
-/** A block with stored rows, as in LEDGER; waits until LEDGER reaches it. */
+/** Reads a block that has stored rows from LEDGER or its archive; waits until LEDGER reaches it. */
 async function storedBlock(options: ProjectorOptions, number: number): Promise<Block> {
   const { nats, ledger, logger, signal, onWait } = options;
   for (;;) {
@@ -261,11 +260,11 @@ async function storedBlock(options: ProjectorOptions, number: number): Promise<B
       range: await ledger.messageAt(number),
       newest: await newestMessage(nats),
     }));
-    const block = range?.blocks.find((one) => one.number === number);
+    const block = range?.blocks.find((listed) => listed.number === number);
     if (block !== undefined) return block;
     const end = newest?.range.kind === 'blocks' ? newest.range.to : -1;
     if (end >= number) throw rewritten(number, 'an event', 'none');
-    const reason = `LEDGER ends with block ${end}, before block ${number}, which is stored: waiting`;
+    const reason = `LEDGER ends at block ${end}, but the tables already hold block ${number}: waiting`;
     logger.warn(reason);
     onWait?.(reason);
     await delay(WAIT_MS, undefined, { signal });
@@ -280,8 +279,8 @@ type Projected = {
 };
 
 /**
- * Rows that the reader has folded and the writer has not stored yet. It bounds how far the reader is ahead, and
- * gathers rows for FLUSH_MS so that they share an insert.
+ * Rows that the reader has folded and the writer has not taken yet. The queue limits how far the reader is ahead and
+ * collects rows for FLUSH_MS so that they share an insert.
  */
 class Queue {
   #events: BookedEvent[] = [];
@@ -312,7 +311,7 @@ class Queue {
     this.#notify();
   }
 
-  /** All queued rows, once they are a full batch or FLUSH_MS passed. */
+  /** Takes all queued rows, once they fill a batch or FLUSH_MS have passed. */
   async take(signal: AbortSignal): Promise<Projected | 'closed'> {
     while (this.#reached === undefined && !this.#closed) await this.#changed.promise;
     let isDue = false;

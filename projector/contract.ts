@@ -1,6 +1,6 @@
 /**
- * Rows of the table `bookings` (sql/migrations/0001_bookings.sql): one per trader and event that changes
- * their position. The api and the tests import only this file of the projector.
+ * Rows of the table `bookings` (sql/migrations/0001_bookings.sql): one for each event that changes a trader's position.
+ * The api imports only this file of the projector.
  */
 
 export type Booking = {
@@ -66,7 +66,7 @@ const VALUES = Object.values(COLUMNS);
 /** Columns of an insert, in the order of `bookingValues`. */
 export const BOOKING_COLUMNS = [...Object.keys(COLUMNS), 'batch_id'];
 
-/** Columns as stored, for inserting a batch again from its own rows. */
+/** The same columns as stored, for inserting a batch again from its own rows. */
 export const STORED_COLUMNS = BOOKING_COLUMNS.map((column) => column.replace(/_hex$/, ''));
 
 /** A row for JSONCompactEachRow. */

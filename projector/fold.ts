@@ -1,7 +1,7 @@
 /**
- * All open positions of a projector's partitions, in memory: LEDGER events in, booking rows out, cut into insert
- * batches. An event that is not after its partition's last (block, log) is dropped, so duplicates of any
- * origin are harmless. Holds state but does no I/O; the store reloads it after a restart.
+ * Folds LEDGER events into booking rows and cuts the rows into insert batches. Keeps all open positions of a
+ * projector's partitions in memory and does no I/O; after a restart, the store restores them. An event that is not
+ * after the last (block, log) of its partition is dropped, so duplicates of any origin are harmless.
  */
 import { createHash } from 'node:crypto';
 import {
@@ -27,7 +27,7 @@ export type Place = { readonly blockNumber: number; readonly logIndex: number };
 export class OpenPositions {
   readonly #markets = new Map<string, Market>();
   readonly #positions = new Positions();
-  /** Traders are numbered in order of appearance, so that each address is in memory once. */
+  /** Traders are numbered in order of appearance, so that each address is in memory only once. */
   readonly #numbers = new Map<string, number>();
   readonly #traders: string[] = [];
   readonly #last = new Map<number, Place>();
@@ -41,12 +41,12 @@ export class OpenPositions {
     this.#market(conditionId).payouts = payouts;
   }
 
-  /** Sets the position up to which a partition is stored, unless a later one is set. */
+  /** Sets the last stored event of a partition, unless a later one is already set. */
   restoreLast(partition: number, last: Place): void {
     if (isAfter(last, this.#last.get(partition))) this.#last.set(partition, last);
   }
 
-  /** The newest applied event of a partition; undefined before the first. */
+  /** The newest applied event of a partition; undefined if there is none. */
   lastOf(partition: number): Place | undefined {
     return this.#last.get(partition);
   }
@@ -60,7 +60,7 @@ export class OpenPositions {
     return this.#markets.get(conditionId)?.payouts !== undefined;
   }
 
-  /** The booking rows of the next event; none for one that was applied before. */
+  /** Applies an event and returns its booking rows, or none if it was applied before. */
   apply(event: LedgerEvent): Booking[] {
     const partition = partitionOf(event.conditionId);
     const { blockNumber, logIndex } = event;
@@ -83,7 +83,7 @@ export class OpenPositions {
       if (isOpen && payouts === undefined) this.#positions.set(number, trader, step.position);
       else if (held !== undefined) this.#positions.delete(number, trader);
       rows.push(bookingOf('fill', match, fill, step, partition, rows.length));
-      // A fill after the resolution: the remaining shares can be redeemed, so they settle at once.
+      // After the resolution, shares can be redeemed, so what this fill leaves open settles at once.
       if (isOpen && payouts !== undefined) {
         const { logIndex } = fill;
         const at = { event: match, logIndex, partition, leg: rows.length };
@@ -93,7 +93,7 @@ export class OpenPositions {
     return rows;
   }
 
-  /** Settlement rows of all open positions of the market, by trader; only the first resolution is valid. */
+  /** Settlement rows of all open positions of the market, by trader. Only the first resolution counts. */
   #applyResolution(resolution: Resolution, market: Market, partition: number): Booking[] {
     if (market.payouts !== undefined) return [];
     const { payouts, logIndex } = resolution;
@@ -131,7 +131,7 @@ export class OpenPositions {
   }
 }
 
-/** Whether a place is after another one; true if there is no other one. */
+/** Whether a place is after another one, or there is no other one. */
 export function isAfter(place: Place, last: Place | undefined): boolean {
   return (
     last === undefined ||
@@ -140,7 +140,7 @@ export function isAfter(place: Place, last: Place | undefined): boolean {
   );
 }
 
-// Rows are written out field by field: spreading objects halves the speed of the fold.
+// Lists every field, because spreading objects halves the speed of the fold.
 function bookingOf(
   kind: Booking['kind'],
   event: Match | Resolution,
@@ -205,7 +205,7 @@ function settlement(
   return bookingOf('settlement', at.event, paid, step, at.partition, at.leg);
 }
 
-/** Rows after which a batch is closed. A single event may have more, because events are never split. */
+/** Most rows of a batch, unless a single event has more: events are never split. */
 export const BATCH_ROWS_MAX = 20_000;
 
 /** The rows of one LEDGER event. */
@@ -215,12 +215,12 @@ export type BookedEvent = {
 };
 
 export type Batch = {
-  /** Decimal UInt64, also the deduplication token. */
+  /** Decimal UInt64; also the deduplication token of the insert. */
   readonly id: string;
   readonly rows: readonly Booking[];
 };
 
-/** Cuts events, in chain order, into batches; events without rows are dropped. */
+/** Cuts events, in chain order, into batches of one month each. Drops events without rows. */
 export function batchesOf(events: readonly BookedEvent[]): readonly Batch[] {
   const batches: Batch[] = [];
   let open: BookedEvent[] = [];

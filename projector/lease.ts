@@ -1,10 +1,10 @@
 /**
- * Leases in JetStream KV. Instance i of n owns the partitions p with p mod n = i. A lease for each
- * partition keeps projectors with overlapping configurations apart. If a projector stops, or dies on this
+ * Leases in JetStream KV. Instance i of n owns the partitions p with p mod n = i. A lease on each partition prevents
+ * projectors with overlapping configurations from writing it at the same time. If a projector stops, or dies on this
  * machine, its successor takes over at once. If it dies elsewhere, its leases must expire first.
  *
- * A rebuild or a backup pauses the projectors by holding PAUSE_KEY: a paused projector has finished its
- * writes, released its partitions and waits. The pause ends when its holder is done or dead.
+ * A rebuild or a backup pauses the projectors by holding PAUSE_KEY. A projector then finishes its writes, releases its
+ * partitions and waits. The pause ends when its holder is done or dead.
  */
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
@@ -16,14 +16,14 @@ import { PARTITIONS } from '../ingest/contract.ts';
 
 /** Leases of the projectors, by partition. */
 export const PROJECTORS_BUCKET = 'projectors';
-/** Held while no projector may own a partition. */
+/** While this lease is held, no projector may own a partition. */
 export const PAUSE_KEY = 'pause';
-/** Held by the one rebuild that runs. */
+/** Held by a running rebuild, of which there may be only one. */
 export const REBUILD_KEY = 'rebuild';
 
 /**
- * Lifetime of the bucket's entries. Longer than a process may be without CPU: with 3 s, 30 other processes
- * on two cores made projectors lose their leases again and again.
+ * Lifetime of a lease that is not renewed. Longer than a process may go without CPU: with 3 s, projectors on two cores
+ * shared with 30 other processes kept losing their leases.
  */
 export const LEASE_TTL_MS = 10_000;
 const RENEW_MS = 1_000;
@@ -44,7 +44,7 @@ export function partitionsOf(index: number, count: number): readonly number[] {
 /** A lease expired or was taken over: another process may own its resource. */
 export class LeaseLostError extends Error {}
 
-/** Another process held a lease for longer than `patienceMs`; the message names it. */
+/** Another process held a lease for longer than `patienceMs`; the message names that process. */
 export class LeaseTakenError extends Error {}
 
 export type LeaseOptions = {
@@ -55,19 +55,19 @@ export type LeaseOptions = {
   readonly logger: Logger;
   /** Aborting ends the wait for the leases; it does not release them. */
   readonly signal: AbortSignal;
-  /** How long to wait for all of them; forever by default. */
+  /** How long to wait for all leases; forever by default. */
   readonly patienceMs?: number;
 };
 
 export type Held = {
-  /** Throws LeaseLostError unless every lease is certainly still ours. */
+  /** Throws LeaseLostError unless it is certain that we still hold every lease. */
   assertHeld(): void;
   /** Aborts when a lease is lost or cannot be renewed, with the error. */
   readonly lost: AbortSignal;
 };
 
 /**
- * Waits for all `keys`, renews their leases while `work` runs and releases them when it has ended. Throws
+ * Acquires the leases of all `keys`, renews them while `work` runs and releases them afterwards. Throws
  * LeaseTakenError, LeaseLostError and the errors of `work`.
  */
 export async function withLeases<T>(
@@ -107,7 +107,7 @@ export async function withLeases<T>(
   }
 }
 
-/** Resolves when no pause is requested, or the signal aborts; returns whether it had to wait. */
+/** Resolves once no pause is requested or the signal aborts, with true if it had to wait. */
 export async function pauseLifted(kv: Kv, signal: AbortSignal): Promise<boolean> {
   let waited = false;
   while (!signal.aborted && (await isPauseRequested(kv)) !== false) {
@@ -117,14 +117,14 @@ export async function pauseLifted(kv: Kv, signal: AbortSignal): Promise<boolean>
   return waited;
 }
 
-/** Resolves when a pause is requested, or the signal aborts. */
+/** Resolves once a pause is requested or the signal aborts. */
 export async function pauseRequested(kv: Kv, signal: AbortSignal): Promise<void> {
   while (!signal.aborted && (await isPauseRequested(kv)) !== true) {
     await delay(POLL_MS, undefined, { signal }).catch(() => undefined);
   }
 }
 
-/** The value of a lease: a human-readable name, and data to detect that the holder is dead. */
+/** The value of a lease: a readable name, and what is needed to detect that the holder is dead. */
 export function leaseHolder(name: string): string {
   return `${name} on ${hostname()}, process ${process.pid} of ${processSpace()}`;
 }
@@ -207,7 +207,7 @@ async function isPauseRequested(kv: Kv): Promise<boolean | undefined> {
   }
 }
 
-/** Whether the holder was a process of this machine that no longer exists; false when in doubt. */
+/** True if the holder was a process of this machine that no longer exists; false when in doubt. */
 function isDead(holder: string): boolean {
   const [, pid, space] = / process (\d+) of (\S+)$/.exec(holder) ?? [];
   if (pid === undefined || space === UNKNOWN_SPACE || space !== processSpace()) return false;
@@ -221,7 +221,7 @@ function isDead(holder: string): boolean {
 
 const UNKNOWN_SPACE = 'unknown';
 
-/** The scope of a process id: one boot of one machine, one PID namespace. Known on Linux only. */
+/** Where a process id is unique: in one PID namespace during one boot. Available on Linux only. */
 function processSpace(): string {
   try {
     const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();

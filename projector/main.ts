@@ -1,7 +1,7 @@
 /**
- * The projector process: folds LEDGER into positions and writes them and METADATA to ClickHouse. Several
- * projectors share the partitions (PROJECTOR_INSTANCE i/n), and a rebuild or a backup pauses them (lease.ts).
- * Configured only by environment variables (infra/config.ts). Stops cleanly on SIGTERM.
+ * The projector process: folds LEDGER into positions and writes them and METADATA to ClickHouse. Several projectors
+ * can share the partitions (PROJECTOR_INSTANCE i/n), and a rebuild or a backup pauses them (lease.ts). Configuration
+ * comes from environment variables only (infra/config.ts). Stops cleanly on SIGTERM.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -39,7 +39,7 @@ import { type Deployment, Store } from './store.ts';
 
 /** Pause before the partitions are acquired again. */
 const RETAKE_MS = 250;
-/** Pause before a LEDGER that cannot be projected is read again. */
+/** Pause before reading a LEDGER again that could not be projected. */
 const RECHECK_MS = 10_000;
 
 await runProcess('projector', async ({ logger, signal, report }) => {
@@ -96,15 +96,15 @@ await runProcess('projector', async ({ logger, signal, report }) => {
         await projectUntilPaused({ ...parts, logger, signal, report });
       } catch (error) {
         if (error instanceof UnreadableLedgerError || error instanceof LedgerRewrittenError) {
-          // Skipping it would lose fills: stop, not ready, until LEDGER or the tables are repaired.
+          // Skipping the message would lose fills: stay not ready until LEDGER or the tables are repaired.
           logger.fatal({ err: error, RECHECK_MS }, 'LEDGER cannot be projected, checking it again');
           lag.stopped(error.message);
           report({ event: 'blocked', reason: error.message });
           await delay(RECHECK_MS, undefined, { signal }).catch(() => undefined);
           continue;
         }
-        // The process got no CPU for the lifetime of its leases, or NATS was down. Another projector may have been
-        // the owner meanwhile, so the state in memory is discarded and read again.
+        // NATS was down, or the process got no CPU for the lifetime of its leases. Another projector may have owned
+        // the partitions since then, so discard the state in memory and restore it.
         if (!(error instanceof LeaseLostError || error instanceof NatsUnavailableError))
           throw error;
         logger.warn({ err: error }, 'ownership of the partitions was lost, acquiring them again');
@@ -119,7 +119,7 @@ await runProcess('projector', async ({ logger, signal, report }) => {
   }
 });
 
-/** Owns the partitions once: from acquiring their leases to releasing them. */
+/** Acquires the partitions, projects until a pause is requested or the signal aborts, and releases them. */
 async function projectUntilPaused(options: {
   readonly nats: Nats;
   readonly ledger: WholeLedger;
@@ -153,7 +153,7 @@ async function projectUntilPaused(options: {
     await withLeases(lease, async ({ assertHeld, lost }) => {
       lost.addEventListener('abort', () => fail(lost.reason));
       lag.watch(nats, running).catch(fail);
-      // The stream has one reader: the owner of the first partition.
+      // METADATA has one reader: the owner of partition 0.
       const metadata = partitions.includes(0)
         ? projectMetadata({
             ...options,
@@ -188,7 +188,7 @@ async function projectUntilPaused(options: {
       }
     });
   } catch (error) {
-    // After the pause the state is restored from ClickHouse.
+    // Ignored, because the state is restored from ClickHouse after the pause.
     if (!paused) throw error;
     logger.info({ err: error }, 'interrupted by a pause');
   }

@@ -1,8 +1,8 @@
 /**
- * METADATA → the tables markets, traders and balances. The owner of partition 0 reads the stream through
- * one durable consumer and acknowledges after the insert. It stops, not ready, at a damaged message until that was
- * restored or removed. Rows are upserts: the newest observation wins (for
- * a balance, the newest block), so inserting a row again is harmless.
+ * METADATA → the tables markets, traders and balances. The owner of partition 0 reads the stream through one durable
+ * consumer and acknowledges after the insert. At a damaged message it stops and is not ready until the message is
+ * restored or removed. Rows are upserts: the newest observation wins (for a balance, the newest block), so inserting a
+ * row again is harmless.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import type { Logger } from 'pino';
@@ -16,16 +16,16 @@ import { decodeObservation, METADATA_STREAM, type Observation } from '../ingest/
 import { type ProjectorMetrics, retryLogged } from './metrics.ts';
 import { type Deployment, insertRows, reloadStatement, type TableRow } from './store.ts';
 
-/** Tags and series of new listings are visible to queries after at most this time. */
+/** Queries see the tags and series of a new listing after at most this time. */
 const DICTIONARY_MS = 2_000;
-/** Beyond this the projector is not ready. */
+/** The projector is not ready if more events than this are not stored. */
 const READY_EVENTS_MAX = 10_000;
 
 export type MetadataOptions = {
   readonly nats: Nats;
   readonly client: ClickHouseClient;
   readonly deployment: Deployment;
-  /** Throws if partition 0 may have another owner by now. */
+  /** Throws if partition 0 may already have another owner. */
   readonly assertOwner: () => void;
   readonly logger: Logger;
   readonly metrics: ProjectorMetrics;
@@ -36,14 +36,14 @@ export type MetadataOptions = {
 };
 
 export class MetadataLag {
-  /** Events of METADATA that are not stored; undefined while another projector stores them. */
+  /** METADATA messages that are not stored yet; undefined if another projector stores them. */
   events: number | undefined;
 
   constructor(registry: Registry) {
     const lag = this;
     new Gauge({
       name: 'fillstream_projector_metadata_lag_events',
-      help: 'events of METADATA that are not stored yet; 0 where another projector stores them',
+      help: 'METADATA messages that are not stored yet; 0 if another projector stores them',
       registers: [registry],
       collect() {
         this.set(lag.events ?? 0);
@@ -93,8 +93,8 @@ export async function projectMetadata(options: MetadataOptions): Promise<void> {
 }
 
 /**
- * The acknowledgements apply to exactly these tables: when ClickHouse was created again or restored, the
- * table has another UUID, and a new consumer delivers the whole stream again.
+ * The consumer's name contains the UUID of a table. If ClickHouse is recreated or restored, the UUID changes, and a new
+ * consumer delivers the whole stream again.
  */
 async function consumerName(client: ClickHouseClient): Promise<string> {
   const result = await client.query({
@@ -103,7 +103,7 @@ async function consumerName(client: ClickHouseClient): Promise<string> {
     format: 'JSONEachRow',
   });
   const [row] = z.array(z.object({ uuid: z.uuid() })).parse(await result.json());
-  if (row === undefined) throw new Error('there is no table markets: run the migrations');
+  if (row === undefined) throw new Error('the table markets does not exist: run the migrations');
   return `projector-${row.uuid}`;
 }
 
@@ -115,7 +115,7 @@ function rowsOf(
     try {
       return rowOf(decodeObservation(data));
     } catch (error) {
-      // Only ingest writes here, so this is a bug; the next observation of the key repairs it.
+      // Only ingest writes METADATA, so this is a bug. The next observation of the key replaces this one.
       metrics.unreadable.inc();
       logger.error({ sequence, err: error }, 'METADATA message cannot be read');
       return [];
@@ -178,7 +178,7 @@ function rowOf({ observedAtMs, event }: Observation): TableRow {
   }
 }
 
-/** Hex without 0x, the format of the *_hex columns. */
+/** Hex without 0x, as in the *_hex columns. */
 function bare(hex: `0x${string}`): string {
   return hex.slice(2);
 }

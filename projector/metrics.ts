@@ -11,14 +11,14 @@ import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { retry } from '../infra/retry.ts';
 import { lastBlock, newestMessage, UnreadableLedgerError } from '../ingest/ledger.ts';
 
-/** Above this, about ten minutes, the figures of the api are outdated. */
+/** The projector is not ready if it is more blocks than this behind, about ten minutes. */
 const READY_BLOCKS_MAX = 300;
 const POLL_MS = 2_000;
 
-/** Everything up to the end of a block is folded or stored; `time` is the block's, seconds since the epoch. */
+/** A block up to whose end everything is folded or stored; `time` in seconds since the epoch. */
 export type Reached = { readonly block: number; readonly time: number };
 
-/** Operations that are retried, the values of the label `what`. */
+/** Operations that are retried: the values of the label `what`. */
 const RETRIED = ['heal', 'restore', 'facts', 'batch', 'checkpoint', 'LEDGER', 'metadata'] as const;
 
 export type ProjectorMetrics = ReturnType<typeof projectorMetrics>;
@@ -34,26 +34,26 @@ export function projectorMetrics(registry: Registry) {
     }),
     insertSeconds: new Histogram({
       name: 'fillstream_projector_insert_seconds',
-      help: 'one batch into bookings and all of its views, retries included',
+      help: 'time to insert a batch into bookings and all of its views, including retries',
       buckets: [0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 120],
       registers,
     }),
     healed: new Counter({
       name: 'fillstream_projector_healed_batches_total',
-      help: 'batches that were inserted again after a restart; ClickHouse dropped what it had',
+      help: 'batches that were inserted again after a restart; ClickHouse drops rows that it already has',
       registers,
     }),
     retries: labelledCounter(
       registry,
       'fillstream_projector_retries_total',
-      'failed reads and writes that were retried, by what they were',
+      'failed reads and writes that were retried, by operation',
       { what: RETRIED },
     ),
-    /** Why reads and writes fail that are being retried, by what they are. */
+    /** Errors of the operations that are being retried, by operation. */
     failing: new Map<string, string>(),
     unreadable: new Counter({
       name: 'fillstream_projector_unreadable_total',
-      help: 'METADATA messages that could not be read: a fault of this software',
+      help: 'METADATA messages that could not be read, which means a bug',
       registers,
     }),
   };
@@ -106,7 +106,7 @@ export function createLag(registry: Registry, partitions: readonly number[]) {
       },
     });
   gauge('lag_blocks', 'blocks of LEDGER that are not stored yet', () => behind('block'));
-  gauge('lag_seconds', 'time between the newest stored block and the newest of LEDGER', () =>
+  gauge('lag_seconds', 'chain time between the newest stored block and the newest of LEDGER', () =>
     behind('time'),
   );
   gauge('stored_block', 'block up to which everything is stored', () => stored?.block ?? 0);
@@ -114,20 +114,20 @@ export function createLag(registry: Registry, partitions: readonly number[]) {
     blockedBy() === undefined ? 0 : 1,
   );
   return {
-    /** Time of the newest block that is stored, seconds since the epoch; 0 before any. */
+    /** Time of the newest stored block, seconds since the epoch; 0 if there is none. */
     get reachedTime(): number {
       return stored?.time ?? 0;
     },
-    /** Reports the current storage position. */
+    /** Call this when everything up to a block is stored. */
     stored(reached: Reached): void {
       stored = reached;
       if (stopped !== undefined && reached.block > stopped.block) stopped = undefined;
     },
-    /** Why the projector cannot read yet, for /readyz; undefined while it reads. */
+    /** Sets the reason why the projector cannot read LEDGER yet, for /readyz; undefined when it can. */
     waits(reason: string | undefined): void {
       waitsFor = reason;
     },
-    /** Why the projector stopped, for /readyz until a newer block than before is stored. */
+    /** Sets the reason why the projector stopped, for /readyz, until it stores a newer block. */
     stopped(reason: string): void {
       stopped = { reason, block: stored?.block ?? -1 };
     },
@@ -148,9 +148,9 @@ export function createLag(registry: Registry, partitions: readonly number[]) {
           isWatching = true;
           if (range?.kind === 'blocks') newest = { block: range.to, time: lastBlock(range).time };
         } catch (error) {
-          const passes =
+          const isTransient =
             error instanceof NatsUnavailableError || error instanceof UnreadableLedgerError;
-          if (!passes) throw error;
+          if (!isTransient) throw error;
         }
         await delay(POLL_MS, undefined, { signal }).catch(() => undefined);
       }

@@ -1,11 +1,11 @@
 /**
- * The PnL rule: one net position per trader and market, and the amounts that each event realises. Pure
- * functions on integers; amounts are bigint micro-units. Buying one outcome at p equals selling the
- * other at 1 − p, so a trader never holds both: a purchase first closes the other outcome, and the rest
- * of it opens a position. Rule and evidence: docs/pnl.md.
+ * The PnL rule: one net position per trader and market, and the amounts that each event realises. Pure functions on
+ * integers; amounts are bigint micro-units. Buying one outcome at p equals selling the other at 1 − p, so a trader
+ * never holds both: a purchase first closes a position in the other outcome, and only the remainder opens one.
+ * docs/pnl.md explains the rule and its evidence.
  *
- * Every division rounds down and the last part takes the remainder, so a position that is closed to zero
- * has released exactly the amounts it took in.
+ * Every division rounds down and the last part takes the remainder, so a position that is closed to zero has released
+ * exactly the amounts that it took in.
  */
 import type { Fill, MicroShares, MicroUsdc } from '../ingest/contract.ts';
 
@@ -13,7 +13,7 @@ export type Position = {
   /** Outcome held, 0 or 1; meaningless while `shares` is 0. */
   readonly outcome: 0 | 1;
   readonly shares: MicroShares;
-  /** Paid for the shares still held, without fees; negative only for shares sold above 1 USDC. */
+  /** Cost of the shares still held, without fees. Negative only after a sale above 1 USDC per share. */
   readonly costBasis: MicroUsdc;
   /** Fees paid on the shares still held. */
   readonly openFees: MicroUsdc;
@@ -21,12 +21,12 @@ export type Position = {
 
 export const FLAT: Position = { outcome: 0, shares: 0n, costBasis: 0n, openFees: 0n };
 
-/** What a fill changes a position by. */
+/** The fields of a fill that change a position. */
 export type Trade = Pick<Fill, 'side' | 'outcomeIndex' | 'shares' | 'usdc' | 'fee'>;
 
 export type Step = {
   readonly position: Position;
-  /** Net of the fees of the closed part. */
+  /** PnL of the closed part, net of its fees. */
   readonly realisedPnl: MicroUsdc;
   /** Cost of the closed part: the denominator of ROI. */
   readonly realisedCost: MicroUsdc;
@@ -34,7 +34,7 @@ export type Step = {
   readonly payout: MicroUsdc;
 };
 
-/** The position after a fill, and the realised amounts. */
+/** Applies a fill to a position. */
 export function trade(position: Position, fill: Trade): Step {
   const { side, outcomeIndex, shares, usdc, fee } = fill;
   return side === 'BUY'
@@ -49,8 +49,8 @@ function purchase(
   cost: MicroUsdc,
   fee: MicroUsdc,
 ): Step {
-  // Dust: money moved without shares. There is no position to carry the cost, so it is realised at once,
-  // with a realised cost of 0.
+  // Dust: money moved without shares. No position can carry the cost, so it is realised at once, with a realised cost
+  // of 0.
   if (shares === 0n) return { position, realisedPnl: -cost - fee, realisedCost: 0n, payout: 0n };
   const held = position.shares;
   if (held === 0n || position.outcome === outcome) {
@@ -67,7 +67,7 @@ function purchase(
     };
   }
   const closed = shares < held ? shares : held;
-  // The part that opens, or remains open, takes the remainder of each rounding.
+  // The part that opens or remains open takes the remainder of each division.
   const closingCost = divideDown(cost * closed, shares);
   const closingFee = divideDown(fee * closed, shares);
   const realisedCost = divideDown(position.costBasis * closed, held);
@@ -92,7 +92,7 @@ function purchase(
 
 /** Closes the position at the payouts of a resolution. */
 export function settle(position: Position, payouts: readonly [bigint, bigint]): Step {
-  // Rounds down: half a micro-USDC is not paid.
+  // Rounds down: fractions of a micro-USDC are not paid.
   const payout = divideDown(position.shares * payouts[position.outcome], payouts[0] + payouts[1]);
   return {
     position: FLAT,

@@ -1,7 +1,7 @@
 /**
- * All open positions by market and trader, both identified by small numbers. Stored as columns of
- * integers with one hash table: objects with three bigints each take four times the memory, and ten
- * million of them keep the garbage collector busy (docs/decisions/0002-clickhouse-is-the-checkpoint.md).
+ * All open positions by market and trader, both identified by small numbers. Stores columns of integers with one hash
+ * table: objects with three bigints would take four times the memory, and ten million of them would keep the garbage
+ * collector busy (docs/decisions/0002-clickhouse-is-the-checkpoint.md).
  */
 import type { Position } from './position.ts';
 
@@ -37,7 +37,7 @@ export class Positions {
     return slot === NONE ? undefined : this.#read(slot);
   }
 
-  /** Throws RangeError for an amount beyond Int64, which the tables could not hold either. */
+  /** Throws RangeError for an amount beyond Int64, which the tables cannot hold either. */
   set(market: number, trader: number, position: Position): void {
     const entry = this.#entryOf(market, trader);
     const known = (this.#table[entry] as number) - 1;
@@ -174,5 +174,5 @@ function hash(market: number, trader: number): number {
 
 function int64(amount: bigint): bigint {
   if (BigInt.asIntN(64, amount) === amount) return amount;
-  throw new RangeError(`a position's amount is beyond 64 bits: ${amount}`);
+  throw new RangeError(`a position's amount exceeds 64 bits: ${amount}`);
 }

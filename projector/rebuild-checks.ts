@@ -1,20 +1,20 @@
 /**
- * Figures of a database of projections, to compare two databases, or several tables of one. Sums are taken over
- * unmerged rows, because they are linear, and so is a checksum of `sum · hash(key)` modulo 2^64. So one scan of
- * each table is enough, and a row that is duplicated, lost or booked to another key changes a figure.
+ * Figures of a database of projections, to compare two databases, or several tables of one. Sums are linear, and so is
+ * a checksum of `sum · hash(key)` modulo 2^64, so they can be taken over unmerged rows with one scan of each table. A
+ * row that is duplicated, lost or booked to another key changes a figure.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { STORED_COLUMNS } from './contract.ts';
 
-/** Decimal figures by `table.figure`. A name that ends in `#` is a checksum, of which only equality matters. */
+/** Decimal figures by `table.figure`. A name that ends in `#` is a checksum, so its value means nothing by itself. */
 export type Figures = ReadonlyMap<string, string>;
 
 const MARKET_KEY = 'reinterpretAsInt64(cityHash64(trader, condition_id))';
 const hourKey = (hour: string) =>
   `reinterpretAsInt64(cityHash64(trader, toUnixTimestamp(${hour}), condition_id))`;
 
-/** All sums of a row in one number; the factors keep errors in different sums from cancelling out. */
+/** All sums of a row in one number. The factors prevent errors in different sums from cancelling out. */
 const MIXED = `(realised_pnl + 3 * realised_cost + 5 * fee + 7 * maker_volume + 11 * taker_volume
   + 13 * toInt64(fills) + 17 * toInt64(settlements))`;
 const MIXED_BOOKING = `(realised_pnl + 3 * realised_cost + 5 * fee
@@ -36,7 +36,7 @@ const FILL_HASH = `cityHash64(condition_id, trader, block_number, log_index, blo
 const MATCH_HASH = `cityHash64(condition_id, trader, block_number, log_index, event_log_index, block_time,
   tx_hash, outcome_index, side, shares, usdc, fee, order_hash)`;
 
-/** The batch describes how a row was inserted, not its meaning. */
+/** Without the batch, which describes how a row was inserted, not what it means. */
 const BOOKED = STORED_COLUMNS.filter((column) => column !== 'batch_id').join(', ');
 
 const LAST_TRADES = { 'last trades#': 'sum(cityHash64(trader, condition_id, last_trade_at))' };
@@ -59,7 +59,7 @@ const MARKS = `(SELECT condition_id, max(last) AS mark, min(first_match_at) AS f
   sum(matches) AS number FROM market_marks GROUP BY condition_id)`;
 const CONTENTS = { rows: 'count()', 'contents#': 'sum(cityHash64(*))' };
 
-/** Expressions by figure, for each table, merged where its unmerged rows do not add up. */
+/** By table, the expression of each figure; with FINAL where unmerged rows do not add up. */
 const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   bookings: {
     fills: `countIf(kind = 'fill')`,
@@ -120,7 +120,7 @@ const SCANS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   'refused_events FINAL': CONTENTS,
 };
 
-/** Figures of the positions in the booking rows, which `trader_markets` and `market_traders` must match. */
+/** Figures of the positions in `bookings`, which `trader_markets` and `market_traders` must match. */
 const NEWEST_POSITIONS = `SELECT toString(countIf(held.1 > 0)), toString(sum(held.1)),
     toString(sum(held.2)), toString(sum(held.3))
   FROM (SELECT argMax((position_shares, position_cost, position_fees), (block_number, log_index, kind)) AS held
@@ -139,7 +139,7 @@ export async function figuresOf(client: ClickHouseClient): Promise<Figures> {
   return figures;
 }
 
-/** Differences between the stored positions and the rows of `bookings`; reads everything once. */
+/** Differences between the stored positions and the rows of `bookings`. Reads everything once. */
 export async function wrongPositions(
   client: ClickHouseClient,
   figures: Figures,

@@ -1,8 +1,8 @@
 /**
- * The new tables of a rebuild: the database `<live>_rebuild` with the same tables and incremental views,
- * created from the definitions of the live ones. Leaderboards, dictionary and analysts' views are not copied,
- * because they read the live tables by name, before and after the exchange. docs/decisions/0002-clickhouse-is-the-checkpoint.md
- * explains why a plain EXCHANGE of tables with views is sound.
+ * The new tables of a rebuild: the database `<live>_rebuild` with the same tables and incremental views, created from
+ * the definitions of the live ones. Leaderboards, dictionary and analysts' views are not copied, because they read the
+ * live tables by name, before and after the exchange. docs/decisions/0002-clickhouse-is-the-checkpoint.md explains why
+ * a plain EXCHANGE of tables with views is safe.
  */
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
@@ -15,7 +15,7 @@ type Definition = z.infer<typeof Definition>;
 const REFRESHED = /^CREATE MATERIALIZED VIEW \S+ REFRESH .*? TO \w+\.(\w+) /s;
 /** Matches a view and captures the table that it fills. */
 const FILLED = /^CREATE MATERIALIZED VIEW \S+ TO \w+\.(\w+) /;
-/** Not computed from LEDGER: the tables of METADATA, what views make of them, and the record of migrations. */
+/** Not computed from LEDGER: the tables of METADATA, those that views fill from them, and the list of migrations. */
 const NOT_PROJECTED = new Set([
   ...['markets', 'traders', 'balances', 'migrations'],
   ...['search_words', 'search_variants'],
@@ -45,12 +45,12 @@ export async function createBeside(
 export async function dropBeside(client: ClickHouseClient, live: string): Promise<void> {
   await client.command({
     query: `DROP DATABASE IF EXISTS ${besideOf(live)}`,
-    // By default, servers refuse to drop tables above 50 GB; these can be computed again.
+    // By default, servers refuse to drop tables above 50 GB. These can be recomputed.
     clickhouse_settings: { max_table_size_to_drop: '0', max_partition_size_to_drop: '0' },
   });
 }
 
-/** Exchanges all tables in one statement, so that killing this process cannot interrupt it. */
+/** Exchanges all tables in one statement, so that a kill of this process cannot leave it half done. */
 export async function exchangeTables(
   client: ClickHouseClient,
   live: string,
@@ -61,21 +61,21 @@ export async function exchangeTables(
 }
 
 /**
- * Refreshes everything that is periodically computed from the tables: the dictionary, then the leaderboards and the list
- * of markets, by name, because market_stats reads market_counts.
+ * Refreshes everything that is periodically computed from the tables: the dictionary, then the leaderboards and the
+ * list of markets, in order of their names, because market_stats reads market_counts.
  */
 export async function refreshReaders(client: ClickHouseClient, live: string): Promise<void> {
   await client.command({ query: `SYSTEM RELOAD DICTIONARY ${live}.market_dictionary` });
   const { refreshed } = await projected(client, live);
   for (const { name } of refreshed) {
-    // A refresh that is already running may have read the old tables: wait for it first.
+    // Wait first for a refresh that is already running, because it may have read the old tables.
     await client.command({ query: `SYSTEM WAIT VIEW ${live}.${name}` });
     await client.command({ query: `SYSTEM REFRESH VIEW ${live}.${name}` });
     await client.command({ query: `SYSTEM WAIT VIEW ${live}.${name}` });
   }
 }
 
-/** The tables that are projected: neither the engine's own, which begin with a dot, nor what a refresh replaces. */
+/** The projected tables, without the engine's own, which begin with a dot, and those that a refresh replaces. */
 async function projected(client: ClickHouseClient, live: string) {
   const result = await client.query({
     query: `SELECT name, engine, create_table_query AS definition FROM system.tables

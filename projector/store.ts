@@ -1,7 +1,7 @@
 /**
- * The projector's access to ClickHouse: it writes batches exactly once and restores the state after a restart. An
- * event is done when its rows are in `bookings`. Every write may be repeated: a repeated batch has the same rows
- * and the same token, and adds only the view rows that a crash left out. Independent of NATS.
+ * The projector's access to ClickHouse: writes batches exactly once and restores the state after a restart. An event is
+ * done when its rows are in `bookings`. Every write may be repeated: a repeated batch has the same rows and the same
+ * token, and adds only the view rows that a crash left out. Does not use NATS.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
@@ -10,14 +10,14 @@ import { Hash, partitionOf, type Refused, type Resolution } from '../ingest/cont
 import { BOOKING_COLUMNS, bookingValues, STORED_COLUMNS } from './contract.ts';
 import { type Batch, isAfter, type OpenPositions } from './fold.ts';
 
-/** On a cluster, rows may be on another replica than the one that responds, and inserts may run on any node. */
+/** On a cluster, any node may hold the rows or run the inserts. */
 export type Deployment = {
   readonly database: string;
   /** Name in remote_servers, or the macro `{cluster}`; a single node without it. */
   readonly cluster?: string | undefined;
 };
 
-/** Marks the projector's inserts in system.processes, so that a successor can end them. */
+/** Marks the projector's inserts in system.processes, so that a successor can kill them. */
 const INSERT_MARK = 'fillstream-projector';
 const FENCE_POLL_MS = 50;
 const HEX = (column: string) => `concat('0x', lower(hex(${column})))`;
@@ -41,7 +41,7 @@ const StoredCheckpoint = z.object({
   logIndex: UInt,
   blockHash: Hash,
 });
-/** Everything up to this event is stored; it has rows, so LEDGER lists its block. */
+/** Everything up to this event is stored. The event has rows, so LEDGER lists its block. */
 export type Checkpoint = Omit<z.infer<typeof StoredCheckpoint>, 'partition'>;
 
 const StoredResolution = z.object({
@@ -56,11 +56,11 @@ const StoredResolution = z.object({
 export type StoredState = {
   /** By partition. */
   readonly checkpoints: ReadonlyMap<number, Checkpoint>;
-  /** Newest stored events that are beyond the checkpoint of their partition, so their batch may be incomplete. */
+  /** Newest stored events beyond the checkpoint of their partition; their batch may be incomplete. */
   readonly tips: readonly Tip[];
 };
 
-/** An event with a row of its own, in addition to its bookings. */
+/** An event that has a row of its own, apart from bookings. */
 export type Fact = Refused | Resolution;
 
 export class Store {
@@ -78,10 +78,10 @@ export class Store {
   }
 
   /**
-   * Ends inserts that a killed predecessor left running. Then inserts the newest batch of each partition again from its
-   * own rows if it is beyond the checkpoint, which heals a crash between the table and its views. Batches up to the
-   * checkpoint are complete and must not be repeated: after a rebuild the targets of the views do not know their tokens,
-   * because the token of a view's insert contains the id of the view.
+   * Kills inserts that a killed predecessor left running. Then, if the newest batch of a partition is beyond its
+   * checkpoint, inserts that batch again from its own rows, which completes the views after a crash. Batches up to the
+   * checkpoint are complete and must not be repeated: the token of a view's insert contains the view's id, so after a
+   * rebuild the views would not recognise them.
    */
   async heal(): Promise<{ readonly healedBatches: number }> {
     await this.#fence();
@@ -106,7 +106,7 @@ export class Store {
     return { healedBatches: batches.size };
   }
 
-  /** Restores all open positions, resolutions and the positions of the last events into `positions`. */
+  /** Restores all open positions, resolutions and the last event of each partition into `positions`. */
   async restore(positions: OpenPositions): Promise<StoredState> {
     const tips = await this.#tips();
     const checkpoints = await this.#checkpoints();
@@ -125,7 +125,7 @@ export class Store {
       format: 'JSONCompactEachRow',
       clickhouse_settings: {
         insert_deduplication_token: batch.id,
-        // The views group their rows already; to merge them once more costs a sixth of the insert.
+        // The views already group their rows; merging them again would cost a sixth of the insert.
         optimize_on_insert: 0,
         log_comment: this.#mark,
       },
@@ -147,7 +147,7 @@ export class Store {
   }
 
   async #fence(): Promise<void> {
-    // Inserts of any projector that owned one of these partitions; the embedded engine appends an id.
+    // Matches inserts of any projector that owned one of these partitions. The embedded engine appends an id.
     const list = this.#partitions.map((partition) => `'${partition}'`).join(',');
     const pattern = `'${INSERT_MARK} ${this.#deployment.database}:([0-9,]+);'`;
     const marked = `splitByChar(',', extract(Settings['log_comment'], ${pattern}))`;
@@ -184,8 +184,8 @@ export class Store {
   }
 
   /**
-   * One range of markets after another: the embedded engine holds a whole result in memory. Groups are read in the order
-   * of the key by one thread: 18 million positions take 6 s then, and 50 s by a hash table.
+   * Reads one range of markets at a time, because the embedded engine holds a whole result in memory. One thread groups
+   * the rows in key order: 18 million positions take 6 s, compared with 50 s with a hash table.
    */
   async #restorePositions(positions: OpenPositions): Promise<void> {
     const owned = new Set(this.#partitions);
@@ -216,7 +216,7 @@ export class Store {
     }
   }
 
-  /** Only resolutions that were applied: one that was stored before its settlements is read again. */
+  /** Only resolutions that were applied. One that was stored without its settlements will be read again. */
   async #restoreResolutions(positions: OpenPositions): Promise<void> {
     const rows = await this.#rows(
       `SELECT ${HEX('condition_id')} AS conditionId, payout_0 AS payout0, payout_1 AS payout1,
@@ -243,13 +243,13 @@ function stateOf(tips: readonly Tip[], checkpoints: ReadonlyMap<number, Checkpoi
   };
 }
 
-/** A row by the columns of its table. All rows of a table have the same columns in the same order. */
+/** A row with its table, by column. All rows of a table must have the same columns in the same order. */
 export type TableRow = {
   readonly table: string;
   readonly row: Readonly<Record<string, unknown>>;
 };
 
-/** Inserts rows, those of each table at once. */
+/** Inserts rows, with one insert for each table. */
 export async function insertRows(
   client: ClickHouseClient,
   rows: readonly TableRow[],
@@ -277,10 +277,10 @@ function factRow(fact: Fact): TableRow {
   return { table: 'refused_events', row };
 }
 
-// Statements that differ on a cluster. A test lets the engine parse the cluster form; they were not tried on
-// real servers (docs/decisions/0006-schema-analysts-and-cluster.md).
+// Statements that differ on a cluster. A test has the engine parse their cluster form, but they were never run on a
+// real cluster (docs/decisions/0006-schema-analysts-and-cluster.md).
 
-/** Tables that are read to restore the state; sharded tables by their local names. */
+/** The tables that hold the state; sharded tables by their local names. */
 const CHECKPOINT_TABLES = [
   'bookings_local',
   'market_traders_local',
@@ -288,7 +288,7 @@ const CHECKPOINT_TABLES = [
   'resolutions',
 ];
 
-/** Runs before anything is restored: every replica then has all rows that any of them acknowledged. */
+/** Runs before the state is restored, so that every replica has all rows that any of them acknowledged. */
 export function syncStatements({ database, cluster }: Deployment): readonly string[] {
   if (cluster === undefined) return [];
   return CHECKPOINT_TABLES.map(

@@ -1,8 +1,7 @@
 /**
- * Rewrites the statements of sql/migrations and sql/analyst for a cluster. All rows of a trader are on
- * one shard, chosen by cityHash64(trader); each shard's materialized views and leaderboards read its own
- * rows; metadata is on every node. Statements of an unknown kind are refused, so that no migration runs
- * on a single node by accident.
+ * Rewrites the statements of sql/migrations and sql/analyst for a cluster. All rows of a trader are on one shard, chosen
+ * by cityHash64(trader). Each shard's materialized views and leaderboards read its own rows. Every node has all
+ * metadata. Statements of an unknown kind are refused, so that no migration runs on a single node by accident.
  */
 
 export type Cluster = {
@@ -34,10 +33,10 @@ const SHARD_VIEWS: ReadonlySet<string> = new Set(['leaderboard_window']);
  */
 const BOARD = /^leaderboard_\d+[hd]$/;
 
-/** Each node computes these of the rows of all shards, because any node may have to answer. */
+/** Each node computes these from the rows of all shards, because any node may receive the query. */
 const COMPUTED_EVERYWHERE = /^(search_markets|search_traders|market_counts|market_stats)(_mv)?$/;
 
-/** Ten years: a batch is recognised however long the projector was down. */
+/** Ten years, so that a batch is recognised however long the projector was down. */
 const DEDUPLICATION_SECONDS = 315_360_000;
 
 /** The statement has no known cluster form. */
@@ -46,7 +45,7 @@ export class ClusterFormError extends Error {}
 /** The statements that apply `statement` to the whole cluster, in order. Throws ClusterFormError. */
 export function clusterForm(statement: string, cluster: Cluster): readonly string[] {
   const text = statement.replace(/^(?:\s*--[^\n]*\n)*\s*/, '').trim();
-  // Through the Distributed tables, once for all shards.
+  // Runs once, through the Distributed tables, for all shards.
   if (/^INSERT INTO \w+\s+SELECT\b/.test(text)) return [text];
   const found =
     /^(CREATE (?:OR REPLACE )?(?:DATABASE|TABLE|MATERIALIZED VIEW|VIEW|DICTIONARY)(?: IF NOT EXISTS)?|ALTER TABLE) ([\w.]+)([\s\S]*)$/.exec(
@@ -83,7 +82,7 @@ function createTable(verb: string, name: string, rest: string, cluster: Cluster)
 }
 
 function distributed(verb: string, name: string, rest: string, { cluster, database }: Cluster) {
-  // Only bookings is written through its Distributed table: tables without a trader need no key.
+  // Only `bookings` is written through its Distributed table, so tables without a trader need no key.
   const key = /^\s+trader /m.test(rest) ? ', cityHash64(trader)' : '';
   const comment = /\bCOMMENT '[^']*'\s*$/.exec(rest)?.[0] ?? '';
   return `${verb} ${name} ON CLUSTER '${cluster}' AS ${database}.${name}_local
@@ -91,7 +90,7 @@ ENGINE = Distributed('${cluster}', '${database}', '${name}_local'${key})
 ${comment}`.trim();
 }
 
-/** The path contains the table's UUID, which ON CLUSTER makes equal on all nodes, so tables can be exchanged. */
+/** The path contains the table's UUID, which ON CLUSTER makes the same on all nodes, so tables can be exchanged. */
 function replicated(name: string, rest: string, shard: string, replica: string): string {
   const engine = /\bENGINE = (\w*MergeTree)(?:\((\w+)\))?/;
   if (!engine.test(rest)) throw new ClusterFormError(`table ${name} has no MergeTree engine`);
@@ -120,7 +119,7 @@ function alterTable(name: string, rest: string, on: string): readonly string[] {
   throw new ClusterFormError(`no known cluster form for: ALTER TABLE ${name}${rest}`);
 }
 
-/** Replaces sharded tables that the body reads or fills by those of the shard. Columns keep the name of the table. */
+/** Replaces sharded tables that the body reads or fills with their local ones. Columns keep the table's name. */
 function local(body: string): string {
   return body.replace(/\b(FROM|TO|JOIN) (\w+)\b( AS\b)?/g, (whole, word, table, alias = '') => {
     if (!SHARDED_TABLES.has(table) && !BOARD.test(table)) return whole;

@@ -1,9 +1,8 @@
 /**
- * Applies sql/migrations in order, forward only. Each file is recorded by name and SHA-256 in the table
- * `migrations`; an applied file that was edited, or that this version does not have, stops the run before
- * anything is done. Each file can run again, so a crash between a statement and its record does no harm.
- * Then it replaces the analysts' views, which are code and have no history. On a cluster every
- * statement runs in the form that sql/cluster.ts gives it.
+ * Applies sql/migrations in order, forward only. The table `migrations` records each file by name and SHA-256. If an
+ * applied file was edited, or does not exist in this version, the run stops before it changes anything. Every file can
+ * safely run twice, so a crash between a statement and its record is harmless. Then it replaces the analysts' views,
+ * which are code and have no history. On a cluster, sql/cluster.ts rewrites every statement.
  */
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
@@ -15,13 +14,13 @@ import { clusterForm } from './cluster.ts';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
 const ANALYST_VIEWS = new URL('./analyst/views/', import.meta.url);
-/** Database of the analysts' views; the tables they read are in the service's database. */
+/** Database of the analysts' views. The tables that they read are in the service's database. */
 export const ANALYST_DATABASE = 'analyst';
-/** A migration may rewrite a table. */
+/** Long, because a migration may rewrite a table. */
 const STATEMENT_MS_MAX = 6 * 3_600_000;
 const Applied = z.object({ name: z.string(), sha256: z.string() });
 
-/** The database was made by another version, or a migration was edited; the message says what to do. */
+/** Another version created the database, or a migration was edited; the message says what to do. */
 export class MigrationError extends Error {}
 
 export type Target = {
@@ -31,7 +30,7 @@ export type Target = {
   readonly cluster?: string | undefined;
 };
 
-/** Creates the databases, applies what is missing, replaces the views; returns what was applied. */
+/** Creates the databases, applies missing migrations and replaces the views. Resolves with what was applied. */
 export async function migrate(target: Target): Promise<readonly string[]> {
   const server = connectClickHouse({ url: target.url, database: 'default', name: 'migrate' });
   try {
@@ -131,12 +130,12 @@ function refuseForeign(
       throw new MigrationError(
         `the ClickHouse database ${database} was made by another version (migration ${name}), such as 0.1, ` +
           'whose data this version cannot read: stop the service, drop the database (with npm start: delete ' +
-          'the directory clickhouse in its data directory) and start again; LEDGER fills it anew',
+          'the directory clickhouse in its data directory) and start again; it is refilled from LEDGER',
       );
     }
     if (known !== sha256) {
       throw new MigrationError(
-        `${name} was applied with another text. Migrations are forward only: restore the file ` +
+        `${name} was edited after it was applied. Migrations are forward only: restore the file ` +
           'and put the change into a new one.',
       );
     }

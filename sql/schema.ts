@@ -1,6 +1,6 @@
 /**
- * Writes sql/schema.sql: the schema after all migrations and views, in the engine's own words. Reviews
- * show a schema change there as one diff, and a test compares the file with the engine. Nothing reads it.
+ * Writes sql/schema.sql: the schema after all migrations and views, as the engine prints it, so that a review shows a
+ * schema change as one diff. A test compares the file with the engine. Nothing else reads it.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -185,7 +185,9 @@ describe('the projector', () => {
     const { projector, notReady } = await observed();
     try {
       await until(async () =>
-        (await notReady()).includes('LEDGER ends with block 6, before block 7') ? true : undefined,
+        (await notReady()).includes('LEDGER ends at block 6, but the tables already hold block 7')
+          ? true
+          : undefined,
       );
       await append();
       await projector.event('projecting');
@@ -224,7 +226,7 @@ describe('the projector', () => {
     ledger.close();
     const { projector, notReady } = await observed();
     try {
-      const found = `${blockHash(8)} of block 8 is stored, but LEDGER holds ${OTHER_HASH}`;
+      const found = `the tables hold ${blockHash(8)} in block 8, but LEDGER holds ${OTHER_HASH}`;
       expect((await projector.event('blocked')).reason).toContain(found);
       expect(await notReady()).toContain(found);
 

@@ -1,4 +1,4 @@
--- How much did makers and takers trade in each hour of the last 7 days, and how many of them were there?
+-- How much did makers and takers trade in each hour of the last 7 days, and how many traders were active?
 SELECT
     hour,
     sum(maker_volume) AS maker_usdc,

@@ -1,6 +1,5 @@
--- Are prices good predictions? Shows the share of purchases at 0.00-0.10, 0.10-0.20 … that bought the winner. If
--- prices are fair, won_percent is close to the price. Fills of the last 7 days, without markets that were
--- split 50-50.
+-- Are prices good predictions? Shows which share of purchases at 0.00-0.10, 0.10-0.20 … bought the winner. If prices
+-- are fair, won_percent is close to the price. Covers fills of the last 7 days, without markets that were split 50-50.
 SELECT
     least(floor(toFloat64(f.price) * 10) / 10, 0.9) AS price_from,
     count() AS fills,

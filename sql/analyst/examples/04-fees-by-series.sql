@@ -1,4 +1,4 @@
--- Which series of recurring markets earned the most fees in the last 7 days, also relative to taker volume?
+-- Which series of recurring markets earned the most fees in the last 7 days, in USDC and as a share of taker volume?
 SELECT
     if(series = '', '(none)', series) AS series_name,
     sum(fee) AS fees,

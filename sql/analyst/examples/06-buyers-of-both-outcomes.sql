@@ -1,5 +1,5 @@
--- Who bought both outcomes of the same market in the last 7 days, and what did they earn? If the two prices add
--- up to less than 1, it is a sure win before fees.
+-- Who bought both outcomes of the same market in the last 7 days, and what did they earn? If the two prices add up to
+-- less than 1, the profit is certain before fees.
 SELECT
     trader,
     condition_id,

@@ -1,5 +1,5 @@
--- Which types of markets were traded in the last 7 days: moneylines, spreads, totals or others? Takers only, so that
--- each match counts once.
+-- Which types of markets were traded in the last 7 days: moneylines, spreads, totals or others? Counts only takers, so
+-- that each match counts once.
 SELECT
     if(m.market_type = '', '(no sports)', m.market_type) AS type,
     uniqExact(h.condition_id) AS markets,

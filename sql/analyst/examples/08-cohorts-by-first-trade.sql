@@ -1,5 +1,5 @@
--- Do traders come back? Of the traders whose first trade was in the last 7 days, by day: how many trade again
--- after each number of days.
+-- Do traders come back? Groups the traders who first traded in the last 7 days by day, and counts how many traded again
+-- 0, 1, 2 … days later.
 SELECT
     toDate(t.first_trade_at) AS cohort,
     dateDiff('day', cohort, toDate(h.hour)) AS days_later,

@@ -1,5 +1,5 @@
--- Who bought the winner in the last hour before a resolution, and how much below the 1 USDC that it paid?
--- Resolutions of the last 7 days, without markets that were split 50-50.
+-- Who bought the winner in the last hour before a resolution, and how far below the 1 USDC that it paid?
+-- Covers resolutions of the last 7 days, without markets that were split 50-50.
 SELECT
     f.trader,
     m.question,

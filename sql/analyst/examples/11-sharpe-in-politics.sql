@@ -1,5 +1,5 @@
--- Who has the best Sharpe ratio in politics? Mean of the daily realised PnL of the last 14 days over its standard deviation,
--- for a year; a day without a trade counts as 0.
+-- Who has the best Sharpe ratio in politics? Divides the mean of the daily realised PnL of the last 14 days by its
+-- standard deviation, annualised; a day without a trade counts as 0.
 SELECT
     trader, sum(realised_pnl) AS pnl, toFloat64(pnl) / 14 AS mean,
     sqrt((sum(pow(toFloat64(realised_pnl), 2)) - 14 * mean * mean) / 13) AS deviation,

@@ -1,5 +1,5 @@
--- Who makes the markets of 5-minute crypto, and what is their realised spread? It is what their fills of the last day were
--- worth at the price at the end of their minute; basis points are of their volume.
+-- Who makes the 5-minute crypto markets, and what is their realised spread? The spread is the gain of their fills of
+-- the last day at the price at the end of the same minute, also in basis points of their volume.
 SELECT
     f.trader AS trader, sum(usdc) AS volume, sum(signed_shares * (close - price_yes)) AS spread,
     round(10000 * toFloat64(spread) / toFloat64(volume), 1) AS basis_points

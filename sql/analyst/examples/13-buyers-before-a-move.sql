@@ -1,5 +1,5 @@
--- Who buys before the price moves ten points? Of the takers of the last day: how often their outcome was 0.10 or more
--- above their price ten minutes later.
+-- Who buys before the price moves ten points? Counts how often the outcome that a taker bought in the last day was 0.10
+-- or more above the purchase price ten minutes later.
 SELECT
     t.trader AS trader, count() AS trades, sum(usdc) AS volume,
     countIf(sign(signed_shares) * (close - price_yes) >= 0.1) AS before_moves

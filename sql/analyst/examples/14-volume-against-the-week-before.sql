@@ -1,4 +1,4 @@
--- How does the daily volume of each category compare with the same day of the week before?
+-- How does the daily volume of each category compare with the same day a week earlier?
 SELECT
     traded + age AS day, category, sumIf(usdc, age = 0) AS volume, sumIf(usdc, age = 7) AS week_before,
     round(100 * (toFloat64(volume) / toFloat64(week_before) - 1), 1) AS change_percent

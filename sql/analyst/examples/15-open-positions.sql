@@ -1,5 +1,5 @@
--- What does a trader hold, at what price, and what is it worth now? The WITH clause picks the greatest holder of the market with the
--- most open interest; replace it for another trader.
+-- What does a trader hold, at what price, and what is it worth now? The WITH clause picks the largest holder of the
+-- market with the most open interest; replace it for another trader.
 WITH
   (SELECT argMax(condition_id, open_interest) FROM analyst.market_stats) AS market,
   (SELECT argMax(trader, shares) FROM analyst.holders WHERE condition_id = market) AS somebody

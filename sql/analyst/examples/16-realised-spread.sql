@@ -1,6 +1,6 @@
--- What do makers earn, and when? Realised spread of the fills of the last day by category: what they were worth 5 seconds, 1 minute,
--- 5 minutes and 1 hour later, at the last price by then, in basis points of volume. A spread that falls with time
--- was paid to takers who knew more.
+-- What do makers earn, and when? Shows the realised spread of the last day's fills by category: their gain 5 seconds,
+-- 1 minute, 5 minutes and 1 hour later, at the last price by then, in basis points of volume. If the spread shrinks
+-- with time, makers lose to better-informed takers.
 SELECT
     f.category,
     f.after AS seconds_after,

@@ -1,6 +1,6 @@
--- How good a forecast is the price an hour before the resolution? Markets that were resolved in the last 30 days, by price of
--- their first outcome, without those split 50-50: if prices are fair, won_percent is close to the average price.
--- A Brier score of 0 is perfect, 0.25 that of a coin.
+-- How good a forecast is the price an hour before the resolution? Groups the markets that were resolved in the last 30
+-- days, without those split 50-50, by the price of their first outcome. If prices are fair, won_percent is close to the
+-- average price. A Brier score of 0 is perfect; 0.25 is that of a coin toss.
 SELECT
     least(floor(toFloat64(p.close) * 10) / 10, 0.9) AS price_from,
     count() AS markets,

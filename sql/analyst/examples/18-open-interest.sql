@@ -1,5 +1,5 @@
--- Where is the money? Open interest, volume and traders of the unresolved markets, by category. A share of each outcome together are worth
--- 1 USDC, so open interest is also the USDC that holders of both sides have at stake.
+-- Where is the money? Shows open interest and volume of the unresolved markets by category. One share of each outcome
+-- is together worth 1 USDC, so open interest is also the USDC that holders of both sides have at stake.
 SELECT
     category,
     count() AS markets,

@@ -1,5 +1,5 @@
--- Who follows the leader? Taker trades of the last 7 days within an hour after the last trade of one of the 20 traders with the highest PnL,
--- in the same market and the same direction.
+-- Who follows the leader? Counts taker trades of the last 7 days in the same market and direction as a trade of one of
+-- the 20 traders with the highest PnL, within an hour after it.
 SELECT
     l.trader AS leader,
     t.trader AS follower,
