@@ -1,7 +1,7 @@
 /**
- * Connections to ClickHouse, embedded or real. `@clickhouse/client` does everything but short reads: it waits
- * for a timer before each request, which takes longer than such a read (2.7 ms, `createSelect` 1.3 ms).
- * Settings are explicit where server versions and the embedded engine have different defaults.
+ * Connections to ClickHouse, embedded or a server. `@clickhouse/client` does everything except short reads: it waits
+ * for a timer before each request, which takes longer than the read itself (2.7 ms; `createSelect` takes 1.3 ms).
+ * Settings are explicit where the defaults of server versions or the embedded engine differ.
  */
 import * as http from 'node:http';
 import * as https from 'node:https';
@@ -23,9 +23,9 @@ const GRACE_MS = 500;
 
 /** Settings of every query of the client, see docs/decisions. */
 const SETTINGS = {
-  // The default of newer engines buffers inserts, which would break write-then-advance.
+  // Newer engines buffer inserts by default, so an acknowledged insert might not be stored yet.
   async_insert: 0,
-  // A re-sent batch must fill just those views that a crash left without it.
+  // A repeated batch must fill only the views that a crash left out.
   deduplicate_blocks_in_dependent_materialized_views: 1,
   output_format_json_quote_64bit_integers: 1,
 } as const;
@@ -44,15 +44,15 @@ export function connectClickHouse(options: {
     request_timeout: options.requestTimeoutMs ?? REQUEST_TIMEOUT_MS,
     max_open_connections: CONNECTIONS_MAX,
     clickhouse_settings: { ...SETTINGS },
-    // Errors come back as exceptions and are logged by their handler, once.
+    // Errors are thrown; whoever handles them logs them.
     log: { level: ClickHouseLogLevel.OFF },
   });
 }
 
-/** The server cannot be reached, or did not respond within the time limit. */
+/** The server is unreachable or did not respond within the time limit. */
 export class StoreUnreachableError extends Error {}
 
-/** Binds hexadecimal texts with 0x as the bytes of a FixedString, or of an Array of them. */
+/** Binds 0x-prefixed hex as the bytes of a FixedString, or of an Array of them. */
 export class Bytes {
   readonly texts: string | readonly string[];
 
@@ -65,27 +65,27 @@ type Statement<Row> = {
   readonly sql: string;
   /** Values of the statement's `{name:Type}`: text, numbers, booleans or Bytes; undefined binds nothing. */
   readonly parameters: Readonly<Record<string, unknown>>;
-  /** From the columns of JSONCompactColumns to rows. */
+  /** Converts the columns of JSONCompactColumns to rows. */
   readonly rows: z.ZodType<readonly Row[]>;
   readonly settings: Readonly<Record<string, string | number>>;
-  /** Aborts the read; null if nothing does. */
+  /** Aborts the read. */
   readonly signal: AbortSignal | null;
   /** Time limit on the server. */
   readonly msMax: number;
 };
 
+/** Condition on rows of system.tables that excludes the temporary tables of a view's refresh. */
+export const LASTING_TABLES = `NOT startsWith(name, '.') AND NOT startsWith(name, '_tmp_replace_')`;
+
 /**
  * Runs one SELECT. Rejects with ClickHouseError if the server refuses it, StoreUnreachableError if the server does
  * not respond, ZodError if the rows do not match their schema, or the signal's reason.
  */
-/** Condition on rows of system.tables: without the tables that a refresh of a view is just replacing. */
-export const LASTING_TABLES = `NOT startsWith(name, '.') AND NOT startsWith(name, '_tmp_replace_')`;
-
 export type Select = <Row>(statement: Statement<Row>) => Promise<readonly Row[]>;
 
 type Received = { readonly response: http.IncomingMessage; readonly text: string };
 
-/** Opens no connection yet. The user and password are the URL's. */
+/** Opens no connection until the first query. The URL contains user and password. */
 export function createSelect(options: {
   readonly url: string;
   readonly database: string;
@@ -123,7 +123,7 @@ export function createSelect(options: {
       database: options.database,
       default_format: 'JSONCompactColumns',
       output_format_json_quote_64bit_integers: '1',
-      // Without it, an error while rows are written hides behind a status 200.
+      // Otherwise an error while rows are written would hide behind a status 200.
       wait_end_of_query: '1',
       max_execution_time: String(msMax / 1_000),
     });
@@ -149,14 +149,14 @@ export function createSelect(options: {
   };
 }
 
-/** Whether the server had closed the kept connection: a SELECT can be sent again. */
+/** Whether the server had closed the keep-alive connection. If so, the SELECT can be sent again. */
 function isStale(error: unknown): boolean {
   const cause = error instanceof Error ? error.cause : undefined;
   const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
   return code === 'ECONNRESET' || code === 'EPIPE';
 }
 
-/** A parameter as ClickHouse reads it: escaped text; bytes as escapes, quoted in a list. */
+/** Encodes a parameter for ClickHouse: escaped text; bytes as escapes, quoted in a list. */
 function bound(value: unknown): string {
   if (value instanceof Bytes) {
     const { texts } = value;
@@ -164,7 +164,7 @@ function bound(value: unknown): string {
     return `[${texts.map((text) => `'${escapedBytes(text)}'`).join(',')}]`;
   }
   if (typeof value === 'boolean') return value ? '1' : '0';
-  return String(value).replaceAll(/[\\'\t\n\r\0]/g, (one) => ESCAPES[one] ?? one);
+  return String(value).replaceAll(/[\\'\t\n\r\0]/g, (character) => ESCAPES[character] ?? character);
 }
 
 function escapedBytes(text: string): string {
@@ -180,33 +180,33 @@ const ESCAPES: Readonly<Record<string, string>> = {
   '\0': '\\0',
 };
 
-/** Unknown user, wrong password, missing password, and the newer code for all of them. */
+/** Unknown user, wrong password, missing password, and the newer code for all three. */
 const REFUSED_CODES = new Set(['192', '193', '194', '516']);
 const UNREACHABLE_CODES = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'ETIMEDOUT']);
 
-/** Explains what is wrong with CLICKHOUSE_URL if that caused the error. */
+/** If a wrong CLICKHOUSE_URL caused the error, explains what is wrong with it. */
 export function clickHouseUrlFault(error: unknown): string | undefined {
   if (error instanceof ClickHouseError) {
-    return REFUSED_CODES.has(error.code) ? 'the server refuses user or password' : undefined;
+    return REFUSED_CODES.has(error.code) ? 'the server rejects the user or password' : undefined;
   }
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
   return UNREACHABLE_CODES.has(code) ? `the server cannot be reached (${code})` : undefined;
 }
 
-/** A write needs more room than the disk has. */
+/** The disk is full. */
 const NO_SPACE = new Set(['NOT_ENOUGH_SPACE']);
-/** Stored data is not what was written. */
+/** Stored data was changed. */
 const DAMAGED = new Set(['CHECKSUM_DOESNT_MATCH', 'CORRUPTED_DATA', 'CANNOT_DECOMPRESS']);
 const FAULT_LENGTH_MAX = 1_000;
 
-/** Why a request failed, for an operator: a full disk and damaged data are named as such. */
+/** Explains to an operator why a request failed; recognises a full disk and damaged data. */
 export function storeFault(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   const text = error.message.slice(0, FAULT_LENGTH_MAX);
   const type = error instanceof ClickHouseError ? (error.type ?? '') : '';
   if (NO_SPACE.has(type) || /no space left on device/i.test(text)) return `disk full: ${text}`;
   if (!DAMAGED.has(type)) return text;
-  // Without the paths of files, because the api's readiness shows it to anybody.
+  // Without file paths, because the api's readiness endpoint is public.
   const [, table = 'unknown'] = /in table (\S+)/.exec(text) ?? [];
   return damage(`table ${table}`);
 }

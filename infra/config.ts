@@ -1,7 +1,7 @@
 /**
- * The configuration of every process: environment variables, or files that `NAME_FILE` names. One schema
- * per process, read once in its `main`. docs/configuration.md describes each variable. Errors name the variable and the
- * rule, never the value: it may be a secret.
+ * The configuration of every process: environment variables, or files named by `NAME_FILE`. Each process has one schema
+ * and reads it once, in its `main`. docs/configuration.md describes each variable. Errors contain the variable and the
+ * rule but never the value, which may be a secret.
  */
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
@@ -20,7 +20,7 @@ function listOf<Item extends z.ZodType<unknown, string>>(item: Item) {
     .pipe(z.array(item));
 }
 
-/** Where Polymarket keeps profile images and icons. */
+/** The origin of Polymarket's profile images and icons. */
 const POLYMARKET_PICTURES = 'https://polymarket-upload.s3.us-east-2.amazonaws.com';
 
 /** Comma-separated URLs, at least one. */
@@ -34,7 +34,7 @@ function hasProtocol(url: string, protocols: RegExp): boolean {
   return URL.canParse(url) && protocols.test(new URL(url).protocol);
 }
 
-/** `exchange:collateral`: an exchange, and the token inside its position ids. */
+/** `exchange:collateral`: an exchange, and the token in its position ids. */
 const Exchange = z
   .string()
   .regex(/^0x[0-9a-fA-F]{40}:0x[0-9a-fA-F]{40}$/, 'must be exchange:collateral, comma-separated')
@@ -165,7 +165,7 @@ export const ApiConfig = z.object({
 });
 export type ApiConfig = z.infer<typeof ApiConfig>;
 
-/** `npm start`: all variables, since it starts every process. */
+/** `npm start` reads all variables, because it starts every process. */
 export const ServiceConfig = z.object({
   ...ProjectorConfig.shape,
   ...ApiConfig.shape,
@@ -173,30 +173,32 @@ export const ServiceConfig = z.object({
 });
 export type ServiceConfig = z.infer<typeof ServiceConfig>;
 
-/** Thrown for bad configuration; the message names each bad variable and what is allowed. */
+/** The configuration is invalid; the message names each bad variable and what is allowed. */
 export class ConfigError extends Error {}
 
-/** Parses the environment. Throws ConfigError that names every bad variable, without its value. */
+/** Parses the environment. Throws ConfigError naming every bad variable, without its value. */
 export function readConfig<Schema extends z.ZodObject>(
   schema: Schema,
   environment: NodeJS.ProcessEnv = process.env,
 ): z.output<Schema> {
   const given = withFiles(environment);
-  // An empty variable is an unset one: compose files and shells make no difference.
+  // An empty variable counts as unset, as in compose files.
   const set = Object.entries(given).filter(([, value]) => value !== '');
   const parsed = schema.safeParse(Object.fromEntries(set));
   if (parsed.success) return parsed.data;
-  throw badConfiguration(parsed.error.issues.map((one) => `${one.path.join('.')}: ${one.message}`));
+  throw badConfiguration(
+    parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`),
+  );
 }
 
-/** The log level before the configuration is read; `readConfig` reports a bad one. */
+/** The log level to use before the configuration is read; `readConfig` reports an invalid one. */
 export function logLevelOf(environment: NodeJS.ProcessEnv): string {
   return LogLevel.catch('info').parse(environment.LOG_LEVEL);
 }
 
 /**
- * Adds the contents of files: `NAME_FILE` names a file that holds the value of NAME, as container secrets
- * are passed. Throws ConfigError if one cannot be read.
+ * Replaces each `NAME_FILE`, the path of a file such as a container secret, with a variable NAME that holds the file's
+ * content. Throws ConfigError if a file cannot be read.
  */
 export function withFiles(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
   const contents: Record<string, string> = {};
@@ -219,7 +221,7 @@ function badConfiguration(lines: readonly string[]): ConfigError {
   return new ConfigError(`bad configuration\n  ${lines.join('\n  ')}`);
 }
 
-/** WebSocket endpoints: RPC_WS_URL, or RPC_URL with ws in place of http. */
+/** WebSocket endpoints: RPC_WS_URL, or RPC_URL with ws instead of http. */
 export function rpcWebSocketUrls({
   RPC_URL,
   RPC_WS_URL,

@@ -1,12 +1,12 @@
-/** A full disk: how much is left of it, and which errors say so. */
+/** Detects a full disk, by its free space and by errors. */
 import { statfsSync } from 'node:fs';
 import type { Reasons } from './metrics.ts';
 
-/** With less than this the disk counts as full, and the embedded ClickHouse writes nothing more. */
+/** With less free space than this, the disk counts as full, and the embedded ClickHouse stops writing. */
 export const DISK_RESERVE_BYTES = 32 * 2 ** 20;
 const MB = 1e6;
 
-/** "disk full: 0 of 300 MB free"; undefined while the disk of this directory has room. */
+/** "disk full: 0 of 300 MB free"; undefined if the directory's disk has room. */
 export function diskFull(directory: string): string | undefined {
   const { bavail, blocks, bsize } = statfsSync(directory);
   const free = bavail * bsize;
@@ -14,7 +14,7 @@ export function diskFull(directory: string): string | undefined {
   return `disk full: ${Math.floor(free / MB)} of ${Math.round((blocks * bsize) / MB)} MB free`;
 }
 
-/** A reason for /readyz while the disk of the servers is full; none if their directory is not known. */
+/** The reason for /readyz while the servers' disk is full; empty if their directory is unknown. */
 export function diskReasons(directory: string | undefined): Reasons {
   const fault = directory === undefined ? undefined : diskFull(directory);
   return fault === undefined ? {} : { disk: fault };

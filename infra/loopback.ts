@@ -1,7 +1,7 @@
 /**
- * Protects servers on loopback from web pages. A page of any site reaches them through its reader's browser:
- * directly, or by a name of its own that it points at 127.0.0.1. Browsers say so in headers that no page
- * can change.
+ * Protects servers on loopback from web pages. Through the visitor's browser, a page of any site can reach them:
+ * directly, or through a hostname that its owner resolves to 127.0.0.1 (DNS rebinding). Browsers reveal both in headers
+ * that a page cannot change.
  */
 import type { IncomingHttpHeaders } from 'node:http';
 
@@ -12,7 +12,7 @@ export function isLoopback(host: string): boolean {
   return LOOPBACK.test(host) || host === '::1';
 }
 
-/** Why a request is refused: it comes from another site, or asks for a name that is not loopback's. */
+/** Why to refuse a request: it comes from another site, or its Host is not a loopback name. Else undefined. */
 export function foreignRequest(headers: IncomingHttpHeaders): string | undefined {
   const { host = '', origin, 'sec-fetch-site': site } = headers;
   if (!LOOPBACK.test(host)) return 'The Host header is not a name of loopback.';

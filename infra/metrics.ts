@@ -1,14 +1,13 @@
 /**
- * Metrics and readiness of a process, on a port separate from any public one: Prometheus text on /metrics,
- * /healthz (alive), /readyz (503 with the reasons while it is not ready). For loopback or an internal network
- * only.
+ * Serves the metrics and readiness of a process on a private port: /metrics (Prometheus), /healthz (alive) and /readyz
+ * (503 with the reasons while not ready). For loopback or an internal network only.
  */
 import { createServer, type Server, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Counter, collectDefaultMetrics, Registry } from 'prom-client';
 import { foreignRequest, isLoopback } from './loopback.ts';
 
-/** Why a process is not ready, by part; empty when it is. */
+/** Why a process is not ready, by part; empty if it is ready. */
 export type Reasons = Readonly<Record<string, string>>;
 
 /** "final: 120 blocks behind; nats: not connected" */
@@ -18,7 +17,7 @@ export function reasonsText(reasons: Reasons): string {
     .join('; ');
 }
 
-/** A registry with Node's metrics (event-loop delay, memory), labelled with the process's name. */
+/** A registry with Node's metrics (event-loop delay, memory), labelled with the name of the process. */
 export function createRegistry(process: string): Registry {
   const registry = new Registry();
   registry.setDefaultLabels({ process });
@@ -27,8 +26,8 @@ export function createRegistry(process: string): Registry {
 }
 
 /**
- * A counter with one label, which starts at 0 for each of its values: Prometheus sees no increase in a series
- * that begins with 1.
+ * A counter with one label that starts at 0 for each value, because Prometheus sees no increase in a series that begins
+ * with 1.
  */
 export function labelledCounter<Label extends string, Value extends string>(
   registry: Registry,
@@ -42,7 +41,7 @@ export function labelledCounter<Label extends string, Value extends string>(
   return counter;
 }
 
-/** Serves the registry and resolves with the port. `port` 0 means any free port. */
+/** Starts the server and resolves with its port. `port` 0 means any free port. */
 export async function serveMetrics(options: {
   readonly registry: Registry;
   readonly host: string;
@@ -50,10 +49,10 @@ export async function serveMetrics(options: {
   readonly notReady: () => Reasons | Promise<Reasons>;
 }): Promise<{ readonly port: number; close(): Promise<void> }> {
   const { registry, host, port, notReady } = options;
-  // Elsewhere it has whatever name its network gives it.
-  const isClosed = isLoopback(host);
+  // On other addresses, any Host is allowed, because the network decides on the names.
+  const isLocal = isLoopback(host);
   const server = createServer((request, response) => {
-    const foreign = isClosed ? foreignRequest(request.headers) : undefined;
+    const foreign = isLocal ? foreignRequest(request.headers) : undefined;
     if (foreign !== undefined) return response.writeHead(403).end(`${foreign}\n`);
     if (request.url === '/healthz') return response.end('{"status":"ok"}\n');
     if (request.url === '/readyz') return void readiness(response, notReady);

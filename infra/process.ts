@@ -1,7 +1,6 @@
 /**
- * What every process of the service shares: a logger, a signal that aborts on SIGTERM, SIGINT or when the
- * supervisor dies, one clear message instead of a stack trace for bad configuration, and a deadline after
- * which a stop is forced.
+ * What every process of the service shares: a logger, a signal that aborts on SIGTERM, SIGINT or when the supervisor
+ * dies, a clear message instead of a stack trace for bad configuration, and a time limit for stopping.
  */
 import { type Logger, pino } from 'pino';
 import { ConfigError, logLevelOf, withFiles } from './config.ts';
@@ -17,14 +16,14 @@ export type ProcessContext = {
   readonly report: (message: Readonly<Record<string, unknown>>) => void;
 };
 
-/** Calls `stop` when the process that started this one with an IPC channel ends, or if it has ended already. */
+/** Calls `stop` when the parent process, which started this one with an IPC channel, ends or has already ended. */
 export function whenParentEnds(stop: () => void): void {
-  // It is undefined without a channel. A parent that ends while modules are loaded leaves no event.
+  // `connected` is undefined without a channel. If the parent ended while modules were loading, no event follows.
   if (process.connected === false) stop();
   else process.once('disconnect', stop);
 }
 
-/** Runs `main` and exits: with code 0 after a requested stop, 1 after an error. */
+/** Runs `main` and exits with code 0 after a requested stop, or 1 after an error. */
 export async function runProcess(
   name: string,
   main: (context: ProcessContext) => Promise<void>,
@@ -47,7 +46,7 @@ export async function runProcess(
     if (stop.signal.aborted) return;
     stop.abort();
     setTimeout(() => {
-      logger.error({ STOP_MAX_MS }, 'stop took too long, forced');
+      logger.error({ STOP_MAX_MS }, 'stopping took too long, exiting now');
       process.exit(1);
     }, STOP_MAX_MS).unref();
   };
@@ -65,7 +64,7 @@ export async function runProcess(
     if (error instanceof ConfigError) process.stderr.write(`${name}: ${error.message}\n`);
     else {
       logger.fatal({ err: error }, 'stopped by an error');
-      // For the supervisor, and for whoever starts the process by hand.
+      // One line for the supervisor, or for a user who started the process by hand.
       const [reason = ''] = String(error instanceof Error ? error.message : error).split('\n', 1);
       process.stderr.write(`${name}: ${concealer(environment)(reason)}\n`);
     }

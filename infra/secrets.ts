@@ -1,7 +1,6 @@
 /**
- * Removes secrets from text that is logged: API keys of any origin, credentials in URLs, and the values of
- * this process's secret variables. All log output passes through here, including messages of foreign errors,
- * so that no caller has to remember it.
+ * Removes secrets from log output: API keys, credentials in URLs, and the values of this process's secret variables.
+ * All log output passes through here, including messages of third-party errors, so callers need not think of it.
  */
 const API_KEY = /fs_(demo|individual|pro)_[1-9A-HJ-NP-Za-km-z]{16,}/g;
 const URL_CREDENTIALS = /([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/@"']+@/gi;
@@ -10,7 +9,7 @@ const CONCEALED = '[concealed]';
 /** Variables whose whole value is a secret, and variables whose URLs may contain one. */
 const SECRETS = ['NATS_PASSWORD', 'NATS_TOKEN'];
 const URLS = ['RPC_URL', 'RPC_WS_URL', 'GAMMA_URL', 'CLICKHOUSE_URL', 'ANALYST_URL'];
-/** Shorter parts of a path are names such as `v2` or `rpc`. */
+/** Shorter parts of a path are assumed to be names such as `v2` or `rpc`. */
 const PATH_SECRET_CHARACTERS_MIN = 12;
 
 /** Returns the text without API keys and without credentials in URLs. */

@@ -1,10 +1,10 @@
 /**
- * Runs the task when a slot is free. Rejects with the signal's reason if it aborts before that; afterwards
- * the signal has no effect here.
+ * Runs the task when a slot is free. Rejects with the signal's reason if it aborts before that; later, the signal has
+ * no effect.
  */
 export type Slots = <T>(signal: AbortSignal, task: () => Promise<T>) => Promise<T>;
 
-/** Bounds how many tasks run at once, first come, first served. */
+/** Limits how many tasks run at once; first come, first served. */
 export function createSlots(max: number): Slots {
   let free = max;
   const waiting = new Set<() => void>();

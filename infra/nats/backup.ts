@@ -1,7 +1,7 @@
 /**
- * Saves whole streams to files and restores them with JetStream's own snapshots. Sequences, times and headers
- * stay the same, so cursors of the feed and the projector's checkpoint stay valid. `.snapshot` holds the
- * server's chunks, `.json` the stream's configuration and state.
+ * Saves whole streams to files and restores them, using JetStream's own snapshots. Sequences, times and headers are
+ * preserved, so feed cursors and the projector's checkpoint stay valid. `.snapshot` holds the server's chunks, `.json`
+ * the stream's configuration and state.
  */
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { JetStreamApiCodes } from '@nats-io/jetstream';
@@ -69,7 +69,7 @@ export async function saveStream(nats: Nats, stream: string, path: string): Prom
   return bytes;
 }
 
-/** Restores the files of `saveStream`. Throws StreamCopyError if the stream exists already. */
+/** Restores a stream from the files of `saveStream`. Throws StreamCopyError if the stream already exists. */
 export async function restoreStream(nats: Nats, stream: string, path: string): Promise<number> {
   const { connection, js } = nats;
   const described = Described.parse(JSON.parse(await readFile(`${path}.json`, 'utf8')));

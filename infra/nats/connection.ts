@@ -1,7 +1,7 @@
 /**
- * The connection to NATS: authentication, TLS, reconnecting, leaving a server that is cut off from its
- * cluster, and requests about streams with their errors. Only infra/nats imports the client library.
- * Nothing here logs: status changes go to the caller's `onStatus`.
+ * The connection to NATS: authentication, TLS, reconnecting, leaving a server that is cut off from its cluster, and
+ * requests about streams with their errors. Only infra/nats imports the client library. This file never logs; status
+ * changes go to the caller's `onStatus`.
  */
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
@@ -55,11 +55,11 @@ export type NatsOptions = {
   /** `{}` requires TLS with the system's root certificates. */
   readonly tls?: NodeConnectionOptions['tls'];
   readonly onStatus?: NatsStatusListener;
-  /** Waits for the first server (default); otherwise fails. */
+  /** True, the default, waits for a server to become available; false fails. */
   readonly isPatient?: boolean;
-  /** Called before each new attempt to reach a first server, at most 5 s apart. */
+  /** Called before each new attempt to make the first connection, at most 5 s apart. */
   readonly onWait?: (error: unknown) => void;
-  /** Ends the wait for a first server: rejects with the signal's reason. */
+  /** Aborting ends the wait for the first connection, and rejects with the signal's reason. */
   readonly signal?: AbortSignal;
 };
 
@@ -89,8 +89,8 @@ function authenticatorOf(config: NatsConfig): Authenticator | undefined {
 }
 
 /**
- * The server cannot answer now: no connection, no responders, no leader, or a timeout. A write may or may
- * not have happened. Retry later.
+ * The server cannot respond now: no connection, no responders, no leader, or a timeout. A write may or may not have
+ * happened. Retry later.
  */
 export class NatsUnavailableError extends Error {
   override readonly name = 'NatsUnavailableError';
@@ -117,10 +117,9 @@ const CONNECT_MS_MAX = 10_000;
 const MESSAGE_BYTES_MAX = 1_048_576;
 
 /**
- * Connects, and reconnects for as long as the connection is not closed.
- *
- * Throws NatsRefusedError when the server rejects the credentials or TLS fails for lack of trust, and
- * NatsUnavailableError when no server can be reached and `isPatient` is false.
+ * Connects, and reconnects until the connection is closed. Throws NatsRefusedError if the server rejects the
+ * credentials or one side does not trust the other's certificate, and NatsUnavailableError if no server is reachable
+ * and `isPatient` is false.
  */
 export async function connectNats(options: NatsOptions): Promise<Nats> {
   const servers = options.url.split(',').map((url) => url.trim());
@@ -137,7 +136,7 @@ export async function connectNats(options: NatsOptions): Promise<Nats> {
       : { tls: { ...options.tls, ...{ checkServerIdentity: identityCheck(servers) } } }),
   };
   const { isPatient = true, onWait = () => undefined, signal } = options;
-  // Not by the library, which would retry silently even where trust is missing.
+  // The library's own retry is not used: it is silent and retries even TLS errors.
   const connection = await retry(() => connectWith(wanted), {
     isRetryable: (error) => isPatient && error instanceof NatsUnavailableError,
     onRetry: onWait,
@@ -187,20 +186,20 @@ export type StreamState = {
   readonly messageBytesMax: number;
 };
 
-/** Longer than a new leader takes to read its log, or a deposed one to notice. */
+/** Longer than a new leader needs to read its log, or a deposed one to notice. */
 const DOUBT_MS = 15_000;
 const doubts = new WeakMap<Nats, Map<string, number>>();
 
 /**
- * The state of a stream that is known to have held the sequence `known`. In a cluster, a leader that was
- * just cut off or just elected may briefly report an earlier end. Such an end is believed only after it
- * was reported for DOUBT_MS; until then this throws NatsUnavailableError.
+ * The state of a stream that is known to have held the sequence `known`. In a cluster, a leader that was just cut off
+ * or just elected may briefly report an earlier end. Until it has reported that for DOUBT_MS, this throws
+ * NatsUnavailableError.
  */
 export async function streamState(nats: Nats, stream: string, known = 0): Promise<StreamState> {
   const info = await answered(nats, stream, () => nats.jsm.streams.info(stream));
   const { config, state: reported } = info;
   const state = {
-    // A stream that never held a message reports 0 and 0; a purged one last + 1 and last.
+    // A stream that never held a message reports 0 and 0; a purged one reports last + 1 and last.
     firstSequence: Math.max(reported.first_seq, 1),
     lastSequence: reported.last_seq,
     messages: reported.messages,
@@ -222,9 +221,8 @@ export async function streamState(nats: Nats, stream: string, known = 0): Promis
 }
 
 /**
- * Makes one request about a stream and maps its failure to this file's error classes. Throws
- * NatsUnavailableError at once while disconnected and when the connection breaks, instead of after the
- * library's timeout of 5 s.
+ * Makes one request about a stream and maps errors to this file's classes. While disconnected, or when the connection
+ * breaks, throws NatsUnavailableError at once instead of after the library's timeout of 5 s.
  */
 export async function answered<T>(nats: Nats, stream: string, call: () => Promise<T>): Promise<T> {
   if (!nats.connected) throw new NatsUnavailableError(`not connected; request about ${stream}`);
@@ -242,7 +240,7 @@ export async function answered<T>(nats: Nats, stream: string, call: () => Promis
   }
 }
 
-/** A starting cluster knows fewer servers than the stream needs replicas. */
+/** JetStream's error while a starting cluster has fewer servers than the stream needs replicas. */
 const NO_SUITABLE_PEERS = 10005;
 
 /** Maps errors of the client library to this file's classes and returns all others unchanged. */
@@ -267,7 +265,7 @@ function classified(error: unknown, stream: string): unknown {
     error instanceof errors.ClosedConnectionError ||
     error instanceof errors.DrainingConnectionError;
   return unreachable
-    ? new NatsUnavailableError(`no answer from NATS about ${stream}`, { cause: error })
+    ? new NatsUnavailableError(`no response from NATS about ${stream}`, { cause: error })
     : error;
 }
 
@@ -281,9 +279,9 @@ export function isOvertaken(error: unknown): boolean {
 }
 
 async function connectWith(options: NodeConnectionOptions): Promise<NatsConnection> {
-  // The library waits for ever for a server that requires a client certificate and gets none.
+  // The library waits forever for a server that requires a client certificate and gets none.
   const late = delay(CONNECT_MS_MAX, undefined, { ref: false }).then(() => {
-    throw new NatsUnavailableError('NATS does not answer: does it require a client certificate?');
+    throw new NatsUnavailableError('NATS does not respond: does it require a client certificate?');
   });
   try {
     return await Promise.race([connect(options), late]);
@@ -305,12 +303,12 @@ async function connectWith(options: NodeConnectionOptions): Promise<NatsConnecti
   }
 }
 
-/** Node checks this name when the library passes none, which is the case for addresses. */
+/** The name that Node checks if the library passes none, as it does for IP addresses. */
 const NO_NAME = 'localhost';
 
 /**
- * Checks a server's certificate for its name. For a server that is reached by address, any address of
- * `urls` will do, because the library does not say which one it reached.
+ * Checks that a server's certificate matches its name. For a server given by IP address, a match with any address of
+ * `urls` is enough, because the library does not reveal which one it connected to.
  */
 function identityCheck(
   urls: readonly string[],
@@ -326,7 +324,7 @@ function identityCheck(
   };
 }
 
-/** Whether TLS failed for a reason that retrying does not change: missing trust, or wrong files. */
+/** Whether TLS failed in a way that a retry cannot fix: missing trust, or wrong files. */
 function isTlsRefusal(error: unknown): error is Error {
   if (!(error instanceof Error)) return false;
   const code = 'code' in error ? String(error.code) : '';
@@ -335,12 +333,12 @@ function isTlsRefusal(error: unknown): error is Error {
 
 const LEADER_CHECK_MS = 2_000;
 const LEADER_ANSWER_MS_MAX = 1_500;
-/** Takes longer than an election, which is no reason to leave. */
+/** Longer than an election takes, because an election is no reason to leave. */
 const LEADERLESS_CHECKS_MAX = 4;
 
 /**
- * Leaves a server that is cut off from its cluster. Such a server keeps its connections and answers pings,
- * but JetStream on it has no leader and stores nothing, until the network is repaired.
+ * Leaves a server that is cut off from its cluster. Such a server keeps its connections and answers pings, but until
+ * the network is repaired, its JetStream has no leader and stores nothing.
  */
 async function leaveLonelyServers(connection: NatsConnection, apiPrefix: string): Promise<void> {
   let failures = 0;
@@ -350,12 +348,12 @@ async function leaveLonelyServers(connection: NatsConnection, apiPrefix: string)
     await pause;
     if (failures < LEADERLESS_CHECKS_MAX) continue;
     failures = 0;
-    // Rejects only while it is reconnecting already.
+    // Rejects only if it is already reconnecting.
     await connection.reconnect().catch(() => undefined);
   }
 }
 
-/** Whether JetStream answers on the server that this is connected to. */
+/** Whether JetStream works on the server that this connection uses. */
 export function jetStreamAnswers({ connection, js }: Nats): Promise<boolean> {
   return hasLeader(connection, js.apiPrefix);
 }

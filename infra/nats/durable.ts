@@ -1,6 +1,6 @@
 /**
- * Reads a stream through a durable consumer: the server remembers what was acknowledged and delivers the
- * rest again. For one reader at a time, and for work that may be repeated.
+ * Reads a stream through a durable consumer: the server remembers which messages were acknowledged and delivers the
+ * others again. For one reader at a time, and for work that is safe to repeat.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import {
@@ -16,17 +16,17 @@ import { answered, type Nats, NatsUnavailableError, streamState } from './connec
 import { fetched } from './reader.ts';
 
 const BATCH_MESSAGES_MAX = 5_000;
-/** How long a batch waits to be full; the library's minimum. */
+/** How long a batch waits to fill up; the library's minimum. */
 const GATHER_MS = 1_000;
-/** Messages that were delivered but not acknowledged are delivered again after this time. */
+/** A message that was delivered but not acknowledged is delivered again after this time. */
 const ACK_WAIT_MS = 30_000;
-/** The server forgets an unused consumer after this time; the next one starts at the beginning. */
+/** The server deletes an unused consumer after this time; then the next one starts at the beginning. */
 const INACTIVE_MS_MAX = 14 * 24 * 3_600_000;
 const RETRY_MS = 250;
 
 export type DurableBatch = {
   readonly messages: readonly { readonly sequence: number; readonly data: Uint8Array }[];
-  /** Once the batch is processed, everything up to this sequence is. */
+  /** Once this batch is processed, everything up to this sequence is. */
   readonly reached: number;
   /** Messages of the stream that follow the batch. */
   readonly pending: number;
@@ -42,9 +42,9 @@ export type DurableOptions = {
 };
 
 /**
- * Yields what is not acknowledged yet, from the oldest message on, and then each new message. The first
- * batch is empty and says what is acknowledged. A reader takes over at once from a predecessor that
- * died. Waits for an absent server.
+ * Yields the unacknowledged messages, oldest first, and then new ones. The first batch is empty; its `reached` says up
+ * to where messages were acknowledged. A reader takes over at once from a predecessor that died. Waits while the server
+ * is unavailable.
  */
 export async function* durableBatches(
   nats: Nats,
@@ -81,8 +81,8 @@ function batchOf(messages: readonly JsMsg[], last: JsMsg): DurableBatch {
 }
 
 /**
- * Makes the consumer start right after the acknowledged messages: those that a predecessor had received
- * would otherwise be delivered only after ACK_WAIT_MS. Starts again after a stream lost its end.
+ * Makes the consumer start right after the acknowledged messages, because those that a predecessor received would
+ * otherwise be delivered only after ACK_WAIT_MS. Starts at the beginning if the stream lost its end.
  */
 async function takeOver(nats: Nats, stream: string, name: string): Promise<DurableBatch> {
   const { lastSequence } = await streamState(nats, stream);

@@ -1,8 +1,8 @@
 /**
- * Key-value buckets: small shared state with compare-and-set, for example leases and managed streams. When
- * a write resolves, it is stored. A watch reports the newest value of every key, through restarts of the
- * server, and never an older value after a newer one. It uses the tail, because the library's watcher does
- * not recover from a restart in time. Watches do not report expired keys.
+ * Key-value buckets: small shared state with compare-and-set, for example leases and managed streams. When a write
+ * resolves, it is stored. A watch survives restarts of the server, reports the newest value of every key, and never an
+ * older value after a newer one. It uses `tail`, because the library's watcher does not recover from a restart in time.
+ * Watches do not report that a key expired.
  */
 import { DiscardPolicy } from '@nats-io/jetstream';
 import { Kvm } from '@nats-io/kv';
@@ -12,7 +12,7 @@ import { type StreamMessage, storedSince, tail } from './reader.ts';
 import { ensureStream } from './streams.ts';
 
 export type KvOptions = {
-  /** Lifetime of a key after its last write; 0, the default, means for ever. */
+  /** Lifetime of a key after its last write; 0, the default, means forever. */
   readonly ttlMs?: number;
   /** 1 by default; 3 in a cluster. */
   readonly replicas?: number;
@@ -21,7 +21,7 @@ export type KvOptions = {
 export type KvEntry = {
   readonly key: string;
   readonly value: Uint8Array;
-  /** Grows with every write in the bucket: usable as a fencing token. */
+  /** Grows with every write in the bucket, so it can be used as a fencing token. */
   readonly revision: number;
   readonly timestampMs: number;
 };
@@ -29,10 +29,10 @@ export type KvEntry = {
 export type KvEvent =
   | ({ readonly type: 'put' } & KvEntry)
   | { readonly type: 'delete'; readonly key: string; readonly revision: number }
-  /** All values that the bucket held at this revision have been sent. Comes once. */
+  /** Sent once, after all values that the bucket held at this revision. */
   | { readonly type: 'initialised'; readonly revision: number };
 
-/** The key exists (create), or its revision is different (update, delete). */
+/** The key already exists (create), or has another revision (update, delete). */
 export class KvConflictError extends Error {
   override readonly name = 'KvConflictError';
   constructor(key: string, options?: ErrorOptions) {
@@ -48,25 +48,25 @@ export type Kv = {
   put(key: string, value: Uint8Array | string): Promise<number>;
   /** Writes only if the key does not exist. Throws KvConflictError otherwise. */
   create(key: string, value: Uint8Array | string): Promise<number>;
-  /** Writes only over this revision. Throws KvConflictError otherwise. */
+  /** Writes only if the key still has this revision. Throws KvConflictError otherwise. */
   update(key: string, value: Uint8Array | string, revision: number): Promise<number>;
   /**
-   * Writes only if nothing was written to the whole bucket after this revision, which must be > 0.
+   * Writes only if nothing was written to the bucket after this revision, which must be > 0.
    * Throws KvConflictError otherwise.
    */
   putAfter(key: string, value: Uint8Array | string, bucketRevision: number): Promise<number>;
   /** The revision of the last write in the bucket; 0 if there was none. */
   revision(): Promise<number>;
-  /** With a revision, deletes only that one. Throws KvConflictError otherwise. */
+  /** With a revision, deletes only if the key still has it, and throws KvConflictError otherwise. */
   delete(key: string, revision?: number): Promise<void>;
   /**
-   * Current values, 'initialised', then changes until the signal aborts. Of several quick changes of a
-   * key, only the last may be reported.
+   * Yields the current values, then 'initialised', then changes until the signal aborts. If a key changes several times
+   * quickly, only the last change may be reported.
    */
   watch(signal: AbortSignal): AsyncIterable<KvEvent>;
 };
 
-/** Opens a bucket, creating it or updating its settings to the given ones. */
+/** Opens a bucket. Creates it, or updates its settings, if necessary. */
 export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}): Promise<Kv> {
   const stream = `KV_${bucket}`;
   await ensureStream(nats, {
@@ -78,7 +78,7 @@ export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}
     replicas: options.replicas ?? 1,
     extra: { discard: DiscardPolicy.New, allow_rollup_hdrs: true, deny_delete: true },
   });
-  // Without direct gets, the leader answers: a replica may lag behind.
+  // Without direct gets, the leader responds; a replica may lag behind.
   const kv = await new Kvm(nats.js).open(bucket, { allow_direct: false });
   const write = async <T>(key: string, call: () => Promise<T>): Promise<T> => {
     assertKey(key);
@@ -113,7 +113,7 @@ export async function openKv(nats: Nats, bucket: string, options: KvOptions = {}
   };
 }
 
-// Stricter than the server: no wildcards.
+// Stricter than the server, which allows wildcards.
 const KEY = /^[-/_=a-zA-Z0-9]+(\.[-/_=a-zA-Z0-9]+)*$/;
 
 function assertKey(key: string): void {
@@ -122,8 +122,8 @@ function assertKey(key: string): void {
 }
 
 /**
- * Reports the current values of a bucket and then its changes, until the signal aborts. Resolves once the
- * current values were reported; `watching` settles when the watch ends, and rejects if it fails.
+ * Reports the current values of a bucket and then its changes, until the signal aborts. Resolves after the current
+ * values; `watching` resolves when the watch ends and rejects if it fails.
  */
 export async function follow(
   bucket: Pick<Kv, 'watch'>,
@@ -143,7 +143,7 @@ export async function follow(
   return { watching };
 }
 
-/** A JSON value of a bucket; undefined if it does not match the schema. */
+/** Parses a JSON value of a bucket; undefined if it does not match the schema. */
 export function parseValue<Schema extends z.ZodType>(
   schema: Schema,
   value: Uint8Array,

@@ -1,13 +1,12 @@
 /**
- * Reads a stream: finite reads (one message, a range) and tails, which follow a stream through restarts of
- * the server. They deliver messages in stream order, each once, and skip none that the stream still holds.
+ * Reads a stream: finite reads (one message, a range) and tails, which follow a stream through restarts of the server.
+ * Both deliver messages in stream order, each once, and skip none that the stream still holds.
  *
- * Both use a consumer without acknowledgements that lives in the memory of one server. The library's
- * ordered consumer stalls for up to 45 s after a restart of the server, because it requests messages
- * without resetting its count of pending ones
- * (https://github.com/nats-io/nats-architecture-and-design/issues/162). So `deliveries` uses plain fetches,
- * checks the delivery sequence itself, and throws at the first sign of trouble; its callers then open a
- * new consumer after the last delivered message.
+ * Both use a consumer without acknowledgements that lives in the memory of one server. The library's ordered consumer
+ * stalls for up to 45 s after a restart of the server, because it does not reset its count of pending messages
+ * (https://github.com/nats-io/nats-architecture-and-design/issues/162). So `deliveries` uses plain fetches, checks the
+ * delivery sequence itself and throws at the first sign of trouble; its callers then open a new consumer after the last
+ * delivered message.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import {
@@ -24,7 +23,7 @@ import { answered, type Nats, NatsUnavailableError, streamState } from './connec
 /** Header with the id that a StreamWriter gives each message. */
 export const ID_HEADER = 'Fillstream-Id';
 
-/** A message of a stream. `data` is a view of a network buffer: copy what is kept for long. */
+/** A message of a stream. `data` is a view of a network buffer, so copy it if you keep it for long. */
 export type StreamMessage = {
   /** Position in the stream, from 1. */
   readonly sequence: number;
@@ -42,9 +41,9 @@ type Start = { readonly sequence: number } | { readonly timeMs: number };
 
 export type TailOptions = {
   readonly stream: string;
-  /** First sequence to deliver, at least 1. Beyond the end, the tail waits. */
+  /** First sequence to deliver, at least 1. If it is beyond the end, the tail waits for it. */
   readonly fromSequence: number;
-  /** One subject, wildcards allowed; servers before 2.10 cannot filter by several. */
+  /** One subject, wildcards allowed. Servers before 2.10 cannot filter by several. */
   readonly filterSubject?: string;
   /** Ends the iteration without an error. */
   readonly signal: AbortSignal;
@@ -53,8 +52,8 @@ export type TailOptions = {
 };
 
 /**
- * The stream ends before a message that was delivered: it was lost or created again, and its sequences are
- * used again. Positions from before are meaningless.
+ * The stream ends before a message that was already delivered: it lost messages or was recreated, and will reuse
+ * sequences. Earlier sequences are meaningless.
  */
 export class StreamRewoundError extends Error {
   override readonly name = 'StreamRewoundError';
@@ -63,7 +62,7 @@ export class StreamRewoundError extends Error {
   }
 }
 
-/** The server holds a message that it cannot read: bytes of its files were changed. */
+/** The server holds a message that it cannot read, because its file is damaged. */
 export class StreamDamagedError extends Error {
   override readonly name = 'StreamDamagedError';
   readonly sequence: number;
@@ -77,32 +76,30 @@ export class StreamDamagedError extends Error {
 }
 
 const FETCH_MESSAGES_MAX = 1_024;
-/** Bounds the memory of a tail: it never requests more messages than fit, however large they are. */
+/** Limits the memory of a tail: it never requests more messages than fit, however large they are. */
 const FETCH_BYTES_MAX = 64 * 1_048_576;
 const FETCH_MS_MAX = 5_000;
-/** After so long without a message, another replica may have it. */
+/** After this long without a message, a new consumer is tried, because another replica may have it. */
 const FINITE_FETCH_MS_MAX = 2_000;
 /** The library gives up a fetch after two silent intervals. */
 const HEARTBEAT_MS = 500;
-/** The server removes a consumer that nobody reads; only needed when deleting it fails. */
+/** The server removes an unused consumer after this time, in case we failed to delete it. */
 const INACTIVE_MS_MAX = 30_000;
 const RETRY_MS = 100;
 const RANGE_MESSAGES_MAX = 65_536;
 const STORED_MESSAGES = 256;
-/** A replica that was away may need longer; callers then retry. */
+/** How long a read waits for a replica that lags behind; afterwards the caller may retry. */
 const LAG_MS_MAX = 5_000;
 
-/** Messages one by one; tailBatches costs less per message. */
+/** Yields messages one by one; `tailBatches` is cheaper. */
 export async function* tail(nats: Nats, options: TailOptions): AsyncGenerator<StreamMessage> {
   for await (const batch of tailBatches(nats, options)) yield* batch;
 }
 
 /**
- * Messages as they arrive: each batch holds everything since the previous one and never waits to be full.
- * Sequences have gaps where retention removed messages.
- *
- * Throws StreamMissingError, StreamRewoundError and errors of the client library for wrong options. Waits
- * for an absent server.
+ * Yields messages as they arrive. Each batch holds everything since the previous one and never waits to fill up.
+ * Sequences have gaps where retention removed messages. Throws StreamMissingError, StreamRewoundError, and errors of
+ * the client library for invalid options. Waits while the server is unavailable.
  */
 export async function* tailBatches(
   nats: Nats,
@@ -136,12 +133,12 @@ export async function* tailBatches(
 }
 
 /*
- * Finite reads. `undefined` and lists that end early mean that the stream's leader holds nothing more; a
- * replica that lags behind is not believed (docs/decisions/0009). They throw StreamMissingError, and
- * NatsUnavailableError for an absent server.
+ * Finite reads. If they return undefined or a short list, the stream's leader has no more messages; a replica that lags
+ * behind does not decide this (docs/decisions/0009). They throw StreamMissingError, and NatsUnavailableError if the
+ * server is unavailable.
  */
 
-/** The message at a sequence; undefined when it was removed or does not exist yet. */
+/** The message at a sequence; undefined if it was removed or does not exist yet. */
 export async function getMessage(
   nats: Nats,
   stream: string,
@@ -151,7 +148,7 @@ export async function getMessage(
   return ofLeader(nats, stream, { seq: sequence });
 }
 
-/** The newest message of a subject (wildcards allowed); undefined when there is none. */
+/** The newest message of a subject (wildcards allowed); undefined if there is none. */
 export async function lastMessage(
   nats: Nats,
   stream: string,
@@ -160,7 +157,7 @@ export async function lastMessage(
   return ofLeader(nats, stream, { last_by_subj: subject });
 }
 
-/** The first message stored at or after a time (milliseconds since 1970); undefined if none. */
+/** The first message stored at or after a time (milliseconds since 1970); undefined if there is none. */
 export async function firstMessageAtOrAfter(
   nats: Nats,
   stream: string,
@@ -171,9 +168,8 @@ export async function firstMessageAtOrAfter(
 }
 
 /**
- * Up to `count` messages (at most 65,536) from sequence `from` on, as far as the stream holds them. The list
- * starts later where retention removed the beginning, and is empty beyond the end. `filterSubject` is one
- * subject, wildcards allowed.
+ * Up to `count` messages (at most 65,536) from sequence `from`. The list starts later if retention removed the
+ * beginning, and is empty beyond the end. `filterSubject` is one subject, wildcards allowed.
  */
 export async function readRange(
   nats: Nats,
@@ -190,7 +186,7 @@ export async function readRange(
   return read(nats, { stream, start: { sequence: from }, count, filterSubject });
 }
 
-/** All messages from a start to the end of the stream at the time when the reader reaches it. */
+/** All messages from a start to the end of the stream, including those that are stored during the read. */
 export async function* storedSince(
   nats: Nats,
   stream: string,
@@ -214,7 +210,7 @@ type Source = {
 
 type Read = Source & { readonly count: number };
 
-/** Up to `count` messages; fewer only where the leader has no more, whatever replica delivers them. */
+/** Up to `count` messages; fewer only if the leader has no more, whichever replica delivers them. */
 async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
   const { stream, start } = options;
   const deadline = performance.now() + LAG_MS_MAX;
@@ -237,8 +233,8 @@ async function read(nats: Nats, options: Read): Promise<StreamMessage[]> {
 }
 
 /**
- * Throws StreamDamagedError if the stream holds a message with this sequence that cannot be read. Nothing else
- * reports it: the server answers as for a deleted message, and its consumers skip it.
+ * Throws StreamDamagedError if the stream holds an unreadable message with this sequence. The server does not report
+ * damage: it responds as if the message had been deleted, and consumers skip it.
  */
 export async function refuseDamage(nats: Nats, stream: string, sequence: number): Promise<void> {
   if ((await getMessage(nats, stream, sequence)) !== undefined) return;
@@ -246,14 +242,14 @@ export async function refuseDamage(nats: Nats, stream: string, sequence: number)
   const { state } = await answered(nats, stream, () => nats.jsm.streams.info(stream, details));
   const { first_seq, last_seq, messages, deleted = [] } = state;
   const isHeld = sequence >= first_seq && sequence <= last_seq && !deleted.includes(sequence);
-  // A server that lost messages as it recovered counts them neither as held nor as deleted.
+  // Messages that a server lost during recovery count neither as held nor as deleted.
   const isCounted = messages + deleted.length === last_seq - first_seq + 1;
   if (isHeld && isCounted) throw new StreamDamagedError(stream, sequence);
 }
 
 /**
- * Throws StreamDamagedError if the stream holds a message from `start` to `end` that is not among the sequences
- * that were `read`, and that cannot be read.
+ * Throws StreamDamagedError if any message from `start` to `end` that is missing from the sequences in `read` turns out
+ * to be unreadable.
  */
 export async function refuseHoles(
   nats: Nats,
@@ -273,17 +269,17 @@ export async function refuseHoles(
 class ConsumerLostError extends NatsUnavailableError {}
 
 type Deliveries = Source & {
-  /** Ends after this many messages, or at the newest that the leader holds at the start. Endless by default. */
+  /** Ends after this many messages, or at the message that was the leader's newest at the start. Endless by default. */
   readonly count?: number;
-  /** Messages in flight, at most FETCH_MESSAGES_MAX, the default. */
+  /** Most messages in flight; FETCH_MESSAGES_MAX is the default and the maximum. */
   readonly fetchMessages?: number;
   /** Ends the iteration, without an error. */
   readonly signal?: AbortSignal;
 };
 
 /**
- * Yields the messages of one consumer, in order and without a gap. Throws ConsumerLostError, StreamMissingError
- * and NatsUnavailableError, and StreamDamagedError where a finite read without a filter lacks a message.
+ * Yields the messages of one consumer, in order and without gaps. Throws ConsumerLostError, StreamMissingError and
+ * NatsUnavailableError, and StreamDamagedError if a finite read without a filter misses a message.
  */
 async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<StreamMessage[]> {
   const { stream, start, filterSubject, count, signal } = options;
@@ -316,10 +312,10 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
       }
       if (signal?.aborted === true) return;
       if (count !== undefined && delivered === before) {
-        throw new ConsumerLostError(`messages of ${stream} were removed meanwhile`);
+        throw new ConsumerLostError(`messages of ${stream} were removed during the read`);
       }
     }
-    // With a filter, only a read of every other message would show it.
+    // With a filter, finding a missing message would require reading all other messages.
     if (delivered < counted && delivered < end.count && filterSubject === undefined) {
       const start = 'sequence' in options.start ? first : (read[0] ?? last);
       await refuseHoles(nats, stream, { start, end: last, read });
@@ -332,9 +328,9 @@ async function* deliveries(nats: Nats, options: Deliveries): AsyncGenerator<Stre
 const ENDLESS = { count: Number.POSITIVE_INFINITY, sequence: Number.POSITIVE_INFINITY };
 
 /**
- * After how many messages, or at which one, a finite read ends. The leader's newest message decides: a replica
- * may lag behind, and 2.9 counts messages that it lost. The count is used only without a newest message: the
- * stream is empty, or that message was deleted or is damaged.
+ * Where a finite read ends: after a number of messages, or at a sequence. The leader's newest message decides, because
+ * a replica may lag behind, and nats-server 2.9 counts messages that it lost. `counted` is used only if there is no
+ * newest message: the stream is empty, or that message was deleted or is damaged.
  */
 async function endOf(
   nats: Nats,
@@ -350,9 +346,8 @@ async function endOf(
 }
 
 /**
- * Makes one fetch and yields batches of the messages that arrived since the last batch. Ends after
- * `messages` messages or `waitMs`, or when the signal aborts. Throws ConsumerLostError when the connection
- * breaks or the server falls silent.
+ * Makes one fetch and yields batches of the messages that arrived since the last batch. Ends after `messages` messages
+ * or `waitMs`, or when the signal aborts. Throws ConsumerLostError if the connection breaks or the server falls silent.
  */
 export async function* fetched(
   nats: Nats,
@@ -367,7 +362,7 @@ export async function* fetched(
     expires: waitMs,
     idle_heartbeat: HEARTBEAT_MS,
   });
-  // A server that restarts may not know the consumer any more.
+  // After a restart, the server may have forgotten the consumer.
   const removeListener = nats.onStatus(({ type }) => {
     if (type === 'disconnect' || type === 'close') fetch.stop(new ConsumerLostError(type));
   });
@@ -432,7 +427,7 @@ function streamMessage(
   headers: MsgHdrs | undefined,
 ): StreamMessage {
   const header = (name: string) => headers?.get(name) ?? '';
-  // FEED keeps messages of version 0.1, which have a Nats-Msg-Id, for 72 hours after an upgrade.
+  // Messages of version 0.1 have a Nats-Msg-Id; FEED keeps them for 72 hours after an upgrade.
   return { ...fields, header, messageId: header(ID_HEADER) || header('Nats-Msg-Id') };
 }
 

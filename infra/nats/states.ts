@@ -1,6 +1,6 @@
 /**
- * What ingest and the projectors publish about themselves, every REPORT_MS over plain NATS: whether they are ready,
- * and how far they are. A process that is stopped or cut off publishes nothing, which shows too.
+ * Ingest and the projectors publish their state every REPORT_MS over plain NATS: whether they are ready, and how far
+ * they are. If a process is stopped or cut off, its silence is detected.
  */
 import { z } from 'zod';
 import type { Reasons } from '../metrics.ts';
@@ -8,7 +8,7 @@ import type { Nats } from './connection.ts';
 
 const SUBJECT = 'fillstream.state.';
 const REPORT_MS = 2_000;
-/** A process that was silent for so long is stalled, dead or cut off. */
+/** A process that was silent for this long is stalled, dead or cut off. */
 const SILENT_MS_MAX = 10_000;
 
 const State = z.object({
@@ -16,7 +16,7 @@ const State = z.object({
   index: z.int().min(0),
   count: z.int().min(1),
   reasons: z.record(z.string(), z.string()),
-  /** Time of the newest block that is stored, seconds since the epoch; 0 where the process does not say. */
+  /** Time of the newest stored block, seconds since the epoch; 0 if not applicable. */
   reached: z.number().min(0),
 });
 type State = z.output<typeof State>;
@@ -25,7 +25,7 @@ export type StateOf = () => { readonly reasons: Reasons; readonly reached?: numb
 
 export type ProcessName = 'ingest' | 'projector';
 
-/** Publishes the state until the returned function is called, which publishes why the process ends. */
+/** Publishes the state periodically. Call the returned function to stop; it publishes why the process ends. */
 export function reportState(
   nats: Pick<Nats, 'connection' | 'connected'>,
   { name, index = 0, count = 1 }: { name: ProcessName; index?: number; count?: number },
@@ -46,11 +46,11 @@ export function reportState(
 }
 
 export type ProcessState = {
-  /** `projector 0/2` where there are several instances. */
+  /** For example `ingest`, or `projector 0/2` if there are several instances. */
   readonly name: string;
-  /** Empty when it is ready. */
+  /** Why the process is not ready; empty if it is. */
   readonly reasons: Reasons;
-  /** 0 where it is not known. */
+  /** Time of the newest stored block, seconds since the epoch; 0 if unknown. */
   readonly reached: number;
 };
 
@@ -65,7 +65,7 @@ export function watchStates({ connection }: Pick<Nats, 'connection'>) {
       const { data: state } = State.safeParse(message.json());
       if (state === undefined) return;
       const name = message.subject.slice(SUBJECT.length);
-      // After a change of the number of instances, the old ones are no longer expected.
+      // After the number of instances has changed, the old ones are no longer expected.
       const others = reported.get(name) ?? [];
       const kept = others.filter(
         ({ index, count }) => count === state.count && index !== state.index,
@@ -74,12 +74,12 @@ export function watchStates({ connection }: Pick<Nats, 'connection'>) {
     },
   });
   return {
-    /** The state of every instance that should be there. */
+    /** The state of every expected instance. */
     of(name: ProcessName): readonly ProcessState[] {
       const states = reported.get(name) ?? [];
       const count = states[0]?.count ?? 1;
       return Array.from({ length: count }, (_, index) => {
-        const state = states.find((one) => one.index === index);
+        const state = states.find((known) => known.index === index);
         const shown = count === 1 ? name : `${name} ${index}/${count}`;
         if (state === undefined) return missing(shown, 'has not reported');
         const silentMs = performance.now() - state.atMs;

@@ -1,4 +1,4 @@
-/** Creates and updates streams, and checks that the server stores the requested configuration. */
+/** Creates and updates streams, and checks that the server accepted the requested configuration. */
 import {
   DiscardPolicy,
   JetStreamApiError,
@@ -10,7 +10,7 @@ import { nanos } from '@nats-io/transport-node';
 import { retry } from '../retry.ts';
 import { answered, type Nats, NatsUnavailableError, StreamMissingError } from './connection.ts';
 
-/** The server stores a stream that differs from the requested one, or rejects the change. */
+/** The server's stream differs from the requested one, or the server rejected the change. */
 export class StreamConfigError extends Error {
   override readonly name = 'StreamConfigError';
 }
@@ -19,7 +19,7 @@ export class StreamConfigError extends Error {
 export type StreamSpec = {
   readonly name: string;
   readonly subjects: readonly string[];
-  /** 0, the default, keeps messages for ever. */
+  /** 0, the default, keeps messages forever. */
   readonly maxAgeMs?: number;
   /** -1, the default, sets no limit. */
   readonly maxBytes?: number;
@@ -29,22 +29,20 @@ export type StreamSpec = {
   readonly maxMessagesPerSubject?: number;
   /** 1 by default; 3 in a cluster. */
   readonly replicas?: number;
-  /** Other fields. A server that is too old to know one causes a StreamConfigError. */
+  /** Other fields. If the server is too old to support one, StreamConfigError is thrown. */
   readonly extra?: Partial<StreamConfig>;
 };
 
 const MESSAGE_BYTES_MAX = 1_048_576;
 const DUPLICATE_WINDOW_MS = 120_000;
-/** Servers of a cluster that are started together agree on a leader in 5 to 15 s. */
+/** A cluster whose servers start at the same time elects a leader within 5 to 15 s. */
 const LEADER_MS_MAX = 120_000;
 
 /**
- * Creates the stream, or updates an existing one to the given configuration.
- *
- * Servers before 2.11 silently drop unknown fields, so their response is compared with the request. Throws
- * StreamConfigError on a difference or a rejected change, and NatsUnavailableError when no server can do
- * it. A patient connection retries for LEADER_MS_MAX first, because a starting cluster may have no leader
- * yet, or too few servers for the replicas.
+ * Creates the stream, or updates an existing one to this configuration. Servers before 2.11 silently drop unknown
+ * fields, so the response is compared with the request. Throws StreamConfigError if they differ or the change is
+ * rejected, and NatsUnavailableError if no server can do it. A patient connection retries for LEADER_MS_MAX first,
+ * because a starting cluster may have no leader yet, or too few servers for the replicas.
  */
 export async function ensureStream(nats: Nats, spec: StreamSpec): Promise<void> {
   await retry(() => createOrUpdate(nats, spec), {
@@ -112,7 +110,7 @@ async function send(
   }
 }
 
-/** Fields of `wanted` that `stored` lacks or has with another value. */
+/** Fields of `wanted` that are missing from `stored` or have another value there. */
 function differences(wanted: object, stored: object): string[] {
   const values = new Map<string, unknown>(Object.entries(stored));
   return Object.entries(wanted)
@@ -133,7 +131,7 @@ function contains(stored: unknown, wanted: unknown): boolean {
 
 const DELETES_AT_ONCE = 64;
 
-/** Deletes the messages with these sequences, from the highest down, several at a time. May be repeated after an interruption. */
+/** Deletes messages, highest sequence first, several at a time. After an interruption it can be repeated. */
 export async function removeMessages(
   nats: Nats,
   stream: string,

@@ -1,12 +1,12 @@
 /**
- * Appends messages to a stream one at a time. Each is stored exactly once and in the order of the calls,
- * through restarts of the server and next to other writers.
+ * Appends messages to a stream one at a time. Each is stored exactly once and in the order of the calls, even if the
+ * server restarts or other writers are active.
  *
- * Every publish states the last sequence that it expects the stream to have. So the server rejects late
- * copies, and messages of a writer that has not seen the newest message. After a failed publish the writer
- * reads what was stored meanwhile: its own message counts as acknowledged, messages of other writers go
- * to `onForeign`. Then it tries again. `Nats-Msg-Id` is not used, because a leader that lost a message
- * may refuse its id for the whole duplicate window (docs/decisions/0001-processes-and-logs.md).
+ * Every publish states the stream's expected last sequence, so the server rejects late copies, and messages of a writer
+ * that has not seen the newest message. After a failed publish, the writer reads the messages that were stored since
+ * then: its own message counts as acknowledged, and those of other writers go to `onForeign`. Then it tries again.
+ * `Nats-Msg-Id` is not used, because a leader that lost a message may refuse its id for the whole duplicate window
+ * (docs/decisions/0001-processes-and-logs.md).
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { headers } from '@nats-io/transport-node';
@@ -23,14 +23,14 @@ import { getMessage, ID_HEADER, type StreamMessage, StreamRewoundError } from '.
 export type WriterOptions = {
   readonly stream: string;
   /**
-   * Called with every message that another writer stored, in stream order, before anything is stored
-   * after it. An error that it throws stops this writer.
+   * Called with every message of other writers, in stream order, before this writer stores anything after it. If it
+   * throws, this writer stops.
    */
   readonly onForeign?: (message: StreamMessage) => void;
 };
 
 export type Append = {
-  /** Names the message in this stream; written to the header ID_HEADER. */
+  /** Identifies the message in this stream; stored in the header ID_HEADER. */
   readonly id: string;
   readonly subject: string;
   /** Must not change until the message is stored. */
@@ -50,21 +50,19 @@ export class WriterClosedError extends Error {
 
 type Entry = Append & {
   readonly stored: PromiseWithResolvers<number>;
-  /** Set when the message was found in the stream. */
+  /** Set if the message was found in the stream. */
   sequence?: number;
 };
 
 const PUBLISH_MS_MAX = 2_000;
 const RETRY_MS = 100;
 const QUEUE_BYTES_MAX = 64 * 1_048_576;
-/** Remembered ids of other writers, so that they are not stored again. */
+/** How many ids of other writers' messages are remembered, so that they are not stored again. */
 const FOREIGN_IDS_MAX = 10_000;
 
 /**
- * Opens a writer at the present end of the stream. Open it before reading the stream: messages stored
- * after that moment are reported to `onForeign`.
- *
- * Throws StreamMissingError and NatsUnavailableError.
+ * Opens a writer at the current end of the stream. Open it before you read the stream: messages that are stored later
+ * go to `onForeign`. Throws StreamMissingError and NatsUnavailableError.
  */
 export async function openWriter(nats: Nats, options: WriterOptions): Promise<StreamWriter> {
   const { lastSequence } = await streamState(nats, options.stream);
@@ -77,9 +75,9 @@ export class StreamWriter {
     published: 0,
     /** Messages that are stored. */
     acked: 0,
-    /** Publishes beyond the first of a message. */
+    /** Repeated publishes of a message. */
     resent: 0,
-    /** Messages found in the stream: the acknowledgement was lost, or another writer stored the id. */
+    /** Messages that were already in the stream: the acknowledgement was lost, or another writer stored the id. */
     duplicates: 0,
   };
   readonly #nats: Nats;
@@ -100,18 +98,18 @@ export class StreamWriter {
   }
 
   /**
-   * Resolves with the sequence of the stored message. A message whose id another writer has stored since
-   * this one was opened is not stored again; its sequence is the other's.
+   * Resolves with the sequence of the stored message. If another writer has stored the same id since this writer was
+   * opened, resolves with that sequence and stores nothing. Waits while the server is unavailable.
    *
-   * Any failure stops the writer: this and all later appends reject with AppendRejectedError,
-   * StreamRewoundError, WriterClosedError or the error of `onForeign`. Waits for an absent server.
-   * Rejects with RangeError, without stopping, when more than QUEUE_BYTES_MAX wait.
+   * Any failure stops the writer: this and all later appends reject with AppendRejectedError, StreamRewoundError,
+   * WriterClosedError or the error of `onForeign`. If more than QUEUE_BYTES_MAX are queued, rejects with RangeError
+   * without stopping.
    */
   append(message: Append): Promise<number> {
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     if (this.#queuedBytes + message.data.length > QUEUE_BYTES_MAX && this.#queue.length > 0) {
       return Promise.reject(
-        new RangeError(`too much waits to be stored in ${this.#options.stream}`),
+        new RangeError(`too many bytes are queued for ${this.#options.stream}`),
       );
     }
     const entry: Entry = { ...message, stored: Promise.withResolvers() };
@@ -122,18 +120,18 @@ export class StreamWriter {
     return entry.stored.promise;
   }
 
-  /** Resolves when everything appended so far is stored. Rejects as `append` does. */
+  /** Resolves when everything appended so far is stored. Rejects with the errors of `append`. */
   async flush(): Promise<void> {
     if (this.#failure !== undefined) throw this.#failure;
     await this.#queue.at(-1)?.stored.promise;
   }
 
-  /** Stops at once and rejects what is not stored yet; call `flush` first to lose nothing. */
+  /** Stops at once and rejects messages that are not stored yet; call `flush` first to lose nothing. */
   close(): void {
     this.#stop(new WriterClosedError(`the writer of ${this.#options.stream} was closed`));
   }
 
-  /** Milliseconds since the oldest waiting message could have been stored; 0 when none waits. */
+  /** How long the oldest queued message has waited to be stored, in milliseconds; 0 if none is queued. */
   get unstoredMs(): number {
     return this.#queue.length === 0 ? 0 : performance.now() - this.#progressAtMs;
   }
@@ -144,7 +142,7 @@ export class StreamWriter {
     for (let entry = this.#queue[0]; entry !== undefined; entry = this.#queue[0]) {
       try {
         const sequence = await this.#store(entry);
-        // Closed meanwhile: the promise was rejected already.
+        // The writer was closed, which rejected the promise.
         if (this.#queue[0] !== entry) break;
         this.#queue.shift();
         this.#queuedBytes -= entry.data.length;
@@ -169,13 +167,13 @@ export class StreamWriter {
       if (await this.#publish(entry)) return this.#last;
       const before = this.#last;
       while (this.#failure === undefined && !(await this.#catchUp(entry))) await delay(RETRY_MS);
-      // Without a leader, for example, publishing again at once would fail again.
+      // Nothing was stored, for example because there is no leader, so publishing again at once would fail.
       if (this.#last === before) await delay(RETRY_MS);
     }
     throw this.#failure;
   }
 
-  /** False when the message may or may not be stored. Throws when it can never be. */
+  /** False if it is unclear whether the message was stored. Throws if it can never be. */
   async #publish({ id, subject, data, headers: extra = {} }: Entry): Promise<boolean> {
     const { stream } = this.#options;
     const header = headers();
@@ -191,17 +189,17 @@ export class StreamWriter {
           timeout: PUBLISH_MS_MAX,
         }),
       );
-      // 2.10 without a quorum may acknowledge sequence 0 although nothing is stored.
+      // Without a quorum, nats-server 2.10 may acknowledge sequence 0 although nothing is stored.
       if (ack.seq <= this.#last) return false;
       this.#last = ack.seq;
       return true;
     } catch (cause) {
       if (cause instanceof NatsUnavailableError || isOvertaken(cause)) return false;
-      throw new AppendRejectedError(`${stream} refuses message ${id}`, { cause });
+      throw new AppendRejectedError(`${stream} rejected message ${id}`, { cause });
     }
   }
 
-  /** Reads the messages since the last known sequence. False when the server is unavailable. */
+  /** Reads the messages since the last known sequence. Returns false if the server is unavailable. */
   async #catchUp(entry: Entry): Promise<boolean> {
     const { stream, onForeign } = this.#options;
     try {
@@ -210,7 +208,7 @@ export class StreamWriter {
       while (this.#last < lastSequence) {
         const message = await getMessage(this.#nats, stream, this.#last + 1);
         this.#last += 1;
-        // Deleted or expired.
+        // The message was deleted or expired.
         if (message === undefined) continue;
         const { messageId, sequence } = message;
         if (messageId === entry.id) {
