@@ -1,6 +1,6 @@
 /**
- * Keccak-256 in WebAssembly: 1 µs for 66 bytes, compared with about 20 µs for viem's JavaScript. We hash every order of
- * a call and every new topic of a log.
+ * Keccak-256 in WebAssembly: 1 µs for 66 bytes, compared with about 20 µs for viem in JavaScript. We hash every order
+ * of a call and every new topic of a log.
  */
 import { createKeccak } from 'hash-wasm';
 import type { Hex } from 'viem';

@@ -1,5 +1,5 @@
 /**
- * Rewrites the statements of sql/migrations and sql/analyst for a cluster. All rows of a trader are on one shard, chosen
+ * Rewrites the statements of sql/migrations and sql/analyst for a cluster. A trader's rows are all on one shard, chosen
  * by cityHash64(trader). Each shard's materialized views and leaderboards read its own rows. Every node has all
  * metadata. Statements of an unknown kind are refused, so that no migration runs on a single node by accident.
  */

@@ -1,6 +1,6 @@
 /**
- * `npm audit` of the production dependencies, part of `npm run check`. Fails on a known vulnerability of high
- * or critical severity, and when the registry cannot be asked, unless AUDIT=optional: then it only says so.
+ * `npm audit` of the production dependencies, part of `npm run check`. Fails on a known vulnerability of high or
+ * critical severity, and if the registry is unavailable; with AUDIT=optional, the latter is only a warning.
  */
 import { spawnSync } from 'node:child_process';
 import { z } from 'zod';
@@ -18,7 +18,7 @@ const { stdout } = spawnSync('npm', ['audit', '--json', '--omit=dev'], {
 const report = Report.safeParse(parsed(stdout));
 if (!report.success) {
   process.stderr.write(
-    'NOT AUDITED: the registry offers no audit or cannot be reached (AUDIT=optional accepts this)\n',
+    'NOT AUDITED: the registry is unreachable or has no audit (AUDIT=optional accepts this)\n',
   );
   process.exitCode = process.env.AUDIT === 'optional' ? 0 : 1;
 } else {

@@ -1,7 +1,7 @@
 /**
- * Checks the compose files against the schema of the compose specification and against our own rules: every
- * mounted file exists, and none of our containers runs as root, writes to its image or lacks limits. Part of
- * `npm run check`; needs no container engine.
+ * Validates the compose files against the schema of the compose specification and against our own rules: every mounted
+ * file exists, and none of our containers runs as root, writes to its image or lacks limits. Part of `npm run check`;
+ * needs no container engine.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

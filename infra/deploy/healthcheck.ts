@@ -1,4 +1,4 @@
-/** Exits with 0 if this container's process answers /healthz on its metrics port. */
+/** Exits with 0 if this container's process responds to /healthz on its metrics port. */
 const { METRICS_PORT } = process.env;
 try {
   const response = await fetch(`http://127.0.0.1:${METRICS_PORT}/healthz`, {

@@ -16,7 +16,7 @@ printf 'http://default:%s@clickhouse-1-1:8123' "$clickhouse" > secrets/clickhous
 printf '%s' "$analyst" > secrets/analyst-password
 sha=$(printf '%s' "$analyst" | sha256sum | cut -d ' ' -f 1)
 printf 'CLICKHOUSE_PASSWORD=%s\nANALYST_PASSWORD_SHA256=%s\n' "$clickhouse" "$sha" > secrets/clickhouse.env
-# The containers' users differ from yours: the files are readable, the directory is closed.
+# The containers run as other users, so the files are readable for all, but the directory is not.
 chmod 644 secrets/*
 chmod 700 secrets
 echo "created infra/deploy/secrets; the analyst's password is in infra/deploy/secrets/analyst-password"

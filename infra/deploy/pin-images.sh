@@ -1,6 +1,6 @@
 #!/bin/sh
-# Names every image of the compose files by its digest, in infra/deploy/.env, which compose reads by itself: what
-# runs later is what was there today. Needs docker with buildx. Run it again for newer images.
+# Pins every image of the compose files to its current digest, in infra/deploy/.env, which compose reads
+# automatically. Needs docker with buildx. Run it again to update the images.
 set -eu
 cd "$(dirname "$0")"
 grep -oh '\${[A-Z]*_IMAGE:-[^}]*}' compose.yaml compose.cluster.yaml | sort -u | tr -d '${}' |

@@ -1,4 +1,4 @@
-/** The data directory of `npm start`: used by one service at a time, with the API keys that it shows. */
+/** The data directory of `npm start`: its lock, which admits one service at a time, and the API keys that it prints. */
 import { appendFileSync, existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -9,14 +9,14 @@ import { DataDirectoryInUseError, readJson, readText, runs, writeJson } from './
 export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
 export type ShownKeys = z.infer<typeof ShownKeys>;
 
-/** The parts of a killed service stop by themselves within this time; after it they are killed. */
+/** The parts of a killed service stop by themselves within this time; afterwards they are killed. */
 const ORPHAN_MS_MAX = 8_000;
 const ORPHAN_POLL_MS = 25;
 
 /**
- * Locks the directory, creating it if necessary; returns the function that unlocks it. A lock does not
- * block if its process is gone or its id belongs to another program, but the parts of that service have
- * ended when this resolves. Throws DataDirectoryInUseError.
+ * Locks the directory, creating it if necessary, and resolves with a function that unlocks it. A lock is stale if its
+ * process is gone or its id belongs to another program; then this waits until the parts of that service have ended.
+ * Throws DataDirectoryInUseError.
  */
 export async function lockDataDirectory(directory: string): Promise<() => void> {
   mkdirSync(join(directory, 'logs'), { recursive: true });
@@ -30,12 +30,12 @@ export async function lockDataDirectory(directory: string): Promise<() => void> 
   return () => rmSync(lock, { force: true });
 }
 
-/** Adds a part to the lock, for a successor of a service that was killed. */
+/** Adds a part to the lock, so that after a kill, the next service can wait for it. */
 export function recordPart(directory: string, pid: number, module: string): void {
   try {
     appendFileSync(lockOf(directory), `${pid} ${module}\n`);
   } catch {
-    // A full disk: without the line a successor waits for nothing, and each part guards its own data.
+    // The disk is full. The next service then does not wait for this part, but each part guards its own data.
   }
 }
 
@@ -52,7 +52,7 @@ function kill(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL');
   } catch {
-    // It has ended meanwhile.
+    // It has just ended.
   }
 }
 
@@ -61,13 +61,17 @@ function lockOf(directory: string): string {
 }
 
 /**
- * The keys of this directory, one per tier, created at the first start. They are kept in clear text (mode
- * 0600) because they open a demonstration on loopback; the service itself stores only hashes.
+ * The keys of this directory, one per tier, created at the first start. They are stored in clear text (mode 0600),
+ * because they only protect a demo on loopback; the service itself stores only hashes.
  */
 export function readShownKeys(directory: string): ShownKeys {
   const file = join(directory, 'keys.json');
   if (existsSync(file)) {
-    return readJson(file, ShownKeys, 'restore it, or delete it and the next start makes new keys');
+    return readJson(
+      file,
+      ShownKeys,
+      'restore it, or delete it to create new keys at the next start',
+    );
   }
   const keys = {
     demo: generateKey('demo'),

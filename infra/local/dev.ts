@@ -1,6 +1,6 @@
 /**
- * `npm run dev`: `npm start`, restarted on the same data whenever a source file changes. On Linux Node's own
- * --watch-path stops noticing files that an editor or git replaces; one watcher per directory does not.
+ * `npm run dev`: `npm start`, restarted on the same data whenever a source file changes. On Linux, Node's --watch-path
+ * loses track of files that an editor or git replaces, so this uses one watcher per directory.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -29,7 +29,7 @@ for (;;) {
     stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
   });
   const file = await changed;
-  process.stderr.write(`${file} has changed: restarting\n`);
+  process.stderr.write(`${file} changed, restarting\n`);
   await stop();
 }
 
@@ -45,7 +45,7 @@ async function nextChange(): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   const watchers = SOURCES.flatMap(directories).map((directory) =>
     watch(directory, (_event, name) => {
-      // Editors' hidden files and backups do not count.
+      // Ignores hidden files and backups of editors.
       if (name !== null && /^\w.*\w$/.test(name)) resolve(join(directory, name));
     }),
   );

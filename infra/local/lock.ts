@@ -1,4 +1,4 @@
-/** Files of data directories. Lock files name a process, and count only while it runs. */
+/** Files of data directories. A lock file names a process and is valid only while that process runs. */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { z } from 'zod';
@@ -11,12 +11,12 @@ export class DataDirectoryInUseError extends Error {
   }
 }
 
-/** A file of a data directory is not what was written; the message names it and says what to do. */
+/** A file of a data directory is damaged; the message names it and says what to do. */
 export class DamagedFileError extends Error {
   override readonly name = 'DamagedFileError';
 }
 
-/** Reads a JSON file. Throws DamagedFileError with the remedy. */
+/** Reads a JSON file. Throws DamagedFileError, which includes `remedy`. */
 export function readJson<T>(file: string, schema: z.ZodType<T>, remedy: string): T {
   try {
     return schema.parse(JSON.parse(readFileSync(file, 'utf8')));
@@ -43,8 +43,8 @@ export function readText(file: string): string {
 }
 
 /**
- * Whether the process runs and its command line contains `part`: ids are reused, so that one may belong to
- * another program by now. A zombie has no command line.
+ * Whether the process runs and its command line contains `part`. Ids are reused, so this one may already belong to
+ * another program. A zombie has no command line.
  */
 export function runs(pid: number, part: string): boolean {
   if (!(pid > 0)) return false;

@@ -1,7 +1,6 @@
 /**
- * Finds a nats-server binary, or downloads the distribution's package into our cache. In this order: an
- * explicit path, PATH, the cache, `apt-get download`. Nothing is installed and root is not needed. A
- * binary is used only if it answers `--version`.
+ * Finds a nats-server binary: an explicit path, PATH, our cache, or the distribution's package, which `apt-get
+ * download` puts into the cache. Installs nothing and needs no root. A binary is used only if it runs `--version`.
  */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
@@ -20,11 +19,11 @@ const REMEDIES =
   'install it (Debian and Ubuntu: apt-get install nats-server; macOS: brew install nats-server), ' +
   'set NATS_SERVER_BIN to the binary, or set NATS_URL to a running server';
 
-/** The path of a nats-server that runs. Throws NatsServerMissingError with the remedies. */
+/** The path of a working nats-server. Throws NatsServerMissingError, which says what to do. */
 export async function findNatsServer(explicit: string | undefined): Promise<string> {
   if (explicit) {
     if ((await natsServerVersion(explicit)) !== undefined) return explicit;
-    throw new NatsServerMissingError(`NATS_SERVER_BIN does not name a nats-server; ${REMEDIES}`);
+    throw new NatsServerMissingError(`NATS_SERVER_BIN is not a working nats-server; ${REMEDIES}`);
   }
   const cached = join(NATS_CACHE_DIR, 'nats-server');
   for (const candidate of [...onPath('nats-server'), cached]) {
@@ -37,7 +36,7 @@ export async function findNatsServer(explicit: string | undefined): Promise<stri
   return cached;
 }
 
-/** Its major and minor version; undefined if it is not a nats-server that runs here. */
+/** The binary's major and minor version; undefined if it is not a nats-server or does not run here. */
 export async function natsServerVersion(binary: string): Promise<[number, number] | undefined> {
   if (!existsSync(binary)) return undefined;
   try {
@@ -57,9 +56,8 @@ export function onPath(name: string): string[] {
 }
 
 /**
- * Downloads the package `nats-server` with these options of apt and puts its binary at `target`. Unpacks
- * in a directory of its own and renames, since two processes may download at once. Throws
- * NatsServerMissingError.
+ * Downloads the package `nats-server` with these options of apt and puts its binary at `target`. Unpacks in its own
+ * directory and renames, because two processes may download at once. Throws NatsServerMissingError.
  */
 export async function downloadNatsServer(
   target: string,
@@ -74,9 +72,7 @@ export async function downloadNatsServer(
       .map((directory) => join(work, directory, 'nats-server'))
       .find((path) => existsSync(path));
     if (unpacked === undefined || (await natsServerVersion(unpacked)) === undefined) {
-      throw new NatsServerMissingError(
-        `the package contains no nats-server that runs; ${REMEDIES}`,
-      );
+      throw new NatsServerMissingError(`the package contains no working nats-server; ${REMEDIES}`);
     }
     renameSync(unpacked, target);
   } catch (error) {
@@ -88,7 +84,7 @@ export async function downloadNatsServer(
   }
 }
 
-/** The path of the downloaded package; undefined if apt's lists do not name it. */
+/** The path of the downloaded package; undefined if it is not in apt's lists. */
 async function download(work: string, options: readonly string[]): Promise<string | undefined> {
   // As root, apt would switch to a user that cannot write here.
   const args = ['-o', 'APT::Sandbox::User=root', ...options, 'download', 'nats-server'];
@@ -104,7 +100,7 @@ async function download(work: string, options: readonly string[]): Promise<strin
   return name === undefined ? undefined : join(work, name);
 }
 
-/** Downloads package lists into the work directory first: the system's are not ours to update. */
+/** Like `download`, with its own package lists, because we must not update the system's. */
 async function downloadWithOwnLists(work: string, options: readonly string[]): Promise<string> {
   const lists = join(work, 'lists');
   const cache = join(work, 'cache');
@@ -116,7 +112,7 @@ async function downloadWithOwnLists(work: string, options: readonly string[]): P
   });
   const archive = await download(work, own);
   if (archive === undefined) {
-    throw new NatsServerMissingError(`apt knows no package nats-server; ${REMEDIES}`);
+    throw new NatsServerMissingError(`apt has no package nats-server; ${REMEDIES}`);
   }
   return archive;
 }

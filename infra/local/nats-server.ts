@@ -1,7 +1,7 @@
 /**
- * Runs a nats-server with JetStream as a child process on loopback, for `npm start` and tests. At most one
- * server uses a data directory at a time. It does not supervise: a server that dies
- * stays dead until the caller starts it again, if necessary on the same port.
+ * Runs a nats-server with JetStream as a child process on loopback, for `npm start` and tests. Only one server may
+ * use a data directory at a time. This file does not restart a server that dies; the caller does, if necessary on the
+ * same port.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -30,13 +30,13 @@ import { natsToken } from './secret.ts';
 export type NatsServerOptions = {
   /** Created if missing; holds the store, the configuration, the log and the lock. */
   readonly dataDir: string;
-  /** 0 or absent: any free port. */
+  /** Any free port if 0 or omitted. */
   readonly port?: number;
   /** Name of the server, unique in a cluster; "fillstream-embedded" by default. */
   readonly name?: string;
-  /** What clients must present; by default nothing. */
+  /** The token that clients must send; none by default. */
   readonly token?: string;
-  /** Appended to the configuration file as it is. */
+  /** Appended to the configuration file. */
   readonly configExtra?: string;
   /** The binary to run; by default NATS_SERVER_BIN, PATH, our cache, or a download. */
   readonly binary?: string;
@@ -47,7 +47,7 @@ export type NatsServer = {
   readonly port: number;
   readonly pid: number;
   readonly child: ChildProcess;
-  /** SIGTERM, then SIGKILL after 10 s; resolves when the process is gone. */
+  /** Sends SIGTERM, after 10 s SIGKILL; resolves when the process is gone. */
   stop(): Promise<void>;
 };
 
@@ -55,11 +55,11 @@ export type NatsServer = {
 export class NatsPortTakenError extends Error {
   override readonly name = 'NatsPortTakenError';
   constructor(port: number) {
-    super(`port ${port} on 127.0.0.1 is taken; choose another or stop what listens there`);
+    super(`port ${port} on 127.0.0.1 is taken; choose another or stop the program that uses it`);
   }
 }
 
-/** The server ended, or was not ready in time; the message ends with its last log lines. */
+/** The server ended during startup or was not ready in time; the message ends with its last log lines. */
 export class NatsServerStartError extends Error {
   override readonly name = 'NatsServerStartError';
 }
@@ -80,15 +80,14 @@ const SILENT_MS_MAX = 10_000;
 const ANSWER_POLL_MS = 1_000;
 
 /**
- * Writes the ids of the starter and of this process into the lock file ($0), or fails if there is one. Then
- * becomes the server, which keeps the id.
+ * Writes the process ids of its parent and of itself to the lock file ($0), or fails if the file exists. Then becomes
+ * the server, which keeps its id.
  */
 const LOCK_AND_RUN = 'set -C; echo "$PPID $$" > "$0" && exec "$@"';
 
 /**
  * Starts nats-server and resolves when it accepts connections (5–120 ms with an empty store). Throws
- * NatsPortTakenError, DataDirectoryInUseError, NatsServerMissingError if there is no binary, and
- * NatsServerStartError if the server gives up.
+ * NatsPortTakenError, DataDirectoryInUseError, NatsServerMissingError and NatsServerStartError.
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const dataDir = resolve(options.dataDir);
@@ -99,16 +98,16 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   const lockPath = join(dataDir, 'nats-server.lock');
   await takeOver(dataDir, lockPath, configPath);
   await waitUntilPortIsFree(port);
-  // Another starter was faster: its files must stay as they are.
+  // If another starter was faster, its files must not be touched.
   if (existsSync(lockPath)) await takeOver(dataDir, lockPath, configPath);
   for (const name of readdirSync(dataDir)) {
     if (name.endsWith('.ports')) rmSync(join(dataDir, name));
   }
-  // It may contain a token. Mode only counts for a file that does not exist.
+  // The file may contain a token, and `mode` only applies to new files.
   rmSync(configPath, { force: true });
   writeFileSync(configPath, configuration(dataDir, port, options), { mode: 0o600 });
   const logPath = join(dataDir, 'nats-server.log');
-  // A file rather than a pipe: a server that outlives us must not die on its next log line.
+  // A file, not a pipe: a server that outlives us must not die on its next log line.
   const log = openSync(logPath, 'a');
   const command = ['-c', LOCK_AND_RUN, lockPath, binary, '--config', configPath];
   const child = spawn('/bin/sh', command, { stdio: ['ignore', log, log] });
@@ -123,8 +122,8 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
 }
 
 /**
- * Stops a server whose starter was killed, and removes its lock: two servers on one store would destroy it.
- * Throws DataDirectoryInUseError if the starter lives.
+ * Stops a server whose starter was killed and removes its lock, because two servers would destroy the store. Throws
+ * DataDirectoryInUseError if the starter is alive.
  */
 async function takeOver(dataDir: string, lockPath: string, configPath: string): Promise<void> {
   const lock = readText(lockPath);
@@ -136,13 +135,13 @@ async function takeOver(dataDir: string, lockPath: string, configPath: string): 
   }
   const deadline = Date.now() + ORPHAN_STOP_MS_MAX;
   while (isServing()) {
-    // It hangs, for example since its disk was full.
+    // The server hangs, for example because its disk was full.
     if (Date.now() > deadline) kill(serverPid, 'SIGKILL');
     await delay(ORPHAN_POLL_MS);
   }
-  // A starter writes it right after creating it, unless the disk is full.
+  // A starter creates the lock and fills it right afterwards, unless the disk is full.
   if (lock === '') await delay(ORPHAN_POLL_MS);
-  // A new text is the lock of a server that started meanwhile.
+  // If the text changed, another server has started, and the lock is its.
   if (readText(lockPath) === lock) rmSync(lockPath, { force: true });
 }
 
@@ -201,7 +200,7 @@ async function listening(child: ChildProcess, portsPath: string, logPath: string
 
 function urlFrom(portsPath: string): string | undefined {
   const text = readText(portsPath);
-  // The file appears before its contents; the closing brace is written last.
+  // The file is created before it is filled; the closing brace is written last.
   if (!text.trimEnd().endsWith('}')) return undefined;
   return /(nats|tls):\/\/127\.0\.0\.1:\d+/.exec(text)?.[0];
 }
@@ -231,12 +230,12 @@ async function main(): Promise<void> {
       port: { type: 'string', default: '0' },
     },
   });
-  // Registered first: a signal during startup must not leave the server behind.
+  // Registered first, because a signal during startup must not leave the server behind.
   const stopping = new AbortController();
   const onStop = () => stopping.abort();
   process.on('SIGTERM', onStop).on('SIGINT', onStop);
   whenParentEnds(onStop);
-  // It does not stay alive for its supervisor if it could not start.
+  // After a failed start, the IPC channel must not keep this process alive.
   process.channel?.unref();
   const dataDir = resolve(values.data);
   const token = natsToken(dataDir);
@@ -257,8 +256,8 @@ async function main(): Promise<void> {
 }
 
 /**
- * Kills a server that has not answered for SILENT_MS_MAX, once its disk has room: nats-server 2.9 hangs for
- * ever after a write failed. Whoever started this process starts it again; nothing acknowledged is lost.
+ * Kills a server that has not responded for SILENT_MS_MAX, once its disk has room, because nats-server 2.9 hangs
+ * forever after a failed write. The supervisor restarts it; nothing acknowledged is lost.
  */
 async function killIfSilent(
   child: ChildProcess,
@@ -270,7 +269,7 @@ async function killIfSilent(
   while (!hasEnded(child)) {
     if (await jetStreamAnswers(nats)) answeredAt = performance.now();
     else if (performance.now() - answeredAt > SILENT_MS_MAX && diskFull(dataDir) === undefined) {
-      const reason = `did not answer for ${SILENT_MS_MAX / 1_000} s`;
+      const reason = `did not respond for ${SILENT_MS_MAX / 1_000} s`;
       process.stdout.write(`${JSON.stringify({ event: 'killed', reason })}\n`);
       child.kill('SIGKILL');
       break;

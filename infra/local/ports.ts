@@ -5,27 +5,27 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 
 /**
- * Systems give ports from 32,768 or 49,152 on to outgoing connections. One of these, in the moment in which a server is
- * restarted, would keep the server's port; even its own clients, while they try to reach it, can be given it.
+ * Outgoing connections get ports from 32,768 or 49,152 upwards, so servers stay below: otherwise a connection could
+ * take a server's port during its restart, even one of its own clients that is trying to reconnect.
  */
-const PORTS = { least: 20_000, beyond: 32_768 };
+const PORTS = { min: 20_000, end: 32_768 };
 
 /**
- * A port that was free a moment ago, that no outgoing connection is given, and that no other call returns until this
- * process ends: a server may listen on it only many seconds later.
+ * A port that was free a moment ago and that no outgoing connection gets. No other call, in any process, returns it
+ * until this process ends, because the server may start to listen much later.
  */
 export async function freePort(): Promise<number> {
   for (;;) {
-    const port = randomInt(PORTS.least, PORTS.beyond);
+    const port = randomInt(PORTS.min, PORTS.end);
     if ((await reserve(port)) && !(await isPortTaken(port))) return port;
   }
 }
 
-/** Takes the UDP port of the same number, which nobody else needs, as a sign for all other processes. */
+/** Reserves the port among our processes by binding the UDP port of the same number. */
 async function reserve(port: number): Promise<boolean> {
-  const sign = createSocket('udp4').unref();
-  sign.bind({ port, address: '127.0.0.1', exclusive: true });
-  return isFree(once(sign, 'listening'));
+  const socket = createSocket('udp4').unref();
+  socket.bind({ port, address: '127.0.0.1', exclusive: true });
+  return isFree(once(socket, 'listening'));
 }
 
 /** Whether a program listens on the port. */

@@ -6,7 +6,7 @@ import { readText } from './lock.ts';
 
 const SECRET = /^[0-9a-f]{64}$/;
 
-/** Returns the secret in the file. Writes a new one if there is none, or if it is not whole. */
+/** Returns the secret in the file. Writes a new one if the file is missing or incomplete. */
 export function secretIn(file: string): string {
   const stored = readText(file);
   if (SECRET.test(stored)) return stored;
@@ -22,7 +22,7 @@ export function clickHousePassword(directory: string): string {
   return secretIn(join(directory, 'password'));
 }
 
-/** The URL of an embedded ClickHouse with the user who may do everything. */
+/** The URL of an embedded ClickHouse with the credentials of its unrestricted user. */
 export function serviceUrl(url: string, directory: string): string {
   const { host } = new URL(url);
   return `http://service:${clickHousePassword(directory)}@${host}`;

@@ -1,7 +1,7 @@
 /**
- * The parts of the service and their start order: stores and chain side by side, then schema and keys,
- * then projector and api, then ingest. The service is ready when ClickHouse and the leaderboards contain
- * the chain's final blocks. Parts are known only as processes with URLs.
+ * The parts of the service and their start order: stores and chain in parallel, then schema and keys, then projector
+ * and api, then ingest. The service is ready when ClickHouse and the leaderboards contain the chain's final blocks.
+ * This file knows the parts only as processes with URLs.
  */
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -21,14 +21,14 @@ import { natsToken, serviceUrl } from './secret.ts';
 import { Child, ChildStartError, type Message, type Report } from './supervise.ts';
 import { Watch } from './watch.ts';
 
-/** Everything has stopped or is killed within the sum of these. */
+/** Within the sum of these, everything has stopped or is killed. */
 const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
 /** How long to wait for the listing of a traded market. */
 const LISTINGS_MS_MAX = 5_000;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
-/** Four minutes of the embedded chain, which waits for ingest if it is two minutes behind. */
+/** Four minutes of the embedded chain. The chain waits for ingest if ingest is two minutes behind. */
 const CHAIN_BLOCKS_KEPT = 120;
 /** Credentials for NATS servers that are not started here. */
 const NATS_ACCESS = [
@@ -43,8 +43,8 @@ const REFRESHED = [
 ];
 
 /**
- * Node's flag for ingest and api; the containers use it too. Nearly all of their garbage is young, and
- * V8 would let its space grow to 128 MB: 100 MB of resident memory (docs/benchmarks/ingest.md).
+ * Node's flag for ingest and api, also in the containers. Nearly all of their garbage is young, and V8 would let the
+ * young space grow to 128 MB, which costs 100 MB of resident memory (docs/benchmarks/ingest.md).
  */
 export const SMALL_YOUNG_SPACE = '--max-semi-space-size=16';
 /** Node's flags for the api, as in the containers: V8 also collects its old space earlier. */
@@ -64,9 +64,9 @@ export type ServiceOptions = {
 
 type ClickHouse = {
   readonly url: string;
-  /** For people. */
+  /** The URL to print. */
   readonly shownUrl: string;
-  /** Without a user: who has none is the embedded one's analyst. */
+  /** Contains no user, because the embedded ClickHouse treats requests without one as the analyst's. */
   readonly analystUrl: string | undefined;
 };
 
@@ -96,10 +96,10 @@ export class Service {
     this.#environment = environment;
   }
 
-  /** Resolves when the service answers with all of history. Throws errors whose message is for the user. */
+  /** Resolves when the whole history can be queried. Throws errors whose message is for the user. */
   async start(): Promise<void> {
     const { report, data } = this.#options;
-    // The same port after a restart of the api.
+    // Chosen here, so that the api has the same port after a restart.
     const port = this.#options.port === 0 ? await freePort() : this.#options.port;
     if (await isPortTaken(port)) {
       throw new PortTakenError(
@@ -162,7 +162,7 @@ export class Service {
     await Promise.all(this.#stores.map((child) => child.stop(STOP_STORES_MS)));
   }
 
-  /** Starts NATS if necessary, and stores the shown keys. */
+  /** Starts NATS if necessary and stores the keys. */
   async #openNats(keys: ShownKeys): Promise<string> {
     const url = this.#environment.NATS_URL || (await this.#startNats());
     const connecting = connectNats({ ...natsOptions(this.#config), url, name: 'up' });
@@ -170,7 +170,7 @@ export class Service {
     try {
       const bucket = await openKv(nats, KEYS_BUCKET, { replicas: this.#config.NATS_REPLICAS });
       for (const tier of TIERS) {
-        // Never overwritten: a revoked key stays revoked.
+        // Never overwritten, so that a revoked key stays revoked.
         if ((await bucket.get(hashKey(keys[tier]))) !== undefined) continue;
         await storeKey(bucket, keys[tier], {
           label: 'shown by npm start',
@@ -196,7 +196,7 @@ export class Service {
     return `nats://127.0.0.1:${port}`;
   }
 
-  /** Starts ClickHouse if necessary, and migrates the schema. The shown URL of the embedded one only reads. */
+  /** Starts ClickHouse if necessary and migrates the schema. The embedded one's `shownUrl` is read-only. */
   async #openClickHouse() {
     const opened = await this.#clickHouse();
     const { url } = opened;
@@ -243,13 +243,13 @@ export class Service {
     };
   }
 
-  /** On loopback, who opens the page can read without a key, unless PUBLIC_TIER says otherwise. */
+  /** On loopback, requests without a key have the demo tier unless PUBLIC_TIER is set. */
   #publicTier(): string {
     const { HTTP_HOST, PUBLIC_TIER } = this.#config;
     return !this.#environment.PUBLIC_TIER && isLoopback(HTTP_HOST) ? 'demo' : PUBLIC_TIER;
   }
 
-  /** A given node is on Polygon unless CHAIN says otherwise; the embedded one is the devnet. */
+  /** CHAIN if set; otherwise Polygon for a node from the environment, and devnet for the embedded one. */
   #chain(): string {
     if (this.#environment.CHAIN) return this.#config.CHAIN;
     return this.#environment.RPC_URL ? 'polygon' : 'devnet';
@@ -315,7 +315,7 @@ export class Service {
     while (isBehind() && this.#stopping === undefined) await delay(POLL_MS);
   }
 
-  /** Without this the longer time frames would stay empty for minutes, until their first refresh. */
+  /** Refreshes the leaderboards. Otherwise the longer time frames would be empty for minutes after the first start. */
   async #fillLeaderboards(url: string): Promise<void> {
     const client = connectClickHouse({
       url,
@@ -323,8 +323,8 @@ export class Service {
       name: 'up',
     });
     try {
-      // A listing may arrive just after the first match of its market. The projector reloads the
-      // dictionary some seconds later; without it, markets have no tags.
+      // A listing may arrive just after the first match of its market, and the projector reloads the
+      // dictionary seconds later. Until then, the market has no tags.
       const deadline = Date.now() + LISTINGS_MS_MAX;
       for (;;) {
         await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
@@ -333,7 +333,7 @@ export class Service {
         await delay(POLL_MS);
       }
       for (const view of REFRESHED) {
-        // A scheduled refresh that is already running may have missed the tags: it ends first.
+        // Wait first for a scheduled refresh that is already running, because it may have missed the tags.
         for (const action of ['WAIT', 'REFRESH', 'WAIT']) {
           await client.command({ query: `SYSTEM ${action} VIEW ${view}` });
         }
@@ -344,7 +344,7 @@ export class Service {
   }
 }
 
-/** Whether the dictionary lacks a traded market. */
+/** Whether a traded market is missing from the dictionary. */
 async function lacksListings(client: ClickHouseClient): Promise<boolean> {
   const result = await client.query({
     query: `SELECT hex(condition_id) FROM (SELECT condition_id FROM market_traders GROUP BY condition_id)

@@ -1,7 +1,7 @@
 /**
- * A child process of `npm start`: started, watched, restarted with backoff when it dies, and stopped. It
- * reports its state in JSON lines on stdout or over IPC. It runs in a process group of its own, so that
- * Ctrl-C reaches only the supervisor, and it stops by itself when the supervisor dies.
+ * A child process of `npm start`, which is restarted with backoff when it dies. It reports its state as JSON lines on
+ * stdout or over IPC. It has its own process group, so that Ctrl-C reaches only the supervisor, and it stops by itself
+ * when the supervisor dies.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { openSync, writeSync } from 'node:fs';
@@ -16,7 +16,7 @@ const RESTART_MAX_MS = 5_000;
 const STEADY_MS = 30_000;
 const ERROR_LINES_MAX = 5;
 const LAST_LINES_MS = 200;
-/** Lines of a stack trace and of Node's own: they are in the log, and the user does not need them. */
+/** Stack traces and Node's own lines, which are only useful in the log. */
 const STACK_LINE = /^\s+at |^Node\.js v|^\s*$/;
 
 export type Message = Readonly<Record<string, unknown>>;
@@ -28,7 +28,7 @@ export type ChildOptions = {
   /** Module, relative to the repository's root, and its arguments. */
   readonly module: string;
   readonly args: readonly string[];
-  /** Flags for Node itself; NODE_OPTIONS refuses some of V8's. */
+  /** Flags for Node. NODE_OPTIONS does not allow some of V8's. */
   readonly nodeFlags?: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   /** Directory of the child's log. */
@@ -55,8 +55,8 @@ export class Child {
   }
 
   /**
-   * Starts the child and resolves with its first message whose `event` is `ready`. From then on it is
-   * restarted whenever it ends. Throws ChildStartError if it ends before that.
+   * Starts the child and resolves with its first message whose `event` equals `ready`. Throws ChildStartError if it
+   * ends before that; afterwards it is restarted whenever it ends.
    */
   async start(ready: string): Promise<Message> {
     const { promise, resolve } = Promise.withResolvers<Message>();
@@ -102,7 +102,7 @@ export class Child {
     try {
       writeSync(this.#log, `${line}\n`);
     } catch (error) {
-      // Lines of the log may be lost while the disk is full, and nothing else.
+      // While the disk is full, log lines may be lost, but nothing else.
       if (!isNoSpace(error)) throw error;
     }
   }
@@ -139,7 +139,7 @@ export class Child {
       ended.resolve(errors.join('\n').trim() || `${name} ended (${signal ?? `code ${code}`})`);
     };
     child.on('close', end);
-    // A grandchild may hold the pipes open for longer, so the last lines get limited time.
+    // A grandchild may keep the pipes open, so we do not wait long for the last lines.
     child.on('exit', (code, signal) => setTimeout(() => end(code, signal), LAST_LINES_MS));
   }
 }

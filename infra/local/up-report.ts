@@ -93,7 +93,7 @@ The live feed, ahead of the blocks:
   curl -sN ${header} '${ready.url}/v1/stream/orders?format=json'
   FILLSTREAM_URL=${ready.url} FILLSTREAM_KEY=${keys.pro} npx fillstream tail
 
-Press Ctrl-C to stop. The next start continues with the same data.
+Press Ctrl-C to stop. The next start resumes with the same data.
 
 `;
 }

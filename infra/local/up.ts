@@ -1,7 +1,7 @@
 /**
- * `npm start`: the whole service on this machine. Starts the parts that no URL in the environment replaces
- * (NATS, ClickHouse, devnet), then migrations, projector, api and ingest, each a process of its own on
- * loopback with its data in one directory. Reports when history is queryable, and stops everything again.
+ * `npm start`: the whole service on this machine. Starts NATS, ClickHouse and the devnet, unless the environment has
+ * their URLs, runs the migrations, and starts projector, api and ingest. Each is a separate process on loopback; all
+ * data is in one directory. Reports when the history can be queried, and stops everything at the end.
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
@@ -27,8 +27,8 @@ const HELP = `Fillstream: trader analytics and a resumable order stream, on this
   --json            print one JSON line per state change instead of text
   --help            print this text
 
-With NATS_URL, CLICKHOUSE_URL or RPC_URL (and CHAIN=polygon, GAMMA_URL) in the environment, that part is
-not started; the given one is used instead. docs/configuration.md lists all variables.`;
+If NATS_URL, CLICKHOUSE_URL or RPC_URL (with CHAIN=polygon and GAMMA_URL) is set, that server is used and
+none is started. docs/configuration.md lists all variables.`;
 
 const Options = z.object({
   port: z.coerce.number().int().min(0).max(65_535).default(8080),
@@ -41,7 +41,7 @@ const Options = z.object({
 const options = readOptions();
 if (options !== undefined) await main(options);
 
-/** Prints the help or what is wrong with the command line, or returns the options. */
+/** Returns the options; or prints the help or an error. */
 function readOptions(): ServiceOptions | undefined {
   const text = { type: 'string' } as const;
   const flag = { type: 'boolean' } as const;
@@ -71,7 +71,7 @@ function refuse(message: string): never {
 }
 
 async function main(given: ServiceOptions): Promise<void> {
-  // Output that goes to a file on a full disk is lost, and nothing else.
+  // If output goes to a file on a full disk, it is lost, but nothing else.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error) => {
       if (!isNoSpace(error)) throw error;
@@ -87,7 +87,7 @@ async function main(given: ServiceOptions): Promise<void> {
     const config = readConfig(ServiceConfig);
     release = await lockDataDirectory(given.data);
     service = new Service(given, config, process.env);
-    // A stop during startup ends the startup.
+    // A signal during startup ends the startup.
     await Promise.race([service.start(), stop.promise]);
     await stop.promise;
     given.report({ event: 'stopping' });
@@ -109,7 +109,7 @@ function isExpected(error: unknown): error is Error {
     ...[ChildStartError, ConfigError, DataDirectoryInUseError, MigrationError, NatsRefusedError],
     ...[DamagedFileError, PortTakenError],
   ];
-  // A file or directory that cannot be read or written, for example, or a full disk.
+  // For example, a file that cannot be read or written, or a full disk.
   const isSystem = error instanceof Error && 'syscall' in error;
-  return isSystem || expected.some((one) => error instanceof one);
+  return isSystem || expected.some((type) => error instanceof type);
 }

@@ -1,6 +1,6 @@
 /**
- * What `npm start` waits for: the parts that are starting, and later what the api's /readyz names. Reports every
- * change, and while it waits for something, at least every ten seconds.
+ * Reports what `npm start` is waiting for: the parts that are starting, and later the reasons in the api's /readyz.
+ * Reports every change and, while it is waiting, at least every ten seconds.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
@@ -9,9 +9,9 @@ import type { Report } from './supervise.ts';
 
 const POLL_MS = 100;
 const CHECK_MS = 2_000;
-/** Longer than a check of the api takes. */
+/** Longer than the api's own checks take. */
 const ANSWER_MS_MAX = 3_000;
-/** With the two others less than ten seconds, so that nothing is silent for longer. */
+/** Together with the two above, below ten seconds, the longest silence. */
 const REPORT_MS = 4_000;
 
 const OfProcess = z.object({ reasons: z.record(z.string(), z.string()) });
@@ -20,9 +20,9 @@ const OfApi = z.object({
 });
 
 export class Watch {
-  /** For the reports of all others. */
+  /** Every other part must report through this. */
   readonly report: Report;
-  /** What is waited for, with the process's /readyz once it is known. */
+  /** What we are waiting for, with the URL of the process's /readyz once it is known. */
   readonly #awaited = new Map<string, string>();
   readonly #timer: NodeJS.Timeout;
   readonly #stop = new AbortController();
@@ -37,7 +37,7 @@ export class Watch {
     this.#timer = setInterval(() => void this.#reportAwaited(), CHECK_MS);
   }
 
-  /** Says that it waits for `what` until the work is done. */
+  /** Reports that we are waiting for `what` until the work is done. */
   async waitFor<T>(what: string, work: Promise<T>): Promise<T> {
     this.#awaited.set(what, '');
     try {
@@ -47,7 +47,7 @@ export class Watch {
     }
   }
 
-  /** A process serves its metrics there, and so its readiness. */
+  /** Call this with the URL of a process's metrics, next to which is its readiness. */
   serves(name: string, metricsUrl: string): void {
     if (this.#awaited.has(name)) {
       this.#awaited.set(name, metricsUrl.replace('/metrics', '/readyz'));
@@ -62,7 +62,7 @@ export class Watch {
     }
   }
 
-  /** Asks the api from now on. */
+  /** Polls the api until `close`. */
   async follow(apiUrl: string): Promise<void> {
     const { signal } = this.#stop;
     let before = '';
@@ -85,7 +85,7 @@ export class Watch {
     this.#stop.abort();
   }
 
-  /** Unless something else was reported just now. */
+  /** Does nothing if something else was reported recently. */
   async #reportAwaited(): Promise<void> {
     if (performance.now() - this.#reportedAt < REPORT_MS) return;
     const awaited = await Promise.all(
@@ -101,17 +101,17 @@ export class Watch {
 
 async function reasonsOfProcess(url: string): Promise<Reasons> {
   const answer = await answerOf(url, OfProcess);
-  return answer?.reasons ?? { process: 'does not answer' };
+  return answer?.reasons ?? { process: 'does not respond' };
 }
 
 async function reasonsOfApi(url: string): Promise<Reasons> {
   const answer = await answerOf(url, OfApi);
-  if (answer === undefined) return { api: 'does not answer' };
+  if (answer === undefined) return { api: 'does not respond' };
   const unready = Object.entries(answer.checks).filter(([, { ready }]) => !ready);
   return Object.fromEntries(unready.map(([part, { detail }]) => [part, detail]));
 }
 
-/** Undefined if the process is dead or stalled, or starts again. */
+/** Undefined if the process is dead, stalled or restarting. */
 async function answerOf<T>(url: string, schema: z.ZodType<T>): Promise<T | undefined> {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS_MAX) });

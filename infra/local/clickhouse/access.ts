@@ -1,12 +1,13 @@
 /**
- * Who may connect and what they may do. `service` has the password of the data directory and may do
- * everything. Whoever has none is the analyst, who may run one harmless read at a time, within limits. The
- * engine itself has no users, and its `readonly=1` is not enough. Measured under it: INTO OUTFILE and KILL
- * run; `SELECT file('…')` reads any file, also when the name is escaped (`f\x69le`), bound as an Identifier,
- * or passed on (`APPLY file`, `arrayMap(file, …)`); `sqlite('…')` creates one; DESCRIBE url(…) reaches the
- * network. So an analyst's statement must be a single read by the engine's own parser, of a few known
- * kinds, and none of its names may be one of those functions. It runs as the engine wrote it again for that
- * check, with readonly=1 and limits. In case of doubt it is refused.
+ * Authentication and permissions. `service` has the password of the data directory and is unrestricted. Requests
+ * without a password are the analyst's, who may run one harmless read at a time, within limits.
+ *
+ * The engine has no users, and its `readonly=1` is not enough. We saw that it allows INTO OUTFILE and KILL; that
+ * `SELECT file('…')` reads any file, even if the name is escaped (`f\x69le`), bound as an Identifier, or passed on
+ * (`APPLY file`, `arrayMap(file, …)`); that `sqlite('…')` creates a file; and that DESCRIBE url(…) reaches the
+ * network. So the engine's own parser must classify an analyst's statement as a single read, the statement must be of
+ * a few known kinds, and none of its names may be one of those functions. We run the text that the engine has
+ * formatted for this check, with readonly=1 and limits. When in doubt, the statement is refused.
  */
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
@@ -15,7 +16,7 @@ import { ClickHouseException } from './exception.ts';
 
 export type User = 'service' | 'analyst';
 
-/** Limits of every analyst statement; `readonly` is added last, since it freezes the others. */
+/** Limits of every analyst statement. `readonly` is added last, because it freezes the other settings. */
 const LIMITS = new Map([
   // A GROUP BY or ORDER BY beyond these spills to disk instead of failing at max_memory_usage.
   ['max_bytes_before_external_group_by', String(300 * 2 ** 20)],
@@ -48,10 +49,10 @@ const ANALYST_SETTINGS = new Set([
   'session_timezone',
 ]);
 
-/** User names that mean the analyst; a request without a name is the analyst's, too. */
+/** User names of the analyst, including none. */
 const ANALYST_NAMES = new Set(['', 'analyst', 'default']);
 
-/** Table functions that read nothing but tables and their arguments. All others are refused. */
+/** Table functions that read only tables and their arguments. All others are refused. */
 const HARMLESS_TABLE_FUNCTIONS = new Set([
   'dictionary',
   'format',
@@ -70,7 +71,7 @@ const HARMLESS_TABLE_FUNCTIONS = new Set([
   'zeros_mt',
 ]);
 
-/** Functions that read files or reach hosts, and clauses that write, or that could name such a function. */
+/** Functions that read files or reach hosts, and clauses that write or could name such a function. */
 const REFUSED_NAMES = new Set([
   'aiclassify',
   'aiembed',
@@ -86,12 +87,12 @@ const REFUSED_NAMES = new Set([
   'reversednsquery',
 ]);
 
-/** Strings, quoted names and words of a statement that the engine has formatted. */
+/** Matches strings, quoted names and words of a statement that the engine has formatted. */
 const TOKENS = /'(?:[^'\\]|\\.)*'|`((?:[^`\\]|\\.)*)`|"((?:[^"\\]|\\.)*)"|([A-Za-z_]\w*)/gs;
 
 /**
- * Returns the user of a request. Throws ClickHouseException 516 for wrong credentials, 497 for requests that
- * come from a web page of another site.
+ * Returns the user of a request. Throws ClickHouseException 516 for wrong credentials, and 497 for requests from the
+ * web page of another site.
  */
 export function authenticate({ headers }: IncomingMessage, url: URL, wanted: string): User {
   const foreign = foreignRequest(headers);
@@ -111,10 +112,10 @@ export function authenticate({ headers }: IncomingMessage, url: URL, wanted: str
   throw new ClickHouseException(516, 'AUTHENTICATION_FAILED', reason);
 }
 
-/** Takes the same time wherever the texts differ. */
+/** Compares in constant time. */
 function isSame(given: string, wanted: string): boolean {
-  const [one, other] = [given, wanted].map((text) => createHash('sha256').update(text).digest());
-  return one !== undefined && other !== undefined && timingSafeEqual(one, other);
+  const digest = (text: string) => createHash('sha256').update(text).digest();
+  return timingSafeEqual(digest(given), digest(wanted));
 }
 
 /** The settings of an analyst's statement. Throws ClickHouseException 164 for forbidden ones. */
@@ -129,9 +130,9 @@ export function analystSettings(requested: ReadonlyMap<string, string>): Map<str
 }
 
 /**
- * Throws ClickHouseException unless the one statement is a harmless read. `text` is the statement as the
- * engine formats it, without comments and escapes in names; `isRead` is the parser's view; `tableFunctions`
- * are all of the engine's, in lower case.
+ * Throws ClickHouseException unless the statement is a harmless read. `text` is the statement as the engine formats it,
+ * without comments and without escapes in names. `isRead` is the parser's classification. `tableFunctions` are all of
+ * the engine's table functions, in lower case.
  */
 export function refuseUnlessRead(
   text: string,
@@ -140,7 +141,7 @@ export function refuseUnlessRead(
 ): void {
   if (!isRead) throw readonly('Cannot execute query in readonly mode.');
   const isSelect = /^\(*(?:SELECT|WITH|EXPLAIN)\b/.test(text);
-  // No parentheses and no slashes: neither a table function nor a file path used as a name.
+  // Without parentheses and slashes there can be neither a table function nor a file path.
   const isShow = /^(?:SHOW|EXISTS|DESC|DESCRIBE)\b[\w\s.,;%'=`"-]*$/.test(text);
   if (!isSelect && !isShow) {
     throw denied('Analysts may use SELECT, WITH, EXPLAIN, and SHOW, EXISTS, DESCRIBE of a table.');

@@ -1,8 +1,8 @@
 /**
- * chdb ignores a write that fails, so a part that it writes while the disk is full is damaged and kept (measured:
- * write(2) returns ENOSPC, and the merge continues without that MiB). A real server throws. The engine's configuration
- * makes it start nothing that does not fit beside DISK_RESERVE_BYTES; this ends the merges that run when others fill
- * the disk. What fills the reserve within one interval is too fast for it.
+ * Stops merges while the disk is full. chdb ignores failed writes and keeps the damaged part (we saw write(2) return
+ * ENOSPC and the merge continue without that MiB); a real server throws. The engine's configuration prevents it from
+ * starting a merge that does not fit above DISK_RESERVE_BYTES. This file ends running merges if other programs fill the
+ * disk, but cannot help if they fill the reserve within one interval.
  */
 import { diskFull } from '../../disk.ts';
 import type { Engine } from './engine.ts';
@@ -27,7 +27,7 @@ export function guardMerges(engine: Engine, directory: string): void {
       });
       isStopped = isFull;
     } catch {
-      // The engine is closing, or has no memory left at this moment.
+      // The engine is closing or out of memory.
     } finally {
       isRunning = false;
     }

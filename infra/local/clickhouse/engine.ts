@@ -1,9 +1,8 @@
 /**
- * Calls of the native engine: one data directory, opened once, and a connection for every call, so that no
- * setting of one call reaches another. (An `insert_deduplication_token` left on a connection silently
- * drops every later insert.) Only a SELECT may use the connection of an earlier one, if both have the same
- * database, settings and names of parameters: to open one and set all that costs a short read a third
- * of its time. Knows neither HTTP nor users.
+ * Calls the native engine: opens one data directory once, and a new connection for every call, so that no setting
+ * leaks into another call. (An `insert_deduplication_token` left on a connection silently drops every later insert.)
+ * Only a SELECT may reuse the connection of an earlier one with the same database, settings and parameter names,
+ * because setting up a connection takes a third of the time of a short read. This file knows neither HTTP nor users.
  */
 import { randomUUID } from 'node:crypto';
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
@@ -15,7 +14,7 @@ import { DataDirectoryInUseError, readText, runs } from '../lock.ts';
 import { ClickHouseException, exceptionOf } from './exception.ts';
 import { type Connection, loadNative, type Native } from './native.ts';
 
-/** Memory of all queries together, bytes: half of the machine, at most 4 GiB. */
+/** Memory of all queries together in bytes: half of the machine's, at most 4 GiB. */
 const SERVER_MEMORY_BYTES_MAX = Math.min(4 * 2 ** 30, Math.floor(totalmem() / 2));
 /** Memory of one query, bytes. */
 const QUERY_MEMORY_BYTES_MAX = Math.floor((SERVER_MEMORY_BYTES_MAX * 3) / 4);
@@ -24,7 +23,7 @@ const KILL_INTERVAL_MS = 100;
 /** Connections kept for the next SELECT. */
 const IDLE_MAX = 32;
 
-/** For every connection: where the compiled default or chdb's own differs from a server's. */
+/** Settings of every connection whose default in chdb differs from a server's. */
 const CONNECTION_SETTINGS: Readonly<Record<string, string | number>> = {
   allow_introspection_functions: 0,
   async_insert: 0,
@@ -38,7 +37,7 @@ const CONNECTION_ARGUMENTS = Object.entries(CONNECTION_SETTINGS).map(([k, v]) =>
 /** The time zone, then all table functions. */
 const FACTS = `SELECT arrayJoin([timezone()] || (SELECT groupArray(lower(name)) FROM system.table_functions))`;
 
-/** The engine parser's view of a text. */
+/** How the engine's parser classifies a text. */
 export type Parsed = {
   /** Statements; 0 when the text cannot be parsed. */
   readonly count: number;
@@ -53,7 +52,7 @@ export type Call = {
   readonly database: string | undefined;
   /** Format of the result if the statement has no FORMAT clause. */
   readonly format: string;
-  /** Unique among the running calls; `kill` finds a call by it. */
+  /** Identifies the call for `kill`; unique among the running calls. */
   readonly mark: string;
 };
 
@@ -75,7 +74,7 @@ export class Engine {
   readonly #spool: string;
   /** Keeps the engine open while no call runs. */
   readonly #base: Connection;
-  /** Connections of finished SELECTs by what was set on them, oldest first. */
+  /** Connections of finished SELECTs with the settings made on them, oldest first. */
   readonly #idle: { readonly setup: string; readonly connection: Connection }[] = [];
   readonly #running = new Map<string, Promise<unknown>>();
   #isClosing = false;
@@ -91,9 +90,9 @@ export class Engine {
   }
 
   /**
-   * Opens the data directory, creating it if necessary. Throws an Error whose message is for the user if
-   * the engine cannot run here or the directory is in use. The engine holds a kernel lock (flock on
-   * `status`), which ends with its process, so kill −9 leaves nothing that blocks a restart.
+   * Opens the data directory, creating it if necessary. Throws an Error whose message is for the user if the engine
+   * cannot run here or the directory is in use. The engine holds a kernel lock (flock on `status`), which ends with its
+   * process, so a kill −9 cannot block a restart.
    */
   static async open(directory: string): Promise<Engine> {
     // FROM INFILE reads these as glob patterns; a pattern without a match silently inserts nothing.
@@ -111,7 +110,7 @@ export class Engine {
     return new Engine(native, base, directory, bytes.toString());
   }
 
-  /** A new path for the rows of an INSERT; files that are left over are removed at the next start. */
+  /** A new path for the rows of an INSERT. Leftover files are removed at the next start. */
   spoolPath(): string {
     return join(this.#spool, randomUUID());
   }
@@ -120,7 +119,7 @@ export class Engine {
     return this.#running.has(mark);
   }
 
-  /** Asks the engine's parser, about 0.04 ms. It resolves no names, so parameters need no values. */
+  /** Runs the engine's parser, about 0.04 ms. It resolves no names, so parameters need no values. */
   async parse(text: string): Promise<Parsed> {
     const found = await this.#native.DurableClassifyAsync(this.#base, text);
     return { count: found.statementCount, isRead: found.queryClass === 0 };
@@ -141,8 +140,8 @@ export class Engine {
   }
 
   /**
-   * Stops a running call and resolves when it has ended. Repeats the KILL until then, because a call that
-   * the engine has not registered yet cannot be found. ASYNC, because the waiting form can wait for ever.
+   * Stops a running call and resolves when it has ended. Repeats the KILL until then, because the engine may not have
+   * registered the call yet. Uses ASYNC, because the waiting form can wait forever.
    */
   async kill(mark: string): Promise<void> {
     const running = this.#running.get(mark);
@@ -173,7 +172,7 @@ export class Engine {
 
   async #run({ statement, settings, database, format, mark }: Call): Promise<Result> {
     const use = database === undefined ? '' : `USE ${identifier(database)};\n`;
-    // First, because `readonly` among the settings freezes the rest.
+    // `log_comment` comes first, because a `readonly` among the settings freezes all others.
     const values = [...new Map([['log_comment', ''], ...settings]).set('log_comment', mark)];
     const setup = use + setStatement(values);
     const counts = { readRows: 0, readBytes: 0, writtenRows: 0, writtenBytes: 0 };
@@ -197,7 +196,7 @@ export class Engine {
     if (!/^\s*SELECT\b/i.test(statement) || settings.has('readonly')) {
       return await this.#onConnection((connection) => query(connection, setup));
     }
-    // What differs between calls is set for each of them; their names stay on the connection.
+    // The values that differ between calls are set for each call; the connection is found by their names.
     const own = values.filter(([name]) => name === 'log_comment' || name.startsWith('param_'));
     const names = own.map(([name]) => [name, ''] as const);
     return await this.#onKeptConnection(
@@ -219,14 +218,14 @@ export class Engine {
   }
 
   /**
-   * Uses a connection that an earlier call with the same `setup` used, or a new one. A failed query leaves its
-   * partial output in its connection, which would open the next result. Throws ClickHouseException.
+   * Uses the connection of an earlier call with the same `setup`, or a new one. Closes it after a failed query, whose
+   * partial output would otherwise appear in the next result. Throws ClickHouseException.
    */
   async #onKeptConnection<T>(
     setup: string,
     use: (connection: Connection, isNew: boolean) => Promise<T>,
   ): Promise<T> {
-    const at = this.#idle.findLastIndex((one) => one.setup === setup);
+    const at = this.#idle.findLastIndex((idle) => idle.setup === setup);
     const [known] = at < 0 ? [] : this.#idle.splice(at, 1);
     const connection =
       known?.connection ?? this.#native.CreateConnection(this.#directory, CONNECTION_ARGUMENTS);

@@ -1,6 +1,6 @@
 /**
- * The one error type of the embedded ClickHouse, with the codes and wording of a ClickHouse server. The
- * engine reports its exceptions as text; they are parsed here, so that everything else decides by code.
+ * The one error type of the embedded ClickHouse, with the codes and wording of a ClickHouse server. The engine reports
+ * exceptions as text; this file parses them, so that all other code can use the codes.
  */
 
 /** HTTP status by exception code, as in ClickHouse's `exceptionCodeToHTTPStatus`. */

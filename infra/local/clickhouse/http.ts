@@ -1,8 +1,8 @@
 /**
- * The ClickHouse HTTP protocol on top of the engine: what `@clickhouse/client` and curl need. A result is
- * complete before its first byte is sent, so an error is always a status, never a truncated response.
- * When a client disconnects, its call is killed, or never started if it is still waiting. Without
- * sessions, ClickHouse's block compression and progress headers.
+ * The ClickHouse HTTP protocol on top of the engine, as far as `@clickhouse/client` and curl need it. A result is
+ * complete before its first byte is sent, so an error is always a status, never a truncated response. When a client
+ * disconnects, its call is killed, or not started if it is still queued. Does not support sessions, ClickHouse's block
+ * compression and progress headers.
  */
 import { existsSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -15,18 +15,18 @@ import { type Engine, literal, type Result } from './engine.ts';
 import { ClickHouseException, exceptionOf } from './exception.ts';
 import { type Request, readRequest } from './request.ts';
 
-/** Calls that run at once, by user; each holds a libuv thread. */
+/** Most concurrent calls, by user; each occupies a libuv thread. */
 const CALLS_MAX: Readonly<Record<User, number>> = { service: 8, analyst: 2 };
-/** Threads for the calls of both users, their kills, and files. */
+/** Threads for the calls of both users, for kills, and for files. */
 export const THREADS = CALLS_MAX.service + CALLS_MAX.analyst + 6;
-/** A parameter may be a long list; 1 MiB is a server's own limit. */
+/** Parameters may be long lists; 1 MiB is also a server's limit. */
 const URL_BYTES_MAX = 2 ** 20;
 /** Longer than the client keeps an idle socket (2.5 s), so it never sends on a closed one. */
 const KEEP_ALIVE_MS = 10_000;
 const GZIP = { level: 3 };
 const gzip = promisify<zlib.InputType, zlib.ZlibOptions, Buffer>(zlib.gzip);
 
-/** Creates a server, not yet listening, that answers from the engine. `password` is the service's. */
+/** Creates a server that is not listening yet. `password` is that of the user `service`. */
 export function createClickHouseServer(engine: Engine, password: string): Server {
   const slots = {
     service: createSlots(CALLS_MAX.service),
@@ -34,11 +34,11 @@ export function createClickHouseServer(engine: Engine, password: string): Server
   };
   const options = { maxHeaderSize: URL_BYTES_MAX, keepAliveTimeout: KEEP_ALIVE_MS };
   const server = createServer(options, (request, response) => {
-    // A page must not be able to run a result as its script.
+    // Prevents a page from running a result as a script.
     response.setHeader('X-Content-Type-Options', 'nosniff');
     answer(engine, password, slots, request, response).catch((error: unknown) => {
       if (response.destroyed) return;
-      // While the server closes, connections end with their response.
+      // While the server is closing, each connection ends after its response.
       if (!server.listening) response.setHeader('Connection', 'close');
       sendException(response, exceptionOf(error));
     });
@@ -107,8 +107,8 @@ async function run(engine: Engine, request: Request, gone: AbortSignal): Promise
 }
 
 /**
- * Refuses several statements in one text, and statements that the analyst may not run. Returns the
- * statement to run: the analyst's as it was checked.
+ * Refuses texts with several statements, and statements that the analyst may not run. Returns the statement to run; for
+ * the analyst, the text that was checked.
  */
 async function oneStatement(engine: Engine, request: Request): Promise<string> {
   const { user, statement, queryId } = request;
@@ -152,7 +152,7 @@ async function send(
   response.end(request.acceptsGzip ? await gzip(body, GZIP) : body);
 }
 
-/** All values are strings, as on a server. Values that the engine does not report are 0. */
+/** All values are strings, as on a server; 0 if the engine does not report them. */
 function summaryOf(result: Result): Record<string, string> {
   return {
     read_rows: String(result.readRows),

@@ -21,13 +21,13 @@ import { guardMerges } from './disk-guard.ts';
 import { Engine } from './engine.ts';
 import { createClickHouseServer, THREADS } from './http.ts';
 
-/** Time for running calls to end after they were killed; 50 to 250 ms is usual. */
+/** How long killed calls may take to end; usually 50 to 250 ms. */
 const DRAIN_MS = 2_000;
-/** Time for the last responses to reach their clients. */
+/** How long the last responses may take to reach their clients. */
 const RESPONSE_MS = 200;
 const STOP_SECONDS_MAX = 3;
 
-// libuv reads this when its first thread starts, which nothing above has caused.
+// libuv reads this when its first thread starts, which has not happened yet.
 process.env.UV_THREADPOOL_SIZE ??= String(THREADS);
 
 try {
@@ -75,7 +75,7 @@ function readArguments(): { readonly data: string; readonly port: number } {
 
 /** Refuses new requests, stops the running ones, closes the engine and exits. */
 async function shutDown(server: Server, engine: Engine): Promise<never> {
-  // A native call that hangs would block this process and its timers, so another process keeps the time.
+  // A native call that hangs would block this process and its timers, so another process enforces the time limit.
   const watchdog = spawn('/bin/sh', ['-c', `sleep ${STOP_SECONDS_MAX}; kill -9 ${process.pid}`], {
     detached: true,
     stdio: 'ignore',

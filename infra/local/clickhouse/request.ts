@@ -18,7 +18,7 @@ const ROWS_BYTES_MAX = 512 * 2 ** 20;
 /** A statement that arrives in the body, including rows written into it, bytes. */
 const TEXT_BYTES_MAX = 32 * 2 ** 20;
 const ANALYST_TEXT_BYTES_MAX = 256 * 2 ** 10;
-/** How far into a body the head of an INSERT is looked for, bytes. */
+/** How many bytes of a body are searched for the head of an INSERT. */
 const INSERT_HEAD_BYTES_MAX = 64 * 2 ** 10;
 
 /** URL arguments that are not settings of the engine: handled elsewhere, or without meaning here. */
@@ -31,7 +31,7 @@ const NOT_SETTINGS = new Set([
 
 const UNSUPPORTED: ReadonlyMap<string, string> = new Map([
   ['compress', "ClickHouse's own block compression (compress=1); use Accept-Encoding: gzip"],
-  ['session_id', 'sessions (session_id): every call has a connection of its own'],
+  ['session_id', 'sessions (session_id): every call has its own connection'],
   ['role', 'roles'],
 ]);
 
@@ -61,7 +61,7 @@ export async function readRequest(
   if (unknown !== undefined) {
     throw new ClickHouseException(115, 'UNKNOWN_SETTING', `Unknown setting '${unknown}'.`);
   }
-  // On a server, too, GET only reads, whatever it sets. 2 allows other settings to be changed.
+  // As on a server, GET is always read-only. 2 still allows changes of other settings.
   const isGet = request.method === 'GET' && user === 'service';
   if (isGet && settings.get('readonly') !== '1') settings.set('readonly', '2');
   const header = (name: string) => request.headers[`x-clickhouse-${name}`]?.toString();
@@ -142,8 +142,8 @@ function rowsInText(body: Buffer): (Insert & { readonly begin: number }) | undef
 }
 
 /**
- * Passes the decoded body to `use`. Beyond the limit it reads on and drops the data, since a client that
- * is still sending does not read a response; then it throws ClickHouseException 307.
+ * Passes the decoded body to `use`. Beyond the limit, it reads and drops the rest, because a client that is still
+ * sending does not read the response; then it throws ClickHouseException 307.
  */
 async function receive(
   request: IncomingMessage,

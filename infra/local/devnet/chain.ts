@@ -1,9 +1,8 @@
 /**
- * Starts anvil as the embedded chain behind its gate, and owns its life cycle. anvil never mines by itself:
- * history is mined by hand with explicit timestamps, later blocks by `mineEvery`. The chain is in its memory;
- * journal.ts has it on disk. `eth_call` works at the newest STATES_KEPT blocks. A small shell script sits
- * between: when this process dies in any way, its pipe closes and anvil is stopped, so that no orphan keeps
- * the port.
+ * Starts anvil as the embedded chain behind its gate, and owns its lifecycle. anvil never mines by itself: history is
+ * mined with explicit timestamps, later blocks by `mineEvery`. anvil holds the chain in memory; journal.ts stores it on
+ * disk. `eth_call` works at the newest STATES_KEPT blocks. anvil runs under a small shell script: however this process
+ * dies, the script's stdin closes and it stops anvil, so that no orphan keeps the port.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -23,13 +22,13 @@ type ChainOptions = {
   readonly stateFile: string;
   /** 0: any free port. */
   readonly port: number;
-  /** Unix seconds of block 0; the same at every start on one state file. */
+  /** Unix seconds of block 0; must be the same at every start on one state file. */
   readonly genesisTime: number;
-  /** The state to begin with. */
+  /** The initial state. */
   readonly loadState?: string | undefined;
-  /** Done before anybody else can reach anvil. */
+  /** Runs before anybody else can reach anvil. */
   readonly prepare?: (rpc: Rpc) => Promise<void>;
-  /** Written at the stop. */
+  /** The state is written to this file on stop. */
   readonly dumpState?: string;
   /** Transactions, receipts and logs of older blocks are dropped; all are kept if omitted. */
   readonly keepBlocks?: number | undefined;
@@ -38,15 +37,15 @@ type ChainOptions = {
 export type Chain = {
   /** All of anvil's methods. */
   readonly rpc: Rpc;
-  /** For everybody else (gate.ts). */
+  /** The port for everybody else (gate.ts). */
   readonly url: string;
   readonly webSocketUrl: string;
   readonly pid: number;
   /** Resolves with anvil's exit code when it has ended for any reason. */
   readonly exited: Promise<number>;
   /**
-   * Mines a block every `seconds` from now on, with the wall clock's time; never before `onMined` has
-   * resolved for the previous one.
+   * Mines a block every `seconds` from now on, with the wall clock's time, but waits until `onMined` has resolved for
+   * the previous one.
    */
   mineEvery(seconds: number, onMined: () => Promise<void>): Promise<void>;
   /** Ends anvil and waits for it. */
@@ -56,20 +55,20 @@ export type Chain = {
 /** Every state is a full copy of the accounts. Enough for balances at the newest final block. */
 const STATES_KEPT = 8;
 /**
- * Makes anvil's allocator return freed pages soon: with a write every 3 s, 4,000 matches took 259 MB instead
- * of 333 MB.
+ * Makes anvil's allocator return freed pages sooner: with a write every 3 s, 4,000 matches took 259 MB instead of
+ * 333 MB.
  */
 const ALLOCATOR = 'dirty_decay_ms:500,muzzy_decay_ms:0,narenas:2';
-/** Far above any block, so that the base fee stays 0 and we decide what a block contains. */
+/** Far above any block, so that the base fee stays 0 and gas never limits what a block contains. */
 const BLOCK_GAS_LIMIT = 30_000_000_000_000;
 const START_MS_MAX = 60_000;
 const POLL_MS = 25;
 /** "Bad ports" of the Fetch standard that need no root. */
 const PORTS_BLOCKED_BY_BROWSERS = [6665, 6666, 6667, 6668, 6669, 6679, 6697, 10_080, 5060, 5061];
-/** Time for the anvil of a killed predecessor to end before it is killed: it stores nothing. */
+/** How long the anvil of a killed predecessor may take to end before it is killed; it stores nothing. */
 const PREDECESSOR_MS_MAX = 2_000;
 
-// Runs anvil ("$@") with its pid in $PID_FILE and on stdout and its files for their owner only, and sends it
+// Runs anvil ("$@") with its files readable by the owner only, writes its pid to $PID_FILE and stdout, and sends it
 // SIGTERM when stdin closes.
 const GUARD_SCRIPT = `
 exec 3<&0
@@ -85,7 +84,7 @@ kill "$reader" 2>/dev/null
 exit "$code"
 `;
 
-/** Starts anvil and resolves when it answers. Throws if it does not within START_MS_MAX. */
+/** Starts anvil and resolves when it responds. Throws if it does not within START_MS_MAX. */
 export async function startChain(options: ChainOptions): Promise<Chain> {
   const pidFile = pidFileOf(options.stateFile);
   await waitForPredecessor(options.stateFile);
@@ -135,8 +134,8 @@ export async function startChain(options: ChainOptions): Promise<Chain> {
 }
 
 /**
- * Mines until the signal. Not by anvil's own interval: with 1 or 2 s it keeps 1,500 states regardless of
- * --prune-history (`InMemoryBlockStates`), 11 GB after 70,000 matches.
+ * Mines until the signal aborts. anvil's own interval mining is not used: with 1 or 2 s it keeps 1,500 states despite
+ * --prune-history (`InMemoryBlockStates`), which takes 11 GB after 70,000 matches.
  */
 async function mineEvery(
   rpc: Rpc,
@@ -147,15 +146,15 @@ async function mineEvery(
   for (let due = Date.now() + everyMs; ; due = Math.max(due + everyMs, Date.now())) {
     await sleep(Math.max(0, due - Date.now()), undefined, { signal }).catch(() => undefined);
     if (signal.aborted) return;
-    // `exited` reports that anvil is gone.
+    // `exited` reports that anvil has ended.
     await rpc.call('evm_mine').catch(() => undefined);
     await onMined();
   }
 }
 
 /**
- * anvil cannot do without a TCP port, and everybody who reaches that may do everything. On Linux it listens on
- * a multicast address, which no connection reaches; elsewhere on a port that browsers refuse.
+ * anvil always opens a TCP port, through which anyone may do anything. On Linux it listens on a multicast address,
+ * which no connection can reach; elsewhere on a port that browsers block.
  */
 async function closedPort(): Promise<readonly string[]> {
   if (process.platform === 'linux') return ['--host', '224.0.0.1', '--port', '0'];
@@ -180,7 +179,7 @@ function flags(options: ChainOptions): string[] {
     'load-state': loadState,
     'dump-state': dumpState,
     'transaction-block-keeper': keepBlocks,
-    // At every start: anvil creates block 0 again, and without this its hash changed at some later start.
+    // At every start, because anvil creates block 0 again, and without this its hash changed at some later start.
     timestamp: genesisTime,
   };
   return [
@@ -229,7 +228,7 @@ function isNotListening(error: unknown): boolean {
   return code === 'ENOENT' || code === 'ECONNREFUSED';
 }
 
-/** anvil's socket. Its path may have about 100 characters, so it is relative where that is shorter. */
+/** anvil's socket. A path may have at most about 100 characters, so a relative one is used if it is shorter. */
 export function socketOf(stateFile: string): string {
   const path = resolve(`${stateFile}.ipc`);
   const near = relative(process.cwd(), path);

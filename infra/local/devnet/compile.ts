@@ -1,7 +1,7 @@
 /**
- * Compiles the devnet's contracts to `artifacts.json`, which is committed so that a start needs no compiler.
- * The output is reproducible: no metadata hash, sorted keys, a pinned compiler. Update it with
- * `node infra/local/devnet/compile.ts`; a unit test compares.
+ * Compiles the devnet's contracts to `artifacts.json`, which is committed so that no compiler is needed at startup. The
+ * output is reproducible: no metadata hash, sorted keys, a pinned compiler. Update it with
+ * `node infra/local/devnet/compile.ts`; a unit test compares it.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -24,7 +24,7 @@ const LIBRARIES = new Set(['PositionIds']);
 const CONTRACTS_DIRECTORY = new URL('./contracts/', import.meta.url);
 const ARTIFACTS_FILE = new URL('./artifacts.json', import.meta.url);
 
-/** Compiles every file of `contracts/`. Throws the compiler's messages if one is wrong. */
+/** Compiles every file of `contracts/`. Throws the compiler's messages if there are errors. */
 export function compileContracts(): Artifacts {
   const files = readdirSync(CONTRACTS_DIRECTORY)
     .filter((name) => name.endsWith('.sol'))

@@ -1,7 +1,7 @@
 /**
- * Opens a devnet in a directory: deploys a new one and writes its history, or continues an existing one.
- * `devnet.json` records what the chain was made from, journal.ts its blocks. A history that is not complete,
- * because it was killed meanwhile, is made again from the same record, with the same result.
+ * Opens a devnet in a directory: deploys a new one and writes its history, or continues an existing one. `devnet.json`
+ * records the parameters of the chain, journal.ts its blocks. If the process is killed while it writes the history, the
+ * next start writes it again from the same parameters, with the same result.
  */
 import { once } from 'node:events';
 import { existsSync, renameSync, writeFileSync } from 'node:fs';
@@ -29,9 +29,9 @@ type DevnetOptions = {
   readonly traders: number;
   readonly historyDays: number;
   readonly historyMatches: number;
-  /** Seconds between blocks after the history; 0: no blocks. */
+  /** Seconds between blocks after the history; 0 mines none. */
   readonly blockTimeSeconds: number;
-  /** 0: no live trading. */
+  /** 0 disables live trading. */
   readonly matchesPerSecond: number;
   /** Old blocks are kept if omitted. */
   readonly dropping?: Dropping | undefined;
@@ -43,9 +43,9 @@ type DevnetOptions = {
 };
 
 type Dropping = {
-  /** The newest blocks, which anvil keeps in memory. Mining waits while half of them are not in LEDGER. */
+  /** How many of the newest blocks anvil keeps in memory. Mining waits while half of them are not in LEDGER. */
   readonly keepBlocks: number;
-  /** The newest block in LEDGER as far as known, or 0: older blocks may be dropped. */
+  /** The newest block known to be in LEDGER, or 0. Blocks up to it may be dropped. */
   readonly stored: () => number;
   /** See journal.ts. */
   readonly segmentBlocks?: number;
@@ -62,7 +62,7 @@ export type Devnet = {
   close(): Promise<void>;
 };
 
-/** What the chain in a directory was made from. */
+/** The parameters from which a directory's chain was made. */
 const Origin = z.object({
   seed: z.number(),
   traders: z.number(),
@@ -79,11 +79,11 @@ type Origin = z.infer<typeof Origin>;
 
 const DAY_SECONDS = 86_400;
 const PROGRESS_STEPS = 40;
-/** How a history ends if nobody trades after it. */
+/** The rate at which a history ends if no live trading follows. */
 const RESTING_RATE = 1;
 const RECORD_AGAIN_MS = 1_000;
 const STORED_POLL_MS = 100;
-/** anvil never drops headers: 24 MB after this many. Then it starts again without them. */
+/** anvil never drops headers, which take 24 MB after this many. Then it is restarted without them. */
 const RENEW_BLOCKS = 10_000;
 /** How long a failed call waits for anvil's exit, which would explain it. */
 const EXIT_NEWS_MS = 500;
@@ -184,11 +184,11 @@ async function openChain(made: Origin, options: DevnetOptions): Promise<Recorded
 }
 
 type Recorder = {
-  /** Why no block is mined: the newest ones are not on the disk, or not in LEDGER. */
+  /** Why no block is mined: the newest ones are not on disk or not in LEDGER yet. */
   readonly fault: string | undefined;
-  /** Resolves when anvil has so much in memory that nobody needs that it should start again. */
+  /** Resolves when anvil holds so much unneeded data in memory that it should be restarted. */
   readonly old: Promise<void>;
-  /** Resolves when the newest blocks are on the disk, or the devnet stops. */
+  /** Resolves when the newest blocks are on disk, or the devnet stops. */
   record(): Promise<void>;
   /** Resolves when the next block may be mined, or the devnet stops. */
   settle(): Promise<void>;

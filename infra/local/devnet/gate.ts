@@ -1,7 +1,7 @@
 /**
- * The devnet's chain for everybody but the devnet: JSON-RPC over HTTP and WebSocket on loopback, for reading
- * and for transactions that are signed. anvil alone answers web pages of every origin, also when they reset
- * the chain; here it answers its owner's Unix socket only.
+ * Gives everybody except the devnet itself access to its chain: JSON-RPC over HTTP and WebSocket on loopback, for reads
+ * and signed transactions. On its own, anvil would serve web pages of every origin and even let them reset the chain;
+ * here it is reachable only through its owner's Unix socket.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -60,7 +60,7 @@ async function answer(
   response.end(refusal ?? (await requestAnvil(socket, text)));
 }
 
-/** One connection to anvil per client, which has the client's subscriptions. */
+/** Each client gets its own connection to anvil, for its subscriptions. */
 function relay(client: WebSocket, socket: string): void {
   const anvil = connect(socket);
   createInterface({ input: anvil }).on('line', (line) => {
@@ -75,7 +75,7 @@ function relay(client: WebSocket, socket: string): void {
   });
 }
 
-/** The calls as they are passed on, written again so that no other reading of them is possible. */
+/** The calls to pass on, serialised again so that anvil cannot parse them differently. */
 function checked(given: string): { readonly text: string; readonly refusal?: string } {
   const parsed = parse(given);
   const calls = Array.isArray(parsed) ? parsed : [parsed];

@@ -1,7 +1,7 @@
 /**
- * Writes the devnet's past: some thirty days of matches in blocks with explicit timestamps, more of them
- * towards the end, so that every time frame of a leaderboard has traders. The same seed and end time give the
- * same transactions in the same order.
+ * Writes the devnet's history: about thirty days of matches in blocks with explicit timestamps, denser towards the end,
+ * so that every time frame of the leaderboard has traders. The same seed and end time give the same transactions in the
+ * same order.
  */
 import type { Market } from './markets.ts';
 import type { Match } from './orders.ts';
@@ -25,15 +25,15 @@ type HistoryBlock = {
   readonly matches: readonly Match[];
 };
 
-/** This part of the matches is spread over all of the history; the others are in its ramp. */
+/** This share of the matches is spread evenly over the history; the rest forms the ramp at its end. */
 const EVEN_PART = 0.42;
 const ROUNDS = 20;
 const HISTORY_BLOCK_MATCHES = 12;
-/** Consecutive matches in one market, so that short windows see trading. */
+/** How many consecutive matches are in one market, so that short-lived markets have trades. */
 const STREAK_MAX = 5;
 const MARKET_TRIES_MAX = 20;
 
-/** Sends the whole history. The holdings of `world` end as on the chain. */
+/** Sends the whole history. Afterwards the holdings of `world` equal those on the chain. */
 export async function writeHistory(
   rpc: Rpc,
   world: World,
@@ -41,7 +41,7 @@ export async function writeHistory(
 ): Promise<void> {
   const sender = new Sender(rpc);
   let done = 0;
-  // The next block is planned while the node still works on the previous one.
+  // Plan the next block while the node is still busy with the previous one.
   let sending: Promise<void> = Promise.resolve();
   for (const block of planHistory(world, options)) {
     done += block.matches.length;

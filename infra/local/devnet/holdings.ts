@@ -1,7 +1,7 @@
 /**
- * Who owns what on the devnet: pUSD per wallet, shares per market and outcome. The chain is authoritative.
- * This copy is read from it at startup and updated with every match that is sent, so that no order is sent
- * that the chain would reject.
+ * Balances on the devnet: pUSD per wallet, shares per market and outcome. The chain is authoritative. This copy is read
+ * from it at startup and updated with every match that is sent, so that we never send an order that the chain would
+ * reject.
  */
 import { decodeFunctionResult, encodeFunctionData, type Hex } from 'viem';
 import {
@@ -55,7 +55,7 @@ export class Holdings {
     this.#addCash(owner, amount);
   }
 
-  /** Whether every wallet of a match has what it gives, including its fee. No wallet may occur twice. */
+  /** Whether every wallet of a match can pay what it gives, including its fee. No wallet may occur twice. */
   affords(match: Match): boolean {
     return settle(match).every(({ order, making, fee }) => {
       if (order.side === BUY) return this.cash(order.maker) >= making + fee;
@@ -133,7 +133,7 @@ export class Holdings {
   #addCash(owner: Hex, amount: bigint): void {
     if (amount === 0n) return;
     const total = this.cash(owner) + amount;
-    if (total < 0n) throw new InsufficientHoldingsError(`${owner} lacks ${-total} micro-USDC`);
+    if (total < 0n) throw new InsufficientHoldingsError(`${owner} is ${-total} micro-USDC short`);
     this.#cash.set(owner, total);
   }
 
@@ -143,7 +143,7 @@ export class Holdings {
     this.#shares.set(market.conditionId, shares);
     const byOwner = shares[market.tokenIds[0] === tokenId ? 0 : 1];
     const total = (byOwner.get(owner) ?? 0n) + amount;
-    if (total < 0n) throw new InsufficientHoldingsError(`${owner} lacks ${-total} shares`);
+    if (total < 0n) throw new InsufficientHoldingsError(`${owner} is ${-total} micro-shares short`);
     if (total === 0n) byOwner.delete(owner);
     else byOwner.set(owner, total);
   }

@@ -1,7 +1,7 @@
 /**
- * The devnet's chain on disk: every block with its transactions, written and synced before the next block is
- * mined. A block is final when two more follow, so no kill loses a block that ingest has seen as final. The
- * next start replays the blocks into an empty anvil, and they get the same hashes.
+ * The devnet's chain on disk: every block with its transactions, written and synced before the next block is mined. A
+ * block is final when two more follow, so no kill loses a block that ingest has seen as final. The next start replays
+ * the blocks into an empty anvil, which gives them the same hashes.
  *
  * Files in the directory, with N the number of a block: `N.blocks` has the blocks after N, one JSON line each;
  * `N.state` is anvil's state after block N. The first state is the one after the history. If old blocks may be
@@ -15,14 +15,14 @@ import type { Hex } from 'viem';
 import { z } from 'zod';
 import type { Rpc } from './rpc.ts';
 
-/** Two minutes. A start replays two to three segments, 15 to 30 blocks a second at the default rate. */
+/** Two minutes. A start replays two or three segments, at 15 to 30 blocks a second with the default trading rate. */
 const SEGMENT_BLOCKS = 60;
-/** anvil keeps the order of the calls of a batch only if it has up to 30. */
+/** anvil preserves the order of calls only in batches of up to 30. */
 const BATCH_CALLS_MAX = 25;
-/** Headers in a state: ingest compares hashes near the end of LEDGER. */
+/** Headers kept in a state, because ingest compares hashes near the end of LEDGER. */
 const HEADERS_KEPT = 256;
 const RECORD_BLOCKS_MAX = 50;
-/** Newest blocks that a reorganisation may replace. */
+/** How many of the newest blocks a reorganisation may replace. */
 const REPLACED_BLOCKS_MAX = 64;
 
 const Line = z.object({
@@ -49,7 +49,7 @@ type State = {
 /** The chain in the directory cannot be replayed. */
 export class JournalError extends Error {}
 
-/** Runs an anvil on a state until `use` is done, and writes its state then. */
+/** Runs an anvil on a state until `use` is done, then writes its state. */
 export type Replayer = (
   loadState: string | undefined,
   dumpState: string,
@@ -72,7 +72,7 @@ export class Journal {
   #folding: Promise<void> | undefined;
   #isClosed = false;
 
-  /** Without a replayer, the whole chain is kept. */
+  /** Without a replayer, old blocks are never dropped. */
   constructor(directory: string, replayer?: Replayer, segmentBlocks = SEGMENT_BLOCKS) {
     this.#segmentBlocks = segmentBlocks;
     mkdirSync(directory, { recursive: true });
@@ -118,7 +118,7 @@ export class Journal {
     this.#startCounting();
   }
 
-  /** Writes all blocks that are new; resolves when they are on the disk. */
+  /** Writes all new blocks; resolves when they are on disk. */
   record(rpc: Rpc): Promise<void> {
     const recording = this.#recording.catch(() => undefined).then(() => this.#record(rpc));
     this.#recording = recording;
@@ -141,7 +141,7 @@ export class Journal {
     }
   }
 
-  /** After a reorganisation, which only tests make, the next write begins at the first block that was replaced. */
+  /** After a reorganisation, which only tests cause, the next write begins at the first replaced block. */
   async #dropReplaced(rpc: Rpc): Promise<void> {
     for (;;) {
       const last = this.#newest.at(-1);
@@ -155,15 +155,15 @@ export class Journal {
     }
   }
 
-  /** Ends a state that is being written. */
+  /** Aborts the writing of a state. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.#folding;
   }
 
   /**
-   * Begins with a state that anvil wrote. The chain always starts from one: with accounts that were loaded,
-   * anvil counts storage that was only read in the state's root, unlike with those that it has made.
+   * Begins with a state that anvil wrote. The chain always starts from such a state, because anvil computes other state
+   * roots for accounts that it loaded than for those that it created: storage that was only read counts, too.
    */
   async beginWith(file: string, block: number): Promise<void> {
     await rename(file, this.#file(block, 'state'));
@@ -195,9 +195,9 @@ export class Journal {
   fold(stored: number): void {
     if (this.#replayer === undefined || this.#count < this.#segmentBlocks) return;
     if (this.#folding !== undefined) return;
-    // After a failure, such as a full disk, the next segment's state is tried.
+    // After a failure, such as a full disk, the next segment tries again.
     this.#folding = this.#fold(this.#replayer, stored).catch((error: Error) => {
-      if (!this.#isClosed) process.stderr.write(`devnet: old blocks are kept: ${error.message}\n`);
+      if (!this.#isClosed) process.stderr.write(`devnet: keeping old blocks: ${error.message}\n`);
     });
     void this.#folding.then(() => {
       this.#folding = undefined;
@@ -209,14 +209,14 @@ export class Journal {
     const name = this.#file(this.#segments.at(-1) ?? 0, 'blocks');
     const file = await open(name, 'a', 0o600);
     try {
-      // What an earlier write left when the disk was full, or a kill.
+      // A full disk or a kill left a partial line.
       await file.truncate(this.#size);
       await file.appendFile(texts.join(''));
       await file.datasync();
     } finally {
       await file.close();
     }
-    // Hexadecimal digits and numbers: a byte per character.
+    // All characters are ASCII, so each is one byte.
     for (const [i, line] of lines.entries()) this.#countLine(line, texts[i]?.length ?? 0);
   }
 
@@ -265,7 +265,7 @@ export class Journal {
   }
 }
 
-/** The whole lines of a segment; the last one of a killed process may be cut off. */
+/** The complete lines of a segment. The last line of a killed process may be cut off. */
 function* linesOf(file: string): Generator<{ readonly line: Line; readonly bytes: number }> {
   let text: string;
   try {

@@ -1,7 +1,7 @@
 /**
- * Trades live: about so many matches a second enter the mempool and wait for the next block. Markets are
- * listed shortly before they open and resolved after they end. A few calls revert on purpose: an operator's
- * match that cannot be paid, and a stranger's match. A match is sent only if the holdings allow it. If one
+ * Trades live: sends matches at a given rate to the mempool, where they wait for the next block. Markets are listed
+ * shortly before they open and resolved after they end. A few calls revert on purpose: matches of an operator that
+ * cannot be paid, and matches of a stranger. All others are sent only if the holdings allow them. If one of them
  * reverts anyway, it is reported and the holdings are read from the chain again.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,7 +16,7 @@ type LiveOptions = {
   readonly seed: number;
   readonly matchesPerSecond: number;
   readonly signal: AbortSignal;
-  /** Whether no blocks are mined: nothing is sent meanwhile. */
+  /** True while no blocks are mined; then nothing is sent. */
   readonly isHeld: () => boolean;
   readonly onRevert: (hash: Hex) => void;
 };
@@ -30,8 +30,8 @@ const SPOOF_CHANCE = 1 / 600;
 const BACKLOG_MS_MAX = 2_000;
 
 /**
- * Runs until the signal. Throws if the chain refuses a call or stops answering: bookings of a call that was
- * never sent cannot be undone, so the process ends and the next one reads the chain again.
+ * Runs until the signal aborts. Throws if the chain refuses a call or stops responding: the bookings of a call that was
+ * never sent cannot be undone, so the process must end and the next one read the chain again.
  */
 export async function tradeLive(rpc: Rpc, world: World, options: LiveOptions): Promise<void> {
   const sender = new Sender(rpc);
@@ -95,7 +95,7 @@ function brokenCopies(
       signer: poor,
       salt: BigInt(random.hex(8)),
     };
-    // The makers' orders may be used up by now; the exchange rejects it in either case.
+    // The makers' orders may already be filled, but the exchange rejects the match in either case.
     copies.push({ ...transaction, data: encodeMatch({ ...match, takerOrder }) });
   }
   if (random.chance(SPOOF_CHANCE)) copies.push({ ...transaction, from: STRANGER });

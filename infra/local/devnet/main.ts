@@ -1,10 +1,9 @@
 /**
- * The devnet as a process: chain, contracts, history, metadata API and live traders. Prints one JSON line per
- * step on stdout, at last `ready` with the URLs. A restart on the same directory continues the same chain,
- * without a second deployment or history. SIGUSR2 ends the trading; the chain continues with empty blocks.
- * With --keep-blocks, the parent sends `{stored: N}` when LEDGER contains the blocks up to N.
- * Stops on SIGTERM, SIGINT, or when its parent disconnects. Exits with code 1 when the chain dies, for the
- * supervisor to restart it.
+ * The devnet as a process: chain, contracts, history, metadata API and live traders. Prints one JSON line per step on
+ * stdout; the last is `ready`, with the URLs. A restart on the same directory continues the same chain, without a
+ * second deployment or history. SIGUSR2 ends the trading; the chain continues with empty blocks. With --keep-blocks,
+ * the parent sends `{stored: N}` when LEDGER contains the blocks up to N. Stops on SIGTERM, SIGINT, or when its
+ * parent disconnects. Exits with code 1 when the chain dies, for the supervisor to restart it.
  */
 import { mkdirSync } from 'node:fs';
 import { parseArgs } from 'node:util';
@@ -24,7 +23,7 @@ const Options = z.object({
   'history-days': z.coerce.number().positive().max(365).default(30),
   'history-matches': z.coerce.number().int().min(1).max(200_000).default(4_000),
   'block-time': z.coerce.number().int().min(1).max(60).default(2),
-  /** Blocks that are kept; without it, all. Older ones are kept until the parent reports them as stored. */
+  /** How many blocks to keep; all by default. Older ones are kept until the parent reports them as stored. */
   'keep-blocks': z.coerce.number().int().min(50).optional(),
   traders: z.coerce.number().int().min(40).max(5_000).default(150),
   'no-live': z.boolean().default(false),
@@ -80,7 +79,7 @@ function portOf(url: string): number {
 }
 
 main().catch((error: unknown) => {
-  // Files that are damaged or cannot be used need no stack trace.
+  // Damaged or inaccessible files need no stack trace.
   const isExpected =
     error instanceof DamagedFileError || (error instanceof Error && 'syscall' in error);
   if (!isExpected) throw error;

@@ -1,8 +1,7 @@
 /**
- * The devnet's calendar of markets and their prices, both pure functions of the seed, so that a restart
- * finds the same events with the same ids, words, odds, results and prices, without storing anything. Every
- * topic has an event for every slot of its rhythm, counted from the unix epoch. What is on the chain is not
- * known here.
+ * The devnet's calendar of markets and their prices. Both are pure functions of the seed, so that after a restart,
+ * events have the same ids, texts, odds, results and prices without being stored. Every topic has an event for every
+ * slot of its rhythm, counted from the unix epoch. This file does not know what is on the chain.
  */
 import { LRUCache } from 'lru-cache';
 import { concat, encodePacked, type Hex, keccak256, toHex } from 'viem';
@@ -38,7 +37,7 @@ export type Market = {
   /** Smallest price step in thousandths of a USDC: 10 or 1. */
   readonly tick: number;
   readonly startTime: number;
-  /** Nobody trades from this second on. */
+  /** Trading ends at this second. */
   readonly endTime: number;
   /** When the oracle reports: seconds after the end of short markets, minutes after others. */
   readonly resolveTime: number;
@@ -151,7 +150,7 @@ export class Calendar {
   }
 }
 
-/** Saves computing the ids that the contract has already computed. */
+/** Sets ids that the contract has already computed. */
 export function rememberTokenIds(conditionId: Hex, ids: readonly [bigint, bigint]): void {
   tokenIds.set(conditionId, ids);
 }
@@ -182,9 +181,9 @@ const PATH_STEPS = 1_024;
 const paths = new WeakMap<Market, Float64Array>();
 
 /**
- * Fair price of outcome 0 in thousandths, 8 to 992, a multiple of the market's tick: the probability that a
- * random walk, seen up to now, ends where outcome 0 wins. So prices are a martingale: they have no trend, and
- * of the outcomes that cost 0.2 a fifth wins. The calendar knows the result, so the walk is drawn on to it.
+ * Fair price of outcome 0 in thousandths, 8 to 992, a multiple of the market's tick: the probability that a random
+ * walk, given its path so far, ends where outcome 0 wins. So prices are a martingale: they have no trend, and a fifth
+ * of the outcomes that cost 0.2 win. The calendar knows the result, so the walk is drawn to end there.
  */
 export function fairPrice(market: Market, time: number): number {
   const span = market.endTime - market.startTime;

@@ -1,7 +1,6 @@
 /**
- * Orders and matches: the orders that the devnet's wallets would have signed, and what a match of them does,
- * in the integer arithmetic of CtfExchange.sol, so that the traders' books agree with the chain to the
- * micro-unit.
+ * Orders and matches: the orders that the devnet's wallets would have signed, and the effect of matching them, in the
+ * integer arithmetic of CtfExchange.sol, so that the traders' books agree with the chain to the micro-unit.
  */
 
 import { encodeFunctionData, type Hex } from 'viem';

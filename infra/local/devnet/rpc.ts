@@ -1,6 +1,6 @@
 /**
- * JSON-RPC over a Unix socket to the devnet's own chain, and transactions of its unlocked accounts. Without
- * retries: the node is a child process on the same machine, and a failure means something.
+ * JSON-RPC over a Unix socket to the devnet's own chain, and transactions of its unlocked accounts. Does not retry,
+ * because the node is a child process on the same machine, so a failure is a bug.
  */
 import { connect } from 'node:net';
 import type { Hex } from 'viem';
@@ -13,14 +13,14 @@ type RpcAnswer = {
   readonly error?: { readonly message: string };
 };
 
-/** Asks on a connection of its own, and resolves with the answer's text. */
+/** Sends a request on a new connection and resolves with the response's text. */
 export function requestAnvil(socket: string, text: string): Promise<string> {
   const { promise, resolve, reject } = Promise.withResolvers<string>();
   const connection = connect(socket).setEncoding('utf8');
   const parts: string[] = [];
   connection.on('data', (part: string) => {
     parts.push(part);
-    // A text has no line break but its last character.
+    // The only line break of a response is its last character.
     if (!part.endsWith('\n')) return;
     resolve(parts.join(''));
     connection.destroy();
@@ -78,9 +78,9 @@ export type Transaction = { readonly from: Hex; readonly to?: Hex; readonly data
 const TRANSACTION_GAS = '0x989680';
 
 /**
- * Sends transactions with explicit nonces, and mines by hand. Gas is fixed, never estimated, so that a call
- * that will revert is sent and mined like any other. Nonces are counted here, and read again from the node
- * after a refusal.
+ * Sends transactions with explicit nonces, and mines on request. Gas is fixed and not estimated, so that a call that
+ * will revert is sent and mined like any other. Nonces are counted here, and read from the node again after a
+ * refusal.
  */
 export class Sender {
   readonly #rpc: Rpc;

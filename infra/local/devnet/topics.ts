@@ -1,8 +1,7 @@
 /**
- * The devnet's topics: at least one for every leaderboard tag, each with its tags, series, rhythm, fee and
- * share of the trading. An event of a topic ends every `periodHours`, after it was open for `openHours`. The
- * second half writes the words of events, drawn from fixed lists. They are invented; any likeness to a real
- * event is one of form only.
+ * The devnet's topics: at least one for every leaderboard tag, each with its tags, series, rhythm, fee and share of
+ * the trading. An event of a topic ends every `periodHours`, after it was open for `openHours`. The second half
+ * generates the texts of events from fixed lists. They are invented and only look like real events.
  */
 import type { Random } from './random.ts';
 
@@ -123,7 +122,7 @@ type Question = {
   readonly sportsMarketType: string | undefined;
 };
 
-/** What most questions have in common. */
+/** Fields of most questions. */
 const PLAIN = { slugEnd: '', groupItemTitle: '', sportsMarketType: undefined } as const;
 
 type EventText = {

@@ -1,8 +1,7 @@
 /**
- * The devnet's traders: wallets with a habit each, drawn from the seed, and their public profiles. A habit
- * says how often a wallet takes or makes, how large, in which topics, and how often it is right about the
- * outcome, so that leaderboards have steady winners and losers. Wallets have no keys: the exchange does not
- * check signatures.
+ * The devnet's traders: wallets and their public profiles, drawn from the seed. A wallet's habit determines how often
+ * it takes or makes, in which sizes and topics, and how often it is right about the outcome, so that leaderboards
+ * have steady winners and losers. Wallets have no keys, because the exchange does not check signatures.
  */
 import { type Hex, keccak256, toHex } from 'viem';
 import { Random } from './random.ts';
@@ -82,7 +81,7 @@ function makeTrader(seed: number, index: number, one: Habit): Trader {
 
 function chooseTopics(one: Habit, random: Random): ReadonlySet<Topic> {
   if (one.topicsMax >= TOPICS.length) return new Set(TOPICS);
-  // Bots trade the windows of minutes; all others trade random topics.
+  // Bots trade the markets that last minutes; all others trade random topics.
   const pool =
     one.name === 'bot' ? TOPICS.filter((topic) => topic.shape.kind === 'up-or-down') : TOPICS;
   const topics = new Set<Topic>();

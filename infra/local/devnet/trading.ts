@@ -1,8 +1,8 @@
 /**
- * Decides the next match: a market, a taker and its intention, one to six makers near the fair price, and the
- * orders that they would have signed. All match types of the exchange occur: makers on the opposite side
- * (complementary), makers on the same side of the other outcome (mint, merge), and both at once. Only
- * proposes what the holdings allow. No I/O and no clock: the time is an argument.
+ * Decides the next match: a market, a taker and its intention, one to six makers near the fair price, and the orders
+ * that they would have signed. All match types of the exchange occur: makers on the opposite side (complementary),
+ * makers on the same side of the other outcome (mint, merge), and both at once. Proposes only matches that the
+ * holdings allow. Does no I/O and reads no clock: the time is an argument.
  */
 import type { Holdings } from './holdings.ts';
 import { fairPrice, type Market, PRICE_UNIT } from './markets.ts';
@@ -67,7 +67,7 @@ export class Trading {
     this.#byAddress = new Map(traders.map((trader) => [trader.address, trader]));
   }
 
-  /** The next match in a market at `time` (unix milliseconds); undefined if the dice find none. */
+  /** The next match in a market at `time` (unix milliseconds); undefined if the random draws yield none. */
   propose(market: Market, time: number): Match | undefined {
     const intent = this.#intend(market, time);
     if (intent === undefined) return undefined;
@@ -122,8 +122,8 @@ export class Trading {
   }
 
   /**
-   * Micro-shares of a trade at this price. Sales are no larger than purchases: positions grow where there is
-   * much trading, and the volume would grow with them.
+   * Size of a trade at this price in micro-shares. Sales are no larger than purchases. Otherwise the volume would
+   * grow with the positions, which grow where there is much trading.
    */
   #size({ habit }: Trader, price: number): bigint {
     const usdc = habit.sizeMin * (habit.sizeMax / habit.sizeMin) ** this.#random.unit();

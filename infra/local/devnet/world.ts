@@ -1,8 +1,8 @@
 /**
- * The devnet's world at one moment: which markets are on the chain, who holds what, and the transactions that
- * change it: listings, resolutions with redemptions, deposits, matches. It decides and books, but sends
- * nothing. History and live trading share it, so both obey the same rules. `recallWorld` reads it back from
- * the chain, the only place where it is stored; which markets may be there is in the calendar.
+ * The devnet's state at one moment: which markets are on the chain, who holds what, and the transactions that change
+ * it: listings, resolutions with redemptions, deposits, matches. It decides and books, but sends nothing. History and
+ * live trading share it, so both obey the same rules. It is stored only on the chain, from which `recallWorld` reads
+ * it; the calendar says which markets can be there.
  */
 import {
   decodeEventLog,
@@ -42,7 +42,7 @@ export type PlannedMatch = { readonly match: Match; readonly transaction: Transa
 export const LIST_AHEAD_SECONDS = 60;
 const OWNERS_PER_REDEMPTION = 60;
 const MICRO = 1_000_000;
-/** A wallet below this part of its bankroll deposits up to the whole again. */
+/** A wallet that has less than this share of its bankroll left deposits the difference. */
 const DEPOSIT_BELOW = 0.3;
 const PROPOSALS_MAX = 6;
 
@@ -128,7 +128,7 @@ export class World {
   /** A random topic, weighted by its share of the trading. */
   chooseTopic(): Topic {
     const topic = TOPICS[this.#random.weighted(this.#topicWeights)];
-    if (topic === undefined) throw new RangeError('there are topics');
+    if (topic === undefined) throw new RangeError('no topics');
     return topic;
   }
 
@@ -211,7 +211,7 @@ export async function recallWorld(rpc: Rpc, options: WorldOptions): Promise<Worl
   return world;
 }
 
-/** Finds the markets of these conditions: each was open, or about to open, when it was prepared. */
+/** Finds the markets of these conditions, each of which was open or about to open when it was prepared. */
 function findMarkets(
   world: World,
   prepared: readonly { readonly conditionId: Hex; readonly time: number }[],

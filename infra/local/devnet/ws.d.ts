@@ -1,4 +1,4 @@
-/** What is used of the package `ws`, which has no types of its own. */
+/** Types of the parts of the package `ws` that we use; it has none of its own. */
 declare module 'ws' {
   import type { EventEmitter } from 'node:events';
   import type { IncomingMessage } from 'node:http';
