@@ -1,6 +1,6 @@
 /**
- * Shows the matches of the traders that the user follows, in every view; while the page is in the background, by
- * a notification of the system where the user allows that. One tab listens for all.
+ * Alerts for matches of the traders that the user follows, shown in every view. While the page is in the background,
+ * they are system notifications, if the user allows them. One tab listens for all.
  */
 import { signal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
@@ -23,7 +23,7 @@ type Alert = {
 
 const isWanted = signal(localStorage.getItem(NAME) === 'on');
 const alert = signal<Alert | undefined>(undefined);
-/** How many came since the last was dismissed. */
+/** Number of alerts since the user last dismissed one. */
 const others = signal(0);
 
 const tabs = new BroadcastChannel(NAME);
@@ -37,7 +37,7 @@ export function AlertSwitch() {
     <button
       type="button"
       aria-pressed={isWanted.value}
-      title="A message in every view for each match of those that you follow, and a notification of your system while this page is in the background"
+      title="Show each match of the traders you follow in every view, and as a system notification while this page is in the background"
       onClick={() => {
         want(!isWanted.value);
         if (isWanted.value && 'Notification' in globalThis) void Notification.requestPermission();
@@ -53,7 +53,7 @@ function want(is: boolean): void {
   localStorage.setItem(NAME, is ? 'on' : 'off');
 }
 
-/** Listens while it is part of the page, and shows the newest alert. */
+/** Listens while it is mounted, and shows the newest alert. */
 export function Alerts() {
   const traders = followed.trader.value.map(({ id }) => id).join(',');
   const client = fillstream.value;
@@ -72,7 +72,7 @@ export function Alerts() {
   );
 }
 
-/** Stays until it is dismissed, opened, or followed by the next. */
+/** Stays until it is dismissed, opened, or replaced by the next. */
 function Shown({ title, text, path, time }: Alert) {
   return (
     <div class="card alert">
@@ -105,7 +105,7 @@ function show(next: Alert): void {
   alert.value = next;
 }
 
-/** Waits until no other tab listens. Browsers have locks only where nobody can change the page on its way. */
+/** Waits until no other tab listens. Browsers offer locks only in secure contexts. */
 async function listenAlone(traders: readonly string[], signal: AbortSignal): Promise<void> {
   try {
     if ('locks' in navigator) {
@@ -142,7 +142,7 @@ function notify({ title, text, path }: Alert): void {
   });
 }
 
-/** Of the largest of their fills. */
+/** The text of an alert: the trader's largest fill. */
 function alertOf(match: LabelledMatch, traders: ReadonlySet<string>): Alert {
   const { market, maker_orders, taker_order } = match;
   const [fill = taker_order] = [taker_order, ...maker_orders]

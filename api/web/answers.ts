@@ -1,4 +1,4 @@
-/** The API's responses that the page reads, by the names that they have here. */
+/** Types of the API's responses, under the names that the page uses. */
 import type * as Api from '../client/index.ts';
 
 export type Leaderboard = Api.LeaderboardV1;

@@ -1,7 +1,7 @@
 /**
- * Charts over time, drawn with uPlot, and sparklines. A chart redraws when its data, width or colours change. The
- * value under the pointer is also written below as text; the arrow keys move the pointer, so keyboards and
- * screen readers reach every value.
+ * Time series charts, drawn with uPlot, and sparklines. A chart redraws when its data, width or colours change. The
+ * value under the pointer is also shown as text below, and the arrow keys move the pointer, so keyboards and screen
+ * readers can reach every value.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
@@ -10,12 +10,12 @@ import { colour, colours } from './theme.ts';
 
 type Values = readonly (number | null)[];
 
-/** Colours are custom properties of the style sheet. */
+/** Colours are names of custom properties in the style sheet. */
 export type Series =
   | {
       readonly kind: 'line' | 'bars' | 'steps';
       readonly values: Values;
-      /** Above and below zero. */
+      /** Colours above and below zero. */
       readonly above: string;
       readonly below?: string;
     }
@@ -47,9 +47,9 @@ const DAY_SECONDS = 86_400;
 const WASH = 0.13;
 const BAR_SHARE = 0.8;
 const BAR_PIXELS_MAX = 24;
-/** Up to this many values, each gets a marker. */
+/** Lines with up to this many values have markers. */
 const MARKED_MAX = 30;
-/** Shown before and after a single value. */
+/** Time shown before and after a single value. */
 const ALONE_SECONDS = 1_800;
 
 export function Chart(props: ChartProps) {
@@ -90,7 +90,7 @@ export function Chart(props: ChartProps) {
       <div
         ref={place}
         class="plot"
-        // The plot comes after the first paint.
+        // The plot is created after the first paint.
         style={{ height: `${props.height}px` }}
         role="slider"
         tabIndex={0}
@@ -120,7 +120,7 @@ export function Chart(props: ChartProps) {
   );
 }
 
-/** What a plot is made for; values come and go. */
+/** What a plot is created for; its values may change later. */
 function shapeOf(series: Series): string {
   if (series.kind !== 'lines') return series.kind;
   return series.lines.map(({ colour }) => colour).join();
@@ -131,7 +131,7 @@ function dataOf({ times, series }: ChartProps): uPlot.AlignedData {
   return [[...times], ...all.map(({ values }) => [...values])];
 }
 
-/** Keeps the pointer at its time; the plot would keep it at its pixel. */
+/** Keeps the pointer at its time; by default, the plot keeps it at its pixel. */
 function redraw(plot: uPlot, data: uPlot.AlignedData): void {
   const { idx, top = 0 } = plot.cursor;
   const time = idx == null ? undefined : plot.data[0][idx];

@@ -1,9 +1,9 @@
-/** The client of the API on the page's own host. A key that the server no longer accepts is forgotten. */
+/** The client of the API on the page's own host. Forgets a key that the server rejects. */
 import { computed } from '@preact/signals';
 import { Fillstream } from '../client/index.ts';
 import { forgetKey, key } from './key.ts';
 
-/** With this tab's key. */
+/** Uses this tab's key. */
 export const fillstream = computed(() => clientWith(key.value));
 
 export function clientWith(used: string): Fillstream {

@@ -1,4 +1,4 @@
-/** Up to five traders beside each other: their equity on one chart, and their figures in one table. */
+/** Compares up to five traders: their equity on one chart, and their figures in one table. */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Equity, Search, Traders } from './answers.ts';
 import { Chart } from './chart.tsx';
@@ -12,7 +12,7 @@ import { CardTable, type Column } from './table.tsx';
 import { TraderName } from './trader-name.tsx';
 import { Loaded, Problem, useAnswer, useAnswers, useTicks } from './use-answer.tsx';
 
-/** As many as there are colours. */
+/** The number of colours. */
 const TRADERS_MAX = 5;
 const REFRESH_MS = 15_000;
 const DAY_MS = 86_400_000;
@@ -55,7 +55,7 @@ export function Compare() {
       {addresses.length < TRADERS_MAX ? <Adder addresses={addresses} /> : null}
       {addresses.length === 0 ? (
         <p class="card empty">
-          Nobody yet. Add traders above, or by “Compare” on the page of a trader.
+          No traders yet. Add them above, or with “Compare” on a trader’s page.
         </p>
       ) : (
         <>
@@ -67,7 +67,7 @@ export function Compare() {
   );
 }
 
-/** Finds a trader while one types, and offers those that the user follows. */
+/** Searches for a trader as the user types, and suggests those that the user follows. */
 function Adder({ addresses }: { readonly addresses: readonly string[] }) {
   const [typed, setTyped] = useState('');
   const [asked, setAsked] = useState('');
@@ -118,7 +118,7 @@ function Adder({ addresses }: { readonly addresses: readonly string[] }) {
             <Picture id={id} /> {name === '' ? shortAddress(id) : name}
           </button>
         ))}
-        {asked !== '' && !answer.busy && offers.length === 0 ? 'Nobody found.' : ''}
+        {asked !== '' && !answer.busy && offers.length === 0 ? 'No trader found.' : ''}
       </div>
     </form>
   );
@@ -137,7 +137,7 @@ function Figures(props: { readonly addresses: readonly string[]; readonly refres
             columns={columnsOf(addresses)}
             rows={traders}
             keyOf={({ profile }) => profile.address}
-            empty="None of these addresses has traded."
+            empty="None of these addresses have traded."
           />
           {unknown.length === 0 || traders.length === 0 ? null : (
             <p class="soft">Never seen: {unknown.map(shortAddress).join(', ')}</p>
@@ -260,7 +260,7 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
   );
 }
 
-/** What each trader gained since the first point, so that all lines begin at zero. */
+/** The gain of each trader since the first point, so that all lines begin at zero. */
 function linesOf(answers: readonly (Equity | undefined)[]) {
   const longest = answers.reduce<Equity['points']>(
     (most, answer) => ((answer?.points.length ?? 0) > most.length ? (answer?.points ?? []) : most),

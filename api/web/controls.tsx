@@ -36,9 +36,9 @@ export function Pager(props: {
   );
 }
 
-/** Of pages that have cursors: the way back is the one that was taken here. */
+/** Pager for lists with cursors. It goes back through the pages that the user came from. */
 export function CursorPager(props: {
-  /** Of this page and of the next one; '' for the first, and after the last. */
+  /** Cursors of this page and the next: '' for the first page, and if there is no next one. */
   readonly cursor: string;
   readonly next: string;
   readonly shown: number;
@@ -74,7 +74,7 @@ export function CursorPager(props: {
   );
 }
 
-/** Takes the place of what loads, so that nothing moves when it comes: of a table's rows, or of so many pixels. */
+/** Reserves the space of loading content, rows of a table or a number of pixels, so that nothing moves later. */
 export function Skeleton(props: {
   readonly rows: number;
   readonly what: string;
@@ -106,7 +106,7 @@ export function Scroll(props: { readonly label: string; readonly children: Compo
   );
 }
 
-/** One of a few, as a row of segments. */
+/** A choice between a few values, as a row of segments. */
 export function Choice<Value extends string>(props: {
   readonly name: string;
   readonly legend: string;
@@ -134,7 +134,7 @@ export function Choice<Value extends string>(props: {
   );
 }
 
-/** One of many. */
+/** A choice between many values. */
 export function SelectField(props: {
   readonly label: string;
   readonly class?: string;
@@ -156,7 +156,7 @@ export function SelectField(props: {
   );
 }
 
-/** A field that takes effect when the user pauses, leaves it or presses Enter. */
+/** A text field that takes effect when the user pauses, leaves it or presses Enter. */
 
 const TYPED_MS = 400;
 
@@ -215,7 +215,7 @@ export function CopyButton({ text, what }: { readonly text: string; readonly wha
 
 async function copied(text: string): Promise<void> {
   if (isSecureContext) return navigator.clipboard.writeText(text);
-  // Without HTTPS there is no clipboard API, but a selection can be copied.
+  // Without HTTPS there is no clipboard API, but selected text can be copied.
   const area = document.createElement('textarea');
   area.className = 'hidden';
   area.value = text;
@@ -223,5 +223,5 @@ async function copied(text: string): Promise<void> {
   area.select();
   const isDone = document.execCommand('copy');
   area.remove();
-  if (!isDone) throw new Error('the browser does not copy');
+  if (!isDone) throw new Error('the browser refused to copy');
 }

@@ -1,4 +1,4 @@
-/** Files other than modules that the bundler accepts. */
+/** Non-module files that the bundler accepts. */
 declare module '*.css';
 declare module '*.svg' {
   const url: string;

@@ -1,6 +1,6 @@
 /**
- * Settings of a list and their controls. Settings live in the page's URL under the API's own parameter names, and every
- * control reads and writes that URL.
+ * The settings of a list and their controls. Settings are stored in the page's URL under the API's parameter names, and
+ * every control reads and writes that URL.
  */
 import { SelectField, TypedField } from './controls.tsx';
 import { query, setQuery } from './route.ts';
@@ -42,7 +42,7 @@ export function settingsOf(defaults: Readonly<Record<string, string>>): Settings
   };
 }
 
-/** The settings that have a value, as an API request has them. */
+/** The settings that have a value, as parameters of an API request. */
 export function parametersOf(settings: Settings, names: readonly string[]): URLSearchParams {
   const asked = new URLSearchParams();
   for (const name of names) {

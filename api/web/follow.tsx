@@ -1,10 +1,10 @@
-/** Traders and markets that the user follows, kept in the browser, and the star that does it. */
+/** Traders and markets that the user follows, stored in the browser, and the star button. */
 import type { Signal } from '@preact/signals';
 import { storedList } from './stored.ts';
 
 export type Followed = { readonly id: string; readonly name: string };
 
-/** As many traders as the tape may be asked for by a link. */
+/** The tape's limit on traders in a link. */
 const FOLLOWED_MAX = 50;
 
 const lists = {
@@ -12,7 +12,7 @@ const lists = {
   market: storedList<Followed>('followed.markets', { isEntry: isFollowed, max: FOLLOWED_MAX }),
 };
 
-/** Ids are addresses in lower case, and market ids. The oldest first. */
+/** Ids are lower-case addresses, and market ids; oldest first. */
 export const followed: Readonly<Record<keyof typeof lists, Signal<readonly Followed[]>>> = {
   trader: lists.trader.list,
   market: lists.market.list,
@@ -21,7 +21,7 @@ export const followed: Readonly<Record<keyof typeof lists, Signal<readonly Follo
 export function Star(props: {
   readonly kind: keyof typeof lists;
   readonly id: string;
-  /** What it is called in the list; '' is called by its id. */
+  /** Name to show in the list; '' shows the id. */
   readonly name: string;
 }) {
   const { kind, name } = props;

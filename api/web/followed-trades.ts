@@ -1,13 +1,13 @@
-/** Where the traders that the user follows traded in a market, to mark it in the chart of its price. */
+/** Trades of the followed traders in a market, to be marked in its price chart. */
 import { useMemo } from 'preact/hooks';
 import type { Market, TraderTrades } from './answers.ts';
 import { followed } from './follow.tsx';
 import { cents, shortAddress, timeMs } from './format.ts';
 import { useAnswers } from './use-answer.tsx';
 
-/** Those that were followed last; more could not be distinguished. */
+/** Only this many traders, followed most recently; more marks could not be distinguished. */
 const TRADERS_MAX = 5;
-/** The newest of each. */
+/** Newest trades read for each trader. */
 const TRADES_MAX = 200;
 const DAY = 86_400;
 
@@ -21,13 +21,13 @@ export type FollowedTrade = {
   readonly text: string;
 };
 
-/** Newest first, from `from` on, Unix seconds. Reads again when `refresh` changes. */
+/** Trades since `from` (Unix seconds), newest first. Reads again when `refresh` changes. */
 export function useFollowedTrades(
   market: Market,
   { from, refresh }: { readonly from: number; readonly refresh: unknown },
 ): readonly FollowedTrade[] {
   const all = followed.trader.value;
-  // So that the same trades have the same path for a while.
+  // Rounded, so that the path stays the same for a while.
   const day = Math.floor(from / DAY) * DAY;
   const traders = useMemo(() => {
     const of = `market=${market.condition_id}&from=${day}&limit=${TRADES_MAX}`;

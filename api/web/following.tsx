@@ -1,4 +1,4 @@
-/** What the user follows: traders with what they hold, markets, and the live tape of those traders. */
+/** What the user follows: traders with their holdings, markets, and the live tape of these traders. */
 import { useEffect } from 'preact/hooks';
 import { AlertSwitch } from './alerts.tsx';
 import type { Positions } from './answers.ts';
@@ -25,8 +25,8 @@ export function Following() {
       <section class="nothing">
         <h1>Following</h1>
         <p>
-          Nobody yet. The star on the page of a <a href="/leaderboard">trader</a> or of a{' '}
-          <a href="/markets">market</a> adds them; the list stays in this browser.
+          Nothing yet. To follow a <a href="/leaderboard">trader</a> or a{' '}
+          <a href="/markets">market</a>, use the star on its page. The list stays in this browser.
         </p>
       </section>
     );

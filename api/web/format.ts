@@ -1,6 +1,6 @@
 /**
- * Formats values for people. Amounts are micro-units, as text or safe integers, and stay integers until they
- * are text. Signs are always written where they matter, so colour is never the only cue. Times are UTC.
+ * Formats values for display. Amounts are micro-units, as text or safe integers, and are never converted to floats.
+ * Signs are shown wherever they matter, so colour is never the only cue. Times are UTC.
  */
 
 /** An amount in micro-units as the API sends it: decimal text in v1, a number in v2. */
@@ -9,7 +9,7 @@ export type Micro = string | number | bigint;
 const MICRO = 1_000_000n;
 const MINUS = '−';
 const GROUPS = new Intl.NumberFormat('en-US');
-/** By number of decimals. Made once: making one takes longer than using it a hundred times. */
+/** By number of decimals. Cached, because creating one takes longer than using it a hundred times. */
 const DECIMALS = [0, 1, 2].map((digits) => {
   const fixed = { minimumFractionDigits: digits, maximumFractionDigits: digits };
   return new Intl.NumberFormat('en-US', fixed);
@@ -27,7 +27,7 @@ export function amount(micro: Micro, decimals = 2): string {
   return `${value < 0n && rounded > 0n ? MINUS : ''}${whole}${part}`;
 }
 
-/** As `amount`, with `+` if it is above zero. */
+/** Like `amount`, with `+` if it is above zero. */
 export function signed(micro: Micro, decimals = 2): string {
   const text = amount(micro, decimals);
   return BigInt(micro) > 0n && /[1-9]/.test(text) ? `+${text}` : text;
@@ -53,7 +53,7 @@ export function units(micro: Micro): number {
   return Number(micro) / Number(MICRO);
 }
 
-/** `gain`, `loss`, or `even` where the text of the value shows nothing else. */
+/** `gain`, `loss`, or `even` if the text of the value is zero. */
 export function tone(micro: Micro, text: string): 'gain' | 'loss' | 'even' {
   if (!/[1-9]/.test(text)) return 'even';
   return BigInt(micro) > 0n ? 'gain' : 'loss';
@@ -125,7 +125,7 @@ export function day(text: string): string {
   return text.slice(0, 10);
 }
 
-/** What an outcome pays per share, in cents. 50 means that both outcomes are paid alike. */
+/** What an outcome pays per share, in cents. 50 means that both outcomes pay the same. */
 export function paid(cents: number): string {
   if (cents === 0) return 'lost';
   return `${cents === 50 ? '50-50' : cents > 50 ? 'won' : 'lost'}: pays ${cents}¢ a share`;

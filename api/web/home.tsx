@@ -1,4 +1,4 @@
-/** The first view: what moves now, and who earns. */
+/** The home view: active markets, top traders and the biggest trades. */
 import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { BiggestTrades, LeaderboardV2, MarketEntry, Markets } from './answers.ts';
@@ -55,7 +55,7 @@ export function Home() {
   );
 }
 
-/** A part of the view: when it was computed beside the title, and all of it behind a link. */
+/** A section of the view, with the time when its data was computed and a link to the full list. */
 function Part<Answer>(props: {
   readonly id: string;
   readonly title: string;
@@ -88,7 +88,7 @@ function Part<Answer>(props: {
 function MarketList(props: {
   readonly id: string;
   readonly title: string;
-  /** Of /v2/markets and of the list of markets. */
+  /** Parameters of /v2/markets and of the list of markets. */
   readonly settings: string;
   readonly refresh: unknown;
   /** After market and price. */
@@ -111,7 +111,7 @@ function MarketList(props: {
           columns={[MARKET.name, MARKET.price, ...columns]}
           rows={markets}
           keyOf={({ market }) => market.condition_id}
-          empty="No market is open."
+          empty="No open markets."
         />
       )}
     </Part>
@@ -147,7 +147,7 @@ function Leaders({ refresh }: { readonly refresh: unknown }) {
           columns={LEADERS}
           rows={traders}
           keyOf={({ profile }) => profile.address}
-          empty="Nobody traded in the last 24 hours."
+          empty="No trades in the last 24 hours."
         />
       )}
     </Part>
@@ -180,7 +180,7 @@ function Biggest({ refresh }: { readonly refresh: unknown }) {
           keyOf={({ tx_hash, order_hash, usdc, shares }) =>
             [tx_hash, order_hash, usdc, shares].join()
           }
-          empty="Nobody traded in the last hour."
+          empty="No trades in the last hour."
         />
       )}
     </Part>

@@ -1,4 +1,4 @@
-/** Asks for the API key, and checks it before storing it. */
+/** Prompts for the API key, and validates it before storing it. */
 import { useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
 import { clientWith } from './client.ts';
@@ -27,8 +27,8 @@ export function KeyPrompt({ why }: { readonly why?: string }) {
     <section class="prompt card">
       <h1>Your API key</h1>
       <p>
-        {why ?? 'The page uses your own key.'} It is only sent as a header, and it is forgotten when
-        the last tab of this page closes, unless you let this device remember it.
+        {why ?? 'The page uses your own key.'} The key is only sent as a header, and it is forgotten
+        when you close the last tab of this page, unless you let this device remember it.
       </p>
       <form onSubmit={(event) => void tryKey(event)}>
         <label for="key">Key</label>
@@ -61,16 +61,16 @@ export function KeyPrompt({ why }: { readonly why?: string }) {
       )}
       {isPublic ? (
         <p class="hint">
-          Without a key the page shows the <b>demo</b>: everything to read, at its limits, and no
-          streams of your own.{' '}
+          Without a key, the page runs as a <b>demo</b>: you can read everything, within the demo
+          limits, but you cannot create streams.{' '}
           <button type="button" class="plain" onClick={continueWithout}>
             Continue without a key
           </button>
         </p>
       ) : (
         <p class="hint">
-          <code>npm start</code> prints a key of each tier, and a link that opens this page with
-          one.
+          <code>npm start</code> prints a key for each tier, and a link that opens this page with a
+          key.
         </p>
       )}
     </section>

@@ -1,13 +1,13 @@
 /**
  * The API key of this browser. It comes from `#key=…` in the URL, which browsers never send to a server, or from the
  * user. It is removed from the address bar at once, sent only as a request header, and kept as long as a tab of the
- * page is open: a new tab asks the others for it. It stays on the device only if the user chose to be remembered.
+ * page is open; a new tab requests it from the others. It is stored on the device only if the user chose that.
  */
 import { computed, signal } from '@preact/signals';
 
 const STORAGE_NAME = 'fillstream.key';
 const FORM = /^[\w-]{1,200}$/;
-/** How long a new tab waits for another one to answer. */
+/** How long a new tab waits for a reply from another one. */
 const ANSWER_MS = 120;
 
 /** '' if there is none. */
@@ -16,7 +16,7 @@ export const key = signal('');
 export const refusal = signal('');
 /** Whether a visitor without a key wants to enter one. */
 export const isAsking = signal(false);
-/** Whether the operator lets everybody read. */
+/** Whether requests without a key may read. */
 export const isPublic =
   document.querySelector<HTMLMetaElement>('meta[name=public-tier]')?.content === 'demo';
 /** Whether views are shown: with a key, or to a visitor who is not entering one. */
@@ -31,7 +31,7 @@ type TabMessage =
   | { readonly kind: 'forget'; readonly key: string };
 
 const others = new BroadcastChannel(STORAGE_NAME);
-/** Names the question of this tab, until it is answered, or the user signs in or out. */
+/** Identifies this tab's pending question, until there is a reply or the user signs in or out. */
 let asker: number | undefined;
 
 export function useKey(given: string, { remember = isRemembered() } = {}): void {
@@ -55,7 +55,7 @@ export function isRemembered(): boolean {
   return localStorage.getItem(STORAGE_NAME) !== null;
 }
 
-/** Reads the key from the URL, also from a link that is pasted later, from storage, or from another tab. */
+/** Reads the key from the URL (including a link that is pasted later), from storage, or from another tab. */
 export async function openKey(): Promise<void> {
   key.value = sessionStorage.getItem(STORAGE_NAME) ?? localStorage.getItem(STORAGE_NAME) ?? '';
   takeFromAddress();
@@ -72,7 +72,7 @@ function receive({ data }: MessageEvent<TabMessage>): void {
   }
 }
 
-/** Waits a moment; the key of a busier tab is taken when it comes. */
+/** Waits briefly for a key from another tab; a late reply is used when it arrives. */
 async function keyOfOtherTab(): Promise<void> {
   asker = Math.random();
   others.postMessage({ kind: 'who has a key?', asker } satisfies TabMessage);

@@ -1,4 +1,4 @@
-/** The leaderboard: one page of the ranking for the settings in the URL. Reloads when the board was recomputed. */
+/** The leaderboard: one page of the ranking for the settings in the URL. Reloads when the board is recomputed. */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
 import { Sparkline } from './chart.tsx';
@@ -82,7 +82,7 @@ const COLUMNS: readonly Column<Entry>[] = [
   },
 ];
 
-/** Entries per page. The API returns 20 to the demo tier, which the key's prefix shows, and without a key. */
+/** Entries per page. The API returns 20 for the demo tier, which the key's prefix reveals, and without a key. */
 function pageSize(): number {
   const given = Number(settings.get('limit'));
   if (Number.isInteger(given) && given > 0) return given;

@@ -1,7 +1,7 @@
 /**
- * The price of a market over time: candles or a step line, with the volume below them, on one canvas. Dragging
- * zooms. A tooltip and the line below the chart show the candle under the pointer; the arrow keys move the pointer,
- * plus and minus zoom, so keyboards and screen readers reach every value.
+ * The price of a market over time: candles or a step line, with the volume below, on one canvas. Dragging zooms. A
+ * tooltip and the line below the chart show the candle under the pointer. The arrow keys move the pointer, and plus
+ * and minus zoom, so keyboards and screen readers can reach every value.
  */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import uPlot from 'uplot';
@@ -26,19 +26,19 @@ type Props = {
 
 const AXIS_PIXELS = 52;
 const TIME_AXIS_PIXELS = 34;
-/** Of the height, below the prices. */
+/** Share of the chart's height for the volume, below the prices. */
 const VOLUME_SHARE = 0.2;
 const CANDLE_SHARE = 0.68;
 const CANDLE_PIXELS_MAX = 15;
-/** The least range of prices shown, cents. */
+/** Smallest range of prices shown, in cents. */
 const CENTS_MIN = 1;
 const TIP_PIXELS = 190;
-/** Of those that the tooltip and the text name. */
+/** Most trades that the tooltip and the text list. */
 const TRADES_TOLD_MAX = 4;
 const MARK_PIXELS = 5;
-/** The part of a range that stays after one step. */
+/** Share of the range that remains after one zoom step. */
 const ZOOM_STEP = 0.6;
-/** Of the area under a line, and of volume. */
+/** Opacity of the area under a line, and of the volume. */
 const WASH = 0.1;
 const VOLUME_WASH = 0.35;
 
@@ -86,7 +86,7 @@ export function MarketChart(props: Props) {
     const time = idx == null ? undefined : drawn.data[0][idx];
     drawn.setData(dataOf(candles), !zoomed.current);
     if (zoomed.current) drawn.redraw();
-    // The plot would keep the pointer at its pixel.
+    // By default, the plot keeps the pointer at its pixel.
     if (time !== undefined) drawn.setCursor({ left: drawn.valToPos(time, 'x'), top });
   }, [candles]);
 
@@ -222,7 +222,7 @@ function describeTrades(trades: readonly FollowedTrade[]): string[] {
 
 type Marks = ReadonlyMap<number, readonly FollowedTrade[]>;
 
-/** Trades by the number of the candle that they are in. */
+/** Trades by the index of their candle. */
 function marksOf(candles: readonly Candle[], trades: readonly FollowedTrade[]): Marks {
   const times = candles.map(secondsOf);
   return Map.groupBy(trades, ({ seconds }) => times.findLastIndex((time) => time <= seconds));
@@ -280,7 +280,7 @@ function optionsOf(
     },
     scales: {
       x: {
-        // With air around the first and the last candle, unless zoomed.
+        // With a margin around the first and the last candle, unless zoomed.
         range: ({ data: [times] }, first, last) => {
           const isAll = first <= (times[0] ?? first) && last >= (times.at(-1) ?? last);
           const air = isAll ? spacing(times) / 2 : 0;
@@ -335,12 +335,12 @@ function optionsOf(
   };
 }
 
-/** The usual distance of two times, seconds. */
+/** The usual interval between two times, in seconds. */
 function spacing(times: ArrayLike<number>): number {
   return times.length < 2 ? 3_600 : (times[1] ?? 0) - (times[0] ?? 0);
 }
 
-/** With air around the prices, more below them for the volume, and nothing beyond 0 and 100. */
+/** The price axis: with a margin around the prices, room for the volume below, and nothing beyond 0 and 100. */
 function centsRange(low: number | null, high: number | null): [number, number] {
   const [least, most] = [low ?? 0, high ?? 100];
   const range = Math.max(CENTS_MIN, most - least);
@@ -349,7 +349,7 @@ function centsRange(low: number | null, high: number | null): [number, number] {
   return [Math.max(-3, bottom), Math.min(102, middle + range * 0.6)];
 }
 
-/** A triangle at each trade of those that the user follows: its tip is at the price, up is for outcome 0. */
+/** Draws a triangle at each trade of a followed trader. Its tip is at the price; up means for outcome 0. */
 function drawMarks(plot: uPlot, marks: Marks): void {
   const { ctx, data } = plot;
   const size = MARK_PIXELS * devicePixelRatio;

@@ -1,4 +1,4 @@
-/** The matches of a market, newest first: the final ones of the API, and above them those just received from the feed. */
+/** The matches of a market, newest first: those just received from the feed, then the final ones from the API. */
 import { useEffect, useMemo } from 'preact/hooks';
 import type { Market, MarketTrades } from './answers.ts';
 import { fillstream } from './client.ts';

@@ -15,13 +15,13 @@ import { TRADER } from './trader-name.tsx';
 import { Loaded, Problem, useAnswer } from './use-answer.tsx';
 
 const HOLDERS_MAX = 10;
-/** As many as the demo tier may read. */
+/** The limit of the demo tier. */
 const TRADERS_MAX = 20;
 
 const HOLDER: readonly Column<Holders['holders'][number]>[] = [
   TRADER,
   { title: 'Shares', class: 'figure strong', cell: ({ shares }) => <Shares micro={shares} /> },
-  { title: 'Of all', class: 'figure', cell: ({ outcome_share }) => percent(outcome_share) },
+  { title: 'Share', class: 'figure', cell: ({ outcome_share }) => percent(outcome_share) },
   { title: 'Average', class: 'figure', cell: ({ average_price }) => priceText(average_price) },
   { title: 'Value', class: 'figure', cell: ({ value }) => <Usdc micro={value} decimals={2} /> },
   {
@@ -158,7 +158,7 @@ const SIBLING: readonly Column<MarketEntry>[] = [
   { title: 'Status', class: 'soft', cell: ({ status }) => status },
 ];
 
-/** Nothing where the market is alone. */
+/** Empty if the event has no other market. */
 export function Siblings({
   market,
   refresh,

@@ -22,7 +22,7 @@ const CHART_PIXELS = 340;
 
 const HOUR = 3_600;
 const DAY = 24 * HOUR;
-/** What a range shows, seconds, and the length of its candles. */
+/** The length of a range and of its candles, in seconds. */
 const RANGES = [
   { name: '1H', seconds: HOUR, interval: '1m' },
   { name: '6H', seconds: 6 * HOUR, interval: '5m' },
@@ -39,9 +39,9 @@ const KINDS = [
   ['candles', 'Candles'],
   ['line', 'Line'],
 ] as const;
-/** Narrower ones cannot be distinguished. */
+/** Narrower candles could not be distinguished. */
 const CANDLES_MAX = 250;
-/** What the API gives at most. */
+/** The API's limit. */
 const DAYS_MAX = 1_500;
 
 const CONDITIONAL_TOKENS = '0x4d97dcd97ec945f40cf65f87097ace5ea0476045';
@@ -239,7 +239,7 @@ function PriceOverTime({
   );
 }
 
-/** As high with a chart as without. */
+/** Has the same height with and without a chart. */
 function Drawn(props: {
   readonly answer: Answered<Candles>;
   readonly trades: readonly FollowedTrade[];
@@ -269,7 +269,7 @@ function Drawn(props: {
   );
 }
 
-/** What the marks in the chart mean; also without any, so that nothing moves when they come. */
+/** Legend of the marks in the chart. Shown even without marks, so that nothing moves when they appear. */
 function Legend(props: { readonly trades: readonly FollowedTrade[]; readonly outcome: string }) {
   const { trades, outcome } = props;
   if (followed.trader.value.length === 0) return null;
@@ -277,13 +277,13 @@ function Legend(props: { readonly trades: readonly FollowedTrade[]; readonly out
   const counts = [...ofEach].map(([trader, own]) => `${trader} ${count(own.length)}`);
   return (
     <p class="chart-marks soft">
-      Trades of those that you follow (▲ for {outcome}, ▼ against):{' '}
+      Trades of traders you follow (▲ for {outcome}, ▼ against):{' '}
       {counts.length === 0 ? 'none in this range' : counts.join(', ')}
     </p>
   );
 }
 
-/** The price of each outcome, large, with its change over the range; what each pays once that is known. */
+/** The price of each outcome and its change over the range; after the resolution, what each outcome pays. */
 function Outcomes(props: {
   readonly detail: MarketDetail;
   readonly change: number | undefined;
@@ -322,7 +322,7 @@ function Outcomes(props: {
   );
 }
 
-/** What a range shows: from a whole interval, so that the same candles have the same path. */
+/** The period of a range. It starts at a whole interval, so that the same candles have the same path. */
 function periodOf(market: MarketObject, range: string) {
   const resolved = timeMs(market.resolved_at);
   const end = Math.floor((resolved ?? now.peek()) / 1_000);

@@ -1,4 +1,4 @@
-/** The list of markets: a page for the settings in the URL, which has the API's own names of parameters. */
+/** The list of markets: one page for the settings in the URL, under the API's parameter names. */
 import { useEffect, useState } from 'preact/hooks';
 import type { Markets as Answer, Market, MarketEntry } from './answers.ts';
 import { Choice, CursorPager, TypedField } from './controls.tsx';
@@ -41,9 +41,9 @@ const NAMES = ['q', 'status', 'tag', 'series', 'event', 'sort_by', 'order', 'cur
 
 type Named = Pick<Market, 'id' | 'condition_id' | 'question' | 'icon'>;
 
-const GREATEST = { desc: 'greatest first', asc: 'least first' };
+const GREATEST = { desc: 'highest first', asc: 'lowest first' };
 
-/** The market that a row is about. */
+/** The fields of a row's market. */
 export const MARKET_OF: Column<{ readonly market: Named }> = {
   ...{ title: 'Market', class: 'question', isHead: true },
   cell: ({ market }) => (
@@ -61,7 +61,7 @@ export const MARKET = {
   change: {
     ...{ title: 'Change, 24 h', class: 'figure' },
     cell: ({ change_24h }) => <Change micro={change_24h} />,
-    sort: { name: 'change_24h', desc: 'most risen first', asc: 'most fallen first' },
+    sort: { name: 'change_24h', desc: 'biggest gains first', asc: 'biggest losses first' },
   },
   volume24h: {
     ...{ title: 'Volume, 24 h', class: 'figure strong' },
@@ -76,7 +76,7 @@ export const MARKET = {
   closes: {
     ...{ title: 'Closes', class: 'figure soft' },
     cell: (entry) => <Closes entry={entry} />,
-    sort: { name: 'closing', desc: 'next first', asc: 'last first' },
+    sort: { name: 'closing', desc: 'soonest first', asc: 'latest first' },
   },
 } satisfies Readonly<Record<string, Column<MarketEntry>>>;
 
@@ -215,7 +215,7 @@ export function Shares({ micro }: { readonly micro: number }) {
   );
 }
 
-/** How long a market is open still. */
+/** How long until a market closes. */
 function Closes({ entry: { market, status } }: { readonly entry: MarketEntry }) {
   if (status !== 'open') return <span>{status}</span>;
   const ms = timeMs(market.end_date);

@@ -1,6 +1,6 @@
 /**
- * The palette: finds markets and traders while one types, and opens what is pasted. It is a combobox over links, so
- * that the arrow keys, a click, and a click with Ctrl work as everywhere.
+ * The command palette: searches markets and traders as the user types, and opens pasted addresses, ids and links. It
+ * is a combobox over links, so arrow keys, clicks and Ctrl-clicks work as usual.
  */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Search } from './answers.ts';
@@ -11,7 +11,7 @@ import { go, routeOf } from './route.ts';
 import { paletteOpen } from './shortcuts.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
 
-/** Of each kind. */
+/** Results per kind. */
 const HITS_MAX = 8;
 const TYPED_MS = 120;
 const QUERY_LENGTH_MAX = 300;
@@ -30,7 +30,7 @@ type Item = {
   readonly path: string;
   readonly title: string;
   readonly sub: string;
-  /** Of a trader. */
+  /** Set for a trader. */
   readonly address?: string;
 };
 type Group = { readonly title: string; readonly items: readonly Item[] };
@@ -84,7 +84,7 @@ function Finder({ close }: { readonly close: () => void }) {
   const [typed, setTyped] = useState('');
   const [asked, setAsked] = useState('');
   const [at, setAt] = useState(0);
-  /** Enter was pressed, or a link was pasted, before what it means was known. */
+  /** Enter was pressed or a link was pasted before its target was known. */
   const [isAwaited, setAwaited] = useState<'first' | 'only' | ''>('');
   const list = useRef<HTMLDivElement>(null);
   const wanted = typed.trim();
@@ -264,7 +264,7 @@ function groupsOf(found: Search | undefined): readonly Group[] {
   ].filter((group) => group.items.length > 0);
 }
 
-/** The path of what a text names by its form alone: an address, a condition id, or a link to this page. */
+/** The path for an address, a condition id or a link to this page; these are recognised by their form. */
 function pathNamed(text: string): string | undefined {
   const lower = text.toLowerCase();
   if (/^0x[0-9a-f]{64}$/.test(lower)) return `/market/${lower}`;

@@ -1,4 +1,4 @@
-/** The picture of a trader or the icon of a market, by way of the api; where there is none, one drawn from the id. */
+/** The picture of a trader or icon of a market, served by the api; if there is none, one generated from the id. */
 import { useState } from 'preact/hooks';
 
 const ORIGINS = (
@@ -32,7 +32,7 @@ export function Picture({ id, image = '', size = 20 }: Props) {
   );
 }
 
-/** Five by five mirrored cells; pattern and colour follow from the id. */
+/** Five by five mirrored cells; the id determines pattern and colour. */
 function Drawn({ id, size }: { readonly id: string; readonly size: number }) {
   const digits = id.toLowerCase().slice(2);
   const hue = Math.round((Number.parseInt(digits.slice(0, 4), 16) / 65_536) * 360);

@@ -1,4 +1,4 @@
-/** Markets and traders that were opened in this browser; the newest last. */
+/** Markets and traders that were opened in this browser, newest last. */
 import { storedList } from './stored.ts';
 
 export type Recent = {

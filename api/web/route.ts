@@ -1,5 +1,5 @@
 /**
- * Routing: the path selects the view, the query holds its settings. Every state is a link, and Back works. Links
+ * Routing: the path selects the view, and the query holds its settings. Every state has a URL, and Back works. Links
  * inside the page do not reload it.
  */
 import { signal } from '@preact/signals';
@@ -54,7 +54,7 @@ export function setQuery(
   query.value = next;
 }
 
-/** Settings at the root are those of the leaderboard, which was there in 1.0: old links still open it. */
+/** Settings at the root belong to the leaderboard, which was there in 1.0, so old links still open it. */
 function read(): void {
   if (location.pathname === '/' && location.search !== '') {
     history.replaceState(history.state, '', `/leaderboard${location.search}${location.hash}`);

@@ -85,7 +85,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
   );
 }
 
-/** Says that this is the demo, and asks for a key. */
+/** Shown in the demo, with a button to enter a key. */
 function SignIn() {
   return (
     <>

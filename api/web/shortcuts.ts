@@ -1,6 +1,6 @@
 /**
- * Keyboard shortcuts of the page. But for Ctrl-K, they are off while the user types and never use a modifier, so the
- * browser's own shortcuts keep working. Lists mark their links with `data-row` to take part in j and k.
+ * Keyboard shortcuts of the page. Except for Ctrl-K, they are off while the user types and never use a modifier, so the
+ * browser's own shortcuts keep working. Lists mark their links with `data-row` to support j and k.
  */
 import { signal } from '@preact/signals';
 import { canRead } from './key.ts';

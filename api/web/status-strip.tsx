@@ -1,6 +1,6 @@
 /**
- * How fresh everything is, at the bottom of every view. Polls /v2/status and /readyz while the tab is visible; ages
- * keep counting between two polls. Problems are shown in words.
+ * Shows at the bottom of every view how fresh the data is. Polls /v2/status and /readyz while the tab is visible; ages
+ * keep counting between polls. Problems are shown as text.
  */
 import { computed, signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
@@ -23,7 +23,7 @@ const unready = signal<readonly string[]>([]);
 /** The current time, updated every second while ages are shown. */
 export const now = signal(Date.now());
 
-/** Milliseconds since the board of a time frame was computed; undefined if unknown. */
+/** Age of the leaderboard of a time frame in milliseconds; undefined if unknown. */
 export function boardAgeMs(frame: string): number | undefined {
   const reading = status.value;
   const board = reading?.boards.find((one) => one.time_frame === frame);

@@ -1,7 +1,7 @@
-/** A list that the browser keeps, the same in all tabs of the page. */
+/** A list in the browser's storage, shared by all tabs of the page. */
 import { type Signal, signal } from '@preact/signals';
 
-/** `isEntry` rejects what an older page, or a person, has stored. The newest entries are kept. */
+/** `isEntry` rejects entries that an older version, or the user, has stored. Keeps the newest entries. */
 export function storedList<Entry>(
   name: string,
   { isEntry, max }: { readonly isEntry: (one: unknown) => one is Entry; readonly max: number },

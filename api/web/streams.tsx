@@ -1,4 +1,4 @@
-/** The account's managed streams: list, create, edit, watch, delete; with the tier's quotas and the sessions. */
+/** The account's managed streams: list, create, edit, watch and delete, with the tier's quotas and the sessions. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
@@ -283,7 +283,7 @@ const LISTS = [
 type Texts = Readonly<Record<'name' | (typeof LISTS)[number]['name'], string>>;
 const EMPTY: Texts = { name: '', addresses: '', tags: '', series: '' };
 
-/** Name and filters of a stream, to edit it, or to create one if no stream is given, of the traders in the URL. */
+/** The form to edit the name and filters of a stream, or to create one for the traders in the URL. */
 export function StreamForm(props: { readonly stream?: Stream; readonly onDone: () => void }) {
   const { stream, onDone } = props;
   const [texts, setTexts] = useState<Texts>(

@@ -1,4 +1,4 @@
-/** Tables: one is a list of columns and of rows. */
+/** A table: a list of columns and a list of rows. */
 import { type ComponentChildren, Fragment } from 'preact';
 import { Scroll } from './controls.tsx';
 
@@ -7,11 +7,11 @@ export type Order = 'asc' | 'desc';
 export type Column<Row> = {
   readonly title: ComponentChildren;
   readonly cell: (row: Row) => ComponentChildren;
-  /** Of its cells and its title. */
+  /** Class of its cells and its title. */
   readonly class?: string;
-  /** Whether its cells name their rows. */
+  /** Whether its cells are the headers of their rows. */
   readonly isHead?: boolean;
-  /** The API's name of the sort by this column, and what comes first in either order. */
+  /** The API's name for sorting by this column, and a description of both orders. */
   readonly sort?: { readonly name: string; readonly desc: string; readonly asc: string };
 };
 
@@ -23,9 +23,9 @@ type Props<Row> = {
   readonly rows: readonly Row[];
   readonly keyOf: (row: Row) => string | number;
   readonly rowClass?: (row: Row) => string;
-  /** Shown across the table, below a row. */
+  /** Content below a row, across the table. */
   readonly below?: (row: Row) => ComponentChildren;
-  /** Of columns that sort. */
+  /** For sortable columns. */
   readonly sorted?: {
     readonly by: string;
     readonly order: string;
@@ -76,7 +76,7 @@ export function Table<Row>(props: Props<Row>) {
   );
 }
 
-/** In a card that scrolls; `empty` in its place where there are no rows. */
+/** A table in a scrolling card, or `empty` if there are no rows. */
 export function CardTable<Row>({ empty, ...props }: Props<Row> & { readonly empty: string }) {
   if (props.rows.length === 0) return <p class="card empty">{empty}</p>;
   return (

@@ -1,7 +1,7 @@
 /**
- * The rows of a tape, newest first, as a virtual list: only visible rows exist. At the top it follows the stream;
- * paused, scrolled away, or while someone points at it or has the focus in it, it stands still and counts new rows.
- * A row renders again only when its state changes, in its place.
+ * The rows of a tape, newest first, as a virtual list: only visible rows are rendered. At the top, it follows the
+ * stream. While it is paused, scrolled away, hovered or focused, it holds still and counts new rows. A row renders
+ * again only when its state changes, and keeps its place.
  */
 import type { VNode } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
@@ -18,7 +18,7 @@ const TOUCHED_MS = 1_500;
 type Props = {
   readonly store: TapeStore;
   readonly paused: boolean;
-  /** Shows only what is final. */
+  /** Shows only final matches. */
   readonly finalOnly: boolean;
   readonly chosen: Row | undefined;
   readonly onChoose: (row: Row) => void;
@@ -31,7 +31,7 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
   const [height, setHeight] = useState(600);
   const [rowPixels, setRowPixels] = useState(rowPixelsNow);
   const built = useRef(new WeakMap<Row, { readonly state: string; readonly node: VNode }>());
-  /** The rows shown while the list stands still, even if the store drops them meanwhile. */
+  /** The rows shown while the list is held, even if the store drops them. */
   const frozen = useRef<readonly Row[] | undefined>(undefined);
   const choose = useRef(onChoose);
   choose.current = onChoose;
@@ -49,7 +49,7 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
 
   // Subscribes this component to flushes.
   void store.version.value;
-  // An empty list has nothing to hold.
+  // An empty list cannot be held.
   const isHeld = held.is !== undefined && store.rows.length > 0 && frozen.current?.length !== 0;
   const isFollowing = !paused && !isHeld && top <= 0;
   if (isFollowing) frozen.current = undefined;
@@ -87,7 +87,7 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
   }
 
   function toTop(): void {
-    // If it is held, it is held with the new rows.
+    // If the list is held, hold the new rows.
     frozen.current = undefined;
     scroller.current?.scrollTo({ top: 0 });
     setTop(0);
@@ -156,7 +156,7 @@ export function TapeList({ store, paused, finalOnly, chosen, onChoose }: Props) 
   );
 }
 
-/** Takes the space of rows that are not rendered. */
+/** Fills the space of rows that are not rendered. */
 function Space({ pixels }: { readonly pixels: number }) {
   if (pixels <= 0) return null;
   return (
@@ -225,7 +225,7 @@ function TapeRow(props: {
   );
 }
 
-/** Why the list is held: the mouse is over it, the focus of the keyboard in it, or a finger on it. */
+/** Why the list is held: the mouse is over it, it has the keyboard focus, or a finger touches it. */
 function useHeld() {
   const [isPointed, setPointed] = useState(false);
   const [isFocused, setFocused] = useState(false);
@@ -242,7 +242,7 @@ function useHeld() {
       onPointerDown: (event: PointerEvent) => {
         clearTimeout(release.current);
         setPointed(true);
-        // The click comes after the finger has left.
+        // The click follows after the finger was lifted.
         if (!isMouse(event)) release.current = setTimeout(() => setPointed(false), TOUCHED_MS);
       },
       onFocusIn: (event: FocusEvent) =>
@@ -252,7 +252,7 @@ function useHeld() {
   };
 }
 
-/** Takes the click unless it follows a link on purpose: by the keyboard, or into another tab. */
+/** Handles the click unless it is meant for a link: by keyboard, or to open another tab. */
 function isForRow(event: MouseEvent): boolean {
   if (event.button !== 0 || event.ctrlKey || event.metaKey || event.shiftKey) return false;
   const isLink = event.target instanceof Element && event.target.closest('a') !== null;
@@ -261,7 +261,7 @@ function isForRow(event: MouseEvent): boolean {
   return true;
 }
 
-/** How far the bar behind an amount reaches: nothing up to 10 USDC, all of the cell from 10,000. */
+/** Length of the bar behind an amount: none up to 10 USDC, the whole cell from 10,000. */
 function heat(usdc: string): number {
   const decades = Math.log10(Number(usdc) / 1e7) / 3;
   return Math.round(Math.min(1, Math.max(0, decades)) * 100) / 100;

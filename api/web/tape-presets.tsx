@@ -1,4 +1,4 @@
-/** Filters of the tape by one click: the usual ones, and those that the user saved in the browser. */
+/** Filter presets of the tape: built-in ones, and those that the user saved in the browser. */
 import { query, setQuery } from './route.ts';
 import { storedList } from './stored.ts';
 
@@ -16,7 +16,7 @@ const SAVED_MAX = 12;
 
 const saved = storedList<Preset>('presets', { isEntry: isPreset, max: SAVED_MAX });
 
-/** `names` are the query parameters that filter; `title` is what the current ones are called when saved. */
+/** `names` are the query parameters of filters; `title` is the name for saving the current ones. */
 export function TapePresets(props: { readonly names: readonly string[]; readonly title: string }) {
   const given = query.value;
   const now: Filters = Object.fromEntries(

@@ -1,4 +1,4 @@
-/** The tape to hear: one short tone for what came at a time, higher for purchases, louder for larger matches. */
+/** The sound of the tape: one short tone for each batch of matches, higher for purchases, louder for larger ones. */
 import type { Row } from './tape-store.ts';
 
 const SECONDS = 0.07;
@@ -7,10 +7,10 @@ const HERTZ = { BUY: 880, SELL: 587 } as const;
 const LOUDNESS = { least: 0.02, most: 0.2, decades: 4 } as const;
 
 export class TapeSound {
-  // Browsers let a page sound only after the user has done something: create it then.
+  // Browsers allow sound only after a user action, so it is created then.
   readonly #context = new AudioContext();
 
-  /** Sounds the largest of the rows. */
+  /** Plays a tone for the largest of the rows. */
   play(rows: readonly Row[]): void {
     const largest = rows.reduce<Row | undefined>(
       (most, row) =>

@@ -1,8 +1,7 @@
 /**
- * The rows of a tape: the newest matches of a stream, each pending until it is final or void. Rows
- * are read from both event forms, `order` (labelled) of the order feed and `tx` of a managed stream; amounts stay
- * decimal text. Changes are batched and announced at most every FLUSH_MS, whatever the rate. The store does not
- * know how rows look.
+ * The rows of a tape: the newest matches of a stream, each pending until it is final or void. Reads both event formats,
+ * `order` (labelled) of the order feed and `tx` of a managed stream. Amounts stay decimal text. Changes are batched and
+ * announced at most every FLUSH_MS. The store does not know how rows are displayed.
  */
 import { type Signal, signal } from '@preact/signals';
 import {
@@ -37,7 +36,7 @@ export type Row = {
   /** Cursor in the feed. */
   readonly cursor: string;
   readonly txHash: string;
-  /** By which `void` and `restored` name it. */
+  /** The id by which `void` and `restored` refer to it. */
   readonly matchId: string;
   readonly detectedAtMs: number;
   readonly market: {
@@ -95,7 +94,7 @@ function participant(
 }
 
 const ROWS_MAX = 5_000;
-/** Rows are dropped in bulk rather than one per event. */
+/** Rows are dropped in bulk, not one per event. */
 const ROWS_SLACK = 500;
 const FLUSH_MS = 250;
 /** Delay of the first flush after a pause: events often arrive together. */
@@ -123,7 +122,7 @@ export class TapeStore {
   readonly notice = signal<Notice | undefined>(undefined);
   /** Events per second over the last seconds. */
   readonly rate = signal(0);
-  /** Of the newest match. Not a signal of its own: it would redraw with every event. */
+  /** Time of the newest match. Not a signal, because that would redraw with every event. */
   cursor = '';
   #number = 0;
   readonly #byTx = new Map<string, Row[]>();
@@ -189,7 +188,7 @@ export class TapeStore {
     if (own === undefined) this.#byTx.set(row.txHash, [row]);
     else own.push(row);
     if (this.rows.length > ROWS_MAX + ROWS_SLACK) this.#drop();
-    // What the tape opens with did not come now.
+    // The rows that the tape opens with are not new.
     if (row.detectedAtMs > this.#openedAtMs - RATE_SECONDS * 1_000) this.#arrivals.push(Date.now());
     this.cursor = row.cursor;
     if (this.#resume !== undefined && row.detectedAtMs < this.#resume.atMs) {
@@ -207,7 +206,7 @@ export class TapeStore {
     }
   }
 
-  /** Sets the state of the match that an event is about. */
+  /** Sets the state of the event's match. */
   #settle(sequel: Restored, state: RowState, reason: string): void {
     for (const row of this.#byTx.get(sequel.tx_hash) ?? []) {
       if (row.matchId !== sequel.match_id) continue;

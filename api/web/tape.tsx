@@ -1,6 +1,6 @@
 /**
- * The live tape: every match that fits the filters, as soon as it is seen. Filters live in the page's URL under the
- * API's parameter names; other filters make another tape.
+ * The live tape: every match that passes the filters, as soon as it is seen. Filters are stored in the page's URL under
+ * the API's parameter names; a change of filters starts a new tape.
  */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
@@ -50,7 +50,7 @@ const FILTERS: readonly Filter[] = [
 ];
 const settings = settingsOf({});
 
-/** What a tape opens with. */
+/** How many past matches a tape opens with. */
 export const FIRST_MATCHES = 200;
 
 export function Tape() {
@@ -60,7 +60,7 @@ export function Tape() {
     FILTERS.map(({ name }) => name),
   );
   const name = String(asked);
-  // As it was typed: the server says what is wrong with it.
+  // Sent as typed; the server reports what is wrong.
   const given = Object.fromEntries(asked) as FeedQuery;
   const filter = { ...given, finality: true, last: FIRST_MATCHES };
   return (
@@ -92,7 +92,7 @@ export function Tape() {
 /** A tape of one event stream. */
 export function LiveTape(props: {
   readonly title: string;
-  /** Another name is another stream. */
+  /** Identifies the stream; a new name starts a new one. */
   readonly name: string;
   readonly open: Open;
   readonly controls?: ComponentChildren;
@@ -245,19 +245,19 @@ const PARTICIPANT: readonly Column<Participant & { readonly index: number }>[] =
   ...FILL,
 ];
 
-/** One match with all its participants, in a drawer beside the tape. */
+/** One match with all its participants, in a drawer next to the tape. */
 export function TapeDetail(props: {
   readonly row: Row;
-  /** Tells when the row changes. */
+  /** Notifies of changes to the row. */
   readonly store: TapeStore;
   readonly onClose: () => void;
 }) {
   const { row, store, onClose } = props;
   void store.version.value;
   const close = useRef<HTMLButtonElement>(null);
-  // As soon as the drawer shows: its keys work only while it has the focus.
+  // At once, because the drawer's keys work only while it has the focus.
   useLayoutEffect(() => {
-    // Back to the row for the keyboard; the focus that a mouse left there would hold the tape.
+    // Keyboard users return to the row. After a mouse click, focus there would hold the tape.
     const before = document.querySelector('.tape :focus-visible');
     close.current?.focus({ preventScroll: true });
     return () => {

@@ -8,13 +8,13 @@ import { Loaded, useAnswer } from './use-answer.tsx';
 const DAY_MS = 86_400_000;
 const WEEKDAYS = ['Mon', 'Tue', 'Wed', 'Thu', 'Fri', 'Sat', 'Sun'];
 const MONTH = new Intl.DateTimeFormat('en-US', { month: 'long', year: 'numeric', timeZone: 'UTC' });
-/** Of six weeks, so that turning the months moves nothing. */
+/** The height of six weeks, so that switching months moves nothing. */
 const CARD_PIXELS = 334;
 
 type Day = { readonly pnl: number; readonly volume: number; readonly wins: number };
 
 export function TraderCalendar(props: { readonly address: string; readonly refresh: unknown }) {
-  /** Before the current month. */
+  /** Number of months before the current one. */
   const [back, setBack] = useState(0);
   const today = new Date();
   const [first, end] = [-back, 1 - back].map((months) =>
@@ -37,12 +37,12 @@ export function TraderCalendar(props: { readonly address: string; readonly refre
           </p>
         )}
         <div class="push months">
-          <button type="button" aria-label="Month before" onClick={() => setBack(back + 1)}>
+          <button type="button" aria-label="Previous month" onClick={() => setBack(back + 1)}>
             ‹
           </button>
           <button
             type="button"
-            aria-label="Month after"
+            aria-label="Next month"
             disabled={back === 0}
             onClick={() => setBack(back - 1)}
           >

@@ -7,7 +7,7 @@ import { amount, short, signed, timeMs, units } from './format.ts';
 import { Loaded, useAnswer } from './use-answer.tsx';
 
 const HOUR_SECONDS = 3_600;
-/** Of both charts. */
+/** The height of both charts. */
 const CARD_PIXELS = 418;
 
 export function TraderCharts(props: {
@@ -75,7 +75,7 @@ function describeHour(stat: Stat | undefined): string {
   return `${signed(stat.pnl)} USDC in the hour, volume ${volume}, fees ${amount(stat.fee)}, ${stat.market_count} markets, ${stat.win_count} won`;
 }
 
-/** Fills in the hours without activity, which the API leaves out. */
+/** Adds the hours without activity, which the API omits. */
 function everyHour(stats: readonly Stat[]) {
   const known = new Map(stats.map((stat) => [(timeMs(stat.hour) ?? 0) / 1_000, stat]));
   const [first, last] = [Math.min(...known.keys()), Math.max(...known.keys())];

@@ -1,4 +1,4 @@
-/** A trader's equity over time: realised PnL and what was held at the marks of then; and how far it is below its peak. */
+/** A trader's equity over time, realised PnL plus holdings at the marks of the time, and its drawdown. */
 import { useMemo, useState } from 'preact/hooks';
 import type { Equity } from './answers.ts';
 import { Chart } from './chart.tsx';
@@ -52,7 +52,7 @@ export function TraderEquity(props: { readonly address: string; readonly refresh
         )}
         <Choice
           name="equity-line"
-          legend="What is drawn"
+          legend="Line"
           class="push"
           choices={Object.entries(LINES)}
           chosen={line}
@@ -95,7 +95,7 @@ export function TraderEquity(props: { readonly address: string; readonly refresh
   );
 }
 
-/** Without the time before the first trade, but for its last point. */
+/** Drops the time before the first trade, except its last point. */
 function sinceFirst(points: Equity['points'] | undefined): Equity['points'] | undefined {
   const first = points?.findIndex((one) => one.realised_pnl !== 0 || one.unrealised_pnl !== 0) ?? 0;
   return points?.slice(Math.max(0, first - 1));

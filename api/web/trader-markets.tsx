@@ -1,4 +1,4 @@
-/** A trader's markets, open, settled and sold, by what one asks for and in any order. Each expands to its fills. */
+/** A trader's markets: open, settled and sold, filtered and sorted. Each expands to its fills. */
 import { useState } from 'preact/hooks';
 import type { Market, Orders, Position, Positions } from './answers.ts';
 import { Choice, CursorPager, TypedField } from './controls.tsx';
@@ -21,7 +21,7 @@ const STATUSES = [
 const DEFAULTS: Readonly<Record<string, string>> = {
   ...{ status: 'all', sort_by: 'last_trade', order: 'desc' },
 };
-/** The list of trades below has a `cursor` of its own. */
+/** The list of trades below uses the parameter `cursor`. */
 const AFTER = 'markets_cursor';
 const settings: Settings = {
   get: (name) => query.value.get(name) ?? DEFAULTS[name] ?? '',
@@ -32,7 +32,7 @@ const COLUMNS: readonly Column<Position>[] = [
   {
     ...{ title: 'PnL', class: 'figure strong' },
     cell: ({ pnl }) => <Pnl micro={pnl} />,
-    sort: { name: 'pnl', desc: 'greatest first', asc: 'least first' },
+    sort: { name: 'pnl', desc: 'highest first', asc: 'lowest first' },
   },
   {
     ...{ title: 'Realised', class: 'figure' },
@@ -41,7 +41,7 @@ const COLUMNS: readonly Column<Position>[] = [
   {
     ...{ title: 'Value', class: 'figure' },
     cell: ({ value }) => <Usdc micro={value} decimals={2} />,
-    sort: { name: 'value', desc: 'greatest first', asc: 'least first' },
+    sort: { name: 'value', desc: 'highest first', asc: 'lowest first' },
   },
   { title: 'State', cell: (position) => <State of={position} /> },
   {
@@ -138,7 +138,7 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
   );
 }
 
-/** Not the win rate of the windows, whose markets are those with a fill or settlement in the time, open ones included. */
+/** Differs from the win rate of a window, which counts every market with a fill or settlement in that time. */
 function Count({ of: { total_count, totals } }: { readonly of: Positions }) {
   const { closed_count, closed_won_count } = totals;
   return (

@@ -1,4 +1,4 @@
-/** A link to a trader: a small picture, and the name or the address. */
+/** A link to a trader, with a small picture and the name or address. */
 import { shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
 import type { Column } from './table.tsx';
@@ -6,7 +6,7 @@ import type { Column } from './table.tsx';
 type Named = {
   readonly address: string;
   readonly name: string;
-  /** Not in every answer. */
+  /** Not in every response. */
   readonly profile_image?: string;
 };
 

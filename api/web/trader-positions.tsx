@@ -1,4 +1,4 @@
-/** What a trader holds now: the largest positions first, at average price and at the mark of their markets. */
+/** A trader's open positions, largest first, with average price and the mark of their market. */
 import { useState } from 'preact/hooks';
 import type { Position, Positions } from './answers.ts';
 import { Ago, Pnl, Roi, Share, Usdc } from './figures.tsx';
@@ -7,7 +7,7 @@ import { MARKET_OF } from './markets.tsx';
 import { CardTable, type Column } from './table.tsx';
 import { type Answered, Loaded } from './use-answer.tsx';
 
-/** The most that one answer has. */
+/** The API's limit for one response. */
 export const POSITIONS_READ = 100;
 const SHOWN = 8;
 const SHARE = 1_000_000;
@@ -41,7 +41,7 @@ const COLUMNS: readonly Column<Position>[] = [
   {
     ...{ title: 'Portfolio', class: 'figure wide-only' },
     cell: ({ portfolio_share }) => (
-      <Share value={portfolio_share} title="share of all that the trader holds" />
+      <Share value={portfolio_share} title="share of the trader's portfolio" />
     ),
   },
   {
@@ -80,7 +80,7 @@ export function TraderPositions({ answer }: { readonly answer: Answered<Position
             columns={COLUMNS}
             rows={positions.slice(0, all ? positions.length : SHOWN)}
             keyOf={({ market }) => market.condition_id}
-            empty="Holds nothing now."
+            empty="No open positions."
           />
         )}
       </Loaded>

@@ -45,7 +45,7 @@ export function Trader({ address }: { readonly address: string }) {
       remember({ kind: 'trader', path: `/trader/${address.toLowerCase()}`, title });
     }
   }, [name, first.data === undefined]);
-  // The list of positions is as long as it is: what is below would move when it came later.
+  // Wait for the positions: their number varies, so loading them later would move everything below.
   const isHeldAsked = held.data === undefined && held.problem === undefined;
   if (first.data === undefined || isHeldAsked) {
     return (
@@ -100,7 +100,7 @@ export function Trader({ address }: { readonly address: string }) {
   );
 }
 
-/** Dashes hold the place of figures that are on their way. */
+/** Shows dashes while figures are loading. */
 function Figures({ trader }: { readonly trader: TraderV2 | undefined }) {
   return (
     <dl class="tiles">

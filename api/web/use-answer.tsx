@@ -1,6 +1,6 @@
 /**
- * Hooks that load API responses. While a new response loads, or if it fails, the last one stays; a failure adds
- * its reason. A response for earlier settings is stale, and its view shows that.
+ * Hooks that load API responses. While a new response is loading, or if it fails, the last one stays; a failure adds
+ * its reason. A response for earlier settings is stale and displayed as such.
  */
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
@@ -16,9 +16,9 @@ export type Answered<Answer> = {
   readonly problem: FillstreamError | undefined;
   /** Whether a request is in flight. */
   readonly busy: boolean;
-  /** Whether `data` is the response to another path: the one asked for is loading, or failed. */
+  /** Whether `data` belongs to an earlier path, because the current one is loading or failed. */
   readonly isStale: boolean;
-  /** When `data` came, Unix milliseconds. */
+  /** When `data` was received, Unix milliseconds. */
   readonly atMs: number;
   /** Loads again. */
   readonly retry: () => void;
@@ -26,15 +26,15 @@ export type Answered<Answer> = {
 
 type Shown<Answer> = Omit<Answered<Answer>, 'isStale' | 'retry'> & {
   readonly of: string | undefined;
-  /** Of `data`. */
+  /** The path of `data`. */
   readonly path: string | null;
-  /** The last one that was answered, or failed. */
+  /** The last path that loaded or failed. */
   readonly settled: string | null;
 };
 
 /**
  * Loads `path` whenever it or `refresh` changes; null loads nothing. When `subject` changes, the last response is
- * dropped, because it is about something else. With a `body`, a text of JSON, it is a POST that changes nothing.
+ * dropped, because it is about something else. With a `body` (JSON text), sends it as a read-only POST.
  */
 export function useAnswer<Answer>(
   path: string | null,
@@ -49,11 +49,11 @@ export function useAnswer<Answer>(
   const retry = useCallback(() => setTries((last) => last + 1), []);
   const known = useRef(subject);
   known.current = subject;
-  // Before the first paint, which shows nothing of the answer.
+  // Runs before the first paint, which shows no response yet.
   useLayoutEffect(() => {
     if (path === null) return;
     const gone = new AbortController();
-    // Of another path, it counts as busy already.
+    // A new path counts as busy at once.
     setShown((last) => (last.settled === path ? { ...last, busy: true } : last));
     const { signal } = gone;
     const asked =
@@ -70,7 +70,7 @@ export function useAnswer<Answer>(
         if (gone.signal.aborted) return;
         if (!(error instanceof FillstreamError)) throw error;
         setShown((last) => {
-          // Of another subject, nothing may be shown.
+          // Nothing of another subject may be shown.
           const kept = last.of === known.current ? last : { ...last, data: undefined };
           return { ...kept, problem: error, busy: false, of: known.current, settled: path };
         });
@@ -86,7 +86,7 @@ export function useAnswer<Answer>(
   return { data, problem, busy, isStale: data !== undefined && shown.path !== path, atMs, retry };
 }
 
-/** The responses to several paths by path, without the failed ones, and the newest problem. */
+/** The successful responses of several paths, by path, and the newest problem. */
 export function useAnswers<Answer>(
   paths: readonly string[],
   { refresh }: { readonly refresh?: unknown } = {},
@@ -126,7 +126,7 @@ export function useTicks(everyMs: number): number {
   return ticks;
 }
 
-/** Shows the server's error message and, given its answer, how old what is shown below is, and a way to try again. */
+/** Shows the server's error message with a retry button and, if an older response is shown below, its time. */
 export function Problem(props: {
   readonly problem: FillstreamError | undefined;
   readonly answer?: Pick<Answered<unknown>, 'atMs' | 'data' | 'busy' | 'retry'>;
@@ -147,11 +147,11 @@ export function Problem(props: {
         </ul>
       )}
       <p>
-        {problem.status === 0 ? 'no answer' : `${problem.status} ${problem.code}`}
+        {problem.status === 0 ? 'no response' : `${problem.status} ${problem.code}`}
         {problem.requestId === '' ? '' : `, request ${problem.requestId}`}
         {answer?.data === undefined
           ? ''
-          : `. Shown below is what was read at ${clock(answer.atMs)} UTC`}
+          : `. The data below was loaded at ${clock(answer.atMs)} UTC`}
       </p>
       {answer === undefined ? null : (
         <button type="button" disabled={answer.busy} onClick={answer.retry}>
@@ -162,11 +162,11 @@ export function Problem(props: {
   );
 }
 
-/** A response: a skeleton until the first one comes, its problem if there is one, and grey while it is stale. */
+/** Shows a skeleton until the first response, then the response, grey while it is stale, and any problem. */
 export function Loaded<Answer>(props: {
   readonly answer: Answered<Answer>;
   readonly what: string;
-  /** Of the skeleton. */
+  /** Rows of the skeleton. */
   readonly rows: number;
   readonly pixels?: number;
   readonly children: (data: Answer) => ComponentChildren;
@@ -187,7 +187,7 @@ export function Loaded<Answer>(props: {
   );
 }
 
-/** Whether something has been so for a while. Most answers are here before anybody would see rows turn grey and back. */
+/** Whether a condition has lasted for a while. Most responses arrive fast, so rows should not turn grey and back. */
 function useLate(is: boolean): boolean {
   const [isLate, setLate] = useState(false);
   useEffect(() => {

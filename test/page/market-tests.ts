@@ -173,7 +173,7 @@ export function homeTests(stage: Stage): void {
     await page.locator('.market-table tbody tr').first().waitFor();
     await page.getByLabel('Words').fill(Array.from({ length: 33 }, (_, i) => `word${i}`).join(' '));
     await expectText(page.getByRole('alert'), 'q: ');
-    await expectText(page.getByRole('alert'), 'Shown below is what was read at');
+    await expectText(page.getByRole('alert'), 'The data below was loaded at');
     expect(await page.locator('.stale tbody tr').count()).toBeGreaterThan(0);
     await page.getByLabel('Words').fill('');
     await page.locator('.stale').waitFor({ state: 'detached' });
@@ -181,7 +181,7 @@ export function homeTests(stage: Stage): void {
 
     await page.route('**/v2/markets?*', (route) => route.abort());
     await page.getByRole('radio', { name: 'Resolved' }).check();
-    await expectText(page.getByRole('alert'), 'no answer');
+    await expectText(page.getByRole('alert'), 'no response');
     await Promise.all([
       page.waitForRequest('**/v2/markets?*'),
       page.getByRole('button', { name: 'Retry' }).click(),

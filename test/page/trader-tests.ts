@@ -333,7 +333,7 @@ export function traderTests(stage: Stage): void {
     await screenshot(page, 'following');
     await page.reload();
     await page.locator('.followed').getByRole('button', { name: 'Following' }).click();
-    await expectText(page.locator('main'), 'Nobody yet');
+    await expectText(page.locator('main'), 'Nothing yet');
   });
 
   /** Address of a trader with an open position. */
@@ -372,9 +372,9 @@ export function traderTests(stage: Stage): void {
       }
       expect(await page.locator('.calendar b').count()).toBe(days.size);
     });
-    const after = page.getByRole('button', { name: 'Month after' });
+    const after = page.getByRole('button', { name: 'Next month' });
     expect(await after.isDisabled()).toBe(true);
-    await page.getByRole('button', { name: 'Month before' }).click();
+    await page.getByRole('button', { name: 'Previous month' }).click();
     await expect.poll(() => page.locator(`.calendar time[datetime^="${first}"]`).count()).toBe(0);
     await after.click();
     await page.locator(`.calendar time[datetime="${first}01"]`).waitFor();

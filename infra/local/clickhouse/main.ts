@@ -4,9 +4,9 @@
  *
  *   node infra/local/clickhouse/main.ts --data DIR --port N        (0 = a free port)
  *
- * The user `service`, whose password is in DIR/password, may do everything; all others may only read.
- * Prints one JSON line on stdout when it listens. Stops on SIGTERM, SIGINT and, if it was started with an
- * IPC channel, when its parent disconnects. If it cannot start, it says why in one line on stderr.
+ * The user `service`, whose password is in DIR/password, is unrestricted; all others may only read. Prints one JSON
+ * line on stdout when it listens. Stops on SIGTERM, SIGINT and, if it has an IPC channel, when its parent
+ * disconnects. If it cannot start, it prints the reason in one line on stderr.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

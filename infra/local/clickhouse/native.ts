@@ -1,7 +1,7 @@
 /**
- * The native addon that contains the engine: whether it can run here, and the types of the few functions
- * that are used. Not through the package's index, which opens sessions of its own whose close waits for
- * every other call.
+ * Loads the native addon that contains the engine, after checking that it can run here, and declares the types of the
+ * few functions that we use. The package's index is not used, because closing its sessions waits for every other
+ * call.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';

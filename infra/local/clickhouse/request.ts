@@ -1,8 +1,8 @@
 /**
- * Reads one HTTP request into a statement and its settings, the way a ClickHouse server reads it. The
- * rows of an INSERT never become part of the statement: the engine ends inline rows at an empty line and
- * runs the rest as SQL. They go to a file, which the statement reads with FROM INFILE; that keeps the
- * column list, EPHEMERAL columns and the deduplication token, and is as fast as inline data.
+ * Reads a statement and its settings from an HTTP request, as a ClickHouse server does. The rows of an INSERT never
+ * become part of the statement, because the engine ends inline rows at an empty line and runs the rest as SQL. They
+ * go to a file, which the statement reads with FROM INFILE. That supports column lists, EPHEMERAL columns and the
+ * deduplication token, and is as fast as inline data.
  */
 import { randomUUID } from 'node:crypto';
 import { writeFile } from 'node:fs/promises';
@@ -21,7 +21,7 @@ const ANALYST_TEXT_BYTES_MAX = 256 * 2 ** 10;
 /** How many bytes of a body are searched for the head of an INSERT. */
 const INSERT_HEAD_BYTES_MAX = 64 * 2 ** 10;
 
-/** URL arguments that are not settings of the engine: handled elsewhere, or without meaning here. */
+/** URL parameters that are not settings of the engine: handled elsewhere, or not applicable. */
 const NOT_SETTINGS = new Set([
   ...['buffer_size', 'client_protocol_version', 'close_session', 'compress', 'database'],
   ...['decompress', 'default_format', 'enable_http_compression', 'password', 'query', 'query_id'],
