@@ -1,7 +1,7 @@
 /**
- * Faults inside JSON-RPC itself: what a node that lags, has lost its memory or is behind a careless
- * load balancer answers. A request is changed on its way to the node (an older block in place of
- * the head), or its answer on the way back (null, no logs, an error, a batch in another order).
+ * Faults inside JSON-RPC: responses of a node that lags, has lost its state or is behind a bad load balancer. Changes
+ * a request on its way to the node (an older block instead of the head) or the response on its way back (null, no
+ * logs, an error, a reordered batch).
  */
 import { z } from 'zod';
 import type { FaultDice } from './rates.ts';
@@ -17,15 +17,15 @@ type Call = z.infer<typeof Call>;
 const Answer = z.looseObject({ id: z.unknown(), result: z.unknown().optional() });
 type Answer = z.infer<typeof Answer>;
 
-/** What one request will suffer. */
+/** The faults chosen for one request. */
 export type Plan = {
-  /** The request as the node gets it. */
+  /** The request to send to the node. */
   readonly body: Buffer;
-  /** Applied to the answer's text; undefined when it passes as it is. */
+  /** Applied to the response's text; undefined to pass it unchanged. */
   readonly alter: ((text: string) => string) | undefined;
 };
 
-/** Rolls for each call of the request. `headOf` gives the node's present number for a tag. */
+/** Rolls the dice for each call of the request. `headOf` returns the node's current number for a tag. */
 export async function planCalls(
   body: Buffer,
   dice: FaultDice,
@@ -49,7 +49,7 @@ export async function planCalls(
   };
 }
 
-/** Asks for an older block where the newest is wanted. */
+/** Requests an older block instead of the newest. */
 async function makeStale(
   call: Call,
   dice: FaultDice,
@@ -80,7 +80,7 @@ function answerFault(call: Call, dice: FaultDice): ((answer: Answer) => Answer) 
   }
   if (call.method === 'eth_getLogs' && dice.wants('empty_logs')) {
     return (answer) => {
-      // Only where the block has logs is an empty answer a lie.
+      // An empty response is wrong only if the block has logs.
       if (Array.isArray(answer.result) && answer.result.length > 0) dice.count('empty_logs');
       return { ...answer, result: [] };
     };

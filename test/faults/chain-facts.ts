@@ -1,7 +1,6 @@
 /**
- * What the chain itself says happened, read from the node by eth_getLogs and nothing else: every
- * match with its fills, every resolution, every block's hash. Written from the ABI's words alone,
- * without the project's decoder, so that a mistake there shows.
+ * Reads the facts from the chain with nothing but eth_getLogs: every match with its fills, every resolution, every
+ * block's hash. Decodes the raw ABI words without the project's decoder, to reveal mistakes in it.
  */
 import { rpc } from '../e2e/service.ts';
 
@@ -20,8 +19,7 @@ type Log = {
 };
 
 /**
- * A match or a resolution; `content` is equal exactly where all that LEDGER must say of it is
- * equal.
+ * A match or a resolution. `content` is equal if and only if everything that LEDGER must store about it is equal.
  */
 export type Fact = {
   readonly kind: 'match' | 'resolution';
@@ -57,14 +55,14 @@ export async function blockNumber(rpcUrl: string, tag: 'latest' | 'finalized'): 
   return Number(block.number);
 }
 
-/** Undefined where the chain has no such block. */
+/** Undefined if the chain has no such block. */
 export async function blockHash(rpcUrl: string, number: number): Promise<string | undefined> {
   const params = [hex(number), false];
   const block = await rpc<{ hash: string } | null>(rpcUrl, 'eth_getBlockByNumber', params);
   return block?.hash;
 }
 
-/** Text of a fill; LEDGER's is made the same way by compare.ts. */
+/** Text of a fill; compare.ts formats LEDGER's fills the same way. */
 export function fillText(fill: readonly (string | number | bigint | boolean)[]): string {
   return fill.join(' ');
 }
@@ -97,7 +95,7 @@ function matchOf(log: Log, fills: readonly string[]): Fact {
 }
 
 function resolutionOf(log: Log): Fact {
-  // Words: outcome count, offset of the payouts, their number, then they.
+  // Words: outcome count, offset of the payouts, their number, and the payouts.
   const payouts = words(log.data).slice(3, 5);
   const content = `resolution ${log.transactionHash} ${log.topics[1]} ${payouts.join(' ')}`;
   return { ...placeOf(log), kind: 'resolution', takerOrder: '', fills: 0, content };

@@ -1,8 +1,9 @@
 /**
- * `npm run chaos:client`: iterators of the client and `fillstream tail` under faults; exits with code 1 if one of them gave
- * anything but what its filter asks for, or if memory grows. TEST_SEED repeats a run; LISTENERS, TAILS (how many of them are
- * commands), SECONDS, MATCHES_PER_SECOND and CUT_SECONDS, the mean time between two cuts of a listener, change its size (100,
- * 8, 600, 100, 5: about 12,000 cuts, a thousand of them kills of a command, and 60 kills of an api or NATS).
+ * `npm run chaos:client`: iterators of the client and `fillstream tail` under faults. Exits with code 1 if one of
+ * them did not yield exactly the events that pass its filter, or if memory grows. TEST_SEED repeats a run; LISTENERS,
+ * TAILS (how many of them are commands), SECONDS, MATCHES_PER_SECOND and CUT_SECONDS, the mean time between two cuts
+ * of a listener, change its size (100, 8, 600, 100, 5: about 12,000 cuts, a thousand of them kills of a command, and
+ * 60 kills of an api or NATS).
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -58,7 +59,7 @@ if (isGood) rmSync(directory, { recursive: true });
 else console.error(`logs: ${directory}`);
 process.exit(isGood ? 0 : 1);
 
-/** Every other command keeps a state file, the rest go on at the end of their output. */
+/** Every other command has a state file; the others resume at the end of their output. */
 async function listen(options: ListenerOptions): Promise<RunListener> {
   const isFeed = options.target.startsWith('/v1/stream/orders');
   if (!isFeed || tails.length === TAILS) return await program.listen(options);

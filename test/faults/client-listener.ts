@@ -1,4 +1,4 @@
-/** Listeners of a fault run in one program with the client (client-program.ts), each behind a proxy of its own. */
+/** Listeners of a fault run that share one program with the client (client-program.ts), each behind its own proxy. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export class ClientProgram {
 
   async listen({ target, key, ports, random }: ListenerOptions): Promise<RunListener> {
     const front = await Front.listen();
-    // Any of the processes, as behind a load balancer.
+    // Connects to any of the processes, as behind a load balancer.
     front.route = () => `http://127.0.0.1:${ports[Math.floor(random() * ports.length)]}`;
     const number = this.#listeners.length;
     const listener = new ClientListener(front, () => this.#send({ stop: number }));
@@ -32,7 +32,7 @@ export class ClientProgram {
     return listener;
   }
 
-  /** Bytes of its heap in use, behind a garbage collection. */
+  /** Used heap in bytes, after a garbage collection. */
   async heapBytes(): Promise<number> {
     this.#measured = Promise.withResolvers();
     this.#send({ measure: true });
@@ -52,7 +52,7 @@ export class ClientProgram {
 
 class ClientListener implements RunListener {
   readonly seen: Seen[] = [];
-  /** Whether it was refused is for the client to say, in `over`. */
+  /** Always empty: the client reports refusals in `over`. */
   readonly refusals = new Map<number, number>();
   lastEventId = '';
   readonly #front: Front;
@@ -78,7 +78,7 @@ class ClientListener implements RunListener {
     this.#front.cut();
   }
 
-  /** Rejects if the client gave up before. */
+  /** Rejects if the client gave up on its own. */
   async stop(): Promise<void> {
     this.#order();
     const over = await this.#over.promise;

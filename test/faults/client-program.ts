@@ -1,6 +1,6 @@
 /**
- * A program with the client, for fault runs: iterates the streams that its parent names, sends it the number of each match
- * and each gap, and on request how much memory is in use.
+ * A program that uses the client, for fault runs: iterates the streams that its parent requests, and sends the number
+ * of each match, each gap and, on request, its memory usage.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Fillstream } from '../../api/client/index.ts';

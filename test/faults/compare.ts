@@ -1,7 +1,7 @@
 /**
- * Holds LEDGER and FEED against the chain's own logs: every final match and resolution once, in
- * chain order and to the micro-unit; every block with the chain's hash; every live match once
- * in FEED. Reports differences as sentences; it never repairs and never rounds.
+ * Compares LEDGER and FEED with the chain's own logs: every final match and resolution must be there once, in chain
+ * order and exact to the micro-unit, every block must have the chain's hash, and every live match must be in FEED
+ * once. Reports differences as sentences. Never repairs or rounds anything.
  */
 import { z } from 'zod';
 import type { Nats } from '../../infra/nats/connection.ts';
@@ -14,7 +14,7 @@ import { blockHash, type Fact, fillText } from './chain-facts.ts';
 const SHOWN_MAX = 5;
 const utf8 = new TextDecoder();
 
-/** As much of a FEED message as these checks need: a match, or what is reported of it later. */
+/** The parts of a FEED message that these checks need: a match, or a sequel. */
 const Shown = z.object({
   txHash: z.string(),
   pending: z.boolean(),
@@ -32,18 +32,17 @@ export type Comparison = {
   readonly fills: number;
   readonly resolutions: number;
   /**
-   * Matches of the chain that LEDGER holds as the chain does, of all; the same for FEED's live
-   * ones.
+   * Matches of the chain that LEDGER holds identically, and all of them; the same for FEED's live ones.
    */
   readonly ledgerFound: number;
   readonly liveMatches: number;
   readonly feedFound: number;
-  /** Shown early and never final: reverted, replaced or dropped. */
+  /** Matches shown early that never became final: reverted, replaced or dropped. */
   readonly feedNeverFinal: number;
-  /** Of these, reported by a void; and by a void that was taken back, of all matches. */
+  /** How many of these were voided; and how many of all matches were restored after a void. */
   readonly feedVoided: number;
   readonly feedRestored: number;
-  /** What is wrong, in words; empty when everything holds. */
+  /** The differences as sentences; empty if there are none. */
   readonly differences: readonly string[];
 };
 
@@ -52,7 +51,7 @@ export type CompareOptions = {
   readonly rpcUrl: string;
   /** The chain's facts up to the block that LEDGER must have reached. */
   readonly facts: readonly Fact[];
-  /** Matches above this block must be in FEED. */
+  /** Matches after this block must be in FEED. */
   readonly liveAfter: number;
 };
 
@@ -125,9 +124,9 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
     const isVoid = sequel?.kind === 'void';
     if (sequel?.kind === 'restored') restored += 1;
     const block = blocks.get(key);
-    const toldFinal = feed.finalBlocks.get(key);
-    if (toldFinal !== block) {
-      differences.add('final in a wrong block', `${key}: ${toldFinal}, not ${block}`);
+    const finalBlock = feed.finalBlocks.get(key);
+    if (finalBlock !== block) {
+      differences.add('final in a wrong block', `${key}: ${finalBlock}, not ${block}`);
     }
     if (block !== undefined) {
       if (isVoid) differences.add(`a final match void (${sequel.reason})`, key);
@@ -153,7 +152,7 @@ async function compareFeed({ nats, facts, liveAfter }: CompareOptions) {
   };
 }
 
-/** What FEED shows, the last void or restoration of each match, and the block in which it is final. */
+/** The matches in FEED, the last void or restoration of each, and the block in which it became final. */
 async function readFeed(nats: Nats, differences: Differences) {
   const shown = new Map<string, z.infer<typeof Shown>>();
   const sequels = new Map<string, z.infer<typeof Sequel>>();
@@ -177,7 +176,7 @@ async function readFeed(nats: Nats, differences: Differences) {
   return { shown, sequels, finalBlocks };
 }
 
-/** The devnet makes one match a transaction, so this is its message id too. */
+/** The devnet has one match per transaction, so this is also its message id. */
 function feedKey({ txHash, takerOrder }: Fact): string {
   return `${txHash}:${takerOrder}`;
 }
@@ -196,7 +195,7 @@ function placeText(block: number, logIndex: number): string {
   return `block ${block} log ${logIndex}`;
 }
 
-/** Counts differences by kind and keeps the first few of each. */
+/** Counts differences by kind and keeps the first few of each kind. */
 class Differences {
   readonly #where: string;
   readonly #kinds = new Map<string, { count: number; readonly shown: string[] }>();

@@ -1,9 +1,8 @@
 /**
- * One fault run: live trading on the devnet while the node's endpoints lie and break, blocks are
- * reorganised above the final one, nats-server, the metadata API and ingest are killed and started
- * again, and a second ingest runs beside the first; then the chain stands still, the faults end, and
- * LEDGER and FEED are held against the chain's own logs. What happens when is drawn from the seed, by
- * matches on the chain and not by the clock.
+ * One fault run: live trading on the devnet while the node's endpoints lie and break, blocks above the final one are
+ * reorganised, nats-server, the metadata API and ingest are killed and restarted, and a second ingest runs next to the
+ * first. Then trading and faults end, and LEDGER and FEED are compared with the chain's own logs. The seed determines
+ * what happens when, counted in matches on the chain, not in time.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { Random } from '../../infra/local/devnet/random.ts';
@@ -25,7 +24,7 @@ export type FaultRunOptions = {
   readonly blockSeconds: number;
   readonly endpoints: number;
   readonly rates: Rates;
-  /** How often each happens in the run. */
+  /** How often each disturbance happens. */
   readonly reorgs: number;
   readonly natsKills: number;
   readonly gammaOutages: number;
@@ -59,13 +58,13 @@ const ENDPOINT_DOWN_MS_MAX = 6_000;
 const GAMMA_DOWN_MS_MAX = 8_000;
 /** anvil's finalized block is two behind the head. */
 const REORG_BLOCKS_MAX = 2;
-/** LEDGER must come nearer to the head within this time once the faults have ended. */
+/** After the faults have ended, LEDGER must make progress within this time. */
 const STILL_MS_MAX = 60_000;
-/** Chain time after which a shown match counts as never mined: short, so that a run sees it. */
+/** Chain time after which a shown match counts as never mined; short, so that it happens during a run. */
 const PENDING_SECONDS_MAX = 15;
-/** A call that anvil lost in a reorg holds up all later ones of its sender, until it is read afresh. */
+/** A call that anvil lost in a reorg blocks all later ones of its sender, until the sender reads its nonce again. */
 const TRADELESS_MS_MAX = 30_000;
-/** That and some blocks, for what the last matches still cause. */
+/** The above and some blocks, for the sequels of the last matches. */
 const VOID_MS_MAX = 30_000;
 
 type Tally = { reorgs: number; moved: number; replaced: number; reorganising: Promise<void> };
@@ -122,7 +121,7 @@ export async function runFaults(options: FaultRunOptions): Promise<FaultRun> {
 
 type Disturbance = { readonly atMatch: number; readonly run: () => Promise<void> };
 
-/** Runs the plan of disturbances while the matches come in; ends when they are all on the chain. */
+/** Runs the planned disturbances during trading; ends when all matches are on the chain. */
 async function disturb(
   stage: Stage,
   options: FaultRunOptions,
@@ -152,7 +151,7 @@ async function disturb(
     while (plan[0] !== undefined && plan[0].atMatch <= matches) {
       const disturbance = plan.shift()?.run() ?? Promise.resolve();
       running.push(disturbance);
-      // Reported at the end, when the stage can be cleared.
+      // Reported at the end, after cleaning up.
       disturbance.catch(() => undefined);
       options.onProgress(`${matches} matches, ${plan.length} disturbances to come`);
     }
@@ -161,7 +160,7 @@ async function disturb(
   await Promise.all(running);
 }
 
-/** All disturbances by the match at which they begin. Those of one kind never overlap. */
+/** All disturbances with the match at which they begin. Disturbances of one kind never overlap. */
 function planOf(stage: Stage, options: FaultRunOptions, tally: Tally): Disturbance[] {
   const { seed, matches } = options;
   const random = new Random(`${seed}:plan`);
@@ -209,7 +208,7 @@ function planOf(stage: Stage, options: FaultRunOptions, tally: Tally): Disturban
   return plan.sort((a, b) => a.atMatch - b.atMatch);
 }
 
-/** Waits until LEDGER has closed the block. Throws when it stands still for STILL_MS_MAX. */
+/** Waits until LEDGER has the block. Throws if it makes no progress for STILL_MS_MAX. */
 async function settled(nats: Nats, block: number, stage: Stage): Promise<void> {
   let reached = -1;
   for (let movedAt = performance.now(); reached < block; ) {
@@ -218,14 +217,14 @@ async function settled(nats: Nats, block: number, stage: Stage): Promise<void> {
     if (now > reached) movedAt = performance.now();
     reached = now;
     if (performance.now() - movedAt > STILL_MS_MAX) {
-      const words = stage.restarts.at(-1)?.reason ?? 'it runs and says nothing';
-      throw new Error(`LEDGER stands at block ${reached} of ${block}; ingest: ${words}`);
+      const reason = stage.restarts.at(-1)?.reason ?? 'running, without any message';
+      throw new Error(`LEDGER is stuck at block ${reached} of ${block}; ingest: ${reason}`);
     }
     await delay(POLL_MS);
   }
 }
 
-/** A void may come later than the last match: compares again until all holds, or VOID_MS_MAX. */
+/** Compares until there are no differences, or VOID_MS_MAX, because voids may come after the last match. */
 async function comparedPatiently(options: CompareOptions): Promise<Comparison> {
   const until = performance.now() + VOID_MS_MAX;
   for (;;) {

@@ -1,7 +1,7 @@
 /**
- * `npm run chaos:feed`: the order feed and managed streams under faults; exits with code 1 if a
- * listener got anything but what its filter asks for. TEST_SEED repeats a run; LISTENERS, SECONDS
- * and MATCHES_PER_SECOND change its size (500, 300, 200).
+ * `npm run chaos:feed`: the order feed and managed streams under faults. Exits with code 1 if a listener did not get
+ * exactly the events that pass its filter. TEST_SEED repeats a run; LISTENERS, SECONDS and MATCHES_PER_SECOND change
+ * its size (500, 300, 200).
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,7 @@
 /**
- * A listener for fault runs: keeps the numbers of the matches it got, in order, and reconnects with its
- * last cursor, at any of several api processes, until it is stopped. It uses a bare socket, so that no
- * HTTP client can hide or repeat anything.
+ * A listener for fault runs: records the numbers of the matches that it receives, in order, and reconnects with its
+ * last cursor to any of several api processes until it is stopped. It uses a bare socket, so that no HTTP client can
+ * hide or repeat anything.
  */
 import { connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -15,7 +15,7 @@ export type ListenerOptions = {
   readonly key: string;
   readonly ports: readonly number[];
   readonly random: () => number;
-  /** Number of the match with this hexadecimal transaction hash; by default the hash itself. */
+  /** Converts a hexadecimal transaction hash to the number of its match; by default the hash itself. */
   readonly numberOf?: (hash: string) => number;
 };
 
@@ -23,7 +23,7 @@ const STALE_MS = 45_000;
 
 export class FeedListener {
   readonly seen: Seen[] = [];
-  /** Counts of statuses other than 200: 503 while a process cannot serve, 0 = no response. */
+  /** Counts of statuses other than 200: 503 while a process is not ready, 0 without a response. */
   readonly refusals = new Map<number, number>();
   connections = 0;
   #lastEventId = '';
@@ -45,7 +45,7 @@ export class FeedListener {
     this.#running = this.#run();
   }
 
-  /** The newest cursor; '' before the first. */
+  /** The newest cursor; '' if there is none yet. */
   get lastEventId(): string {
     return this.#lastEventId;
   }
@@ -78,7 +78,7 @@ export class FeedListener {
     const position = this.#lastEventId === '' ? '' : `Last-Event-ID: ${this.#lastEventId}\r\n`;
     socket.write(`GET ${this.#target} HTTP/1.0\r\nX-Service-Key: ${this.#key}\r\n${position}\r\n`);
     socket.setEncoding('utf8');
-    // Heartbeats come every 30 s: after a longer silence the connection is dead.
+    // Heartbeats come every 30 s, so after a longer silence the connection is dead.
     socket.setTimeout(STALE_MS, () => socket.destroy());
     let status = 0;
     let rest = '';

@@ -1,9 +1,8 @@
 /**
- * The order feed and managed streams under faults: listeners with random filters at two api
- * processes, while matches are published at a steady rate, connections are cut, api processes are
- * killed or stopped and restarted, and nats-server is killed and restarted. Afterwards each listener
- * must have got exactly the published matches that pass its filter, in order, each once, except after a
- * `gap`.
+ * The order feed and managed streams under faults: listeners with random filters at two api processes, while matches
+ * are published at a steady rate, connections are cut, api processes are killed or stopped and restarted, and
+ * nats-server is killed and restarted. Each listener must have received exactly the published matches that pass its
+ * filter, in order, each once, except after a `gap`.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -21,7 +20,7 @@ import { ensureStreams } from '../../ingest/streams.ts';
 import { address, naivelyPasses, randomMatch, seeded } from '../unit/feed-matches.ts';
 import { FeedListener, type ListenerOptions, type Seen } from './feed-listener.ts';
 
-/** A listener of either kind: on a bare socket, or a program with the client. */
+/** A listener of either kind: on a bare socket, or in a program that uses the client. */
 export type RunListener = Pick<
   FeedListener,
   'seen' | 'lastEventId' | 'connections' | 'refusals' | 'cut' | 'stop'
@@ -35,7 +34,7 @@ export type FeedRunOptions = {
   readonly listeners: number;
   readonly seconds: number;
   readonly matchesPerSecond: number;
-  /** Mean seconds between two of each kind; cuts are of each listener. */
+  /** Mean seconds between two faults of a kind; cuts are per listener. */
   readonly everySeconds: { readonly cut: number; readonly api: number; readonly nats: number };
   readonly onProgress?: (line: string) => void;
 };
@@ -54,13 +53,13 @@ export type FeedRun = {
 
 const MAIN = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
 const API_PROCESSES = 2;
-/** Tier pro allows 100 open event streams; a disconnected one may count for a moment. */
+/** Tier pro allows 100 open event streams; a disconnected one may still count for a moment. */
 const LISTENERS_PER_ACCOUNT = 60;
 const TICK_MS = 10;
 const START_ATTEMPTS_MAX = 10;
-/** After the last match: reconnecting, replaying, a heartbeat. */
+/** After the last match, time to reconnect, replay and receive a heartbeat. */
 const SETTLE_MS_MAX = 120_000;
-/** Duplicates would arrive within this time. */
+/** Any duplicates would arrive within this time. */
 const AFTER_MS = 1_000;
 
 export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
@@ -84,7 +83,7 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
   const ports = apis.map(({ port }) => port);
   const wanted = await makeListeners(options, nats, ports, random);
   onProgress(`${wanted.length} listeners at ports ${ports.join(', ')}`);
-  // Each has a cursor, and misses nothing from here on.
+  // Each listener has a cursor and misses nothing from here on.
   while (wanted.some(({ listener }) => listener.lastEventId === '')) await delay(20);
 
   let cuts = 0;
@@ -120,7 +119,7 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
       const n = Math.floor(random() * apis.length);
       const api = apis[n];
       if (api === undefined) return;
-      // One in four may shut down, the others are killed.
+      // One in four shuts down gracefully; the others are killed.
       await ended(api.child, random() < 0.25 ? 'SIGTERM' : 'SIGKILL');
       apiKills += 1;
       await delay(200 + random() * 1_500);
@@ -150,7 +149,7 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
       index > 0 && naivelyPasses(query, one) ? [index + 1] : [],
     );
     expected.set(query, numbers);
-    // Lets sockets be read in between.
+    // Sockets are read in between.
     await delay(0);
   }
   const expectedOf = (query: string) => expected.get(query) ?? [];
@@ -210,13 +209,13 @@ async function makeListeners(
       : `/v1/stream/orders?${query}${random() < 0.3 ? '&format=json' : ''}`;
     const listener = await listen({ target, key, ports, random });
     wanted.push({ query, listener });
-    // Within the rate limit of a key.
+    // Stays within the rate limit of a key.
     await delay(5);
   }
   return wanted;
 }
 
-/** One of some dozens of filters; without bounds for a managed stream, which has none. */
+/** One of a few dozen filters; without bounds for a managed stream, which does not support them. */
 function randomQuery(random: () => number, isManaged: boolean): string {
   const some = (names: readonly string[]) => names.filter(() => random() < 0.4).join(',');
   const kind = Math.floor(random() * 6);
@@ -284,7 +283,7 @@ async function startApi(
     });
   });
   const listens = await Promise.race([listening, exited]);
-  // It exits if nats-server goes down during its start: restart it, as a supervisor would.
+  // The api exits if nats-server goes down during startup; restart it, as a supervisor would.
   if (listens !== undefined) return { child, port: listens };
   if (attempts === START_ATTEMPTS_MAX)
     throw new Error(`an api process does not start: ${directory}`);
@@ -298,7 +297,7 @@ async function ended(child: ChildProcess, signal: NodeJS.Signals): Promise<void>
   await exit;
 }
 
-/** How the events seen differ from those expected; undefined if they do not. */
+/** Describes how the received events differ from the expected ones; undefined if they are the same. */
 export function differenceOf(
   seen: readonly Seen[],
   expected: readonly number[],

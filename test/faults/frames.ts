@@ -1,7 +1,7 @@
 /**
- * WebSocket frames as bytes (RFC 6455), as far as a proxy and a fake node need them: cut a byte
- * stream into frames and write text frames. No fragmentation, no extensions: nodes use neither for
- * JSON-RPC, and a fragment passes as it came.
+ * WebSocket frames as bytes (RFC 6455), as far as a proxy and a fake node need them: splits a byte stream into frames
+ * and writes text frames. Does not support fragmentation and extensions, which nodes do not use for JSON-RPC;
+ * fragments pass unchanged.
  */
 import { createHash } from 'node:crypto';
 
@@ -18,11 +18,11 @@ export type Frame = {
   readonly whole: boolean;
   /** Unmasked. */
   readonly payload: Buffer;
-  /** The frame as it came. */
+  /** The original bytes of the frame. */
   readonly raw: Buffer;
 };
 
-/** Cuts a stream of bytes into frames; keeps what is not whole yet. */
+/** Splits a stream of bytes into frames; keeps an incomplete frame for later. */
 export class FrameReader {
   #rest: Buffer = Buffer.alloc(0);
 
@@ -38,7 +38,7 @@ export class FrameReader {
   }
 }
 
-/** A whole unmasked frame, as a server sends it. */
+/** A complete unmasked frame, as a server sends it. */
 export function encodeFrame(opcode: number, payload: Buffer): Buffer {
   const { length } = payload;
   const head = Buffer.alloc(length < 126 ? 2 : length < 65_536 ? 4 : 10);

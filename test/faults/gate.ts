@@ -1,6 +1,6 @@
 /**
- * A TCP passage in front of a server that can be shut: what a client sees when the server was
- * killed, for servers that live in a process with others. Connections are cut without a goodbye.
+ * A TCP proxy in front of a server that can be shut. For clients it looks as if the server was killed, which works for
+ * servers that share a process with others. Connections are cut without a close handshake.
  */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -12,7 +12,7 @@ export type Gate = {
   close(): Promise<void>;
 };
 
-/** Serves the host and port of `target` (http://…) on a free port of 127.0.0.1. */
+/** Forwards a free port of 127.0.0.1 to the host and port of `target` (http://…). */
 export async function startGate(target: string): Promise<Gate> {
   const { hostname, port } = new URL(target);
   const open = new Set<Socket>();

@@ -1,8 +1,7 @@
 /**
- * `npm run faults:ingest`: half an hour of trading, compressed, with every fault that we know how
- * to make; ends with code 1 when one match is missing, double, out of order or different.
- * FAULT_SEED repeats a run; FAULT_MATCHES makes it shorter or longer. The logs stay in the
- * directory that it names when it fails.
+ * `npm run faults:ingest`: half an hour of trading, compressed, with every fault that we can inject. Exits with code
+ * 1 if a match is missing, duplicated, out of order or different. FAULT_SEED repeats a run; FAULT_MATCHES changes its
+ * length. After a failure, it prints the directory of the logs.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,6 +1,6 @@
 /**
- * `npm run kills:ingest`: kill −9 of ingest, KILLS times (100) during one catch-up; ends with code 1 when
- * LEDGER differs from the chain in anything. KILL_SEED repeats a run.
+ * `npm run kills:ingest`: kill −9 of ingest, KILLS times (100) during one catch-up. Exits with code 1 if LEDGER differs
+ * from the chain. KILL_SEED repeats a run.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,11 +1,10 @@
 /**
- * A proxy on loopback between the projector and ClickHouse that reports when an insert into `bookings`
- * begins, so that a kill can be aimed into it. Passes bytes on as they are; a connection ends with its
- * other side.
+ * A proxy on loopback between the projector and ClickHouse that reports when an insert into `bookings` begins, so
+ * that a kill can hit it. Forwards bytes unchanged; when one side of a connection ends, so does the other.
  */
 import { connect, createServer, type Socket } from 'node:net';
 
-/** The head of the request, which is the first of its bytes. */
+/** Matches the head of the request, which comes first. */
 const INSERT = /^POST \S*INSERT(?:\+|%20)INTO(?:\+|%20)bookings/;
 
 export type InsertWatch = {

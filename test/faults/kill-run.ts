@@ -1,6 +1,6 @@
 /**
- * Restart at any instruction: ingest is killed with −9 again and again while it catches up over a history, and the
- * last one finishes. LEDGER must come out as if nothing had happened. NATS and the chain stay up.
+ * Restart at any instruction: ingest is killed with −9 again and again while it catches up with a history, and the last
+ * one finishes. LEDGER must be the same as without kills. NATS and the chain stay up.
  *
  * Each kill waits for an event that a seed chooses and that ingest cannot get past: a response of the chain node or
  * an acknowledgement of LEDGER is held back. So every kill falls into the catch-up, however fast ingest is.
@@ -17,11 +17,11 @@ import { type Comparison, compare } from './compare.ts';
 import type { RpcProxy } from './rpc-proxy.ts';
 import { ended, Stage, startProcess } from './stage.ts';
 
-/** Every fourth kill falls into the start of ingest, before it has read a block. */
+/** Every fourth kill hits ingest during startup, before it has read a block. */
 const START_KILLS_EVERY = 4;
-/** Chain id, final head, headers and logs: no range is complete after fewer calls than that. */
+/** Chain id, final head, headers and logs: a range needs at least this many calls. */
 const START_CALLS = 4;
-/** The last 32 blocks before the final head have a message each, so at least so many messages follow. */
+/** Each of the last 32 blocks before the final head has its own message, so at least this many messages follow. */
 const MESSAGES_MAX = 8;
 /** How the client's protocol begins a message to LEDGER. */
 const LEDGER_PUBLISH = 'PUB ledger.block.';
@@ -37,15 +37,15 @@ export type KillRunOptions = {
 
 /** The moment of a kill. */
 type Moment =
-  /** So many calls to the chain node were passed on since the start; the next one is held. */
+  /** This many calls to the chain node were forwarded since the start; the next one is held. */
   | { readonly kind: 'start'; readonly calls: number }
-  /** The header of this block was requested; the request is held. */
+  /** A request for the header of this block is held. */
   | { readonly kind: 'block'; readonly number: number }
-  /** So many messages were stored since the start; the acknowledgement of the last one is held. */
+  /** This many messages were stored since the start; the acknowledgement of the last one is held. */
   | { readonly kind: 'message'; readonly count: number };
 
 export type KillRun = Comparison & {
-  /** Kills before LEDGER was complete, by their moment. */
+  /** Kills before LEDGER was complete, by kind of moment. */
   readonly kills: Readonly<Record<Moment['kind'], number>>;
   readonly seconds: number;
 };
@@ -72,7 +72,7 @@ export async function runKills(options: KillRunOptions): Promise<KillRun> {
     const done = { start: 0, block: 0, message: 0 };
     for (let kill = 0; kill < kills; kill++) {
       const stored = (await newestMessage(nats))?.range.to ?? -1;
-      // LEDGER never passes this block before the kill, so that every later kill has blocks left.
+      // LEDGER does not pass this block before the kill, so that blocks remain for later kills.
       const final = stored + 1 + random.below(Math.floor((head - stored) / (kills - kill)));
       proxy.limitFinal(final);
       const moment = momentOf(random, kill, stored, final);
@@ -109,7 +109,7 @@ type Parts = {
   readonly nats: Nats;
 };
 
-/** Starts ingest and kills it at the moment. Rejects if it catches up or ends by itself before. */
+/** Starts ingest and kills it at the moment. Rejects if it catches up or ends by itself first. */
 async function killOnce({ stage, proxy, gate, nats }: Parts, moment: Moment): Promise<void> {
   const { promise: missed, reject } = Promise.withResolvers<never>();
   const before = await streamState(nats, LEDGER_STREAM);
@@ -145,7 +145,7 @@ async function killOnce({ stage, proxy, gate, nats }: Parts, moment: Moment): Pr
   }
 }
 
-/** A TCP passage to nats-server that can hold back its answers from the acknowledgement of a LEDGER message on. */
+/** A TCP proxy to nats-server that can hold back its output from the acknowledgement of a LEDGER message onwards. */
 class AckGate {
   readonly #server = createServer((client) => this.#pass(client));
   readonly #target: URL;
@@ -169,7 +169,7 @@ class AckGate {
     return `nats://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
-  /** Resolves when so many messages were sent to LEDGER from now on. The last one gets no answer. */
+  /** Resolves after this many more messages to LEDGER. The last one gets no acknowledgement. */
   holdAckOf(messages: number): Promise<void> {
     this.#left = messages;
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -177,7 +177,7 @@ class AckGate {
     return promise;
   }
 
-  /** Answers to everything again, after nats-server has processed what the killed ingest had sent. */
+  /** Forwards output again, after nats-server has processed everything that the killed ingest sent. */
   async reset(): Promise<void> {
     await Promise.all(this.#open.values());
     this.#left = Number.POSITIVE_INFINITY;

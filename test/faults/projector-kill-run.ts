@@ -1,7 +1,7 @@
 /**
- * Kill −9 of the projector and of ClickHouse in turn while LEDGER is written to: most kills fall into an
- * insert, at a random moment after it began (between the table and its views too), the others into
- * a restart. Then the same LEDGER is projected once more undisturbed, and both must say the same.
+ * Kill −9 of the projector and of ClickHouse in turn while LEDGER is written. Most kills hit an insert at a random
+ * moment (also between the table and its views), the others a restart. Then the same LEDGER is projected again
+ * without kills, and both results must be equal.
  */
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -28,24 +28,24 @@ import { type InsertWatch, watchInserts } from './insert-watch.ts';
 const VICTIMS = ['projector', 'clickhouse'] as const;
 /** An insert of 1,000 to 20,000 rows with its views takes 20 to 250 ms here. */
 const INTO_INSERT_MS_MAX = 250;
-/** Every fourth kill of a victim falls into its start, which takes about this long. */
+/** Every fourth kill hits its victim during startup, which takes about this long. */
 const INTO_START_MS_MAX = 1_000;
 const START_KILLS_EVERY = 4;
 const MATCHES_PER_SECOND = 1_500;
 const LISTED = 1_500;
-/** Matches: some full batches, so that a machine without time does not pile up work for the end. */
+/** In matches, a few full batches, so that a busy machine does not accumulate work for the end. */
 const AHEAD_MAX = 30_000;
 const POLL_MS = 50;
 
 export type KillRun = {
   readonly kills: number;
-  /** Of them, so long after an insert began that it was under way for sure. */
+  /** Kills long enough after the start of an insert that it was certainly in progress. */
   readonly intoInserts: number;
-  /** Batches that a new projector found beyond its checkpoint and inserted again. */
+  /** Batches beyond the checkpoint that a new projector inserted again. */
   readonly healed: number;
   readonly rows: number;
   readonly seconds: number;
-  /** One sentence each; empty when all is right. */
+  /** The differences as sentences; empty if there are none. */
   readonly differences: readonly string[];
 };
 
@@ -89,7 +89,7 @@ export async function runProjectorKills(options: Options): Promise<KillRun> {
     onProgress(`${last} blocks in LEDGER`);
     await projector.storedTo(last);
     await projector.stop();
-    onProgress('all stored; now once more undisturbed');
+    onProgress('all stored; projecting again without kills');
     const { differences, rows } = await compare(natsServer.url, url, last);
     return { kills, intoInserts, healed: projector.healed, rows, seconds, differences };
   } finally {
@@ -102,7 +102,7 @@ export async function runProjectorKills(options: Options): Promise<KillRun> {
   }
 }
 
-/** Waits for the moment of a kill. */
+/** Waits for the moment of the next kill. */
 async function moment(at: {
   readonly watch: InsertWatch;
   readonly projector: Projector;
@@ -117,7 +117,7 @@ async function moment(at: {
   }
 }
 
-/** Writes LEDGER at a steady rate, at most AHEAD_MAX before what is stored, until it is stopped. */
+/** Writes LEDGER at a steady rate, at most AHEAD_MAX ahead of what is stored, until it is stopped. */
 async function startLoad(nats: Nats, seed: number, stored: () => number) {
   const options: GeneratorOptions = {
     seed,
@@ -198,14 +198,14 @@ class Projector {
     this.#child = start('projector/main.ts', [], this.#env);
   }
 
-  /** Block up to which any of them said that everything is stored. */
+  /** Newest block up to which any projector reported everything as stored. */
   get stored(): number {
     const line = this.#child?.lines.findLast((one) => one.event === 'stored');
     this.#stored = Math.max(this.#stored, Number(line?.block ?? 0));
     return this.#stored;
   }
 
-  /** Batches that all projectors so far inserted again at their start. */
+  /** Batches that all projectors so far inserted again at startup. */
   get healed(): number {
     return this.#healed + healedBy(this.#child);
   }
@@ -214,7 +214,7 @@ class Projector {
     if (this.#child === undefined) return;
     const killed = this.#child.kill('SIGKILL');
     await this.#child.exit;
-    // A child that was dead already has died of something else: that is a finding.
+    // If the child was already dead, something else killed it, which is a bug.
     if (!killed) throw new Error(`the projector ended by itself: ${this.#child.errors()}`);
     this.#healed += healedBy(this.#child);
     this.start();
@@ -234,7 +234,7 @@ function healedBy(child: ReturnType<typeof start> | undefined): number {
   return lines.reduce((sum, line) => sum + Number(line.healedBatches ?? 0), 0);
 }
 
-/** Projects LEDGER once more into a database of its own, and compares everything. */
+/** Projects LEDGER again into a new database and compares everything. */
 async function compare(natsUrl: string, url: string, last: number) {
   const database = 'undisturbed';
   await migrate({ url, database });

@@ -1,6 +1,6 @@
 /**
- * `npm run kills:projector`: kill −9 of projector and ClickHouse in turn under load, KILLS times (200);
- * ends with code 1 when anything differs from an undisturbed run. KILL_SEED repeats a run.
+ * `npm run kills:projector`: kill −9 of projector and ClickHouse in turn under load, KILLS times (200). Exits with
+ * code 1 if anything differs from a run without kills. KILL_SEED repeats a run.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

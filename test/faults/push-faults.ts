@@ -1,7 +1,7 @@
 /**
- * Passes one WebSocket between a client and the node, and mistreats what the node pushes: loses,
- * delays, doubles, reorders, repeats and cuts notifications, or drops the socket in the middle of a
- * frame. Answers to calls and everything from the client pass untouched.
+ * Forwards one WebSocket between a client and the node with faults in the node's pushes: notifications are lost,
+ * delayed, duplicated, reordered, repeated or cut, or the socket is dropped in the middle of a frame. Responses to
+ * calls, and everything from the client, pass unchanged.
  */
 import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
@@ -9,7 +9,7 @@ import { encodeFrame, type Frame, FrameReader, TEXT } from './frames.ts';
 import type { FaultDice } from './rates.ts';
 
 const PUSH_DELAY_MS_MAX = 1_500;
-/** A push that waits to be overtaken goes out after this time where nothing overtakes it. */
+/** A push that waits for another to overtake it is sent after this time at the latest. */
 const HELD_MS_MAX = 500;
 const REMEMBERED_MAX = 200;
 const PUSH_FAULTS = [
@@ -61,7 +61,7 @@ export function passSocket(
 
 function requestHead({ url, headers }: IncomingMessage): string {
   const lines = Object.entries(headers)
-    // Compressed frames could not be read.
+    // We cannot read compressed frames.
     .filter(([name]) => name !== 'sec-websocket-extensions')
     .map(([name, value]) => `${name}: ${[value].flat().join(', ')}`);
   return [`GET ${url} HTTP/1.1`, ...lines, '', ''].join('\r\n');

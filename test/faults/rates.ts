@@ -1,7 +1,6 @@
 /**
- * The faults that a chain node can show, how likely each is, and how often it was injected. One
- * seed gives one sequence of choices for each proxy; which request meets which choice is up to
- * timing.
+ * The faults that a chain node can have, how likely each is, and how often it was injected. A seed gives each proxy a
+ * fixed sequence of choices; which request gets which choice depends on timing.
  */
 import { Random } from '../../infra/local/devnet/random.ts';
 
@@ -33,7 +32,7 @@ export const FAULTS = [
 ] as const;
 export type Fault = (typeof FAULTS)[number];
 
-/** Probability of each fault per request, call or push; what is left out never happens. */
+/** Probability of each fault per request, call or push; omitted ones never happen. */
 export type Rates = Readonly<Partial<Record<Fault, number>>>;
 
 /** About every third request fails in some way. */
@@ -61,7 +60,7 @@ export const ROUGH: Rates = {
   cut_push: 0.01,
 };
 
-/** Rolls the dice for one proxy and counts what it says yes to. */
+/** Rolls the dice for one proxy and counts the faults. */
 export class FaultDice {
   readonly random: Random;
   readonly counts = new Map<Fault, number>();
@@ -75,7 +74,7 @@ export class FaultDice {
     this.#rates = rates;
   }
 
-  /** Whether the fault shall happen now. Call `count` when it really did. */
+  /** Whether to inject the fault now. Call `count` if it was injected. */
   wants(fault: Fault): boolean {
     const rate = this.#rates[fault] ?? 0;
     return rate > 0 && this.random.chance(rate);
@@ -85,7 +84,7 @@ export class FaultDice {
     this.counts.set(fault, (this.counts.get(fault) ?? 0) + 1);
   }
 
-  /** The first of the faults that shall happen now, counted. */
+  /** The first of the faults to inject now; also counts it. */
   first<F extends Fault>(faults: readonly F[]): F | undefined {
     const fault = faults.find((one) => this.wants(one));
     if (fault !== undefined) this.count(fault);

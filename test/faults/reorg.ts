@@ -1,8 +1,7 @@
 /**
- * Reorganises the newest blocks of anvil and puts their transactions back, some of them into a
- * later block than before: other block hashes, other log indices, the same transactions. A few are
- * replaced by an empty call of the same nonce, so that a match that was seen in a block never
- * becomes final.
+ * Reorganises the newest blocks of anvil and mines their transactions again, some in a later block than before: other
+ * block hashes, other log indices, the same transactions. A few are replaced by an empty call with the same nonce, so
+ * that a match that was seen in a block never becomes final.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../../infra/local/devnet/random.ts';
@@ -16,18 +15,18 @@ type Transaction = {
 type Replayed = readonly [string | Readonly<Record<string, string>>, number];
 
 const REPLACED_CHANCE = 1 / 200;
-/** A block that was asked for before everybody was stopped comes within this time. */
+/** A block that was requested before everybody was stopped is mined within this time. */
 const QUIET_MS = 400;
 const GAS = '0x989680';
 
 export type Reorg = { readonly blocks: number; readonly moved: number; readonly replaced: number };
 
 /**
- * Replaces the newest `blocks` blocks. Nobody else may mine meanwhile (Stage.whileNobodyAsks): a block
- * that is mined between reading and replacing would be lost with its transactions.
+ * Replaces the newest `blocks` blocks. Nobody else may mine at the same time (Stage.whileNobodyAsks): a block that is
+ * mined between reading and replacing would be lost with its transactions.
  */
 export async function reorganise(rpc: Rpc, blocks: number, random: Random): Promise<Reorg> {
-  // Waits behind a block that is under way, however long that takes: anvil mines one at a time.
+  // Waits until a block in progress is done, because anvil mines one at a time.
   await rpc.call('evm_mine');
   const head = await quietHead(rpc);
   const replayed: Replayed[] = [];
@@ -42,7 +41,7 @@ export async function reorganise(rpc: Rpc, blocks: number, random: Random): Prom
       ...params,
     );
     for (const transaction of block.transactions) {
-      // Never before its predecessor: nonces and balances come in this order.
+      // Never before its predecessor, because of nonces and balances.
       place = Math.max(place, offset);
       if (place < blocks - 1 && random.chance(1 / block.transactions.length)) place += 1;
       if (place > offset) moved += 1;
@@ -58,7 +57,7 @@ export async function reorganise(rpc: Rpc, blocks: number, random: Random): Prom
   return { blocks, moved, replaced };
 }
 
-/** The head once it stays the same for QUIET_MS. */
+/** The head, after it has not changed for QUIET_MS. */
 async function quietHead(rpc: Rpc): Promise<number> {
   const read = async () => Number(await rpc.call<string>('eth_blockNumber'));
   for (let head = await read(); ; ) {

@@ -1,8 +1,7 @@
 /**
- * A chain node's endpoint that cannot be trusted: a JSON-RPC proxy, HTTP and WebSocket on one port,
- * that injects faults at random from a seed. Start several for several endpoints with faults of
- * their own. With no rates set it passes everything. It never changes an amount, a hash or a log: a
- * node that lies consistently cannot be recognized, and is no fault to survive.
+ * An unreliable chain node endpoint: a JSON-RPC proxy, HTTP and WebSocket on one port, that injects random faults
+ * from a seed. Start several to have endpoints with independent faults. Without rates it forwards everything. It
+ * never changes an amount, a hash or a log, because a node that lies consistently cannot be detected.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -34,25 +33,25 @@ export type Hold = {
 };
 
 export type RpcProxy = {
-  /** http://…; the same with ws:// for the WebSocket. */
+  /** http://…; use ws:// for the WebSocket. */
   readonly url: string;
-  /** What was injected so far. */
+  /** Counts of injected faults. */
   readonly counts: ReadonlyMap<Fault, number>;
   /** Replaces all rates; `{}` ends the faults. */
   set(rates: Rates): void;
   /** Cuts every connection and refuses new ones until `up`. */
   down(): void;
   up(): void;
-  /** Lets no request through until the returned function is called. */
+  /** Holds all requests until the returned function is called. */
   hold(): () => void;
-  /** Holds the first request with a call that `isIt` accepts, and every later request, until `release`. */
+  /** Holds the first request with a call that `isIt` accepts, and all later requests, until `release`. */
   holdAt(isIt: (call: RpcCall) => boolean): Hold;
-  /** Returns no later block than this one as final. */
+  /** Reports at most this block as final. */
   limitFinal(block: number): void;
   close(): Promise<void>;
 };
 
-/** Serves `target` (http://host:port, also its WebSocket) on a free port of 127.0.0.1. */
+/** Forwards a free port of 127.0.0.1 to `target` (http://host:port, and its WebSocket). */
 export async function startRpcProxy(target: string, seed: string): Promise<RpcProxy> {
   const dice = new FaultDice(seed);
   const sockets = new Set<Socket>();
@@ -79,7 +78,7 @@ export async function startRpcProxy(target: string, seed: string): Promise<RpcPr
     return Buffer.from(JSON.stringify(given));
   };
   const server = createServer((request, response) => {
-    // A node that is away, or a client that left: either way this connection is over.
+    // The node is down or the client left; either way, this connection is over.
     answer(request, response, target, dice, pass).catch(() => response.destroy());
   });
   server.on('upgrade', (request, socket: Socket) => passSocket(request, socket, target, dice));

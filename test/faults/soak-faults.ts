@@ -1,9 +1,9 @@
 /**
- * The faults of a soak, one after the other: kill −9 of each part, of two at once, of the supervisor and of the
- * chain node; each process stalled; the metadata API and the chain node cut off; a full disk; flipped bytes.
- * Kills of each part come in the first quarter, and what starts processes again at the end, so that memory is
- * watched in between in processes that are not new. After each fault everything must be ready again; only
- * flipped bytes must be named, and the tables are rebuilt as the line says.
+ * The faults of a soak, one after the other: kill −9 of each part, of two at once, of the supervisor and of the chain
+ * node; each process stalled; the metadata API and the chain node cut off; a full disk; flipped bytes. Kills of each
+ * part come in the first quarter, and faults that restart processes at the end, so that memory is measured in
+ * long-running processes in between. After each fault everything must be ready again. Flipped bytes, however, must be
+ * reported, and the tables are then rebuilt as the message says.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { DISK_RESERVE_BYTES } from '../../infra/disk.ts';
@@ -28,25 +28,25 @@ const FIRST_KILLS = { from: 0.03, to: 0.24 };
 const STALLS = { from: 0.25, to: 0.6 };
 const LAST_KILLS = { from: 0.66, to: 0.97 };
 const CUTS_AT = [0.08, 0.2, 0.3, 0.38, 0.46, 0.54, 0.61, 0.64];
-/** Memory counts up to the second round of kills. */
+/** Memory is judged up to the second round of kills. */
 export const MEMORY_UNTIL = LAST_KILLS.from;
 
 const CUT_MS = { least: 3_000, spread: 12_000 };
 const STALL_MS = { least: 5_000, spread: 15_000 };
-/** Longer than a part needs to see that it can store nothing. */
+/** Longer than a part needs to notice that it cannot store anything. */
 const FULL_MS = 15_000;
-/** Within this, what was damaged must be named. */
+/** Damage must be reported within this time. */
 const NAMED_MS_MAX = 60_000;
 const RECOVERY_MS_MAX = 120_000;
 const POLL_MS = 200;
-/** Ready in all parts for so long: requests that were on their way have been answered. */
+/** After all parts were ready for this long, requests in flight have finished. */
 const CALM_MS = 3_000;
 
 export type Plan = readonly { readonly atMs: number; readonly fault: Fault }[];
 
 export function planOf(durationMs: number, random: () => number): Plan {
   const shuffled = <T>(all: readonly T[]) => all.toSorted(() => random() - 0.5);
-  // The ring of a new api fills for 13 minutes at 50 matches a second: it comes first.
+  // The ring of a new api fills for 13 minutes at 50 matches a second, so this comes first.
   const apiFirst = (): Fault[] => ['api', ...shuffled(KILLED).filter((name) => name !== 'api')];
   const spread = (names: readonly Fault[], { from, to }: { from: number; to: number }) =>
     names.map((fault, i) => ({
@@ -67,9 +67,9 @@ export class Disturber {
   readonly #stage: SoakStage;
   readonly #random: () => number;
   #disturbances = 0;
-  /** How often each fault was made. */
+  /** How often each fault was injected. */
   readonly done = new Map<Fault, number>();
-  /** How often a part may have been started again by its supervisor. */
+  /** How often the supervisor may have restarted each part. */
   readonly restarts = new Map<string, number>();
   readonly windows: FaultWindow[] = [];
   readonly differences: string[] = [];
@@ -79,12 +79,12 @@ export class Disturber {
     this.#random = random;
   }
 
-  /** Odd while a fault is under way. */
+  /** Odd while a fault is in progress. */
   get disturbances(): number {
     return this.#disturbances;
   }
 
-  /** Makes the fault and resolves when all parts have been ready again for a while. */
+  /** Injects the fault and resolves when all parts have been ready again for a while. */
   async run(fault: Fault): Promise<{ readonly recoveryMs: number }> {
     this.#disturbances += 1;
     const startedAt = performance.now();
@@ -141,7 +141,7 @@ export class Disturber {
   }
 
   async #stall(name: string, whileMs: number): Promise<void> {
-    // A nats-server that does not answer for ten seconds is killed.
+    // A nats-server that does not respond for ten seconds is killed.
     if (name === 'nats') this.#mayRestart(name);
     const pid = this.#signal(name, 'SIGSTOP');
     await delay(whileMs);

@@ -1,7 +1,7 @@
 /**
- * Listeners of a soak: filters drawn at random from what is really traded, half of them managed streams.
- * At the end each must hold exactly the matches of FEED behind its start that its filter asks for, in
- * order, each once, and no `gap`.
+ * Listeners of a soak, half of them on managed streams, with random filters for what is really traded. At the end, each
+ * must have received exactly the matches of FEED after its start that pass its filter, in order, each once, and no
+ * `gap`.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { generateKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
@@ -14,12 +14,12 @@ import { naivelyPasses } from '../unit/feed-matches.ts';
 import { FeedListener, type Seen } from './feed-listener.ts';
 import { createStream, differenceOf } from './feed-run.ts';
 
-/** The tier pro has 100 open event streams; one that was cut may count for a moment. */
+/** Tier pro allows 100 open event streams; a cut one may still count for a moment. */
 const LISTENERS_PER_ACCOUNT = 60;
-/** Within what a key may ask in a second. */
+/** Within a key's rate limit for one second. */
 const OPEN_MS = 12;
 const POLL_MS = 100;
-/** In which a copy of what was delivered would come. */
+/** Any duplicates would arrive within this time. */
 const AFTER_MS = 1_000;
 
 type Wanted = { readonly query: string; readonly listener: FeedListener };
@@ -34,14 +34,14 @@ export type Listened = {
 
 export class SoakListeners {
   readonly #wanted: Wanted[] = [];
-  /** Each transaction hash once, as a number: 500 lists of hashes would not fit. */
+  /** Maps each transaction hash to a number, because 500 lists of hashes would not fit in memory. */
   readonly #numbers = new Map<string, number>();
-  /** FEED sequence behind which matches count, and how many do not. */
+  /** The FEED sequence after which matches count, and how many came before. */
   #after = 0;
   #counted = 0;
   #cuts = 0;
 
-  /** Connects so many; resolves when each has a position and so misses nothing from here on. */
+  /** Connects this many listeners; resolves when each has a cursor and so misses nothing from here on. */
   static async open(options: {
     readonly service: Service;
     readonly nats: Nats;
@@ -76,13 +76,13 @@ export class SoakListeners {
     return this.#wanted.reduce((sum, { listener }) => sum + listener.seen.length, 0);
   }
 
-  /** Drops the connection of one; it comes back by itself. */
+  /** Drops the connection of one listener, which reconnects by itself. */
   cutOne(random: () => number): void {
     this.#wanted[Math.floor(random() * this.#wanted.length)]?.listener.cut();
     this.#cuts += 1;
   }
 
-  /** Waits until all have what FEED holds, then stops them and compares. */
+  /** Waits until all listeners have everything from FEED, then stops them and compares. */
   async end(nats: Nats, settleMsMax: number): Promise<Listened> {
     const { numbers, expected } = await this.#expected(nats);
     const until = performance.now() + settleMsMax;
@@ -111,7 +111,7 @@ export class SoakListeners {
     };
   }
 
-  /** Numbers of all matches of FEED, and by query of those that pass it. */
+  /** Numbers of all matches of FEED, and by query, of those that pass it. */
   async #expected(nats: Nats) {
     const expected = new Map<string, number[]>(this.#wanted.map(({ query }) => [query, []]));
     const numbers: number[] = [];
@@ -137,7 +137,7 @@ export class SoakListeners {
   }
 }
 
-/** A key of the tier pro of a new account. */
+/** A pro key of a new account. */
 export async function newKey(nats: Nats, account: string): Promise<string> {
   const key = generateKey('pro');
   const created_at = new Date().toISOString();
@@ -153,7 +153,7 @@ export type Traded = {
   readonly markets: readonly string[];
 };
 
-/** Who and what was traded so far. */
+/** Traders and markets seen so far. */
 export async function tradedNames(service: Service): Promise<Traded> {
   const column = async (sql: string) =>
     (await service.query<{ name: string }>(sql)).map(({ name }) => name);
@@ -169,7 +169,7 @@ export async function tradedNames(service: Service): Promise<Traded> {
   };
 }
 
-/** Bounds only where no managed stream has to hold them. */
+/** Without bounds for managed streams, which do not support them. */
 function randomQuery(traded: Traded, random: () => number, isManaged: boolean): string {
   const pick = (names: readonly string[]) => names[Math.floor(random() * names.length)] ?? '';
   const some = (names: readonly string[], most: number) =>

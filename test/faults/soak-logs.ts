@@ -1,13 +1,13 @@
 /**
- * Reads every log of a service and holds each error line against the list of those that a fault explains.
- * An error line is one of level error or above, one of nats-server marked so, and one that is no log line
- * at all (an exception that nobody caught).
+ * Reads every log of a service and compares each error line with the list of lines that a fault explains. Error lines
+ * are those of level error or above, nats-server's error lines, and lines that are not log lines at all (uncaught
+ * exceptions).
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Fault } from './soak-faults.ts';
 
-/** Error lines that are right while a part is down, and only then. */
+/** Error lines that are expected while a part is down, and only then. */
 const EXPLAINED: readonly {
   readonly log: RegExp;
   readonly line: RegExp;
@@ -39,16 +39,16 @@ const LEVEL_ERROR = 50;
 const SHOWN_MAX = 10;
 
 export type LogFindings = {
-  /** How often each explanation was needed. */
+  /** How often each explanation was used. */
   readonly explained: ReadonlyMap<string, number>;
-  /** Error lines that nothing explains: how many, and the first few. */
+  /** Unexplained error lines: their number, and the first few. */
   readonly unexplained: number;
   readonly shown: readonly string[];
   /** Warnings by their message, for the reader. */
   readonly warnings: ReadonlyMap<string, number>;
 };
 
-/** A fault and the milliseconds since the epoch from its beginning until all parts were ready again. */
+/** A fault with its start and the time when all parts were ready again, milliseconds since the epoch. */
 export type FaultWindow = { readonly fault: Fault; readonly fromMs: number; readonly toMs: number };
 
 /** Every `*.log` below the data directory of `npm start`. */
@@ -102,7 +102,7 @@ function parsed(line: string): Line {
   }
   try {
     const { level, msg, event, time } = JSON.parse(line);
-    // What a process sends its supervisor.
+    // A message to the supervisor.
     if (event !== undefined && level === undefined) return { level: 'other', message: '', timeMs };
     const isError = level >= LEVEL_ERROR;
     const isWarning = level === LEVEL_WARN;
@@ -110,7 +110,7 @@ function parsed(line: string): Line {
     return { level: isError ? 'error' : isWarning ? 'warning' : 'other', message, timeMs: time };
   } catch (error) {
     if (!(error instanceof SyntaxError)) throw error;
-    // A kill or a full disk cut the line; such lines may be lost.
+    // A kill or a full disk cut the line off, which is allowed.
     if (line.startsWith('{"level":')) return { level: 'other', message: '', timeMs };
     return { level: 'error', message: line, timeMs };
   }

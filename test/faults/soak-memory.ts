@@ -1,14 +1,14 @@
 /**
- * Resident memory of every process of a service over time, by the name of the process and not its pid: one
- * that was killed continues in its successor. And the rule by which memory counts as level.
+ * Samples the resident memory of every process of a service, by process name, so that the series continues after a
+ * restart, and judges whether memory is level.
  */
 import { readdirSync, readFileSync } from 'node:fs';
 import { median } from '../bench/report.ts';
 
 /**
- * Level: the median of the last third of the samples is at most so many times that of the second third, or
- * so many bytes above it. The first third, in which caches fill, is not looked at. Heaps keep filling for most of an hour
- * (docs/benchmarks/reliability.md), so a slow leak is for a longer run to find.
+ * Memory is level if the median of the last third of the samples is at most this factor times that of the second
+ * third, or at most this many bytes above it. The first third, in which caches fill, is ignored. Heaps keep filling
+ * for most of an hour (docs/benchmarks/reliability.md), so slow leaks are found only by longer runs.
  */
 const GROWTH_MAX = 1.25;
 const GROWTH_BYTES_MAX = 16 * 1_048_576;
@@ -17,7 +17,7 @@ const MIB = 1_048_576;
 
 export type Memory = {
   readonly name: string;
-  /** Medians of the three thirds and the most of all, MiB. */
+  /** Medians of the three thirds, and the maximum, in MiB. */
   readonly thirds: readonly [number, number, number];
   readonly most: number;
   readonly isLevel: boolean;
@@ -26,7 +26,7 @@ export type Memory = {
 export class MemoryWatch {
   readonly #samples = new Map<string, number[]>();
 
-  /** Takes a sample of each; one that is not there just now is left out. Bytes, by name. */
+  /** Samples each process, in bytes by name; skips those that are not running. */
   sample(pids: ReadonlyMap<string, number | undefined>): ReadonlyMap<string, number> {
     const taken = new Map<string, number>();
     for (const [name, pid] of pids) {
@@ -38,13 +38,13 @@ export class MemoryWatch {
     return taken;
   }
 
-  /** Of all samples so far. */
+  /** Judges all samples so far. */
   verdicts(): readonly Memory[] {
     return [...this.#samples].map(([name, samples]) => ({ name, ...levelOf(samples) }));
   }
 }
 
-/** Whether memory is level by the rule above; bytes, evenly spaced in time. */
+/** Whether memory is level by the rule above. Samples are in bytes and evenly spaced in time. */
 export function levelOf(samples: readonly number[]): Omit<Memory, 'name'> {
   const cut = (part: number) => Math.floor((samples.length * part) / 3);
   const of = (third: number) => {

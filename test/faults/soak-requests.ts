@@ -1,7 +1,7 @@
 /**
- * Analytics requests of a soak: a mix of all endpoints for traders and markets that exist, at a steady
- * rate. Outside of a fault every answer must be right (200, or 404 for a market that nobody knows yet);
- * while a part is down 503 or no answer is right as well.
+ * Analytics requests of a soak: a mix of all endpoints for existing traders and markets, at a steady rate. Outside of
+ * a fault, every response must be 200, or 404 for a market that is not known yet. While a part is down, 503 or no
+ * response is allowed as well.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Traded } from './soak-listeners.ts';
@@ -11,7 +11,7 @@ const ANSWER_MS_MAX = 40_000;
 
 export type Requests = {
   readonly sent: number;
-  /** By status; 0 = no answer. */
+  /** By status; 0 for no response. */
   readonly statuses: ReadonlyMap<number, number>;
   readonly differences: readonly string[];
 };
@@ -23,7 +23,7 @@ export async function sendRequests(options: {
   readonly traded: Traded;
   readonly random: () => number;
   readonly isOver: () => boolean;
-  /** Changes whenever a fault begins or ends; odd while one is under way. */
+  /** Changes whenever a fault begins or ends; odd while one is in progress. */
   readonly disturbance: () => number;
 }): Promise<Requests> {
   const { url, keys, perSecond, isOver, disturbance } = options;
@@ -95,7 +95,7 @@ async function statusOf(url: string, key: string): Promise<number> {
     await response.arrayBuffer();
     return response.status;
   } catch (error) {
-    // A refused or broken connection, or none in time; anything else is a fault of this program.
+    // The connection was refused, broke or timed out. Any other error is a bug in this program.
     if (error instanceof TypeError || (error as Error).name === 'TimeoutError') return 0;
     throw error;
   }

@@ -30,20 +30,20 @@ export type SoakRun = {
   readonly slowestRecoveryMs: number;
   readonly memory: readonly Memory[];
   readonly logs: LogFindings;
-  /** What is wrong, one sentence each; empty when everything holds. */
+  /** The differences as sentences; empty if there are none. */
   readonly differences: readonly string[];
 };
 
-/** Chain time after which a shown match counts as never mined: short, so that the end comes. */
+/** Chain time after which a shown match counts as never mined; short, so that the run ends soon. */
 const PENDING_SECONDS_MAX = 30;
-/** Each listener loses its connection about so often. */
+/** Mean interval between two cuts of a listener's connection. */
 const CUT_EVERY_SECONDS = 120;
 const REQUEST_CLIENTS = 4;
 const SAMPLE_MS = 2_000;
 const TOLD_MS = 30_000;
 const SETTLE_MS_MAX = 180_000;
 const POLL_MS = 500;
-/** Judged are the service's own processes; the devnet and this program keep everything they saw. */
+/** Judges only the service's own processes; the devnet and this program keep everything in memory. */
 const JUDGED: readonly string[] = [...KILLED, 'supervisor'];
 
 export async function runSoak(options: SoakOptions): Promise<SoakRun> {
@@ -65,7 +65,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
   const load = await underLoad({ options, stage, traded, disturber, listeners, random });
 
   process.kill(stage.devnet.process.pid, 'SIGUSR2');
-  options.onProgress('the trading ends; everything is compared');
+  options.onProgress('trading ends; comparing everything');
   const { comparison, figures } = await compared(stage, liveAfter);
   const listened = await listeners.end(stage.nats, SETTLE_MS_MAX);
   const restarts = unexplainedRestarts(stage, disturber);
@@ -84,7 +84,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
     ...logs.shown.map((line) => `unexplained, of ${logs.unexplained}: ${line}`),
     ...memory.filter(({ isLevel }) => !isLevel).map(({ name }) => `memory of ${name} grows`),
   ];
-  // The logs are on it.
+  // The logs are on the disk.
   if (differences.length === 0) stage.remove();
   return {
     comparison,
@@ -98,7 +98,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakRun> {
   };
 }
 
-/** Runs for the time asked for, and until the last fault is over. */
+/** Runs for the configured time, and until the last fault is over. */
 async function underLoad(run: {
   readonly options: SoakOptions;
   readonly stage: SoakStage;
@@ -167,7 +167,7 @@ async function underLoad(run: {
   return { requests, slowestRecoveryMs, memory: watch.verdicts() };
 }
 
-/** Compares until all holds, or SETTLE_MS_MAX: final blocks, voids and projections take their time. */
+/** Compares until there are no differences, or SETTLE_MS_MAX: final blocks, voids and projections take a while. */
 async function compared({ nats, service, devnet }: SoakStage, liveAfter: number) {
   const { rpcUrl } = devnet;
   const until = performance.now() + SETTLE_MS_MAX;
@@ -185,7 +185,7 @@ async function compared({ nats, service, devnet }: SoakStage, liveAfter: number)
   }
 }
 
-/** Number of a block that, as the two before it, has no transaction: the trading is over. */
+/** Number of a block that, like the two before it, has no transaction: the trading is over. */
 async function emptyHead(rpcUrl: string): Promise<number> {
   for (;;) {
     const head = await blockNumber(rpcUrl, 'latest');
@@ -195,7 +195,7 @@ async function emptyHead(rpcUrl: string): Promise<number> {
   }
 }
 
-/** Processes that ended without being killed by a fault. */
+/** Processes that ended although no fault killed them. */
 function unexplainedRestarts({ lines }: SoakStage, disturber: Disturber): readonly string[] {
   return KILLED.flatMap((name) => {
     const restarts = lines.filter((line) => line.event === 'restarting' && line.name === name);

@@ -1,6 +1,6 @@
 /**
- * What a soak disturbs: a devnet, passages before its two ports, and the service, whose data is on a small
- * disk of its own where that can be mounted. Service and devnet can be started again, on the same ports.
+ * The stage of a soak: a devnet, gates in front of its two ports, and the service, whose data is on a small separate
+ * disk if one can be mounted. Service and devnet can be restarted on the same ports.
  */
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -19,9 +19,9 @@ import { type RpcProxy, startRpcProxy } from './rpc-proxy.ts';
 import { childPid } from './soak-memory.ts';
 
 const HISTORY = { matches: 600, days: 2 };
-/** Half an hour at 50 matches a second takes less than half of it. */
+/** Half an hour at 50 matches a second needs less than half of this. */
 const DISK_MB = 2_048;
-/** No child outlives its supervisor for longer. */
+/** No child outlives its supervisor for longer than this. */
 const ORPHANS_MS_MAX = 10_000;
 const POLL_MS = 100;
 
@@ -38,7 +38,7 @@ export class SoakStage {
   readonly disk: ReturnType<typeof smallDisk> | undefined;
   readonly differences: string[] = [];
   readonly #options: StageOptions;
-  /** Lines of supervisors that were killed or stopped. */
+  /** Output lines of supervisors that were killed or stopped. */
   readonly #earlier: JsonLine[] = [];
   #parts!: { rpc: RpcProxy; gamma: Gate; devnet: Devnet; service: Service; nats: Nats };
 
@@ -87,7 +87,7 @@ export class SoakStage {
     return this.#parts.nats;
   }
 
-  /** What the supervisors printed, the present one last. */
+  /** The output lines of all supervisors, the current one last. */
   get lines(): readonly JsonLine[] {
     return [...this.#earlier, ...this.service.up.lines];
   }
@@ -97,7 +97,7 @@ export class SoakStage {
     return shell === undefined ? undefined : childPid(shell, 'anvil');
   }
 
-  /** Pid of the process that does the work of a part. */
+  /** Pid of the process that does a part's work. */
   pidOf(name: string): number | undefined {
     if (name === 'supervisor') return this.service.up.pid;
     if (name === 'anvil') return this.anvilPid;
@@ -105,7 +105,7 @@ export class SoakStage {
     return name === 'nats' ? childPid(pid, 'nats-server') : pid;
   }
 
-  /** kill −9 of the supervisor: its children end by themselves, and the next one starts at once. */
+  /** Kills the supervisor with −9. Its children end by themselves, and the next supervisor starts at once. */
   async killSupervisor(): Promise<void> {
     const names = ['nats', 'clickhouse', 'projector', 'api', 'ingest'];
     const pids = names.flatMap((name) => this.pidOf(name) ?? []);
@@ -119,14 +119,14 @@ export class SoakStage {
     await this.#restart();
   }
 
-  /** Stops the service, deletes the data of ClickHouse, and starts it: LEDGER and METADATA fill it anew. */
+  /** Stops the service, deletes ClickHouse's data, and starts it again; LEDGER and METADATA refill it. */
   async rebuildClickHouse(): Promise<void> {
     await this.service.up.stop();
     rmSync(join(this.data, 'clickhouse'), { recursive: true });
     await this.#restart();
   }
 
-  /** kill −9 of the chain node; the devnet is started again on the same ports if it ends with it. */
+  /** Kills the chain node with −9. If the devnet ends with it, restarts the devnet on the same ports. */
   async killAnvil(): Promise<void> {
     const pid = this.anvilPid;
     if (pid === undefined) throw new Error('no process of anvil');

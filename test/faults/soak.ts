@@ -1,8 +1,8 @@
 /**
- * `npm run soak`: the whole service for half an hour under trades, listeners, requests and faults; ends with
- * code 1 when an error line is not explained, the memory of a process grows, or anything differs from the
- * chain. SOAK_MINUTES (30), MATCHES_PER_SECOND (50), LISTENERS (500), REQUESTS_PER_SECOND (20) change its
- * size, TEST_SEED repeats a run. The directory that it names when it fails holds the logs.
+ * `npm run soak`: runs the whole service for half an hour under trades, listeners, requests and faults. Exits with
+ * code 1 if an error line is unexplained, the memory of a process grows, or anything differs from the chain.
+ * SOAK_MINUTES (30), MATCHES_PER_SECOND (50), LISTENERS (500) and REQUESTS_PER_SECOND (20) change its size; TEST_SEED
+ * repeats a run. After a failure, it prints the directory of the logs.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

@@ -1,7 +1,6 @@
 /**
- * The stage of a fault run: devnet, nats-server, ingest behind proxies that can fail, each a
- * process that is started again when it dies, as under `npm start`. Built against the processes'
- * interface alone: modules, environment variables, messages.
+ * The stage of a fault run: devnet, nats-server, and ingest behind faulty proxies. Each is a process that is restarted
+ * when it dies, as under `npm start`. Uses only the processes' interfaces: modules, environment variables, messages.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
@@ -25,7 +24,7 @@ export type StageOptions = {
   readonly devnet: readonly string[];
 };
 
-/** Processes that ended without being asked to, by name, and what they said. */
+/** Unexpected ends of processes, with their names and last words on stderr. */
 export type Restart = { readonly name: string; readonly reason: string };
 
 export class Stage {
@@ -74,7 +73,7 @@ export class Stage {
     const { directory, seed, endpoints } = options;
     mkdirSync(join(directory, 'logs'), { recursive: true });
     const restarts: Restart[] = [];
-    // Fixed ports, for a devnet that is started again is the same node.
+    // Fixed ports, because a restarted devnet is the same node.
     const ports = [
       '--rpc-port',
       String(await freePort()),
@@ -99,7 +98,7 @@ export class Stage {
     return this.#nats.url;
   }
 
-  /** Environment of an ingest on this stage. */
+  /** Environment for an ingest on this stage. */
   get env(): Readonly<Record<string, string>> {
     return {
       CHAIN: 'devnet',
@@ -110,14 +109,13 @@ export class Stage {
   }
 
   /**
-   * Largest resident memory of any ingest process so far, in bytes; 0 where the system does not
-   * report it.
+   * Largest resident memory of any ingest process so far, in bytes; 0 if the system does not report it.
    */
   get ingestMemoryMax(): number {
     return this.#memoryMax;
   }
 
-  /** Starts ingest and keeps it running; resolves when it has caught up for the first time. */
+  /** Starts ingest and keeps it running; resolves after it has caught up for the first time. */
   async startIngest(extra: Readonly<Record<string, string>> = {}): Promise<void> {
     this.#ingestEnv = { ...this.env, ...extra };
     this.#ingest = new Child({
@@ -139,7 +137,7 @@ export class Stage {
     if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGKILL');
   }
 
-  /** Runs a second ingest beside the first until one of them meets what the other one stored, and ends. */
+  /** Runs a second ingest next to the first until one of them encounters what the other stored, and ends. */
   async rivalIngest(): Promise<void> {
     const known = this.restarts.length;
     const isFenced = ({ name, reason }: Restart) =>
@@ -155,15 +153,15 @@ export class Stage {
     }
   }
 
-  /** Has the devnet started again, on the same chain: its traders read their nonces afresh. */
+  /** Restarts the devnet on the same chain, so that its traders read their nonces again. */
   restartTraders(): void {
     const pid = this.#pids.get('devnet');
     if (pid !== undefined && isAlive(pid)) process.kill(pid, 'SIGTERM');
   }
 
   /**
-   * Runs `change` while nobody asks anvil anything: it panics on a receipt of a block that is being
-   * taken away, and traders lose their nonces. What comes meanwhile waits.
+   * Runs `change` while anvil gets no other requests, which are held: anvil panics on a request for a receipt of a
+   * block that is being removed, and traders would lose track of their nonces.
    */
   async whileNobodyAsks(change: () => Promise<void>): Promise<void> {
     const traders = this.#pids.get('devnet') ?? 0;
@@ -177,7 +175,7 @@ export class Stage {
     }
   }
 
-  /** kill −9 of nats-server; the next `reviveNats` starts it on the same port and data. */
+  /** Kills nats-server with −9; `reviveNats` starts it again with the same port and data. */
   async killNats(): Promise<void> {
     await ended(this.#nats.child, 'SIGKILL');
   }
@@ -187,7 +185,7 @@ export class Stage {
     this.#nats = await startNatsServer({ dataDir: join(this.#directory, 'nats'), port });
   }
 
-  /** The same chain on the same ports, mining empty blocks only. */
+  /** Restarts the same chain on the same ports, mining only empty blocks. */
   async freezeChain(): Promise<void> {
     await this.#devnet.stop(STOP_MS);
     const port = (url: string) => new URL(url).port;
@@ -210,7 +208,7 @@ export class Stage {
   }
 }
 
-/** A process of its own that is killed without being started again. */
+/** A separate process that is not restarted. */
 export function startProcess(module: string, env: Readonly<Record<string, string>>): ChildProcess {
   return spawn(process.execPath, [module], {
     cwd: join(import.meta.dirname, '../..'),
@@ -227,7 +225,7 @@ export async function ended(running: ChildProcess, signal: NodeJS.Signals): Prom
   await gone;
 }
 
-/** The peak of a living process, from Linux' /proc; 0 elsewhere and when it is gone. */
+/** The peak memory of a running process, from Linux's /proc; 0 on other systems and if it has ended. */
 export function residentBytesMax(pid: number): number {
   try {
     const status = readFileSync(`/proc/${pid}/status`, 'utf8');

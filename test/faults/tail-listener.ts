@@ -1,7 +1,7 @@
 /**
- * A listener of a fault run that is `fillstream tail`, behind a proxy of its own. A cut kills the command with
- * SIGKILL and starts it again, as a shell would: from the file that it writes, or from its state file. With a state
- * file it may print a line twice, which its cursor shows.
+ * A listener of a fault run that runs `fillstream tail` behind its own proxy. A cut kills the command with SIGKILL and
+ * restarts it, as a shell would: from its output file, or from its state file. With a state file it may print a line
+ * twice, with the same cursor.
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -38,7 +38,7 @@ export class TailListener implements RunListener {
   #isStopped = false;
   #fault = '';
 
-  /** Of a target of the feed, not of a managed stream. `file` is where it keeps its output or its state. */
+  /** For the order feed, not for a managed stream. `file` holds its output or its state. */
   static async listen(
     { target, key, ports, random }: ListenerOptions,
     keeping: Keeping,
@@ -74,7 +74,7 @@ export class TailListener implements RunListener {
     [this.#child, this.#ended] = this.#start();
   }
 
-  /** The numbers of the matches that it printed whole, each cursor once, and gaps. */
+  /** The numbers of the matches in complete lines, each cursor once, and gaps. */
   get seen(): Seen[] {
     const text = this.#keeping === 'state' ? this.#printed : textOf(this.#file);
     const known = new Set<string>();
@@ -91,7 +91,7 @@ export class TailListener implements RunListener {
     this.#child.kill('SIGKILL');
   }
 
-  /** Rejects if the command ended by itself before. */
+  /** Rejects if the command ended by itself. */
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.cut();
@@ -113,7 +113,7 @@ export class TailListener implements RunListener {
       errors += text;
     });
     const ended = once(child, 'close').then(([code]) => {
-      // What the kill tore apart was not printed.
+      // A line that the kill cut off does not count.
       this.#printed = this.#printed.slice(0, this.#printed.lastIndexOf('\n') + 1);
       if (code !== null) this.#fault = `code ${code}: ${errors}`;
       else if (!this.#isStopped) [this.#child, this.#ended] = this.#start();

@@ -1,4 +1,4 @@
-/** Damage to the files of a server: bytes that are flipped, and a disk that fills and drains. */
+/** Damages a server's files: flips bytes, or fills and empties a disk. */
 import { execFileSync } from 'node:child_process';
 import {
   appendFileSync,
@@ -13,7 +13,7 @@ import { join } from 'node:path';
 
 const FLIPPED_BYTES = 64;
 
-/** Flips 64 bytes in the middle of the largest file below the directory whose path matches; returns its path. */
+/** Flips 64 bytes in the middle of the largest file below the directory with a matching path; returns its path. */
 export function flipBytes(directory: string, path: RegExp): string {
   const files = readdirSync(directory, { recursive: true, encoding: 'utf8' })
     .map((name) => join(directory, name))
@@ -31,10 +31,10 @@ export function flipBytes(directory: string, path: RegExp): string {
   return file;
 }
 
-/** Whether `smallDisk` works here: only root may mount. */
+/** Whether `smallDisk` works here, because only root may mount. */
 export const mayMount = process.platform === 'linux' && process.getuid?.() === 0;
 
-/** A disk of its own in memory, mounted at the directory. */
+/** A separate disk in memory, mounted at the directory. */
 export function smallDisk(directory: string, megabytes: number) {
   mkdirSync(directory, { recursive: true });
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${megabytes}m`, 'tmpfs', directory]);
@@ -44,7 +44,7 @@ export function smallDisk(directory: string, megabytes: number) {
     return bavail * bsize;
   };
   return {
-    /** Takes what is left but for `leave` bytes; with 0, what is written elsewhere on the disk fails from now on. */
+    /** Fills the disk except for `leave` bytes. With 0, all other writes to the disk fail from now on. */
     fill(leave = 0) {
       const block = Buffer.alloc(2 ** 16);
       try {

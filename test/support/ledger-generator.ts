@@ -1,6 +1,6 @@
 /**
- * A seeded stream of LEDGER events for tests and benchmarks: traders and markets by a zipf-like law,
- * several fills a match, resolutions now and then, chain order. The same seed gives the same events.
+ * A seeded stream of LEDGER events for tests and benchmarks: a zipf-like distribution of traders and markets, several
+ * fills per match, occasional resolutions, in chain order. The same seed gives the same events.
  */
 import type { Nats } from '../../infra/nats/connection.ts';
 import { openWriter } from '../../infra/nats/writer.ts';
@@ -27,9 +27,9 @@ export type GeneratorOptions = {
   readonly from: number;
   readonly to: number;
   readonly matches: number;
-  /** Number of the first match, 0 by default: goes on behind so many matches of another run. */
+  /** Number of the first match, 0 by default; continues after that many matches of another run. */
   readonly firstMatch?: number;
-  /** A market resolves after about so many matches of it; Infinity for never. */
+  /** A market resolves after about this many of its matches; Infinity for never. */
   readonly matchesPerMarket: number;
 };
 
@@ -122,7 +122,7 @@ export function* ledgerEvents(options: GeneratorOptions): Generator<Match | Reso
     const blockTime = Math.floor(from + ((to - from) * since) / matches);
     const first = inBlock * 10;
     let market = zipf(markets);
-    // What was traded most is resolved first: others take its place.
+    // The most traded market is resolved first, and another one takes its place.
     if (resolved.has(market)) market = Math.floor(dice() * markets);
     if (resolved.has(market)) continue;
     const at = {
@@ -175,7 +175,7 @@ function fillOf(
 
 export const blockHash = (block: number) => hex(0x30_0000_0000 + block, 64) as Hash;
 
-/** The blocks of events in chain order; blocks without events are left out. */
+/** The blocks of events in chain order, without empty blocks. */
 export function* blocksOf(events: Iterable<Match | Resolution>): Generator<Block> {
   let some: (Match | Resolution)[] = [];
   for (const event of events) {
@@ -197,13 +197,13 @@ function blockOf(events: readonly (Match | Resolution)[]): Block {
   };
 }
 
-/** One LEDGER message with these blocks, from block `from` on. */
+/** One LEDGER message with these blocks, starting at block `from`. */
 export function rangeOf(blocks: readonly Block[], from: number): BlockRange {
   const to = blocks.at(-1)?.number ?? from;
   return { kind: 'blocks', from, to, parentHash: blockHash(from - 1), blocks };
 }
 
-/** The events from about one share of all of them, 0 to 1, to another; no block is split. */
+/** The events between two shares of all events, 0 to 1; never splits a block. */
 export function eventsBetween(
   events: readonly (Match | Resolution)[],
   from: number,

@@ -1,4 +1,4 @@
-/** A nats-server that is new enough for a cluster, from a newer Debian if this one's is too old. */
+/** Finds a nats-server that is new enough for a cluster, from a newer Debian release if necessary. */
 import { execFile } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,7 +1,7 @@
 /**
- * Three real nats-servers on loopback that form a cluster with JetStream. The routes between them go
- * through gates, so that one can be cut off from the others as a broken switch would do it: its process
- * lives, its clients reach it, the others do not.
+ * Three real nats-servers on loopback that form a cluster with JetStream. The routes between them go through gates, so
+ * that a server can be cut off as if by a broken switch: its process lives and its clients reach it, but the other
+ * servers do not.
  */
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
@@ -29,14 +29,14 @@ export class Cluster {
     this.#binary = binary;
   }
 
-  /** Servers of `binary`, which findClusterServer gives. */
+  /** `binary` comes from findClusterServer. */
   static async start(directory: string, binary: string): Promise<Cluster> {
     const cluster = await Cluster.prepare(directory, binary);
     await Promise.all(NODES.map((node) => cluster.restart(node)));
     return cluster;
   }
 
-  /** None of its servers runs yet: `restart` starts each. */
+  /** Starts no server; `restart` starts each. */
   static async prepare(directory: string, binary: string): Promise<Cluster> {
     const cluster = new Cluster(directory, binary);
     for (const node of NODES) {
@@ -53,7 +53,7 @@ export class Cluster {
     return cluster;
   }
 
-  /** All servers, as a client gets them. */
+  /** The URLs of all servers, for a client. */
   get url(): string {
     return NODES.map((node) => this.urlOf(node)).join(',');
   }
@@ -71,7 +71,7 @@ export class Cluster {
       dataDir: join(this.#directory, node),
       port: this.#clientPorts.get(node) ?? 0,
       name: node,
-      // Port 1 is announced to the others in place of the real one: they meet through the gates only.
+      // Advertises port 1 instead of the real one, so that servers connect only through the gates.
       configExtra: `cluster {
   name: "test"
   listen: "127.0.0.1:${this.#routePorts.get(node)}"
@@ -104,7 +104,7 @@ export class Cluster {
   }
 }
 
-/** The node that leads a stream, once there is one. */
+/** Waits for a leader of the stream and returns its node. */
 export async function leaderOf(nats: Nats, stream: string): Promise<NodeName> {
   for (;;) {
     const leader = (await clusterInfo(nats, stream))?.leader;
@@ -133,7 +133,7 @@ async function clusterInfo(nats: Nats, stream: string) {
   }
 }
 
-/** A TCP proxy that can be shut: what is open is cut, what comes is refused. */
+/** A TCP proxy that can be shut: open connections are cut, new ones are refused. */
 class Gate {
   readonly from: NodeName;
   readonly to: NodeName;

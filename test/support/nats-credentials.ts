@@ -1,6 +1,6 @@
 /**
- * What an operator makes with `openssl` and `nsc` for a closed NATS: an authority with certificates for a
- * server and a client, and an account with a user's credentials file, whose JWTs are signed here.
+ * What an operator creates with `openssl` and `nsc` to secure NATS: a certificate authority with certificates for a
+ * server and a client, and an account with a user's credentials file. We sign the JWTs here.
  */
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
@@ -39,7 +39,7 @@ export function makeCertificates(directory: string): Certificates {
   return { authority, server: signed('server'), client: signed('client') };
 }
 
-/** Configuration of a server that lets in who has the credentials file, which is written to `path`. */
+/** Server configuration that admits only clients with the credentials file, which is written to `path`. */
 export function makeCredentials(path: string): string {
   const [operator, account, system, user] = [
     nkeys.createOperator(),

@@ -1,4 +1,4 @@
-/** Appends to LEDGER as ingest does, without a chain. */
+/** Appends to LEDGER like ingest, without a chain. */
 import type { Nats } from '../../infra/nats/connection.ts';
 import { openWriter, type StreamWriter } from '../../infra/nats/writer.ts';
 import type { Match, Resolution } from '../../ingest/contract.ts';
@@ -11,7 +11,7 @@ import {
 } from '../../ingest/ledger.ts';
 import { blockHash, blocksOf } from './ledger-generator.ts';
 
-/** Appends one message at a time, from the end of LEDGER on. */
+/** Appends one message at a time to the end of LEDGER. */
 export class TestLedger {
   readonly #writer: StreamWriter;
   #last: Block | undefined;
@@ -28,12 +28,12 @@ export class TestLedger {
     return new TestLedger(writer, last);
   }
 
-  /** Appends a message of these blocks, which must come after those of LEDGER; the blocks in between are empty. */
+  /** Appends a message with these blocks, which must come after those of LEDGER; blocks in between are empty. */
   async publish(blocks: readonly Block[]): Promise<void> {
     const [first, last] = [blocks[0], blocks.at(-1)];
     if (first === undefined || last === undefined) return;
     const from = this.#last === undefined ? first.number : this.#last.number + 1;
-    if (first.number < from) throw new RangeError(`block ${first.number} is in LEDGER already`);
+    if (first.number < from) throw new RangeError(`block ${first.number} is already in LEDGER`);
     const parentHash = this.#last?.hash ?? blockHash(from - 1);
     const { number: to } = last;
     const message = encodeRange({ kind: 'blocks', from, to, parentHash, blocks });
@@ -46,7 +46,7 @@ export class TestLedger {
   }
 }
 
-/** Appends the blocks of these events, `blocksPerMessage` in a message. */
+/** Appends the blocks of these events, `blocksPerMessage` in each message. */
 export async function publishEvents(
   nats: Nats,
   events: Iterable<Match | Resolution>,

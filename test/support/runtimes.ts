@@ -1,13 +1,13 @@
-/** What runs JavaScript on this machine, for the tests of the published packages. */
+/** The JavaScript runtimes of this machine, for tests of the published packages. */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 
 type Runtime = {
   readonly name: string;
-  /** Undefined if it is not there. */
+  /** Undefined if it is not installed. */
   readonly command: string | undefined;
-  /** In front of the program's file. */
+  /** Arguments before the program's file. */
   readonly args: readonly string[];
 };
 
@@ -19,7 +19,7 @@ const RUNTIMES: readonly Runtime[] = [
   found('Deno', 'deno', 'deno ', ['run', '--allow-all']),
 ];
 
-/** The first program on PATH whose version begins like this. */
+/** The first program on PATH whose version has this prefix. */
 function found(name: string, file: string, version: string, args: readonly string[] = []): Runtime {
   const command = FOLDERS.map((folder) => join(folder, file)).find(
     (path) =>
@@ -29,7 +29,7 @@ function found(name: string, file: string, version: string, args: readonly strin
   return { name, command, args };
 }
 
-/** The runtimes that are here; says on standard output which are not. */
+/** The installed runtimes; prints the missing ones. */
 export function runtimesHere(): { name: string; command: string; args: readonly string[] }[] {
   return RUNTIMES.flatMap(({ name, command, args }) => {
     if (command !== undefined) return { name, command, args };
