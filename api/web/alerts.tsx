@@ -43,7 +43,7 @@ export function AlertSwitch() {
         if (isWanted.value && 'Notification' in globalThis) void Notification.requestPermission();
       }}
     >
-      Tell me
+      Alert me
     </button>
   );
 }

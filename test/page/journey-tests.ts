@@ -106,7 +106,7 @@ export function journeyTests(stage: Stage): void {
       await expectText(page.locator('.chart-marks'), whale);
 
       await way.go(page, 'Following');
-      await way.use(page, page.getByRole('button', { name: 'Tell me' }));
+      await way.use(page, page.getByRole('button', { name: 'Alert me' }));
       await way.go(page, 'Markets');
       const alert = page.locator('.alert');
       await alert.waitFor({ timeout: 240_000 });

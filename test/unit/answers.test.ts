@@ -4,7 +4,7 @@ import { Encoded } from '../../api/response.ts';
 
 const BYTES_MAX = 100_000;
 
-/** A cache whose computations end when the test says so. */
+/** A cache whose computations the test completes. */
 function staged() {
   const clock = { nowMs: 0 };
   const answers = createAnswers({ bytesMax: BYTES_MAX, now: () => clock.nowMs });
@@ -32,7 +32,7 @@ function staged() {
     const encoded = await answers.get({ key, version, signal, compute, ageMsMax: 1_000 });
     return encoded.body.toString();
   };
-  /** Answers a request with a new text, which it returns. */
+  /** Completes a computation with a new text, which it returns. */
   const answered = async (key: string) => {
     const text = `answer ${begun.length + 1}`;
     const asked = get({ key });
@@ -42,8 +42,8 @@ function staged() {
   return { answers, answered, begun, clock, get };
 }
 
-describe('an answer', () => {
-  test('is computed once for concurrent requests, each key its own', async () => {
+describe('a shared response', () => {
+  test('is computed once per key for concurrent requests', async () => {
     const { begun, get } = staged();
     const asked = [get(), get(), get({ key: 'b' }), get()];
     expect(begun).toHaveLength(2);
@@ -52,7 +52,7 @@ describe('an answer', () => {
     expect(await Promise.all(asked)).toEqual(['one', 'one', 'other', 'one']);
   });
 
-  test('is sent again until it is a second old, from the start of its computation', async () => {
+  test('is reused until one second after the start of its computation', async () => {
     const { begun, clock, get } = staged();
     const first = get();
     clock.nowMs = 400;
@@ -66,7 +66,7 @@ describe('an answer', () => {
     expect(await second).toBe('two');
   });
 
-  test('of another version is computed again', async () => {
+  test('is computed again for another version', async () => {
     const { begun, get } = staged();
     const first = get({ version: '1' });
     begun[0]?.end('one');
@@ -76,7 +76,7 @@ describe('an answer', () => {
     expect(await second).toBe('two');
   });
 
-  test('is an error for all who wait, and for nobody later', async () => {
+  test('that fails rejects all waiting requests, and no later ones', async () => {
     const { begun, get } = staged();
     const asked = Promise.allSettled([get(), get()]);
     begun[0]?.fail(new Error('broken'));
@@ -86,7 +86,7 @@ describe('an answer', () => {
     expect(await again).toBe('whole');
   });
 
-  test('stays the last one of its key while newer computations fail', async () => {
+  test('remains the last one of its key while newer computations fail', async () => {
     const { answered, answers, begun, clock, get } = staged();
     await answered('a');
     clock.nowMs = 5_000;
@@ -99,8 +99,8 @@ describe('an answer', () => {
   });
 });
 
-describe('a client that leaves', () => {
-  test('ends no computation that others wait for', async () => {
+describe('a client that disconnects', () => {
+  test('does not abort a computation that others wait for', async () => {
     const { begun, get } = staged();
     const leaving = new AbortController();
     const asked = [get({ signal: leaving.signal }), get()];
@@ -110,7 +110,7 @@ describe('a client that leaves', () => {
     expect(await Promise.all(asked)).toEqual(['one', 'one']);
   });
 
-  test('ends the computation if it is the last one; the next request begins another', async () => {
+  test('aborts the computation if it was the last one; the next request starts another', async () => {
     const { begun, get } = staged();
     const [one, other] = [new AbortController(), new AbortController()];
     const left = Promise.allSettled([get({ signal: one.signal }), get({ signal: other.signal })]);
@@ -127,14 +127,14 @@ describe('a client that leaves', () => {
   });
 });
 
-test('answers take no more bytes than allowed; those that nobody requested longest go first', async () => {
+test('responses stay within the byte limit; the least recently used are evicted first', async () => {
   const { answered, begun, get } = staged();
   const each = new Encoded('json', 'answer 1').bytesMax;
-  // Their keys take some of the rest.
+  // The keys take some bytes, too.
   const count = Math.floor(BYTES_MAX / each) - 5;
   expect(count).toBeGreaterThan(50);
   for (let n = 0; n < count; n++) await answered(`key ${n}`);
-  // A request keeps the first one.
+  // A request makes the first one recently used.
   expect(await get({ key: 'key 0' })).toBe('answer 1');
   for (let n = 0; n < 10; n++) await answered(`more ${n}`);
   expect(await get({ key: 'key 0' })).toBe('answer 1');

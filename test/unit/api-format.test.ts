@@ -29,7 +29,7 @@ describe('price', () => {
     expect(price(154_171_171n, 249_012_600n)).toBe(619_129n);
   });
 
-  test('is the greatest price that does not cost more than was paid', () => {
+  test('is the highest price at which the shares cost no more than was paid', () => {
     const amount = fc.bigInt({ min: 1n, max: 9_007_199_254_740_991n });
     fc.assert(
       fc.property(amount, amount, (usdc, shares) => {
@@ -62,7 +62,7 @@ describe('checksummed', () => {
     '0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359',
     '0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB',
     '0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb',
-  ])('writes %s so', (address) => {
+  ])('writes %s with its checksum', (address) => {
     expect(checksummed(address.toLowerCase())).toBe(address);
     expect(checksummed(address)).toBe(address);
   });

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { createLimits } from '../../api/auth/rate-limit.ts';
 import { Problem } from '../../api/errors.ts';
 
-/** A response of express that was never sent: enough to hold header fields. */
+/** An Express response that is never sent, to collect headers. */
 function response() {
   const fields = new Map<string, string>();
   const answer = Object.create(express.response);
@@ -74,7 +74,7 @@ describe('createLimits', () => {
       limits.charge(response().answer, [{ ...demo[0], name }, account]);
     for (let i = 0; i < 5; i++) take('one');
     expect(() => take('one')).toThrow('more than 5 requests per second with this key');
-    // What is refused counts against nothing.
+    // Rejected requests do not count.
     for (let i = 0; i < 5; i++) take('two');
     expect(() => take('three')).toThrow('more than 10 requests per second of this account');
     limits.charge(response().answer, [{ name: 'acme', policy: 'pro-account' }]);

@@ -5,7 +5,7 @@ import { STREAM_OPERATIONS } from '../../api/openapi.ts';
 
 const PARAMETERS = STREAM_OPERATIONS['/v1/stream/orders']?.operation.parameters ?? [];
 
-/** Names of the parameters that the feed refuses with this text in each. */
+/** Names of the parameters that the feed rejects if all have this value. */
 function refused(text: string): string[] {
   const names = PARAMETERS.filter((one) => one.in === 'query');
   try {

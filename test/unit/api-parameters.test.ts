@@ -12,7 +12,7 @@ import {
   parse,
 } from '../../api/parameters.ts';
 
-/** What the schema makes of a text; its message where it refuses. */
+/** The schema's result for a text, or its error message. */
 function parsed(schema: z.ZodType, text: unknown): unknown {
   const result = schema.safeParse(text);
   return result.success ? result.data : result.error.issues.map((issue) => issue.message).join();

@@ -1,11 +1,11 @@
-// The rows that FINAL would keep of rows that were read without it.
+// Selects the rows that FINAL would keep from rows that were read without FINAL.
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { newestBy, newestOf } from '../../api/analytics/query.ts';
 
 const rows = fc.array(fc.record({ key: fc.constantFrom('a', 'b'), version: fc.bigInt() }));
 
-test('keeps the row with the greatest version of each key, in any order', () => {
+test('keeps the row with the highest version of each key, in any order', () => {
   fc.assert(
     fc.property(rows, (all) => {
       const newest = newestBy(all, ({ key }) => key);

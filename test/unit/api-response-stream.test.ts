@@ -15,7 +15,7 @@ const HOW: Encoding = {
   ...{ maxAgeSeconds: null, createdUnder: null, asOfMs: undefined },
 };
 
-/** `count` rows, then a failure where one is wanted. */
+/** `count` rows, optionally followed by a failure. */
 async function* rows(count: number, failure?: Error) {
   for (let i = 0; i < count; i++) yield row;
   if (failure !== undefined) throw failure;
@@ -70,12 +70,12 @@ describe('a streamed list', () => {
     expect(text).toBe(`text\r\n${`${cell}\r\n`.repeat(5_000)}`);
   });
 
-  test('is a problem if it fails before anything is sent', async () => {
+  test('is an error response if it fails before anything is sent', async () => {
     const response = await fetch(`${url}/3/yes/json`);
     expect([response.status, await response.json()]).toMatchObject([503, { error: 'unavailable' }]);
   });
 
-  test('is cut and logged if it fails later, so that no client takes it for complete', async () => {
+  test('is aborted and logged if it fails later, so that no client mistakes it for complete', async () => {
     const before = logged.length;
     const response = await fetch(`${url}/5000/yes/json`);
     expect(response.status).toBe(200);

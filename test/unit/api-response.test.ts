@@ -27,7 +27,7 @@ beforeAll(async () => {
 
 afterAll(() => void server.close());
 
-/** A GET that decompresses nothing and adds no field. */
+/** A GET that neither decompresses nor adds headers. */
 async function fetchRaw(path: string, headers: Record<string, string> = {}) {
   const request = get({ host: '127.0.0.1', port, path, headers, agent: false });
   const [response] = (await once(request, 'response')) as [IncomingMessage];
@@ -51,7 +51,7 @@ describe('send', () => {
     ['/long', { 'Accept-Encoding': 'identity' }],
     ['/long', { 'Accept-Encoding': 'gzip;q=0' }],
     ['/short', { 'Accept-Encoding': 'gzip, br' }],
-  ])('sends %s plain for %j', async (path, headers) => {
+  ])('sends %s uncompressed for %j', async (path, headers) => {
     const { response, body } = await fetchRaw(path, headers);
     expect(response.headers['content-encoding']).toBeUndefined();
     expect(response.headers['content-type']).toBe('application/json; charset=utf-8');

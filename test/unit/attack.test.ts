@@ -21,11 +21,11 @@ test.each([
   ['has it in a header', answer(400, '', `X-Key: ${KEY}`)],
   ['makes a key and repeats another', answer(201, `{"key":"fs_pro_new","by":"${KEY}"}`)],
   ['has a secret', answer(404, 'no such file: /data/of/ours')],
-])('an answer that %s is a leak', (_, bytes) => {
+])('a response that %s is a leak', (_, bytes) => {
   expect(leakOf(bytes, ['/data/of/ours'])).toBeDefined();
 });
 
-test('an answer that shows the key which it made, or says what the client sent, is none', () => {
+test('a response with the key that it created, or with what the client sent, is not a leak', () => {
   expect(leakOf(answer(201, `{"key":"${KEY}","tier":"pro"}`), [])).toBeUndefined();
   expect(leakOf(answer(400, 'limit: not a number: 1e309'), [])).toBeUndefined();
   expect(leakOf(Buffer.alloc(0), [])).toBeUndefined();

@@ -11,7 +11,7 @@ afterEach(() => {
 
 type Answer = (owner: string, block: number) => bigint | Error;
 
-/** Balances over a node that answers by a function; blocks 90 and 100 are final and newest. */
+/** Balances of a node that responds with a function; block 90 is final and block 100 the newest. */
 function read(answer: Answer) {
   const abort = new AbortController();
   ended.push(abort);
@@ -61,7 +61,7 @@ describe('Balances', () => {
     ]);
   });
 
-  test('are published although one call fails, which is repeated', async () => {
+  test('are published even if one call fails, which is repeated', async () => {
     let failures = 3;
     const { balances, published } = read((owner) => {
       if (owner !== wallet(2) || failures === 0) return 5n;

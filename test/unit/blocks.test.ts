@@ -13,7 +13,7 @@ const SENDER: Hex = `0x${'aa'.repeat(20)}`;
 const [{ transactionHash: TX_HASH }] = atlas.logs as [(typeof atlas.logs)[0]];
 const CALL = decodeMatchCall(atlas.input, EXCHANGE, POLYGON);
 
-/** The block of the real match; `input` in place of its calldata, `to` in place of the exchange. */
+/** The block of the real match, with `input` instead of its calldata and `to` instead of the exchange. */
 function block(input: Hex, to: string = EXCHANGE): RawBlock {
   const hash: Hex = `0x${'bb'.repeat(32)}`;
   const transactions = [{ hash: TX_HASH, from: SENDER, to, input }] as never;
@@ -24,7 +24,7 @@ function block(input: Hex, to: string = EXCHANGE): RawBlock {
   };
 }
 
-/** What is known of markets: nothing but what derives from a condition, and `listed` tokens. */
+/** Knows only markets that can be derived from a condition, and `listed` tokens. */
 function markets(listed: ReadonlyMap<string, Hex> = new Map()) {
   const tokens = new TokenMap(CHAIN, pino({ enabled: false }));
   return {
@@ -49,7 +49,7 @@ describe('factsOf', () => {
     );
   });
 
-  test('returns the same LEDGER events from calldata, from its head alone, or from metadata', async () => {
+  test('returns the same LEDGER events from calldata, from the beginning of calldata, or from metadata', async () => {
     const listed = new Map(
       [CALL.taker, ...CALL.makers].map(({ tokenId }) => [`${tokenId}`, CALL.conditionId]),
     );
@@ -66,7 +66,7 @@ describe('factsOf', () => {
     }
   });
 
-  test('rejects a condition from which the tokens do not derive', async () => {
+  test('rejects a condition that does not match the tokens', async () => {
     const other = atlas.input.replace(CALL.conditionId.slice(2), '12'.repeat(32)) as Hex;
     const { matches, refused } = await factsOf(block(other), CHAIN, markets());
     expect(matches).toEqual([]);

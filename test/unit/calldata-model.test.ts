@@ -1,6 +1,6 @@
 /**
- * decodeMatchCall against a book of accounts that knows nothing of its formulas (calldata-model.ts),
- * for random matches of every type.
+ * Compares decodeMatchCall with an accounting model that does not share its formulas (calldata-model.ts), for random
+ * matches of every type.
  */
 import fc from 'fast-check';
 import { encodeFunctionData, type Hex } from 'viem';
@@ -19,7 +19,7 @@ import {
 } from './calldata-model.ts';
 import { EXCHANGE, POLYGON } from './fixtures.ts';
 
-// No shrinking (endOnFailure): with drawn orders it takes minutes, and a match is readable as it is.
+// No shrinking (endOnFailure): it takes minutes with random orders, and a match is readable without it.
 const CONDITION: Hex = `0x${'11'.repeat(32)}`;
 const MARKET = {
   wallets: ['a1', 'b2', 'c3', 'd4', 'e5'].map((byte): Hex => `0x${byte.repeat(20)}`),
@@ -47,17 +47,17 @@ function decode(match: ModelMatch) {
   return decodeMatchCall(input, EXCHANGE, POLYGON);
 }
 
-/** A fill as the model names it: what the wallet handed in and got. */
+/** A fill in the model's terms: what the wallet paid in and received. */
 function moved({ side, shares, usdc }: CalledFill): Moved {
   return side === 'BUY' ? { gives: usdc, gets: shares } : { gives: shares, gets: usdc };
 }
 
-/** Complementary matches take what is needed; in the others the whole amount of the call shows. */
+/** Complementary matches take only what is needed; the others show the whole amount of the call. */
 function takerGives(match: ModelMatch): bigint {
   return typeOf(match) === 'complementary' ? needed(match) : match.takerFillAmount;
 }
 
-/** Sum over the fills of what `pick` takes of those that buy, less of those that sell. */
+/** The sum of `pick` over buying fills, minus that over selling fills. */
 function balance(fills: readonly CalledFill[], pick: (fill: CalledFill) => bigint): bigint {
   return fills.reduce(
     (sum, fill) => (fill.side === 'BUY' ? sum + pick(fill) : sum - pick(fill)),
@@ -66,7 +66,7 @@ function balance(fills: readonly CalledFill[], pick: (fill: CalledFill) => bigin
 }
 
 describe('decodeMatchCall against the model', () => {
-  test('gives every wallet what the book of accounts gives it', () => {
+  test('gives every wallet the same as the accounting model', () => {
     const seen = new Map<string, number>();
     fc.assert(
       fc.property(anyMatch, (match) => {
@@ -79,12 +79,12 @@ describe('decodeMatchCall against the model', () => {
       }),
       { numRuns: 600, endOnFailure: true },
     );
-    // Every type of match was among them, and not by accident.
+    // Every type of match occurred often enough.
     expect(seen.size).toBe(5);
     for (const count of seen.values()) expect(count).toBeGreaterThan(20);
   });
 
-  test('conserves: shares bought less sold are minted, dollars paid less received are collateral', () => {
+  test('conserves: net bought shares are minted, net paid dollars become collateral', () => {
     fc.assert(
       fc.property(anyMatch, (match) => {
         const { makers, taker } = decode(match);
@@ -102,7 +102,7 @@ describe('decodeMatchCall against the model', () => {
     );
   });
 
-  test('never gives a maker more than its price, and never a whole micro-unit less', () => {
+  test('never gives a maker more than its price, nor a whole micro-unit less', () => {
     fc.assert(
       fc.property(anyMatch, (match) => {
         for (const [i, fill] of decode(match).makers.entries()) {
@@ -116,14 +116,14 @@ describe('decodeMatchCall against the model', () => {
     );
   });
 
-  test('never lets a taker pay above its limit, whatever the improvement, and keeps every fee', () => {
+  test('never lets a taker pay more than its limit, with any price improvement, and keeps every fee', () => {
     fc.assert(
       fc.property(anyMatch, (match) => {
         const { makers, taker } = decode(match);
         const { makerAmount, takerAmount } = match.takerOrder;
         const { gives, gets } = moved(taker);
         expect(gives <= match.takerFillAmount).toBe(true);
-        // Rounds down: the promise of the limit price is in whole micro-units.
+        // Rounds down, because the limit price is guaranteed only in whole micro-units.
         expect(gets >= (gives * takerAmount) / makerAmount).toBe(true);
         expect(taker.fee).toBe(match.takerFeeAmount);
         expect(makers.map((maker) => maker.fee)).toEqual(match.makerFeeAmounts);
@@ -132,7 +132,7 @@ describe('decodeMatchCall against the model', () => {
     );
   });
 
-  test('does not depend on the order of the makers, except for their own order', () => {
+  test('does not depend on the order of the makers, except for the order of the fills', () => {
     fc.assert(
       fc.property(anyMatch, (match) => {
         const turned = decode({

@@ -1,8 +1,7 @@
 /**
- * What a match does to the money and the shares of its wallets, as a book of accounts: everybody hands
- * in what they give, pairs are minted or merged, the makers are paid, and whatever is left belongs to
- * the taker. Written from the exchange's rules without the decoder's formulas: no sum of "what the
- * taker gets" appears here, it is what remains. Also draws random matches that the exchange accepts.
+ * An accounting model of a match: every wallet pays in what it gives, pairs are minted or merged, the makers are paid,
+ * and the taker receives what remains. Written from the exchange's rules without the decoder's formulas; in particular,
+ * it never sums up what the taker gets. Also generates random matches that the exchange accepts.
  */
 import type { Hex } from 'viem';
 
@@ -48,21 +47,21 @@ export function typeOf({ takerOrder, makerOrders }: ModelMatch): MatchType {
   return same === makerOrders.length ? kind : `mixed ${kind}`;
 }
 
-/** What one wallet hands in and gets, before fees, and what of the former it gets back. */
+/** What one wallet pays in, receives and gets back, before fees. */
 export type Moved = { readonly gives: bigint; readonly gets: bigint };
 
 export type Outcome = {
   readonly makers: readonly Moved[];
   readonly taker: Moved;
-  /** Of what the taker handed in, what nobody needed. */
+  /** The part of the taker's payment that was not needed. */
   readonly refund: bigint;
   readonly minted: bigint;
   readonly merged: bigint;
 };
 
-/** The largest whole number that is not above making · takerAmount / makerAmount. */
+/** The floor of making · takerAmount / makerAmount. */
 export function entitled(order: ModelOrder, making: bigint): bigint {
-  // By halving, not by dividing: the definition itself is the test.
+  // By binary search instead of division, to test against the definition.
   let [low, high] = [0n, making * order.takerAmount + 1n];
   while (high - low > 1n) {
     const middle = (low + high) / 2n;
@@ -72,7 +71,7 @@ export function entitled(order: ModelOrder, making: bigint): bigint {
   return low;
 }
 
-/** Plays a match; the exchange's own account is empty before and after. */
+/** Executes a match. The exchange's own account is empty before and after. */
 export function play(match: ModelMatch, takerGives: bigint): Outcome {
   const { takerOrder } = match;
   const own = takerOrder.tokenId;
@@ -90,8 +89,8 @@ export function play(match: ModelMatch, takerGives: bigint): Outcome {
     move(got(order), -gets);
     return { gives, gets };
   });
-  // A pair is minted for every share of the other token that a maker was promised, and merged for
-  // every one that a maker handed in.
+  // A pair is minted for every share of the other token that a maker receives, and merged for every one that a maker
+  // pays in.
   const missing = -(account.get(other) ?? 0n);
   for (const token of [own, other]) move(token, missing);
   move('usdc', -missing);
@@ -106,7 +105,7 @@ export function play(match: ModelMatch, takerGives: bigint): Outcome {
   };
 }
 
-/** What the taker has to hand in at least. */
+/** The minimum that the taker has to pay in. */
 export function needed(match: ModelMatch): bigint {
   return -play(match, 0n).refund;
 }
@@ -116,7 +115,7 @@ export type Market = {
   readonly tokenIds: readonly [bigint, bigint];
 };
 
-/** A match that the exchange accepts: orders that cross, amounts within them, odd on purpose. */
+/** A match that the exchange accepts: crossing orders, with amounts within them that are odd on purpose. */
 export function drawMatch(draw: Draw, market: Market): ModelMatch {
   for (let tries = 0; tries < TRIES_MAX; tries++) {
     const match = propose(draw, market);
@@ -125,12 +124,12 @@ export function drawMatch(draw: Draw, market: Market): ModelMatch {
   throw new RangeError('no acceptable match drawn');
 }
 
-/** Undefined when rounding makes the exchange refuse what was drawn. */
+/** Undefined if the exchange would reject the generated match because of rounding. */
 function propose(draw: Draw, { wallets, tokenIds }: Market): ModelMatch | undefined {
   const side = draw(0n, 1n) === 0n ? BUY : SELL;
   const token = Number(draw(0n, 1n));
   const [own, other] = [tokenIds[token] ?? 0n, tokenIds[1 - token] ?? 0n];
-  // What the taker pays at most, or asks at least, for a share, in millionths.
+  // The taker's limit price per share, in millionths.
   const limit = draw(20_000n, 980_000n);
   const kind = draw(0n, 2n);
   const [taker = '0x', ...others] = wallets;
@@ -145,7 +144,7 @@ function propose(draw: Draw, { wallets, tokenIds }: Market): ModelMatch | undefi
     draw(0n, 3n) === 0n ? makerAmount : draw(1n, makerAmount),
   );
   const shares = draw(400_000_000n, 500_000_000n);
-  // Rounds against the taker, so that the order never crosses less than its limit says.
+  // Rounds against the taker, so that the order crosses at least as its limit requires.
   const usdc = side === BUY ? (shares * limit + PPM - 1n) / PPM : (shares * limit) / PPM;
   const takerOrder = order(draw, taker, side, own, shares, usdc);
   const draft = { takerOrder, makerOrders, makerFillAmounts, takerFillAmount: 0n };
@@ -153,7 +152,7 @@ function propose(draw: Draw, { wallets, tokenIds }: Market): ModelMatch | undefi
   const match = { ...draft, makerFeeAmounts, takerFeeAmount: 0n };
   const least = needed(match);
   const { makerAmount, takerAmount } = takerOrder;
-  // Above this the taker would get less than its limit price promises.
+  // Above this, the taker would get less than at its limit price.
   const most = (play(match, least).taker.gets * makerAmount) / takerAmount;
   if (least < 1n || least > most || least > makerAmount) return undefined;
   const takerFillAmount =
@@ -166,14 +165,14 @@ function propose(draw: Draw, { wallets, tokenIds }: Market): ModelMatch | undefi
   return { ...match, takerFillAmount, takerFeeAmount: draw(0n, proceeds / 50n) };
 }
 
-/** USDC of a maker's order so that it crosses the taker's limit, often with a better price. */
+/** USDC of a maker's order that crosses the taker's limit, often at a better price. */
 function crossingUsdc(
   draw: Draw,
   given: { side: 0 | 1; isSame: boolean; limit: bigint; shares: bigint },
 ): bigint {
   const { side, isSame, limit, shares } = given;
   const own = isSame ? PPM - limit : limit;
-  // A maker that sells asks at most so much, one that buys bids at least so much.
+  // The highest price of a selling maker, or the lowest of a buying one.
   const makerSells = isSame ? side === SELL : side === BUY;
   const edge = makerSells ? (shares * own) / PPM : (shares * own + PPM - 1n) / PPM;
   return makerSells ? draw(edge / 2n, edge) : draw(edge, (edge + shares) / 2n + 1n);

@@ -25,7 +25,7 @@ describe('chainOf', () => {
     ]);
   });
 
-  test('versions 1 and 3 never match: not by address, not by topic, not by configuration', () => {
+  test('versions 1 and 3 never match by address, topic or configuration', () => {
     const watched = watchedAddresses(chainOf(readConfig(IngestConfig, { CHAIN: 'polygon' })));
     for (const address of [V1_EXCHANGE, V1_NEG_RISK, COMBOS]) {
       expect(watched).not.toContain(address.toLowerCase());
@@ -37,7 +37,7 @@ describe('chainOf', () => {
     expect(WATCHED_TOPICS.some((topic) => /^0x(d0a08e8c|63bf4d16)/.test(topic))).toBe(false);
   });
 
-  test('a new exchange is a setting', () => {
+  test('a new exchange can be configured', () => {
     const config = readConfig(IngestConfig, {
       CHAIN: 'polygon',
       EXCHANGES: `${ONE}:${TWO},${TWO}:${ONE}`,
@@ -56,7 +56,7 @@ describe('chainOf', () => {
     expect(chain).toMatchObject({ id: 80_002, conditionalTokens: ONE, collateral: TWO });
   });
 
-  test('takes several endpoints by comma, and only http', () => {
+  test('accepts several comma-separated endpoints, only http', () => {
     const urls = 'http://127.0.0.1:1,https://node.example/key';
     expect(readConfig(IngestConfig, { RPC_URL: urls }).RPC_URL).toBe(urls);
     expect(() => readConfig(IngestConfig, { RPC_URL: `${urls},ftp://node` })).toThrow(/RPC_URL/);
@@ -78,7 +78,7 @@ describe('readCommand', () => {
     });
   });
 
-  test('names what is wrong', () => {
+  test('names the invalid argument', () => {
     const wrong = (...args: string[]) => {
       try {
         return readCommand(args);

@@ -5,7 +5,7 @@ import { hash } from './feed-matches.ts';
 
 const held = (number: number): BlockRef => ({ number, hash: hash(number) });
 
-test('a contradiction is read again ever more rarely, and ends in the alarm after five minutes', () => {
+test('a contradiction is checked at growing intervals, and raises the alarm after five minutes', () => {
   const contradictions = new Contradictions();
   const pauses: number[] = [];
   let nowMs = 1_000;
@@ -23,7 +23,7 @@ test('a contradiction is read again ever more rarely, and ends in the alarm afte
   expect(nowMs - 1_000).toBeLessThan(310_000);
 });
 
-test('a block of LEDGER that was passed is forgotten', () => {
+test('a contradiction is forgotten once LEDGER has passed its block', () => {
   const contradictions = new Contradictions();
   for (let i = 0; i < 4; i += 1) contradictions.pauseMs(held(7), i * 90_000);
   expect(contradictions.pauseMs(held(8), 400_000)).toBe(200);

@@ -26,7 +26,7 @@ async function blocksOf(ranges: AsyncIterable<Range>): Promise<number[]> {
 const upTo = (last: number) => Array.from({ length: last + 1 }, (_, i) => i);
 
 describe('prefetch', () => {
-  test('gives every block once and in order, whichever range is answered first', async () => {
+  test('yields every block once and in order, whichever range arrives first', async () => {
     let running = 0;
     let most = 0;
     const read = async (from: number, to: number) => {
@@ -39,7 +39,7 @@ describe('prefetch', () => {
     expect(most).toBe(RANGES_AHEAD);
   });
 
-  test('reads less at a time where a node refuses, and never repeats a block', async () => {
+  test('reads smaller ranges if a node refuses, and never repeats a block', async () => {
     const read = async (from: number, to: number) => {
       if (to - from >= 7) throw new RpcError('refused', 'too many', { code: -32005 });
       return { from, to };
@@ -49,7 +49,7 @@ describe('prefetch', () => {
     expect(size.blocks).toBeLessThanOrEqual(8);
   });
 
-  test('asks again after any other failure, and gives up on another chain only', async () => {
+  test('retries after any other failure, and gives up only on another chain', async () => {
     let attempts = 0;
     const read = async (from: number, to: number) => {
       attempts += 1;
@@ -65,14 +65,14 @@ describe('prefetch', () => {
 });
 
 describe('RangeSize', () => {
-  test('doubles while ranges are nearly empty, to 10,000 blocks', () => {
+  test('doubles while ranges are nearly empty, up to 10,000 blocks', () => {
     const size = new RangeSize();
     expect(size.blocks).toBe(32);
     for (let i = 0; i < 20; i++) size.read(size.blocks, FEW);
     expect(size.blocks).toBe(10_000);
   });
 
-  test('shrinks to what a range should hold', () => {
+  test('shrinks to the target content of a range', () => {
     const size = new RangeSize();
     size.read(32, { logs: 1_120, transactions: 0 });
     expect(size.blocks).toBe(10);
@@ -80,7 +80,7 @@ describe('RangeSize', () => {
     expect(size.blocks).toBe(1);
   });
 
-  test('a short range at the head does not make the next ones smaller', () => {
+  test('does not shrink after a short range at the head', () => {
     const size = new RangeSize();
     size.read(1, FEW);
     expect(size.blocks).toBe(32);

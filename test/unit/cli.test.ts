@@ -41,7 +41,7 @@ test('prices are in cents, ratios in percent', () => {
   expect([12.34, -5, 0].map(percent)).toEqual(['12.3%', '-5.0%', '0.0%']);
 });
 
-test('what anybody wrote cannot steer a terminal', () => {
+test('text from users cannot control the terminal', () => {
   expect(clean('\x1b[31mred\x1b[0m\r\n\u202eover\u0007 \x9b2J')).not.toMatch(/\p{C}/u);
   expect(clean('two\nlines')).toBe('two lines');
 });
@@ -70,7 +70,7 @@ describe('a table', () => {
     expect(Math.max(...lines.map(widthOf))).toBeLessThanOrEqual(width);
   });
 
-  test('is whole without a terminal, with numbers at the right', () => {
+  test('is complete without a terminal, with numbers right-aligned', () => {
     expect(table(columns, rows, WIDE).split('\n')[1]).toBe(
       'a question that is very long indeed       1',
     );
@@ -83,7 +83,7 @@ describe('a table', () => {
   });
 });
 
-test('CSV quotes what it must, and names nested members as the API does', () => {
+test('CSV quotes only where necessary, and names nested members like the API', () => {
   expect(csvRow(['a,b', 'say "x"', null, ['p', 'q'], 1])).toBe('"a,b","say ""x""",,p;q,1\r\n');
   expect(flat({ profile: { address: '0x1' }, tags: ['a'], price: null })).toEqual({
     ...{ 'profile.address': '0x1', tags: ['a'], price: null },
@@ -104,7 +104,7 @@ describe('arguments', () => {
     },
   });
 
-  test('become what the command declares', () => {
+  test('have the types that the command declares', () => {
     const { args, flags } = parseCommand(one, ['x', '--tag=a,b', '--tag', 'c', '--limit', '5']);
     expect(args).toEqual(['x']);
     expect(flags).toMatchObject({ tag: ['a', 'b', 'c'], limit: 5, order: undefined, all: false });
@@ -138,7 +138,7 @@ describe('a line of the feed', () => {
   const data = { requested: 5, first_available: 20_001 };
   const gap = { type: 'gap', cursor: '9', data } as const;
 
-  test('has its cursor in JSON and CSV', () => {
+  test('includes its cursor in JSON and CSV', () => {
     expect(JSON.parse(lineOf(final, 'json', WIDE))).toEqual(final);
     expect(lineOf(final, 'csv', WIDE)).toBe(
       '71234,final,2026-01-31 12:34:56.789,0xab:1,0xab,,,,,,,,,,block 77\r\n',
@@ -146,7 +146,7 @@ describe('a line of the feed', () => {
     expect(lineOf(gap, 'csv', WIDE)).toMatch(/^9,gap,.*,"lost after 5, continues at 20001"\r\n$/);
   });
 
-  test('is short for people', () => {
+  test('is short in text output', () => {
     expect(lineOf(final, 'pretty', WIDE)).toBe('12:34:56  final     match 0xab:1 block 77\n');
   });
 });

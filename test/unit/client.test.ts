@@ -1,4 +1,4 @@
-/** The client's parts without a server: its reading of event streams, its waiting, and its types. */
+/** Parts of the client without a server: the parser of event streams, the retry delays, and the types. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import fc from 'fast-check';
@@ -21,10 +21,10 @@ function bytes(text: string): Uint8Array {
   return new TextEncoder().encode(text);
 }
 
-/** Text without the characters that end a line. */
+/** Text without line breaks. */
 const line = fc
   .string({ unit: fc.constantFrom(...'ab:0{"} ü雨😀\u2028\0') })
-  // A space behind the colon is not part of the value.
+  // A space after the colon is not part of the value.
   .filter((text) => !text.startsWith(' '));
 
 const block = fc.record({
@@ -37,7 +37,7 @@ const block = fc.record({
 const lineEnd = fc.constantFrom('\n', '\r\n', '\r');
 
 describe('BlockParser', () => {
-  test('reads what was written, however it is cut, with any line ends, marks and comments', () => {
+  test('parses events, however chunks are cut, with any line breaks, byte order marks and comments', () => {
     fc.assert(
       fc.property(
         fc.array(fc.tuple(block, lineEnd, fc.boolean()), { maxLength: 5 }),
@@ -66,7 +66,7 @@ describe('BlockParser', () => {
     );
   });
 
-  test('reads the same whichever byte a chunk ends with', () => {
+  test('gives the same result at whichever byte a chunk ends', () => {
     const whole = bytes(
       '\ufeffretry: 2000\r\n\r\nid: 7\revent: order\rdata: {"name":"雨 😀"}\r\r: heartbeat\n\nid:8\ndata\ndata: b\n\n',
     );
@@ -81,13 +81,13 @@ describe('BlockParser', () => {
     expect(parsed(...Array.from(whole, (_, n) => whole.subarray(n, n + 1)))).toEqual(expected);
   });
 
-  test('gives nothing before the empty line that ends a block', () => {
+  test('returns nothing before the empty line that ends a block', () => {
     const parser = new BlockParser();
     expect(parser.push(bytes('id: 7\ndata: a\n'))).toEqual([]);
     expect(parser.push(bytes('\n'))).toHaveLength(1);
   });
 
-  test('ignores an id with a NUL and a retry that is no number', () => {
+  test('ignores an id with a NUL and a retry that is not a number', () => {
     expect(parsed(bytes('id: 7\0\nretry: soon\ndata: a\n\n'))).toEqual([
       { id: '', type: '', data: 'a', retryMs: undefined },
     ]);
@@ -95,7 +95,7 @@ describe('BlockParser', () => {
 });
 
 describe('retries', () => {
-  test('wait longer after each failure, up to 15 s, and not all equally long', () => {
+  test('wait longer after each failure, up to 15 s, with jitter', () => {
     const bounds = (failures: number) => {
       const waits = Array.from({ length: 1_000 }, () => backoffMs(failures));
       return [Math.min(...waits), Math.max(...waits)].map((ms) => Math.round(ms / 250) * 250);
@@ -116,7 +116,7 @@ describe('retries', () => {
     ]);
   });
 
-  test('follow what may pass, and no refusal', () => {
+  test('happen after transient errors, not after rejections', () => {
     const answered = (status: number) => new ApiError(new Response(null, { status }), {});
     expect(isTransient(new ConnectionError('cut'))).toBe(true);
     expect([408, 429, 500, 502, 503, 504].map(answered).every(isTransient)).toBe(true);
@@ -125,7 +125,7 @@ describe('retries', () => {
   });
 });
 
-test('a client refuses what is no URL, and a key that cannot be sent', () => {
+test('a client rejects an invalid URL, and a key that cannot be sent', () => {
   const url = 'http://127.0.0.1:8080';
   expect(() => new Fillstream({ url: 'localhost', key: 'fs_pro_1' })).toThrow(TypeError);
   expect(() => new Fillstream({ url, key: 'ключ' })).toThrow(TypeError);
@@ -133,7 +133,7 @@ test('a client refuses what is no URL, and a key that cannot be sent', () => {
 });
 
 describe('types', () => {
-  test('are those of the API: npm run client:types writes them', () => {
+  test('match the API: npm run client:types generates them', () => {
     for (const [name, text] of Object.entries(generate())) {
       expect(readFileSync(join(FOLDER, name), 'utf8'), name).toBe(text);
     }

@@ -13,7 +13,7 @@ test('has a default for every variable and treats an empty variable as unset', (
   expect(readConfig(ServiceConfig, {}).NATS_URL).toBe('nats://127.0.0.1:4222');
 });
 
-test('names every bad variable and never prints its value', () => {
+test('names every invalid variable and never prints its value', () => {
   const environment = { NATS_URL: 'http://secret@host', HTTP_PORT: '99999', CHAIN: 'secretchain' };
   try {
     readConfig(ServiceConfig, environment);

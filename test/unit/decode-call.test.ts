@@ -104,7 +104,7 @@ describe('decodeMatchCall', () => {
     });
   });
 
-  test('gives a buying taker of complementary makers what they give, price improvement included', () => {
+  test('gives a buying taker all that complementary makers give, including price improvement', () => {
     const call = decode({
       taker: { side: BUY, tokenId: YES, makerAmount: 600n, takerAmount: 1_000n },
       makers: [
@@ -121,7 +121,7 @@ describe('decodeMatchCall', () => {
     ]);
   });
 
-  test('rounds what a maker takes down', () => {
+  test("rounds a maker's taking amount down", () => {
     const call = decode({
       taker: { side: SELL, tokenId: YES, makerAmount: 10n, takerAmount: 1n },
       makers: [{ side: BUY, tokenId: YES, makerAmount: 3n, takerAmount: 10n, fill: 2n }],
@@ -168,7 +168,7 @@ describe('decodeMatchCall', () => {
     }
   });
 
-  test('refuses malformed matches, each with its own reason', () => {
+  test('rejects malformed matches, each with its own reason', () => {
     const maker = { side: SELL, tokenId: YES, makerAmount: 10n, takerAmount: 5n, fill: 10n };
     const taker = { side: BUY, tokenId: YES, makerAmount: 5n, takerAmount: 10n };
     const reason = (given: CallGiven) => reasonOf(() => decode(given));
@@ -187,7 +187,7 @@ describe('decodeMatchCall', () => {
     );
   });
 
-  test('refuses every truncation of the real call, and never throws anything else', () => {
+  test('rejects every truncation of the real call, always with DecodeError', () => {
     const bytes = (atlas.input.length - 2) / 2;
     for (let length = 4; length < bytes; length += 7) {
       const cut = atlas.input.slice(0, 2 + length * 2) as Hex;
@@ -198,7 +198,7 @@ describe('decodeMatchCall', () => {
     }
   });
 
-  test('survives garbage behind the selector', () => {
+  test('survives garbage after the selector', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 2_000 }), (bytes) => {
         const data: Hex = `0x3c2b4399${Buffer.from(bytes).toString('hex')}`;
@@ -242,7 +242,7 @@ const anyOrder = fc.record({
   builder: bytes(32),
   signature: bytes(0, 100),
 });
-/** Every maker sells what the taker buys, or the reverse, and fills a single unit. */
+/** Every maker takes the opposite side of the taker and fills a single unit. */
 const anyCall = fc
   .tuple(bytes(32), anyOrder, fc.array(anyOrder, { minLength: 1, maxLength: 4 }), amount)
   .map(([conditionId, taker, others, fee]) => {
@@ -267,7 +267,7 @@ function withWord(word: number, value: bigint): Hex {
 }
 
 describe('the arguments of a call', () => {
-  test('are read as they were encoded, whatever the signatures', () => {
+  test('decode to what was encoded, with any signatures', () => {
     fc.assert(
       fc.property(anyCall, ({ conditionId, taker, makers, fee, input }) => {
         const call = decodeMatchCall(input, EXCHANGE, POLYGON);
@@ -292,14 +292,14 @@ describe('the arguments of a call', () => {
     );
   });
 
-  test('may be followed by more data, as the contract ignores it', () => {
+  test('may be followed by more data, which the contract ignores', () => {
     const followed: Hex = `${atlas.input}${'7f'.repeat(33)}`;
     expect(decodeMatchCall(followed, EXCHANGE, POLYGON)).toEqual(
       decodeMatchCall(atlas.input, EXCHANGE, POLYGON),
     );
   });
 
-  test('are refused with padding that is not zero, digits that are not hex, and offsets outside', () => {
+  test('are rejected with non-zero padding, non-hex digits, or offsets out of range', () => {
     const [TAKER, MAKERS, MAKER_FILLS, MAKER_FEES] = [1, 2, 4, 6];
     const [TAKER_MAKER, TAKER_SIGNER, TAKER_SIDE, TAKER_TYPE, TAKER_SIGNATURE] = [8, 9, 13, 14, 18];
     const isDirty = [
@@ -318,7 +318,7 @@ describe('the arguments of a call', () => {
     }
   });
 
-  test('are refused with a length beyond the data, and with overlapping arrays', () => {
+  test('are rejected with a length beyond the data, or with overlapping arrays', () => {
     const data = Buffer.from(atlas.input.slice(10), 'hex');
     const wordAt = (word: number) => Number(data.readBigUInt64BE(word * WORD + 24));
     const lengths = [2, 4, 6].map((word) => wordAt(word) / WORD);

@@ -32,7 +32,7 @@ describe('the topics of the V2 events', () => {
 });
 
 describe('decodeOrderFilled', () => {
-  test('reads any amount and token exactly, and refuses impossible amounts', () => {
+  test('reads any amount and token exactly, and rejects impossible amounts', () => {
     const word = (value: bigint) => value.toString(16).padStart(64, '0');
     const anyAmount = fc.oneof(
       fc.bigInt({ min: 0n, max: 2n ** 54n }),
@@ -121,7 +121,7 @@ describe('decodeLogs', () => {
     ]);
   });
 
-  test('refuses V1 topics, other contracts, bad topics, bad data and orphans by reason', () => {
+  test('rejects V1 topics, other contracts, bad topics, bad data and orphans, each with its reason', () => {
     const v1 = `0xd0a08e8c${'0'.repeat(56)}` as const;
     const cut = takerFilled.data.slice(0, -2) as `0x${string}`;
     expect(reasons([{ ...takerFilled, topics: [v1] }])).toEqual(['unknown_topic']);
@@ -137,7 +137,7 @@ describe('decodeLogs', () => {
     expect(reasons([{ ...takerFilled, data: `0x${'f'.repeat(448)}` }])).toEqual(['bad_side']);
   });
 
-  test('refuses an amount above 2^53 − 1 micro-units', () => {
+  test('rejects an amount above 2^53 − 1 micro-units', () => {
     const words = takerFilled.data.slice(2).match(/.{64}/g) ?? [];
     words[2] = (2n ** 53n).toString(16).padStart(64, '0');
     expect(reasons([{ ...takerFilled, data: `0x${words.join('')}` }])).toEqual([

@@ -1,6 +1,6 @@
 /**
- * The pure parts of the devnet: the interface it shares with Polymarket V2, the
- * arithmetic of a match, and the calendar and wallets that a seed gives.
+ * The pure parts of the devnet: the interface that it shares with Polymarket V2, the arithmetic of a match, and the
+ * calendar and wallets that a seed generates.
  */
 import fc from 'fast-check';
 import { toEventSelector, toFunctionSelector } from 'viem';
@@ -70,7 +70,7 @@ describe('the interface', () => {
     expect(topics).toEqual(TOPICS_OF_V2);
   });
 
-  test('is what the compiled contracts have', () => {
+  test('matches the compiled contracts', () => {
     const compiled = Object.values(artifacts)
       .flatMap(({ abi }) => abi as { type: string; name?: string }[])
       .filter((item) => item.type === 'event')
@@ -98,7 +98,7 @@ describe('Calendar', () => {
     );
   });
 
-  test('returns the same markets again, with unique ids and slugs', () => {
+  test('always returns the same markets, with unique ids and slugs', () => {
     const again = new Calendar(7, NOW - 30 * 86_400);
     const from = NOW - runs(5) * 86_400;
     const markets = calendar.between(from, NOW);
@@ -158,21 +158,27 @@ describe('prices', () => {
       }),
     );
 
-  test.each([0.25, 0.5, 0.9])('say how often an outcome wins, at %d of its life', (part) => {
-    const prices = pricesAt([part]).map(([price = 0], i) => ({ price, wins: won[i]?.payouts[0] }));
-    for (let low = 0; low < 1; low += 0.2) {
-      const some = prices.filter(({ price }) => price >= low && price < low + 0.2);
-      expect(some.length).toBeGreaterThan(40);
-      const expected = mean(some.map(({ price }) => price));
-      const error = Math.sqrt((expected * (1 - expected)) / some.length);
-      const wins = mean(some.map((one) => one.wins ?? 0));
-      expect(Math.abs(wins - expected), `${low}: ${wins}, not ${expected}`).toBeLessThan(
-        4 * error + 0.01,
-      );
-    }
-  });
+  test.each([0.25, 0.5, 0.9])(
+    "equal the probability of the outcome, at %d of the market's life",
+    (part) => {
+      const prices = pricesAt([part]).map(([price = 0], i) => ({
+        price,
+        wins: won[i]?.payouts[0],
+      }));
+      for (let low = 0; low < 1; low += 0.2) {
+        const some = prices.filter(({ price }) => price >= low && price < low + 0.2);
+        expect(some.length).toBeGreaterThan(40);
+        const expected = mean(some.map(({ price }) => price));
+        const error = Math.sqrt((expected * (1 - expected)) / some.length);
+        const wins = mean(some.map((one) => one.wins ?? 0));
+        expect(Math.abs(wins - expected), `${low}: ${wins}, not ${expected}`).toBeLessThan(
+          4 * error + 0.01,
+        );
+      }
+    },
+  );
 
-  test('have no trend, wherever they are', () => {
+  test('have no trend at any level', () => {
     const moves = pricesAt([0.3, 0.6]).map(([from = 0, to = 0]) => ({ from, move: to - from }));
     for (let low = 0; low < 1; low += 0.25) {
       const some = moves.filter(({ from }) => from >= low && from < low + 0.25);
@@ -189,7 +195,7 @@ describe('the volume', () => {
   const world = new World({ seed: 1, genesisTime, traders: 150 }, 'history');
   const span = { startTime: genesisTime + 1, endTime: NOW, matches: 1_000 };
 
-  test('rises to that of live trading until the end of the history, and matches grow no larger then', () => {
+  test('rises to that of live trading by the end of the history, without larger matches', () => {
     const blocks = [...planHistory(world, { seed: 1, ...span, matchesPerSecond: RATE })];
     const rates = [5, 60, 600].map((seconds) => {
       const last = blocks.filter(({ time }) => time > NOW - seconds);

@@ -7,7 +7,7 @@ import packageJson from '../../package.json' with { type: 'json' };
 const ROOT = join(import.meta.dirname, '../..');
 const document = (name: string) => readFileSync(join(ROOT, name), 'utf8');
 
-/** Of a document, as GitHub names them in links. */
+/** The anchors of a document's headings, as GitHub derives them. */
 function headingsOf(name: string): string[] {
   return [...document(name).matchAll(/^#+ (.*)$/gm)].map(([, heading = '']) =>
     heading
@@ -31,7 +31,7 @@ test('docs/configuration.md lists every variable with its default', () => {
   }
 });
 
-test('docs/README.md names every document beside it', () => {
+test('docs/README.md lists every document in its directory', () => {
   const index = document('docs/README.md');
   const names = readdirSync(join(ROOT, 'docs')).filter(
     (name) => name.endsWith('.md') && name !== 'README.md',
@@ -39,7 +39,7 @@ test('docs/README.md names every document beside it', () => {
   expect(names.filter((name) => !index.includes(`(${name})`))).toEqual([]);
 });
 
-test('every link from a document to another, or to a heading, leads there', () => {
+test('every link between documents, or to a heading, works', () => {
   const names = [
     ...globSync('*.md', { cwd: ROOT }),
     ...globSync('{docs,api}/**/*.md', { cwd: ROOT }),

@@ -24,11 +24,11 @@ describe('cursorOf', () => {
 
   test('spreads the checks of similar ids', () => {
     const checks = Array.from({ length: 10_000 }, (_, n) => cursorOf(1, `0x${n}:0x1`) % 10_000);
-    // Random checks would leave 1 − 1/e of the values in use: 6,321.
+    // Random checks would use 1 − 1/e of the values: 6,321.
     expect(new Set(checks).size).toBeGreaterThan(5_500);
   });
 
-  test.each([0, -1, 1.5, Number.NaN, 2 ** 53])('refuses sequence %d', (sequence) => {
+  test.each([0, -1, 1.5, Number.NaN, 2 ** 53])('rejects sequence %d', (sequence) => {
     expect(() => cursorOf(sequence, 'a')).toThrow(RangeError);
   });
 });

@@ -1,4 +1,4 @@
-// The formats of an order event against examples written by hand from the interface specification.
+// Compares the formats of an order event with examples that were written by hand from the interface specification.
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { encodeMatch, gapBlock, matchBlock, sequelBlock } from '../../api/feed/encode.ts';
@@ -114,7 +114,7 @@ describe('encodeMatch', () => {
     });
   });
 
-  test('fits the schemas of the OpenAPI document', () => {
+  test('matches the schemas of the OpenAPI document', () => {
     const { CompactMatch, LabelledMatch, LiveTransaction } = EVENT_SCHEMAS;
     for (const [format, schema] of [
       ['compact', CompactMatch],

@@ -1,4 +1,4 @@
-// Filters of the order feed: the query, the predicate and the index, each against a naive implementation.
+// Filters of the order feed: compares the query, the predicate and the index with naive implementations.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { Problem } from '../../api/errors.ts';
@@ -80,7 +80,7 @@ describe('matches', () => {
     );
   });
 
-  test('includes the bounds themselves, exactly', () => {
+  test('includes the exact bounds', () => {
     const third = { usdc: 3_333_333n, shares: 10_000_000n };
     expect(passes('min_price=33.33333', third)).toBe(true);
     expect(passes('max_price=33.33333', third)).toBe(true);
@@ -95,14 +95,14 @@ describe('matches', () => {
 
   test('is exact for the largest amounts', () => {
     const largest = { usdc: 9_007_199_254_740_990n, shares: 9_007_199_254_740_991n };
-    // 100 − 1.1·10^-14: between bounds of 13 and of 14 nines after the point.
+    // 100 − 1.1·10^-14: between bounds with 13 and 14 nines after the decimal point.
     expect(passes('max_price=99.99999999999999', largest)).toBe(true);
     expect(passes('max_price=99.9999999999999', largest)).toBe(false);
     expect(passes('min_price=100', largest)).toBe(false);
     expect(passes('min_usdc=9007199254.740991', largest)).toBe(false);
   });
 
-  test('compares a fill without shares as an infinite price', () => {
+  test('treats the price of a fill without shares as infinite', () => {
     expect(passes('min_price=100', { usdc: 1n, shares: 0n })).toBe(true);
     expect(passes('max_price=100', { usdc: 1n, shares: 0n })).toBe(false);
   });
@@ -116,7 +116,7 @@ describe('matches', () => {
 });
 
 describe('filtersNothing', () => {
-  test('holds only if no parameter filters', () => {
+  test('is true only if no parameter filters', () => {
     expect(filtersNothing(NO_FILTER)).toBe(true);
     expect(filtersNothing(parse('tags=all&format=json').filter)).toBe(true);
     for (const query of [
@@ -157,7 +157,7 @@ describe('FilterIndex', () => {
 });
 
 describe('parseFeedQuery', () => {
-  test('joins repeated lists and drops blanks; without parameters nothing is filtered', () => {
+  test('joins repeated lists and drops empty items; without parameters, everything passes', () => {
     const { filter, format, requested } = parse('');
     expect([filtersNothing(filter), format, requested]).toEqual([true, 'compact', 0n]);
     const { filter: two } = parseFeedQuery({ tags: ['a, B,', 'b'] }, undefined);
@@ -177,11 +177,11 @@ describe('parseFeedQuery', () => {
     ['lastEventId=x', ['lastEventId']],
     ['traders=&tags=,%20,&series=', ['traders', 'tags', 'series']],
     ['trader=0x12&constructor=1', ['trader', 'constructor']],
-  ])('refuses %s', (text, paths) => {
+  ])('rejects %s', (text, paths) => {
     expect(issuesOf(text)).toEqual(paths);
   });
 
-  test('prefers the header to the parameter', () => {
+  test('prefers the header over the parameter', () => {
     expect(parseFeedQuery({ lastEventId: '7' }, '8').requested).toBe(8n);
     expect(parseFeedQuery({ lastEventId: '7' }, '').requested).toBe(7n);
     expect(issuesOf('lastEventId=7', 'x')).toEqual(['Last-Event-ID']);

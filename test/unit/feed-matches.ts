@@ -1,6 +1,6 @@
 /**
- * Matches for the tests of the order feed: made from a number and a seeded generator, so that a
- * failure can be repeated from the seed that a test prints.
+ * Generates matches for tests of the order feed from a number and a seeded generator, so that a failure can be
+ * reproduced with the seed that a test prints.
  */
 import type { FeedFill, FeedMatch } from '../../ingest/contract.ts';
 
@@ -109,8 +109,8 @@ export function randomMatch(n: number, random: () => number): FeedMatch {
 }
 
 /**
- * Whether a match passes a query string, in the plainest way: for amounts below 10^8
- * micro-units and bounds of at most four decimals, whose products are exact as numbers.
+ * Whether a match passes a query string, implemented naively for amounts below 10^8 micro-units and bounds with at most
+ * four decimals, whose products are exact as numbers.
  */
 export function naivelyPasses(query: string, match: FeedMatch): boolean {
   const given = new URLSearchParams(query);

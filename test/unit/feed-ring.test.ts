@@ -1,4 +1,4 @@
-// The ring of the newest events against a simple list.
+// Compares the ring of the newest events with a simple list.
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { FeedEvent, Ring } from '../../api/feed/feed-log.ts';
@@ -9,7 +9,7 @@ function event(sequence: number, bytes: number): FeedEvent {
 }
 
 describe('Ring', () => {
-  test('holds the newest events without a hole, within both limits', () => {
+  test('holds the newest events without gaps, within both limits', () => {
     const steps = fc.array(
       fc.record({ jump: fc.constantFrom(1, 1, 1, 1, 2, 9), bytes: fc.nat(40) }),
       { maxLength: 60 },

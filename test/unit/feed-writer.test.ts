@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { FeedWriter, type ShownMatch } from '../../ingest/feed.ts';
 import { address, fill, hash, market } from './feed-matches.ts';
 
-/** A writer whose metadata never comes; notes how long each match was to wait for it. */
+/** A writer whose metadata never arrives; records how long each match would have waited for it. */
 function setUp() {
   const waits: number[] = [];
   const published: string[] = [];
@@ -33,14 +33,14 @@ function shown(n: number): ShownMatch {
 }
 
 describe('FeedWriter', () => {
-  test('waits in vain for metadata once, not once per match', async () => {
+  test('waits for unavailable metadata once, not once per match', async () => {
     const { writer, waits, published } = setUp();
     for (let n = 0; n < 20; n += 1) await writer.show(shown(n));
     expect(waits).toEqual([250, ...Array.from({ length: 19 }, () => 0)]);
     expect(published.length).toBe(20);
   });
 
-  test('shows a match once that is offered twice at the same time', async () => {
+  test('shows a match once if it is offered twice at the same time', async () => {
     const { writer, published } = setUp();
     const both = await Promise.all([writer.show(shown(1)), writer.show(shown(1))]);
     expect(both.map((message) => message !== undefined)).toEqual([true, false]);

@@ -1,10 +1,10 @@
-/** The real vectors of test/fixtures in the form that the decoders take. */
+/** The real transactions of test/fixtures, in the decoders' input format. */
 import type { Hex } from 'viem';
 import type { ChainLog } from '../../ingest/decode.ts';
 import atlasReceipt from '../fixtures/atlas-0001-receipt.json' with { type: 'json' };
 import atlasTx from '../fixtures/atlas-0001-tx.json' with { type: 'json' };
 
-/** Runs of a random test: a tenth unless PROPERTIES=long, as in `npm test`. */
+/** Number of runs of a random test: a tenth, unless PROPERTIES=long, as in `npm test`. */
 export function runs(long: number): number {
   return process.env.PROPERTIES === 'long' ? long : Math.ceil(long / 10);
 }
@@ -37,7 +37,7 @@ export function chainLog(log: RawLog): ChainLog {
   };
 }
 
-/** Transaction 0xc1375cac…e609: a mint match of one maker, no fee. */
+/** Transaction 0xc1375cac…e609: a mint match with one maker and no fee. */
 export const atlas = {
   input: atlasTx.result.input as Hex,
   logs: atlasReceipt.result.logs.map(chainLog),

@@ -28,7 +28,7 @@ function fold(list: readonly Event[]): Booking[] {
 }
 
 describe('the fold of any LEDGER', () => {
-  test('replay in any batching equals one by one', () => {
+  test('any batching gives the same result as one event at a time', () => {
     fc.assert(
       fc.property(events, fc.array(fc.nat(10), { maxLength: 20 }), (list, cuts) => {
         const rows = fold(list);
@@ -49,7 +49,7 @@ describe('the fold of any LEDGER', () => {
     );
   });
 
-  test('any prefix that comes again changes nothing', () => {
+  test('a repeated prefix changes nothing', () => {
     fc.assert(
       fc.property(events, fc.nat(), fc.nat(), (list, end, length) => {
         const at = end % (list.length + 1);
@@ -78,7 +78,7 @@ describe('the fold of any LEDGER', () => {
     );
   });
 
-  test('over a market, PnL and what is still bound equal the cash that moved', () => {
+  test('per market, PnL plus open cost and fees equal the cash that moved', () => {
     // Per market: Σ realised PnL = Σ cash in − Σ cash out + payouts + Σ (open cost + open fees) of what
     // is still held, where a SELL of shares that were not held is a purchase of the complement:
     // each pair of both outcomes that a trader closed is worth 1 USDC a share.
@@ -109,7 +109,7 @@ function purchaseCost(row: Booking): bigint {
   return row.side === 'BUY' ? row.usdc : row.shares - row.usdc;
 }
 
-/** Shares of both outcomes that were bought and so closed each other; rows of one trader. */
+/** Shares of both outcomes that one trader bought and that closed each other. */
 function closedPairs(rows: readonly Booking[]): bigint {
   let [pairs, held] = [0n, 0n];
   for (const row of rows) {
@@ -152,7 +152,7 @@ function restored(rows: readonly Booking[], applied: readonly Event[]): OpenPosi
   return positions;
 }
 
-/** An exact fraction; slow on purpose and without any rounding. */
+/** An exact fraction: slow, but without any rounding. */
 class Fraction {
   readonly top: bigint;
   readonly bottom: bigint;
@@ -180,7 +180,7 @@ class Fraction {
 }
 
 describe('the fold against a model in fractions', () => {
-  test('random markets: every PnL and cost within one micro-unit a rounding', () => {
+  test('random markets: every PnL and cost is within one micro-unit per rounding', () => {
     const zero = new Fraction(0n);
     for (let seed = 0; seed < runs(10_000); seed++) {
       const list = ledgerEvents({

@@ -43,7 +43,7 @@ const resolved = (blockNumber: number, payouts: [bigint, bigint] = [1n, 0n]): Re
 });
 
 describe('OpenPositions', () => {
-  test('books every fill of a match in log order, a trader on both sides included', () => {
+  test('books every fill of a match in log order, including a trader on both sides', () => {
     const positions = new OpenPositions();
     const rows = positions.apply(match(1, [{}, { side: 'SELL', usdc: 60n }]));
     expect(
@@ -85,7 +85,7 @@ describe('OpenPositions', () => {
     ]);
   });
 
-  test('continues from a restored state as if it had never stopped', () => {
+  test('continues from a restored state as if it had not stopped', () => {
     const [first, second] = [match(1, [{}]), match(2, [{ side: 'SELL', usdc: 55n }])];
     const whole = new OpenPositions();
     whole.apply(first);
@@ -127,7 +127,7 @@ describe('batchesOf', () => {
     expect(batches.map(({ rows }) => rows.length)).toEqual([half, half]);
   });
 
-  test('gives the same rows the same identity and other rows another', () => {
+  test('gives equal rows the same id, and other rows another', () => {
     const [one, two] = [booked(1, JULY, 2), booked(2, JULY, 2)];
     const id = (events: Parameters<typeof batchesOf>[0]) =>
       batchesOf(events).map((batch) => batch.id);

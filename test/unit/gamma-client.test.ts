@@ -1,4 +1,4 @@
-/** The client of the metadata API against real HTTP with the habits and faults of the real service. */
+/** The client of the metadata API over real HTTP, with the quirks and faults of the real service. */
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Gamma, GammaError, type GammaOptions } from '../../ingest/gamma.ts';
 import {
@@ -44,7 +44,7 @@ async function failure(asking: Promise<unknown>): Promise<GammaError> {
 }
 
 describe('listings', () => {
-  test('finds closed markets too, which the service hides from a plain query', async () => {
+  test('finds closed markets, too, which the service hides from a plain query', async () => {
     fake.list({ conditionId: condition(1), tags: ['sports'] });
     fake.list({ conditionId: condition(2), tags: ['crypto'], closed: true });
     const found = await connect().listings([1, 2, 3].map(condition));
@@ -72,7 +72,7 @@ describe('listings', () => {
     expect(listings.map((one) => one.eventSlug)).toEqual(Array.from({ length: 80 }, () => 'e-1'));
   });
 
-  test('takes tags and series from the event if the market has none, once per event', async () => {
+  test('takes tags and series from the event if the market has none, with one request per event', async () => {
     fake.events.set('7', { id: '7', tags: ['games', 'mlb'], series: 'mlb' });
     fake.list({ conditionId: condition(1), eventId: '7' });
     fake.list({ conditionId: condition(2), eventId: '7' });
@@ -89,13 +89,13 @@ describe('listings', () => {
     expect(paths().filter((path) => path === '/events')).toHaveLength(1);
   });
 
-  test('requests without tags the event that an answer with tags omits', async () => {
+  test('requests a market again without tags if the response with tags omits its event', async () => {
     fake.list({ conditionId: condition(1), tags: ['a'], eventId: '9', eventWithTags: false });
     const found = await connect().listings([condition(1)]);
     expect(found.get(condition(1))).toMatchObject({ tags: ['a'], eventSlug: 'e-9' });
   });
 
-  test('logs a malformed market once and keeps its neighbours', async () => {
+  test('logs a malformed market once and keeps the others', async () => {
     fake.list({ conditionId: condition(1), tags: ['a'] });
     fake.list({
       conditionId: condition(2),
@@ -147,7 +147,7 @@ describe('requests', () => {
     expect((await gamma.listings([condition(1)])).size).toBe(1);
   });
 
-  test('all wait as long as Retry-After says', async () => {
+  test('all wait for the time in Retry-After', async () => {
     const gamma = connect();
     fake.control.fault = () => ({ status: 429, headers: { 'retry-after': '1' } });
     const begunAt = performance.now();
@@ -190,7 +190,7 @@ describe('profiles', () => {
     ...more,
   });
 
-  test('come in one batch; only omitted wallets are requested individually', async () => {
+  test('are requested in one batch; only omitted wallets are requested individually', async () => {
     for (const number of [1, 2]) fake.profiles.set(wallet(number), profile(wallet(number)));
     const found = await connect().profiles([1, 2, 3].map(wallet));
     expect([...found.keys()]).toEqual([wallet(1), wallet(2)]);
@@ -208,7 +208,7 @@ describe('profiles', () => {
     expect(paths().filter((path) => path === '/public-profile')).toHaveLength(4);
   });
 
-  test('with an unknown tier are shown without one', async () => {
+  test('have no tier if theirs is unknown', async () => {
     fake.profiles.set(wallet(1), profile(wallet(1), { takerTier: 9, weightedVolume: '12' }));
     const found = await connect().profiles([wallet(1)]);
     expect(found.get(wallet(1))).toMatchObject({ takerTier: 0, weightedVolumeUsd: null });

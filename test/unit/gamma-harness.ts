@@ -1,7 +1,7 @@
 /**
- * A metadata API of the tests' own over real HTTP, with the habits of the real one: closed markets are
- * shown only where `closed=true` is asked for, tags only with `include_tag=true`, unknown wallets are
- * 404. `fault` decides for each request whether it is answered, refused, cut or never answered.
+ * A test metadata API over real HTTP with the quirks of the real one: it returns closed markets only with
+ * `closed=true`, tags only with `include_tag=true`, and 404 for unknown wallets. `fault` decides whether each request
+ * gets a response, an error, a broken connection or nothing.
  */
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -15,12 +15,12 @@ export type MarketGiven = {
   readonly closed?: boolean;
   readonly tags?: readonly string[];
   readonly question?: string;
-  /** Default '1'. Left out of answers with tags where `eventWithTags` is false. */
+  /** '1' by default. Omitted from responses with tags if `eventWithTags` is false. */
   readonly eventId?: string;
   readonly eventWithTags?: boolean;
   readonly tokenIds?: readonly [string, string];
   readonly outcomes?: readonly [string, string];
-  /** In place of everything: what the service answers for this market. */
+  /** Returned for this market instead of everything else. */
   readonly raw?: unknown;
 };
 export type EventGiven = {
@@ -29,7 +29,7 @@ export type EventGiven = {
   readonly series?: string;
 };
 
-/** What becomes of a request; undefined: it is answered. */
+/** The fault of a request; undefined for a normal response. */
 export type Fault =
   | { readonly status: number; readonly headers?: Readonly<Record<string, string>> }
   | 'hang'
@@ -54,7 +54,7 @@ export const CHAIN = {
 
 export const silent = pino({ level: 'silent' });
 
-/** A logger whose lines can be read. */
+/** A logger that collects its lines. */
 export function recorder() {
   const lines: Readonly<Record<string, unknown>>[] = [];
   return { logger: pino({}, { write: (line: string) => lines.push(JSON.parse(line)) }), lines };

@@ -1,11 +1,11 @@
-/** The direction of imports: api → projector → ingest, infra below all of them, and no cycles. */
+/** Checks the direction of imports: api → projector → ingest, infra below all of them, and no cycles. */
 import { globSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { expect, test } from 'vitest';
 
 const ROOT = join(import.meta.dirname, '../..');
 
-/** What each part may import besides itself; a trailing slash allows the files of that folder. */
+/** What each part may import apart from itself; a trailing slash allows all files of that folder. */
 const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ingest: ['infra/', 'infra/nats/'],
   projector: [
@@ -25,7 +25,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   ],
   sql: ['infra/', 'infra/nats/'],
   infra: [],
-  // `npm start` composes the service, and the devnet is a chain.
+  // `npm start` composes the service, and the devnet implements a chain.
   'infra/local': [
     'infra/',
     'infra/nats/',
@@ -72,11 +72,11 @@ test('imports flow api → projector → ingest, and infra imports nothing of th
   expect(wrong).toEqual([]);
 });
 
-test('no file imports itself through others', () => {
+test('there are no import cycles', () => {
   expect(cycles()).toEqual([]);
 });
 
-test('the page takes nothing but types and the client from the API', () => {
+test('the page imports only types and the client from the API', () => {
   const wrong = files
     .filter((file) => file.startsWith('api/web/'))
     .flatMap((file) => {
@@ -88,7 +88,7 @@ test('the page takes nothing but types and the client from the API', () => {
   expect(wrong).toEqual([]);
 });
 
-test('the client that is published imports nothing but its own files', () => {
+test('the published client imports only its own files', () => {
   const published = ['index', 'http', 'stream', 'endpoints', 'types'];
   const own = published.map((name) => `api/client/${name}.ts`);
   for (const file of own) {
@@ -101,7 +101,7 @@ test('the client that is published imports nothing but its own files', () => {
   }
 });
 
-/** Every import cycle that a depth-first search closes, as the chain of its files. */
+/** The import cycles found by a depth-first search, as chains of files. */
 function cycles(): readonly string[] {
   const found: string[] = [];
   const done = new Set<string>();

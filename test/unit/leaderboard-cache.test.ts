@@ -4,10 +4,10 @@ import { createLeaderboardCache } from '../../api/analytics/leaderboard-cache.ts
 import { Problem, unavailable } from '../../api/errors.ts';
 import { Encoded } from '../../api/response.ts';
 
-/** A cache over a board that counts its reads; `down` makes the store unavailable. */
+/** A cache of a board that counts its reads; `down` makes the store unavailable. */
 function counted() {
   const state = { nowMs: 0, refresh: 1, down: false, reads: 0, asked: 0 };
-  // lru-cache takes a time of 0 for none.
+  // lru-cache treats time 0 as unset.
   const pages = createLeaderboardCache(() => state.nowMs + 1);
   const guard = <Value>(value: Value): Value => {
     if (state.down) throw unavailable('down');
@@ -48,7 +48,7 @@ describe('the leaderboard cache', () => {
     expect(await text()).toBe('{"key":"a","number":2}');
   });
 
-  test('keeps the second of a summed board for ten seconds, each board its own', () => {
+  test('keeps the as-of time of a summed board for ten seconds, separately for each board', () => {
     let nowMs = 1_000;
     const boards = createLeaderboardCache(() => nowMs);
     const asOf = (board: string) => boards.asOf(board, () => nowMs);

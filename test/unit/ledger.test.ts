@@ -90,16 +90,19 @@ describe('a LEDGER message', () => {
     expect(encodeRange(earlier).subject).toBe('ledger.block.0.1');
   });
 
-  test.each(['ledger-1', 'ledger-1-earlier'])('of format version 1 stays readable: %s', (name) => {
-    const data = readFileSync(join(FIXTURES, `${name}.zst`));
-    const expected: unknown = JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), 'utf8'));
-    expect(JSON.parse(zstdDecompressSync(data).toString())).toEqual(expected);
-    const decoded = decodeRange(stored({ data, headers: { [VERSION_HEADER]: '1' } }));
-    const again = JSON.parse(zstdDecompressSync(encodeRange(decoded).data).toString());
-    expect(again).toEqual(expected);
-  });
+  test.each(['ledger-1', 'ledger-1-earlier'])(
+    'of format version 1 remains readable: %s',
+    (name) => {
+      const data = readFileSync(join(FIXTURES, `${name}.zst`));
+      const expected: unknown = JSON.parse(readFileSync(join(FIXTURES, `${name}.json`), 'utf8'));
+      expect(JSON.parse(zstdDecompressSync(data).toString())).toEqual(expected);
+      const decoded = decodeRange(stored({ data, headers: { [VERSION_HEADER]: '1' } }));
+      const again = JSON.parse(zstdDecompressSync(encodeRange(decoded).data).toString());
+      expect(again).toEqual(expected);
+    },
+  );
 
-  test('lists the events of a block in log order', () => {
+  test('yields the events of a block in log order', () => {
     const indexes = blocks.map((block) => eventsOf(block).map(({ logIndex }) => logIndex));
     for (const some of indexes) expect(some).toEqual(some.toSorted((a, b) => a - b));
     expect(indexes.flat()).toHaveLength(
@@ -108,10 +111,10 @@ describe('a LEDGER message', () => {
   });
 });
 
-describe('a LEDGER message that cannot be read is an error that names its sequence', () => {
+describe('an unreadable LEDGER message is an error that names its sequence', () => {
   const json = JSON.parse(zstdDecompressSync(encodeRange(message).data).toString());
 
-  test('without a version, as version 0.1 wrote them', () => {
+  test('without a version, like those of version 0.1', () => {
     const data = Buffer.from('{"kind":"block"}');
     expect(() => decodeRange(stored({ data, headers: {} }))).toThrow(/message 7 .* version 0\.1/);
   });
@@ -126,7 +129,7 @@ describe('a LEDGER message that cannot be read is an error that names its sequen
 
   test.each([
     ['no zstd', stored({ data: Buffer.from('{}'), headers: { [VERSION_HEADER]: '1' } })],
-    ['no JSON', raw('{')],
+    ['invalid JSON', raw('{')],
     ['another shape', raw({ version: 1, from: 1, to: 1, blocks: [] })],
     ['more than its bound when decompressed', raw(' '.repeat(64 * 1_048_576 + 1))],
     ['without its last block', raw({ ...json, to: json.to + 1 })],
@@ -138,7 +141,7 @@ describe('a LEDGER message that cannot be read is an error that names its sequen
     expect(() => decodeRange(one)).toThrow('LEDGER message 7 cannot be read');
   });
 
-  test('whatever its bytes are', () => {
+  test('with any bytes', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (data) => {
         expect(() => decodeRange(stored({ data, headers: { [VERSION_HEADER]: '1' } }))).toThrow(

@@ -7,7 +7,7 @@ function mark(usdc: bigint, shares: bigint): Mark {
 }
 
 describe('a mark', () => {
-  test('prices outcome 0 rounded down, and both outcomes at 1 USD together', () => {
+  test('rounds the price of outcome 0 down, and both outcomes add up to 1 USD', () => {
     const third = mark(1n, 3n);
     expect([markPrice(third, 0), markPrice(third, 1)]).toEqual([333_333n, 666_667n]);
   });
@@ -20,19 +20,19 @@ describe('a mark', () => {
     expect(valueAt(third, { outcome: 1, shares: 2n })).toBe(1n);
   });
 
-  test('of a match above 1 USD has a price of 1 USD, and values by the match', () => {
+  test('of a match above 1 USD shows a price of 1 USD, but values by the match', () => {
     const above = mark(5n, 4n);
     expect([markPrice(above, 0), markPrice(above, 1)]).toEqual([1_000_000n, 0n]);
     expect(valueAt(above, { outcome: 1, shares: 10n })).toBe(-3n);
   });
 
-  test('of a resolution that pays nothing values nothing', () => {
+  test('of a resolution without a payout gives a value of 0', () => {
     const nothing: Mark = { source: 'resolution', time: 1, usdc: 0n, shares: 0n };
     expect([0, 1].map((outcome) => markPrice(nothing, outcome as 0 | 1))).toEqual([0n, 0n]);
     expect(valueAt(nothing, { outcome: 1, shares: 7n })).toBe(0n);
   });
 
-  test('gives the holders of both outcomes what they hold together, less at most one micro-USD', () => {
+  test('values both outcomes together at what they are worth, less at most one micro-USD', () => {
     const amount = fc.bigInt({ min: 0n, max: 2n ** 53n - 1n });
     fc.assert(
       fc.property(amount, amount, amount, (held, shares, usdc) => {

@@ -7,7 +7,7 @@ afterEach(() => {
   for (const one of ended.splice(0)) one.abort();
 });
 
-/** Lookups against a node with these responses, the last of which repeats. */
+/** Lookups at a node with these responses; the last one repeats. */
 function setUp(...responses: (object | Error | undefined)[]) {
   const abort = new AbortController();
   ended.push(abort);
@@ -35,7 +35,7 @@ function setUp(...responses: (object | Error | undefined)[]) {
 }
 
 describe('HashLookups', () => {
-  test('requests no hash twice', async () => {
+  test('requests each hash once', async () => {
     const { lookups, requested, bodies } = setUp({ hash: 'a' }, { hash: 'b' });
     await Promise.all(['a', 'b', 'a', 'b'].map((hash) => lookups.add(hash)));
     await lookups.add('a');
@@ -43,7 +43,7 @@ describe('HashLookups', () => {
     expect(bodies).toEqual([{ hash: 'a' }, { hash: 'b' }]);
   });
 
-  test('repeats the request if the node lacks the body, and after a failure', async () => {
+  test('repeats the request if the node does not have the body, and after a failure', async () => {
     const { lookups, requested, bodies, failures } = setUp(undefined, new Error('down'), {
       hash: 'a',
     });
@@ -53,7 +53,7 @@ describe('HashLookups', () => {
     expect(failures.length).toBe(1);
   });
 
-  test('drops a hash whose body does not come for two blocks', async () => {
+  test('drops a hash whose body is missing for two blocks', async () => {
     vi.useFakeTimers({ toFake: ['performance'] });
     const { lookups, requested, bodies, dropped } = setUp(undefined);
     const added = lookups.add('a');

@@ -3,7 +3,7 @@ import { refuses, shapeOf, sourcesOf, subscriptionOf } from '../../ingest/mempoo
 import { RpcError } from '../../ingest/rpc-pool.ts';
 
 describe('sourcesOf', () => {
-  test('goes from the best source to the worst in auto, and has only a configured one', () => {
+  test('lists all sources from best to worst in auto, and otherwise only the configured one', () => {
     expect(sourcesOf('auto')).toEqual(['full', 'alchemy', 'hashes', 'txpool']);
     expect(sourcesOf('off')).toEqual([]);
     expect(sourcesOf('hashes')).toEqual(['hashes']);
@@ -11,7 +11,7 @@ describe('sourcesOf', () => {
 });
 
 describe('subscriptionOf', () => {
-  test('has the parameters of geth, Alchemy and others', () => {
+  test('returns the parameters for geth, Alchemy and others', () => {
     expect(subscriptionOf('full', ['0xa'])).toEqual(['newPendingTransactions', true]);
     expect(subscriptionOf('hashes', ['0xa'])).toEqual(['newPendingTransactions']);
     expect(subscriptionOf('alchemy', ['0xa'])).toEqual([

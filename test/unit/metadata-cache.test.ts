@@ -10,7 +10,7 @@ afterEach(() => {
 
 type Given = Partial<MetadataCacheOptions<string>>;
 
-/** A cache over a map of values, with the batches that it requested and the changes that it reported. */
+/** A cache of a map of values, with the batches that it requested and the changes that it reported. */
 function cacheOf(values: Map<string, string>, given: Given = {}) {
   const abort = new AbortController();
   ended.push(abort);
@@ -80,7 +80,7 @@ describe('MetadataCache', () => {
       made.sweep(10_000, 100);
       await delay(5);
     }
-    // At least 40, 80 and 160 ms after one another; timers may fire a millisecond early.
+    // At least 40, 80 and 160 ms apart; timers may fire a millisecond early.
     for (const [i, atMs] of times.slice(1).entries()) {
       expect(atMs - (times[i] ?? 0)).toBeGreaterThan(40 * 2 ** i - 2);
     }
@@ -115,11 +115,11 @@ describe('MetadataCache', () => {
     made.sweep(10_000, 100);
     await expect.poll(() => asked.flat()).toEqual(['a']);
     expect(changes).toEqual([]);
-    // What the service has forgotten stays known.
+    // A value that the service no longer has remains known.
     expect(made.get('b')).toBe('B');
   });
 
-  test('evicts values beyond its bound, and requests them again on their next use', async () => {
+  test('evicts values beyond its limit, and requests them again on their next use', async () => {
     const values = new Map(['a', 'b', 'c'].map((key) => [key, key]));
     const { cache: made, asked } = cacheOf(values, { keysMax: 2, staleMs: 10_000 });
     await made.settled(values.keys(), 1_000);
@@ -129,7 +129,7 @@ describe('MetadataCache', () => {
     expect(asked.flat()).toEqual(['a', 'b', 'c', ...lost]);
   });
 
-  test('stops waiting after the given time, and keeps trying', async () => {
+  test('stops waiting after the time limit, but keeps trying', async () => {
     const values = new Map([['a', 'A']]);
     let isDown = true;
     const { cache: made } = cacheOf(values, {

@@ -35,7 +35,7 @@ describe('Operators', () => {
     expect([ANNE, BEN].map((one) => later.has(HERE, one))).toEqual([true, true]);
   });
 
-  test('are separate for each exchange, and so are removals', async () => {
+  test('and their removals are separate for each exchange', async () => {
     const { kv } = bucket();
     const operators = await Operators.load(kv, [BEN]);
     await operators.learn(5, [allowed(ANNE), removed(BEN)], [], signal);
@@ -46,7 +46,7 @@ describe('Operators', () => {
     }
   });
 
-  test('that were removed are not learned again from an older match or one of that block', async () => {
+  test('that were removed are not learned again from a match in an earlier block or the same one', async () => {
     const { kv } = bucket();
     const operators = await Operators.load(kv, []);
     await operators.learn(10, [removed(ANNE)], [sender(ANNE)], signal);
@@ -59,7 +59,7 @@ describe('Operators', () => {
     expect(later.has(HERE, ANNE)).toBe(true);
   });
 
-  test('from the configuration are allowed until an event removes them, across restarts', async () => {
+  test('from the configuration are allowed until an event removes them, even after a restart', async () => {
     const { kv } = bucket();
     const operators = await Operators.load(kv, [ANNE.toUpperCase().replace('0X', '0x')]);
     expect(operators.has(HERE, ANNE)).toBe(true);
@@ -67,7 +67,7 @@ describe('Operators', () => {
     expect((await Operators.load(kv, [ANNE])).has(HERE, ANNE)).toBe(false);
   });
 
-  test('are stored after an outage of the bucket', async () => {
+  test('are stored after the bucket recovers from an outage', async () => {
     const { kv, state } = bucket();
     const operators = await Operators.load(kv, []);
     state.failures = 1;

@@ -7,7 +7,7 @@ test.each([
   [50, '50-50: pays 50¢ a share'],
   [30, 'lost: pays 30¢ a share'],
   [0, 'lost'],
-])('an outcome that is paid %i of 100: %s', (cents, text) => {
+])('an outcome that pays %i of 100: %s', (cents, text) => {
   expect(paid(cents)).toBe(text);
 });
 

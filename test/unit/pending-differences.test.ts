@@ -13,7 +13,7 @@ function final(over: Readonly<Record<string, unknown>> = {}) {
 }
 
 describe('differences', () => {
-  test('are none between a match and its own fills, makers first', () => {
+  test('are empty for a match and its own fills, makers first', () => {
     expect(differences(shown, final())).toEqual([]);
   });
 
@@ -39,7 +39,7 @@ describe('differences', () => {
     );
   });
 
-  test('in the number of makers are reported as such', () => {
+  test('in the number of makers are reported', () => {
     expect(differences(shown, final().slice(1)).map(({ field }) => field)).toEqual(['makers']);
   });
 });

@@ -11,7 +11,7 @@ import { address, fill, hash, market, match } from './feed-matches.ts';
 const SENDER = address(77);
 const SECONDS_MAX = 120;
 
-/** A table whose node and feed are lists. Chain time is `n · 2 s` at block n. */
+/** A table with a simulated node and feed. Chain time is `n · 2 s` at block n. */
 function setUp() {
   const sequels: FeedSequel[] = [];
   const chain = { count: 0, receipts: new Map<string, Receipt>(), isDown: false };
@@ -35,7 +35,7 @@ function setUp() {
     metrics,
     chain,
     sequels,
-    /** Voids by their reason, and restored ones. */
+    /** Voids with their reason, and restorations. */
     reasons: () =>
       sequels
         .filter(({ kind }) => kind !== 'final')
@@ -54,7 +54,7 @@ function setUp() {
       await pending.published(id, shown);
       return shown;
     },
-    /** Reads the head that has this time. */
+    /** Reads the head with this time. */
     head(timestamp: number, txHashes: readonly string[] = []): void {
       pending.head({ number: timestamp / 2, timestamp }, txHashes, pending.headBegins());
     },
@@ -65,7 +65,7 @@ function setUp() {
   };
 }
 
-/** The match in final logs, as it was shown but for `over` in the taker's fill. */
+/** The match in final logs: as it was shown, with `over` applied to the taker's fill. */
 function located(
   shown: FeedMatch,
   over: Partial<LocatedMatch['fills'][number]> = {},
@@ -85,7 +85,7 @@ function located(
 }
 
 describe('PendingMatches', () => {
-  test('lets the final fills win and counts each field that differs', async () => {
+  test('keeps the final fills and counts each field that differs', async () => {
     const { final, show, metrics, reasons, pending } = setUp();
     const shown = await show(1);
     await final(5, [located(shown, { usdc: 1n, fee: 2n })]);
@@ -98,7 +98,7 @@ describe('PendingMatches', () => {
     expect(pending.size).toBe(0);
   });
 
-  test('voids a match whose transaction made another one', async () => {
+  test('voids a match whose transaction executed another one', async () => {
     const { final, show, reasons } = setUp();
     const shown = await show(1);
     await final(5, [located(shown, { orderHash: hash(5) })]);
@@ -111,7 +111,7 @@ describe('PendingMatches', () => {
     await final(5, [located(shown)]);
     await final(6, [located(shown)]);
     expect(finals()).toEqual([[feedMessageId(shown.txHash, shown.taker.orderHash, 0), 5]]);
-    // As it was shown, so that the same filters let it pass.
+    // With the fields as shown, so that it passes the same filters.
     expect(sequels[0]).toMatchObject({ tags: ['then'], usdc: shown.taker.usdc });
   });
 
@@ -131,7 +131,7 @@ describe('PendingMatches', () => {
     chain.count = 9;
     await show(1);
     head(1_000);
-    // Catching up with old blocks: their time proves nothing.
+    // During a catch-up, the time of old blocks proves nothing.
     for (const number of [5, 499]) await final(number);
     expect(reasons()).toEqual([]);
     for (const number of [500, 501]) await final(number);
@@ -164,7 +164,7 @@ describe('PendingMatches', () => {
     head(100);
     const begun = pending.headBegins();
     await show(1);
-    // An older head, the same again, and one whose reading began before: none of them says since when.
+    // An older head, the same one again, and one whose reading began earlier do not start the limit.
     head(80);
     head(100);
     pending.head({ number: 60, timestamp: 120 }, [], begun);
@@ -196,13 +196,13 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['unmatched']);
   });
 
-  test('accepts a receipt at once, its absence only the second time', async () => {
+  test('accepts a receipt at once, but a missing one only the second time', async () => {
     const { final, show, head, pending, chain, reasons } = setUp();
     const [reverted, absent, late] = [await show(1), await show(2), await show(3)];
     head(2);
     chain.count = 9;
     chain.receipts.set(reverted.txHash, { status: 0, blockNumber: 4 });
-    // Of an endpoint that is ahead of the final block: that block will bring it.
+    // From an endpoint ahead of the final block, so a later final block will contain it.
     chain.receipts.set(late.txHash, { status: 1, blockNumber: 6 });
     await final(5);
     expect(reasons()).toEqual(['reverted']);
@@ -212,7 +212,7 @@ describe('PendingMatches', () => {
     expect(absent.txHash).not.toBe(late.txHash);
   });
 
-  test('waits for a node that does not answer, then judges by the same block', async () => {
+  test('waits for a node that does not respond, then judges by the same block', async () => {
     const { final, show, head, pending, chain, reasons } = setUp();
     const { txHash } = await show(1);
     head(2);
@@ -237,7 +237,7 @@ describe('PendingMatches', () => {
       vi.useRealTimers();
     }
     expect(reasons()).toEqual([]);
-    // A negative time is none.
+    // Negative times are ignored.
     const { values } = await metrics.toFinal.get();
     expect(values.find(({ metricName }) => metricName?.endsWith('_count'))?.value).toBe(1);
   });
@@ -252,7 +252,7 @@ describe('PendingMatches', () => {
     expect(reasons()).toEqual(['never_mined', 'restored']);
   });
 
-  test('is bounded: only a match that was seen in a block makes room', async () => {
+  test('is bounded: only a match that was seen in a block is dropped to make room', async () => {
     const { show, head, pending, metrics } = setUp();
     for (let n = 1; n <= PENDING_MATCHES_MAX; n += 1) await show(n);
     expect(pending.makeRoom()).toBe(false);

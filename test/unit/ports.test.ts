@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { freePort } from '../../infra/local/ports.ts';
 
 describe('a free port', () => {
-  test('is given once, though nothing listens on it', async () => {
+  test('is returned only once, even if nothing listens on it', async () => {
     const ports = new Set<number>();
     for (let n = 0; n < 300; n += 1) ports.add(await freePort());
     expect(ports.size).toBe(300);

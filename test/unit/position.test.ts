@@ -55,7 +55,7 @@ describe('trade and settle', () => {
     expect([pnl, cost]).toEqual([0n, 0n]);
   });
 
-  test('realises the proceeds less cost and fees when shares are sold', () => {
+  test('a sale realises the proceeds less cost and fees', () => {
     const { position, pnl, cost } = fold([
       fill(['BUY', 0, 100, 40, 10]),
       fill(['SELL', 0, 50, 35, 3]),
@@ -65,13 +65,13 @@ describe('trade and settle', () => {
     expect(cost).toBe(20n);
   });
 
-  test('realises profit at 1 − price when the opposite outcome is bought', () => {
+  test('a purchase of the opposite outcome realises profit at 1 − price', () => {
     const { position, pnl } = fold([fill(['BUY', 0, 100, 40]), fill(['BUY', 1, 100, 30])]);
     expect(position.shares).toBe(0n);
     expect(pnl).toBe(100n - 40n - 30n);
   });
 
-  test('a sale of split shares opens the outcome that is kept, at what the split and the sale cost', () => {
+  test('a sale of split shares opens the other outcome, at the net cost of split and sale', () => {
     expect(fold([fill(['SELL', 1, 100, 60])])).toEqual({
       position: long(100, 40),
       pnl: 0n,
@@ -79,7 +79,7 @@ describe('trade and settle', () => {
     });
   });
 
-  test('a transfer is wrong in each wallet, and right in both together once the market is resolved', () => {
+  test('after a transfer, each wallet is wrong, but both together are right once the market is resolved', () => {
     const [buyer, seller] = [fill(['BUY', 0, 100, 30]), fill(['SELL', 0, 100, 50])];
     expect(fold([buyer]).position).toEqual(long(100, 30));
     expect(fold([seller]).position).toEqual(long(100, 50, 0, 1));
@@ -89,19 +89,19 @@ describe('trade and settle', () => {
     expect(fold([seller, resolution(0, 1)]).pnl).toBe(50n);
   });
 
-  test('what is left of a purchase opens the other outcome with the rest of its cost and fee', () => {
+  test('the remainder of a purchase opens the other outcome with the rest of its cost and fee', () => {
     const { position, pnl } = fold([fill(['BUY', 0, 10, 4]), fill(['BUY', 1, 30, 20, 9])]);
     // Of 20 paid for 30, floor(20·10/30) = 6 close; 14 stay. Of the fee 3 close, 6 stay.
     expect(position).toEqual(long(20, 14, 6, 1));
     expect(pnl).toBe(10n - 6n - 4n - 3n);
   });
 
-  test('selling what was never bought opens the complement at 1 − price', () => {
+  test('selling shares that were never bought opens the complement at 1 − price', () => {
     const { position } = fold([fill(['SELL', 0, 100, 60, 1])]);
     expect(position).toEqual(long(100, 40, 1, 1));
   });
 
-  test('the last part of a position takes the remainder of every rounding', () => {
+  test('the last part of a position takes all rounding remainders', () => {
     const { position, pnl, cost } = fold([
       fill(['BUY', 0, 3, 100, 10]),
       fill(['SELL', 0, 1, 0]),
@@ -119,7 +119,7 @@ describe('trade and settle', () => {
     expect(fold([bought, resolution(1, 1)])).toMatchObject({ pnl: 50n - 64n, cost: 60n });
   });
 
-  test('a fill of no shares realises its money at once and leaves the position', () => {
+  test('a fill without shares realises its money at once and does not change the position', () => {
     expect(fold([fill(['BUY', 0, 0, 5, 1])])).toEqual({ position: FLAT, pnl: -6n, cost: 0n });
     expect(fold([fill(['SELL', 0, 0, 5, 1])], long(10, 4))).toEqual({
       position: long(10, 4),
@@ -134,14 +134,17 @@ describe('trade and settle', () => {
     [39_170_080_000, 19_151_800_800, 293_631_840, true, 19_724_647_360n, 102.99108457727903],
     [23_566_800_000, 12_019_068_000, 176_680_290, true, 11_371_051_710n, 94.6084314524221],
     [6_463_440_000, 3_360_988_800, 48_398_230, false, -3_409_387_030n, -101.43999974055254],
-  ])('gives the published result of buying and holding %i', (shares, usdc, fee, won, pnl, roi) => {
-    const result = fold([
-      fill(['BUY', 0, shares, usdc, fee]),
-      won ? resolution(1, 0) : resolution(0, 1),
-    ]);
-    expect(result.pnl).toBe(pnl);
-    expect((100 * Number(result.pnl)) / Number(result.cost)).toBeCloseTo(roi, 6);
-  });
+  ])(
+    'matches the published result of buying and holding %i',
+    (shares, usdc, fee, won, pnl, roi) => {
+      const result = fold([
+        fill(['BUY', 0, shares, usdc, fee]),
+        won ? resolution(1, 0) : resolution(0, 1),
+      ]);
+      expect(result.pnl).toBe(pnl);
+      expect((100 * Number(result.pnl)) / Number(result.cost)).toBeCloseTo(roi, 6);
+    },
+  );
 });
 
 const anyFill = fc
@@ -173,7 +176,7 @@ describe('the fold of any fills', () => {
     );
   });
 
-  test('conserves cash: realised PnL is what came in less what is still bound', () => {
+  test('conserves cash: realised PnL equals net cash plus open cost and fees', () => {
     // Σ cash + payout per share of the pair = Σ realised PnL + open cost and fees, exactly: what
     // one division rounds off stays in the other part.
     fc.assert(
@@ -211,7 +214,7 @@ describe('the fold of any fills', () => {
   });
 });
 
-/** Shares of both outcomes that were bought (a sale buys the other): each closed pair is worth 1. */
+/** Pairs of both outcomes that were bought (a sale buys the other outcome); each closed pair is worth 1. */
 function closedPairs(events: readonly Trade[]): bigint {
   const bought: [bigint, bigint] = [0n, 0n];
   for (const { side, outcomeIndex, shares } of events) {

@@ -11,7 +11,7 @@ const position: fc.Arbitrary<Position> = fc.record({
   costBasis: amount,
   openFees: amount,
 });
-/** Few keys, so that they meet often. */
+/** Few keys, so that they often collide. */
 const key = fc.record({ market: fc.nat(12), trader: fc.nat(40) });
 const step = fc.oneof(
   fc.record({ kind: fc.constant('set' as const), key, position }),
@@ -19,7 +19,7 @@ const step = fc.oneof(
 );
 
 describe('Positions', () => {
-  test('is a map from market and trader, whatever is put in and taken out', () => {
+  test('behaves like a map from market and trader, after any insertions and deletions', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 300 }), (steps) => {
         const positions = new Positions();
@@ -40,7 +40,7 @@ describe('Positions', () => {
     );
   });
 
-  test('keeps everything while it grows, and takes freed places again', () => {
+  test('keeps everything while it grows, and reuses freed slots', () => {
     const positions = new Positions();
     const model = new Map<string, Position>();
     const one = (i: number): Position => ({
@@ -66,7 +66,7 @@ describe('Positions', () => {
     }
   });
 
-  test('refuses an amount beyond 64 bits, which no table could hold', () => {
+  test('rejects an amount beyond 64 bits, which the tables cannot hold', () => {
     const held: Position = { outcome: 0, shares: INT64_MAX + 1n, costBasis: 0n, openFees: 0n };
     expect(() => new Positions().set(0, 0, held)).toThrow(RangeError);
   });

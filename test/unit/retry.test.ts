@@ -4,7 +4,7 @@ import { retry } from '../../infra/retry.ts';
 class BusyError extends Error {}
 
 describe('retry', () => {
-  test('repeats a retryable failure until the operation succeeds', async () => {
+  test('retries after retryable errors until the operation succeeds', async () => {
     const seen: unknown[] = [];
     let attempts = 0;
     const result = await retry(
@@ -31,7 +31,7 @@ describe('retry', () => {
     );
   });
 
-  test('rejects with the reason of the signal when it aborts during a pause', async () => {
+  test("rejects with the signal's reason if it aborts during a pause", async () => {
     const stop = new AbortController();
     const attempt = () => Promise.reject(new BusyError('busy'));
     const result = retry(attempt, {
@@ -43,7 +43,7 @@ describe('retry', () => {
     await expect(result).rejects.toBe('stopped');
   });
 
-  test('resolves when an attempt succeeds although the signal aborted meanwhile', async () => {
+  test('resolves if the running attempt succeeds after the signal aborted', async () => {
     const stop = new AbortController();
     const attempt = async () => {
       stop.abort();

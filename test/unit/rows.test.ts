@@ -1,4 +1,4 @@
-// Rows from the columns of a response: a statement that returns other columns or values is found out.
+// Rows from the columns of a response: detects statements that return other columns or values.
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { fillColumns, fillsBy } from '../../api/analytics/fills.ts';
@@ -28,7 +28,7 @@ test.each([
   { name: 'string', column: string, takes: ['', 'a'], refuses: [1, null] },
   { name: 'hexText', column: hexText, takes: ['0x', '0xab'], refuses: ['ab', '0xAB', 1] },
   { name: 'strings', column: strings, takes: [[], ['a']], refuses: [['a', 1], 'a'] },
-])('$name takes $takes and refuses $refuses', ({ column, takes, refuses }) => {
+])('$name accepts $takes and rejects $refuses', ({ column, takes, refuses }) => {
   const { rows } = rowOf({ one: column('one') });
   const parsed = rows.parse([takes]).map(({ one }) => String(one));
   expect(parsed).toEqual(takes.map(String));
@@ -51,12 +51,12 @@ describe('rows', () => {
     ]);
   });
 
-  test('are none if the response has none', () => {
+  test('are empty if the response is', () => {
     expect(row.rows.parse([])).toEqual([]);
     expect(row.rows.parse([[], []])).toEqual([]);
   });
 
-  test.each([[[[7]]], [[[7], ['5'], [1]]], [{}]])('are refused of %j', (response) => {
+  test.each([[[[7]]], [[[7], ['5'], [1]]], [{}]])('are rejected for %j', (response) => {
     expect(() => row.rows.parse(response)).toThrow(z.ZodError);
   });
 });
@@ -77,12 +77,12 @@ describe('fills', () => {
     ]);
   });
 
-  test.each(names)('are refused with a wrong %s', (name) => {
+  test.each(names)('are rejected with a wrong %s', (name) => {
     const wrong = columns.map((column, at) => (names[at] === name ? [null] : column));
     expect(() => rowOf(fillColumns).rows.parse(wrong)).toThrow(z.ZodError);
   });
 
-  test('of each key are in chain order', () => {
+  test('of each key are returned in chain order', () => {
     const [fill] = rowOf(fillColumns).rows.parse(columns);
     if (fill === undefined) throw new Error('a fill expected');
     const at = (key: string, block: bigint, log: number) => ({ ...fill, key, block, log });

@@ -31,7 +31,7 @@ const CALL = { method: 'a', params: ['ü'] } as const;
 const call = (url: string) => new RpcPool([url]).call(CALL, (result) => result);
 const LONG = 'ä'.repeat(100_000);
 
-/** The answer to one request as the bytes of its body. */
+/** The response to one request, as the bytes of its body. */
 async function bodyFor(request: IncomingMessage, result: unknown): Promise<Buffer> {
   const { id } = (await json(request)) as { readonly id: number };
   return Buffer.from(JSON.stringify({ jsonrpc: '2.0', id, result }));
@@ -62,7 +62,7 @@ describe('a request to a chain node', () => {
   test.each([
     ['gzip', gzipSync],
     ['br', brotliCompressSync],
-  ])('accepts an answer packed with %s', async (encoding, pack) => {
+  ])('accepts a response compressed with %s', async (encoding, pack) => {
     const url = await serve(async (request, response) => {
       const body = await bodyFor(request, LONG);
       response.setHeader('content-encoding', encoding).end(pack(body));
@@ -70,7 +70,7 @@ describe('a request to a chain node', () => {
     expect(await call(url)).toBe(LONG);
   });
 
-  test('fails when the answer breaks off, is a redirect, is an error, or is not JSON', async () => {
+  test('fails if the response breaks off, is a redirect, is an error, or is not JSON', async () => {
     const answers: readonly [string, RequestListener][] = [
       [
         'network',
@@ -90,7 +90,7 @@ describe('a request to a chain node', () => {
     }
   });
 
-  test('waits as long as a node that is busy says', async () => {
+  test('waits as long as a busy node requests', async () => {
     const url = await serve((_request, response) => {
       response.writeHead(429, { 'retry-after': '7' }).end();
     });
@@ -150,7 +150,7 @@ describe('the shapes of JSON-RPC', () => {
     }
   });
 
-  test('anything else is an RpcError and never another one', async () => {
+  test('anything else is an RpcError', async () => {
     const url = await serve(async (request, response) => {
       response.end(await bodyFor(request, answers.shift()));
     });

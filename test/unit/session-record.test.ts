@@ -1,4 +1,4 @@
-// The record of an api process: sums over several records, and the days on which time counts.
+// The record of an api process: sums over several records, and the day to which streaming time counts.
 import { expect, test } from 'vitest';
 import {
   addSession,
@@ -34,7 +34,7 @@ test('open sessions of all records are ordered by start, then by id', () => {
   expect(openSessionsOf([one, other], 'a').map(({ id }) => id)).toEqual(['3', '1', '2']);
 });
 
-test('the time used is that of open and ended sessions in all records', () => {
+test('the used time includes open and ended sessions of all records', () => {
   const [one, other] = [record(), record()];
   const close = open(one, 'a', '1', NOON_MS);
   open(other, 'a', '2', NOON_MS);
@@ -43,7 +43,7 @@ test('the time used is that of open and ended sessions in all records', () => {
   expect(usedMs([one, other], 'b', NOON_MS + 5_000)).toBe(0);
 });
 
-test('time counts for the day on which it passes', () => {
+test('time counts towards the day on which it passes', () => {
   const one = record();
   const close = open(one, 'a', '1', MIDNIGHT_MS - 10_000);
   expect(usedMs([one], 'a', MIDNIGHT_MS + 3_000)).toBe(3_000);

@@ -1,4 +1,4 @@
-/** The two judgements of `npm run soak` that nothing else would show to be wrong. */
+/** The two checks of `npm run soak` whose bugs nothing else would reveal. */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,12 +12,12 @@ describe('levelOf', () => {
   const growing = (from: number, perSample: number) =>
     Array.from({ length: 300 }, (_, n) => (from + n * perSample) * MIB);
 
-  test('takes growth in the first third for caches that fill', () => {
+  test('ignores growth in the first third, in which caches fill', () => {
     const samples = growing(100, 3).map((bytes) => Math.min(bytes, 400 * MIB));
     expect(levelOf(samples)).toMatchObject({ thirds: [247, 400, 400], most: 400, isLevel: true });
   });
 
-  test('finds steady growth, and not what a small process needs', () => {
+  test('detects steady growth, but tolerates small growth', () => {
     expect(levelOf(growing(100, 1))).toMatchObject({ thirds: [149, 249, 349], isLevel: false });
     expect(levelOf(growing(40, 0.1)).isLevel).toBe(true);
   });
@@ -45,14 +45,14 @@ describe('readLogs', () => {
     expect(found.unexplained).toBe(1);
   });
 
-  test('takes every fatal line, exception and error of nats-server for an error', () => {
+  test('treats every fatal line, exception and nats-server error as an error', () => {
     const bad = [line(60, 150, 'stopped by an error'), 'TypeError: x is not a function'];
     expect(findings('ingest.log', bad).unexplained).toBe(2);
     const nats = ['[7] 2026/11/21 06:00:00.0 [ERR] no space', '[7] 2026/11/21 06:00:00.0 [INF] ok'];
     expect(findings('nats.log', nats).unexplained).toBe(1);
   });
 
-  test('counts warnings by what they say, and passes over what a process sends its supervisor', () => {
+  test('counts warnings by message, and ignores messages to the supervisor', () => {
     const found = findings('projector.log', [
       line(40, 1, 'trying again'),
       line(40, 2, 'trying again'),

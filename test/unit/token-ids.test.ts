@@ -29,13 +29,13 @@ describe('positionIds', () => {
     expect(derived).toEqual(listing.tokenIds);
   });
 
-  test('depends on the collateral inside the position', () => {
+  test('depends on the collateral of the position', () => {
     const condition = parseListing(hourly).conditionId;
     const other = '0x3a3bd7bb9528e159577f7c2e685cc81a765002e2';
     expect(positionIds(other, condition)).not.toEqual(positionIds(USDC_E, condition));
   });
 
-  test('equals the steps of the contract, square roots and all, for any condition', () => {
+  test('equals the contract step by step, including square roots, for any condition', () => {
     const anyCondition = fc
       .uint8Array({ minLength: 32, maxLength: 32 })
       .map((bytes): Hex => `0x${Buffer.from(bytes).toString('hex')}`);
@@ -50,7 +50,7 @@ describe('positionIds', () => {
   });
 });
 
-/** CTHelpers.getCollectionId and getPositionId of the contract's source, step by step. */
+/** CTHelpers.getCollectionId and getPositionId, step by step as in the contract's source. */
 function positionIdByRoots(collateral: Hex, condition: Hex, indexSet: bigint): bigint {
   const P = 21888242871839275222246405745257275088696311157297823662689037894645226208583n;
   let x = BigInt(keccak256(encodePacked(['bytes32', 'uint256'], [condition, indexSet])));
@@ -103,7 +103,7 @@ describe('outcomeOf', () => {
     expect(map().outcomeOf(condition(1), '77', EXCHANGE)).toBeUndefined();
   });
 
-  test('uses metadata only if no derivation fits', () => {
+  test('uses metadata only if no derivation matches', () => {
     const { logger, lines } = recorder();
     const tokens = map(logger);
     tokens.listed(listing(1, ['77', '78']));
@@ -118,7 +118,7 @@ describe('outcomeOf', () => {
     const [first, second] = derived(condition(1));
     tokens.listed(listing(2, [second, first]));
     expect(tokens.outcomeOf(condition(1), first, EXCHANGE)).toBe(0);
-    // Derived by now: a second false listing changes nothing either.
+    // Now the token is derived, so a second false listing changes nothing, either.
     tokens.listed(listing(3, [first, second]));
     expect(tokens.conditionOf(first)).toBe(condition(1));
     expect(lines).toHaveLength(2);

@@ -1,4 +1,4 @@
-/** Visitors: which addresses are one, and how long their event streams may be. */
+/** Visitors: which addresses count as one, and how long their event streams may last. */
 import { expect, test } from 'vitest';
 import { networkOf } from '../../api/auth/authenticate.ts';
 import type { Caller } from '../../api/auth/keys.ts';
@@ -21,7 +21,7 @@ function visitor(address: string): Caller {
   return { keyHash: address, account: '', tier: 'demo' };
 }
 
-test('an address has its time of a day, over all its streams, and gets it again the next day', async () => {
+test('an address has a daily time limit over all of its streams, which is reset the next day', async () => {
   let now = 0;
   const visitors = new Visitors(() => now);
   const quota = (TIERS.demo.streamSecondsPerDayMax ?? 0) * 1_000;
@@ -44,7 +44,7 @@ test('an address has its time of a day, over all its streams, and gets it again 
   visitors.open(visitor('a')).close('client_left', 0);
 });
 
-test('all visitors together have so many streams', () => {
+test('all visitors together have a limit on streams', () => {
   const visitors = new Visitors(() => 0);
   const open = (n: number) => visitors.open(visitor(String(n)));
   const sessions = Array.from({ length: VISITOR_SESSIONS_MAX }, (_, n) => open(n));

@@ -43,7 +43,7 @@ describe('one typo', () => {
   });
 
   const word = fc.stringMatching(/^[ab]{0,7}$/);
-  test('is one edit of the four, and leaves a variant in common', () => {
+  test('is one of four edits, after which the words share a variant', () => {
     fc.assert(
       fc.property(word, word, (one, other) => {
         const isEdit = one !== other && edits(one).has(other);
@@ -56,7 +56,7 @@ describe('one typo', () => {
   });
 });
 
-/** All words that one edit makes of a word of `a` and `b`. */
+/** All words that differ by one edit from a word of `a` and `b`. */
 function edits(word: string): ReadonlySet<string> {
   const all = new Set<string>();
   for (let at = 0; at <= word.length; at++) {
