@@ -841,7 +841,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_1d'
 AS SELECT *
 FROM leaderboard_window(seconds = 86400)
-SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19, optimize_aggregation_in_order = 1;
 
 CREATE TABLE fillstream.leaderboard_1h
 (
@@ -879,7 +879,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_1h'
 AS SELECT *
 FROM leaderboard_window(seconds = 3600)
-SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19, optimize_aggregation_in_order = 1;
 
 CREATE TABLE fillstream.leaderboard_30d
 (
@@ -917,7 +917,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_30d'
 AS SELECT *
 FROM leaderboard_window(seconds = 2592000)
-SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19, optimize_aggregation_in_order = 1;
 
 CREATE TABLE fillstream.leaderboard_3d
 (
@@ -955,7 +955,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_3d'
 AS SELECT *
 FROM leaderboard_window(seconds = 259200)
-SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19, optimize_aggregation_in_order = 1;
 
 CREATE TABLE fillstream.leaderboard_4h
 (
@@ -993,7 +993,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_4h'
 AS SELECT *
 FROM leaderboard_window(seconds = 14400)
-SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19, optimize_aggregation_in_order = 1;
 
 CREATE TABLE fillstream.leaderboard_7d
 (
@@ -1031,7 +1031,7 @@ DEFINER = default SQL SECURITY DEFINER
 COMMENT 'refreshes leaderboard_7d'
 AS SELECT *
 FROM leaderboard_window(seconds = 604800)
-SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19;
+SETTINGS min_insert_block_size_rows = 0, os_threads_nice_value_query = 19, optimize_aggregation_in_order = 1;
 
 CREATE VIEW fillstream.leaderboard_window
 (
@@ -1047,7 +1047,7 @@ CREATE VIEW fillstream.leaderboard_window
 )
 COMMENT 'leaderboard of the last {seconds} for every tag'
 AS SELECT
-    tag,
+    ['all', 'sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'][bit + 1] AS tag,
     board.trader AS trader,
     board_pnl AS realised_pnl,
     board_cost AS realised_cost,
@@ -1059,31 +1059,44 @@ AS SELECT
 FROM
 (
     SELECT
-        tag,
+        bit,
         trader,
-        sum(pnl) AS board_pnl,
-        sum(cost) AS board_cost,
-        sum(market_volume) AS board_volume,
-        count() AS board_markets,
-        countIf(pnl > 0) AS board_wins
+        sum(boards_pnl) AS board_pnl,
+        sum(boards_cost) AS board_cost,
+        sum(boards_volume) AS board_volume,
+        sum(boards_markets) AS board_markets,
+        sum(boards_wins) AS board_wins
     FROM
     (
         SELECT
             trader,
-            condition_id,
-            sum(realised_pnl) AS pnl,
-            sum(realised_cost) AS cost,
-            sumIf(usdc, kind = 'fill') AS market_volume,
-            dictGetOrDefault('fillstream.market_dictionary', 'tags', tuple(reinterpretAsUInt256(condition_id)), []) AS tags
-        FROM fillstream.bookings
-        WHERE (block_time >= (now('UTC') - {seconds:UInt32})) AND (block_time <= now('UTC'))
+            dictGetOrDefault('fillstream.market_dictionary', 'boards', tuple(reinterpretAsUInt256(condition_id)), toUInt32(1)) AS boards,
+            sum(pnl) AS boards_pnl,
+            sum(cost) AS boards_cost,
+            sum(market_volume) AS boards_volume,
+            count() AS boards_markets,
+            countIf(pnl > 0) AS boards_wins
+        FROM
+        (
+            SELECT
+                trader,
+                condition_id,
+                sum(realised_pnl) AS pnl,
+                sum(realised_cost) AS cost,
+                sumIf(usdc, kind = 'fill') AS market_volume
+            FROM fillstream.bookings
+            WHERE (block_time >= (now('UTC') - {seconds:UInt32})) AND (block_time <= now('UTC'))
+            GROUP BY
+                trader,
+                condition_id
+        )
         GROUP BY
             trader,
-            condition_id
+            boards
     )
-    ARRAY JOIN arrayConcat(['all'], if(has(tags, 'sports') AND (NOT has(tags, 'esports')), ['sports'], []), arrayIntersect(tags, ['crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech', 'economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer', 'tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'])) AS tag
+    ARRAY JOIN bitPositionsToArray(boards) AS bit
     GROUP BY
-        tag,
+        bit,
         trader
 ) AS board
 LEFT JOIN
@@ -1239,13 +1252,14 @@ CREATE DICTIONARY fillstream.market_dictionary
     `market_id` UInt64,
     `tags` Array(String),
     `series_slug` String,
-    `category` String DEFAULT 'other'
+    `category` String DEFAULT 'other',
+    `boards` UInt32 DEFAULT 1
 )
 PRIMARY KEY condition
-SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition, market_id, tags, series_slug, multiIf(\n    has(tags, \'geopolitics\'), \'geopolitics\',\n    has(tags, \'sports\'), \'sports\',\n    has(tags, \'politics\'), \'politics\',\n    has(tags, \'finance\'), \'finance\',\n    hasAny(tags, [\'mentions\', \'tweets-markets\']), \'mentions\',\n    has(tags, \'tech\'), \'tech\',\n    hasAny(tags, [\'economics\', \'economy\']), \'economics\',\n    hasAny(tags, [\'culture\', \'pop-culture\']), \'culture\',\n    has(tags, \'weather\'), \'weather\',\n    has(tags, \'crypto\'), \'crypto\',\n    \'other\') AS category\nFROM fillstream.markets FINAL'))
+SOURCE(CLICKHOUSE(QUERY 'SELECT reinterpretAsUInt256(condition_id) AS condition, market_id, tags, series_slug, multiIf(\n    has(tags, \'geopolitics\'), \'geopolitics\',\n    has(tags, \'sports\'), \'sports\',\n    has(tags, \'politics\'), \'politics\',\n    has(tags, \'finance\'), \'finance\',\n    hasAny(tags, [\'mentions\', \'tweets-markets\']), \'mentions\',\n    has(tags, \'tech\'), \'tech\',\n    hasAny(tags, [\'economics\', \'economy\']), \'economics\',\n    hasAny(tags, [\'culture\', \'pop-culture\']), \'culture\',\n    has(tags, \'weather\'), \'weather\',\n    has(tags, \'crypto\'), \'crypto\',\n    \'other\') AS category,\n    toUInt32(1 + arraySum((name, bit) -> bitShiftLeft(toUInt32(\n        has(tags, name) AND NOT (name = \'sports\' AND has(tags, \'esports\'))), bit),\n        [\'sports\', \'crypto\', \'geopolitics\', \'politics\', \'finance\', \'esports\', \'pop-culture\', \'tech\', \'economy\',\n        \'weather\', \'elections\', \'tweets-markets\', \'basketball\', \'hockey\', \'soccer\', \'tennis\', \'counter-strike-2\',\n        \'dota-2\', \'league-of-legends\', \'5M\', \'15M\'], range(1, 22))) AS boards\nFROM fillstream.markets FINAL'))
 LIFETIME(MIN 30 MAX 60)
 LAYOUT(COMPLEX_KEY_HASHED())
-COMMENT 'tags, series, number and category of each market, by reinterpretAsUInt256(condition_id)';
+COMMENT 'tags, series, number, category and boards of each market, by reinterpretAsUInt256(condition_id)';
 
 CREATE TABLE fillstream.market_marks
 (

@@ -4,7 +4,13 @@
  * shows the same before and after it.
  */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { type Booking, insertBookings, insertListings, MARKETS } from './api-bookings.ts';
+import {
+  type Booking,
+  conditionOf,
+  insertBookings,
+  insertListings,
+  MARKETS,
+} from './api-bookings.ts';
 import { type Schema, startSchema } from './schema-harness.ts';
 
 const WINDOW_SECONDS = 3_600;
@@ -13,6 +19,12 @@ const MARGIN_SECONDS = 120;
 const SPORTS = 0;
 const ESPORTS = 1;
 const CRYPTO = 2;
+/** Every tag with a leaderboard. */
+const TAGS = [
+  ...['sports', 'crypto', 'geopolitics', 'politics', 'finance', 'esports', 'pop-culture', 'tech'],
+  ...['economy', 'weather', 'elections', 'tweets-markets', 'basketball', 'hockey', 'soccer'],
+  ...['tennis', 'counter-strike-2', 'dota-2', 'league-of-legends', '5M', '15M'],
+];
 
 type Row = {
   readonly tag: string;
@@ -142,6 +154,28 @@ describe('leaderboard_window', () => {
     const { rows } = await board(WINDOW_SECONDS);
     const tags = rows.filter((row) => row.trader === wallet(trader)).map((row) => row.tag);
     expect(tags.sort()).toEqual(['all', 'counter-strike-2', 'esports']);
+  });
+
+  test('shows a market on the leaderboards of exactly its tags', async () => {
+    const [market, trader] = [100, 9_100];
+    await clickhouse.client.insert({
+      table: 'markets',
+      columns: ['condition_id_hex', 'market_id', 'tags', 'observed_at'],
+      values: TAGS.map((tag, index) => [
+        ...[conditionOf(market + index), 2_000 + index, ['nobody-asks', tag, tag]],
+        '2030-01-01 00:00:00',
+      ]),
+      format: 'JSONCompactEachRow',
+    });
+    await clickhouse.client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
+    await insert(TAGS.map((_, index) => booking(trader + index, started, market + index, 1n)));
+    const { rows } = await board(WINDOW_SECONDS);
+    const shown = TAGS.map((_, index) =>
+      rows.filter((row) => row.trader === wallet(trader + index)).map((row) => row.tag),
+    );
+    expect(shown.map((tags) => tags.toSorted())).toEqual(
+      TAGS.map((tag) => ['all', tag].toSorted()),
+    );
   });
 
   test('follows a market whose tags changed, in all its history, after a reload', async () => {
