@@ -30,7 +30,7 @@ describe('chainOf', () => {
     for (const address of [V1_EXCHANGE, V1_NEG_RISK, COMBOS]) {
       expect(watched).not.toContain(address.toLowerCase());
       const config = readConfig(IngestConfig, { CHAIN: 'polygon', EXCHANGES: `${address}:${ONE}` });
-      expect(() => chainOf(config)).toThrow(/version [13] .*left out/);
+      expect(() => chainOf(config)).toThrow(/version [13] .*not supported/);
     }
     expect(TOPICS.orderFilled).toMatch(/^0xd543adfd/);
     // The same event names of version 1.

@@ -11,6 +11,7 @@ const ALLOWED: Readonly<Record<string, readonly string[]>> = {
   projector: [
     'ingest/contract.ts',
     'ingest/ledger.ts',
+    'ingest/whole-ledger.ts',
     'ingest/streams.ts',
     'infra/',
     'infra/nats/',
