@@ -127,7 +127,7 @@ export class PendingFeed {
       if ((await feed.show(shown)) !== undefined) metrics.shown.inc({ source: 'block' });
       await feed.publish({ kind: 'final', blockNumber: block.number, ...feed.about(shown) });
     }
-    // Again, for matches that a late push or another ingest published meanwhile.
+    // Again, for matches that a late push or another ingest published since the first call.
     await pending.final(block, matches);
     // LEDGER must not pass a block before FEED has stored its matches.
     if (matches.length > 0) await feed.flush();

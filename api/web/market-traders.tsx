@@ -21,7 +21,7 @@ const TRADERS_MAX = 20;
 const HOLDER: readonly Column<Holders['holders'][number]>[] = [
   TRADER,
   { title: 'Shares', class: 'figure strong', cell: ({ shares }) => <Shares micro={shares} /> },
-  { title: 'Share', class: 'figure', cell: ({ outcome_share }) => percent(outcome_share) },
+  { title: '% of outcome', class: 'figure', cell: ({ outcome_share }) => percent(outcome_share) },
   { title: 'Average', class: 'figure', cell: ({ average_price }) => priceText(average_price) },
   { title: 'Value', class: 'figure', cell: ({ value }) => <Usdc micro={value} decimals={2} /> },
   {

@@ -7,11 +7,11 @@ import {PositionIds} from "./PositionIds.sol";
 /// The devnet's ConditionalTokens: conditions with two outcomes, balances per (owner, position id),
 /// split, merge and redemption against pUSD. Events are those of the Gnosis contract, except that no
 /// ERC-1155 transfer events are written: nothing reads them and they would be half of all logs.
-/// Spenders named by the admin stand in for approvals, and anyone may redeem for any owner, because
-/// trader wallets of the devnet have no keys; the payout always goes to the owner.
+/// Trader wallets of the devnet have no keys. So spenders named by the admin replace approvals, and anyone
+/// may redeem for any owner; the payout always goes to the owner.
 ///
-/// anvil copies and hashes the whole storage for every block, also slots that became zero. So nothing here is
-/// a mapping that grows with every market: conditions and balances are in tables whose slots are used again.
+/// anvil copies and hashes the whole storage for every block, including slots that became zero. So no mapping
+/// here grows with every market: conditions and balances are in tables whose slots are reused.
 contract ConditionalTokens {
     PusdToken public immutable collateral;
     address public immutable admin;
@@ -23,7 +23,7 @@ contract ConditionalTokens {
         uint256[2] positionIds;
         uint96 payout0;
         uint96 payout1;
-        /// Time of the resolution; 0 before it.
+        /// Time of the resolution; 0 if unresolved.
         uint64 resolvedAt;
     }
 
@@ -206,7 +206,7 @@ contract ConditionalTokens {
         if (condition.id == conditionId) ids = condition.positionIds;
     }
 
-    /// The formula for any collateral, so that it can be held against ids of the real chain.
+    /// The formula for any collateral, so that it can be compared with ids of the real chain.
     function derivePositionIds(address token, bytes32 conditionId)
         external
         view
@@ -223,7 +223,7 @@ contract ConditionalTokens {
         if (condition.id != conditionId) revert NotPrepared();
     }
 
-    /// Where a condition is, or would be stored.
+    /// Where a condition is or would be stored.
     function _place(bytes32 conditionId) private view returns (Condition storage) {
         uint256 first = uint256(conditionId) % CONDITION_BUCKETS * CONDITIONS_PER_BUCKET;
         uint256 place = type(uint256).max;
@@ -257,7 +257,7 @@ contract ConditionalTokens {
         _store(place, tag, balance - amount);
     }
 
-    /// Where a balance is, or would be stored.
+    /// Where a balance is or would be stored.
     function _find(uint256 id, address owner)
         private
         view
@@ -274,7 +274,7 @@ contract ConditionalTokens {
         revert TooManyBalances();
     }
 
-    /// The last entry of the bucket fills the gap of one that becomes zero.
+    /// When an entry becomes zero, the last one of the bucket fills its gap.
     function _store(uint256 place, uint256 tag, uint256 balance) private {
         if (balance > type(uint64).max) revert AmountTooLarge(balance);
         if (balance > 0) {

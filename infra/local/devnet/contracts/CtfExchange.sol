@@ -20,9 +20,9 @@ struct Order {
 }
 
 /// The devnet's exchange: `matchOrders`, the order hash and the events of Polymarket's CTF Exchange V2,
-/// in its order. Money and shares really move through pUSD and ConditionalTokens, and what the newest
-/// orders have filled is remembered. SIGNATURES ARE NOT CHECKED: an operator can trade for any wallet, so this
-/// contract must never hold anything of value. Deployed twice, as the ordinary and the neg-risk exchange.
+/// in its order. Money and shares really move through pUSD and ConditionalTokens, and the filled amounts of the
+/// newest orders are stored. SIGNATURES ARE NOT CHECKED: an operator can trade for any wallet, so this contract
+/// must never hold anything of value. Deployed twice, as the ordinary and the neg-risk exchange.
 contract CtfExchange {
     uint8 private constant BUY = 0;
     uint8 private constant SELL = 1;
@@ -36,13 +36,13 @@ contract CtfExchange {
     address public immutable feeReceiver;
     bytes32 public immutable domainSeparator;
     mapping(address => bool) public isOperator;
-    /// What orders have filled, so that the state does not grow with every order: an order is forgotten
-    /// when another one takes its slot. The upper 160 bits of a slot are those of the order's hash, the
-    /// lower 96 what it has filled in its making unit.
+    /// The filled amounts of orders. To keep the state from growing with every order, an order is forgotten
+    /// when another one takes its slot. The upper 160 bits of a slot are from the order's hash, the lower 96
+    /// are its filled amount in its making unit.
     uint256 private constant SLOTS = 512;
     uint256[SLOTS] private _filled;
 
-    /// A maker order on its way through a match.
+    /// A maker order while it is matched.
     struct Fill {
         bytes32 orderHash;
         uint256 taking;
@@ -173,7 +173,7 @@ contract CtfExchange {
         );
     }
 
-    /// Filled so far, in the order's making unit; 0 for an order that is forgotten.
+    /// Filled amount in the order's making unit; 0 for a forgotten order.
     function filled(bytes32 orderHash) public view returns (uint256) {
         uint256 slot = _filled[uint256(orderHash) % SLOTS];
         return slot >> 96 == uint256(orderHash) >> 96 ? uint256(uint96(slot)) : 0;
@@ -199,7 +199,7 @@ contract CtfExchange {
         return keccak256(abi.encodePacked(hex"1901", domainSeparator, structHash));
     }
 
-    /// Checks every maker order, books what it fills, and pulls what it gives.
+    /// Checks every maker order, stores its filled amount, and collects what it gives.
     function _collect(
         bytes32 conditionId,
         Order calldata takerOrder,
@@ -228,9 +228,9 @@ contract CtfExchange {
         }
     }
 
-    /// The taker gets every price improvement. With opposite-side makers only, it also gives only what
-    /// they take; as soon as one maker is on its own side its event shows the whole `takerFillAmount`,
-    /// and what is not needed of it comes back as a refund, as in the real contract.
+    /// The taker gets every price improvement. If all makers are on the opposite side, it gives only what they
+    /// take. If a maker is on the taker's side, the event shows the whole `takerFillAmount`, and the unneeded
+    /// part is refunded, as in the real contract.
     function _takerAmounts(Order calldata order, uint256 fillAmount, Sums memory sums)
         private
         pure
@@ -272,7 +272,7 @@ contract CtfExchange {
 
     function _requireCrossing(Order calldata a, Order calldata b, bool same) private pure {
         if (!same) {
-            // What the seller asks is at most what the buyer bids; the same product either way round.
+            // The seller's price must not exceed the buyer's. The inequality is the same whichever of them is `a`.
             if (a.makerAmount * b.makerAmount < a.takerAmount * b.takerAmount) revert NotCrossing();
         } else if (a.side == BUY) {
             if (
@@ -297,7 +297,7 @@ contract CtfExchange {
         }
     }
 
-    /// Gives an order its proceeds. The fee is pUSD: on top for a buyer, out of the proceeds of a seller.
+    /// Pays an order its proceeds. The fee is in pUSD: a buyer pays it on top, a seller from the proceeds.
     function _pay(Order calldata order, uint256 taking, uint256 fee) private {
         if (order.side == BUY) {
             _push(order.maker, order.tokenId, taking);

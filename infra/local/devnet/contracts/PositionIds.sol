@@ -2,9 +2,9 @@
 pragma solidity 0.8.37;
 
 /// Ids of conditions, collections and positions by the formula of the Gnosis conditional tokens:
-/// a collection is a point of alt_bn128 (y² = x³ + 3) whose x starts at a hash and walks up until the
-/// curve has a y; the sign of y comes from the top bit of the hash and is kept in bit 254 of the id.
-/// Only collections without a parent are supported: Polymarket has no others.
+/// a collection is a point of alt_bn128 (y² = x³ + 3) whose x starts at a hash and increases until the
+/// curve has a y; the sign of y comes from the top bit of the hash and is stored in bit 254 of the id.
+/// Only collections without a parent are supported, because Polymarket has no others.
 library PositionIds {
     uint256 private constant P =
         21888242871839275222246405745257275088696311157297823662689037894645226208583;

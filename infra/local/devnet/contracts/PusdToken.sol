@@ -2,8 +2,8 @@
 pragma solidity 0.8.37;
 
 /// The devnet's pUSD: an ERC-20 with 6 decimals. The admin mints (a deposit) and names spenders that
-/// may move every wallet's money. The spenders stand in for the approvals that real wallets give once;
-/// trader wallets of the devnet have no keys, so none of them could ever approve.
+/// may move every wallet's money. They replace the approvals of real wallets, because trader wallets of the
+/// devnet have no keys and cannot approve.
 contract PusdToken {
     string public constant name = "Devnet pUSD";
     string public constant symbol = "pUSD";
