@@ -1,26 +1,12 @@
 import { configDefaults, defineConfig } from 'vitest/config';
-import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
 const UNIT = 'test/unit/**';
-/** Tests of whole services take long, whatever the size of their file. */
-const WHOLE = /\/test\/(e2e|page)\//;
-
-/** Begins with what takes longest, so that the workers end at about the same time. */
-class LongestFirst extends BaseSequencer {
-  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
-    // By project, then by size.
-    const sorted = await super.sort(files);
-    const isWhole = ({ moduleId }: TestSpecification) => WHOLE.test(moduleId);
-    return [...sorted.filter(isWhole), ...sorted.filter((file) => !isWhole(file))];
-  }
-}
 
 // The engine inside the embedded ClickHouse child and the child processes of the tests need
 // real processes: worker threads crash it, so the pool is forks.
 export default defineConfig({
   test: {
     pool: 'forks',
-    sequence: { sequencer: LongestFirst },
     // They end what hangs, and nothing else: a busy machine is several times slower.
     testTimeout: 300_000,
     hookTimeout: 300_000,
