@@ -11,9 +11,9 @@ import { Problem } from '../errors.ts';
 import { address, inOrder, instant, oneOf } from '../parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
-import { type Mark, valueAt } from './marks.ts';
+import { valueAt } from './marks.ts';
 import { read } from './query.ts';
-import { hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
+import { hexText, int, type RowOf, type RowSchema, rowOf, seconds, typed } from './rows.ts';
 import { amount, time } from './schemas.ts';
 
 const SECONDS = { '1h': 3_600, '1d': 86_400 };
@@ -70,69 +70,71 @@ GROUP BY condition_id, begin`;
   return { sql, row };
 }
 
-/**
- * The last match of each market before `day`, and in each interval since. `markets` is the expression after IN.
- */
-function closeStatements(interval: Input['interval'], markets: string) {
-  const { closes, closedAt } = SOURCES[interval];
-  const close = {
-    usdc: int('argMax(close.usdc, close.version)'),
-    shares: int('argMax(close.shares, close.version)'),
-  };
-  const within = rowOf({
-    ...{ conditionId: hexText('condition_id'), ...close },
-    begin: seconds(`${beginSql(interval, closedAt)} AS begin`),
-  });
-  const before = rowOf({
-    ...{ conditionId: hexText('condition_id'), ...close },
-    begin: seconds("toDateTime({base:UInt32}, 'UTC')"),
-  });
-  return [
-    {
-      sql: `
-SELECT ${before.columns}
+const CLOSE = {
+  conditionId: hexText('condition_id'),
+  usdc: int('argMax(close.usdc, close.version)'),
+  shares: int('argMax(close.shares, close.version)'),
+};
+const EarlierRow = rowOf({ ...CLOSE, begin: seconds("toDateTime({base:UInt32}, 'UTC')") });
+
+/** The last match of each of these markets (an expression after IN) before `day`. */
+const earlierStatement = (markets: string) => ({
+  sql: `
+SELECT ${EarlierRow.columns}
 FROM market_days
 WHERE condition_id IN ${markets} AND day < toDateTime({day:UInt32}, 'UTC')
 GROUP BY condition_id`,
-      row: before,
-    },
-    {
-      sql: `
-SELECT ${within.columns}
+  row: EarlierRow,
+});
+
+/** The last match of each of these markets in each interval, from `day` on. */
+function closesStatement(interval: Input['interval'], markets: string) {
+  const { closes, closedAt } = SOURCES[interval];
+  const row = rowOf({ ...CLOSE, begin: seconds(`${beginSql(interval, closedAt)} AS begin`) });
+  const sql = `
+SELECT ${row.columns}
 FROM ${closes}
 WHERE condition_id IN ${markets}
   AND ${closedAt} >= toDateTime({day:UInt32}, 'UTC') AND ${closedAt} < toDateTime({end:UInt32}, 'UTC')
-GROUP BY condition_id, begin`,
-      row: within,
-    },
-  ] as const;
+GROUP BY condition_id, begin`;
+  return { sql, row };
 }
 
 type Booked = RowOf<ReturnType<typeof bookedStatement>['row']>;
-type Close = Pick<Mark, 'usdc' | 'shares'> & {
-  readonly conditionId: string;
-  readonly begin: number;
-};
+type Close = RowOf<typeof EarlierRow>;
+/** Values of the statements' parameters. */
+type Bound = { readonly trader: Bytes; readonly base: number };
 
+/** The closes of the markets that were held at the end of an interval. */
 async function readCloses(
   call: Call,
   interval: Input['interval'],
   booked: readonly Booked[],
-  parameters: Readonly<Record<string, unknown>>,
+  bound: Bound,
 ): Promise<readonly Close[]> {
-  const held = booked.filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
-  const conditions = [...new Set(held)];
+  const held = booked.filter(({ shares }) => shares > 0n);
+  // A market that was not held before had a match in the interval of the first fill.
+  const heldBefore = held.filter(({ begin }) => begin === bound.base);
+  const [earlier, closes] = await Promise.all([
+    readClosesOf(call, heldBefore, earlierStatement, bound),
+    readClosesOf(call, held, (markets) => closesStatement(interval, markets), bound),
+  ]);
+  // A match of the interval before the first one replaces an earlier one.
+  return [...earlier, ...closes];
+}
+
+async function readClosesOf(
+  call: Call,
+  held: readonly Booked[],
+  statementOf: (markets: string) => { readonly sql: string; readonly row: RowSchema<Close> },
+  bound: Bound,
+): Promise<readonly Close[]> {
+  const conditions = [...new Set(held.map(({ conditionId }) => conditionId))];
   if (conditions.length === 0) return [];
   const isFew = conditions.length <= KEYS_MAX;
   const markets = isFew ? '{conditions:Array(FixedString(32))}' : OF_TRADER;
   const keys = isFew ? { conditions: new Bytes(conditions) } : {};
-  const [before, within] = closeStatements(interval, markets);
-  const [earlier, closes] = await Promise.all([
-    read(call, { ...before, parameters: { ...parameters, ...keys } }),
-    read(call, { ...within, parameters: { ...parameters, ...keys } }),
-  ]);
-  // A match of the interval before the first one replaces an earlier one.
-  return [...earlier, ...closes];
+  return await read(call, { ...statementOf(markets), parameters: { ...bound, ...keys } });
 }
 
 const OF_TRADER =
@@ -195,12 +197,12 @@ export const equityV2 = endpoint({
     const { first, last } = rangeOf(input, now);
     if (first > last) return { points: [] };
     const base = Math.max(0, first - width);
-    const parameters = {
+    const bound = {
       ...{ trader: new Bytes(input.address), base, end: last + width },
       day: Math.max(0, base - (base % SECONDS['1d'])),
     };
-    const booked = await read(call, { ...bookedStatement(input.interval), parameters });
-    const closes = await readCloses(call, input.interval, booked, parameters);
+    const booked = await read(call, { ...bookedStatement(input.interval), parameters: bound });
+    const closes = await readCloses(call, input.interval, booked, bound);
     const changes = changesOf(booked, closes);
     let [realised, unrealised] = [0n, 0n];
     const points = [];
