@@ -8,8 +8,8 @@ export default defineConfig({
   test: {
     pool: 'forks',
     // They end what hangs, and nothing else: a busy machine is several times slower.
-    testTimeout: 300_000,
-    hookTimeout: 300_000,
+    testTimeout: 600_000,
+    hookTimeout: 600_000,
     maxWorkers: 2,
     // The default of one second is too short while other tests run.
     expect: { poll: { timeout: 30_000, interval: 100 } },
