@@ -75,7 +75,7 @@ describe('sql/migrations', () => {
 describe('a database of another version', () => {
   test.each([
     ['0001_create_bookings.sql', 'made by another version (migration 0001_create_bookings.sql)'],
-    ['0001_bookings.sql', '0001_bookings.sql was applied with another text'],
+    ['0001_bookings.sql', '0001_bookings.sql was edited after it was applied'],
   ])('is refused before anything is done: %s', async (name, message) => {
     const { client, url } = clickhouse;
     const insert = (sha256: string) =>
