@@ -25,6 +25,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^RPC_URL=https:\/\/your\.node/, 'needs a Polygon node'],
   [/^npm run (backup|restore)\b/, 'backup.test.ts'],
   [/^npm run rebuild\b/, 'rebuild.test.ts'],
+  [/^npm run (export|import)\b/, 'archive.test.ts'],
   [/^npm run (schema|client:types)\b/, 'changes files; schema and client.test.ts compare them'],
   [/^npm run (client|cli):build\b/, 'client-package.test.ts, cli.test.ts'],
   [/^npm run (compare|bench:|faults:)/, 'takes minutes to hours'],
