@@ -35,7 +35,7 @@ export function matchBlock(cursor: Cursor, json: string, format: Format): string
 
 /**
  * A `final`, `void` or `restored` event about a match that was delivered before. Its time has the format of the
- * stream's matches. Clients that handle only `order` or `tx` ignore it.
+ * stream's matches. Clients that only listen for `order` or `tx` ignore these events.
  */
 export function sequelBlock(cursor: Cursor, sequel: FeedSequel, format: Format): string {
   const json = JSON.stringify({
