@@ -1,4 +1,4 @@
-/** What long commands print. */
+/** Progress output of long commands. */
 
 const PROGRESS_MS = 1_000;
 

@@ -1,10 +1,12 @@
-/** `npm run export` and `npm run import`: LEDGER to the archive and back, and LEDGER without what is archived. */
+/** `npm run export` and `npm run import`: copy LEDGER to the archive and back, and trim what is archived. */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { ConfigError, NatsConfig, readConfig } from '../infra/config.ts';
 import {
   connectNats,
   type Nats,
+  NatsRefusedError,
+  NatsUnavailableError,
   natsOptions,
   StreamMissingError,
 } from '../infra/nats/connection.ts';
@@ -33,9 +35,9 @@ const HELP = `The archive of LEDGER: a Parquet file for each calendar month (UTC
   npm run export -- --to DIR [--all] [--trim MONTHS]
       Adds the months that are complete and not in DIR yet. May be interrupted and run again at any time.
       --all     also writes the current month so far; a later export writes it again
-      --trim    then reads the archive again and removes from LEDGER what it holds, but for the newest MONTHS
-                months (2 or more, the current one counts). From then on, the projector and npm run rebuild
-                need LEDGER_ARCHIVE=DIR to read from the beginning.
+      --trim    then verifies the archive and removes the archived messages from LEDGER, except those of the
+                newest MONTHS months (2 or more, including the current one). From then on, the projector and
+                npm run rebuild need LEDGER_ARCHIVE=DIR to read from the beginning.
 
   npm run export -- --to DIR --verify
       Only reads the archive again: hashes, links between blocks, counts.
@@ -197,7 +199,7 @@ async function readAgain(archive: Archive, to: number, signal: AbortSignal): Pro
   report({ event: 'verified' }, `the archive is intact up to block ${to}`);
 }
 
-/** Removes archived messages from LEDGER, but for the newest months. */
+/** Removes archived messages from LEDGER, except those of the newest months. */
 async function trim({ nats, kv, archive, signal }: Parts, keepMonths: number): Promise<void> {
   const newest = (await newestMessage(nats))?.range;
   const oldest = await oldestBlocks(nats);
@@ -222,16 +224,16 @@ async function trim({ nats, kv, archive, signal }: Parts, keepMonths: number): P
   report({ event: 'trimmed' }, `LEDGER begins after block ${file.to}`);
 }
 
-/** The calendar month so many months earlier. */
+/** The calendar month `months` months earlier. */
 function monthBefore(month: string, months: number): string {
   const date = new Date(`${month}-01T00:00:00Z`);
   date.setUTCMonth(date.getUTCMonth() - months);
   return date.toISOString().slice(0, 7);
 }
 
-/** Appends what LEDGER lacks. */
+/** Appends the messages that LEDGER lacks. */
 async function importAll({ nats, archive, signal }: Parts): Promise<void> {
-  // All of it, so that nothing is stored of an archive that is damaged further on.
+  // Verifies the whole archive first, so that nothing is stored from a damaged one.
   await readAgain(archive, archive.end?.number ?? -1, signal);
   const writer = await LedgerWriter.open(nats);
   try {
@@ -316,11 +318,11 @@ function parsed() {
 }
 
 function isExpected(error: unknown): error is Error {
-  if (!(error instanceof Error)) return false;
-  const expected = [UsageError, ConfigError, UnreadableLedgerError, LedgerStateError];
-  return (
-    [...expected, LedgerFencedError, StreamMissingError].some((one) => error instanceof one) ||
-    'code' in error ||
-    /^Nats(Unavailable|Refused)Error$/.test(error.name)
-  );
+  const expected = [
+    ...[UsageError, ConfigError, UnreadableLedgerError, LedgerStateError, LedgerFencedError],
+    ...[NatsRefusedError, NatsUnavailableError, StreamMissingError],
+  ];
+  // A file or directory that cannot be read or written, for example, or a full disk.
+  const isSystem = error instanceof Error && 'syscall' in error;
+  return isSystem || expected.some((one) => error instanceof one);
 }
