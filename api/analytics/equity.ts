@@ -11,7 +11,7 @@ import { Problem } from '../errors.ts';
 import { address, inOrder, instant, oneOf } from '../parameters.ts';
 import { type Call, SHARED } from './call.ts';
 import { isoSecond, safeInteger } from './format.ts';
-import { valueAt } from './marks.ts';
+import { marketsOf, valueAt } from './marks.ts';
 import { read } from './query.ts';
 import { hexText, int, type RowOf, type RowSchema, rowOf, seconds, typed } from './rows.ts';
 import { amount, time } from './schemas.ts';
@@ -38,8 +38,6 @@ type Input = z.output<typeof Parameters>;
 
 /** The order of the rows of one trader. */
 const PLACE = "(block_number * 1048576 + log_index) * 2 + (kind = 'settlement')";
-/** More keys would make the URL of the statement too long. */
-const KEYS_MAX = 200;
 
 /** The function that returns the start of an interval, and the table and column with the closes. */
 const SOURCES = {
@@ -131,14 +129,9 @@ async function readClosesOf(
 ): Promise<readonly Close[]> {
   const conditions = [...new Set(held.map(({ conditionId }) => conditionId))];
   if (conditions.length === 0) return [];
-  const isFew = conditions.length <= KEYS_MAX;
-  const markets = isFew ? '{conditions:Array(FixedString(32))}' : OF_TRADER;
-  const keys = isFew ? { conditions: new Bytes(conditions) } : {};
+  const { markets, keys } = marketsOf(bound.trader, conditions);
   return await read(call, { ...statementOf(markets), parameters: { ...bound, ...keys } });
 }
-
-const OF_TRADER =
-  '(SELECT condition_id FROM trader_markets WHERE trader = {trader:FixedString(20)})';
 
 /** The changes of realised and unrealised PnL, by the start of the interval. */
 function changesOf(booked: readonly Booked[], closes: readonly Close[]) {

@@ -89,6 +89,22 @@ export async function readMarksOf(
   return new Map(rows.map((row) => [row.conditionId, markOf(row)] as const));
 }
 
+/** The markets in which a trader ever traded, for an expression after IN with the parameter `trader`. */
+export const TRADED_MARKETS =
+  '(SELECT condition_id FROM trader_markets WHERE trader = {trader:FixedString(20)})';
+/** More keys would make the URL of a statement too long. */
+const KEYS_MAX = 200;
+
+/** Selects these markets of a trader by key, or all markets of the trader if that would be too many keys. */
+export function marketsOf(trader: Bytes, conditionIds: readonly string[]) {
+  return conditionIds.length > KEYS_MAX
+    ? { markets: TRADED_MARKETS, keys: { trader } }
+    : {
+        markets: '{conditions:Array(FixedString(32))}',
+        keys: { conditions: new Bytes(conditionIds) },
+      };
+}
+
 function markOf(row: {
   readonly isResolved: boolean;
   readonly usdc: bigint;

@@ -12,7 +12,16 @@ import { positionCursor } from './cursors.ts';
 import { isoSecond, percent, price, safeInteger } from './format.ts';
 import { MarketV2, marketV2, type Resolution, unlisted, withTokens } from './market-object.ts';
 import { hasMarketWords, marketWords, wordParameters } from './market-words.ts';
-import { type Mark, markPrice, newestHeld, readMarks, readMarksOf, valueAt } from './marks.ts';
+import {
+  type Mark,
+  marketsOf,
+  markPrice,
+  newestHeld,
+  readMarks,
+  readMarksOf,
+  TRADED_MARKETS,
+  valueAt,
+} from './marks.ts';
 import { FEW_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf, seconds, typed } from './rows.ts';
 import { amount, count, percentage, text, time } from './schemas.ts';
@@ -91,9 +100,6 @@ export function holdingsSql(traders: string, having = ''): string {
 }
 
 const TRADER = '({trader:FixedString(20)})';
-const MARKETS = `(SELECT condition_id FROM trader_markets WHERE trader IN ${TRADER})`;
-/** More keys would make the URL of the statement too long. */
-const KEYS_MAX = 200;
 
 type Holding = RowOf<typeof HoldingRow>;
 /** A holding, at the mark of its market. */
@@ -109,9 +115,9 @@ function valued(holding: Holding, mark: Mark | undefined): Valued {
 /** The marks of open positions. Closed positions need marks only on the page. */
 async function readHeldMarks(call: Call, address: string, holdings: readonly Holding[]) {
   const held = holdings.filter(({ shares }) => shares > 0n).map(({ conditionId }) => conditionId);
-  return held.length > KEYS_MAX
-    ? await readMarksOf(call, MARKETS, { trader: new Bytes(address) })
-    : await readMarks(call, held);
+  if (held.length === 0) return new Map<string, Mark>();
+  const { markets, keys } = marketsOf(new Bytes(address), held);
+  return await readMarksOf(call, markets, keys);
 }
 
 const ConditionRow = rowOf({ conditionId: hexText('condition_id') });
@@ -122,7 +128,7 @@ async function readMarketsWith(call: Call, address: string, words: readonly stri
   const sql = `
 SELECT ${ConditionRow.columns}
 FROM markets
-WHERE condition_id IN ${MARKETS} AND ${hasMarketWords(words)}`;
+WHERE condition_id IN ${TRADED_MARKETS} AND ${hasMarketWords(words)}`;
   const parameters = { trader: new Bytes(address), ...wordParameters(words) };
   const rows = await read(call, { sql, parameters, row: ConditionRow });
   return new Set(rows.map(({ conditionId }) => conditionId));
