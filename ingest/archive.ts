@@ -1,7 +1,7 @@
 /**
- * The archive of LEDGER: a directory with a Parquet file for each calendar month (UTC), one row for each message, and
- * a manifest with hashes and counts. A file that the manifest lists was read again after it was written.
- * docs/ledger.md describes the format.
+ * The archive of LEDGER: a directory with one Parquet file per calendar month (UTC), one row per message, and a manifest
+ * with hashes and counts. A file is listed in the manifest only after it was written and read back. docs/ledger.md
+ * describes the format.
  */
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -29,22 +29,22 @@ import {
 
 const MANIFEST = 'manifest.json';
 const VERSION = 1;
-/** Our own files only: what else the directory holds is left alone. */
+/** Names of the archive's own files. Other files in the directory are left alone. */
 const OWN_FILES = /^(ledger-\d{4}-\d\d\.\d+-\d+\.parquet|(month\.parquet|manifest\.json)\.part)$/;
-/** Rows are written, and read, in groups with this much JSON, bytes; a single message may be larger. */
+/** Bytes of JSON per row group, the unit of writing and reading; a single message may be larger. */
 const GROUP_BYTES = 16 * 1_048_576;
-/** JSON that is compressed together, bytes. */
+/** Bytes of JSON that are compressed together. */
 const PAGE_BYTES = 4 * 1_048_576;
-/** Higher levels gain a tenth at most, at a hundredth of the speed. */
+/** Level 15 saves 7 %, but compresses only 4 MB a second. */
 const ZSTD_LEVEL = 1;
 
-/** The archive is damaged, incomplete, or holds other blocks than LEDGER. The message names the file. */
+/** The archive is damaged or incomplete, or its blocks differ from those of LEDGER. The message names the file. */
 export class ArchiveError extends UnreadableLedgerError {}
 
 export type BlockRef = Pick<Block, 'number' | 'hash'>;
 type Counts = z.output<typeof Counts>;
 export type ArchivedFile = z.output<typeof ArchivedFile>;
-/** A message as LEDGER held it. */
+/** A message as it was stored in LEDGER. */
 export type ArchivedMessage = Pick<LedgerMessage, 'range' | 'json'>;
 
 const Counts = z.object({
@@ -57,7 +57,7 @@ const Counts = z.object({
 const ArchivedFile = z.object({
   file: z.string().regex(OWN_FILES),
   month: z.string().regex(/^\d{4}-\d\d$/),
-  /** Whether a later month had begun. */
+  /** Whether a later month had begun when the file was written. */
   complete: z.boolean(),
   /** First and last block. */
   from: Index,
@@ -74,7 +74,7 @@ const Manifest = z.object({ version: z.literal(VERSION), files: z.array(Archived
 export class Archive {
   readonly directory: string;
   #files: readonly ArchivedFile[];
-  /** Files whose hash was right. */
+  /** Files whose hash has been verified. */
   readonly #intact = new Set<string>();
 
   private constructor(directory: string, files: readonly ArchivedFile[]) {
@@ -99,7 +99,7 @@ export class Archive {
     return new Archive(directory, files);
   }
 
-  /** Opens an archive to extend it, or begins one. Removes what an interrupted export left. */
+  /** Opens an archive to extend it, or creates one. Removes the files of an interrupted export. */
   static async openToWrite(directory: string): Promise<Archive> {
     await mkdir(directory, { recursive: true });
     const found = await readdir(directory);
@@ -127,8 +127,8 @@ export class Archive {
   }
 
   /**
-   * The messages that end after a block, in the order of LEDGER; all by default. The hash of a file is checked before
-   * its first message, its links and counts with them. Throws ArchiveError.
+   * The messages that end after a block, in the order of LEDGER; by default all. Checks the hash of a file before it
+   * yields the first message, and links and counts along the way. Throws ArchiveError.
    */
   async *messages(after = -1): AsyncGenerator<ArchivedMessage> {
     for (const file of this.#files) {
@@ -147,7 +147,7 @@ export class Archive {
     return undefined;
   }
 
-  /** Throws ArchiveError if a file is not what was written. */
+  /** Throws ArchiveError if a file's hash differs from the manifest's. */
   async #refuseAltered(file: ArchivedFile): Promise<void> {
     if (this.#intact.has(file.file)) return;
     const path = this.pathOf(file);
@@ -173,7 +173,7 @@ export class Archive {
     return new MonthWriter(this.directory, this.completeTo);
   }
 
-  /** Adds a written month, in place of an incomplete one. `isComplete` says that a later month has begun. */
+  /** Adds a written month and replaces an incomplete one. `isComplete`: a later month has begun. */
   async add(month: MonthWriter, isComplete: boolean): Promise<ArchivedFile> {
     const added = await month.finish(isComplete);
     const replaced = this.#files.filter((file) => !file.complete && file.file !== added.file);
@@ -189,7 +189,7 @@ export class Archive {
 
 type Row = ArchivedMessage & { readonly counts: Counts };
 
-/** Columns of a file; the body, which is all that is read again, comes last. */
+/** Columns of a file. Imports read only the body, which comes last. */
 const COLUMNS: readonly {
   readonly name: string;
   readonly type: BasicType;
@@ -197,7 +197,7 @@ const COLUMNS: readonly {
 }[] = [
   { name: 'from_block', type: 'INT64', value: ({ range }) => BigInt(range.from) },
   { name: 'to_block', type: 'INT64', value: ({ range }) => BigInt(range.to) },
-  // Earlier resolutions have no parent.
+  // Messages with earlier resolutions have no parent.
   { name: 'parent_hash', type: 'STRING', value: ({ range }) => parentOf(range) },
   { name: 'last_hash', type: 'STRING', value: ({ range }) => range.blocks.at(-1)?.hash },
   { name: 'first_time', type: 'TIMESTAMP', value: ({ range }) => timeOf(range.blocks.at(0)) },
@@ -254,7 +254,7 @@ export class MonthWriter {
     return this.#month;
   }
 
-  /** Completes the file, reads it again, and gives it its name. */
+  /** Completes the file, reads it back and renames it to its final name. */
   async finish(complete: boolean): Promise<ArchivedFile> {
     this.#writeGroup();
     await this.#parquet?.finish();
@@ -336,7 +336,7 @@ async function* readMonth(
   throw new ArchiveError(`${path} holds other blocks or counts than the manifest says`);
 }
 
-/** The bodies of a file; undefined for each group of rows that is skipped, because it ends before a block. */
+/** The bodies of a file; undefined for each skipped row group, which ends at or before block `after`. */
 async function* bodies(path: string, after: number): AsyncGenerator<string | undefined> {
   let start = 0;
   try {
@@ -363,7 +363,7 @@ function newestBlockOf({ columns }: RowGroup): number {
   return Number(column?.meta_data?.statistics?.max_value ?? Number.POSITIVE_INFINITY);
 }
 
-/** `range` must continue after `last`. Throws ArchiveError that begins with `name`. */
+/** Throws ArchiveError, which begins with `name`, unless `range` continues after `last`. */
 function assertLink(
   name: string,
   last: BlockRef,
@@ -377,7 +377,7 @@ function assertLink(
 
 const NOTHING: Counts = { messages: 0, matches: 0, fills: 0, resolutions: 0, refused: 0 };
 
-/** Counts of a message. */
+/** Counts the events of these blocks. */
 function tally({ blocks }: BlockRange): Counts {
   const counts = { ...NOTHING, messages: 1 };
   for (const { matches, resolutions, refused } of blocks) {
@@ -424,7 +424,7 @@ async function hashOf(path: string): Promise<string> {
   return hash.digest('hex');
 }
 
-/** Renames a file when all of it is on the disk. */
+/** Syncs a file to disk, then renames it. */
 async function replaceBy(part: string, path: string): Promise<void> {
   await synced(part);
   await rename(part, path);

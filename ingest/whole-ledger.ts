@@ -1,6 +1,6 @@
 /**
- * LEDGER and the archive of its older messages as one log: `npm run export -- --trim` removes archived messages from
- * LEDGER. For readers that begin with the first block or look for an old one.
+ * Reads LEDGER and its archive as one log, because `npm run export -- --trim` removes archived messages from LEDGER. Used by
+ * readers that start at the first block or look up an old one.
  */
 import type { Nats } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
@@ -8,10 +8,10 @@ import { Archive, ArchiveError } from './archive.ts';
 import { type BlockRange, type BlocksMessage, messageAt, oldestBlocks } from './ledger.ts';
 import { INGEST_BUCKET } from './streams.ts';
 
-/** Key of the newest block that was removed from LEDGER because it is archived. */
+/** Key of the newest block that --trim removed from LEDGER. */
 const TRIMMED_KEY = 'trimmed_to';
 
-/** Where to read: the archived messages first, then LEDGER. */
+/** Where to read from: first the archived messages, then LEDGER. */
 export type Source = {
   readonly archived: AsyncIterable<BlockRange>;
   readonly fromSequence: number;
@@ -51,7 +51,7 @@ export class WholeLedger {
   }
 
   /**
-   * Everything from the message that holds a block; by default from the beginning, earlier resolutions included.
+   * Where to read everything from the message that contains `block`; by default everything, including earlier resolutions.
    * Throws UnreadableLedgerError.
    */
   async from(block?: number): Promise<Source> {
@@ -66,8 +66,8 @@ export class WholeLedger {
   }
 
   /**
-   * The oldest message of LEDGER, and the archive if it has what came before. Throws ArchiveError if the blocks
-   * before LEDGER are archived and the archive is not given, or does not reach LEDGER.
+   * The oldest message of LEDGER, and the archive if it has earlier blocks. Throws ArchiveError if LEDGER was trimmed but
+   * LEDGER_ARCHIVE is not set, or if blocks are missing between the archive and LEDGER.
    */
   async #beginning(): Promise<{
     readonly archive?: Archive;
@@ -93,13 +93,13 @@ export class WholeLedger {
   }
 }
 
-/** LEDGER begins after this block if it was trimmed; NaN if it never was. */
+/** The newest block that --trim removed; NaN if LEDGER was never trimmed. */
 export async function trimmedTo(kv: Kv): Promise<number> {
   const entry = await kv.get(TRIMMED_KEY);
   return entry === undefined ? Number.NaN : Number(new TextDecoder().decode(entry.value));
 }
 
-/** Remembers that LEDGER will begin after this block, because it is archived. */
+/** Records that LEDGER will begin after this block. Call it before the messages are removed. */
 export async function rememberTrim(kv: Kv, block: number): Promise<void> {
   await kv.put(TRIMMED_KEY, String(block));
 }

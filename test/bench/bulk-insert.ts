@@ -1,6 +1,6 @@
 /**
- * Inserts booking rows as fast as ClickHouse takes them: RowBinary, large inserts, two at a time. The values are those of
- * the projector's own inserts, and each table is fed by its view as usual.
+ * Inserts booking rows as fast as ClickHouse accepts them: large inserts in RowBinary, two at a time. The values equal
+ * those that the projector inserts, and the materialized views fill the other tables as usual.
  */
 import { type Booking, STORED_COLUMNS } from '../../projector/contract.ts';
 
@@ -9,7 +9,7 @@ const ROW_BYTES = 250;
 const IN_FLIGHT = 2;
 const KINDS = { fill: 0, settlement: 1 } as const;
 const SIDES = { NONE: 0, BUY: 1, SELL: 2 } as const;
-/** Of the newest tokens, their 32 bytes. */
+/** The encoded bytes of the most recent token ids. */
 const TOKENS_MAX = 10_000;
 
 export class BulkInsert {
@@ -28,20 +28,20 @@ export class BulkInsert {
     const { origin, username, password } = new URL(url);
     const user = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
     const authorization = `Basic ${Buffer.from(user).toString('base64')}`;
-    // The server closes connections that are idle while the next rows are made.
+    // The server would close a kept connection while the next rows are generated.
     this.#headers = { authorization, connection: 'close' };
     const query = `INSERT INTO bookings (${STORED_COLUMNS.join(', ')}) FORMAT RowBinary`;
     const settings = { insert_deduplicate: '0', optimize_on_insert: '0' };
     this.#url = `${origin}/?${new URLSearchParams({ database, query, ...settings })}`;
   }
 
-  /** Adds a row. Await the promise that it returns when rows have to be sent first. */
+  /** Adds a row. If it returns a promise, await it before you add the next row. */
   add(row: Booking): Promise<void> | undefined {
     this.#write(row);
     return this.#at === ROWS * ROW_BYTES ? this.#send() : undefined;
   }
 
-  /** Resolves when every row is stored. */
+  /** Resolves once all rows are stored. */
   async end(): Promise<void> {
     if (this.#at > 0) await this.#send();
     await Promise.all(this.#sent);
@@ -53,7 +53,7 @@ export class BulkInsert {
       this.#sent.delete(sent);
       this.#free.push(rows);
     });
-    // A failure is thrown where it is awaited.
+    // The promise is awaited later, so its rejection must not count as unhandled.
     sent.catch(() => undefined);
     this.#sent.add(sent);
     if (this.#sent.size > IN_FLIGHT) await Promise.race(this.#sent);
@@ -68,7 +68,7 @@ export class BulkInsert {
     if (response.status !== 200) throw new Error(text);
   }
 
-  /** In the order of STORED_COLUMNS. */
+  /** Writes the columns in the order of STORED_COLUMNS. */
   #write(row: Booking): void {
     const rows = this.#rows;
     let at = this.#at;

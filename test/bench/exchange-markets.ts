@@ -1,7 +1,7 @@
 /**
- * Markets of the generated exchange (exchange.ts): kinds of markets, the price of each one and its listing. A market
- * is a function of the seed, its kind, its place among the markets that are open at once, and its period, so that
- * every window of time has the same ones.
+ * Markets of the generated exchange (exchange.ts): their kinds, prices and listings. A market is a function of the seed,
+ * its kind, its slot (one of the markets of this kind that are open at the same time) and its period, so the same seed
+ * gives the same markets in every time window.
  */
 import { Random } from '../../infra/local/devnet/random.ts';
 import type { Hash, Listing } from '../../ingest/contract.ts';
@@ -14,17 +14,17 @@ export type Kind = {
   readonly name: string;
   /** Seconds from the first trade to the end of trading. */
   readonly duration: number;
-  /** Markets that are open at once on the real exchange. */
+  /** Number of markets that are open at the same time on the real exchange. */
   readonly open: number;
-  /** Part of all fills. */
+  /** Share of all fills. */
   readonly flow: number;
-  /** Trading grows with this power of the time since the beginning. */
+  /** The probability of a trade grows with this power of the elapsed fraction of the period. */
   readonly late: number;
-  /** Seconds from the end to the resolution, at most. */
+  /** Maximum seconds from the end to the resolution. */
   readonly resolving: number;
   /** Taker fee: this many millionths of shares · p(1−p). */
   readonly feeRate: number;
-  /** One of these to a market, by its place. */
+  /** Each market gets one of these, chosen by its slot. */
   readonly tags: readonly (readonly string[])[];
 };
 
@@ -70,11 +70,11 @@ export const KINDS: readonly Kind[] = [
   },
 ];
 
-/** Series with so few markets at once keep all of them, in fewer periods, on a smaller exchange. */
+/** A kind with at most this many open markets keeps all of them on a smaller exchange, but in fewer periods. */
 const FEW = 10;
 const GOLDEN = (Math.sqrt(5) - 1) / 2;
 
-/** What of a kind there is on an exchange of `size`, as part of the real one. */
+/** How many slots of a kind exist on an exchange of `size` (1 = the real one), and in what share of the periods. */
 export function seriesOf({ open }: Kind, size: number) {
   const isFew = open <= FEW;
   const series = isFew ? open : Math.max(1, Math.round(open * size));
@@ -96,16 +96,16 @@ export type Market = {
   readonly makers: readonly number[];
   /** Micro-shares of each trader: of outcome 0, or of outcome 1 if below 0. */
   readonly held: Map<number, number>;
-  /** Traders other than market makers, the newest ones in any order. */
+  /** The most recent traders that are not market makers, in any order. */
   readonly recent: number[];
-  /** Price of outcome 0 at a later time than the one before. */
+  /** The price of outcome 0. Times must not decrease between calls. */
   readonly priceAt: (time: number) => number;
 };
 
-/** The period of a market of this kind and place at a time; undefined if the exchange has none then. */
+/** The market in a slot at a time; undefined if there is none. */
 export function periodAt(kind: Kind, place: number, time: number, size: number) {
   const { series, existing, isFew } = seriesOf(kind, size);
-  // Of a kind with many markets at once, each place has ends of its own.
+  // If many markets of a kind are open at the same time, their ends are spread out.
   const shift = isFew ? 0 : place * GOLDEN * kind.duration;
   const period = Math.floor((time - shift) / kind.duration);
   const index = period * series + place;
@@ -126,7 +126,7 @@ export function openMarket(
   const random = new Random(`${seed} market ${number}`);
   const end = Math.floor(start + kind.duration);
   const isCrypto = kind.late === 0 && kind.duration <= HOUR;
-  // A Brownian motion decides by its sign at the end. Its probability until then is the price: a martingale.
+  // The sign of a Brownian motion at the end decides the outcome. The price is the probability of that, so it is a martingale.
   const bias = isCrypto ? 0 : gauss(random) - 0.4;
   let [motion, phase] = [0, 0];
   const priceAt = (time: number) => {
@@ -149,12 +149,12 @@ export function openMarket(
   };
 }
 
-/** A number of the standard normal distribution. */
+/** Draws from the standard normal distribution. */
 export function gauss(random: Random): number {
   return Math.sqrt(-2 * Math.log(random.unit() + 1e-12)) * Math.cos(2 * Math.PI * random.unit());
 }
 
-/** Its distribution function, to 7 digits (Abramowitz and Stegun, 26.2.17). */
+/** The standard normal distribution function, to 7 digits (Abramowitz and Stegun, 26.2.17). */
 function normal(x: number): number {
   const t = 1 / (1 + 0.231_641_9 * Math.abs(x));
   const sum = 1.330_274_429 * t - 1.821_255_978;
@@ -171,7 +171,7 @@ const ENDS = 'ton ville field port burg haven wick ford mont dale'.split(' ');
 
 const iso = (time: number) => `${new Date(time * 1_000).toISOString().slice(0, 19)}Z`;
 
-/** Invented names: any likeness to a real market is one of form only. */
+/** The names are invented and only look like those of real markets. */
 export function listingOf({ number, kind, conditionId, tokenIds, start, end }: Market): Listing {
   const random = new Random(`listing ${number}`);
   const name = () => `${random.pick(NAMES)}${random.pick(ENDS)}`;

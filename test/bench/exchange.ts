@@ -1,8 +1,8 @@
 /**
- * The exchange that the benchmarks' data come from: a seeded stream of matches and resolutions, shaped like thirty
- * days of the real one. Some hundred market makers have nine tenths of the fills, quote both sides and keep little; the
- * others mostly trade a few times, buy, and often hold to the resolution. Prices end at 0 or 1 as often as they say, flow
- * follows the hours of the day and has bursts, fees are the exchange's. The same options give the same events.
+ * Generates the benchmarks' data: a seeded stream of matches and resolutions, shaped like thirty days of the real
+ * exchange. A few hundred market makers have 90 % of the fills, quote both sides and keep small positions. Most other
+ * traders trade a few times, buy, and often hold until the resolution. Prices are calibrated, the flow follows the time of
+ * day and has bursts, and fees are computed like the exchange's. The same options give the same events.
  */
 import { Random } from '../../infra/local/devnet/random.ts';
 import type { Address, Fill, Hash, LedgerEvent, Match } from '../../ingest/contract.ts';
@@ -18,30 +18,30 @@ import {
 
 export type ExchangeOptions = {
   readonly seed: number;
-  /** Part of the real exchange that trades: its number of traders and of markets at once. */
+  /** Number of traders and of open markets, as a fraction of the real exchange. */
   readonly size: number;
-  /** About so many fills, from one time to another, seconds since the epoch. */
+  /** Approximate number of fills, and their time range in seconds since the epoch. */
   readonly fills: number;
   readonly from: number;
   readonly to: number;
 };
 
-/** The real exchange in DAYS. */
+/** The real exchange over `days` days. */
 export const REAL = { days: 30, fills: 150_000_000, traders: 500_000, makers: 300 } as const;
-/** Mean of a generated match. */
+/** Mean number of fills of a generated match. */
 export const FILLS_PER_MATCH = 2.72;
 const BLOCK_SECONDS = 2;
 const GENESIS = 1_590_824_836;
 const EXCHANGE = `0x${'e1'.repeat(20)}` as Address;
 
-/** Market makers of a market, and the largest position that one does not reduce by itself. */
+/** Market makers per market, and the position above which a market maker starts to reduce it. */
 const MAKERS_PER_MARKET = 12;
 const MAKER_HELD_MAX = 500_000_000;
-/** Orders by market makers among takers and among makers of a match: nine tenths of all fills. */
+/** Share of market makers among the takers and among the makers of matches. Together they have 90 % of all fills. */
 const TAKER_IS_MAKER = 0.76;
 const MAKER_IS_MAKER = 0.97;
 const RECENT_MAX = 32;
-/** Shares are multiples of a hundredth and prices of a thousandth, so that money is exact. */
+/** Shares are multiples of 0.01 and prices of 0.001, so that amounts of money are exact. */
 const SHARE_STEP = 10_000;
 
 export const blockOf = (time: number) => Math.floor((time - GENESIS) / BLOCK_SECONDS);
@@ -51,12 +51,12 @@ export function tradersOf(size: number) {
   return { makers, all: makers + Math.max(100, Math.round(REAL.traders * size)) };
 }
 
-/** Flow at a time as part of the mean: most in the evening, less at weekends, ten times the mean in bursts. */
+/** Flow relative to the mean: highest in the evening, lower at weekends, ten times the mean in bursts. */
 function flowAt(time: number): number {
   const day = Math.floor(time / 86_400);
   const weekend = day % 7 === 2 || day % 7 === 3;
   const hour = 1 + 0.45 * Math.cos(((time / 3_600 - 19) / 12) * Math.PI);
-  // Twelve minutes of about six hours of a month.
+  // On average six bursts of twelve minutes a month.
   const hash = Math.imul(Math.floor(time / 3_600), 0x9e3779b1) >>> 0;
   const isBurst = hash % 120 === 0 && time % 3_600 < 720;
   return hour * (weekend ? 0.8 : 1.08) * (isBurst ? 10 : 1);
@@ -83,7 +83,7 @@ class Hashes {
   }
 }
 
-/** Traders of an exchange by number, market makers first, each group from the busiest one on. */
+/** Traders by number: market makers first, then the others. Within each group, the busiest come first. */
 export class Traders {
   readonly #seed: number;
   readonly #addresses: Address[] = [];
@@ -103,14 +103,14 @@ export class Traders {
     return address;
   }
 
-  /** A trader that is no market maker; by Zipf's law, without the first ones of it. */
+  /** Picks a trader that is not a market maker, by Zipf's law without its top ranks. */
   retail(random: Random): number {
     const first = (this.count - this.makers) / 10_000;
     const rank = first * (10_000 + 1) ** random.unit() - first;
     return this.makers + Math.min(Math.floor(rank), this.count - this.makers - 1);
   }
 
-  /** Some market makers for a market, the busiest ones more often. */
+  /** Picks market makers for a market; busy ones are picked more often. */
   panel(random: Random): readonly number[] {
     return Array.from({ length: Math.min(MAKERS_PER_MARKET, this.makers) }, () =>
       Math.floor(this.makers * random.unit() ** 1.25),
@@ -118,19 +118,19 @@ export class Traders {
   }
 }
 
-/** Places of a kind that trade at a rate while they are open. The first quarter has half of it. */
+/** Slots of one kind that share a rate of trades while they are open. The first quarter of them gets half of it. */
 type Source = {
   readonly kind: Kind;
   readonly first: number;
   readonly places: number;
-  /** As part of the mean flow. */
+  /** Relative to the mean flow. */
   readonly rate: number;
   isOpen: boolean;
-  /** Until this time `isOpen` is right. */
+  /** `isOpen` is valid until this time. */
   until: number;
 };
 
-/** All places of a kind together, or of a kind with few places each one, which is not open in every period. */
+/** One source for all slots of a kind. Kinds with few slots have one per slot, because a slot is not open in every period. */
 function sourcesOf(kind: Kind, size: number): readonly Source[] {
   const { series, existing, isFew } = seriesOf(kind, size);
   const rate = (kind.flow * (kind.late + 1)) / existing;
@@ -153,7 +153,7 @@ export class Exchange {
   readonly #random: Random;
   readonly #hashes: Hashes;
   readonly #open = new Map<number, Market>();
-  /** By the block of the resolution. */
+  /** Keyed by the block of the resolution. */
   readonly #ending = new Map<number, Market[]>();
   #logs = 0;
   #txHash: Hash | undefined;
@@ -166,7 +166,7 @@ export class Exchange {
     this.#hashes = new Hashes(new Random(`hashes ${options.seed}`));
   }
 
-  /** Matches and resolutions in the order of the chain. */
+  /** Matches and resolutions in chain order. */
   *events(): Generator<LedgerEvent> {
     const { fills, from, to, size } = this.#options;
     const blocks = blockOf(to) - blockOf(from);
@@ -210,7 +210,7 @@ export class Exchange {
     this.#ending.delete(blockNumber);
   }
 
-  /** The open market of a place in which somebody trades now. */
+  /** The open market in a slot; undefined if nobody trades in it now. */
   #marketAt(kind: Kind, place: number, time: number): Market | undefined {
     const { seed, size } = this.#options;
     const period = periodAt(kind, place, time, size);
@@ -232,7 +232,7 @@ export class Exchange {
     const price = market.priceAt(blockTime);
     const taker = this.#taker(market);
     const { direction } = taker;
-    // The taker wants more of this outcome, or less of the other one, which is the same.
+    // Buying this outcome and selling the other one are the same trade.
     const outcome = direction > 0 ? 0 : 1;
     const first = askOf(outcome === 0 ? price : 1 - price, random);
     const step = first < 40 || first > 960 ? 1 : 10;
@@ -253,7 +253,7 @@ export class Exchange {
     const { trader } = taker;
     const all = { trader, isTaker: true, direction, shares: wanted, cost: total };
     fills.push(this.#fill(market, all));
-    // One call in ten executes more than one match.
+    // 10 % of the transactions execute more than one match.
     if (this.#txHash === undefined || random.unit() > 0.1) this.#txHash = this.#hashes.next();
     const logIndex = this.#logs++;
     const { conditionId } = market;
@@ -263,7 +263,7 @@ export class Exchange {
     };
   }
 
-  /** Who takes, for which outcome, and how many shares if it is to close what it holds. */
+  /** Picks the taker and the outcome; `shares` is set if the taker closes its position. */
   #taker(market: Market) {
     const random = this.#random;
     const { held, makers, recent } = market;
@@ -289,7 +289,7 @@ export class Exchange {
     return { trader, isMaker: false, direction: more, shares: 0 };
   }
 
-  /** Who sells to the taker: of two market makers the one that it suits better. */
+  /** Picks the maker: of two random market makers, the one whose position shrinks more. */
   #maker({ makers, held }: Market, taker: number, direction: number): number {
     if (this.#random.unit() >= MAKER_IS_MAKER) return this.traders.retail(this.#random);
     const [one, other] = [this.#random.pick(makers), this.#random.pick(makers)];
@@ -298,7 +298,7 @@ export class Exchange {
     return suits(one) > suits(other) ? one : other;
   }
 
-  /** A fill towards outcome 0 (direction 1) or outcome 1: it sells what the trader holds of the other, or buys. */
+  /** A fill towards outcome 0 (direction 1) or outcome 1. A trader who holds the other outcome sells it; others buy. */
   #fill(
     { held, kind, tokenIds }: Market,
     order: {
@@ -306,7 +306,7 @@ export class Exchange {
       readonly isTaker: boolean;
       readonly direction: number;
       readonly shares: number;
-      /** Of these shares of the outcome that it goes towards, micro-USDC. */
+      /** Cost of the shares at the price of the outcome that the fill goes towards, micro-USDC. */
       readonly cost: number;
     },
   ): Fill {
@@ -320,7 +320,7 @@ export class Exchange {
     if (after === 0) held.delete(trader);
     else held.set(trader, after);
     const fee = isTaker ? takerFee(kind.feeRate, usdc, shares) : 0;
-    // Before a fill there are the transfers, and FeeCharged if there is a fee.
+    // Leaves room for the logs of transfers and FeeCharged that come before a fill on chain.
     this.#logs += fee > 0 ? 4 : 3;
     return {
       logIndex: this.#logs++,
@@ -345,23 +345,23 @@ function takerFee(rateMillionths: number, usdc: number, shares: number): number 
 function askOf(price: number, random: Random): number {
   const fair = price * 1_000;
   const tick = fair < 40 || fair > 960 ? 1 : 10;
-  // Rounded up or down so that it is the price on average, then a part of a tick for the makers.
+  // Rounds randomly so that the mean equals the price, then adds a fraction of a tick for the makers.
   const rounded = Math.floor(fair / tick + random.unit()) * tick;
   return Math.min(999, Math.max(1, rounded + (random.unit() < 0.3 ? tick : 0)));
 }
 
-/** USDC of an order: log-normal, a median of 25 or 12. */
+/** Value of an order in USDC: log-normal, with a median of 25 for market makers and 12 for others. */
 function spent(isMaker: boolean, random: Random): number {
   return isMaker ? 25 * Math.exp(1.1 * gauss(random)) : 12 * Math.exp(1.5 * gauss(random));
 }
 
-/** Micro-shares for about this money: a few hundred thousand shares at most. */
+/** Micro-shares that cost about this amount, at most 300,000 shares. */
 function sharesFor(usdc: number, thousandths: number): number {
   const hundredths = Math.round((usdc * 100_000) / thousandths);
   return Math.min(30_000_000, Math.max(100, hundredths)) * SHARE_STEP;
 }
 
-/** A random part for one of some makers; at least a step for this one and for each of the others. */
+/** A random part of the shares for one of `makers` makers, which leaves at least one step for each of the others. */
 function part(left: number, makers: number, random: Random): number {
   const steps = left / SHARE_STEP;
   const some = Math.floor((steps / makers) * 2 * random.unit());
@@ -369,7 +369,7 @@ function part(left: number, makers: number, random: Random): number {
 }
 
 function poisson(random: Random, mean: number): number {
-  // The limit would be 0.
+  // For large means, exp(-mean) would underflow to 0.
   if (mean > 500) return Math.round(mean + Math.sqrt(mean) * gauss(random));
   const limit = Math.exp(-mean);
   let count = 0;

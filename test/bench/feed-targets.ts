@@ -94,7 +94,7 @@ export async function startFillstream(directory: string, listeners: number) {
     async startApi(): Promise<Target> {
       const main = fileURLToPath(new URL('../../api/main.ts', import.meta.url));
       const child = fork(main, {
-        // As it is started everywhere else.
+        // The same flags as in `npm start` and the containers.
         execArgv: [...API_FLAGS],
         env: {
           ...process.env,

@@ -1,9 +1,9 @@
 /**
- * A service's data with about FILLS fills of the generated exchange (exchange.ts) in it, made once and kept in the
- * system's temporary directory. The bookings are those of the projector's fold; they are inserted in bulk, without LEDGER,
- * which holds only the last block, so that a projector can continue. Tables are merged as they are a day after the last
- * fill. Shared by the benchmarks of the projector, the api and the page. Removing the directory is always safe. Its fills
- * end when it was made: the leaderboards of the short frames are empty some hours later.
+ * A data directory with about FILLS fills of the generated exchange (exchange.ts), made once and kept in the system's
+ * temporary directory for the benchmarks of the projector, the api and the page. The projector's fold computes the
+ * bookings, which are inserted in bulk. LEDGER holds only the last block, so that a projector can continue. Tables are
+ * merged like those of a service one day later. The fills end at the time when the data was made, so the leaderboards of
+ * short time frames are empty some hours later. The directory can be removed at any time.
  */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -30,11 +30,11 @@ import { BulkInsert } from './bulk-insert.ts';
 import { Exchange, type ExchangeOptions, REAL } from './exchange.ts';
 import { listingOf, type Market } from './exchange-markets.ts';
 
-/** To be raised with every change of the data. */
+/** Increase it whenever the data changes. */
 const VERSION = 1;
 const SEED = 1;
 const DATABASE = 'fillstream';
-/** Tables whose parts become one when they are a day old (min_age_to_force_merge_seconds). */
+/** Tables whose parts are merged into one after a day (min_age_to_force_merge_seconds). */
 const SETTLING = [
   ...['bookings', 'trader_hours', 'trader_markets', 'market_traders', 'market_bookings'],
   ...['matches', 'market_minutes', 'market_days'],
@@ -53,20 +53,20 @@ export type ListedMarket = {
 export type Dataset = {
   readonly exchange: ExchangeOptions;
   readonly fills: number;
-  /** The busiest ones first. */
+  /** Busiest first. */
   readonly traders: readonly Address[];
   readonly markets: readonly ListedMarket[];
   /** NATS and ClickHouse on that data; `env` and `key` for the processes and their clients. */
   readonly parts: Parts;
 };
 
-/** About so many fills of thirty days until now, with as many traders and markets as belong to them. */
+/** An exchange with about this many fills in the thirty days up to now, with traders and markets in proportion. */
 export function exchangeOf(fills: number): ExchangeOptions {
   const to = Math.floor(Date.now() / 1_000);
   return { seed: SEED, size: fills / REAL.fills, fills, from: to - REAL.days * 86_400, to };
 }
 
-/** Opens the data, after making it if it is not there yet. `stop` its parts at the end. */
+/** Opens the data and makes it first if necessary. Call `parts.stop()` at the end. */
 export async function openDataset(fills: number): Promise<Dataset> {
   const directory = join(tmpdir(), `fillstream-bench-exchange-${VERSION}-${fills}`);
   const made = join(directory, 'made.json');
@@ -126,7 +126,7 @@ async function fill(client: ClickHouseClient, parts: Parts, options: ExchangeOpt
   let facts: Fact[] = [];
   let [events, fills]: [number, number] = [0, 0];
   let last: LedgerEvent[] = [];
-  // One merge at the end takes less than all those meanwhile.
+  // Merging once at the end is cheaper than merging during the inserts.
   for (const what of ['MERGES', 'VIEWS']) await client.command({ query: `SYSTEM STOP ${what}` });
   for (const event of exchange.events()) {
     if (last[0]?.blockNumber !== event.blockNumber) last = [];
@@ -136,7 +136,7 @@ async function fill(client: ClickHouseClient, parts: Parts, options: ExchangeOpt
       await store.writeFacts(facts);
       facts = [];
     }
-    // Inserts are sent in between.
+    // Lets pending inserts make progress.
     events += 1;
     if (events % EVENTS_AT_ONCE === 0) await setImmediate();
     for (const row of positions.apply(event)) {
@@ -153,7 +153,7 @@ async function fill(client: ClickHouseClient, parts: Parts, options: ExchangeOpt
   return { fills, last, markets, traders: exchange.traders };
 }
 
-/** The last block to LEDGER, listings, profiles and balances to METADATA; a projector stores them. */
+/** Publishes the last block to LEDGER, and listings, profiles and balances to METADATA, which a projector then stores. */
 async function list(parts: Parts, filled: Awaited<ReturnType<typeof fill>>): Promise<void> {
   const { last, markets, traders } = filled;
   const nats = await connectNats({ url: parts.env.NATS_URL, name: 'bench' });

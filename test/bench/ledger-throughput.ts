@@ -1,6 +1,6 @@
 /**
- * LEDGER → fold → ClickHouse for the benchmark of the projector: the events of a generated exchange are published in a
- * directory of their own, read without more, and projected by one projector and by two.
+ * Measures LEDGER → fold → ClickHouse. Publishes the events of a generated exchange to a LEDGER in a separate directory,
+ * then only reads them, and projects them with one projector and with two.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,11 +17,11 @@ import { TestLedger } from '../support/publish-ledger.ts';
 import { Exchange, type ExchangeOptions } from './exchange.ts';
 import { median } from './report.ts';
 
-/** About 400 KB of JSON, as in a catch-up. */
+/** About 400 KB of JSON, like a message of a catch-up. */
 const FILLS_PER_MESSAGE = 1_000;
 const READ_ROUNDS = 3;
 
-/** A second: fills of the bare read and of the projection, rows of the projection by one and by two. */
+/** Rates per second: fills read only, fills projected, and rows stored by one and by two projectors. */
 export async function measureLedger(options: ExchangeOptions) {
   const directory = mkdtempSync(join(tmpdir(), 'fillstream-bench-ledger-'));
   const parts = await startParts(directory, []);
@@ -75,7 +75,7 @@ async function readBare(nats: Nats, fills: number): Promise<number> {
   return median(rates);
 }
 
-/** By several projectors that share the partitions. */
+/** Projects with several projectors that share the partitions. */
 async function project(
   parts: Parts,
   ledger: { readonly fills: number; readonly last: number },

@@ -1,4 +1,4 @@
-/** The shape of a benchmark's data, from its tables: traders, pairs, positions, markets, prices. */
+/** Prints what a data set looks like: traders, pairs of trader and market, positions, markets, prices. */
 import type { Dataset } from './fills.ts';
 import { readable } from './report.ts';
 

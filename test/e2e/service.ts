@@ -18,7 +18,7 @@ import { OpenPositions } from '../../projector/fold.ts';
 
 const POLL_MS = 100;
 const ANSWER_MS_MAX = 60_000;
-/** A start on a busy machine takes a minute; one that hangs tells its last lines before the test's own limit. */
+/** A start takes up to a minute on a busy machine. If one hangs, its last lines are shown before the test times out. */
 const READY_MS_MAX = 240_000;
 const LINES_SHOWN = 20;
 

@@ -121,7 +121,7 @@ describe('npm start', () => {
   });
 
   test('starts again after kill −9 of the supervisor and the api, on the same port', async () => {
-    // Of the test above, so that its history need not be made again.
+    // Reuses the data of the test above, which saves writing a history.
     const data = `${directory.path}/npm`;
     service = await startService(data, { args: QUICK });
     for (let kill = 0; kill < 2; kill++) {
@@ -161,7 +161,7 @@ describe('npm start', () => {
     expect(processesOf(data)).toEqual([]);
   });
 
-  test('is ready with every time frame, stops completely, and continues with equal counts; lock and pid files that were cut off do not hold it up', async () => {
+  test('starts despite truncated lock and pid files, is ready with every time frame, stops completely, and continues with equal counts', async () => {
     const data = `${directory.path}/again`;
     mkdirSync(`${data}/nats`, { recursive: true });
     mkdirSync(`${data}/devnet`, { recursive: true });
@@ -223,7 +223,7 @@ describe('npm start', () => {
   });
 
   test('streams matches before their block, and stores each of them once', async () => {
-    // Of the test above, so that its history need not be made again.
+    // Reuses the data of the test above, which saves writing a history.
     service = await startService(`${directory.path}/again`, {
       args: [...QUICK, '--demo-rate', '10'],
     });

@@ -91,7 +91,7 @@ async function publish(blocks: readonly Block[]): Promise<void> {
   ledger.close();
 }
 
-/** Every message of LEDGER as the server stores it, without what is its writer's. */
+/** Every message of LEDGER as the server stores it, without the header that only the writer uses. */
 async function stored() {
   const messages: unknown[] = [];
   for await (const one of storedSince(nats, LEDGER_STREAM, { sequence: 1 })) {
@@ -132,7 +132,7 @@ async function filesOf(archive: string): Promise<readonly Listed[]> {
   return JSON.parse(await readFile(join(archive, 'manifest.json'), 'utf8')).files;
 }
 
-/** Everything that reads from the beginning sees. */
+/** The last blocks of all messages that a reader from the beginning gets. */
 async function readAll(archive?: string): Promise<readonly number[]> {
   const ledger = await WholeLedger.open(nats, { LEDGER_ARCHIVE: archive, NATS_REPLICAS: 1 });
   const { archived, fromSequence } = await ledger.from();
@@ -145,7 +145,7 @@ async function readAll(archive?: string): Promise<readonly number[]> {
 }
 
 describe('npm run export', () => {
-  test('writes complete months once, and goes on with those that follow', async () => {
+  test('writes each complete month once, and later adds the new ones', async () => {
     const archive = newDirectory();
     await fill(untilMonth('2026-10').slice(0, -40));
     await run('export', archive);
@@ -174,7 +174,7 @@ describe('npm run export', () => {
     );
   });
 
-  test('--all writes the current month, too, and writes it again when there is more of it', async () => {
+  test('--all also writes the current month, and rewrites it when it has grown', async () => {
     const archive = newDirectory();
     const some = untilMonth('2026-09').slice(0, -20);
     await fill(some);
@@ -217,7 +217,7 @@ describe('npm run export', () => {
     expect(body.toString().trim()).toBe(`${fills},${resolutions},100,${lastOf(blocks)},${fills}`);
   });
 
-  test('killed in the middle, it continues to the same archive', async () => {
+  test('continues after a kill and makes the same archive', async () => {
     const [whole, archive] = [newDirectory(), newDirectory()];
     await fill(BLOCKS);
     await run('export', whole, '--all');
@@ -264,7 +264,7 @@ describe('npm run import', () => {
     expect(await stored()).toEqual(before);
   });
 
-  test('killed in the middle, it continues', async () => {
+  test('continues after a kill', async () => {
     const archive = newDirectory();
     await fill(BLOCKS);
     const before = await stored();
@@ -340,7 +340,7 @@ describe('a damaged archive', () => {
     await expectRefused((copy) => rm(join(copy, 'manifest.json')), 'manifest.json cannot be read');
   });
 
-  test('is refused where a file holds other blocks than the manifest says', async () => {
+  test('is refused if the blocks of a file differ from the manifest', async () => {
     const [first, second] = files;
     const wrongHash = blockHash(1);
     await expectRefused(
@@ -364,7 +364,7 @@ describe('a damaged archive', () => {
 });
 
 describe('npm run export -- --trim', () => {
-  test('LEDGER begins after the archived months, and both are read as one', async () => {
+  test('removes the archived months from LEDGER, and readers still get everything', async () => {
     const archive = newDirectory();
     const first = untilMonth('2026-11');
     await fill(first);
