@@ -191,15 +191,14 @@ async function prepareImages(engine: Engine): Promise<Record<string, object>> {
 
 /** Builds our image; with podman, by this machine's certificates and npm settings, which may name a mirror. */
 async function build(engine: Engine, directory: string): Promise<void> {
-  const trust = join(directory, 'npmrc');
-  writeFileSync(trust, 'cafile=/etc/ssl/certs/ca-certificates.crt\n');
+  const settings = join(directory, 'npmrc');
+  const { npm_config_userconfig: own = '' } = process.env;
+  const copied = existsSync(own) ? readFileSync(own, 'utf8') : '';
+  writeFileSync(settings, `${copied}\ncafile=/etc/ssl/certs/ca-certificates.crt\n`);
   const mounts = [
-    ['/etc/ssl/certs', '/etc/ssl/certs'],
-    [process.env.npm_config_userconfig, '/root/.npmrc'],
-    [trust, '/usr/local/etc/npmrc'],
-  ]
-    .filter(([path = '']) => existsSync(path))
-    .flatMap(([path, at]) => ['--volume', `${path}:${at}:ro`]);
+    ...['--volume', '/etc/ssl/certs:/etc/ssl/certs:ro'],
+    ...['--volume', `${settings}:/usr/local/etc/npmrc:ro`],
+  ];
   const options = ['--network', 'host', '--format', 'docker', ...mounts];
   await engine.run(
     'build',
