@@ -26,6 +26,8 @@ const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
 /** How long to wait for the listing of a traded market. */
 const LISTINGS_MS_MAX = 5_000;
+/** Refreshing 30 days of a hundred million fills takes minutes. */
+const REFRESH_MS_MAX = 3_600_000;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
 /** Four minutes of the embedded chain. The chain waits for ingest if ingest is two minutes behind. */
@@ -321,6 +323,7 @@ export class Service {
       url,
       database: this.#config.CLICKHOUSE_DATABASE,
       name: 'up',
+      requestTimeoutMs: REFRESH_MS_MAX,
     });
     try {
       // A listing may arrive just after the first match of its market, and the projector reloads the
