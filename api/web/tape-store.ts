@@ -96,7 +96,7 @@ function participant(
 const ROWS_MAX = 5_000;
 /** Rows are dropped in bulk, not one per event. */
 const ROWS_SLACK = 500;
-const FLUSH_MS = 250;
+const FLUSH_MS = 350;
 /** Delay of the first flush after a pause: events often arrive together. */
 const FIRST_FLUSH_MS = 50;
 const RATE_SECONDS = 5;
