@@ -21,12 +21,12 @@ const LIMIT_MAX = 100;
 
 const Row = rowOf({ ...matchColumns, conditionId: hexText('condition_id') });
 
-/** A row can occur twice. */
+/** Each match once, because a row can occur twice. */
 const LARGEST = `ORDER BY usdc DESC, block_number DESC, log_index DESC
   LIMIT 1 BY condition_id, block_number, log_index
   LIMIT {limit:UInt32}`;
 
-/** Finds the largest by few columns first: the others take longer to read than the rest of the statement. */
+/** Finds the largest matches by four columns, then reads the other columns of those matches alone. */
 const SQL = `
 SELECT ${Row.columns}
 FROM matches

@@ -26,7 +26,7 @@ const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
 /** How long to wait for the listing of a traded market. */
 const LISTINGS_MS_MAX = 5_000;
-/** Refreshing 30 days of a hundred million fills takes minutes. */
+/** A refresh of 30 days took 34 s of CPU time at ten million fills. */
 const REFRESH_MS_MAX = 3_600_000;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
