@@ -5,17 +5,17 @@
  */
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import type { ClickHouseClient } from '@clickhouse/client';
 import { hashKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
 import { METADATA_STREAM } from '../../ingest/contract.ts';
 import { migrate } from '../../sql/migrate.ts';
-import { clickHouseUrlFault, connectClickHouse } from '../clickhouse.ts';
+import { clickHouseUrlFault } from '../clickhouse.ts';
 import { ConfigError, type ServiceConfig } from '../config.ts';
 import { isLoopback } from '../loopback.ts';
 import { connectNats, natsOptions, streamState } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
 import { concealer } from '../secrets.ts';
 import { readShownKeys, recordPart, type ShownKeys } from './data-directory.ts';
+import { fillLeaderboards } from './leaderboards.ts';
 import { freePort, isPortTaken } from './ports.ts';
 import { natsToken, serviceUrl } from './secret.ts';
 import { Child, ChildStartError, type Message, type Report } from './supervise.ts';
@@ -24,10 +24,6 @@ import { Watch } from './watch.ts';
 /** Within the sum of these, everything has stopped or is killed. */
 const STOP_PROCESSES_MS = 2_500;
 const STOP_STORES_MS = 1_800;
-/** How long to wait for the listing of a traded market. */
-const LISTINGS_MS_MAX = 5_000;
-/** A refresh of 30 days took 34 s of CPU time at ten million fills. */
-const REFRESH_MS_MAX = 3_600_000;
 const POLL_MS = 50;
 const HISTORY_MATCHES_PER_DAY = 130;
 /** Four minutes of the embedded chain. The chain waits for ingest if ingest is two minutes behind. */
@@ -38,12 +34,6 @@ const NATS_ACCESS = [
   ...(['NATS_TLS_CA', 'NATS_TLS_CERT', 'NATS_TLS_KEY'] as const),
 ];
 const TIERS = ['demo', 'individual', 'pro'] as const;
-/** Views whose first refresh `npm start` waits for; market_stats reads market_counts. */
-const REFRESHED = [
-  ...['1h', '4h', '1d', '3d', '7d', '30d'].map((frame) => `leaderboard_${frame}_mv`),
-  ...['market_counts_mv', 'market_stats_mv'],
-];
-
 /**
  * Node's flag for ingest and api, also in the containers. Nearly all of their garbage is young, and V8 would let the
  * young space grow to 128 MB, which costs 100 MB of resident memory (docs/benchmarks/ingest.md).
@@ -136,7 +126,14 @@ export class Service {
     const caughtUp = await this.#start('ingest', 'ingest/main.ts', [], 'caught_up', env);
     const stored = this.#untilStored(Number(caughtUp.block), await this.#lastMetadata(natsUrl));
     await this.#watch.waitFor('the analytics of the history', stored);
-    await this.#watch.waitFor('the leaderboards', this.#fillLeaderboards(clickHouse.url));
+    const filling = fillLeaderboards({
+      url: clickHouse.url,
+      database: this.#config.CLICKHOUSE_DATABASE,
+      isStopping: () => this.#stopping !== undefined,
+      onFailure: (view, error) =>
+        report({ event: 'refresh_failed', view, reason: firstLine(error) }),
+    });
+    await this.#watch.waitFor('the leaderboards', filling);
     const shown = concealer(this.#environment);
     const url = `http://${this.#config.HTTP_HOST}:${api.port}`;
     await this.#watch.waitFor('the api', this.#watch.untilReady(url));
@@ -316,43 +313,9 @@ export class Service {
     const isBehind = () => this.#storedBlock < ledger || this.#storedMetadata < metadata;
     while (isBehind() && this.#stopping === undefined) await delay(POLL_MS);
   }
-
-  /** Refreshes the leaderboards. Otherwise the longer time frames would be empty for minutes after the first start. */
-  async #fillLeaderboards(url: string): Promise<void> {
-    const client = connectClickHouse({
-      url,
-      database: this.#config.CLICKHOUSE_DATABASE,
-      name: 'up',
-      requestTimeoutMs: REFRESH_MS_MAX,
-    });
-    try {
-      // A listing may arrive just after the first match of its market, and the projector reloads the
-      // dictionary seconds later. Until then, the market has no tags.
-      const deadline = Date.now() + LISTINGS_MS_MAX;
-      for (;;) {
-        await client.command({ query: 'SYSTEM RELOAD DICTIONARY market_dictionary' });
-        const isLate = Date.now() >= deadline || this.#stopping !== undefined;
-        if (isLate || !(await lacksListings(client))) break;
-        await delay(POLL_MS);
-      }
-      for (const view of REFRESHED) {
-        // Wait first for a scheduled refresh that is already running, because it may have missed the tags.
-        for (const action of ['WAIT', 'REFRESH', 'WAIT']) {
-          await client.command({ query: `SYSTEM ${action} VIEW ${view}` });
-        }
-      }
-    } finally {
-      await client.close();
-    }
-  }
 }
 
-/** Whether a traded market is missing from the dictionary. */
-async function lacksListings(client: ClickHouseClient): Promise<boolean> {
-  const result = await client.query({
-    query: `SELECT hex(condition_id) FROM (SELECT condition_id FROM market_traders GROUP BY condition_id)
-      WHERE NOT dictHas('market_dictionary', tuple(reinterpretAsUInt256(condition_id))) LIMIT 1`,
-    format: 'JSONCompactEachRow',
-  });
-  return (await result.text()) !== '';
+function firstLine(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return message.split('\n')[0] ?? '';
 }

@@ -41,6 +41,8 @@ export function consoleReporter(): Report {
         return say(`${message.name} died, restarting in ${message.wait_ms} ms: ${message.reason}`);
       case 'waiting':
         return say(`waiting for ${partsText(message.for as Parts)}`);
+      case 'refresh_failed':
+        return say(`${message.view} could not be refreshed, trying again: ${message.reason}`);
       case 'not_ready':
         return say(`not ready: ${reasonsText(message.reasons as Reasons)}`);
       case 'ready_again':
