@@ -94,20 +94,33 @@ console.log(JSON.stringify(await (${USE})(client, { url, key, from })));`;
 });
 
 if (CHROMIUM === undefined) console.info(`skipped: ${MISSING}`);
-test.skipIf(CHROMIUM === undefined)('runs in Chromium, as modules of a page', async () => {
+test.skipIf(CHROMIUM === undefined).each([
+  ['in a page', "import('./program.js').then(({ used }) => used)"],
+  [
+    'in a worker',
+    `new Promise((resolve, reject) => {
+      const worker = new Worker('./program.js', { type: 'module' });
+      worker.onmessage = ({ data }) => resolve(data);
+      worker.onerror = ({ message }) => reject(new Error(message));
+    })`,
+  ],
+])('runs in Chromium, %s', async (_, useProgram) => {
   const { api, key } = seeded;
+  const given = JSON.stringify({ url: api.url, key, from: positionOf(1) });
+  const program = `import * as client from './index.js';
+    export const used = await (${USE})(client, ${given});
+    if (globalThis.document === undefined) postMessage(used);`;
   const browser = await launch();
   const page = await browser.newPage();
   const modules = join(directory, 'node_modules/@fillstream/client/dist');
   await page.route(`${api.url}/packed/**`, async (route) => {
     const name = basename(new URL(route.request().url()).pathname);
     if (name === 'packed') return route.fulfill({ contentType: 'text/html', body: 'A page' });
-    await route.fulfill({ contentType: 'text/javascript', path: join(modules, name) });
+    const body = name === 'program.js' ? program : await readFile(join(modules, name));
+    await route.fulfill({ contentType: 'text/javascript', body });
   });
   await page.goto(`${api.url}/packed/`);
-  const given = JSON.stringify({ url: api.url, key, from: positionOf(1) });
-  const used = `import('./index.js').then((client) => (${USE})(client, ${given}))`;
-  expect(await page.evaluate(used)).toEqual(USED);
+  expect(await page.evaluate(useProgram)).toEqual(USED);
   await browser.close();
 });
 
