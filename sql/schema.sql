@@ -1668,7 +1668,8 @@ CREATE TABLE fillstream.matches
     `shares` Int64 COMMENT 'micro-shares' CODEC(T64, ZSTD(1)),
     `usdc` Int64 COMMENT 'micro-USDC without fee' CODEC(T64, ZSTD(1)),
     `fee` Int64 COMMENT 'micro-USDC, of the taker' CODEC(T64, ZSTD(1)),
-    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1
+    INDEX condition_text concat('0x', lower(hex(condition_id))) TYPE minmax GRANULARITY 1,
+    INDEX block_time_index block_time TYPE minmax GRANULARITY 1
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toStartOfQuarter(block_time)

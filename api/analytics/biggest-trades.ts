@@ -1,6 +1,6 @@
 /**
- * `GET /v2/biggest_trades`: the largest matches of the last hours in all markets. The table `matches` is sorted by market,
- * so the statement reads only markets whose last match is in those hours.
+ * `GET /v2/biggest_trades`: the largest matches of the last hours in all markets. The table `matches` is sorted by market;
+ * its index by time leaves the blocks of rows that contain these hours.
  */
 import { z } from 'zod';
 import { endpoint } from '../endpoint.ts';
@@ -34,7 +34,6 @@ WHERE (condition_id, block_number, log_index) GLOBAL IN (
   SELECT condition_id, block_number, log_index
   FROM matches
   WHERE block_time >= toDateTime({from:UInt32}, 'UTC')
-    AND condition_id GLOBAL IN (SELECT condition_id FROM market_marks WHERE last.time >= toDateTime({from:UInt32}, 'UTC'))
   ${LARGEST}
 )
 ${LARGEST}
