@@ -15,7 +15,17 @@ import { MANY_ROWS, read } from './query.ts';
 import { count as counted, hexText, int, type RowOf, rowOf } from './rows.ts';
 import { checksummedAddress, count, time } from './schemas.ts';
 import { readBalances, tierName, walletMembers } from './trader.ts';
-import { total, WINDOWS, type Window, WindowV2, windowV2 } from './trader-windows.ts';
+import {
+  EACH_WINDOW,
+  IN_WINDOWS,
+  SHORTEST_WINDOW,
+  total,
+  WINDOWS,
+  type Window,
+  WindowV2,
+  windowParameters,
+  windowV2,
+} from './trader-windows.ts';
 
 const ADDRESSES_MAX = 100;
 
@@ -34,7 +44,7 @@ const Body = z.strictObject({
 
 const WindowRow = rowOf({
   address: hexText('trader'),
-  begin: counted('begin'),
+  window: counted('window'),
   pnl: int('sum(market_pnl)'),
   cost: int('sum(market_cost)'),
   makerVolume: int('sum(market_volume - market_taker_volume)'),
@@ -49,20 +59,30 @@ FROM
 (
   SELECT
     trader,
-    begin,
+    window,
     condition_id,
-    sum(realised_pnl) AS market_pnl,
-    sum(realised_cost) AS market_cost,
-    sumIf(usdc, kind = 'fill') AS market_volume,
-    sumIf(usdc, is_taker) AS market_taker_volume
-  FROM bookings
-  ARRAY JOIN {begins:Array(UInt32)} AS begin
-  WHERE trader IN {traders:Array(FixedString(20))}
-    AND block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')
-    AND block_time >= begin
-  GROUP BY trader, begin, condition_id
+    sum(pnl) AS market_pnl,
+    sum(cost) AS market_cost,
+    sum(volume) AS market_volume,
+    sum(taker_volume) AS market_taker_volume
+  FROM
+  (
+    SELECT
+      trader,
+      ${SHORTEST_WINDOW} AS shortest,
+      condition_id,
+      sum(realised_pnl) AS pnl,
+      sum(realised_cost) AS cost,
+      sumIf(usdc, kind = 'fill') AS volume,
+      sumIf(usdc, is_taker) AS taker_volume
+    FROM bookings
+    WHERE trader IN {traders:Array(FixedString(20))} AND ${IN_WINDOWS}
+    GROUP BY trader, shortest, condition_id
+  )
+  ${EACH_WINDOW}
+  GROUP BY trader, window, condition_id
 )
-GROUP BY trader, begin
+GROUP BY trader, window
 ${MANY_ROWS}`;
 
 const TotalsRow = rowOf({
@@ -132,11 +152,8 @@ export const tradersBatch = endpoint({
   async run(call: Call, _, body) {
     const addresses = [...new Set(body.addresses.map((address) => address.toLowerCase()))];
     const now = Math.floor(call.now() / 1_000);
-    const begins = Object.values(WINDOWS).map((length) => Math.max(0, now - length));
-    const parameters = {
-      traders: new Bytes(addresses),
-      ...{ now, since: Math.min(...begins), begins: `[${begins}]` },
-    };
+    const lengths = Object.values(WINDOWS);
+    const parameters = { traders: new Bytes(addresses), ...windowParameters(now, lengths) };
     const [profileOf, profiles, balanceOf, windows, totals] = await Promise.all([
       readProfiles(call, addresses),
       call.metadata.profiles(addresses),
@@ -160,7 +177,7 @@ export const tradersBatch = endpoint({
       const own = windowsOf.get(address) ?? [];
       const shown = Object.keys(WINDOWS).map((name, i) => [
         name,
-        windowV2(total(own.filter((row) => row.begin === begins[i]))),
+        windowV2(total(own.filter(({ window }) => window === i))),
       ]);
       return {
         profile: profileV2(profile),

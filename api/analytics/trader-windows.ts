@@ -28,7 +28,7 @@ export async function readWindows(
     readonly trader: string;
     /** End of the windows, seconds since the epoch. */
     readonly now: number;
-    /** Lengths of the windows in seconds. */
+    /** Lengths of the windows in seconds, shortest first. */
     readonly lengths: readonly number[];
     /** Further conditions on the bookings, each after AND, and their parameters. */
     readonly filter?: string;
@@ -36,15 +36,27 @@ export async function readWindows(
   },
 ) {
   const { bound, filter = '', lengths, now, trader } = request;
-  const begins = lengths.map((length) => Math.max(0, now - length));
-  const since = Math.min(...begins);
-  const parameters = { ...bound, trader: new Bytes(trader), now, since, begins: `[${begins}]` };
+  const parameters = { ...bound, trader: new Bytes(trader), ...windowParameters(now, lengths) };
   const rows = await read(call, { sql: SQL(filter), parameters, row: Row });
-  return begins.map((begin) => rows.filter((row) => row.begin === begin));
+  return lengths.map((_, window) => rows.filter((row) => row.window === window));
 }
 
+/** The parameters of the constants below; lengths in seconds, shortest first. */
+export function windowParameters(now: number, lengths: readonly number[]) {
+  const begins = lengths.map((length) => Math.max(0, now - length));
+  return { now, since: Math.min(...begins), begins: `[${begins}]` };
+}
+
+/** Condition: a booking is in the longest window. */
+export const IN_WINDOWS =
+  "block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')";
+/** Index of the shortest window that contains a booking. All longer ones contain it too. */
+export const SHORTEST_WINDOW = 'arrayCount(begin -> block_time < begin, {begins:Array(UInt32)})';
+/** Repeats a row for its shortest window and for each longer one. */
+export const EACH_WINDOW = 'ARRAY JOIN range(shortest, length({begins:Array(UInt32)})) AS window';
+
 const Row = rowOf({
-  begin: counted('begin'),
+  window: counted('window'),
   tags: strings(`${MARKET_TAGS} AS tags`),
   pnl: int('sum(market_pnl)'),
   cost: int('sum(market_cost)'),
@@ -56,28 +68,39 @@ const Row = rowOf({
   newest: seconds('max(market_newest)'),
 });
 
-/** A booking counts in each window that began before it. */
+/** Bookings are summed once per market, for their shortest window. The few sums then count in the longer windows too. */
 const SQL = (filter: string) => `
 SELECT ${Row.columns}
 FROM
 (
   SELECT
-    begin,
+    window,
     condition_id,
-    sum(realised_pnl) AS market_pnl,
-    sum(realised_cost) AS market_cost,
-    sumIf(usdc, kind = 'fill') AS market_volume,
-    sumIf(usdc, is_taker) AS market_taker_volume,
-    ${UNWEIGHTED} AS market_unweighted,
-    maxIf(block_time, kind = 'fill') AS market_newest
-  FROM bookings
-  ARRAY JOIN {begins:Array(UInt32)} AS begin
-  WHERE trader = {trader:FixedString(20)}
-    AND block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')
-    AND block_time >= begin ${filter}
-  GROUP BY begin, condition_id
+    sum(pnl) AS market_pnl,
+    sum(cost) AS market_cost,
+    sum(volume) AS market_volume,
+    sum(taker_volume) AS market_taker_volume,
+    sum(unweighted) AS market_unweighted,
+    max(newest) AS market_newest
+  FROM
+  (
+    SELECT
+      ${SHORTEST_WINDOW} AS shortest,
+      condition_id,
+      sum(realised_pnl) AS pnl,
+      sum(realised_cost) AS cost,
+      sumIf(usdc, kind = 'fill') AS volume,
+      sumIf(usdc, is_taker) AS taker_volume,
+      ${UNWEIGHTED} AS unweighted,
+      maxIf(block_time, kind = 'fill') AS newest
+    FROM bookings
+    WHERE trader = {trader:FixedString(20)} AND ${IN_WINDOWS} ${filter}
+    GROUP BY shortest, condition_id
+  )
+  ${EACH_WINDOW}
+  GROUP BY window, condition_id
 )
-GROUP BY begin, tags
+GROUP BY window, tags
 ${FEW_ROWS}`;
 
 /*
