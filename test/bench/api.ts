@@ -3,7 +3,8 @@
  * (20,000,000 by default; fills.ts keeps them), at 1, 16 and 64 connections: the leaderboard from the
  * cache beside a bare express handler that sends the same bytes, everything uncached beside the bare
  * ClickHouse client that runs the same statements. Medians of ROUNDS (3) rounds of SECONDS (3).
- * Parts: `-- cached uncached`, `-- hot` (hot-keys.ts), and `-- search` (search.ts: another data set).
+ * Parts: `-- cached uncached`, `-- work` (endpoint-work.ts), `-- hot` (hot-keys.ts), and `-- search` (search.ts: another
+ * data set).
  */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -18,6 +19,7 @@ import { connectNats } from '../../infra/nats/connection.ts';
 import { openKv } from '../../infra/nats/kv.ts';
 import { start } from '../e2e/service.ts';
 import { answerUncached, type Case, casesOf } from './endpoint-calls.ts';
+import { measureWork } from './endpoint-work.ts';
 import { type Dataset, openDataset } from './fills.ts';
 import { measureHot } from './hot-keys.ts';
 import { getRequest, type Load, load, medianOf } from './load.ts';
@@ -167,7 +169,7 @@ async function measureUncached(
   const rows = [];
   const health = () => getRequest('/healthz', headers(0));
   await load({ port, connections: 1, seconds: START_SECONDS, request: health });
-  for (const one of casesOf(data)) {
+  for (const one of casesOf(data).filter(({ body }) => body === undefined)) {
     let asked = 0;
     // No request is asked twice, so that none is answered from the cache.
     const request = () => getRequest(one.ask(asked++), headers(asked));
@@ -245,6 +247,9 @@ async function main(): Promise<void> {
     );
     if (PARTS.includes('cached')) {
       printTable('Leaderboard from the cache', await measureCached(port, headers));
+    }
+    if (PARTS.includes('work')) {
+      printTable('Work for a request', await measureWork(data));
     }
     if (PARTS.includes('uncached')) {
       printTable('Every endpoint, uncached', await measureUncached(data, port, headers));

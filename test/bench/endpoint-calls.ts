@@ -12,6 +12,8 @@ export type Case = {
   readonly path: string;
   /** Path and query of the i-th request, each another one. */
   readonly ask: (i: number) => string;
+  /** Of a POST request; a GET request has none. */
+  readonly body?: (i: number) => object;
 };
 
 /** One case an endpoint and, where the statement differs, more. Popular traders and markets more often. */
@@ -86,7 +88,16 @@ export function casesOf(data: Pick<Dataset, 'exchange' | 'traders' | 'markets'>)
       return `/v2/analytics/leaderboard?market=${id(i)}`;
     }),
     one('v2 market by condition', '/v2/markets/:id', (i) => `/v2/markets/${market(i).conditionId}`),
+    batch('v2 batch of 100 traders', traders),
+    batch('v2 batch of 100 of the 1,000 busiest', traders.slice(0, 1_000)),
   ];
+}
+
+function batch(name: string, traders: readonly string[]): Case {
+  const path = '/v2/traders/batch';
+  const address = (n: number) => at(traders, (n * 7_919) % traders.length);
+  const addresses = (i: number) => Array.from({ length: 100 }, (_, n) => address(i * 100 + n));
+  return { name, path, ask: () => path, body: (i) => ({ addresses: addresses(i) }) };
 }
 
 /** Throws if there is none. */
@@ -119,7 +130,7 @@ export async function answerUncached(
   const asked = {
     params: Object.fromEntries(names.map((name, at) => [name, values[at] ?? ''])),
     query: Object.fromEntries(url.searchParams),
-    ...{ body: undefined, format: 'json' as const, seed: null },
+    ...{ body: one.body?.(i), format: 'json' as const, seed: null },
   };
   await endpoint.respond(call, asked).catch((error: Error) => {
     if (!error.message.includes('has no trades')) throw error;
