@@ -13,6 +13,7 @@ import { exportFills } from './export.ts';
 import { clean } from './format.ts';
 import { keys } from './keys.ts';
 import { mcp } from './mcp.ts';
+import manifest from './package.json' with { type: 'json' };
 import { market, positions, search, top, trader } from './read.ts';
 import { tail } from './tail.ts';
 
@@ -31,6 +32,7 @@ ${Object.entries(COMMANDS)
   .map(([name, { summary }]) => `  ${name.padEnd(10)} ${summary}`)
   .join('\n')}
   help       this text, or the help of a command
+  --version  the version of this program
 
 FILLSTREAM_KEY is your API key (or use --key-file FILE), FILLSTREAM_URL the URL of the API (or use --url URL).
 NO_COLOR turns colours off.
@@ -63,6 +65,7 @@ await main(process.argv.slice(2));
 
 async function main([name = 'help', ...argv]: readonly string[]): Promise<void> {
   const isHelp = ['help', '--help', '-h'].includes(name);
+  if (name === '--version') return write(`${manifest.version}\n`);
   const [asked = ''] = isHelp ? argv : [name];
   const one = Object.hasOwn(COMMANDS, asked) ? COMMANDS[asked] : undefined;
   if (isHelp && asked === '') return write(HELP);

@@ -16,6 +16,7 @@ import { positionsV2 } from '../analytics/positions.ts';
 import { search } from '../analytics/search.ts';
 import { traderV2 } from '../analytics/trader.ts';
 import { traderTradesV2 } from '../analytics/trader-trades.ts';
+import manifest from '../cli/package.json' with { type: 'json' };
 import { type Fillstream, FillstreamError } from '../client/index.ts';
 import { recentMatches } from '../feed/recent.ts';
 import { status } from '../status.ts';
@@ -269,7 +270,7 @@ export function createMcpServer(
   analystUrl: string | undefined,
 ): McpServer {
   const server = new McpServer(
-    { name: 'fillstream', title: 'Fillstream', version: '1.0.0' },
+    { name: 'fillstream', title: 'Fillstream', version: manifest.version },
     { instructions: INSTRUCTIONS },
   );
   for (const { name, title, description, input, output, request } of TOOLS) {

@@ -114,6 +114,11 @@ test('npx runs it from a checkout', async () => {
   expect(stdout).toContain('fillstream COMMAND');
 });
 
+test('says its version, which is that of the service', async () => {
+  const { version } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'));
+  expect((await cli(['--version'], { FILLSTREAM_KEY: '' })).stdout).toBe(`${version}\n`);
+});
+
 describe('help', () => {
   const commands = ['tail', 'top', 'trader', 'market', 'positions', 'search', 'export', 'keys'];
 
