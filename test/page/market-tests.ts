@@ -367,7 +367,8 @@ export function marketTests(stage: Stage): void {
     const { market } = await busiest(stage);
     const trader = `/trader/${await stage.leader()}`;
     for (const path of ['/', '/markets', `/market/${market.id}`, trader]) {
-      const { page, close } = await stage.at('/docs', { key: '', viewport });
+      // A document of the same origin without a script.
+      const { page, close } = await stage.at('/llms.txt', { key: '', viewport });
       await page.addInitScript(`
         window.shift = 0;
         window.moved = [];
