@@ -21,6 +21,7 @@ export const WINDOWS = {
   t_30d: 2_592_000,
 } as const;
 export type Window = keyof typeof WINDOWS;
+
 /** For each window, sums over the markets with equal tags. Throws Problem 503 if ClickHouse is unavailable. */
 export async function readWindows(
   call: Call,
@@ -50,7 +51,7 @@ export function windowParameters(now: number, lengths: readonly number[]) {
 /** Condition: a booking is in the longest window. */
 export const IN_WINDOWS =
   "block_time >= toDateTime({since:UInt32}, 'UTC') AND block_time <= toDateTime({now:UInt32}, 'UTC')";
-/** Index of the shortest window that contains a booking. All longer ones contain it too. */
+/** Index of the shortest window that contains a booking: the number of windows that began after it. */
 export const SHORTEST_WINDOW = 'arrayCount(begin -> block_time < begin, {begins:Array(UInt32)})';
 /** Repeats a row for its shortest window and for each longer one. */
 export const EACH_WINDOW = 'ARRAY JOIN range(shortest, length({begins:Array(UInt32)})) AS window';

@@ -34,6 +34,7 @@ const NATS_ACCESS = [
   ...(['NATS_TLS_CA', 'NATS_TLS_CERT', 'NATS_TLS_KEY'] as const),
 ];
 const TIERS = ['demo', 'individual', 'pro'] as const;
+
 /**
  * Node's flag for ingest and api, also in the containers. Nearly all of their garbage is young, and V8 would let the
  * young space grow to 128 MB, which costs 100 MB of resident memory (docs/benchmarks/ingest.md).
