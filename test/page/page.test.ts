@@ -191,11 +191,6 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
   });
 
   describe('every view', () => {
-    const looks = [
-      ...[{ name: 'light', colorScheme: 'light' as const }],
-      ...[{ name: 'dark', colorScheme: 'dark' as const }],
-      { name: 'wide', viewport: { width: 2560, height: 1440 } },
-    ];
     const views = [
       'home',
       'markets',
@@ -248,15 +243,18 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
       streams: '.quotas',
     };
 
-    test.each(views)('%s has no fault of accessibility, light, dark or wide', async (view) => {
-      for (const { name, ...look } of looks) {
-        const state = { storageState: await storageState(), ...look };
-        const { page, close } = await stage.at(await pathOf(view), state);
-        await page.locator(ready[view]).first().waitFor();
-        await screenshot(page, `${view}-${name}`);
-        expect(await faults(page), name).toEqual([]);
-        await close();
+    test.each(views)('%s has no fault of accessibility, light or dark', async (view) => {
+      const options = { storageState: await storageState(), colorScheme: 'light' } as const;
+      const { page } = await stage.at(await pathOf(view), options);
+      await page.locator(ready[view]).first().waitFor();
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme });
+        await screenshot(page, `${view}-${colorScheme}`);
+        expect(await faults(page), colorScheme).toEqual([]);
       }
+      await page.emulateMedia({ colorScheme: 'light' });
+      await page.setViewportSize({ width: 2560, height: 1440 });
+      await screenshot(page, `${view}-wide`);
     });
 
     test.each(views)('%s fits a phone', async (view) => {
