@@ -166,14 +166,16 @@ export function TypedField(props: {
   readonly value: string;
   readonly type: 'text' | 'number';
   readonly wide?: boolean | undefined;
+  /** Gets it without spaces around it. */
   readonly onValue: (value: string) => void;
 }) {
   const { name, label, value, type, wide = false, onValue } = props;
   const [typed, setTyped] = useState(value);
-  useEffect(() => setTyped(value), [value]);
+  // A space at the end stays, because another word may follow.
+  useEffect(() => setTyped((last) => (last.trim() === value ? last : value)), [value]);
   useEffect(() => {
-    if (typed === value) return;
-    const timer = setTimeout(() => onValue(typed), TYPED_MS);
+    if (typed.trim() === value) return;
+    const timer = setTimeout(() => onValue(typed.trim()), TYPED_MS);
     return () => clearTimeout(timer);
   }, [typed, value]);
   return (
@@ -187,7 +189,7 @@ export function TypedField(props: {
         autocomplete="off"
         value={typed}
         onInput={(event) => setTyped(event.currentTarget.value)}
-        onChange={(event) => onValue(event.currentTarget.value)}
+        onChange={(event) => onValue(event.currentTarget.value.trim())}
       />
     </label>
   );

@@ -154,7 +154,7 @@ export function FilterFields({ settings, filters, isOpen }: FiltersProps) {
           type={type}
           wide={wide}
           value={settings.get(name)}
-          onValue={(value) => settings.set({ [name]: value.trim() }, { typed: true })}
+          onValue={(value) => settings.set({ [name]: value }, { typed: true })}
         />
       ))}
     </div>

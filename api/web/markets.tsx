@@ -170,7 +170,7 @@ function Filters() {
           label="Words"
           type="text"
           value={settings.get('q')}
-          onValue={(value) => settings.set({ q: value.trim() }, { typed: true })}
+          onValue={(q) => settings.set({ q }, { typed: true })}
         />
       </div>
       <TagField settings={settings} />

@@ -89,7 +89,7 @@ export function TraderMarkets(props: { readonly address: string; readonly refres
             label="Words"
             type="text"
             value={settings.get('q')}
-            onValue={(q) => settings.set({ q: q.trim() }, { typed: true })}
+            onValue={(q) => settings.set({ q }, { typed: true })}
           />
         </div>
         <SortField settings={settings} columns={COLUMNS} />

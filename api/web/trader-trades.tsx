@@ -64,7 +64,7 @@ export function TraderTrades(props: { readonly address: string; readonly refresh
             label="Min USDC"
             type="number"
             value={least}
-            onValue={(next) => setQuery({ min_usdc: next.trim(), cursor: '' }, { typed: true })}
+            onValue={(next) => setQuery({ min_usdc: next, cursor: '' }, { typed: true })}
           />
         </div>
       </div>

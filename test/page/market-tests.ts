@@ -146,8 +146,10 @@ export function homeTests(stage: Stage): void {
     expect(new URL(page.url()).search).toBe('?status=all&sort_by=traders&order=desc');
 
     const [word = ''] = all.markets[0]?.market.question.toLowerCase().match(/[a-z]{4,}/) ?? [];
-    await page.getByLabel('Words').fill(word);
+    // The space before the next word stays in the field.
+    await page.getByLabel('Words').fill(`${word} `);
     await expectMarkets(watched, `q=${word}&status=all&tag=all&${asked}`);
+    expect(await page.getByLabel('Words').inputValue()).toBe(`${word} `);
     await page.getByLabel('Words').fill('');
     await page.getByRole('button', { name: /^Filters/ }).click();
     const event = all.markets[0]?.market.event_slug ?? '';
