@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
 import { clientWith } from './client.ts';
-import { isAsking, isPublic, isRemembered, refusal, useKey } from './key.ts';
+import { isAsking, isKey, isPublic, isRemembered, refusal, useKey } from './key.ts';
 
 export function KeyPrompt({ why }: { readonly why?: string }) {
   const [typed, setTyped] = useState('');
@@ -12,6 +12,10 @@ export function KeyPrompt({ why }: { readonly why?: string }) {
   async function tryKey(event: SubmitEvent): Promise<void> {
     event.preventDefault();
     const given = typed.trim();
+    if (!isKey(given)) {
+      refusal.value = 'This is not a key. Keys consist of letters, digits, “_” and “-”.';
+      return;
+    }
     setBusy(true);
     try {
       await clientWith(given).status();

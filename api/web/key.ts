@@ -6,7 +6,6 @@
 import { computed, signal } from '@preact/signals';
 
 const STORAGE_NAME = 'fillstream.key';
-const FORM = /^[\w-]{1,200}$/;
 /** How long a new tab waits for a reply from another one. */
 const ANSWER_MS = 120;
 
@@ -48,6 +47,11 @@ export function useKey(given: string, { remember = isRemembered() } = {}): void 
 export function forgetKey(why = ''): void {
   others.postMessage({ kind: 'forget', key: key.value } satisfies TabMessage);
   forgetHere(why);
+}
+
+/** Whether a text has the form of a key. Others may have characters that no header can contain. */
+export function isKey(text: string): boolean {
+  return /^[\w-]{1,200}$/.test(text);
 }
 
 /** Whether the key outlives the last tab. */
@@ -97,5 +101,5 @@ function takeFromAddress(): void {
   const given = new URLSearchParams(location.hash.slice(1)).get('key');
   if (given === null) return;
   history.replaceState(history.state, '', location.pathname + location.search);
-  if (FORM.test(given)) useKey(given);
+  if (isKey(given)) useKey(given);
 }
