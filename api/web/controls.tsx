@@ -36,7 +36,7 @@ export function Pager(props: {
   );
 }
 
-/** Pager for lists with cursors. It goes back through the pages that the user came from. */
+/** Pager for lists with cursors. It goes back through the pages that the user saw, also after Back in the browser. */
 export function CursorPager(props: {
   /** Cursors of this page and the next: '' for the first page, and if there is no next one. */
   readonly cursor: string;
@@ -46,28 +46,31 @@ export function CursorPager(props: {
   readonly onCursor: (cursor: string) => void;
 }) {
   const { cursor, next, shown, what, onCursor } = props;
-  const [trail, setTrail] = useState<readonly string[]>([]);
+  /** Cursors of the pages up to the last one that was seen, in their order. */
+  const [pages, setPages] = useState<readonly string[]>([]);
   if (cursor === '' && next === '') return null;
-  function turn(to: string, path: readonly string[]): void {
-    setTrail(path);
-    onCursor(to);
+  const at = pages.indexOf(cursor);
+  const previous = pages[at - 1];
+  function turnForward(): void {
+    setPages([...pages.slice(0, Math.max(0, at)), cursor, next]);
+    onCursor(next);
   }
   return (
     <nav class="pager" aria-label={`Pages of ${what}`}>
       <span>
         {count(shown)} {what}
       </span>
-      <button type="button" disabled={cursor === ''} onClick={() => turn('', [])}>
+      <button type="button" disabled={cursor === ''} onClick={() => onCursor('')}>
         First
       </button>
       <button
         type="button"
-        disabled={cursor === '' || trail.length === 0}
-        onClick={() => turn(trail.at(-1) ?? '', trail.slice(0, -1))}
+        disabled={previous === undefined}
+        onClick={() => onCursor(previous ?? '')}
       >
         Previous
       </button>
-      <button type="button" disabled={next === ''} onClick={() => turn(next, [...trail, cursor])}>
+      <button type="button" disabled={next === ''} onClick={turnForward}>
         Next
       </button>
     </nav>
