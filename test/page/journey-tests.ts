@@ -5,7 +5,6 @@ import { until } from '../e2e/service.ts';
 import { faults, screenshot } from './browser.ts';
 import { agree, expectText } from './seen.ts';
 import type { Stage } from './stage.ts';
-import { leaders } from './trader-tests.ts';
 
 export const PHONE = {
   viewport: { width: 390, height: 844 },
@@ -121,25 +120,22 @@ export function journeyTests(stage: Stage): void {
     });
   });
 
-  describe('compares three traders', () => {
-    test.each(Object.keys(WAYS))('%s', async (name) => {
-      const way = WAYS[name] as Way;
-      const addresses = await leaders(stage, 3);
-      const { page } = await stage.at(`/trader/${addresses[0]}`, way.context);
-      await way.use(page, page.getByRole('link', { name: 'Compare', exact: true }));
-      const rows = page.locator('.compare tbody tr');
-      for (const [number, address] of addresses.entries()) {
-        if (number > 0) {
-          await way.use(page, page.getByLabel('Add a trader'));
-          await page.keyboard.insertText(address.slice(0, 14));
-          await way.use(page, page.locator('.offers button').first());
-        }
-        await rows.nth(number).waitFor();
+  test('compares three traders on a phone', async () => {
+    const addresses = await stage.leaders();
+    const { page } = await stage.at(`/trader/${addresses[0]}`, { ...PHONE, hasTouch: true });
+    await page.getByRole('link', { name: 'Compare', exact: true }).tap();
+    const rows = page.locator('.compare tbody tr');
+    for (const [number, address] of addresses.entries()) {
+      if (number > 0) {
+        await page.getByLabel('Add a trader').tap();
+        await page.keyboard.insertText(address.slice(0, 14));
+        await page.locator('.offers button').first().tap();
       }
-      expect(new URL(page.url()).searchParams.get('traders')).toBe(addresses.join(','));
-      await page.locator('.plot[aria-valuenow]:not([aria-valuenow="0"])').waitFor();
-      expect(await faults(page)).toEqual([]);
-    });
+      await rows.nth(number).waitFor();
+    }
+    expect(new URL(page.url()).searchParams.get('traders')).toBe(addresses.join(','));
+    await page.locator('.plot[aria-valuenow]:not([aria-valuenow="0"])').waitFor();
+    expect(await faults(page)).toEqual([]);
   });
 
   /** Who trades most just now, holds something, and is found by a name of their own. */

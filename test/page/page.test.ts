@@ -11,7 +11,7 @@ import { findTests, homeTests, marketTests } from './market-tests.ts';
 import { agree, expectText } from './seen.ts';
 import { useStage } from './stage.ts';
 import { tapeTests } from './tape-tests.ts';
-import { leaders, traderTests } from './trader-tests.ts';
+import { traderTests } from './trader-tests.ts';
 
 if (CHROMIUM === undefined) console.warn(MISSING);
 
@@ -164,34 +164,34 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
     await expectText(strip, '● live');
   });
 
-  test('the API reference: every operation, from this host alone, in light and dark', async () => {
-    for (const colorScheme of ['light', 'dark'] as const) {
-      const { page, foreign, errors, close } = await stage.at('/docs', { key: '', colorScheme });
-      // The viewer renders an operation only when it comes into view.
-      await page.getByText('Traders by PnL, ROI, win rate or markets').first().click();
-      await page
-        .getByRole('heading', { name: 'Traders by PnL, ROI, win rate or markets' })
-        .waitFor();
-      await screenshot(page, `docs-${colorScheme}`);
-      expect([foreign, errors]).toEqual([[], []]);
-      await close();
+  describe('the API reference', () => {
+    /** Shows an operation, which the viewer renders only when it comes into view. */
+    async function reference(colorScheme: 'light' | 'dark') {
+      const watched = await stage.at('/docs', { key: '', colorScheme });
+      const name = 'Traders by PnL, ROI, win rate or markets';
+      await watched.page.getByText(name).first().click();
+      await watched.page.getByRole('heading', { name }).waitFor();
+      await screenshot(watched.page, `docs-${colorScheme}`);
+      expect([watched.foreign, watched.errors]).toEqual([[], []]);
+      return watched;
     }
-  });
 
-  test('the API reference: a request is tried with the key of the visitor', async () => {
-    const { page, foreign } = await stage.at('/docs', { key: '' });
-    await page.getByText('Traders by PnL, ROI, win rate or markets').first().click();
-    const path = '/v1/analytics/leaderboard';
-    const open = page.getByRole('button', { name: `Test Request (get ${path})` });
-    await open.waitFor();
-    // The viewer's own sample stands where the key belongs.
-    await page.getByPlaceholder('QUxM').fill(stage.key);
-    await open.click();
-    const answer = page.waitForResponse(stage.url + path);
-    await page.getByRole('button', { name: 'Send' }).first().click();
-    expect((await answer).status()).toBe(200);
-    await expectText(page.getByRole('dialog'), '200 OK');
-    expect(foreign).toEqual([]);
+    test('in dark: every operation, from this host alone', async () => {
+      await reference('dark');
+    });
+
+    test('in light: a request is tried with the key of the visitor', async () => {
+      const { page, foreign } = await reference('light');
+      const path = '/v1/analytics/leaderboard';
+      // The viewer's own sample stands where the key belongs.
+      await page.getByPlaceholder('QUxM').fill(stage.key);
+      await page.getByRole('button', { name: `Test Request (get ${path})` }).click();
+      const answer = page.waitForResponse(stage.url + path);
+      await page.getByRole('button', { name: 'Send' }).first().click();
+      expect((await answer).status()).toBe(200);
+      await expectText(page.getByRole('dialog'), '200 OK');
+      expect(foreign).toEqual([]);
+    });
   });
 
   describe('every view', () => {
@@ -218,7 +218,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
         leaderboard: '/leaderboard?time_frame=7D',
         trader: `/trader/${address}`,
         market: `/market/${history[0]?.market.id}`,
-        compare: `/compare?traders=${(await leaders(stage, 3)).join(',')}`,
+        compare: `/compare?traders=${(await stage.leaders()).join(',')}`,
         tape: '/tape',
         following: '/following',
         streams: '/manage/streams',
@@ -228,7 +228,7 @@ describe.skipIf(CHROMIUM === undefined)(`the page (${CHROMIUM ?? MISSING})`, () 
 
     /** A browser that follows three traders. */
     async function storageState() {
-      const traders = (await leaders(stage, 3)).map((id) => ({ id, name: '' }));
+      const traders = (await stage.leaders()).map((id) => ({ id, name: '' }));
       const localStorage = [
         { name: 'fillstream.followed.traders', value: JSON.stringify(traders) },
       ];

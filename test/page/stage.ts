@@ -22,7 +22,11 @@ export type Stage = {
    * resolved: what the tests step through. The very best may have traded once.
    */
   leader(): Promise<string>;
+  /** Addresses of the first three traders of the leaderboard, in lower case. */
+  leaders(): Promise<readonly string[]>;
 };
+
+type Board = { traders: { profile: { address: string } }[] };
 
 /** For the tests of the block that calls it. */
 export function useStage(): Stage {
@@ -30,12 +34,33 @@ export function useStage(): Stage {
   let service: Service;
   let browser: Browser;
   let tab: Watched | undefined;
+  // Found once: any trader who was fit for the tests stays so.
+  let leader: string | undefined;
+  let leaders: readonly string[] | undefined;
+
+  async function best(limit: number): Promise<readonly string[]> {
+    const path = `/v1/analytics/leaderboard?limit=${limit}`;
+    const { traders } = await service.get<Board>(path);
+    return traders.map(({ profile }) => profile.address);
+  }
+
+  async function findLeader(): Promise<string> {
+    for (const address of await best(50)) {
+      const path = `/v2/traders/${address}`;
+      const [{ stats }, { total_count }] = await Promise.all([
+        service.get<{ stats: unknown[] }>(`${path}/hourly_stats`),
+        service.get<{ total_count: number }>(`${path}/markets?is_active=false&limit=1`),
+      ]);
+      if (stats.length >= 3 && total_count > 0) return address;
+    }
+    throw new Error('none of the best traders was active in three hours with a market resolved');
+  }
 
   beforeAll(async () => {
     directory = temporaryDirectory();
     // A fixed port, so that a restarted api is found where it was.
     const port = await freePort();
-    const args = ['--port', String(port), '--history-days', '4', '--demo-rate', '12'];
+    const args = ['--port', String(port), '--history-days', '4', '--demo-rate', '8'];
     [service, browser] = await Promise.all([
       startService(`${directory.path}/data`, { args }),
       launch(),
@@ -73,17 +98,12 @@ export function useStage(): Stage {
       return tab;
     },
     async leader() {
-      type Board = { traders: { profile: { address: string } }[] };
-      const { traders } = await service.get<Board>('/v1/analytics/leaderboard?limit=50');
-      for (const { profile } of traders) {
-        const path = `/v2/traders/${profile.address}`;
-        const [{ stats }, { total_count }] = await Promise.all([
-          service.get<{ stats: unknown[] }>(`${path}/hourly_stats`),
-          service.get<{ total_count: number }>(`${path}/markets?is_active=false&limit=1`),
-        ]);
-        if (stats.length >= 3 && total_count > 0) return profile.address;
-      }
-      throw new Error('none of the best traders was active in three hours with a market resolved');
+      leader ??= await findLeader();
+      return leader;
+    },
+    async leaders() {
+      leaders ??= await best(3);
+      return leaders;
     },
   };
 }

@@ -189,11 +189,14 @@ export function tapeTests(stage: Stage): void {
     expect(await positions(page)).toEqual(still);
   });
 
-  test.each([760, 800, 1_000])('names the markets in a window of %i pixels', async (width) => {
-    const { page } = await stage.at('/tape', { viewport: { width, height: 700 } });
+  test('names the markets in windows of 760, 800 and 1,000 pixels', async () => {
+    const { page } = await stage.at('/tape');
     const market = page.locator('tr[data-cursor] .c-market').first();
-    await market.waitFor();
-    expect((await market.boundingBox())?.width).toBeGreaterThan(180);
+    for (const width of [760, 800, 1_000]) {
+      await page.setViewportSize({ width, height: 700 });
+      await market.waitFor();
+      expect((await market.boundingBox())?.width, `${width} pixels`).toBeGreaterThan(180);
+    }
   });
 
   test('a row by Ctrl-click on its market opens that in a new tab, by keyboard the drawer', async () => {

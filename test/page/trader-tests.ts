@@ -75,17 +75,9 @@ type Batch = {
   }[];
 };
 
-/** Addresses of the first traders of the leaderboard, in lower case. */
-export async function leaders(stage: Stage, count: number): Promise<string[]> {
-  type Board = { traders: { profile: { address: string } }[] };
-  const path = `/v1/analytics/leaderboard?limit=${count}`;
-  const { traders } = await stage.service.get<Board>(path);
-  return traders.map(({ profile }) => profile.address);
-}
-
 export function traderTests(stage: Stage): void {
   test('three traders are compared: found by mouse and keyboard, and as the API has them', async () => {
-    const [first = '', second = '', third = ''] = await leaders(stage, 3);
+    const [first = '', second = '', third = ''] = await stage.leaders();
     const watched = await stage.at(`/trader/${first}`);
     const { page } = watched;
     await page.getByRole('link', { name: 'Compare', exact: true }).click();
