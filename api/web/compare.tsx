@@ -1,4 +1,5 @@
 /** Compares up to five traders: their equity on one chart, and their figures in one table. */
+import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import type { Equity, Search, Traders } from './answers.ts';
 import { Chart } from './chart.tsx';
@@ -25,7 +26,12 @@ const RANGES = [
 ] as const;
 
 type Range = (typeof RANGES)[number];
-type Row = Traders['traders'][number];
+type Row = {
+  /** In lower case. */
+  readonly address: string;
+  /** Undefined if the address never traded and has no profile. */
+  readonly trader: Traders['traders'][number] | undefined;
+};
 
 const colourOf = (index: number) => `line-${index + 1}`;
 
@@ -130,84 +136,68 @@ function Figures(props: { readonly addresses: readonly string[]; readonly refres
   const answer = useAnswer<Traders>('/v2/traders/batch', { refresh, subject: body, body });
   return (
     <Loaded answer={answer} rows={addresses.length + 1} what="the traders">
-      {({ traders, unknown }) => (
-        <>
-          <CardTable
-            label="Figures of the traders"
-            columns={columnsOf(addresses)}
-            rows={traders}
-            keyOf={({ profile }) => profile.address}
-            empty="None of these addresses have traded."
-          />
-          {unknown.length === 0 || traders.length === 0 ? null : (
-            <p class="soft">Never seen: {unknown.map(shortAddress).join(', ')}</p>
-          )}
-        </>
+      {({ traders }) => (
+        <CardTable
+          label="Figures of the traders"
+          columns={columnsOf(addresses)}
+          rows={addresses.map((address) => ({
+            address,
+            trader: traders.find(({ profile }) => profile.address.toLowerCase() === address),
+          }))}
+          keyOf={({ address }) => address}
+          empty=""
+        />
       )}
     </Loaded>
   );
 }
 
+/** A column of figures, empty for who never traded. */
+function figure(
+  title: string,
+  cell: (trader: NonNullable<Row['trader']>) => ComponentChildren,
+  more = '',
+): Column<Row> {
+  return {
+    ...{ title, class: `figure ${more}` },
+    cell: ({ trader }) => (trader === undefined ? null : cell(trader)),
+  };
+}
+
+const FIGURES: readonly Column<Row>[] = [
+  figure('Open', ({ positions }) => count(positions.open_count)),
+  figure('Worth', ({ positions }) => <Usdc micro={positions.value} />),
+  figure('Unrealised', ({ positions }) => <Pnl micro={positions.unrealised_pnl} decimals={0} />),
+  figure('PnL, 1 d', ({ windows }) => <Pnl micro={windows.t_1d.pnl} decimals={0} />),
+  figure('PnL, 7 d', ({ windows }) => <Pnl micro={windows.t_7d.pnl} decimals={0} />),
+  figure('PnL, 30 d', ({ windows }) => <Pnl micro={windows.t_30d.pnl} decimals={0} />, 'strong'),
+  figure('ROI, 30 d', ({ windows }) => <Roi value={windows.t_30d.roi} />),
+  figure('Win rate, 30 d', ({ windows }) => <WinRate of={windows.t_30d} />),
+  figure('Volume, 30 d', ({ windows }) => <Usdc micro={windows.t_30d.volume} />),
+  figure('Last trade', ({ last_trade_at }) => <Ago time={last_trade_at} />, 'soft'),
+];
+
 function columnsOf(addresses: readonly string[]): readonly Column<Row>[] {
-  const indexOf = ({ profile }: Row) => addresses.indexOf(profile.address.toLowerCase());
   return [
     {
       ...{ title: 'Trader', isHead: true },
-      cell: (row) => (
+      cell: ({ address, trader }) => (
         <span class="compared">
-          <i class="dot" style={{ background: `var(--${colourOf(indexOf(row))})` }} />
-          <TraderName profile={row.profile} row />
+          <i class="dot" style={{ background: `var(--${colourOf(addresses.indexOf(address))})` }} />
+          <TraderName profile={trader?.profile ?? { address, name: '' }} row />
+          {trader === undefined ? <span class="soft">never traded</span> : null}
         </span>
       ),
     },
-    {
-      ...{ title: 'Open', class: 'figure' },
-      cell: ({ positions }) => count(positions.open_count),
-    },
-    {
-      ...{ title: 'Worth', class: 'figure' },
-      cell: ({ positions }) => <Usdc micro={positions.value} />,
-    },
-    {
-      ...{ title: 'Unrealised', class: 'figure' },
-      cell: ({ positions }) => <Pnl micro={positions.unrealised_pnl} decimals={0} />,
-    },
-    {
-      ...{ title: 'PnL, 1 d', class: 'figure' },
-      cell: ({ windows }) => <Pnl micro={windows.t_1d.pnl} decimals={0} />,
-    },
-    {
-      ...{ title: 'PnL, 7 d', class: 'figure' },
-      cell: ({ windows }) => <Pnl micro={windows.t_7d.pnl} decimals={0} />,
-    },
-    {
-      ...{ title: 'PnL, 30 d', class: 'figure strong' },
-      cell: ({ windows }) => <Pnl micro={windows.t_30d.pnl} decimals={0} />,
-    },
-    {
-      ...{ title: 'ROI, 30 d', class: 'figure' },
-      cell: ({ windows }) => <Roi value={windows.t_30d.roi} />,
-    },
-    {
-      ...{ title: 'Win rate, 30 d', class: 'figure' },
-      cell: ({ windows }) => <WinRate of={windows.t_30d} />,
-    },
-    {
-      ...{ title: 'Volume, 30 d', class: 'figure' },
-      cell: ({ windows }) => <Usdc micro={windows.t_30d.volume} />,
-    },
-    {
-      ...{ title: 'Last trade', class: 'figure soft' },
-      cell: ({ last_trade_at }) => <Ago time={last_trade_at} />,
-    },
+    ...FIGURES,
     {
       ...{ title: <span class="hidden">Remove</span>, class: 'figure' },
-      cell: ({ profile }) => (
+      cell: ({ address, trader }) => (
         <button
           type="button"
           class="quiet"
-          aria-label={`Remove ${profile.name || shortAddress(profile.address)}`}
-          onClick={() => choose(addresses.filter((one) => one !== profile.address.toLowerCase()))}
+          aria-label={`Remove ${trader?.profile.name || shortAddress(address)}`}
+          onClick={() => choose(addresses.filter((one) => one !== address))}
         >
           ✕
         </button>

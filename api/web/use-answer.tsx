@@ -86,32 +86,36 @@ export function useAnswer<Answer>(
   return { data, problem, busy, isStale: data !== undefined && shown.path !== path, atMs, retry };
 }
 
-/** The successful responses of several paths, by path, and the newest problem. */
+/** The successful responses of several paths, by path, and the problem of the first one whose last request failed. */
 export function useAnswers<Answer>(
   paths: readonly string[],
   { refresh }: { readonly refresh?: unknown } = {},
 ): { readonly data: ReadonlyMap<string, Answer>; readonly problem: FillstreamError | undefined } {
-  const [shown, setShown] = useState<{
-    readonly data: ReadonlyMap<string, Answer>;
-    readonly problem: FillstreamError | undefined;
-  }>({ data: new Map(), problem: undefined });
+  const [data, setData] = useState<ReadonlyMap<string, Answer>>(new Map());
+  /** Until the path succeeds. */
+  const [problems, setProblems] = useState<ReadonlyMap<string, FillstreamError | undefined>>(
+    new Map(),
+  );
   useLayoutEffect(() => {
     const gone = new AbortController();
     const { signal } = gone;
     for (const path of paths) {
       fillstream.value.request<Answer>('GET', path, {}, { signal }).then(
-        (answer) =>
-          setShown(({ data }) => ({ data: new Map(data).set(path, answer), problem: undefined })),
+        (answer) => {
+          setData((last) => new Map(last).set(path, answer));
+          setProblems((last) => new Map(last).set(path, undefined));
+        },
         (error: unknown) => {
           if (signal.aborted) return;
           if (!(error instanceof FillstreamError)) throw error;
-          setShown(({ data }) => ({ data, problem: error }));
+          setProblems((last) => new Map(last).set(path, error));
         },
       );
     }
     return () => gone.abort();
   }, [paths.join(' '), refresh]);
-  return shown;
+  const failed = paths.find((path) => problems.get(path) !== undefined);
+  return { data, problem: failed === undefined ? undefined : problems.get(failed) };
 }
 
 /** A number that increases at an interval while the tab is visible, to trigger reloads. */

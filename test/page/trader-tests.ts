@@ -48,6 +48,7 @@ const REFRESH_MS = 15_000;
 /** By then what has come is drawn. */
 const FRAME_MS = 100;
 const HOUR_MS = 3_600_000;
+const NEVER_TRADED = `0x${'0'.repeat(39)}1`;
 
 /** The hour that a chart tells of, Unix milliseconds. */
 async function hourOf(slider: Locator): Promise<number> {
@@ -116,7 +117,28 @@ export function traderTests(stage: Stage): void {
     await rows.nth(2).waitFor();
     await page.getByRole('button', { name: 'Remove ' }).first().click();
     await expect.poll(() => rows.count()).toBe(2);
-    expect(new URL(page.url()).searchParams.get('traders')).toBe(`${second},${third}`);
+    const compared = () => new URL(page.url()).searchParams.get('traders');
+    expect(compared()).toBe(`${second},${third}`);
+    await page.goto(`${stage.url}/compare?traders=${third},${NEVER_TRADED}`);
+    const never = rows.filter({ hasText: 'never traded' });
+    await never.getByRole('button', { name: 'Remove ' }).click();
+    await expect.poll(compared).toBe(third);
+  });
+
+  test('a trader whose line fails in a comparison is reported, also after the others have loaded', async () => {
+    const addresses = await stage.leaders();
+    const { page } = await stage.at('/leaderboard');
+    const alert = page.getByRole('alert');
+    await page.route('**/equity?*', async (route) => {
+      await alert.waitFor();
+      await route.continue();
+    });
+    await page.route(`**/${addresses[0]}/equity?*`, (route) =>
+      route.fulfill({ status: 400, json: { detail: 'this line fails' } }),
+    );
+    await page.goto(`${stage.url}/compare?traders=${addresses}`);
+    await page.locator('.plot[aria-valuenow]:not([aria-valuenow="0"])').waitFor();
+    await expectText(alert, 'this line fails');
   });
 
   test('a trader: windows, tier, tags, markets and their fills are those of the API', async () => {
