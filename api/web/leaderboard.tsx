@@ -1,5 +1,5 @@
 /** The leaderboard: one page of the ranking for the settings in the URL. Reloads when the board is recomputed. */
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import type { Leaderboard as Answer, LeaderboardEntry, PnlLines } from './answers.ts';
 import { Sparkline } from './chart.tsx';
 import { Choice, Pager } from './controls.tsx';
@@ -104,14 +104,18 @@ export function Leaderboard() {
   }, []);
   const frame = settings.get('time_frame');
   const refreshedAt = status.value?.boards.find((one) => one.time_frame === frame)?.refreshed_at;
+  // The first status must not load the board again.
+  const first = useRef(refreshedAt);
+  first.current ??= refreshedAt;
+  const refresh = refreshedAt === first.current ? undefined : refreshedAt;
   const board = useAnswer<Answer>(`/v1/analytics/leaderboard?${parametersOf(settings, NAMES)}`, {
-    refresh: refreshedAt,
+    refresh,
   });
   const traders = board.data?.traders ?? [];
   const addresses = traders.map((entry) => entry.profile.address).join(',');
   const lines = useAnswer<PnlLines>(
     addresses === '' ? null : `/v2/analytics/pnl_lines?hours=${LINE_HOURS}&traders=${addresses}`,
-    { refresh: refreshedAt },
+    { refresh },
   );
   const lineOf = useMemo(
     // v2 returns mixed-case addresses, the ranking lower-case ones.

@@ -64,6 +64,20 @@ export function leaderboardTests(stage: Stage): void {
       await stage.service.query('SYSTEM START VIEW leaderboard_30d_mv');
     });
 
+    test('opens with one request, also if the status arrives before its answer', async () => {
+      const { page, urls } = await stage.at('/llms.txt', { key: '' });
+      const asked = Promise.withResolvers<void>();
+      await page.route('**/v1/analytics/leaderboard?*', async (route) => {
+        await asked.promise;
+        await route.continue();
+      });
+      await page.goto(`${stage.url}/leaderboard`);
+      await page.locator('.age').waitFor();
+      asked.resolve();
+      await page.locator('tbody tr').first().waitFor();
+      expect(urls.filter((one) => one.includes('/v1/analytics/leaderboard'))).toHaveLength(1);
+    });
+
     test('says what the server says of a setting that it refuses, and of nobody', async () => {
       const { page } = await stage.at('/leaderboard?time_frame=1H&min_win_rate=101');
       await expectText(page.getByRole('alert'), 'min_win_rate: got "101"');
