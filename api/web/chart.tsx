@@ -13,11 +13,11 @@ type Values = readonly (number | null)[];
 /** Colours are names of custom properties in the style sheet. */
 export type Series =
   | {
-      readonly kind: 'line' | 'bars' | 'steps';
+      readonly kind: 'line' | 'bars';
       readonly values: Values;
       /** Colours above and below zero. */
       readonly above: string;
-      readonly below?: string;
+      readonly below: string;
     }
   | {
       readonly kind: 'lines';
@@ -37,7 +37,6 @@ export type ChartProps = {
   readonly describe: (index: number) => string;
   /** Charts of one group share the pointer. */
   readonly group: string;
-  readonly range?: readonly [number, number];
 };
 
 const AXIS_PIXELS = 64;
@@ -144,7 +143,7 @@ function optionsOf(
   width: number,
   setAt: (index: number | null) => void,
 ): uPlot.Options {
-  const { height, series, group, range } = shown.current;
+  const { height, series, group } = shown.current;
   const [ink, line] = [colour('soft'), colour('line')];
   const axis: uPlot.Axis = {
     stroke: ink,
@@ -171,7 +170,7 @@ function optionsOf(
           times.length === 1 ? [first - ALONE_SECONDS, first + ALONE_SECONDS] : [first, last],
       },
       y: {
-        range: (_plot, low, high) => (range === undefined ? spread(low, high) : [...range]),
+        range: (_plot, low, high) => spread(low, high),
       },
     },
     axes: [
@@ -198,9 +197,8 @@ function linesOf(lines: Extract<Series, { kind: 'lines' }>['lines']): uPlot.Seri
 }
 
 function signedSeries(series: Exclude<Series, { kind: 'lines' }>): uPlot.Series {
-  const names = [series.above, series.below ?? series.above] as const;
-  const [above, below] = [colour(names[0]), colour(names[1])];
-  const [aboveWash, belowWash] = [colour(names[0], WASH), colour(names[1], WASH)];
+  const [above, below] = [colour(series.above), colour(series.below)];
+  const [aboveWash, belowWash] = [colour(series.above, WASH), colour(series.below, WASH)];
   const signedColour = (plot: uPlot) => gradientAtZero(plot, above, below);
   const isBars = series.kind === 'bars';
   return {
@@ -208,7 +206,7 @@ function signedSeries(series: Exclude<Series, { kind: 'lines' }>): uPlot.Series 
     width: isBars ? 0 : 1.6,
     fill: isBars ? signedColour : (plot) => gradientAtZero(plot, aboveWash, belowWash),
     fillTo: 0,
-    ...pathOf(series.kind),
+    ...(isBars ? barPaths() : {}),
   };
 }
 
@@ -231,20 +229,16 @@ export function timeTicks(
   });
 }
 
-function pathOf(kind: 'line' | 'bars' | 'steps'): Pick<uPlot.Series, 'paths'> {
-  if (kind === 'bars') {
-    const bars = uPlot.paths.bars?.({ size: [BAR_SHARE, BAR_PIXELS_MAX] });
-    return bars === undefined ? {} : { paths: bars };
-  }
-  const stepped = kind === 'steps' ? uPlot.paths.stepped?.({ align: 1 }) : undefined;
-  return stepped === undefined ? {} : { paths: stepped };
+function barPaths(): Pick<uPlot.Series, 'paths'> {
+  const paths = uPlot.paths.bars?.({ size: [BAR_SHARE, BAR_PIXELS_MAX] });
+  return paths === undefined ? {} : { paths };
 }
 
 /** A gradient with a sharp step: one colour above zero, another below. */
 function gradientAtZero(plot: uPlot, above: string, below: string): CanvasGradient | string {
   const { top, height } = plot.bbox;
   const zero = plot.valToPos(0, 'y', true);
-  if (!Number.isFinite(zero) || above === below) return above;
+  if (!Number.isFinite(zero)) return above;
   const share = Math.min(1, Math.max(0, (zero - top) / height));
   const gradient = plot.ctx.createLinearGradient(0, top, 0, top + height);
   gradient.addColorStop(0, above);

@@ -39,11 +39,7 @@ export type Row = {
   /** The id by which `void` and `restored` refer to it. */
   readonly matchId: string;
   readonly detectedAtMs: number;
-  readonly market: {
-    readonly id: string;
-    readonly question: string;
-    readonly tags: readonly string[];
-  };
+  readonly market: { readonly id: string; readonly question: string };
   readonly taker: Participant;
   readonly makers: readonly Participant[];
   state: RowState;
@@ -59,7 +55,7 @@ function rowOfOrder(place: Place, order: LabelledMatch): Row {
     txHash: order.tx_hash,
     matchId: order.match_id,
     detectedAtMs: Date.parse(order.timestamp.replace(' ', 'T')),
-    market: { id: order.market.id, question: order.market.question, tags: order.market.tags },
+    market: { id: order.market.id, question: order.market.question },
     taker: participant(order.taker_order, order.taker_order.trader),
     makers: order.maker_orders.map((maker) => participant(maker, maker.trader)),
     state: 'pending',
@@ -77,7 +73,6 @@ function rowOfTransaction(place: Place, transaction: LiveTransaction): Row {
     market: {
       id: market.id === 0 ? market.condition_id : String(market.id),
       question: market.question,
-      tags: market.tags_slug,
     },
     taker: participant(transaction.taker, transaction.taker.user),
     makers: transaction.makers.map((maker) => participant(maker, maker.user)),
