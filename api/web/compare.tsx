@@ -1,31 +1,22 @@
 /** Compares up to five traders: their equity on one chart, and their figures in one table. */
 import type { ComponentChildren } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import type { Equity, Search, Traders } from './answers.ts';
+import type { Equity, Traders } from './answers.ts';
 import { Chart } from './chart.tsx';
-import { Choice } from './controls.tsx';
 import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
 import { followed } from './follow.tsx';
 import { count, short, shortAddress, signed, timeMs, units } from './format.ts';
 import { Picture } from './picture.tsx';
 import { query, setQuery } from './route.ts';
 import { CardTable, type Column } from './table.tsx';
+import { equityPath, RANGES, type Range, RangeChoice } from './trader-equity.tsx';
 import { TraderName } from './trader-name.tsx';
-import { Loaded, Problem, useAnswer, useAnswers, useTicks } from './use-answer.tsx';
+import { Loaded, Problem, useAnswer, useAnswers, useSearch, useTicks } from './use-answer.tsx';
 
 /** The number of colours. */
 const TRADERS_MAX = 5;
 const REFRESH_MS = 15_000;
-const DAY_MS = 86_400_000;
-const TYPED_MS = 120;
 const HITS_MAX = 6;
-const RANGES = [
-  { title: '7 days', interval: '1h', days: 7 },
-  { title: '30 days', interval: '1h', days: 30 },
-  { title: '1 year', interval: '1d', days: 365 },
-] as const;
-
-type Range = (typeof RANGES)[number];
 type Row = {
   /** In lower case. */
   readonly address: string;
@@ -76,15 +67,7 @@ export function Compare() {
 /** Searches for a trader as the user types, and suggests those that the user follows. */
 function Adder({ addresses }: { readonly addresses: readonly string[] }) {
   const [typed, setTyped] = useState('');
-  const [asked, setAsked] = useState('');
-  const wanted = typed.trim();
-  useEffect(() => {
-    const timer = setTimeout(() => setAsked(wanted), TYPED_MS);
-    return () => clearTimeout(timer);
-  }, [wanted]);
-  const answer = useAnswer<Search>(
-    asked === '' ? null : `/v2/search?limit=${HITS_MAX}&q=${encodeURIComponent(asked)}`,
-  );
+  const { wanted, asked, ask, answer } = useSearch(typed, HITS_MAX);
   const found = (answer.data?.traders ?? []).map(({ profile: { address, name } }) => ({
     ...{ id: address.toLowerCase(), name },
   }));
@@ -93,7 +76,7 @@ function Adder({ addresses }: { readonly addresses: readonly string[] }) {
     .slice(0, HITS_MAX);
   function add(address: string): void {
     setTyped('');
-    setAsked('');
+    ask('');
     choose([...addresses, address]);
   }
   return (
@@ -209,11 +192,7 @@ function columnsOf(addresses: readonly string[]): readonly Column<Row>[] {
 function Lines(props: { readonly addresses: readonly string[]; readonly refresh: unknown }) {
   const { addresses, refresh } = props;
   const [range, setRange] = useState<Range>(RANGES[0]);
-  // A new query every day, not every second.
-  const from = (Math.floor(Date.now() / DAY_MS - range.days) + 1) * (DAY_MS / 1_000);
-  const paths = addresses.map(
-    (address) => `/v2/traders/${address}/equity?interval=${range.interval}&from=${from}`,
-  );
+  const paths = addresses.map((address) => equityPath(address, range));
   const { data, problem } = useAnswers<Equity>(paths, { refresh });
   const drawn = useMemo(() => linesOf(paths.map((path) => data.get(path))), [data, paths.join()]);
   return (
@@ -221,14 +200,7 @@ function Lines(props: { readonly addresses: readonly string[]; readonly refresh:
       <div class="section-head">
         <h2 id="lines-title">Total PnL</h2>
         <p class="soft totals">realised and unrealised, each from 0 at the start</p>
-        <Choice
-          name="compare-range"
-          legend="Time range"
-          class="push"
-          choices={RANGES.map(({ title }) => [title, title])}
-          chosen={range.title}
-          onChoose={(title) => setRange(RANGES.find((one) => one.title === title) ?? RANGES[0])}
-        />
+        <RangeChoice class="push" chosen={range} onChoose={setRange} />
       </div>
       <Problem problem={problem} />
       <div class="card charts">

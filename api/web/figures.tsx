@@ -1,4 +1,5 @@
-/** Values in tables: amounts, ratios, sides and ages, with sign and colour together. */
+/** Values in tables and tiles: amounts, ratios, sides and ages, with sign and colour together. */
+import type { ComponentChildren } from 'preact';
 import {
   amount,
   exact,
@@ -66,6 +67,30 @@ export function WinRate(props: {
 
 export function Side({ side }: { readonly side: 'BUY' | 'SELL' }) {
   return <span class={`side ${side === 'BUY' ? 'gain' : 'loss'}`}>{side}</span>;
+}
+
+export function TransactionLink({ hash }: { readonly hash: string }) {
+  return (
+    <a
+      href={`https://polygonscan.com/tx/${hash}`}
+      target="_blank"
+      rel="noreferrer"
+      aria-label="Transaction on Polygonscan"
+      title="Transaction on Polygonscan"
+    >
+      ↗
+    </a>
+  );
+}
+
+/** A figure with its name, in a `<dl class="tiles">`. */
+export function Tile(props: { readonly name: string; readonly children: ComponentChildren }) {
+  return (
+    <div>
+      <dt>{props.name}</dt>
+      <dd>{props.children}</dd>
+    </div>
+  );
 }
 
 /** How long ago a time was, updated every second; hovering shows the time. */

@@ -3,7 +3,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import type { Market, MarketTrades } from './answers.ts';
 import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
-import { Side, Usdc } from './figures.tsx';
+import { Side, TransactionLink, Usdc } from './figures.tsx';
 import { cents, clock, shortAddress, timeMs, timeText } from './format.ts';
 import { type Row, type RowState, TapeStore } from './tape-store.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
@@ -128,15 +128,7 @@ function Matches({ matches }: { readonly matches: readonly Match[] }) {
               </a>
             </td>
             <td class="match-link">
-              <a
-                href={`https://polygonscan.com/tx/${match.txHash}`}
-                target="_blank"
-                rel="noreferrer"
-                aria-label="Transaction on Polygonscan"
-                title="Transaction on Polygonscan"
-              >
-                ↗
-              </a>
+              <TransactionLink hash={match.txHash} />
             </td>
           </tr>
         ))}

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect } from 'preact/hooks';
 import type { Candles, MarketDetail, Market as MarketObject } from './answers.ts';
 import { Choice, CopyButton, Skeleton } from './controls.tsx';
-import { Usdc } from './figures.tsx';
+import { Tile, Usdc } from './figures.tsx';
 import { followed, Star } from './follow.tsx';
 import { type FollowedTrade, useFollowedTrades } from './followed-trades.ts';
 import { count, paid, priceText, timeMs, timeText } from './format.ts';
@@ -166,23 +166,21 @@ function State({ market }: { readonly market: MarketObject }) {
 }
 
 function Totals({ detail }: { readonly detail: MarketDetail }) {
-  const figures: readonly (readonly [string, ComponentChildren])[] = [
-    ['Volume', <Usdc key="volume" micro={detail.volume} />],
-    ['Matches', count(detail.matches)],
-    ['Open interest, shares', <Shares key="interest" micro={detail.open_interest} />],
-    ['Average of 5 min', priceText(detail.vwap_5m)],
-    ['Traders', count(detail.total_traders)],
-    ['Winners', count(detail.total_winners)],
-    ['Gains realised', <Usdc key="gains" micro={detail.total_pnl_distributed} />],
-  ];
   return (
     <dl class="tiles">
-      {figures.map(([name, figure]) => (
-        <div key={name}>
-          <dt>{name}</dt>
-          <dd>{figure}</dd>
-        </div>
-      ))}
+      <Tile name="Volume">
+        <Usdc micro={detail.volume} />
+      </Tile>
+      <Tile name="Matches">{count(detail.matches)}</Tile>
+      <Tile name="Open interest, shares">
+        <Shares micro={detail.open_interest} />
+      </Tile>
+      <Tile name="Average of 5 min">{priceText(detail.vwap_5m)}</Tile>
+      <Tile name="Traders">{count(detail.total_traders)}</Tile>
+      <Tile name="Winners">{count(detail.total_winners)}</Tile>
+      <Tile name="Gains realised">
+        <Usdc micro={detail.total_pnl_distributed} />
+      </Tile>
     </dl>
   );
 }

@@ -9,11 +9,10 @@ import { Picture } from './picture.tsx';
 import { type Recent, recent } from './recent.ts';
 import { go, routeOf } from './route.ts';
 import { paletteOpen } from './shortcuts.ts';
-import { Problem, useAnswer } from './use-answer.tsx';
+import { Problem, useSearch } from './use-answer.tsx';
 
 /** Results per kind. */
 const HITS_MAX = 8;
-const TYPED_MS = 120;
 const QUERY_LENGTH_MAX = 300;
 const KEYS = /Mac|iPhone|iPad/.test(navigator.platform) ? '⌘ K' : 'Ctrl K';
 
@@ -82,19 +81,11 @@ export function Palette() {
 
 function Finder({ close }: { readonly close: () => void }) {
   const [typed, setTyped] = useState('');
-  const [asked, setAsked] = useState('');
   const [at, setAt] = useState(0);
   /** Enter was pressed or a link was pasted before its target was known. */
   const [isAwaited, setAwaited] = useState<'first' | 'only' | ''>('');
   const list = useRef<HTMLDivElement>(null);
-  const wanted = typed.trim();
-  useEffect(() => {
-    const timer = setTimeout(() => setAsked(wanted), TYPED_MS);
-    return () => clearTimeout(timer);
-  }, [wanted]);
-  const answer = useAnswer<Search>(
-    asked === '' ? null : `/v2/search?limit=${HITS_MAX}&q=${encodeURIComponent(asked)}`,
-  );
+  const { wanted, asked, ask, answer } = useSearch(typed, HITS_MAX);
   const isCurrent = wanted === asked && !answer.busy && !answer.isStale;
   const groups = asked === '' ? groupsBefore(recent.value) : groupsOf(answer.data);
   const items = groups.flatMap((group) => group.items);
@@ -117,7 +108,7 @@ function Finder({ close }: { readonly close: () => void }) {
   function enter(isNewTab: boolean): void {
     const path = pathNamed(wanted) ?? (isCurrent || wanted === '' ? chosen?.path : undefined);
     if (path === undefined) {
-      setAsked(wanted);
+      ask(wanted);
       setAwaited(wanted === '' ? '' : 'first');
     } else if (isNewTab) window.open(path);
     else open(path);

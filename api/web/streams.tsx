@@ -1,10 +1,10 @@
 /** The account's managed streams: list, create, edit, watch and delete, with the tier's quotas and the sessions. */
-import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { FillstreamError } from '../client/index.ts';
 import type { Account, Streams as Answer, EndedSessions, Sessions, Stream } from './answers.ts';
 import { fillstream } from './client.ts';
 import { CopyButton } from './controls.tsx';
+import { Tile } from './figures.tsx';
 import { count, shortAddress, span } from './format.ts';
 import { query, setQuery } from './route.ts';
 import { SessionTables } from './sessions.tsx';
@@ -127,38 +127,29 @@ function Quotas(props: {
   const used = span(props.usedSeconds * 1_000);
   return (
     <dl class="tiles quotas">
-      <Quota name="Tier">{tier.name}</Quota>
-      <Quota name="Streams">
+      <Tile name="Tier">{tier.name}</Tile>
+      <Tile name="Streams">
         {count(props.streams.length)} <small>of {count(tier.max_streams)}</small>
-      </Quota>
-      <Quota name="Without a filter">
+      </Tile>
+      <Tile name="Without a filter">
         {count(naked.length)} <small>of {count(tier.max_naked_streams)}</small>
-      </Quota>
-      <Quota name="Open sessions">
+      </Tile>
+      <Tile name="Open sessions">
         {count(props.sessions)} <small>of {count(tier.max_sessions)}</small>
-      </Quota>
-      <Quota name="Streamed today">
+      </Tile>
+      <Tile name="Streamed today">
         {used}{' '}
         <small>
           {tier.stream_seconds_per_day === null
             ? 'no limit'
             : `of ${span(tier.stream_seconds_per_day * 1_000)}`}
         </small>
-      </Quota>
-      <Quota name="Most traders, tags, series">
+      </Tile>
+      <Tile name="Most traders, tags, series">
         {count(tier.max_filter_addrs)} · {count(tier.max_filter_tags)} ·{' '}
         {count(tier.max_filter_series)}
-      </Quota>
+      </Tile>
     </dl>
-  );
-}
-
-function Quota(props: { readonly name: string; readonly children: ComponentChildren }) {
-  return (
-    <div>
-      <dt>{props.name}</dt>
-      <dd>{props.children}</dd>
-    </div>
   );
 }
 

@@ -8,21 +8,21 @@ import { amount, short, signed, timeMs, units } from './format.ts';
 import { Problem, useAnswer } from './use-answer.tsx';
 
 const DAY_MS = 86_400_000;
-const RANGES = [
+export const RANGES = [
   { title: '7 days', interval: '1h', days: 7 },
   { title: '30 days', interval: '1h', days: 30 },
   { title: '1 year', interval: '1d', days: 365 },
 ] as const;
+export type Range = (typeof RANGES)[number];
 const LINES = { equity: 'Total', realised_pnl: 'Realised', unrealised_pnl: 'Unrealised' } as const;
 
 export function TraderEquity(props: { readonly address: string; readonly refresh: unknown }) {
   const { address, refresh } = props;
-  const [range, setRange] = useState<(typeof RANGES)[number]>(RANGES[0]);
+  const [range, setRange] = useState<Range>(RANGES[0]);
   const [line, setLine] = useState<keyof typeof LINES>('equity');
-  // A new query every day, not every second.
-  const from = Math.floor(Date.now() / DAY_MS - range.days) * (DAY_MS / 1_000) + DAY_MS / 1_000;
-  const path = `/v2/traders/${encodeURIComponent(address)}/equity?interval=${range.interval}&from=${from}`;
-  const answer = useAnswer<Equity>(path, { refresh, subject: `${address} ${range.title}` });
+  const answer = useAnswer<Equity>(equityPath(address, range), {
+    ...{ refresh, subject: `${address} ${range.title}` },
+  });
   const points = useMemo(() => sinceFirst(answer.data?.points), [answer.data]);
   const drawn = useMemo(() => {
     const values = (points ?? []).map((point) => point[line]);
@@ -58,13 +58,7 @@ export function TraderEquity(props: { readonly address: string; readonly refresh
           chosen={line}
           onChoose={(chosen) => setLine(chosen as keyof typeof LINES)}
         />
-        <Choice
-          name="equity-range"
-          legend="Time range"
-          choices={RANGES.map(({ title }) => [title, title])}
-          chosen={range.title}
-          onChoose={(chosen) => setRange(RANGES.find(({ title }) => title === chosen) ?? RANGES[0])}
-        />
+        <RangeChoice chosen={range} onChoose={setRange} />
       </div>
       <Problem problem={answer.problem} />
       <div class="card charts equity" aria-busy={answer.busy}>
@@ -92,6 +86,31 @@ export function TraderEquity(props: { readonly address: string; readonly refresh
         )}
       </div>
     </section>
+  );
+}
+
+/** The same all day, because `from` is the start of a day. */
+export function equityPath(address: string, { days, interval }: Range): string {
+  const from = (Math.floor(Date.now() / DAY_MS - days) + 1) * (DAY_MS / 1_000);
+  return `/v2/traders/${encodeURIComponent(address)}/equity?interval=${interval}&from=${from}`;
+}
+
+export function RangeChoice(props: {
+  readonly class?: string;
+  readonly chosen: Range;
+  readonly onChoose: (range: Range) => void;
+}) {
+  return (
+    <Choice
+      name="equity-range"
+      legend="Time range"
+      class={props.class ?? ''}
+      choices={RANGES.map(({ title }) => [title, title])}
+      chosen={props.chosen.title}
+      onChoose={(chosen) =>
+        props.onChoose(RANGES.find(({ title }) => title === chosen) ?? RANGES[0])
+      }
+    />
   );
 }
 

@@ -1,6 +1,7 @@
 /** All final fills of a trader, newest first. */
 import type { TraderTrades as Answer } from './answers.ts';
 import { Choice, CursorPager, TypedField } from './controls.tsx';
+import { TransactionLink } from './figures.tsx';
 import { FILL } from './fills.tsx';
 import { timeMs, timeText } from './format.ts';
 import { MARKET_OF } from './markets.tsx';
@@ -21,17 +22,7 @@ const COLUMNS: readonly Column<Answer['trades'][number]>[] = [
   ...FILL,
   {
     ...{ title: <span class="hidden">Transaction</span>, class: 'match-link' },
-    cell: ({ tx_hash }) => (
-      <a
-        href={`https://polygonscan.com/tx/${tx_hash}`}
-        target="_blank"
-        rel="noreferrer"
-        aria-label="Transaction on Polygonscan"
-        title="Transaction on Polygonscan"
-      >
-        ↗
-      </a>
-    ),
+    cell: ({ tx_hash }) => <TransactionLink hash={tx_hash} />,
   },
 ];
 

@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import type { Trader as Answer, Positions, TraderV2, Window } from './answers.ts';
 import { CopyButton, Skeleton } from './controls.tsx';
-import { Ago, Pnl, Roi, Usdc, WinRate } from './figures.tsx';
+import { Ago, Pnl, Roi, Tile, Usdc, WinRate } from './figures.tsx';
 import { Star } from './follow.tsx';
 import { count, day, shortAddress } from './format.ts';
 import { Picture } from './picture.tsx';
@@ -104,20 +104,15 @@ export function Trader({ address }: { readonly address: string }) {
 function Figures({ trader }: { readonly trader: TraderV2 | undefined }) {
   return (
     <dl class="tiles">
-      <div>
-        <dt>Taker tier</dt>
-        <dd>{trader === undefined ? '–' : trader.taker_tier_name || 'not synced'}</dd>
-      </div>
-      <div>
-        <dt>pUSD balance</dt>
-        <dd>{trader === undefined ? '–' : <Usdc micro={trader.pusd_balance} decimals={2} />}</dd>
-      </div>
-      <div>
-        <dt>Weighted volume, 30 d</dt>
-        <dd>
-          {trader?.weighted_volume.toLocaleString('en-US', { maximumFractionDigits: 2 }) ?? '–'}
-        </dd>
-      </div>
+      <Tile name="Taker tier">
+        {trader === undefined ? '–' : trader.taker_tier_name || 'not synced'}
+      </Tile>
+      <Tile name="pUSD balance">
+        {trader === undefined ? '–' : <Usdc micro={trader.pusd_balance} decimals={2} />}
+      </Tile>
+      <Tile name="Weighted volume, 30 d">
+        {trader?.weighted_volume.toLocaleString('en-US', { maximumFractionDigits: 2 }) ?? '–'}
+      </Tile>
     </dl>
   );
 }

@@ -5,11 +5,13 @@
 import type { ComponentChildren } from 'preact';
 import { useCallback, useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { ApiError, FillstreamError } from '../client/index.ts';
+import type { Search } from './answers.ts';
 import { fillstream } from './client.ts';
 import { Skeleton } from './controls.tsx';
 import { clock } from './format.ts';
 
 const LATE_MS = 200;
+const TYPED_MS = 120;
 
 export type Answered<Answer> = {
   readonly data: Answer | undefined;
@@ -116,6 +118,26 @@ export function useAnswers<Answer>(
   }, [paths.join(' '), refresh]);
   const failed = paths.find((path) => problems.get(path) !== undefined);
   return { data, problem: failed === undefined ? undefined : problems.get(failed) };
+}
+
+/** Finds markets and traders as the user types, up to `limit` of each. */
+export function useSearch(typed: string, limit: number) {
+  const [asked, setAsked] = useState('');
+  const wanted = typed.trim();
+  useEffect(() => {
+    const timer = setTimeout(() => setAsked(wanted), TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [wanted]);
+  const answer = useAnswer<Search>(
+    asked === '' ? null : `/v2/search?limit=${limit}&q=${encodeURIComponent(asked)}`,
+  );
+  return {
+    ...{ wanted, answer },
+    /** The words of the last search, '' for none. */
+    asked,
+    /** Searches at once. */
+    ask: setAsked,
+  };
 }
 
 /** A number that increases at an interval while the tab is visible, to trigger reloads. */
