@@ -170,6 +170,29 @@ export function homeTests(stage: Stage): void {
     expect(page.url()).toContain('/market/');
   });
 
+  test('markets: Previous shows the page before, also after going back in the browser', async () => {
+    const { page } = await stage.at('/leaderboard');
+    // However many markets there are, each page has a next one.
+    await page.route('**/v2/markets?*', async (route) => {
+      const url = new URL(route.request().url());
+      const cursor = url.searchParams.get('cursor') ?? '';
+      url.searchParams.delete('cursor');
+      const response = await route.fetch({ url: url.href });
+      const list = (await response.json()) as List;
+      await route.fulfill({ response, json: { ...list, next_cursor: `${cursor}1` } });
+    });
+    await page.goto(`${stage.url}/markets`);
+    const turn = async (name: string, cursor: string) => {
+      await page.locator('section[aria-busy=false]').waitFor();
+      await page.getByRole('button', { name }).click();
+      await expect.poll(() => new URL(page.url()).searchParams.get('cursor') ?? '').toBe(cursor);
+    };
+    await turn('Next', '1');
+    await turn('Next', '11');
+    await page.goBack();
+    await turn('Previous', '');
+  });
+
   test('markets: what a filter is refused for is said, what is shown then is grey, and can be tried again', async () => {
     const { page } = await stage.at('/markets?status=all');
     await page.locator('.market-table tbody tr').first().waitFor();

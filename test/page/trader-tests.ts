@@ -66,8 +66,6 @@ async function leaveNewest(page: Page, slider: Locator): Promise<number> {
   return await hourOf(slider);
 }
 
-type Board = { traders: { profile: { address: string } }[] };
-
 type Batch = {
   traders: {
     profile: { address: string; name: string };
@@ -331,26 +329,6 @@ export function traderTests(stage: Stage): void {
     expect(await recent.first().getAttribute('href')).toBe(`/trader/${address}`);
   });
 
-  test('a trader: Previous shows the page before, also after going back in the browser', async () => {
-    const path = '/v2/analytics/leaderboard?sort_by=volume&limit=1';
-    const { traders } = await stage.service.get<Board>(path);
-    const { page } = await stage.at(`/trader/${traders[0]?.profile.address}`);
-    const cursor = () => new URL(page.url()).searchParams.get('cursor') ?? '';
-    const turn = async (name: string) => {
-      const before = cursor();
-      await page.locator('section[aria-labelledby=trades-title][aria-busy=false]').waitFor();
-      const pages = page.getByRole('navigation', { name: 'Pages of trades' });
-      await pages.getByRole('button', { name }).click();
-      await expect.poll(cursor).not.toBe(before);
-      return cursor();
-    };
-    const second = await turn('Next');
-    await turn('Next');
-    await page.goBack();
-    await expect.poll(cursor).toBe(second);
-    expect(await turn('Previous')).toBe('');
-  });
-
   test('a trader: the star follows, and Following shows their tape and what they hold', async () => {
     const address = await holder();
     const watched = await stage.at(`/trader/${address}`);
@@ -374,6 +352,7 @@ export function traderTests(stage: Stage): void {
 
   /** Address of a trader with an open position. */
   async function holder(): Promise<string> {
+    type Board = { traders: { profile: { address: string } }[] };
     const { traders } = await stage.service.get<Board>('/v1/analytics/leaderboard?limit=50');
     for (const { profile } of traders) {
       const path = `/v2/traders/${profile.address}/positions?limit=1`;
