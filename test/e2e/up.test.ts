@@ -4,7 +4,7 @@ import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createInterface } from 'node:readline';
-import { afterAll, afterEach, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, test } from 'vitest';
 import { FeedClient } from './feed-client.ts';
 import {
   type Ready,
@@ -18,6 +18,7 @@ import {
 
 const FRAMES = ['1H', '4H', '1D', '3D', '7D', '30D'];
 const QUICK = ['--history-days', '3'];
+const TRADING = [...QUICK, '--demo-rate', '10'];
 
 type Leaderboard = { traders: unknown[]; total_count: number };
 
@@ -60,13 +61,14 @@ async function outcome(args: readonly string[], env: NodeJS.ProcessEnv = {}) {
 
 describe('npm start', () => {
   const directory = temporaryDirectory();
+  /** A start takes long: the last three tests share the directory, and pass on the service that runs on it. */
+  const data = `${directory.path}/again`;
   let service: Service | undefined;
 
-  afterEach(async () => {
+  afterAll(async () => {
     await service?.up.stop();
-    service = undefined;
+    directory.remove();
   });
-  afterAll(() => directory.remove());
 
   test('refuses a wrong option, a bad variable and a taken port with one clear message each', async () => {
     expect(await outcome(['--prot', '1'])).toMatchObject({
@@ -120,28 +122,6 @@ describe('npm start', () => {
     expect(processesOf(data)).toEqual([]);
   });
 
-  test('starts again after kill −9 of the supervisor and the api, on the same port', async () => {
-    // Reuses the data of the test above, which saves writing a history.
-    const data = `${directory.path}/npm`;
-    service = await startService(data, { args: QUICK });
-    for (let kill = 0; kill < 2; kill++) {
-      const pids = service.up.lines
-        .filter((line) => line.event === 'starting')
-        .map((line) => Number(line.pid));
-      service.up.kill('SIGKILL');
-      await service.up.exit;
-      // The next start comes at once, while the old parts still stop.
-      service = await startService(data, { args: QUICK });
-      expect(pids.filter(isAlive)).toEqual([]);
-      const { url } = service.ready;
-      const api = service.pidOf('api');
-      process.kill(api, 'SIGKILL');
-      const isBack = async () =>
-        service?.pidOf('api') === api ? undefined : (await isHealthy(url)) || undefined;
-      await until(isBack);
-    }
-  });
-
   test('says in one line what is wrong with a file or directory of its data', async () => {
     const data = `${directory.path}/damaged`;
     const refused = async (...args: string[]) => {
@@ -162,7 +142,6 @@ describe('npm start', () => {
   });
 
   test('starts despite truncated lock and pid files, is ready with every time frame, stops completely, and continues with equal counts', async () => {
-    const data = `${directory.path}/again`;
     mkdirSync(`${data}/nats`, { recursive: true });
     mkdirSync(`${data}/devnet`, { recursive: true });
     for (const file of ['up.pid', 'nats/nats-server.lock', 'devnet/chain.json.pid']) {
@@ -216,17 +195,14 @@ describe('npm start', () => {
     expect(pids.filter(isAlive)).toEqual([]);
     expect(processesOf(data)).toEqual([]);
 
-    service = await startService(data, { args: QUICK });
+    service = await startService(data, { args: TRADING });
     expect((service.ready as Ready).key).toBe(ready.key);
     const [after] = await counts(first?.block ?? '');
     expect(after).toEqual(first);
   });
 
   test('streams matches before their block, and stores each of them once', async () => {
-    // Reuses the data of the test above, which saves writing a history.
-    service = await startService(`${directory.path}/again`, {
-      args: [...QUICK, '--demo-rate', '10'],
-    });
+    service ??= await startService(data, { args: TRADING });
     const { url, key, rpc_url } = service.ready;
     const client = new FeedClient(url, key);
     const seen = new Set<string>();
@@ -265,5 +241,23 @@ describe('npm start', () => {
       return found.length === mined.length ? found : undefined;
     });
     expect(rows.every((row) => row.takers === '1')).toBe(true);
+  });
+
+  test('starts again after kill −9 of the supervisor and the api, on the same port', async () => {
+    service ??= await startService(data, { args: TRADING });
+    const pids = service.up.lines
+      .filter((line) => line.event === 'starting')
+      .map((line) => Number(line.pid));
+    service.up.kill('SIGKILL');
+    await service.up.exit;
+    // The next start comes at once, while the old parts still stop.
+    service = await startService(data, { args: TRADING });
+    expect(pids.filter(isAlive)).toEqual([]);
+    const { url } = service.ready;
+    const api = service.pidOf('api');
+    process.kill(api, 'SIGKILL');
+    const isBack = async () =>
+      service?.pidOf('api') === api ? undefined : (await isHealthy(url)) || undefined;
+    await until(isBack);
   });
 });
