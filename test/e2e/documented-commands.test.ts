@@ -7,14 +7,7 @@ import { once } from 'node:events';
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  type Devnet,
-  type Service,
-  startDevnet,
-  startService,
-  temporaryDirectory,
-  until,
-} from './service.ts';
+import { type Service, startService, temporaryDirectory, until } from './service.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const DOCUMENTS = ['README.md', 'CONTRIBUTING.md', 'docs/*.md', 'api/cli/README.md'];
@@ -47,19 +40,21 @@ function commandsOf(document: string): Command[] {
 
 const commands = globSync(DOCUMENTS, { cwd: ROOT }).sort().flatMap(commandsOf);
 const isElsewhere = ({ text }: Command) => ELSEWHERE.some(([command]) => command.test(text));
+/** A line that several documents have runs once. */
+const here = [...new Map(commands.map((one) => [one.text, one])).values()].filter(
+  (one) => !isElsewhere(one),
+);
 
 describe('commands', () => {
   const directory = temporaryDirectory();
-  let devnet: Devnet;
   let service: Service;
   let env: NodeJS.ProcessEnv;
   /** What the reader puts in for what a document leaves open, and where this service differs from the usual one. */
   let own: readonly (readonly [RegExp, string])[];
 
   beforeAll(async () => {
-    devnet = await startDevnet(join(directory.path, 'devnet'), { matches: 200, days: 2, rate: 5 });
     const data = join(directory.path, 'data');
-    service = await startService(data, { env: devnet.env });
+    service = await startService(data, { args: ['--history-days', '2'] });
     const { url, key, nats_url } = service.ready;
     const [trader] = await service.query<{ address: string }>(
       `SELECT concat('0x', lower(hex(trader))) AS address FROM traders LIMIT 1`,
@@ -71,7 +66,7 @@ describe('commands', () => {
       [/\.data\//g, `${data}/`],
       [/param_t=0x…/, `param_t=${trader?.address}`],
       [/FILLSTREAM_KEY=…/, `FILLSTREAM_KEY=${key}`],
-      [/matches\.csv|whale\.cursor/, join(directory.path, 'output')],
+      [/--(output|state) /, `$&${directory.path}/`],
       [/\.\/your-program/, 'cat'],
     ];
     env = {
@@ -83,11 +78,10 @@ describe('commands', () => {
 
   afterAll(async () => {
     await service?.up.stop();
-    await devnet?.process.stop();
     directory.remove();
   });
 
-  test.each(commands.filter((one) => !isElsewhere(one)))('$document: $text', async ({ text }) => {
+  test.each(here)('$document: $text', async ({ text }) => {
     const line = own.reduce((so, [found, value]) => so.replace(found, value), text);
     const child = spawn('bash', ['-o', 'pipefail', '-c', line], {
       ...{ cwd: ROOT, env, detached: true },
@@ -100,8 +94,8 @@ describe('commands', () => {
         said[name] += chunk;
       });
     }
-    const file = join(directory.path, 'output');
-    const hasOutput = () => /\S/.test(line.includes(file) ? textOf(file) : said.stdout);
+    const [, file] = /--(?:output|state) (\S+)/.exec(line) ?? [];
+    const hasOutput = () => /\S/.test(file === undefined ? said.stdout : textOf(file));
     if (ENDLESS.test(line)) {
       await until(async () => (hasOutput() || child.exitCode !== null ? true : undefined));
       expect(child.exitCode, said.stderr).toBe(null);
