@@ -21,7 +21,7 @@ const ELSEWHERE: readonly (readonly [command: RegExp, reason: string])[] = [
   [/^npm run (export|import)\b/, 'archive.test.ts'],
   [/^npm run (schema|client:types)\b/, 'changes files; schema and client.test.ts compare them'],
   [/^npm run (client|cli):build\b/, 'client-package.test.ts, cli.test.ts'],
-  [/^npm run (compare|bench:|faults:)/, 'takes minutes to hours'],
+  [/^npm run (bench:|faults:)/, 'takes minutes to hours'],
   [/^npm exec -- biome check --write/, 'changes files'],
   [/^npm run migrate\b|^node .*(ingest|projector|api)\/main\.ts/, 'what npm start runs'],
 ];
