@@ -137,13 +137,13 @@ test.skipIf(binary === undefined)(
     })();
 
     const traffic = await load(writer, watcher);
-    await traffic.goesOn(200);
+    await traffic.goesOn(50);
     await bucket.create('before', '1');
 
     const leader = await leaderOf(reader, FEED_STREAM);
     const killedAt = performance.now();
     await cluster.kill(leader);
-    await traffic.goesOn(400);
+    await traffic.goesOn(100);
     console.log(`leader killed: goes on after ${Math.round(performance.now() - killedAt)} ms`);
     await retried(() => bucket.put('while-one-is-dead', '1'));
     await cluster.restart(leader);
@@ -154,14 +154,14 @@ test.skipIf(binary === undefined)(
     const lonely = nodeOf(writer);
     const cutAt = performance.now();
     cluster.cutOff(lonely);
-    await traffic.goesOn(400);
+    await traffic.goesOn(100);
     console.log(`${lonely} cut off: goes on after ${Math.round(performance.now() - cutAt)} ms`);
     expect(nodeOf(writer)).not.toBe(lonely);
     await retried(() => bucket.put('while-one-is-cut-off', '1'));
     cluster.heal();
     await replicated(reader, FEED_STREAM);
     await replicated(reader, LEDGER_STREAM);
-    await traffic.goesOn(200);
+    await traffic.goesOn(50);
     await retried(() => bucket.put('after', '1'));
     await traffic.stop();
 
