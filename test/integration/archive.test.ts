@@ -39,7 +39,7 @@ const BLOCKS: readonly Block[] = [
       from: seconds('2026-07-20T00:00:00Z'),
       to: seconds('2026-12-03T00:00:00Z'),
       firstMatch: (FIRST_BLOCK - 1) * MATCHES_PER_BLOCK,
-      matches: 20_000,
+      matches: 8_000,
       matchesPerMarket: 900,
     }),
   ),
@@ -67,13 +67,16 @@ afterAll(async () => {
   directory.remove();
 });
 
-beforeEach(async () => {
+beforeEach(empty);
+
+/** As if nothing had been stored or trimmed. */
+async function empty(): Promise<void> {
   await nats.jsm.streams.purge(LEDGER_STREAM);
   await (await openKv(nats, INGEST_BUCKET)).delete('trimmed_to');
-});
+}
 
-/** Earlier resolutions, then blocks, four in a message. */
-async function fill(blocks: readonly Block[]): Promise<void> {
+/** Earlier resolutions, then blocks. */
+async function fill(blocks: readonly Block[], blocksPerMessage = 4): Promise<void> {
   const writer = await LedgerWriter.open(nats);
   const resolutions = BLOCKS.flatMap((block) => block.resolutions);
   for (const [i, to] of [100, FIRST_BLOCK - 1].entries()) {
@@ -82,12 +85,14 @@ async function fill(blocks: readonly Block[]): Promise<void> {
     await writer.store(to, encodeRange({ kind: 'earlier-resolutions', from: to, to, blocks }));
   }
   writer.close();
-  await publish(blocks);
+  await publish(blocks, blocksPerMessage);
 }
 
-async function publish(blocks: readonly Block[]): Promise<void> {
+async function publish(blocks: readonly Block[], blocksPerMessage = 4): Promise<void> {
   const ledger = await TestLedger.open(nats);
-  for (let i = 0; i < blocks.length; i += 4) await ledger.publish(blocks.slice(i, i + 4));
+  for (let i = 0; i < blocks.length; i += blocksPerMessage) {
+    await ledger.publish(blocks.slice(i, i + blocksPerMessage));
+  }
   ledger.close();
 }
 
@@ -266,7 +271,8 @@ describe('npm run import', () => {
 
   test('continues after a kill', async () => {
     const archive = newDirectory();
-    await fill(BLOCKS);
+    // More messages than can be imported before the kill arrives.
+    await fill(BLOCKS, 1);
     const before = await stored();
     await run('export', archive, '--all');
     await nats.jsm.streams.purge(LEDGER_STREAM);
@@ -301,15 +307,15 @@ describe('npm run import', () => {
 });
 
 describe('a damaged archive', () => {
-  let intact: string;
+  const intact = newDirectory();
   let files: readonly Listed[];
 
-  beforeEach(async () => {
-    intact ??= newDirectory();
+  beforeAll(async () => {
+    // An earlier test has left its LEDGER.
+    await empty();
     await fill(untilMonth('2026-09'));
     await run('export', intact, '--all');
     files = await filesOf(intact);
-    await nats.jsm.streams.purge(LEDGER_STREAM);
   });
 
   async function expectRefused(damage: (copy: string) => Promise<void>, reason: string) {
