@@ -4,31 +4,24 @@
  * the sender of 500 matches a second would need the processors that are to be measured.
  */
 import { once } from 'node:events';
-import { createServer, type IncomingMessage } from 'node:http';
-import type { AddressInfo, Socket } from 'node:net';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
+import { type WebSocket, WebSocketServer } from 'ws';
 import { rpc } from '../e2e/service.ts';
-import {
-  CLOSE,
-  encodeFrame,
-  FrameReader,
-  PING,
-  PONG,
-  TEXT,
-  upgradeAnswer,
-} from '../faults/frames.ts';
 
 const HEAD_MS = 1_000;
+const MESSAGE_BYTES_MAX = 1_048_576;
 const JSON_TYPE = { 'content-type': 'application/json' };
 
 type Call = { readonly id: number; readonly method: string; readonly params: readonly unknown[] };
-type Subscriber = { readonly socket: Socket; readonly id: string };
+type Subscriber = { readonly socket: WebSocket; readonly id: string };
 
 export class PushNode {
   readonly #target: string;
   readonly #server = createServer();
   readonly #subscribers = { heads: new Set<Subscriber>(), pending: new Set<Subscriber>() };
-  readonly #sockets = new Set<Socket>();
+  readonly #sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_BYTES_MAX });
   readonly #timer: NodeJS.Timeout;
   #subscriptions = 0;
   #waiting: (() => void)[] = [];
@@ -40,7 +33,9 @@ export class PushNode {
       const answer = await fetch(target, { method: 'POST', headers: JSON_TYPE, body });
       response.writeHead(200, JSON_TYPE).end(Buffer.from(await answer.arrayBuffer()));
     });
-    this.#server.on('upgrade', (request, socket: Socket) => this.#connect(request, socket));
+    this.#server.on('upgrade', (request, pipe, head) => {
+      this.#sockets.handleUpgrade(request, pipe, head, (socket) => this.#connect(socket));
+    });
     this.#timer = setInterval(() => void this.#pushHead(), HEAD_MS);
   }
 
@@ -67,31 +62,22 @@ export class PushNode {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    for (const socket of this.#sockets) socket.destroy();
+    for (const socket of this.#sockets.clients) socket.terminate();
     this.#server.close();
     this.#server.closeAllConnections();
     await once(this.#server, 'close');
   }
 
-  #connect(request: IncomingMessage, socket: Socket): void {
-    socket.write(upgradeAnswer(request.headers['sec-websocket-key'] ?? ''));
-    socket.setNoDelay(true);
-    this.#sockets.add(socket);
+  #connect(socket: WebSocket): void {
     socket.on('error', () => undefined).on('close', () => this.#forget(socket));
-    const frames = new FrameReader();
-    socket.on('data', async (chunk: Buffer) => {
-      for (const { opcode, payload } of frames.read(chunk)) {
-        if (opcode === PING) socket.write(encodeFrame(PONG, payload));
-        if (opcode === CLOSE) socket.end(encodeFrame(CLOSE, payload));
-        if (opcode !== TEXT) continue;
-        const asked = JSON.parse(payload.toString()) as Call | Call[];
-        const answers = await Promise.all([asked].flat().map((call) => this.#answer(call, socket)));
-        writeText(socket, Array.isArray(asked) ? answers : answers[0]);
-      }
+    socket.on('message', async (data) => {
+      const asked = JSON.parse(String(data)) as Call | Call[];
+      const answers = await Promise.all([asked].flat().map((call) => this.#answer(call, socket)));
+      socket.send(JSON.stringify(Array.isArray(asked) ? answers : answers[0]));
     });
   }
 
-  async #answer({ id, method, params }: Call, socket: Socket) {
+  async #answer({ id, method, params }: Call, socket: WebSocket) {
     if (method !== 'eth_subscribe') {
       return { jsonrpc: '2.0', id, result: await rpc(this.#target, method, params ?? []) };
     }
@@ -121,18 +107,13 @@ export class PushNode {
   #send(subscribers: ReadonlySet<Subscriber>, result: unknown): void {
     for (const { socket, id } of subscribers) {
       const params = { subscription: id, result };
-      writeText(socket, { jsonrpc: '2.0', method: 'eth_subscription', params });
+      socket.send(JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params }));
     }
   }
 
-  #forget(socket: Socket): void {
-    this.#sockets.delete(socket);
+  #forget(socket: WebSocket): void {
     for (const subscribers of Object.values(this.#subscribers)) {
       for (const one of subscribers) if (one.socket === socket) subscribers.delete(one);
     }
   }
-}
-
-function writeText(socket: Socket, value: unknown): void {
-  if (socket.writable) socket.write(encodeFrame(TEXT, Buffer.from(JSON.stringify(value))));
 }

@@ -1,22 +1,14 @@
 /**
- * WebSocket frames as bytes (RFC 6455), as far as a proxy and a fake node need them: splits a byte stream into frames
- * and writes text frames. Does not support fragmentation and extensions, which nodes do not use for JSON-RPC;
- * fragments pass unchanged.
+ * WebSocket frames of a server as bytes (RFC 6455), as far as a proxy needs them: splits a byte stream into frames and
+ * makes text frames. A server does not mask. Does not support fragmentation and extensions, which nodes do not use for
+ * JSON-RPC; fragments pass unchanged.
  */
-import { createHash } from 'node:crypto';
-
 export const TEXT = 1;
-export const CLOSE = 8;
-export const PING = 9;
-export const PONG = 10;
-
-const ACCEPT_SUFFIX = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
 
 export type Frame = {
   readonly opcode: number;
   /** False for a fragment. */
   readonly whole: boolean;
-  /** Unmasked. */
   readonly payload: Buffer;
   /** The original bytes of the frame. */
   readonly raw: Buffer;
@@ -38,11 +30,10 @@ export class FrameReader {
   }
 }
 
-/** A complete unmasked frame, as a server sends it. */
-export function encodeFrame(opcode: number, payload: Buffer): Buffer {
+export function textFrame(payload: Buffer): Buffer {
   const { length } = payload;
   const head = Buffer.alloc(length < 126 ? 2 : length < 65_536 ? 4 : 10);
-  head[0] = 0x80 | opcode;
+  head[0] = 0x80 | TEXT;
   if (length < 126) head[1] = length;
   else if (length < 65_536) {
     head[1] = 126;
@@ -54,18 +45,6 @@ export function encodeFrame(opcode: number, payload: Buffer): Buffer {
   return Buffer.concat([head, payload]);
 }
 
-/** The server's answer to an upgrade request with that Sec-WebSocket-Key. */
-export function upgradeAnswer(key: string): string {
-  const accept = createHash('sha1').update(`${key}${ACCEPT_SUFFIX}`).digest('base64');
-  return [
-    'HTTP/1.1 101 Switching Protocols',
-    'Upgrade: websocket',
-    'Connection: Upgrade',
-    `Sec-WebSocket-Accept: ${accept}`,
-    '\r\n',
-  ].join('\r\n');
-}
-
 function firstFrame(bytes: Buffer): Frame | undefined {
   if (bytes.length < 2) return undefined;
   const short = bytes.readUInt8(1) & 0x7f;
@@ -74,19 +53,10 @@ function firstFrame(bytes: Buffer): Frame | undefined {
   let length = short;
   if (short === 126) length = bytes.readUInt16BE(2);
   if (short === 127) length = Number(bytes.readBigUInt64BE(2));
-  const masked = (bytes.readUInt8(1) & 0x80) !== 0;
-  const start = 2 + lengthBytes + (masked ? 4 : 0);
+  const start = 2 + lengthBytes;
   if (bytes.length < start + length) return undefined;
   const raw = bytes.subarray(0, start + length);
   const first = bytes.readUInt8(0);
-  const payload = masked ? unmasked(raw, start) : raw.subarray(start);
+  const payload = raw.subarray(start);
   return { opcode: first & 0x0f, whole: (first & 0x80) !== 0, payload, raw };
-}
-
-function unmasked(raw: Buffer, start: number): Buffer {
-  const payload = Buffer.from(raw.subarray(start));
-  for (let i = 0; i < payload.length; i++) {
-    payload[i] = payload.readUInt8(i) ^ raw.readUInt8(start - 4 + (i % 4));
-  }
-  return payload;
 }

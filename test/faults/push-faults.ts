@@ -5,7 +5,7 @@
  */
 import type { IncomingMessage } from 'node:http';
 import { connect, type Socket } from 'node:net';
-import { encodeFrame, type Frame, FrameReader, TEXT } from './frames.ts';
+import { type Frame, FrameReader, TEXT, textFrame } from './frames.ts';
 import type { FaultDice } from './rates.ts';
 
 const PUSH_DELAY_MS_MAX = 1_500;
@@ -98,7 +98,7 @@ class Pushes {
       case 'lost_push':
         return;
       case 'cut_push':
-        this.#write(encodeFrame(TEXT, payload.subarray(0, random.below(payload.length))));
+        this.#write(textFrame(payload.subarray(0, random.below(payload.length))));
         return;
       case 'delayed_push':
         setTimeout(() => this.#write(raw), random.below(PUSH_DELAY_MS_MAX));

@@ -1,13 +1,12 @@
 /**
  * A chain node with the habits of other software: a proxy in front of anvil that answers
- * subscriptions as its mode says. HTTP calls pass through unless their method is refused. Its
- * WebSocket side knows text frames only, which is all that a client of JSON-RPC sends.
+ * subscriptions as its mode says. HTTP calls pass through unless their method is refused.
  */
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
+import { type WebSocket as Peer, WebSocketServer } from 'ws';
 
 export type Habits = {
   /**
@@ -24,23 +23,22 @@ export type Habits = {
   refused: ReadonlySet<string>;
 };
 
+const MESSAGE_BYTES_MAX = 1_048_576;
+
 type Call = { readonly id: number; readonly method: string; readonly params?: readonly unknown[] };
 type Body = { readonly hash: string; readonly to: string | null };
 
-const GUID = '258EAFA5-E914-47DA-95CA-C5AB0DC85B11';
-
 export async function startFakeNode(upstream: string, habits: Habits) {
-  const pipes = new Set<Duplex>();
+  const sockets = new WebSocketServer({ noServer: true, maxPayload: MESSAGE_BYTES_MAX });
   const subscribed: string[] = [];
   const server = createServer((request, response) => {
     void proxy(upstream, habits, request, response).catch(() => response.destroy());
   });
-  server.on('upgrade', (request: IncomingMessage, pipe: Duplex) => {
-    pipe.on('error', () => undefined);
+  server.on('upgrade', (request: IncomingMessage, pipe: Duplex, head: Buffer) => {
     if (!habits.sockets) return void pipe.destroy();
-    pipes.add(pipe);
-    pipe.once('close', () => pipes.delete(pipe));
-    serveSocket(upstream, habits, request, pipe, (params) => subscribed.push(params));
+    sockets.handleUpgrade(request, pipe, head, (peer) =>
+      serveSocket(upstream, habits, peer, (params) => subscribed.push(params)),
+    );
   });
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
@@ -52,10 +50,10 @@ export async function startFakeNode(upstream: string, habits: Habits) {
     subscribed,
     /** Cuts every open WebSocket. */
     cut() {
-      for (const pipe of pipes) pipe.destroy();
+      for (const peer of sockets.clients) peer.terminate();
     },
     close() {
-      for (const pipe of pipes) pipe.destroy();
+      for (const peer of sockets.clients) peer.terminate();
       server.closeAllConnections();
       server.close();
     },
@@ -92,39 +90,34 @@ const BAD_PARAMS = { code: -32602, message: 'invalid params' };
 function serveSocket(
   upstream: string,
   habits: Habits,
-  request: IncomingMessage,
-  pipe: Duplex,
+  peer: Peer,
   onSubscribe: (name: string) => void,
 ): void {
-  const key = createHash('sha1').update(`${request.headers['sec-websocket-key']}${GUID}`);
-  pipe.write(
-    `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n` +
-      `Sec-WebSocket-Accept: ${key.digest('base64')}\r\n\r\n`,
-  );
+  peer.on('error', () => undefined);
   const sockets = new Set<WebSocket>();
-  pipe.once('close', () => {
+  peer.once('close', () => {
     for (const socket of sockets) socket.close();
   });
   let held: string | undefined;
   const push = (subscription: string, result: unknown) => {
     const params = { subscription, result };
     const text = JSON.stringify({ jsonrpc: '2.0', method: 'eth_subscription', params });
-    sendText(pipe, text);
+    peer.send(text);
     if (!habits.disorderly) return;
-    sendText(pipe, text.slice(0, text.length / 2));
-    if (held !== undefined) sendText(pipe, held);
+    peer.send(text.slice(0, text.length / 2));
+    if (held !== undefined) peer.send(held);
     held = text;
   };
   let subscriptions = 0;
   const onCall = (call: Call) => {
     if (call.method !== 'eth_subscribe') {
-      return sendText(pipe, JSON.stringify({ jsonrpc: '2.0', id: call.id, result: true }));
+      return peer.send(JSON.stringify({ jsonrpc: '2.0', id: call.id, result: true }));
     }
     const [name, detail] = call.params ?? [];
     onSubscribe(String(name));
     const source = sourceOf(String(name), detail, habits);
     if ('code' in source) {
-      return sendText(pipe, JSON.stringify({ jsonrpc: '2.0', id: call.id, error: source }));
+      return peer.send(JSON.stringify({ jsonrpc: '2.0', id: call.id, error: source }));
     }
     const subscription = `0x${++subscriptions}`;
     const socket = new WebSocket(upstream.replace(/^http/, 'ws'));
@@ -132,7 +125,7 @@ function serveSocket(
     socket.addEventListener('message', ({ data }) => {
       const message = JSON.parse(String(data)) as { id?: number; params?: { result: unknown } };
       if (message.id === 1) {
-        sendText(pipe, JSON.stringify({ jsonrpc: '2.0', id: call.id, result: subscription }));
+        peer.send(JSON.stringify({ jsonrpc: '2.0', id: call.id, result: subscription }));
       } else {
         const result = source.change(message.params?.result);
         if (result !== undefined) push(subscription, result);
@@ -143,7 +136,7 @@ function serveSocket(
       socket.send(JSON.stringify(body));
     });
   };
-  readFrames(pipe, (text) => onCall(JSON.parse(text) as Call));
+  peer.on('message', (data) => onCall(JSON.parse(String(data)) as Call));
 }
 
 /** What is asked of anvil for a subscription, and what becomes of its pushes; or the refusal. */
@@ -167,35 +160,4 @@ function sourceOf(name: string, detail: unknown, { pending }: Habits) {
   if (pending === 'ignores_bodies') return { params: bodies, change: hash };
   if (pending === 'hashes' && detail === undefined) return { params: bodies, change: hash };
   return pending === 'none' ? NOT_FOUND : BAD_PARAMS;
-}
-
-function sendText(pipe: Duplex, text: string): void {
-  const data = Buffer.from(text);
-  const head = Buffer.alloc(10);
-  head[0] = 0x81;
-  head[1] = 127;
-  head.writeBigUInt64BE(BigInt(data.length), 2);
-  pipe.write(Buffer.concat([head, data]));
-}
-
-/** Masked text frames of less than 64 KiB; a close frame ends the pipe. */
-function readFrames(pipe: Duplex, onText: (text: string) => void): void {
-  let rest = Buffer.alloc(0);
-  pipe.on('data', (chunk: Buffer) => {
-    rest = Buffer.concat([rest, chunk]);
-    while (rest.length >= 6) {
-      const short = (rest[1] ?? 0) & 127;
-      const start = short === 126 ? 4 : 2;
-      const length = short === 126 ? rest.readUInt16BE(2) : short;
-      if (rest.length < start + 4 + length) return;
-      const mask = rest.subarray(start, start + 4);
-      const data = rest.subarray(start + 4, start + 4 + length).map((byte, i) => {
-        return byte ^ (mask[i % 4] ?? 0);
-      });
-      const opcode = (rest[0] ?? 0) & 15;
-      rest = rest.subarray(start + 4 + length);
-      if (opcode === 8) return void pipe.end();
-      if (opcode === 1) onText(Buffer.from(data).toString());
-    }
-  });
 }
