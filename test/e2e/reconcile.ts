@@ -161,15 +161,17 @@ export async function marketDifferences(service: Asked, chain: Chain): Promise<r
     const shown = await service.get<Record<string, unknown>>(path);
     const own = Object.fromEntries(Object.keys(totals).map((name) => [name, shown[name]]));
     compare('totals', own, totals);
-    for (const [interval, width] of [
-      ['1m', 60],
-      ['1h', 3_600],
-      ['1d', 86_400],
+    const ownEnd = Math.max(...market.matches.map(({ time }) => time));
+    for (const [interval, width, count, end] of [
+      // Nearly all minutes before and after are empty.
+      ['1m', 60, 200, ownEnd],
+      ['1h', 3_600, 1_400, to],
+      ['1d', 86_400, 1_400, to],
     ] as const) {
-      const from = to - 1_400 * width;
-      const query = `interval=${interval}&from=${from}&to=${to}`;
+      const from = end - count * width;
+      const query = `interval=${interval}&from=${from}&to=${end}`;
       const { candles } = await service.get<{ candles: object[] }>(`${path}/candles?${query}`);
-      compare(interval, candles, marketCandles(market, width, from, to));
+      compare(interval, candles, marketCandles(market, width, from, end));
     }
     const trades = await pages<Trade>(service, `${path}/trades?limit=1000`, 'trades');
     const ids = new Set(trades.map(({ match_id }) => match_id));
