@@ -3,8 +3,10 @@
  * and reads it once, in its `main`. docs/configuration.md describes each variable. Errors contain the variable and the
  * rule but never the value, which may be a secret.
  */
+
 import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { ExpectedError } from './expected.ts';
 
 const Port = z.coerce.number().int().min(0).max(65_535);
 const Text = z.string().min(1).optional();
@@ -174,7 +176,7 @@ export const ServiceConfig = z.object({
 export type ServiceConfig = z.infer<typeof ServiceConfig>;
 
 /** The configuration is invalid; the message names each bad variable and what is allowed. */
-export class ConfigError extends Error {}
+export class ConfigError extends ExpectedError {}
 
 /** Parses the environment. Throws ConfigError naming every bad variable, without its value. */
 export function readConfig<Schema extends z.ZodObject>(

@@ -1,15 +1,9 @@
 /** `npm run export` and `npm run import`: copy LEDGER to the archive and back, and trim what is archived. */
-import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { ConfigError, NatsConfig, readConfig } from '../infra/config.ts';
-import {
-  connectNats,
-  type Nats,
-  NatsRefusedError,
-  NatsUnavailableError,
-  natsOptions,
-  StreamMissingError,
-} from '../infra/nats/connection.ts';
+import { readArguments, runCommand } from '../infra/command.ts';
+import { NatsConfig, readConfig } from '../infra/config.ts';
+import { ExpectedError, UsageError } from '../infra/expected.ts';
+import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
 import { removeUpTo } from '../infra/nats/streams.ts';
 import { count, createProgress, report } from '../infra/progress.ts';
@@ -23,9 +17,8 @@ import {
   newestMessage,
   oldestBlocks,
   storedMessages,
-  UnreadableLedgerError,
 } from './ledger.ts';
-import { LedgerFencedError, LedgerStateError, LedgerWriter } from './ledger-writer.ts';
+import { LedgerWriter } from './ledger-writer.ts';
 import { refuseHalfRewound } from './rewind.ts';
 import { ensureStreams, INGEST_BUCKET } from './streams.ts';
 import { rememberTrim, trimmedTo } from './whole-ledger.ts';
@@ -51,9 +44,6 @@ Example: npm run export -- --to /archive/ledger --trim 6
 Both use NATS_URL and NATS_REPLICAS like the processes (npm start shows the URL of its own server).
 Exit codes: 0 done, 1 failed or refused, 2 wrong command line.`;
 
-/** The command line is invalid; the message is for the user. */
-class UsageError extends Error {}
-
 type Parts = {
   readonly nats: Nats;
   readonly kv: Kv;
@@ -70,22 +60,20 @@ const Months = z
 const stop = new AbortController();
 process.once('SIGINT', () => stop.abort());
 process.once('SIGTERM', () => stop.abort());
-try {
-  await main(stop.signal);
-  process.exitCode = 0;
-} catch (error) {
-  if (!stop.signal.aborted && !isExpected(error)) throw error;
-  const reason = stop.signal.aborted ? 'stopped; run it again to continue' : error;
-  console.error(reason instanceof Error ? reason.message : reason);
-  process.exitCode = error instanceof UsageError ? 2 : 1;
+await runCommand('archive', () => main(stop.signal));
+
+async function main(signal: AbortSignal): Promise<undefined> {
+  const given = readCommand();
+  try {
+    if (given === undefined) console.log(HELP);
+    else await run(given, signal);
+  } catch (error) {
+    throw signal.aborted ? new ExpectedError('stopped; run it again to continue') : error;
+  }
 }
 
-async function main(signal: AbortSignal): Promise<void> {
-  const { command, directory, all, verify, keepMonths } = readArguments();
-  if (command === 'help') {
-    console.log(HELP);
-    return;
-  }
+async function run(given: Given, signal: AbortSignal): Promise<void> {
+  const { command, directory, all, verify, keepMonths } = given;
   if (verify) {
     const archive = await Archive.open(directory);
     await readAgain(archive, archive.end?.number ?? -1, signal);
@@ -281,15 +269,27 @@ async function firstOf(
   return undefined;
 }
 
-function readArguments() {
-  const { positionals, values } = parsed();
+type Given = NonNullable<ReturnType<typeof readCommand>>;
+
+/** Returns what to do; undefined if the user asks for the help. */
+function readCommand() {
+  const text = { type: 'string' } as const;
+  const flag = { type: 'boolean' } as const;
+  const { positionals, values } = readArguments(
+    {
+      allowPositionals: true,
+      options: { to: text, from: text, trim: text, all: flag, verify: flag, help: flag },
+    },
+    HELP,
+  );
+  if (values.help === true) return undefined;
   const [command, ...more] = positionals;
   const { all = false, verify = false, trim: months } = values;
-  const none = { directory: '', all, verify, keepMonths: undefined };
-  if (values.help === true) return { ...none, command: 'help' as const };
   const isKnown = command === 'export' || command === 'import';
   const directory = command === 'export' ? values.to : values.from;
-  if (!isKnown || directory === undefined || more.length > 0) throw new UsageError(HELP);
+  if (!isKnown || directory === undefined || more.length > 0) {
+    throw new UsageError('expected a command and its directory', HELP);
+  }
   if (verify && (all || months !== undefined)) throw new UsageError('--verify only reads');
   if (command === 'import' && (all || verify || months !== undefined || values.to !== undefined)) {
     throw new UsageError('import has no option but --from');
@@ -297,32 +297,4 @@ function readArguments() {
   const keepMonths = Months.optional().safeParse(months);
   if (!keepMonths.success) throw new UsageError('--trim: a number of months, 2 or more');
   return { command, directory, all, verify, keepMonths: keepMonths.data };
-}
-
-function parsed() {
-  const text = { type: 'string' } as const;
-  const flag = { type: 'boolean' } as const;
-  const options = {
-    to: text,
-    from: text,
-    trim: text,
-    all: flag,
-    verify: flag,
-    help: flag,
-  } as const;
-  try {
-    return parseArgs({ allowPositionals: true, options });
-  } catch (error) {
-    throw new UsageError(`${(error as Error).message}\n\n${HELP}`);
-  }
-}
-
-function isExpected(error: unknown): error is Error {
-  const expected = [
-    ...[UsageError, ConfigError, UnreadableLedgerError, LedgerStateError, LedgerFencedError],
-    ...[NatsRefusedError, NatsUnavailableError, StreamMissingError],
-  ];
-  // A file or directory that cannot be read or written, for example, or a full disk.
-  const isSystem = error instanceof Error && 'syscall' in error;
-  return isSystem || expected.some((one) => error instanceof one);
 }

@@ -4,10 +4,11 @@
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { ConfigError, NatsConfig, readConfig } from '../infra/config.ts';
+import { NatsConfig, readConfig } from '../infra/config.ts';
+import { ExpectedError, UsageError } from '../infra/expected.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
-import { type LedgerMessage, messageAt, UnreadableLedgerError } from './ledger.ts';
+import { type LedgerMessage, messageAt } from './ledger.ts';
 import { planRewind, rewind } from './rewind.ts';
 
 export const HELP = `Fillstream's ingest: final blocks to LEDGER, pending matches to FEED.
@@ -33,9 +34,6 @@ export const HELP = `Fillstream's ingest: final blocks to LEDGER, pending matche
 Exit codes: 0 done or stopped, 1 failed, 2 invalid command line, 3 a final block was replaced.
 Settings are environment variables; docs/configuration.md lists them.
 `;
-
-/** The command line is invalid; the message is for the user. */
-export class UsageError extends Error {}
 
 const BlockNumber = z
   .string('is required')
@@ -146,23 +144,11 @@ export async function runRewind(
   process.stdout.write('Removed. Rebuild the projections before you start the projector again.\n');
 }
 
-/**
- * Prints a block of LEDGER as JSON. Resolves with the exit code: 1 if LEDGER does not have the block or cannot be read.
- */
-export async function showBlock(block: number): Promise<number> {
-  try {
-    const message = await find(block);
-    if (message === undefined) {
-      process.stderr.write(`ledger: LEDGER does not hold block ${block}\n`);
-      return 1;
-    }
-    process.stdout.write(`${describe(message, block)}\n`);
-    return 0;
-  } catch (error) {
-    if (!(error instanceof ConfigError || error instanceof UnreadableLedgerError)) throw error;
-    process.stderr.write(`ledger: ${error.message}\n`);
-    return 1;
-  }
+/** `ledger show`: prints a block of LEDGER as JSON. Throws ExpectedError if LEDGER does not have it. */
+export async function showBlock(block: number): Promise<undefined> {
+  const message = await find(block);
+  if (message === undefined) throw new ExpectedError(`LEDGER does not hold block ${block}`);
+  process.stdout.write(`${describe(message, block)}\n`);
 }
 
 async function find(block: number): Promise<LedgerMessage | undefined> {

@@ -2,7 +2,9 @@
  * The writing side of LEDGER: its first and last block, and blocks stored one message after the other. Only one
  * ingest may write: a message of another one stops this one. docs/decisions/0001-processes-and-logs.md.
  */
+
 import { randomUUID } from 'node:crypto';
+import { ExpectedError } from '../infra/expected.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import type { Kv } from '../infra/nats/kv.ts';
 import { openWriter, type StreamWriter } from '../infra/nats/writer.ts';
@@ -28,10 +30,10 @@ const START_KEY = 'start_block';
 const COLLECT_MS_MAX = 250;
 
 /** The command contradicts the content of LEDGER, or a rewind is unfinished; the message contains the remedy. */
-export class LedgerStateError extends Error {}
+export class LedgerStateError extends ExpectedError {}
 
 /** Another ingest writes LEDGER. */
-export class LedgerFencedError extends Error {}
+export class LedgerFencedError extends ExpectedError {}
 
 export type BlockRef = Pick<Block, 'number' | 'hash'>;
 

@@ -3,8 +3,10 @@
  * blocks. Contains the message format, the codec, and the reads that ingest, projector and api share.
  * docs/ledger.md describes the format; test/fixtures/ledger-1.json pins it.
  */
+
 import { constants, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { z } from 'zod';
+import { ExpectedError } from '../infra/expected.ts';
 import { type Nats, streamState } from '../infra/nats/connection.ts';
 import {
   getMessage,
@@ -72,7 +74,7 @@ export type EncodedRange = {
 };
 
 /** This version cannot read a LEDGER message. Skipping it would lose its fills. */
-export class UnreadableLedgerError extends Error {}
+export class UnreadableLedgerError extends ExpectedError {}
 
 const StoredBlock = z.object({
   number: Index,

@@ -5,8 +5,10 @@
  */
 import type { Logger } from 'pino';
 import type { Registry } from 'prom-client';
+import { runCommand } from '../infra/command.ts';
 import { IngestConfig, readConfig, rpcWebSocketUrls } from '../infra/config.ts';
 import { diskReasons } from '../infra/disk.ts';
+import { UsageError } from '../infra/expected.ts';
 import { createRegistry, serveMetrics } from '../infra/metrics.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import { type Kv, openKv } from '../infra/nats/kv.ts';
@@ -17,7 +19,7 @@ import { type ProcessContext, runProcess } from '../infra/process.ts';
 import { Balances } from './balances.ts';
 import { retryReads } from './block-range.ts';
 import { type Chain, chainOf } from './chains.ts';
-import { type Command, HELP, readCommand, runRewind, showBlock, UsageError } from './cli.ts';
+import { type Command, HELP, readCommand, runRewind, showBlock } from './cli.ts';
 import { FEED_STREAM, METADATA_STREAM, type MetadataEvent } from './contract.ts';
 import { FeedWriter } from './feed.ts';
 import { FinalReorgError, writeFinalBlocks } from './final-blocks.ts';
@@ -58,8 +60,10 @@ const USAGE_CODE = 2;
 
 const command = commandLine();
 if (command.name === 'help') process.stdout.write(HELP);
-else if (command.name === 'ledger') process.exitCode = await showBlock(command.block);
-else await runProcess('ingest', (context) => run(command, context));
+else if (command.name === 'ledger') {
+  const { block } = command;
+  await runCommand('ledger', () => showBlock(block));
+} else await runProcess('ingest', (context) => run(command, context));
 
 function commandLine(): Command {
   try {

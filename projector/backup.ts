@@ -6,16 +6,16 @@
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { parseArgs } from 'node:util';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { pino } from 'pino';
 import { z } from 'zod';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { ConfigError, readConfig, StoresConfig } from '../infra/config.ts';
-import { restoreStream, StreamCopyError, saveStream, streamNames } from '../infra/nats/backup.ts';
+import { readArguments, runCommand } from '../infra/command.ts';
+import { readConfig, StoresConfig } from '../infra/config.ts';
+import { UsageError } from '../infra/expected.ts';
+import { restoreStream, saveStream, streamNames } from '../infra/nats/backup.ts';
 import { connectNats, type Nats, natsOptions } from '../infra/nats/connection.ts';
 import {
-  LeaseTakenError,
   leaseHolder,
   openLeases,
   PAUSE_KEY,
@@ -50,24 +50,11 @@ const Manifest = z.object({
   streams: z.array(z.string()),
 });
 
-/** The command line is invalid; the message is for the user. */
-class UsageError extends Error {}
+await runCommand('backup', main);
 
-try {
-  await main();
-  process.exit(0);
-} catch (error) {
-  if (!isExpected(error)) throw error;
-  process.stderr.write(`${error.message}\n`);
-  process.exit(error instanceof UsageError ? 2 : 1);
-}
-
-async function main(): Promise<void> {
-  const { command, directory, name } = readArguments();
-  if (command === 'help') {
-    process.stdout.write(`${HELP}\n`);
-    return;
-  }
+async function main(): Promise<undefined> {
+  const { command, directory, name } = readCommand();
+  if (command === 'help') return say(HELP);
   const config = readConfig(StoresConfig);
   if (config.CLICKHOUSE_CLUSTER !== undefined) {
     throw new UsageError(
@@ -183,39 +170,22 @@ async function existing(client: ClickHouseClient, databases: readonly string[]):
   return rows.map(({ name }) => name);
 }
 
-function readArguments() {
-  const { positionals, values } = parsed();
+function readCommand() {
+  const text = { type: 'string' } as const;
+  const options = { to: text, from: text, name: text, help: { type: 'boolean' } } as const;
+  const { positionals, values } = readArguments({ allowPositionals: true, options }, HELP);
   const [command, ...more] = positionals;
   if (values.help === true) return { command: 'help' as const, directory: '', name: '' };
   const name = values.name ?? `fillstream-${new Date().toISOString().replaceAll(/[:.]/g, '-')}`;
   if (!/^[\w.-]{1,100}$/.test(name)) throw new UsageError('--name: letters, digits, . _ and -');
   const directory = command === 'backup' ? values.to : values.from;
   const isKnown = command === 'backup' || command === 'restore';
-  if (!isKnown || directory === undefined || more.length > 0) throw new UsageError(HELP);
+  if (!isKnown || directory === undefined || more.length > 0) {
+    throw new UsageError('expected a command and its directory', HELP);
+  }
   return { command, directory, name };
 }
 
-function parsed() {
-  const text = { type: 'string' } as const;
-  const options = { to: text, from: text, name: text, help: { type: 'boolean' } } as const;
-  try {
-    return parseArgs({ allowPositionals: true, options });
-  } catch (error) {
-    throw new UsageError(`${(error as Error).message}\n\n${HELP}`);
-  }
-}
-
-function say(text: string): void {
+function say(text: string): undefined {
   process.stdout.write(`${text}\n`);
-}
-
-function isExpected(error: unknown): error is Error {
-  return (
-    error instanceof UsageError ||
-    error instanceof ConfigError ||
-    error instanceof LeaseTakenError ||
-    error instanceof StreamCopyError ||
-    (error instanceof Error && 'code' in error) ||
-    (error instanceof Error && /^Nats(Unavailable|Refused)Error$/.test(error.name))
-  );
 }

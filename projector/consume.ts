@@ -3,8 +3,10 @@
  * stores the resulting rows. The reader may be QUEUE_ROWS_MAX rows ahead. Resolutions and refused events are stored
  * before the batch of the same blocks, the checkpoint after it. The loop waits while ClickHouse is unavailable.
  */
+
 import { setTimeout as delay, setImmediate } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { ExpectedError } from '../infra/expected.ts';
 import type { Nats } from '../infra/nats/connection.ts';
 import { tailBatches } from '../infra/nats/reader.ts';
 import { type Hash, partitionOf } from '../ingest/contract.ts';
@@ -51,7 +53,7 @@ export type ProjectorOptions = {
 };
 
 /** LEDGER and the tables hold different blocks: LEDGER was rewound, or belongs to another chain. */
-export class LedgerRewrittenError extends Error {}
+export class LedgerRewrittenError extends ExpectedError {}
 
 /**
  * Runs until the signal aborts or `untilBlock` is stored. Throws LedgerRewrittenError or UnreadableLedgerError, which

@@ -6,10 +6,12 @@
  * A rebuild or a backup pauses the projectors by holding PAUSE_KEY. A projector then finishes its writes, releases its
  * partitions and waits. The pause ends when its holder is done or dead.
  */
+
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from 'pino';
+import { ExpectedError } from '../infra/expected.ts';
 import { type Nats, NatsUnavailableError } from '../infra/nats/connection.ts';
 import { type Kv, KvConflictError, openKv } from '../infra/nats/kv.ts';
 import { PARTITIONS } from '../ingest/contract.ts';
@@ -42,10 +44,10 @@ export function partitionsOf(index: number, count: number): readonly number[] {
 }
 
 /** A lease expired or was taken over: another process may own its resource. */
-export class LeaseLostError extends Error {}
+export class LeaseLostError extends ExpectedError {}
 
 /** Another process held a lease for longer than `patienceMs`; the message names that process. */
-export class LeaseTakenError extends Error {}
+export class LeaseTakenError extends ExpectedError {}
 
 export type LeaseOptions = {
   readonly kv: Kv;

@@ -4,12 +4,15 @@
  * safely run twice, so a crash between a statement and its record is harmless. Then it replaces the analysts' views,
  * which are code and have no history. On a cluster, sql/cluster.ts rewrites every statement.
  */
+
 import { createHash } from 'node:crypto';
 import { readdir, readFile } from 'node:fs/promises';
 import type { ClickHouseClient } from '@clickhouse/client';
 import { z } from 'zod';
 import { connectClickHouse } from '../infra/clickhouse.ts';
-import { ClickHouseConfig, ConfigError, readConfig } from '../infra/config.ts';
+import { runCommand } from '../infra/command.ts';
+import { ClickHouseConfig, readConfig } from '../infra/config.ts';
+import { ExpectedError } from '../infra/expected.ts';
 import { clusterForm } from './cluster.ts';
 
 const MIGRATIONS = new URL('./migrations/', import.meta.url);
@@ -21,7 +24,7 @@ const STATEMENT_MS_MAX = 6 * 3_600_000;
 const Applied = z.object({ name: z.string(), sha256: z.string() });
 
 /** Another version created the database, or a migration was edited; the message says what to do. */
-export class MigrationError extends Error {}
+export class MigrationError extends ExpectedError {}
 
 export type Target = {
   readonly url: string;
@@ -143,7 +146,7 @@ function refuseForeign(
 }
 
 if (import.meta.main) {
-  try {
+  await runCommand('migrate', async () => {
     const config = readConfig(ClickHouseConfig);
     const done = await migrate({
       url: config.CLICKHOUSE_URL,
@@ -151,9 +154,6 @@ if (import.meta.main) {
       cluster: config.CLICKHOUSE_CLUSTER,
     });
     console.log(done.length === 0 ? 'nothing to migrate' : `applied ${done.join(', ')}`);
-  } catch (error) {
-    if (!(error instanceof ConfigError) && !(error instanceof MigrationError)) throw error;
-    console.error(error.message);
-    process.exitCode = 1;
-  }
+    return undefined;
+  });
 }

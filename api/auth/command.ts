@@ -3,19 +3,13 @@
  * process watches, so changes take effect everywhere within a second. A key is printed once, when it
  * is issued. All other commands use its id.
  */
-import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { ConfigError, NatsConfig, readConfig } from '../../infra/config.ts';
+import { readArguments, runCommand } from '../../infra/command.ts';
+import { NatsConfig, readConfig } from '../../infra/config.ts';
+import { UsageError } from '../../infra/expected.ts';
 import { connectNats, natsOptions } from '../../infra/nats/connection.ts';
 import { type Kv, openKv, parseValue } from '../../infra/nats/kv.ts';
-import {
-  changeKey,
-  issueKey,
-  KeyRevokedError,
-  KeyUnknownError,
-  revokeKey,
-  rotateKey,
-} from './key-admin.ts';
+import { changeKey, issueKey, KeyUnknownError, revokeKey, rotateKey } from './key-admin.ts';
 import { KEYS_BUCKET, KeyRecord, keyIdOf, keyStatus, type StoredKey } from './keys.ts';
 import { Tier } from './tiers.ts';
 
@@ -53,20 +47,21 @@ const UNITS_MS: Readonly<Record<string, number>> = {
   d: 86_400_000,
 };
 
-/** Thrown for an invalid command line; the message is for the user. */
-class UsageError extends Error {}
+const SEE_HELP = 'See npm run keys -- help.';
+const text = { type: 'string' } as const;
+const flag = { type: 'boolean' } as const;
+const ARGUMENTS = {
+  allowPositionals: true,
+  options: {
+    ...{ tier: text, account: text, label: text, expires: text, grace: text, at: text },
+    ...{ all: flag, json: flag, help: flag },
+  },
+} as const;
 
-try {
-  await main();
-  process.exit(0);
-} catch (error) {
-  if (!isExpected(error)) throw error;
-  process.stderr.write(`${error.message}\n`);
-  process.exit(error instanceof UsageError ? 2 : 1);
-}
+await runCommand('keys', main);
 
-async function main(): Promise<void> {
-  const { positionals, values } = readArguments();
+async function main(): Promise<undefined> {
+  const { positionals, values } = readArguments(ARGUMENTS, SEE_HELP);
   const [command, ...ids] = positionals;
   if (command === undefined || command === 'help' || values.help === true) return print(HELP);
   const run = commandOf(command, ids, values, Date.now());
@@ -79,24 +74,8 @@ async function main(): Promise<void> {
   }
 }
 
-type Values = ReturnType<typeof readArguments>['values'];
+type Values = ReturnType<typeof readArguments<typeof ARGUMENTS>>['values'];
 type Command = (bucket: Kv) => Promise<void>;
-
-function readArguments() {
-  const text = { type: 'string' } as const;
-  const flag = { type: 'boolean' } as const;
-  try {
-    return parseArgs({
-      allowPositionals: true,
-      options: {
-        ...{ tier: text, account: text, label: text, expires: text, grace: text, at: text },
-        ...{ all: flag, json: flag, help: flag },
-      },
-    });
-  } catch (error) {
-    throw new UsageError(`${(error as Error).message}\nSee npm run keys -- help.`);
-  }
-}
 
 /** Validates the arguments before it connects to anything. */
 function commandOf(
@@ -117,7 +96,7 @@ function commandOf(
     case 'revoke':
       return revoke(oneId(ids), nowMs);
     default:
-      throw new UsageError(`unknown command ${command}. See npm run keys -- help.`);
+      throw new UsageError(`unknown command ${command}`, SEE_HELP);
   }
 }
 
@@ -131,7 +110,7 @@ function issue({ tier, account, label, expires }: Values, nowMs: number): Comman
     .safeParse({ tier, account, label: label ?? '' });
   if (!parsed.success) {
     const lines = parsed.error.issues.map((issue) => `--${issue.path.join('.')}: ${issue.message}`);
-    throw new UsageError(`${lines.join('\n')}\nSee npm run keys -- help.`);
+    throw new UsageError(lines.join('\n'), SEE_HELP);
   }
   const expiresAt = expires === undefined ? undefined : timeOf('--expires', expires, nowMs);
   return async (bucket) => {
@@ -258,16 +237,6 @@ function describe({ keyHash, record }: StoredKey): string {
   return `key ${keyIdOf(keyHash)}${label}: ${record.tier}, account ${record.account}, ${expires}`;
 }
 
-function print(text: string): void {
+function print(text: string): undefined {
   process.stdout.write(`${text}\n`);
-}
-
-function isExpected(error: unknown): error is Error {
-  return (
-    error instanceof UsageError ||
-    error instanceof ConfigError ||
-    error instanceof KeyUnknownError ||
-    error instanceof KeyRevokedError ||
-    (error instanceof Error && /^Nats(Unavailable|Refused)Error$/.test(error.name))
-  );
 }

@@ -3,6 +3,7 @@
  * which check permissions. Every change is a conditional update, so concurrent changes cannot undo each
  * other. For example, changing a label never restores a key that is being revoked.
  */
+import { ExpectedError } from '../../infra/expected.ts';
 import { type Kv, KvConflictError, parseValue } from '../../infra/nats/kv.ts';
 import { generateKey, hashKey, KeyRecord, keyIdOf, type StoredKey } from './keys.ts';
 import type { Tier } from './tiers.ts';
@@ -22,7 +23,7 @@ export type NewKey = {
 export type IssuedKey = { readonly key: string; readonly stored: StoredKey };
 
 /** The key is revoked and cannot be changed. */
-export class KeyRevokedError extends Error {
+export class KeyRevokedError extends ExpectedError {
   override readonly name = 'KeyRevokedError';
   constructor(id: string) {
     super(`key ${id} is revoked: issue another`);
@@ -30,7 +31,7 @@ export class KeyRevokedError extends Error {
 }
 
 /** No key has this id. */
-export class KeyUnknownError extends Error {
+export class KeyUnknownError extends ExpectedError {
   override readonly name = 'KeyUnknownError';
   constructor(id: string) {
     super(`no key has the id ${id}`);

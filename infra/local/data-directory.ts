@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 import { generateKey } from '../../api/auth/keys.ts';
-import { DataDirectoryInUseError, readJson, readText, runs, writeJson } from './lock.ts';
+import { DataDirectoryInUseError, kill, readJson, readText, runs, writeJson } from './lock.ts';
 
 export const ShownKeys = z.object({ demo: z.string(), individual: z.string(), pro: z.string() });
 export type ShownKeys = z.infer<typeof ShownKeys>;
@@ -43,16 +43,8 @@ async function untilEnded(part: string): Promise<void> {
   const [pid = '', module = ''] = part.split(' ');
   const deadline = Date.now() + ORPHAN_MS_MAX;
   while (module !== '' && runs(Number(pid), module)) {
-    if (Date.now() > deadline) kill(Number(pid));
+    if (Date.now() > deadline) kill(Number(pid), 'SIGKILL');
     await delay(ORPHAN_POLL_MS);
-  }
-}
-
-function kill(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL');
-  } catch {
-    // It has just ended.
   }
 }
 

@@ -1,10 +1,12 @@
 /** Files of data directories. A lock file names a process and is valid only while that process runs. */
+
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import type { z } from 'zod';
+import { ExpectedError } from '../expected.ts';
 
 /** Another live process uses the data directory. */
-export class DataDirectoryInUseError extends Error {
+export class DataDirectoryInUseError extends ExpectedError {
   override readonly name = 'DataDirectoryInUseError';
   constructor(directory: string, pid: number) {
     super(`${directory} is in use by process ${pid}; stop it or choose another directory`);
@@ -12,7 +14,7 @@ export class DataDirectoryInUseError extends Error {
 }
 
 /** A file of a data directory is damaged; the message names it and says what to do. */
-export class DamagedFileError extends Error {
+export class DamagedFileError extends ExpectedError {
   override readonly name = 'DamagedFileError';
 }
 
@@ -56,5 +58,14 @@ export function runs(pid: number, part: string): boolean {
   } catch {
     // There is no such process.
     return false;
+  }
+}
+
+/** Sends a signal to a process, if it still runs. */
+export function kill(pid: number, signal: NodeJS.Signals): void {
+  try {
+    process.kill(pid, signal);
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
   }
 }

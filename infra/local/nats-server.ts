@@ -22,7 +22,7 @@ import { NatsConfig } from '../config.ts';
 import { diskFull } from '../disk.ts';
 import { connectNats, jetStreamAnswers, natsOptions } from '../nats/connection.ts';
 import { whenParentEnds } from '../process.ts';
-import { DataDirectoryInUseError, readText, runs } from './lock.ts';
+import { DataDirectoryInUseError, kill, readText, runs } from './lock.ts';
 import { findNatsServer } from './nats-server-binary.ts';
 import { freePort, isPortTaken } from './ports.ts';
 import { natsToken } from './secret.ts';
@@ -143,15 +143,6 @@ async function takeOver(dataDir: string, lockPath: string, configPath: string): 
   if (lock === '') await delay(ORPHAN_POLL_MS);
   // If the text changed, another server has started, and the lock is its.
   if (readText(lockPath) === lock) rmSync(lockPath, { force: true });
-}
-
-function kill(pid: number, signal: NodeJS.Signals): void {
-  try {
-    process.kill(pid, signal);
-  } catch (error) {
-    // It has just ended.
-    if (!(error instanceof Error && 'code' in error && error.code === 'ESRCH')) throw error;
-  }
 }
 
 function configuration(

@@ -3,6 +3,7 @@
  * and api, then ingest. The service is ready when ClickHouse and the leaderboards contain the chain's final blocks.
  * This file knows the parts only as processes with URLs.
  */
+
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { hashKey, KEYS_BUCKET, storeKey } from '../../api/auth/keys.ts';
@@ -10,6 +11,7 @@ import { METADATA_STREAM } from '../../ingest/contract.ts';
 import { migrate } from '../../sql/migrate.ts';
 import { clickHouseUrlFault } from '../clickhouse.ts';
 import { ConfigError, type ServiceConfig } from '../config.ts';
+import { ExpectedError } from '../expected.ts';
 import { isLoopback } from '../loopback.ts';
 import { connectNats, natsOptions, streamState } from '../nats/connection.ts';
 import { openKv } from '../nats/kv.ts';
@@ -64,7 +66,7 @@ type ClickHouse = {
 };
 
 /** Another program uses the API's port. */
-export class PortTakenError extends Error {}
+export class PortTakenError extends ExpectedError {}
 
 type Chain = { readonly RPC_URL: string; readonly GAMMA_URL: string };
 

@@ -3,12 +3,14 @@
  * stdout or over IPC. It has its own process group, so that Ctrl-C reaches only the supervisor, and it stops by itself
  * when the supervisor dies.
  */
+
 import { type ChildProcess, spawn } from 'node:child_process';
 import { openSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isNoSpace } from '../disk.ts';
+import { ExpectedError } from '../expected.ts';
 
 const RESTART_MIN_MS = 250;
 const RESTART_MAX_MS = 5_000;
@@ -40,7 +42,7 @@ export type ChildOptions = {
 };
 
 /** A child ended before it was ready for the first time; the message is the end of its stderr. */
-export class ChildStartError extends Error {}
+export class ChildStartError extends ExpectedError {}
 
 export class Child {
   readonly #options: ChildOptions;

@@ -5,15 +5,12 @@
  */
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
-import { MigrationError } from '../../sql/migrate.ts';
-import { ConfigError, readConfig, ServiceConfig } from '../config.ts';
+import { readConfig, ServiceConfig } from '../config.ts';
 import { isNoSpace } from '../disk.ts';
-import { NatsRefusedError } from '../nats/connection.ts';
+import { ExpectedError } from '../expected.ts';
 import { whenParentEnds } from '../process.ts';
 import { lockDataDirectory } from './data-directory.ts';
-import { DamagedFileError, DataDirectoryInUseError } from './lock.ts';
-import { PortTakenError, Service, type ServiceOptions } from './service.ts';
-import { ChildStartError } from './supervise.ts';
+import { Service, type ServiceOptions } from './service.ts';
 import { consoleReporter, jsonReporter } from './up-report.ts';
 
 const HELP = `Fillstream: trader analytics and a resumable order stream, on this machine.
@@ -95,21 +92,13 @@ async function main(given: ServiceOptions): Promise<void> {
     given.report({ event: 'stopped' });
   } catch (error) {
     await service?.stop();
-    if (!isExpected(error)) throw error;
+    // For example, a file that cannot be read or written, or a full disk.
+    const isSystem = error instanceof Error && 'syscall' in error;
+    if (!(error instanceof ExpectedError || isSystem)) throw error;
     process.stderr.write(`fillstream cannot start: ${error.message}\n`);
     process.exitCode = 1;
   } finally {
     release();
   }
   process.exit();
-}
-
-function isExpected(error: unknown): error is Error {
-  const expected = [
-    ...[ChildStartError, ConfigError, DataDirectoryInUseError, MigrationError, NatsRefusedError],
-    ...[DamagedFileError, PortTakenError],
-  ];
-  // For example, a file that cannot be read or written, or a full disk.
-  const isSystem = error instanceof Error && 'syscall' in error;
-  return isSystem || expected.some((type) => error instanceof type);
 }

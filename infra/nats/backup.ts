@@ -3,10 +3,12 @@
  * preserved, so feed cursors and the projector's checkpoint stay valid. `.snapshot` holds the server's chunks, `.json`
  * the stream's configuration and state.
  */
+
 import { open, readFile, writeFile } from 'node:fs/promises';
 import { JetStreamApiCodes } from '@nats-io/jetstream';
 import { createInbox } from '@nats-io/transport-node';
 import { z } from 'zod';
+import { ExpectedError } from '../expected.ts';
 import { type Nats, StreamMissingError } from './connection.ts';
 
 const CHUNK_BYTES = 128 * 1_024;
@@ -21,7 +23,7 @@ const Restore = z.object({ error: ApiError.optional(), deliver_subject: z.string
 const Restored = z.object({ error: ApiError.optional() });
 
 /** The server did not save or restore the stream. */
-export class StreamCopyError extends Error {
+export class StreamCopyError extends ExpectedError {
   override readonly name = 'StreamCopyError';
 }
 

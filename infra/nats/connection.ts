@@ -3,6 +3,7 @@
  * requests about streams with their errors. Only infra/nats imports the client library. This file never logs; status
  * changes go to the caller's `onStatus`.
  */
+
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -26,6 +27,7 @@ import {
   usernamePasswordAuthenticator,
 } from '@nats-io/transport-node';
 import type { NatsConfig } from '../config.ts';
+import { ExpectedError } from '../expected.ts';
 import { retry } from '../retry.ts';
 
 /** Status changes of the library, without its periodic pings. */
@@ -92,17 +94,17 @@ function authenticatorOf(config: NatsConfig): Authenticator | undefined {
  * The server cannot respond now: no connection, no responders, no leader, or a timeout. A write may or may not have
  * happened. Retry later.
  */
-export class NatsUnavailableError extends Error {
+export class NatsUnavailableError extends ExpectedError {
   override readonly name = 'NatsUnavailableError';
 }
 
 /** The server rejects the credentials, or one side does not trust the other's certificate. */
-export class NatsRefusedError extends Error {
+export class NatsRefusedError extends ExpectedError {
   override readonly name = 'NatsRefusedError';
 }
 
 /** The stream does not exist. */
-export class StreamMissingError extends Error {
+export class StreamMissingError extends ExpectedError {
   override readonly name = 'StreamMissingError';
   constructor(stream: string, options?: ErrorOptions) {
     super(`stream ${stream} does not exist`, options);

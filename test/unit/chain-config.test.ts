@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { ConfigError, IngestConfig, readConfig } from '../../infra/config.ts';
+import { UsageError } from '../../infra/expected.ts';
 import { chainOf, watchedAddresses } from '../../ingest/chains.ts';
-import { readCommand, UsageError } from '../../ingest/cli.ts';
+import { readCommand } from '../../ingest/cli.ts';
 import { TOPICS, WATCHED_TOPICS } from '../../ingest/decode.ts';
 
 const V1_EXCHANGE = '0x4bFb41d5B3570DeFd03C39a9A4D8dE6Bd8B8982E';

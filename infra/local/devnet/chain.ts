@@ -11,7 +11,7 @@ import { createRequire } from 'node:module';
 import { dirname, join, relative, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { readText, runs } from '../lock.ts';
+import { kill, readText, runs } from '../lock.ts';
 import { isPortTaken } from '../ports.ts';
 import { CHAIN_ID } from './contracts.ts';
 import { openGate } from './gate.ts';
@@ -245,7 +245,7 @@ async function waitForPredecessor(stateFile: string): Promise<void> {
   const pid = Number(readText(pidFile));
   const deadline = Date.now() + PREDECESSOR_MS_MAX;
   while (runs(pid, 'anvil')) {
-    if (Date.now() > deadline) process.kill(pid, 'SIGKILL');
+    if (Date.now() > deadline) kill(pid, 'SIGKILL');
     await sleep(POLL_MS);
   }
   rmSync(pidFile, { force: true });

@@ -1,0 +1,42 @@
+/** What the commands of operators share: options, exit codes, and one clear line for what can go wrong. */
+import { type ParseArgsConfig, parseArgs } from 'node:util';
+import { ClickHouseError } from '@clickhouse/client';
+import { clickHouseUrlFault } from './clickhouse.ts';
+import { ExpectedError, UsageError } from './expected.ts';
+
+/** Parses the arguments of this process. Throws UsageError with the help. */
+export function readArguments<Config extends ParseArgsConfig>(config: Config, help: string) {
+  try {
+    return parseArgs(config);
+  } catch (error) {
+    throw new UsageError((error as Error).message, help);
+  }
+}
+
+/**
+ * Runs a command and exits: with the code that `main` resolves with, 0 without one, 1 after a failure, 2 if the command
+ * line is invalid. An unexpected error is a fault of ours, and Node prints its stack trace.
+ */
+export async function runCommand(
+  name: string,
+  main: () => Promise<number | undefined>,
+): Promise<never> {
+  try {
+    process.exit((await main()) ?? 0);
+  } catch (error) {
+    const message = explained(error);
+    if (message === undefined) throw error;
+    const help = error instanceof UsageError && error.help !== '' ? `\n\n${error.help}` : '';
+    process.stderr.write(`${name}: ${message}${help}\n`);
+    process.exit(error instanceof UsageError ? 2 : 1);
+  }
+}
+
+function explained(error: unknown): string | undefined {
+  const fault = clickHouseUrlFault(error);
+  if (fault !== undefined) return `CLICKHOUSE_URL: ${fault}`;
+  // For example, a file that cannot be read or written, or a full disk.
+  const isSystem = error instanceof Error && 'syscall' in error;
+  const isExpected = error instanceof ExpectedError || error instanceof ClickHouseError;
+  return isExpected || isSystem ? error.message : undefined;
+}
