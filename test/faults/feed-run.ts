@@ -57,7 +57,7 @@ const API_PROCESSES = 2;
 const LISTENERS_PER_ACCOUNT = 60;
 const TICK_MS = 10;
 const START_ATTEMPTS_MAX = 10;
-/** After the last match, time to reconnect, replay and receive a heartbeat. */
+/** After the last match, this long without anything received: time to reconnect, replay and receive a heartbeat. */
 const SETTLE_MS_MAX = 120_000;
 /** Any duplicates would arrive within this time. */
 const AFTER_MS = 1_000;
@@ -153,10 +153,15 @@ export async function runFeed(options: FeedRunOptions): Promise<FeedRun> {
     await delay(0);
   }
   const expectedOf = (query: string) => expected.get(query) ?? [];
-  const settlesAtMs = performance.now() + SETTLE_MS_MAX;
   const isBehind = () =>
     wanted.some(({ query, listener }) => listener.seen.at(-1) !== expectedOf(query).at(-1));
-  while (isBehind() && performance.now() < settlesAtMs) await delay(100);
+  const received = () => wanted.reduce((sum, { listener }) => sum + listener.seen.length, 0);
+  let [last, lastAtMs] = [received(), performance.now()];
+  while (isBehind() && performance.now() - lastAtMs < SETTLE_MS_MAX) {
+    await delay(100);
+    const now = received();
+    if (now !== last) [last, lastAtMs] = [now, performance.now()];
+  }
   await delay(AFTER_MS);
 
   const listeners = wanted.map(({ listener }) => listener);

@@ -5,7 +5,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Fillstream } from '../../api/client/index.ts';
 import { Front } from '../integration/front.ts';
@@ -34,7 +34,9 @@ export class TailListener implements RunListener {
   readonly #env: NodeJS.ProcessEnv;
   #child: ChildProcess;
   #ended: Promise<unknown>;
-  #printed = '';
+  readonly #seen: Seen[] = [];
+  readonly #known = new Set<string>();
+  #bytesRead = 0;
   #isStopped = false;
   #fault = '';
 
@@ -74,17 +76,33 @@ export class TailListener implements RunListener {
     [this.#child, this.#ended] = this.#start();
   }
 
-  /** The numbers of the matches in complete lines, each cursor once, and gaps. */
+  /** The numbers of the matches in complete lines, with a state file each cursor once, and gaps. */
   get seen(): Seen[] {
-    const text = this.#keeping === 'state' ? this.#printed : textOf(this.#file);
-    const known = new Set<string>();
-    return wholeLines(text).flatMap((line): Seen[] => {
+    if (this.#keeping === 'output') this.#read();
+    return this.#seen;
+  }
+
+  /** Reads what was appended to the output file. */
+  #read(): void {
+    if (!existsSync(this.#file)) return;
+    const file = openSync(this.#file, 'r');
+    const bytes = Buffer.alloc(fstatSync(file).size - this.#bytesRead);
+    readSync(file, bytes, 0, bytes.length, this.#bytesRead);
+    closeSync(file);
+    const whole = bytes.subarray(0, bytes.lastIndexOf('\n') + 1);
+    this.#bytesRead += whole.length;
+    this.#take(whole.toString());
+  }
+
+  /** Takes complete lines. */
+  #take(text: string): void {
+    for (const line of text.split('\n').slice(0, -1)) {
       const { type, cursor, data } = JSON.parse(line);
-      if (type === 'gap') return ['gap'];
-      if (type !== 'order' || (this.#keeping === 'state' && known.has(cursor))) return [];
-      known.add(cursor);
-      return [Number(data.tx_hash)];
-    });
+      if (type === 'gap') this.#seen.push('gap');
+      if (type !== 'order' || (this.#keeping === 'state' && this.#known.has(cursor))) continue;
+      this.#known.add(cursor);
+      this.#seen.push(Number(data.tx_hash));
+    }
   }
 
   cut(): void {
@@ -106,15 +124,18 @@ export class TailListener implements RunListener {
       ...{ env: this.#env, stdio: ['ignore', 'pipe', 'pipe'] },
     });
     let errors = '';
+    // With the kill, a line that it cut off is forgotten.
+    let rest = '';
     child.stdout.setEncoding('utf8').on('data', (text) => {
-      this.#printed += text;
+      rest += text;
+      const end = rest.lastIndexOf('\n') + 1;
+      this.#take(rest.slice(0, end));
+      rest = rest.slice(end);
     });
     child.stderr.on('data', (text) => {
       errors += text;
     });
     const ended = once(child, 'close').then(([code]) => {
-      // A line that the kill cut off does not count.
-      this.#printed = this.#printed.slice(0, this.#printed.lastIndexOf('\n') + 1);
       if (code !== null) this.#fault = `code ${code}: ${errors}`;
       else if (!this.#isStopped) [this.#child, this.#ended] = this.#start();
     });
@@ -130,15 +151,4 @@ async function presentCursor(fillstream: Fillstream): Promise<string> {
   stop.abort();
   await reading.catch(() => undefined);
   return feed.cursor;
-}
-
-function wholeLines(text: string): string[] {
-  return text
-    .slice(0, text.lastIndexOf('\n') + 1)
-    .split('\n')
-    .slice(0, -1);
-}
-
-function textOf(file: string): string {
-  return existsSync(file) ? readFileSync(file, 'utf8') : '';
 }
