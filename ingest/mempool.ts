@@ -11,7 +11,7 @@ import { numberToHex } from 'viem';
 import { z } from 'zod';
 import { upTo } from '../infra/lru.ts';
 import { parsed, Quantity, Transaction } from './rpc.ts';
-import { RpcError, RpcPool } from './rpc-pool.ts';
+import { RpcError, RpcPool, withoutCredentials } from './rpc-pool.ts';
 
 /** A connection is replaced after this long without a new head; blocks come every two seconds. */
 const SILENCE_MS_MAX = 30_000;
@@ -454,7 +454,8 @@ type NodeSocket = Awaited<ReturnType<typeof openSocket>>;
  * connection.
  */
 async function openSocket(url: string, onMalformed: () => void) {
-  const socket = new WebSocket(url);
+  const { url: target, headers } = withoutCredentials(url);
+  const socket = new WebSocket(target, { headers });
   const opened = Promise.withResolvers<void>();
   const over = Promise.withResolvers<void>();
   const waiting = new Map<number, PromiseWithResolvers<Answer>>();

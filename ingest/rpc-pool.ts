@@ -87,7 +87,7 @@ let lastId = 0;
  */
 class Node {
   readonly #url: URL;
-  readonly #headers: Record<string, string> = { 'content-type': 'application/json' };
+  readonly #headers: Readonly<Record<string, string>>;
   /** Host and port, because the path of a URL may contain a key. */
   readonly label: string;
   /** Calls in one request; halved when the node refuses a whole batch. */
@@ -103,15 +103,10 @@ class Node {
   limitedUntilMs = 0;
 
   constructor(url: string, label: string) {
-    this.#url = new URL(url);
+    const bare = withoutCredentials(url);
+    this.#url = bare.url;
+    this.#headers = { 'content-type': 'application/json', ...bare.headers };
     this.label = label;
-    const { username, password } = this.#url;
-    if (username === '' && password === '') return;
-    // `fetch` rejects a URL with credentials.
-    const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
-    this.#headers.authorization = `Basic ${Buffer.from(credentials).toString('base64')}`;
-    this.#url.username = '';
-    this.#url.password = '';
   }
 
   /** A result or an RpcError for each call, in their order. Throws RpcError if the request failed. */
@@ -161,6 +156,18 @@ class Node {
       throw new RpcError('malformed', `${text.length} characters that are not JSON`, { cause });
     }
   }
+}
+
+/** Moves user and password of a URL to a header: `fetch` refuses such a URL, and WebSocket ignores them. */
+export function withoutCredentials(text: string) {
+  const url = new URL(text);
+  const { username, password } = url;
+  if (username === '' && password === '') return { url, headers: {} };
+  const credentials = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
+  url.username = '';
+  url.password = '';
+  const authorization = `Basic ${Buffer.from(credentials).toString('base64')}`;
+  return { url, headers: { authorization } };
 }
 
 function statusError({ status, headers }: Response): RpcError {

@@ -1,5 +1,9 @@
 // Every way in which nodes give pending transactions, and the way from one to the next, against a
 // proxy in front of anvil that has the habits of other nodes.
+
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { OPERATORS } from '../../infra/local/devnet/contracts.ts';
 import type { MempoolSetting, MempoolSource } from '../../ingest/mempool.ts';
@@ -66,6 +70,24 @@ async function showsPending(life: Life, source: MempoolSource): Promise<void> {
   while ((await life.metric('feed_matches_shown_total', { source })) === 0) await life.tick();
   expect(life.failures).toEqual([]);
 }
+
+test('the WebSocket sends the credentials of its URL', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const authorization = new Promise((resolve) => {
+    server.on('upgrade', ({ headers }, socket) => {
+      socket.destroy();
+      resolve(headers.authorization);
+    });
+  });
+  const { port } = server.address() as AddressInfo;
+  close = () => server.close();
+  life = await startLife(broker.nats, network, {
+    ...{ url: network.url, webSocketUrl: `ws://user:p%40ss@127.0.0.1:${port}` },
+    ...{ setting: 'auto', operators: OPERATORS },
+  });
+  expect(await authorization).toBe(`Basic ${Buffer.from('user:p@ss').toString('base64')}`);
+});
 
 describe('auto', () => {
   test('uses bodies if the node pushes them', async () => {
