@@ -264,8 +264,8 @@ export async function judgeFork(nats: Nats, rpc: Rpc, held: BlockRef, signal: Ab
   );
 }
 
-/** The newest block of LEDGER that the chain still has; undefined if there is none. */
-export async function newestAgreed(nats: Nats, rpc: Rpc): Promise<Block | undefined> {
+/** The newest block of LEDGER that the chain still has; undefined if there is none. Throws RpcError. */
+async function newestAgreed(nats: Nats, rpc: Rpc): Promise<Block | undefined> {
   const newest = await newestMessage(nats);
   let agreed: Block | undefined;
   let [low, high] = [1, newest?.sequence ?? 0];
@@ -289,7 +289,13 @@ export async function newestAgreed(nats: Nats, rpc: Rpc): Promise<Block | undefi
 /** The newest listed block of a message that the chain still has. */
 async function newestAgreedOf(rpc: Rpc, { range }: LedgerMessage): Promise<Block | undefined> {
   if (range.kind !== 'blocks') return undefined;
-  const isAgreed = async ({ number, hash }: Block) => (await rpc.hashesOf(number)).includes(hash);
+  const isAgreed = async ({ number, hash }: Block) => {
+    const hashes = await rpc.hashesOf(number);
+    // The caller asks again. Taken for disagreement, it would make an operator remove good blocks.
+    if (hashes.length === 0)
+      throw new RpcError('network', `no endpoint responds to block ${number}`);
+    return hashes.includes(hash);
+  };
   const newest = lastBlock(range);
   if (await isAgreed(newest)) return newest;
   let agreed: Block | undefined;

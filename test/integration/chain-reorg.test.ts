@@ -1,3 +1,7 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startNatsServer } from '../../infra/local/nats-server.ts';
 import { serviceUrl } from '../../infra/local/secret.ts';
@@ -11,6 +15,7 @@ import {
   startStillDevnet,
 } from './chain-harness.ts';
 
+const REFUSED = 6;
 const directory = temporaryDirectory();
 let devnet: StillDevnet;
 let server: Awaited<ReturnType<typeof startNatsServer>>;
@@ -35,6 +40,36 @@ afterAll(async () => {
   await devnet?.close();
   directory.remove();
 });
+
+/** A node in front of the devnet's that refuses to look up a few blocks the first time, after `fail()`. */
+async function startUnreliableNode() {
+  const refused = new Set<string>();
+  let isFailing = false;
+  const node = createServer(async (request, response) => {
+    const body = await text(request);
+    const call = body.replaceAll(/"id":\d+/g, '');
+    const isLookup = call.includes('"eth_getBlockByNumber"') && !refused.has(call);
+    if (isFailing && isLookup && refused.size < REFUSED) {
+      refused.add(call);
+      response.writeHead(500).end();
+      return;
+    }
+    const headers = { 'content-type': 'application/json' };
+    const answer = await fetch(devnet.url, { method: 'POST', headers, body });
+    response.writeHead(200, headers).end(await answer.text());
+  }).listen(0, '127.0.0.1');
+  await once(node, 'listening');
+  return {
+    url: `http://127.0.0.1:${(node.address() as AddressInfo).port}`,
+    fail() {
+      isFailing = true;
+    },
+    close() {
+      node.closeAllConnections();
+      node.close();
+    },
+  };
+}
 
 async function ledgerReaches(block: number): Promise<void> {
   await until(async () => {
@@ -65,7 +100,8 @@ async function rebuiltFills(): Promise<number> {
 }
 
 test('a final block that is replaced stops ingest with an alarm; a rewind and a rebuild repair it', async () => {
-  const first = start('ingest/main.ts', [], env);
+  const node = await startUnreliableNode();
+  const first = start('ingest/main.ts', [], { ...env, RPC_URL: node.url });
   await devnet.trade();
   await devnet.mine(3);
   await first.event('caught_up');
@@ -77,9 +113,11 @@ test('a final block that is replaced stops ingest with an alarm; a rewind and a 
   // The newest blocks with facts are replaced by empty ones, far below "final".
   const head = await devnet.number('latest');
   const depth = head - Number(before.facts.at(-1)?.split(':')[0]) + 1;
+  node.fail();
   await devnet.call('anvil_reorg', depth, []);
   await devnet.mine(4);
   expect(await first.exit).toBe(3);
+  node.close();
   const alarm = JSON.stringify(first.lines);
   expect(alarm).toContain('ALARM: a final block was replaced');
   expect(alarm).toContain(`LEDGER holds ${before.blocks.at(-1)?.hash} as block ${final}`);
